@@ -1,0 +1,3 @@
+import { rmSync } from 'node:fs'
+
+for (const folder of ['dist', 'build']) rmSync(folder, { recursive: true, force: true })

@@ -1,0 +1,30 @@
+import type { TelemetryEnvelope } from './envelope.ts'
+
+/** What a transport is told once, before its first event. */
+export interface TelemetryTransportMeta {
+  readonly service: string
+  readonly environment: string
+  readonly version?: string
+}
+
+/**
+ * The contract of a transport: where envelopes go.
+ *
+ * `handle` is called in the order of the emits, synchronously within `emit`. A promise it
+ * returns settles only when the event is delivered or has failed for good; a `handle` that
+ * returns nothing has delivered.
+ */
+export interface TelemetryTransport {
+  /** Names the transport in `stats()` and in reports, e.g. `http`. */
+  readonly type: string
+  /** How many events may be outstanding before new ones are dropped. Default 10 000. */
+  readonly maxPending?: number
+  /** Runs at `build()`. Until it has finished, events wait; when it fails, this transport is disabled. */
+  init?(meta: TelemetryTransportMeta): Promise<void> | void
+  /** Takes one deeply frozen envelope. */
+  handle(envelope: TelemetryEnvelope): Promise<void> | void
+  /** Sends what is buffered; resolves when it is delivered or has failed for good. */
+  flush?(): Promise<void> | void
+  /** Flushes and releases what the transport holds. */
+  shutdown?(): Promise<void> | void
+}
