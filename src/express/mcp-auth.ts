@@ -1,0 +1,74 @@
+import type { ServerResponse } from 'node:http'
+import type { Exchange } from '../mcp/exchange.ts'
+import type { McpIncoming } from '../mcp/incoming.ts'
+import type { Admission, McpService } from '../mcp/service.ts'
+import type { Gate } from '../oauth/gate.ts'
+import { rememberAdmission } from './admissions.ts'
+import { isPreflight, NodeIncoming, type NodeMiddleware, type NodeRequest, writeAnswer } from './node-http.ts'
+import { type GateTarget, resolveTarget } from './target.ts'
+
+/**
+ * Requires a valid bearer token (RFC 6750), whatever serves the route behind it. The outcome is on
+ * `req.auth`, in the shape of the official SDK's `AuthInfo` plus `user`. A CORS preflight passes.
+ *
+ * For an adapter it judges the endpoint's scopes; those of the operation are judged by `mcpHandler`,
+ * which does not verify the token again.
+ * @param target OAuth options, or what `KitMcpServer…build()` or `createMcpAdapter()` returned.
+ * @throws {KitMcpConfigError} for wrong options, or an adapter without OAuth.
+ */
+export function mcpAuth(target: GateTarget): NodeMiddleware {
+  const { gate, service } = resolveTarget(target)
+  const { trustProxy } = gate.options
+  return function mcpAuth(req, res, next = () => undefined) {
+    if (isPreflight(req)) return next()
+    const incoming = new NodeIncoming(req, res, trustProxy)
+    const admitting = service === undefined ? admit(gate, incoming) : service.admit(incoming)
+    admitting
+      .then((admission) => {
+        const answer =
+          'answer' in admission ? admission.answer : judge(gate, service, admission.exchange, incoming, req)
+        if (answer !== undefined) return writeAnswer(req, res, answer)
+        const { exchange } = admission as { exchange: Exchange }
+        req.auth = exchange.auth
+        rememberAdmission(req, service, exchange)
+        if (exchange.observation !== undefined) concludeWithResponse(exchange, res)
+        next()
+      })
+      // Only what stands behind can have thrown here: Express catches that itself, a bare server does not.
+      .catch(() => writeAnswer(req, res, gate.answer({ outcome: 'failed', cause: undefined }, incoming)))
+  }
+}
+
+async function admit(gate: Gate, incoming: McpIncoming): Promise<Admission> {
+  const decision = await gate.authenticate(incoming)
+  if (decision.outcome !== 'accepted') return { answer: gate.answer(decision, incoming) }
+  return { exchange: { gate, auth: decision.auth, context: decision.context, observation: undefined } }
+}
+
+/** The endpoint's scopes decide; the operation's are named with them where they can be seen. */
+function judge(
+  gate: Gate,
+  service: McpService | undefined,
+  exchange: Exchange,
+  incoming: McpIncoming,
+  req: NodeRequest,
+) {
+  if (exchange.auth === undefined || gate.permits(exchange.auth.scopes)) return undefined
+  const refusal = gate.insufficientScope(service?.operationScopes(visibleMessages(incoming, req)) ?? [])
+  exchange.observation?.decided(refusal)
+  return gate.answer(refusal, incoming)
+}
+
+function visibleMessages(incoming: McpIncoming, req: NodeRequest): readonly unknown[] {
+  if (typeof req.body === 'object' && req.body !== null) return [req.body].flat()
+  return [{ method: incoming.header('mcp-method'), params: { name: incoming.header('mcp-name') } }]
+}
+
+/** Where something else than `mcpHandler` serves the route, the response ends what telemetry saw of it. */
+function concludeWithResponse({ observation }: Exchange, res: ServerResponse): void {
+  res.once('close', () => {
+    if (observation?.open !== true) return
+    observation.accepted()
+    observation.completed(res.statusCode)
+  })
+}

@@ -1,0 +1,32 @@
+import cors, { type CorsOptions } from 'cors'
+import { CORS_EXPOSED_HEADERS, CORS_METHODS, corsRequestHeaders } from '../oauth/cors.ts'
+import { checkKnownOptions, invalidOption, isOptionsObject } from '../oauth/option-checks.ts'
+import type { NodeMiddleware } from './node-http.ts'
+
+export interface McpCorsOptions {
+  /** Which origins may read responses, as in the `cors` package. Default `*`, without credentials. */
+  readonly origin?: CorsOptions['origin']
+}
+
+/**
+ * CORS for MCP routes: answers preflights and puts the headers on every response, refusals included.
+ * Put it before `mcpAuth`.
+ * @throws {KitMcpConfigError} for an unknown option.
+ */
+export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
+  if (!isOptionsObject(options))
+    throw invalidOption('mcpCors', `takes an object such as { origin: 'https://app.example.com' }`)
+  checkKnownOptions('mcpCors', options, ['origin'])
+  const { origin = '*' } = options
+  const fixed = { origin, methods: [...CORS_METHODS], exposedHeaders: [...CORS_EXPOSED_HEADERS] }
+  const middleware = cors((req, callback) => {
+    const asked = req.headers['access-control-request-headers']
+    callback(null, {
+      ...fixed,
+      allowedHeaders: [...corsRequestHeaders(Array.isArray(asked) ? asked.join(',') : asked)],
+    })
+  })
+  return function mcpCors(req, res, next = () => undefined) {
+    middleware(req as Parameters<typeof middleware>[0], res, next)
+  }
+}

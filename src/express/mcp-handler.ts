@@ -1,0 +1,67 @@
+import type { ServerResponse } from 'node:http'
+import type { Exchange } from '../mcp/exchange.ts'
+import { type KitMcpAdapter, type McpAdapter, serviceOf } from '../mcp/server.ts'
+import type { McpService } from '../mcp/service.ts'
+import { CORS_RESPONSE_HEADERS } from '../oauth/cors.ts'
+import { invalidOption } from '../oauth/option-checks.ts'
+import { admissionFor, foreignAdmission } from './admissions.ts'
+import {
+  NodeIncoming,
+  type NodeMiddleware,
+  type NodeRequest,
+  writeAnswer,
+  writeResponse,
+} from './node-http.ts'
+
+/**
+ * Serves MCP over `(req, res)`. Enforces OAuth itself where `mcpAuth` has not run for this adapter, and never
+ * verifies twice. Checks `Origin` and `Host`, answers OPTIONS, and carries the CORS headers unless something
+ * in front has decided about them. A body that a parser in front has read is taken from `req.body`.
+ * @throws {KitMcpConfigError} when `adapter` is not what `build()` or `createMcpAdapter()` returned.
+ */
+export function mcpHandler(adapter: KitMcpAdapter | McpAdapter): NodeMiddleware {
+  const service = serviceOf(adapter)
+  if (service === undefined) {
+    throw invalidOption('adapter', 'must be what KitMcpServer…build() or createMcpAdapter() returned')
+  }
+  return function mcpHandler(req, res, next) {
+    handle(service, req, res).catch((error: unknown) => {
+      if (next !== undefined && !res.headersSent) next(error)
+      else res.destroy()
+    })
+  }
+}
+
+async function handle(service: McpService, req: NodeRequest, res: ServerResponse): Promise<void> {
+  const incoming = new NodeIncoming(req, res, service.trustsProxy)
+  setCors(res)
+  if (req.method === 'OPTIONS') return writeAnswer(req, res, service.preflight(incoming))
+  const guarded = service.guard(incoming)
+  if (guarded !== undefined) return writeAnswer(req, res, guarded)
+  const exchange = await exchangeFor(service, incoming, req)
+  if ('answer' in exchange) return writeAnswer(req, res, exchange.answer)
+  const response = await service.serve(incoming, exchange.exchange)
+  if (response instanceof Response) await writeResponse(req, res, response)
+  else writeAnswer(req, res, response)
+}
+
+async function exchangeFor(service: McpService, incoming: NodeIncoming, req: NodeRequest) {
+  const own = admissionFor(req, service)
+  if (own !== undefined) return { exchange: own }
+  const admission = await service.admit(incoming)
+  if ('answer' in admission || service.gate !== undefined) return admission
+  const foreign = foreignAdmission(req)
+  if (foreign === undefined) return admission
+  const { gate, auth } = foreign
+  if (auth !== undefined) admission.exchange.observation?.identify(auth)
+  const exchange: Exchange = { ...admission.exchange, gate, auth }
+  return { exchange }
+}
+
+/** A CORS middleware in front leaves one of these headers, also for an origin that it refuses. */
+function setCors(res: ServerResponse): void {
+  if (res.hasHeader('Access-Control-Allow-Origin') || /\borigin\b/i.test(String(res.getHeader('Vary') ?? '')))
+    return
+  for (const name of Object.keys(CORS_RESPONSE_HEADERS))
+    res.setHeader(name, CORS_RESPONSE_HEADERS[name] as string)
+}

@@ -1,0 +1,251 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { TLSSocket } from 'node:tls'
+import type { BodyLimits, BodyRead, McpIncoming } from '../mcp/incoming.ts'
+import type { Answer } from '../oauth/answer.ts'
+import { isLoopbackHostname } from '../oauth/option-checks.ts'
+import { requestOrigin } from '../oauth/request-origin.ts'
+
+/** What Express and Connect add to a request. */
+export interface NodeRequest extends IncomingMessage {
+  /** The URL before routers took their mount path off. */
+  originalUrl?: string
+  /** What a body parser in front left. */
+  body?: unknown
+  /** What `mcpAuth` found out. */
+  auth?: unknown
+  app?: { get?: (name: string) => unknown }
+}
+
+/** `(req, res, next)` on Node's own types: for Express, Connect, Polka, or a bare `http.createServer`. */
+export type NodeMiddleware = (req: NodeRequest, res: ServerResponse, next?: (error?: unknown) => void) => void
+
+/** Whether a request is a CORS preflight (Fetch §3.3.5). */
+export function isPreflight(req: IncomingMessage): boolean {
+  return (
+    req.method === 'OPTIONS' &&
+    req.headers.origin !== undefined &&
+    req.headers['access-control-request-method'] !== undefined
+  )
+}
+
+/** Node's face of a request. Everything but the method is looked up when read. */
+export class NodeIncoming implements McpIncoming {
+  readonly method: string
+  readonly #req: NodeRequest
+  readonly #res: ServerResponse
+  readonly #trustsProxy: boolean
+  #request: Request | undefined
+
+  /** @param trustsProxy used where no Express app decides. */
+  constructor(req: NodeRequest, res: ServerResponse, trustsProxy: boolean) {
+    this.method = req.method ?? 'GET'
+    this.#req = req
+    this.#res = res
+    this.#trustsProxy = trustsProxy
+  }
+
+  /** All values as they came: `req.headers` keeps only the first of two. */
+  get authorization(): string | readonly string[] | undefined {
+    const { rawHeaders } = this.#req
+    let found: string | undefined
+    let all: string[] | undefined
+    for (let index = 0; index < rawHeaders.length; index += 2) {
+      const name = rawHeaders[index] as string
+      if (name.length !== 13 || name.toLowerCase() !== 'authorization') continue
+      const value = rawHeaders[index + 1] as string
+      if (found === undefined) found = value
+      else all = all === undefined ? [found, value] : [...all, value]
+    }
+    return all ?? found
+  }
+
+  get host(): string | undefined {
+    return this.header('host') ?? this.header(':authority')
+  }
+
+  get origin(): string | undefined {
+    const protocol = (this.#req.socket as TLSSocket).encrypted === true ? 'https' : 'http'
+    return requestOrigin(
+      { protocol, host: this.host, header: (name) => this.header(name) },
+      trustsProxyOf(this.#req) ?? this.#trustsProxy,
+    )
+  }
+
+  get path(): string {
+    return pathOf(this.#req.originalUrl ?? this.#req.url)
+  }
+
+  get listensOnLoopback(): boolean {
+    const server = (this.#req.socket as { server?: Server }).server
+    const address = server?.address?.()
+    if (typeof address !== 'object' || address === null) return false
+    return address.address === '::1' || isLoopbackHostname(address.address)
+  }
+
+  /** The web-standard request, without the body. */
+  get request(): Request {
+    this.#request ??= webRequest(this.#req, this.#res, this.origin ?? 'http://localhost')
+    return this.#request
+  }
+
+  header(name: string): string | undefined {
+    const value = this.#req.headers[name]
+    return Array.isArray(value) ? value.join(', ') : value
+  }
+
+  async readBody(limits: BodyLimits): Promise<BodyRead> {
+    const req = this.#req
+    if (isParsed(req)) {
+      const { body } = req
+      if (typeof body === 'string') return { kind: 'text', text: body }
+      return Buffer.isBuffer(body)
+        ? { kind: 'text', text: body.toString('utf8') }
+        : { kind: 'value', value: body }
+    }
+    if (Number(req.headers['content-length']) > limits.maxBytes) return { kind: 'too-large' }
+    return await readStream(req, limits)
+  }
+}
+
+/** What Express's `trust proxy` setting says of the sender; undefined where no Express app is. */
+function trustsProxyOf(req: NodeRequest): boolean | undefined {
+  const trust = req.app?.get?.('trust proxy fn')
+  return typeof trust === 'function' ? Boolean(trust(req.socket.remoteAddress, 0)) : undefined
+}
+
+function pathOf(url: string | undefined): string {
+  const path = (url ?? '/').split(/[?#]/, 1)[0] as string
+  // An absolute request target (RFC 9112 §3.2.2) still names a path.
+  return path.startsWith('/') ? path : URL.canParse(path) ? new URL(path).pathname : '/'
+}
+
+function webRequest(req: NodeRequest, res: ServerResponse, origin: string): Request {
+  const headers = new Headers()
+  for (let index = 0; index < req.rawHeaders.length; index += 2) {
+    const name = req.rawHeaders[index] as string
+    if (!name.startsWith(':')) headers.append(name, req.rawHeaders[index + 1] as string)
+  }
+  const abort = new AbortController()
+  res.once('close', () => {
+    if (!res.writableFinished) abort.abort()
+  })
+  const url = new URL((req.originalUrl ?? req.url ?? '/').replace(/^\/+/, '/'), origin)
+  return new Request(url, { method: req.method ?? 'GET', headers, signal: abort.signal })
+}
+
+/** Whether a parser in front has read the body. Body parsers of Express 4 leave `{}` for bodies they did not read. */
+function isParsed(req: NodeRequest): boolean {
+  if (req.body === undefined) return false
+  const empty = typeof req.body === 'object' && req.body !== null && Object.keys(req.body).length === 0
+  return !empty || req.readableDidRead || (req as { _body?: unknown })._body === true
+}
+
+function readStream(req: NodeRequest, { maxBytes, timeoutMs }: BodyLimits): Promise<BodyRead> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    const settle = (read: BodyRead): void => {
+      clearTimeout(timer)
+      req.off('data', onData).off('end', onEnd).off('error', onBroken).off('close', onBroken)
+      resolve(read)
+    }
+    const onData = (chunk: Buffer): void => {
+      size += chunk.length
+      if (size > maxBytes) settle({ kind: 'too-large' })
+      else chunks.push(chunk)
+    }
+    const onEnd = (): void => settle({ kind: 'text', text: Buffer.concat(chunks, size).toString('utf8') })
+    const onBroken = (): void => settle({ kind: 'unreadable' })
+    const timer = setTimeout(() => settle({ kind: 'timeout' }), timeoutMs)
+    timer.unref()
+    if (req.readableEnded || req.destroyed) onEnd()
+    else req.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
+  })
+}
+
+/** After an answer that did not wait for the body, so much time is left for the client to read it. */
+const DISCARD_MS = 5_000
+
+/** Writes a short answer. Headers that others have set stay. */
+export function writeAnswer(
+  req: IncomingMessage,
+  res: ServerResponse,
+  { status, headers, body = '' }: Answer,
+): void {
+  if (res.headersSent || res.destroyed) return
+  discardBody(req)
+  res.statusCode = status
+  for (const name of Object.keys(headers)) appendable(res, name, headers[name] as string)
+  if (status !== 204 && status !== 304) res.setHeader('Content-Length', Buffer.byteLength(body))
+  res.end(req.method === 'HEAD' ? undefined : body)
+}
+
+function appendable(res: ServerResponse, name: string, value: string): void {
+  const before = name === 'Vary' ? res.getHeader(name) : undefined
+  res.setHeader(name, before === undefined ? value : `${String(before)}, ${value}`)
+}
+
+/** A body that nobody will read is let in and dropped, so that the client gets to read the answer; not for ever. */
+function discardBody(req: IncomingMessage): void {
+  if (req.complete || req.readableEnded) return
+  req.resume()
+  const timer = setTimeout(() => req.destroy(), DISCARD_MS)
+  timer.unref()
+  req.once('close', () => clearTimeout(timer))
+  req.once('end', () => clearTimeout(timer))
+}
+
+/** Writes a web-standard response: a short one at once, a stream as it comes, no faster than the client reads. */
+export async function writeResponse(
+  req: IncomingMessage,
+  res: ServerResponse,
+  response: Response,
+): Promise<void> {
+  if (res.headersSent || res.destroyed) {
+    await response.body?.cancel().catch(() => undefined)
+    return
+  }
+  res.statusCode = response.status
+  for (const [name, value] of response.headers) {
+    // Hop-by-hop headers are Node's to set.
+    if (name !== 'connection' && name !== 'transfer-encoding') appendable(res, name, value)
+  }
+  if (response.body === null || req.method === 'HEAD') {
+    res.end()
+    return
+  }
+  if (response.headers.get('content-type')?.startsWith('application/json')) {
+    const body = Buffer.from(await response.arrayBuffer())
+    res.setHeader('Content-Length', body.length)
+    res.end(body)
+    return
+  }
+  res.flushHeaders()
+  await pump(response.body, res)
+}
+
+async function pump(body: ReadableStream<Uint8Array>, res: ServerResponse): Promise<void> {
+  const reader = body.getReader()
+  let wake: (() => void) | undefined
+  const onDrain = (): void => wake?.()
+  const onClose = (): void => {
+    wake?.()
+    reader.cancel().catch(() => undefined)
+  }
+  res.on('drain', onDrain).once('close', onClose)
+  try {
+    for (let read = await reader.read(); !read.done && !res.destroyed; read = await reader.read()) {
+      if (res.write(read.value)) continue
+      await new Promise<void>((resolve) => {
+        wake = resolve
+        if (res.destroyed) resolve()
+      })
+    }
+    res.end()
+  } catch {
+    // A stream that breaks off must not look like one that ended.
+    res.destroy()
+  } finally {
+    res.off('drain', onDrain).off('close', onClose)
+  }
+}

@@ -1,0 +1,30 @@
+import { preflightHeaders } from '../oauth/cors.ts'
+import { NodeIncoming, type NodeMiddleware, writeAnswer } from './node-http.ts'
+import { announceSuffixedMetadata, type GateTarget, resolveTarget } from './target.ts'
+
+/**
+ * Serves the protected resource metadata document (RFC 9728) and its preflight, at `resourceMetadataPath` and
+ * in the path-suffixed form of §3.1, which challenges then name. Everything else passes on.
+ * Mount it at the root: `app.use(protectedResourceRouter(adapter))`.
+ * @param target the same OAuth options or adapter that `mcpAuth` got.
+ * @throws {KitMcpConfigError} for wrong options, or an adapter without OAuth.
+ */
+export function protectedResourceRouter(target: GateTarget): NodeMiddleware {
+  const { gate } = resolveTarget(target)
+  announceSuffixedMetadata(target)
+  return function protectedResourceRouter(req, res, next = () => undefined) {
+    const incoming = new NodeIncoming(req, res, gate.options.trustProxy)
+    const { path, method } = incoming
+    if (!gate.resource.owns(path)) return next()
+    if (method === 'OPTIONS') {
+      const headers = preflightHeaders(incoming.header('access-control-request-headers'))
+      return writeAnswer(req, res, { status: 204, headers })
+    }
+    const { origin } = incoming
+    writeAnswer(
+      req,
+      res,
+      gate.resource.respond({ method, path, origin, ifNoneMatch: incoming.header('if-none-match') }),
+    )
+  }
+}

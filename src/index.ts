@@ -1,0 +1,43 @@
+export { mcpAuth } from './express/mcp-auth.ts'
+export { type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
+export { mcpHandler } from './express/mcp-handler.ts'
+export type { NodeMiddleware, NodeRequest } from './express/node-http.ts'
+export { protectedResourceRouter } from './express/protected-resource-router.ts'
+export type { GateTarget } from './express/target.ts'
+export type { KitContext } from './mcp/context.ts'
+export type { McpAdapterOptions, ServerInfo } from './mcp/options.ts'
+export { type AppContextFactory, KitMcpRouter, type ToolConfig, type ToolHandler } from './mcp/router.ts'
+export {
+  type CreateMcpAdapterOptions,
+  createMcpAdapter,
+  type KitMcpAdapter,
+  KitMcpServer,
+  type McpAdapter,
+  type McpAuthHandlers,
+  type McpHandler,
+  type RouterOption,
+} from './mcp/server.ts'
+export type { ServerFactory, ServerFactoryContext } from './mcp/service.ts'
+export { KitToolError } from './mcp/tool-error.ts'
+export { AuthInfo } from './oauth/auth-info.ts'
+export {
+  KitMcpConfigError,
+  type KitMcpConfigErrorCode,
+  VerifierUnavailableError,
+  type VerifierUnavailableErrorOptions,
+} from './oauth/errors.ts'
+export type {
+  OAuthOptions,
+  VerifiedInput,
+  VerifiedToken,
+  VerifyContext,
+  VerifyToken,
+  VerifyTokenInput,
+} from './oauth/options.ts'
+export {
+  type JwtUser,
+  type JwtVerifierOptions,
+  jwtVerifier,
+  type PublicKeyInput,
+} from './oauth/verifiers/jwt.ts'
+export * from './telemetry/index.ts'

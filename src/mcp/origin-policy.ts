@@ -1,0 +1,96 @@
+import { invalidOption, isLoopbackHostname } from '../oauth/option-checks.ts'
+
+/** What the checks look at. */
+export interface OriginRequest {
+  /** The `Origin` header. */
+  readonly originHeader: string | undefined
+  /** The `Host` header. */
+  readonly host: string | undefined
+  /** Origin of the request's own URL. */
+  readonly origin: string | undefined
+  /** Whether the server accepts connections on a loopback address only. */
+  readonly listensOnLoopback: boolean
+}
+
+export interface OriginPolicyOptions {
+  readonly allowedOrigins: '*' | ReadonlySet<string> | undefined
+  readonly allowedHosts: ReadonlySet<string> | undefined
+  readonly hasOAuth: boolean
+}
+
+/**
+ * The guard against DNS rebinding that the MCP specification asks for: whether the request's `Origin`
+ * and `Host` may be served. A request without `Origin` passes. Without `allowedOrigins`, a loopback
+ * host is for loopback origins only; any other host is for every origin when OAuth is on, as a bearer
+ * token is never sent by itself, and for the server's own origin when it is off.
+ */
+export function permitsOrigin(request: OriginRequest, options: OriginPolicyOptions): boolean {
+  if (!permitsHost(request, options)) return false
+  if (request.originHeader === undefined) return true
+  const origin = parseOrigin(request.originHeader)
+  if (origin === undefined) return false
+  if (options.allowedOrigins !== undefined) {
+    return options.allowedOrigins === '*' || options.allowedOrigins.has(origin.origin)
+  }
+  if (isLoopbackHostname(hostnameOf(request.host) ?? '')) return isLoopbackHostname(origin.hostname)
+  return options.hasOAuth || origin.origin === request.origin
+}
+
+function permitsHost(
+  { host, listensOnLoopback }: OriginRequest,
+  { allowedHosts }: OriginPolicyOptions,
+): boolean {
+  if (allowedHosts === undefined && !listensOnLoopback) return true
+  const hostname = hostnameOf(host)
+  if (hostname === undefined) return false
+  return allowedHosts === undefined ? isLoopbackHostname(hostname) : allowedHosts.has(hostname)
+}
+
+/** The host name of a `Host` header, without its port; IPv6 in brackets. */
+function hostnameOf(host: string | undefined): string | undefined {
+  return host !== undefined && URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : undefined
+}
+
+/** An http(s) origin as browsers send it (RFC 6454 §7); undefined for `null` and everything else. */
+function parseOrigin(value: string): URL | undefined {
+  if (!/^https?:\/\/[^/?#@\s]+$/i.test(value) || !URL.canParse(value)) return undefined
+  return new URL(value)
+}
+
+/** `allowedOrigins`, checked: `'*'`, or a list of origins. */
+export function checkAllowedOrigins(value: unknown): '*' | ReadonlySet<string> {
+  if (value === '*') return value
+  if (!Array.isArray(value)) {
+    throw invalidOption(
+      'allowedOrigins',
+      `must be '*' or an array of origins such as ['https://app.example.com']`,
+    )
+  }
+  return new Set(
+    value.map((entry) => {
+      const origin = typeof entry === 'string' ? parseOrigin(entry) : undefined
+      if (origin === undefined) {
+        throw invalidOption(
+          'allowedOrigins',
+          `must hold origins only: scheme, host and port, such as 'https://app.example.com'`,
+        )
+      }
+      return origin.origin
+    }),
+  )
+}
+
+/** `allowedHosts`, checked: host names without a port. */
+export function checkAllowedHosts(value: unknown): ReadonlySet<string> {
+  const expected = `must be an array of host names without a port, such as ['mcp.example.com']`
+  if (!Array.isArray(value) || value.length === 0) throw invalidOption('allowedHosts', expected)
+  return new Set(
+    value.map((entry) => {
+      if (typeof entry !== 'string' || !URL.canParse(`http://${entry}`))
+        throw invalidOption('allowedHosts', expected)
+      const url = new URL(`http://${entry}`)
+      if (url.host !== entry.toLowerCase() || url.port !== '') throw invalidOption('allowedHosts', expected)
+      return url.hostname
+    }),
+  )
+}

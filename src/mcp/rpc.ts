@@ -1,0 +1,78 @@
+import type { Answer } from '../oauth/answer.ts'
+import type { BodyRead } from './incoming.ts'
+
+const MAX_BATCH = 100
+
+/** The messages of a body, or the answer to one that cannot be served. */
+export type ParsedMessages =
+  | { readonly body: unknown; readonly messages: readonly unknown[] }
+  | { readonly answer: Answer }
+
+/**
+ * Parses a body into JSON-RPC messages. Batches belong to revision 2025-03-26 alone, which is also what
+ * a request without `MCP-Protocol-Version` counts as.
+ */
+export function parseMessages(read: BodyRead, revision: string | undefined): ParsedMessages {
+  let body: unknown
+  switch (read.kind) {
+    case 'too-large':
+      return { answer: jsonRpcError(413, -32_000, 'Payload Too Large') }
+    case 'timeout':
+      return {
+        answer: closing(jsonRpcError(408, -32_000, 'Request Timeout: the body did not arrive in time')),
+      }
+    case 'unreadable':
+      return { answer: parseError() }
+    case 'value':
+      body = read.value
+      break
+    case 'text':
+      try {
+        body = JSON.parse(read.text)
+      } catch {
+        return { answer: parseError() }
+      }
+  }
+  if (!Array.isArray(body)) return { body, messages: [body] }
+  if (revision !== undefined && revision !== '2025-03-26') {
+    return { answer: invalidRequest('batches belong to protocol revision 2025-03-26 only') }
+  }
+  if (body.length === 0 || body.length > MAX_BATCH) {
+    return { answer: invalidRequest(`a batch holds 1 to ${MAX_BATCH} messages`) }
+  }
+  return { body, messages: body }
+}
+
+/**
+ * A JSON-RPC error as an HTTP answer.
+ * @param options.id `null` where no id could be read; undefined leaves it out.
+ */
+export function jsonRpcError(
+  status: number,
+  code: number,
+  message: string,
+  options: { readonly id: null | undefined } = { id: null },
+): Answer {
+  return {
+    status,
+    headers: { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      error: { code, message },
+      ...(options.id === null && { id: null }),
+    }),
+  }
+}
+
+function parseError(): Answer {
+  return jsonRpcError(400, -32_700, 'Parse error: the body is not valid JSON')
+}
+
+function invalidRequest(why: string): Answer {
+  return jsonRpcError(400, -32_600, `Invalid Request: ${why}`)
+}
+
+/** The rest of the body is not waited for, so the connection cannot be used again. */
+function closing(answer: Answer): Answer {
+  return { ...answer, headers: { ...answer.headers, Connection: 'close' } }
+}

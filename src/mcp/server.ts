@@ -1,0 +1,239 @@
+import { type Answer, toResponse } from '../oauth/answer.ts'
+import { CORS_RESPONSE_HEADERS, preflightHeaders } from '../oauth/cors.ts'
+import { checkKnownOptions, invalidOption, isOptionsObject, missingOption } from '../oauth/option-checks.ts'
+import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
+import { notFound } from '../oauth/protected-resource.ts'
+import type { KitTelemetryManager } from '../telemetry/manager.ts'
+import { WebIncoming } from './incoming.ts'
+import {
+  ADAPTER_OPTIONS,
+  checkServerInfo,
+  type McpAdapterOptions,
+  type ResolvedAdapterOptions,
+  resolveAdapterOptions,
+  type ServerInfo,
+} from './options.ts'
+import { KitMcpRouter, tableOf } from './router.ts'
+import { McpService, type McpServiceProps, type ServerFactory } from './service.ts'
+
+/** A web-standard request handler. */
+export type McpHandler = (request: Request) => Promise<Response>
+
+/** The handlers that go with the MCP route. */
+export interface McpAuthHandlers {
+  /** Answers OPTIONS on the MCP route and on the metadata route. */
+  readonly cors: (request: Request) => Response | Promise<Response>
+  /** Serves the protected resource metadata document (RFC 9728). 404 when OAuth is off. */
+  readonly resource: (request: Request) => Response | Promise<Response>
+}
+
+/** What `KitMcpServer…build()` gives. */
+export interface KitMcpAdapter {
+  /** Serves MCP, complete: guards, authenticates, answers OPTIONS, carries the CORS headers. */
+  readonly handler: McpHandler
+  readonly auth: McpAuthHandlers
+}
+
+/** What `createMcpAdapter()` gives: the same, with the handler under the name `server`. */
+export interface McpAdapter {
+  readonly server: McpHandler
+  readonly auth: McpAuthHandlers
+}
+
+/** The typed router, or a function that makes a server of the official SDK for each request. */
+export type RouterOption = KitMcpRouter<any> | ServerFactory
+
+type AppOf<Router> = Router extends KitMcpRouter<infer App> ? App : unknown
+
+export interface CreateMcpAdapterOptions<Router extends RouterOption = RouterOption>
+  extends McpAdapterOptions {
+  readonly router: Router
+  /** Absent or undefined: no OAuth, everything is open. */
+  readonly oauth?: OAuthOptions<AppOf<Router>> | undefined
+  /** Default `{ name: 'mcp-gatekit', version: '0.0.0' }`. */
+  readonly serverInfo?: ServerInfo | undefined
+  /** How to use the server, for the model. */
+  readonly instructions?: string | undefined
+  readonly telemetry?: KitTelemetryManager<any, any, any> | undefined
+}
+
+/** The service behind an adapter, for the faces of this package. */
+const services = new WeakMap<object, McpService>()
+
+/** The service behind what `build()` or `createMcpAdapter()` returned; undefined for anything else. */
+export function serviceOf(adapter: unknown): McpService | undefined {
+  return typeof adapter === 'object' && adapter !== null ? services.get(adapter) : undefined
+}
+
+/**
+ * An MCP server over HTTP: `{ server, auth }`.
+ * @throws {KitMcpConfigError} naming the option that is wrong.
+ */
+export function createMcpAdapter<Router extends RouterOption>(
+  options: CreateMcpAdapterOptions<Router>,
+): McpAdapter {
+  if (!isOptionsObject(options))
+    throw invalidOption('createMcpAdapter', 'takes an object with at least { router }')
+  checkKnownOptions('createMcpAdapter', options, CREATE_OPTIONS)
+  const { router, oauth, serverInfo, instructions, telemetry, ...rest } = options
+  const service = new McpService({
+    router: checkRouter(router),
+    oauth: oauth === undefined ? undefined : resolveOAuthOptions(oauth),
+    serverInfo: serverInfo === undefined ? DEFAULT_SERVER_INFO : checkServerInfo(serverInfo),
+    instructions: instructions === undefined ? undefined : checkInstructions(instructions),
+    telemetry: telemetry === undefined ? undefined : checkTelemetry(telemetry),
+    options: resolveAdapterOptions(rest),
+  })
+  const { handler, auth } = facesOf(service)
+  const adapter = Object.freeze({ server: handler, auth })
+  services.set(adapter, service)
+  return adapter
+}
+
+const CREATE_OPTIONS = ['router', 'oauth', 'serverInfo', 'instructions', 'telemetry', ...ADAPTER_OPTIONS]
+const DEFAULT_SERVER_INFO: ServerInfo = Object.freeze({ name: 'mcp-gatekit', version: '0.0.0' })
+
+type BuilderProps = Partial<Omit<McpServiceProps, 'options'>> & {
+  readonly given: McpAdapterOptions
+  readonly options: ResolvedAdapterOptions
+}
+
+/** Builds an MCP server over HTTP step by step. Immutable: every method returns a new builder. */
+export class KitMcpServer<App = unknown> {
+  readonly #props: BuilderProps
+
+  private constructor(props: BuilderProps) {
+    this.#props = props
+  }
+
+  static create(): KitMcpServer {
+    return new KitMcpServer({ given: {}, options: resolveAdapterOptions({}) })
+  }
+
+  /** What is served: the typed router, or a function that makes a server of the official SDK for each request. */
+  router<Router extends RouterOption>(router: Router): KitMcpServer<AppOf<Router>> {
+    return new KitMcpServer({ ...this.#props, router: checkRouter(router) })
+  }
+
+  /** Requires a valid bearer token of every request. @throws {KitMcpConfigError} */
+  withOAuth(oauth: OAuthOptions<App>): KitMcpServer<App> {
+    return new KitMcpServer({ ...this.#props, oauth: resolveOAuthOptions(oauth) })
+  }
+
+  /** Who the server says it is. @throws {KitMcpConfigError} */
+  withServerInfo(info: ServerInfo): KitMcpServer<App> {
+    return new KitMcpServer({ ...this.#props, serverInfo: checkServerInfo(info) })
+  }
+
+  /** How to use the server, for the model. @throws {KitMcpConfigError} */
+  withInstructions(text: string): KitMcpServer<App> {
+    return new KitMcpServer({ ...this.#props, instructions: checkInstructions(text) })
+  }
+
+  /** Where the gate and the adapter emit their events. @throws {KitMcpConfigError} */
+  withTelemetry(manager: KitTelemetryManager<any, any, any>): KitMcpServer<App> {
+    return new KitMcpServer({ ...this.#props, telemetry: checkTelemetry(manager) })
+  }
+
+  /** Adapter options; called again, they merge. @throws {KitMcpConfigError} */
+  withOptions(options: McpAdapterOptions): KitMcpServer<App> {
+    if (!isOptionsObject(options)) throw invalidOption('options', 'must be an object')
+    const given = { ...this.#props.given, ...options }
+    return new KitMcpServer({ ...this.#props, given, options: resolveAdapterOptions(given) })
+  }
+
+  /** @throws {KitMcpConfigError} without a router. */
+  build(): KitMcpAdapter {
+    const { router, oauth, serverInfo, instructions, telemetry, options } = this.#props
+    if (router === undefined) throw noRouter()
+    const service = new McpService({
+      router,
+      oauth,
+      serverInfo: serverInfo ?? DEFAULT_SERVER_INFO,
+      instructions,
+      telemetry,
+      options,
+    })
+    const adapter = Object.freeze(facesOf(service))
+    services.set(adapter, service)
+    return adapter
+  }
+}
+
+function checkRouter(router: unknown): McpServiceProps['router'] {
+  if (router === undefined || router === null) throw noRouter()
+  if (router instanceof KitMcpRouter) return tableOf(router)
+  if (typeof router === 'function') return router as ServerFactory
+  throw invalidOption(
+    'router',
+    'must be a KitMcpRouter, or a function that returns a server of the official SDK',
+  )
+}
+
+function noRouter(): Error {
+  return missingOption(
+    'router',
+    'give a KitMcpRouter, or a function that returns a server of the official SDK',
+  )
+}
+
+function checkInstructions(text: unknown): string {
+  if (typeof text !== 'string') throw invalidOption('instructions', 'must be a string')
+  return text
+}
+
+function checkTelemetry(manager: KitTelemetryManager<any, any, any>): KitTelemetryManager<any, any, any> {
+  if (typeof (manager as { session?: unknown } | null)?.session !== 'function') {
+    throw invalidOption('telemetry', 'must be what KitTelemetry…build() returned')
+  }
+  return manager
+}
+
+function facesOf(service: McpService): KitMcpAdapter {
+  const incomingOf = (request: Request): WebIncoming => new WebIncoming(request, service.trustsProxy)
+  return {
+    async handler(request) {
+      const incoming = incomingOf(request)
+      if (incoming.method === 'OPTIONS') return toResponse(service.preflight(incoming))
+      return withCors(await respond(service, incoming), incoming.method)
+    },
+    auth: Object.freeze({
+      cors(request: Request) {
+        const incoming = incomingOf(request)
+        const metadata = service.gate?.resource.owns(incoming.path) ?? false
+        if (!metadata) return toResponse(service.preflight(incoming))
+        const headers = preflightHeaders(incoming.header('access-control-request-headers'))
+        return toResponse({ status: 204, headers })
+      },
+      resource(request: Request) {
+        const incoming = incomingOf(request)
+        return toResponse(metadataAnswer(service, incoming), incoming.method)
+      },
+    }),
+  }
+}
+
+async function respond(service: McpService, incoming: WebIncoming): Promise<Response | Answer> {
+  const guarded = service.guard(incoming)
+  if (guarded !== undefined) return guarded
+  const admission = await service.admit(incoming)
+  return 'answer' in admission ? admission.answer : await service.serve(incoming, admission.exchange)
+}
+
+function metadataAnswer({ gate }: McpService, incoming: WebIncoming): Answer {
+  const root = gate?.options.resourceMetadataPath
+  if (gate === undefined || root === undefined) return notFound()
+  const { method, origin } = incoming
+  const ifNoneMatch = incoming.header('if-none-match')
+  if (gate.resource.owns(incoming.path))
+    return gate.resource.respond({ method, path: incoming.path, origin, ifNoneMatch })
+  // Mounted elsewhere by the host: the root form; another resource's path is not ours to answer.
+  if (incoming.path.startsWith(`${root}/`)) return notFound()
+  return gate.resource.respond({ method, path: root, origin, ifNoneMatch })
+}
+
+function withCors(response: Response | Answer, method: string): Response {
+  const given = response instanceof Response ? response : toResponse(response, method)
+  for (const [name, value] of Object.entries(CORS_RESPONSE_HEADERS)) given.headers.set(name, value)
+  return given
+}

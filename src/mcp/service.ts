@@ -1,0 +1,306 @@
+import {
+  createMcpHandler,
+  isJsonContentType,
+  type McpHttpHandler,
+  type McpServer,
+  Server,
+  SUPPORTED_PROTOCOL_VERSIONS,
+} from '@modelcontextprotocol/server'
+import type { Answer } from '../oauth/answer.ts'
+import type { AuthInfo } from '../oauth/auth-info.ts'
+import { preflightHeaders } from '../oauth/cors.ts'
+import { Gate, type GateRequest, RequestContext } from '../oauth/gate.ts'
+import type { ResolvedOAuthOptions, VerifyContext } from '../oauth/options.ts'
+import { unionOfScopes } from '../oauth/scope.ts'
+import type { KitTelemetryManager } from '../telemetry/manager.ts'
+import { openEventStream } from './event-stream.ts'
+import type { Exchange } from './exchange.ts'
+import type { McpIncoming } from './incoming.ts'
+import { clientText, observedMessage, RequestObservation } from './observe.ts'
+import type { ResolvedAdapterOptions, ServerInfo } from './options.ts'
+import { permitsOrigin } from './origin-policy.ts'
+import type { RouterTable } from './router.ts'
+import { jsonRpcError, parseMessages } from './rpc.ts'
+import { callTool } from './tool-call.ts'
+
+/** What a router function gets, once per request. */
+export interface ServerFactoryContext {
+  readonly context: unknown
+  readonly request: Request
+  readonly auth?: AuthInfo<any>
+}
+
+/** Makes a server of the official SDK for one request. */
+export type ServerFactory = (
+  context: ServerFactoryContext,
+) => McpServer | Server | Promise<McpServer | Server>
+
+export interface McpServiceProps {
+  readonly router: RouterTable | ServerFactory
+  readonly oauth: ResolvedOAuthOptions | undefined
+  readonly serverInfo: ServerInfo
+  readonly instructions: string | undefined
+  readonly telemetry: KitTelemetryManager<any, any, any> | undefined
+  readonly options: ResolvedAdapterOptions
+}
+
+/** What came of the gate: an exchange that may go on, or the answer that ends the request. */
+export type Admission = { readonly exchange: Exchange } | { readonly answer: Answer }
+
+const FIRST_MODERN_REVISION = '2026-07-28'
+
+/**
+ * The MCP server behind both faces: it guards a request, reads its message, judges scopes and has the
+ * official SDK serve it. It answers every request.
+ */
+export class McpService {
+  readonly gate: Gate | undefined
+  readonly #props: McpServiceProps
+  readonly #table: RouterTable | undefined
+  readonly #sdk: McpHttpHandler
+  /** What the SDK's server factory finds of the request it is called for. */
+  readonly #exchanges = new WeakMap<Request, Exchange>()
+
+  constructor(props: McpServiceProps) {
+    this.#props = props
+    this.#table = typeof props.router === 'function' ? undefined : props.router
+    if (props.oauth !== undefined) {
+      this.gate = new Gate(props.oauth, this.#table?.scopes ?? [], (request) => this.#makeContext(request))
+    }
+    this.#sdk = createMcpHandler(({ requestInfo }) => this.#makeServer(requestInfo as Request), {
+      maxRequestBodySize: props.options.maxBodyBytes,
+    })
+  }
+
+  get trustsProxy(): boolean {
+    return this.#props.oauth?.trustProxy ?? false
+  }
+
+  /**
+   * Whether `Origin` and `Host` may be served; the answer when not.
+   * Comes before everything else, so that nothing of a refused request is looked at.
+   */
+  guard(incoming: McpIncoming): Answer | undefined {
+    const permitted = permitsOrigin(
+      {
+        originHeader: incoming.header('origin'),
+        host: incoming.host,
+        origin: incoming.origin,
+        listensOnLoopback: incoming.listensOnLoopback,
+      },
+      { ...this.#props.options, hasOAuth: this.gate !== undefined },
+    )
+    return permitted
+      ? undefined
+      : jsonRpcError(403, -32_000, 'Forbidden: this Origin or Host may not call', { id: undefined })
+  }
+
+  /** The answer to OPTIONS. */
+  preflight(incoming: McpIncoming): Answer {
+    return (
+      this.guard(incoming) ?? {
+        status: 204,
+        headers: preflightHeaders(incoming.header('access-control-request-headers')),
+      }
+    )
+  }
+
+  /** Verifies the token of a request, or makes the context where OAuth is off. Scopes are judged later. */
+  async admit(request: GateRequest): Promise<Admission> {
+    const observation =
+      this.#props.telemetry === undefined ? undefined : new RequestObservation(this.#props.telemetry)
+    if (this.gate === undefined) {
+      try {
+        const context = await this.#makeContext(request)
+        return { exchange: { gate: undefined, auth: undefined, context, observation } }
+      } catch (cause) {
+        observation?.decided({ outcome: 'failed', cause })
+        return { answer: jsonRpcError(500, -32_603, 'Internal server error') }
+      }
+    }
+    const decision = await this.gate.authenticate(request)
+    if (decision.outcome !== 'accepted') {
+      observation?.decided(decision)
+      return { answer: this.gate.answer(decision, request) }
+    }
+    observation?.identify(decision.auth)
+    return { exchange: { gate: this.gate, auth: decision.auth, context: decision.context, observation } }
+  }
+
+  /** The answer when the token lacks a scope; undefined when it may pass. */
+  judge(exchange: Exchange, request: GateRequest, operation: readonly string[]): Answer | undefined {
+    const { gate, auth, observation } = exchange
+    if (gate === undefined || auth === undefined || gate.permits(auth.scopes, operation)) return undefined
+    const refusal = gate.insufficientScope(operation)
+    observation?.decided(refusal)
+    return gate.answer(refusal, request)
+  }
+
+  /** Scopes that the operations of these messages need beside the endpoint's. */
+  operationScopes(messages: readonly unknown[]): readonly string[] {
+    if (this.#table === undefined || this.#table.scopes.length === 0) return []
+    return unionOfScopes(...messages.map((message) => this.#scopesOf(message)))
+  }
+
+  #scopesOf(message: unknown): readonly string[] {
+    const { method, params } = (message ?? {}) as { method?: unknown; params?: { name?: unknown } | null }
+    if (method !== 'tools/call') return []
+    return this.#table?.tools.get(String(params?.name))?.scopes ?? []
+  }
+
+  /** Serves a request that the gate has let in. Judges all its scopes, after its message is known. */
+  async serve(incoming: McpIncoming, exchange: Exchange): Promise<Response | Answer> {
+    const { observation } = exchange
+    const { method } = incoming
+    if (method === 'POST') return await this.#servePost(incoming, exchange)
+    const refused = this.judge(exchange, incoming, [])
+    if (refused !== undefined) return refused
+    observation?.accepted()
+    return this.#observed(exchange, method === 'GET' ? this.#serveGet(incoming) : methodNotAllowed())
+  }
+
+  async #servePost(incoming: McpIncoming, exchange: Exchange): Promise<Response | Answer> {
+    const { observation } = exchange
+    const { maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = this.#props.options
+    const revision = incoming.header('mcp-protocol-version')
+    const parsed = isJsonContentType(incoming.header('content-type') ?? null)
+      ? parseMessages(await incoming.readBody({ maxBytes, timeoutMs }), revision)
+      : {
+          answer: jsonRpcError(415, -32_000, 'Unsupported Media Type: Content-Type must be application/json'),
+        }
+    if ('answer' in parsed) {
+      observation?.accepted()
+      return this.#observed(exchange, parsed.answer)
+    }
+    const operation = this.operationScopes(parsed.messages)
+    if (exchange.gate === undefined && operation.length > 0 && exchange.auth === undefined) {
+      return this.#observed(
+        exchange,
+        jsonRpcError(403, -32_000, 'Forbidden: this operation needs scopes, and OAuth is off'),
+      )
+    }
+    const refused = this.judge(exchange, incoming, operation)
+    if (refused !== undefined) return refused
+    if (observation !== undefined) {
+      observation.received(
+        clientText(revision ?? initializeVersion(parsed.messages[0])),
+        parsed.messages.map(observedMessage),
+      )
+      observation.accepted()
+    }
+    const request = sdkRequest(incoming)
+    this.#exchanges.set(request, exchange)
+    const serve = (): Promise<Response> =>
+      this.#sdk.fetch(request, {
+        parsedBody: parsed.body,
+        ...(exchange.auth !== undefined && { authInfo: exchange.auth }),
+      })
+    return this.#observed(exchange, await (observation === undefined ? serve() : observation.run(serve)))
+  }
+
+  #serveGet(incoming: McpIncoming): Response | Answer {
+    const revision = incoming.header('mcp-protocol-version')
+    if (revision !== undefined && revision >= FIRST_MODERN_REVISION) return methodNotAllowed()
+    if (revision !== undefined && !SUPPORTED_PROTOCOL_VERSIONS.includes(revision)) {
+      return jsonRpcError(
+        400,
+        -32_000,
+        `Bad Request: Unsupported protocol version (supported: ${SUPPORTED_PROTOCOL_VERSIONS.join(', ')})`,
+      )
+    }
+    if (!/\btext\/event-stream\b|\*\/\*/i.test(incoming.header('accept') ?? '')) {
+      return jsonRpcError(406, -32_000, 'Not Acceptable: Client must accept text/event-stream')
+    }
+    return openEventStream()
+  }
+
+  #observed(exchange: Exchange, response: Response | Answer): Response | Answer {
+    const { observation } = exchange
+    if (observation === undefined) return response
+    if (!(response instanceof Response) || response.body === null || !isEventStream(response)) {
+      observation.completed(response.status)
+      return response
+    }
+    return new Response(
+      endObserved(response.body, () => observation.completed(response.status)),
+      response,
+    )
+  }
+
+  async #makeContext(request: GateRequest): Promise<VerifyContext> {
+    const make = this.#table?.makeContext
+    return new RequestContext(request, make === undefined ? {} : await make({ request: request.request }))
+  }
+
+  #makeServer(request: Request): Server | McpServer | Promise<Server | McpServer> {
+    const exchange = this.#exchanges.get(request) as Exchange
+    const { router, serverInfo, instructions } = this.#props
+    if (typeof router === 'function') {
+      const { context, auth } = exchange
+      return router({ context: context.context, request, ...(auth !== undefined && { auth }) })
+    }
+    const server = new Server(serverInfo, {
+      capabilities: { tools: { listChanged: true }, logging: {} },
+      ...(instructions !== undefined && { instructions }),
+    })
+    server.setRequestHandler('tools/list', () => ({ tools: [...this.#definitionsFor(router, exchange)] }))
+    server.setRequestHandler('tools/call', (call, sdk) => callTool(router, exchange, call, sdk, server))
+    return server
+  }
+
+  #definitionsFor(table: RouterTable, { gate, auth }: Exchange): RouterTable['definitions'] {
+    if (!this.#props.options.listOnlyPermitted || gate === undefined || auth === undefined)
+      return table.definitions
+    const permitted = [...table.tools.values()].filter((tool) => gate.permits(auth.scopes, tool.scopes))
+    return permitted.map((tool) => tool.definition)
+  }
+}
+
+/** The revision that an `initialize` asks for, which then has no header yet. */
+function initializeVersion(message: unknown): unknown {
+  const { method, params } = (message ?? {}) as { method?: unknown; params?: { protocolVersion?: unknown } }
+  return method === 'initialize' ? params?.protocolVersion : '2025-03-26'
+}
+
+/** The SDK wants both media types spelled out; a client that accepts anything accepts them too. */
+function sdkRequest({ request }: McpIncoming): Request {
+  const accept = request.headers.get('accept')
+  if (accept !== null && !accept.includes('*/*')) return request
+  const headers = new Headers(request.headers)
+  headers.set('accept', 'application/json, text/event-stream')
+  return new Request(request.url, { method: request.method, headers, signal: request.signal })
+}
+
+function methodNotAllowed(): Answer {
+  const answer = jsonRpcError(405, -32_000, 'Method not allowed.')
+  return { ...answer, headers: { ...answer.headers, Allow: 'GET, POST, OPTIONS' } }
+}
+
+function isEventStream(response: Response): boolean {
+  return response.headers.get('content-type')?.startsWith('text/event-stream') ?? false
+}
+
+/** `body`, with a word when it has ended in whatever way. */
+function endObserved(body: ReadableStream<Uint8Array>, onEnd: () => void): ReadableStream<Uint8Array> {
+  const reader = body.getReader()
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read()
+          if (!done) return controller.enqueue(value)
+          onEnd()
+          controller.close()
+        } catch (error) {
+          onEnd()
+          controller.error(error)
+        }
+      },
+      async cancel(reason) {
+        onEnd()
+        await reader.cancel(reason).catch(() => undefined)
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}

@@ -1,0 +1,104 @@
+import { randomUUID } from 'node:crypto'
+import { performance } from 'node:perf_hooks'
+import {
+  type CallToolRequest,
+  type CallToolResult,
+  ProtocolError,
+  ProtocolErrorCode,
+  type Server,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
+import { CallContext } from './context.ts'
+import type { Exchange } from './exchange.ts'
+import { validate } from './json-schema.ts'
+import { elapsedMs, observedMessage } from './observe.ts'
+import type { RouterTable, ToolEntry } from './router.ts'
+import { KitToolError } from './tool-error.ts'
+
+/**
+ * Answers `tools/call`. Everything that goes wrong in the tool is a result with `isError: true`: the
+ * text of a `KitToolError`, what is wrong with the arguments, or else a text with a reference id
+ * under which telemetry has the cause.
+ * @throws {ProtocolError} -32602 when there is no such tool.
+ */
+export async function callTool(
+  table: RouterTable,
+  exchange: Exchange,
+  request: CallToolRequest,
+  sdk: ServerContext,
+  server: Server,
+): Promise<CallToolResult> {
+  const tool = table.tools.get(request.params.name)
+  if (tool === undefined) {
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Tool ${request.params.name} not found`)
+  }
+  const { observation } = exchange
+  const startedAt = observation === undefined ? 0 : performance.now()
+  let result: CallToolResult
+  let failure: unknown
+  let reference: string | undefined
+  try {
+    result = await runTool(tool, request.params.arguments ?? {}, new CallContext(exchange, sdk))
+  } catch (error) {
+    failure = error
+    if (KitToolError.is(error)) {
+      result = errorResult(error.message)
+    } else {
+      reference = randomUUID()
+      result = errorResult(`The tool failed. Reference: ${reference}`)
+    }
+  }
+  if (observation !== undefined) {
+    const call = observedMessage({ method: 'tools/call', id: sdk.mcpReq.id, params: request.params })
+    if (result.isError === true) observation.toolFailed(call, elapsedMs(startedAt), failure, reference)
+    else observation.toolCompleted(call, elapsedMs(startedAt))
+  }
+  return server.projectCallToolResult(result, tool.outputJsonSchema)
+}
+
+async function runTool(tool: ToolEntry, args: unknown, context: CallContext): Promise<CallToolResult> {
+  let parsed: unknown = {}
+  if (tool.input !== undefined) {
+    const validation = await validate(tool.input, args)
+    if ('problem' in validation) {
+      throw new KitToolError(`Invalid arguments for tool ${tool.definition.name}: ${validation.problem}`)
+    }
+    parsed = validation.value
+  }
+  const returned = await tool.handler(parsed, context)
+  const result = isToolResult(returned) ? returned : undefined
+  if (tool.output === undefined) return result ?? { content: textContent(returned) }
+  if (result?.isError === true) return result
+  const validation = await validate(tool.output, result === undefined ? returned : result.structuredContent)
+  if ('problem' in validation) {
+    throw new TypeError(
+      `Tool ${tool.definition.name} returned what its output schema does not allow: ${validation.problem}`,
+    )
+  }
+  const structuredContent = validation.value as Record<string, unknown>
+  return result === undefined
+    ? { content: textContent(structuredContent), structuredContent }
+    : { ...result, structuredContent }
+}
+
+const RESULT_MEMBERS = new Set(['content', 'structuredContent', 'isError', '_meta', 'resultType'])
+
+/** Whether a handler returned a whole MCP result: `content` blocks and nothing that such a result has not. */
+function isToolResult(value: unknown): value is CallToolResult {
+  if (typeof value !== 'object' || value === null) return false
+  const { content } = value as { content?: unknown }
+  return (
+    Array.isArray(content) &&
+    content.every((block) => typeof (block as { type?: unknown } | null)?.type === 'string') &&
+    Object.keys(value).every((member) => RESULT_MEMBERS.has(member))
+  )
+}
+
+function textContent(value: unknown): CallToolResult['content'] {
+  if (value === undefined) return []
+  return [{ type: 'text', text: typeof value === 'string' ? value : JSON.stringify(value) }]
+}
+
+function errorResult(text: string): CallToolResult {
+  return { content: [{ type: 'text', text }], isError: true }
+}

@@ -1,0 +1,33 @@
+/** What cannot be carried in a quoted string of a header: control characters and everything outside ASCII. */
+const UNCARRIABLE = /[^\x20-\x7E]/
+
+/** Whether `value` can be sent as a quoted string (RFC 9110 §5.6.4) that every client reads alike. */
+export function isQuotable(value: string): boolean {
+  return !UNCARRIABLE.test(value)
+}
+
+/** `value` as a quoted string of RFC 9110 §5.6.4. */
+export function quoted(value: string): string {
+  return `"${value.replace(/["\\]/g, '\\$&')}"`
+}
+
+export interface BearerChallengeParameters {
+  readonly realm: string
+  readonly error: 'invalid_token' | 'insufficient_scope'
+  readonly scopes: readonly string[]
+  /** URL of the protected resource metadata document (RFC 9728 §5.1). */
+  readonly resourceMetadata: string | undefined
+  readonly errorDescription: string
+}
+
+/**
+ * A `Bearer` challenge (RFC 6750 §3). The order of the parameters is part of the contract:
+ * clients exist that find `resource_metadata` with a regular expression.
+ */
+export function bearerChallenge(parameters: BearerChallengeParameters): string {
+  const { realm, error, scopes, resourceMetadata, errorDescription } = parameters
+  let challenge = `Bearer realm=${quoted(realm)}, error=${quoted(error)}`
+  if (scopes.length > 0) challenge += `, scope=${quoted(scopes.join(' '))}`
+  if (resourceMetadata !== undefined) challenge += `, resource_metadata=${quoted(resourceMetadata)}`
+  return `${challenge}, error_description=${quoted(errorDescription)}`
+}

@@ -1,0 +1,52 @@
+/** Methods of an MCP route (Streamable HTTP). */
+export const CORS_METHODS: readonly string[] = ['GET', 'POST', 'DELETE', 'OPTIONS']
+
+/** Request headers of MCP clients, named one by one: `*` does not cover `Authorization`. */
+const REQUEST_HEADERS = [
+  'Authorization',
+  'Content-Type',
+  'Accept',
+  'MCP-Protocol-Version',
+  'Mcp-Session-Id',
+  'Mcp-Method',
+  'Mcp-Name',
+  'Last-Event-ID',
+  'DPoP',
+  'traceparent',
+  'tracestate',
+  'baggage',
+]
+
+/** Response headers that a page may read. */
+export const CORS_EXPOSED_HEADERS: readonly string[] = [
+  'WWW-Authenticate',
+  'Mcp-Session-Id',
+  'MCP-Protocol-Version',
+  'Retry-After',
+]
+
+/** `Mcp-Param-*` headers are named by tools, so each that is asked for is allowed. */
+const MCP_PARAM = /^mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+$/i
+
+/** The request headers to allow, given what the preflight asks for. */
+export function corsRequestHeaders(asked: string | undefined): readonly string[] {
+  if (asked === undefined || !/mcp-param-/i.test(asked)) return REQUEST_HEADERS
+  const parameters = asked.split(',').map((name) => name.trim())
+  return [...REQUEST_HEADERS, ...parameters.filter((name) => MCP_PARAM.test(name))]
+}
+
+/** What every response of an MCP route carries when any origin may read it. */
+export const CORS_RESPONSE_HEADERS: Readonly<Record<string, string>> = {
+  'Access-Control-Allow-Origin': '*',
+  'Access-Control-Expose-Headers': CORS_EXPOSED_HEADERS.join(','),
+}
+
+/** The headers of the answer to a preflight, when any origin may ask. */
+export function preflightHeaders(asked: string | undefined): Record<string, string> {
+  return {
+    ...CORS_RESPONSE_HEADERS,
+    'Access-Control-Allow-Methods': CORS_METHODS.join(','),
+    'Access-Control-Allow-Headers': corsRequestHeaders(asked).join(','),
+    Vary: 'Access-Control-Request-Headers',
+  }
+}

@@ -1,0 +1,57 @@
+/** Why an option was refused. */
+export type KitMcpConfigErrorCode =
+  | 'MCP_CONFIG_MISSING_OPTION'
+  | 'MCP_CONFIG_INVALID_OPTION'
+  | 'MCP_CONFIG_UNKNOWN_OPTION'
+
+/**
+ * A wrong option of the gate, a verifier, the router or the adapter. Thrown when they are built,
+ * never at a request. `option` names the option; `message` says how to mend it.
+ */
+export class KitMcpConfigError extends Error {
+  override readonly name = 'KitMcpConfigError'
+  readonly code: KitMcpConfigErrorCode
+  readonly option: string
+
+  constructor(code: KitMcpConfigErrorCode, option: string, message: string) {
+    super(message)
+    this.code = code
+    this.option = option
+  }
+}
+
+/** Marks the error across copies of this package, where `instanceof` would not hold. */
+const UNAVAILABLE = Symbol.for('mcp-gatekit.VerifierUnavailableError')
+
+export interface VerifierUnavailableErrorOptions {
+  /** What went wrong. Goes to telemetry, never into a response. */
+  readonly cause?: unknown
+  /** Seconds after which the client may try again. Default 5. */
+  readonly retryAfterSeconds?: number
+}
+
+/**
+ * Thrown by a verifier that could not find out whether a token is valid, because its JWKS or
+ * introspection endpoint is down. The answer is then 503 with `Retry-After` and no challenge:
+ * a client must not throw a good token away because of an outage.
+ */
+export class VerifierUnavailableError extends Error {
+  override readonly name = 'VerifierUnavailableError'
+  readonly retryAfterSeconds: number
+
+  constructor(message: string, options: VerifierUnavailableErrorOptions = {}) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    const seconds = options.retryAfterSeconds ?? 5
+    this.retryAfterSeconds = Number.isFinite(seconds) && seconds >= 0 ? Math.ceil(seconds) : 5
+    Object.defineProperty(this, UNAVAILABLE, { value: true })
+  }
+
+  /** Whether `error` is a `VerifierUnavailableError`, also one of another copy of this package. */
+  static is(error: unknown): error is VerifierUnavailableError {
+    return (
+      typeof error === 'object' &&
+      error !== null &&
+      (error as { [UNAVAILABLE]?: unknown })[UNAVAILABLE] === true
+    )
+  }
+}

@@ -1,0 +1,58 @@
+/** `scope-token` of RFC 6749 §3.3: printable ASCII without space, `"` and `\`. */
+const SCOPE_TOKEN = /^[\x21\x23-\x5B\x5D-\x7E]+$/
+
+/** Whether `value` is a scope of RFC 6749 §3.3. */
+export function isScopeToken(value: unknown): value is string {
+  return typeof value === 'string' && SCOPE_TOKEN.test(value)
+}
+
+/** The scopes a verifier granted: a list, or one string with spaces between them. */
+export function grantedScopes(scopes: unknown): string[] {
+  if (typeof scopes === 'string') return scopes.split(' ').filter((scope) => scope !== '')
+  if (Array.isArray(scopes)) return scopes.filter((scope): scope is string => typeof scope === 'string')
+  return []
+}
+
+/** Several lists of scopes as one, in order, each scope once. */
+export function unionOfScopes(...lists: readonly (readonly string[])[]): readonly string[] {
+  const filled = lists.filter((list) => list.length > 0)
+  if (filled.length <= 1) return filled[0] ?? []
+  return [...new Set(filled.flat())]
+}
+
+/**
+ * Decides whether granted scopes satisfy required ones. `implies` is a hierarchy: a broader scope
+ * satisfies the narrower ones it names, transitively. Comparison is exact and case-sensitive.
+ */
+export class ScopeHierarchy {
+  /** For each scope that something implies: itself and everything that implies it. */
+  readonly #satisfiedBy = new Map<string, Set<string>>()
+
+  constructor(implies: Readonly<Record<string, readonly string[]>> = {}) {
+    for (const broader of Object.keys(implies)) {
+      const reached = new Set<string>()
+      const open = [broader]
+      for (let scope = open.pop(); scope !== undefined; scope = open.pop()) {
+        for (const narrower of Object.hasOwn(implies, scope) ? (implies[scope] ?? []) : []) {
+          if (reached.has(narrower)) continue
+          reached.add(narrower)
+          open.push(narrower)
+        }
+      }
+      for (const narrower of reached) {
+        const broaderOnes = this.#satisfiedBy.get(narrower) ?? new Set([narrower])
+        this.#satisfiedBy.set(narrower, broaderOnes.add(broader))
+      }
+    }
+  }
+
+  /** Whether every one of `required` is granted, directly or through a broader scope. */
+  satisfies(granted: readonly string[], required: readonly string[]): boolean {
+    for (const scope of required) {
+      if (granted.includes(scope)) continue
+      const broaderOnes = this.#satisfiedBy.get(scope)
+      if (broaderOnes === undefined || !granted.some((one) => broaderOnes.has(one))) return false
+    }
+    return true
+  }
+}

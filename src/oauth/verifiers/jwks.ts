@@ -1,0 +1,151 @@
+import type { JSONWebKeySet, createRemoteJWKSet as RemoteJWKSet } from 'jose'
+import { VerifierUnavailableError } from '../errors.ts'
+import { isLoopbackHostname } from '../option-checks.ts'
+
+/** Where a verifier's public keys come from. */
+export interface KeySource {
+  /**
+   * The keys to try for a token whose header names `kid`.
+   * @throws {VerifierUnavailableError} when they cannot be had right now.
+   */
+  keysFor(kid: string | undefined): Promise<JSONWebKeySet>
+}
+
+export interface RemoteKeysOptions {
+  readonly issuer: string
+  /** Found through the issuer's metadata when absent. */
+  readonly jwksUri: string | undefined
+  readonly cooldownSeconds: number
+  readonly cacheSeconds: number
+  readonly allowInsecureHttp: boolean
+}
+
+/** No JWKS and no metadata document of a real issuer comes near this. */
+const MAX_DOCUMENT_BYTES = 1_048_576
+const FETCH_TIMEOUT_MS = 5_000
+/** After a failed fetch, cached keys are used without another try for so long. */
+const FAILURE_PAUSE_MS = 1_000
+
+/**
+ * The key set of an authorization server: fetched when first needed, kept for `cacheSeconds`, fetched
+ * again for a `kid` it does not hold, at most once per `cooldownSeconds`. Keys once fetched go on working
+ * while the endpoint is down. Redirects are not followed; answers over 1 MiB or 5 s are an outage.
+ */
+export class RemoteKeys implements KeySource {
+  readonly #options: RemoteKeysOptions
+  #remote: ReturnType<typeof RemoteJWKSet> | undefined
+  #opening: Promise<ReturnType<typeof RemoteJWKSet>> | undefined
+  #keys: JSONWebKeySet | undefined
+  #failedAt = Number.NEGATIVE_INFINITY
+
+  constructor(options: RemoteKeysOptions) {
+    this.#options = options
+  }
+
+  async keysFor(kid: string | undefined): Promise<JSONWebKeySet> {
+    const remote = this.#remote ?? (await this.#open())
+    const known = this.#keys
+    if (known === undefined) return await this.#reload(remote)
+    const held = kid === undefined || known.keys.some((key) => key.kid === kid)
+    if (held && remote.fresh) return known
+    if (!held && remote.fresh && remote.coolingDown) return known
+    if (Date.now() < this.#failedAt + FAILURE_PAUSE_MS) {
+      if (held) return known
+      throw unavailable(`the JWKS of ${this.#options.issuer} could not be fetched`, undefined)
+    }
+    try {
+      return await this.#reload(remote)
+    } catch (error) {
+      if (held) return known
+      throw error
+    }
+  }
+
+  async #reload(remote: ReturnType<typeof RemoteJWKSet>): Promise<JSONWebKeySet> {
+    try {
+      await remote.reload()
+    } catch (cause) {
+      this.#failedAt = Date.now()
+      throw unavailable(`the JWKS of ${this.#options.issuer} could not be fetched`, cause)
+    }
+    const keys = remote.jwks()
+    if (keys === undefined) throw unavailable(`the JWKS of ${this.#options.issuer} is empty`, undefined)
+    this.#keys = keys
+    return keys
+  }
+
+  #open(): Promise<ReturnType<typeof RemoteJWKSet>> {
+    this.#opening ??= this.#connect().then(
+      (remote) => {
+        this.#remote = remote
+        return remote
+      },
+      (error) => {
+        this.#opening = undefined
+        throw error
+      },
+    )
+    return this.#opening
+  }
+
+  async #connect(): Promise<ReturnType<typeof RemoteJWKSet>> {
+    const { issuer, cooldownSeconds, cacheSeconds, allowInsecureHttp } = this.#options
+    const { createRemoteJWKSet, customFetch } = await import('jose')
+    const jwksUri = this.#options.jwksUri ?? (await discoverJwksUri(issuer, allowInsecureHttp))
+    return createRemoteJWKSet(new URL(jwksUri), {
+      timeoutDuration: FETCH_TIMEOUT_MS,
+      cooldownDuration: cooldownSeconds * 1000,
+      cacheMaxAge: cacheSeconds * 1000,
+      [customFetch]: boundedFetch,
+    })
+  }
+}
+
+/** `jwks_uri` from the issuer's metadata: RFC 8414, or else OpenID Connect Discovery. */
+async function discoverJwksUri(issuer: string, allowInsecureHttp: boolean): Promise<string> {
+  const oauth = await import('oauth4webapi')
+  const url = new URL(issuer)
+  const options = {
+    [oauth.customFetch]: (href: string, init: object) => boundedFetch(href, init),
+    [oauth.allowInsecureRequests]: allowInsecureHttp || isLoopbackHostname(url.hostname),
+    signal: () => AbortSignal.timeout(FETCH_TIMEOUT_MS),
+  }
+  let cause: unknown
+  for (const algorithm of ['oauth2', 'oidc'] as const) {
+    try {
+      const response = await oauth.discoveryRequest(url, { algorithm, ...options })
+      const metadata = await oauth.processDiscoveryResponse(url, response)
+      const jwksUri = metadata.jwks_uri
+      if (jwksUri === undefined) throw new Error('the metadata document has no jwks_uri')
+      const { protocol, hostname } = new URL(jwksUri)
+      if (protocol !== 'https:' && !allowInsecureHttp && !isLoopbackHostname(hostname)) {
+        throw new Error('jwks_uri is not https')
+      }
+      return jwksUri
+    } catch (error) {
+      cause ??= error
+    }
+  }
+  throw unavailable(`the metadata document of ${issuer} could not be fetched`, cause)
+}
+
+/** `fetch` that follows no redirect and gives up on a long body. */
+async function boundedFetch(url: string, init: RequestInit): Promise<Response> {
+  const response = await fetch(url, { ...init, redirect: 'manual' })
+  if (response.body === null) return response
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body as ReadableStream<Uint8Array>) {
+    size += chunk.byteLength
+    if (size > MAX_DOCUMENT_BYTES) throw new Error(`the answer is larger than ${MAX_DOCUMENT_BYTES} bytes`)
+    chunks.push(chunk)
+  }
+  return new Response(response.status === 204 || response.status === 304 ? null : Buffer.concat(chunks), {
+    status: response.status,
+    headers: response.headers,
+  })
+}
+
+function unavailable(message: string, cause: unknown): VerifierUnavailableError {
+  return new VerifierUnavailableError(message, cause === undefined ? {} : { cause })
+}
