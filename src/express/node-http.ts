@@ -77,9 +77,15 @@ export class NodeIncoming implements McpIncoming {
 
   get listensOnLoopback(): boolean {
     const server = (this.#req.socket as { server?: Server }).server
-    const address = server?.address?.()
-    if (typeof address !== 'object' || address === null) return false
-    return address.address === '::1' || isLoopbackHostname(address.address)
+    if (server === undefined) return false
+    let onLoopback = loopbackServers.get(server)
+    if (onLoopback === undefined) {
+      const address = server.address?.()
+      onLoopback = typeof address === 'object' && address !== null && isLoopbackAddress(address.address)
+      loopbackServers.set(server, onLoopback)
+      server.once?.('close', () => loopbackServers.delete(server))
+    }
+    return onLoopback
   }
 
   /** The web-standard request, without the body. */
@@ -105,6 +111,13 @@ export class NodeIncoming implements McpIncoming {
     if (Number(req.headers['content-length']) > limits.maxBytes) return { kind: 'too-large' }
     return await readStream(req, limits)
   }
+}
+
+/** Whether a server listens on a loopback address: asked of the system once per server. */
+const loopbackServers = new WeakMap<Server, boolean>()
+
+function isLoopbackAddress(address: string): boolean {
+  return address === '::1' || isLoopbackHostname(address)
 }
 
 /** What Express's `trust proxy` setting says of the sender; undefined where no Express app is. */
@@ -215,8 +228,9 @@ export async function writeResponse(
     return
   }
   if (response.headers.get('content-type')?.startsWith('application/json')) {
-    const body = Buffer.from(await response.arrayBuffer())
-    res.setHeader('Content-Length', body.length)
+    // As a string it goes out in one write with the head.
+    const body = await response.text()
+    res.setHeader('Content-Length', Buffer.byteLength(body))
     res.end(body)
     return
   }

@@ -108,7 +108,8 @@ export class RequestObservation {
   end(): void {
     if (this.#ended) return
     this.#ended = true
-    attempt(() => this.session?.end()?.catch(() => undefined))
+    // The session's end does not reject; it is not waited for.
+    void attempt(() => this.session?.end())
   }
 
   #attributesOf({ method, id, tool }: ObservedMessage): Record<string, unknown> {

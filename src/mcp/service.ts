@@ -9,7 +9,7 @@ import {
 import type { Answer } from '../oauth/answer.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import { preflightHeaders } from '../oauth/cors.ts'
-import { Gate, type GateRequest, RequestContext } from '../oauth/gate.ts'
+import { Gate, type GateRequest, HasRequest, RequestContext } from '../oauth/gate.ts'
 import type { ResolvedOAuthOptions, VerifyContext } from '../oauth/options.ts'
 import { unionOfScopes } from '../oauth/scope.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
@@ -18,7 +18,7 @@ import type { Exchange } from './exchange.ts'
 import type { McpIncoming } from './incoming.ts'
 import { clientText, observedMessage, RequestObservation } from './observe.ts'
 import type { ResolvedAdapterOptions, ServerInfo } from './options.ts'
-import { permitsOrigin } from './origin-policy.ts'
+import { type OriginPolicyOptions, permitsOrigin } from './origin-policy.ts'
 import type { RouterTable } from './router.ts'
 import { jsonRpcError, parseMessages } from './rpc.ts'
 import { callTool } from './tool-call.ts'
@@ -58,6 +58,7 @@ export class McpService {
   readonly #props: McpServiceProps
   readonly #table: RouterTable | undefined
   readonly #sdk: McpHttpHandler
+  readonly #originPolicy: OriginPolicyOptions
   /** What the SDK's server factory finds of the request it is called for. */
   readonly #exchanges = new WeakMap<Request, Exchange>()
 
@@ -67,6 +68,7 @@ export class McpService {
     if (props.oauth !== undefined) {
       this.gate = new Gate(props.oauth, this.#table?.scopes ?? [], (request) => this.#makeContext(request))
     }
+    this.#originPolicy = { ...props.options, hasOAuth: this.gate !== undefined }
     this.#sdk = createMcpHandler(({ requestInfo }) => this.#makeServer(requestInfo as Request), {
       maxRequestBodySize: props.options.maxBodyBytes,
     })
@@ -81,15 +83,7 @@ export class McpService {
    * Comes before everything else, so that nothing of a refused request is looked at.
    */
   guard(incoming: McpIncoming): Answer | undefined {
-    const permitted = permitsOrigin(
-      {
-        originHeader: incoming.header('origin'),
-        host: incoming.host,
-        origin: incoming.origin,
-        listensOnLoopback: incoming.listensOnLoopback,
-      },
-      { ...this.#props.options, hasOAuth: this.gate !== undefined },
-    )
+    const permitted = permitsOrigin(incoming, this.#originPolicy)
     return permitted
       ? undefined
       : jsonRpcError(403, -32_000, 'Forbidden: this Origin or Host may not call', { id: undefined })
@@ -229,7 +223,7 @@ export class McpService {
 
   async #makeContext(request: GateRequest): Promise<VerifyContext> {
     const make = this.#table?.makeContext
-    return new RequestContext(request, make === undefined ? {} : await make({ request: request.request }))
+    return new RequestContext(request, make === undefined ? {} : await make(new HasRequest(request)))
   }
 
   #makeServer(request: Request): Server | McpServer | Promise<Server | McpServer> {

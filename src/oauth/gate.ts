@@ -234,54 +234,52 @@ function judge(result: unknown, configuredResource: string | undefined): Verdict
   }
 }
 
-/** What `verifyToken` gets. A class, so that the web-standard request is made only when read. */
-class VerifyInput {
-  readonly bearerToken: string | undefined
-  readonly context: VerifyContext
+/** Something that has the web-standard request, which is made only when read. */
+export class HasRequest {
   readonly #request: GateRequest
 
-  constructor(request: GateRequest, bearerToken: string | undefined, context: VerifyContext) {
+  constructor(request: GateRequest) {
     this.#request = request
-    this.bearerToken = bearerToken
-    this.context = context
   }
 
   get request(): Request {
     return this.#request.request
+  }
+}
+
+/** What `verifyToken` gets. */
+class VerifyInput extends HasRequest {
+  readonly bearerToken: string | undefined
+  readonly context: VerifyContext
+
+  constructor(request: GateRequest, bearerToken: string | undefined, context: VerifyContext) {
+    super(request)
+    this.bearerToken = bearerToken
+    this.context = context
   }
 }
 
 /** What `onVerified` gets. */
-class OnVerifiedInput {
+class OnVerifiedInput extends HasRequest {
   readonly context: VerifyContext
   readonly user: unknown
   readonly scopes: readonly string[]
-  readonly #request: GateRequest
 
   constructor(request: GateRequest, context: VerifyContext, auth: AuthInfo) {
-    this.#request = request
+    super(request)
     this.context = context
     this.user = auth.user
     this.scopes = auth.scopes
   }
-
-  get request(): Request {
-    return this.#request.request
-  }
 }
 
-/** A context whose web-standard request is made only when read. */
-export class RequestContext<App> implements VerifyContext<App> {
+/** The context that verifiers and handlers share. */
+export class RequestContext<App> extends HasRequest implements VerifyContext<App> {
   readonly context: App
-  readonly #request: GateRequest
 
   constructor(request: GateRequest, context: App) {
-    this.#request = request
+    super(request)
     this.context = context
-  }
-
-  get request(): Request {
-    return this.#request.request
   }
 }
 

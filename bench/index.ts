@@ -1,0 +1,16 @@
+import { cpus } from 'node:os'
+import { benchEmit } from './emit.ts'
+import { benchGate } from './gate.ts'
+import { benchToolsCall } from './tools-call.ts'
+
+/** `npm run bench [-- gate|tools-call|emit]`: every question in turn, or one. */
+const questions: Record<string, () => Promise<void>> = {
+  gate: benchGate,
+  'tools-call': benchToolsCall,
+  emit: benchEmit,
+}
+const asked = process.argv.slice(2)
+console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}`)
+for (const [name, run] of Object.entries(questions)) {
+  if (asked.length === 0 || asked.includes(name)) await run()
+}

@@ -1,0 +1,53 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import autocannon from 'autocannon'
+
+export interface LoadOptions {
+  /** Module whose `contestants` are measured. */
+  readonly module: URL
+  readonly names: readonly string[]
+  /** The request, the same for all contestants. */
+  readonly request: Pick<autocannon.Options, 'method' | 'headers' | 'body'>
+  readonly path: string
+  readonly expectStatus: number
+  readonly rounds?: number
+  readonly secondsPerRound?: number
+  readonly connections?: number
+}
+
+/**
+ * Requests per second of each contestant, a figure per round. The contestants run in processes of their
+ * own and take turns within each round, so that a machine that changes its speed changes it for all.
+ */
+export async function measureLoad(options: LoadOptions): Promise<Record<string, number[]>> {
+  const { names, rounds = 5, secondsPerRound = 2, connections = 50 } = options
+  const hosts = await Promise.all(
+    names.map(async (name) => [name, ...(await start(options.module, name))] as const),
+  )
+  const figures: Record<string, number[]> = Object.fromEntries(names.map((name) => [name, []]))
+  try {
+    for (let round = 0; round <= rounds; round++) {
+      for (const [name, , port] of hosts) {
+        const result = await autocannon({
+          url: `http://127.0.0.1:${port}${options.path}`,
+          connections,
+          duration: round === 0 ? 1 : secondsPerRound,
+          ...options.request,
+        })
+        const wrong = result.statusCodeStats?.[`${options.expectStatus}`]?.count !== result.requests.total
+        if (wrong || result.errors > 0) throw new Error(`${name}: ${JSON.stringify(result.statusCodeStats)}`)
+        // The first round warms up.
+        if (round > 0) figures[name]?.push(result.requests.average)
+      }
+    }
+  } finally {
+    for (const [, child] of hosts) child.disconnect()
+  }
+  return figures
+}
+
+async function start(module: URL, name: string): Promise<[ChildProcess, number]> {
+  const child = fork(new URL('host.js', import.meta.url), [module.href, name])
+  const [port] = (await once(child, 'message')) as [number]
+  return [child, port]
+}
