@@ -54,7 +54,13 @@ export class KitTelemetryError extends Error {
 
   /** Whether `error` is a `KitTelemetryError`, also one thrown by another copy of this package. */
   static is(error: unknown): error is KitTelemetryError {
-    return typeof error === 'object' && error !== null && (error as { [BRAND]?: unknown })[BRAND] === true
+    if (typeof error !== 'object' || error === null) return false
+    try {
+      return (error as { [BRAND]?: unknown })[BRAND] === true
+    } catch {
+      // What was thrown may be a proxy that throws when it is looked at.
+      return false
+    }
   }
 
   /** Whether this error carries `code`. */

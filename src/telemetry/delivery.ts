@@ -1,0 +1,132 @@
+import { AsyncResource } from 'node:async_hooks'
+import { TransportChannel } from './channel.ts'
+import type { TelemetryEnvelope } from './envelope.ts'
+import { KitTelemetryError } from './errors.ts'
+import type { Reporter } from './reporter.ts'
+import { settledWithin, type Tally } from './tally.ts'
+import type { TelemetryTransport, TelemetryTransportMeta } from './transport.ts'
+
+/** How often a transport may emit an event while it is handed one, while it is handed one, … */
+const MAX_NESTING = 8
+
+/** A transport and how many of its events may be outstanding. */
+export interface TelemetryTransportEntry {
+  readonly type: string
+  readonly transport: TelemetryTransport
+  /** Whole number, at least 1. */
+  readonly maxPending: number
+}
+
+/** What became of the events given to one transport: `accepted = delivered + failed + dropped + pending`, always. */
+export interface TelemetryTransportStats {
+  readonly type: string
+  /** Everything offered to the transport. */
+  readonly accepted: number
+  readonly delivered: number
+  readonly failed: number
+  /** Not handed over, because too much was outstanding. */
+  readonly dropped: number
+  readonly pending: number
+  /** The latest failure. */
+  readonly lastError?: KitTelemetryError
+}
+
+interface Nested {
+  readonly envelope: TelemetryEnvelope
+  readonly tally: Tally | undefined
+  readonly nesting: number
+  readonly context: AsyncResource
+}
+
+/** Hands every envelope to every transport, in the order of the emits. One transport cannot delay or break another. */
+export class Delivery {
+  readonly #channels: readonly TransportChannel[]
+  readonly #reporter: Reporter
+  readonly #nested: Nested[] = []
+  #handing = false
+  #nesting = 0
+
+  constructor(entries: readonly TelemetryTransportEntry[], meta: TelemetryTransportMeta, reporter: Reporter) {
+    this.#reporter = reporter
+    this.#channels = entries.map(
+      (entry) => new TransportChannel(entry, reporter, (hand) => this.#inOrder(hand)),
+    )
+    for (const channel of this.#channels) channel.start(meta)
+  }
+
+  /**
+   * Offers an envelope to every transport.
+   * @param tally counts it, once for each transport, until it is delivered or has failed
+   */
+  send(envelope: TelemetryEnvelope, tally: Tally | undefined): void {
+    if (this.#handing) {
+      this.#sendLater(envelope, tally)
+      return
+    }
+    this.#handing = true
+    try {
+      for (const channel of this.#channels) channel.offer(envelope, tally)
+    } finally {
+      this.#handing = false
+    }
+    if (this.#nested.length > 0) this.#sendNested()
+  }
+
+  /** Resolves when everything accepted so far is delivered or has failed, at the latest after `timeoutMs`. */
+  flush(timeoutMs: number): Promise<void> {
+    return settledWithin(timeoutMs, Promise.all(this.#channels.map((channel) => channel.flush())))
+  }
+
+  /** Flushes and closes every transport within one deadline. What is outstanding then stays pending. */
+  close(timeoutMs: number): Promise<void> {
+    return settledWithin(timeoutMs, (deadline) =>
+      Promise.all(this.#channels.map((channel) => channel.close(deadline))),
+    )
+  }
+
+  stats(): TelemetryTransportStats[] {
+    return this.#channels.map((channel) => channel.stats())
+  }
+
+  /** Runs `hand`, which gives a transport events, with what that emits put behind it. */
+  #inOrder(hand: () => void): void {
+    this.#handing = true
+    try {
+      hand()
+    } finally {
+      this.#handing = false
+    }
+    this.#sendNested()
+  }
+
+  /** An event that a transport emits while it is handed one waits until every transport has got the first. */
+  #sendLater(envelope: TelemetryEnvelope, tally: Tally | undefined): void {
+    const nesting = this.#nesting + 1
+    if (nesting > MAX_NESTING) {
+      this.#reporter.error(
+        new KitTelemetryError(
+          'TELEMETRY_EMIT_FAILED',
+          `event "${envelope.name}" was dropped: a transport emits an event for every event it is given`,
+        ),
+      )
+      return
+    }
+    this.#nested.push({ envelope, tally, nesting, context: new AsyncResource('KitTelemetryEvent') })
+  }
+
+  #sendNested(): void {
+    for (let next = this.#nested.shift(); next !== undefined; next = this.#nested.shift()) {
+      const { envelope, tally, nesting, context } = next
+      this.#handing = true
+      this.#nesting = nesting
+      try {
+        context.runInAsyncScope(() => {
+          for (const channel of this.#channels) channel.offer(envelope, tally)
+        })
+      } finally {
+        this.#handing = false
+        this.#nesting = 0
+      }
+    }
+  }
+}

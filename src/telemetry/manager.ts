@@ -1,0 +1,319 @@
+import type { TelemetryConfig } from './builder.ts'
+import { activeRun, inheritance, type LentContext, lentBy, SessionRecord } from './context.ts'
+import { Delivery, type TelemetryTransportStats } from './delivery.ts'
+import {
+  buildEnvelope,
+  type EnvelopeOrigin,
+  readAttributes,
+  readSessionId,
+  readType,
+  type TelemetryEmitInput,
+} from './envelope.ts'
+import { KitTelemetryError } from './errors.ts'
+import { BUILT_IN_PREFIX, checkEventName } from './event-name.ts'
+import type { TelemetryEventMap, TelemetryEventSchema } from './events.ts'
+import type { TelemetryLevel } from './levels.ts'
+import { ParticipantRule } from './participants.ts'
+import { KeyRules } from './redaction.ts'
+import { Redactor } from './redactor.ts'
+import { Reporter } from './reporter.ts'
+import { Sampler, sessionDraw } from './sampling.ts'
+import { KitTelemetrySession, type TelemetryEventAttributes } from './session.ts'
+import { createSessionId } from './session-id.ts'
+import { quoted, suggestion } from './suggestion.ts'
+import { settledWithin } from './tally.ts'
+import { isoTime } from './time.ts'
+import { attributesRefusal, isValidationOn } from './validation.ts'
+
+/** Milliseconds that `flush` and `shutdown` wait when they are not told otherwise. */
+const DEFAULT_TIMEOUT_MS = 30_000
+
+/** How many event names keep what is known of them. */
+const MAX_NAMES = 4096
+
+/** What an event without input has. */
+const NO_INPUT: TelemetryEmitInput = Object.freeze({})
+
+/** How long `flush()` or `shutdown()` may take. */
+export interface TelemetryDeadlineOptions {
+  /** Milliseconds. Default 30 000. While it is awaited, the process stays alive so long. */
+  readonly timeoutMs?: number | undefined
+}
+
+/** What became of the events of a manager. */
+export interface TelemetryStats {
+  /** Events with a good name, level, actor, scope and attributes, before shutdown, sampled-out ones included. */
+  readonly emitted: number
+  readonly sampledOut: number
+  readonly droppedAfterShutdown: number
+  /** In the order the transports were added. */
+  readonly transports: readonly TelemetryTransportStats[]
+}
+
+/** What is known of an event name. */
+interface EventVerdict {
+  /** Exempt from validation. */
+  readonly builtIn: boolean
+  /** Present when the attributes are to be validated. */
+  readonly schema: { readonly schema: TelemetryEventSchema; readonly strict: boolean } | undefined
+  readonly fixedRate: 0 | 1 | undefined
+}
+
+/**
+ * Emits events: checks, samples, redacts them and hands them to every transport. Made by `KitTelemetry.build()`.
+ * Without type arguments, this is the type of a manager with any actors, scopes and events.
+ */
+export class KitTelemetryManager<
+  Actors extends string = any,
+  Scopes extends string = any,
+  Events extends TelemetryEventMap = any,
+> {
+  readonly service: string
+  readonly environment: string
+  readonly version: string | undefined
+
+  readonly #origin: EnvelopeOrigin
+  readonly #sampler: Sampler
+  readonly #redactor: Redactor
+  readonly #reporter: Reporter
+  readonly #delivery: Delivery
+  readonly #registered: ReadonlyMap<string, EventVerdict['schema']> | undefined
+  readonly #actors: ParticipantRule | undefined
+  readonly #scopes: ParticipantRule | undefined
+  readonly #verdicts = new Map<string, EventVerdict>()
+  readonly #warn: (error: KitTelemetryError) => void
+  #emitted = 0
+  #sampledOut = 0
+  #droppedAfterShutdown = 0
+  #shutdown: Promise<void> | undefined
+
+  /** Use `KitTelemetry.create()…build()`. */
+  constructor(config: TelemetryConfig) {
+    const { service, environment, version } = config
+    this.service = service
+    this.environment = environment
+    this.version = version
+    this.#origin = { service, environment, version }
+    this.#sampler = new Sampler(config.sampling)
+    this.#redactor = new Redactor(new KeyRules(config.redaction))
+    this.#reporter = new Reporter(config.logger)
+    this.#warn = (error) => this.#reporter.warning('', error)
+    this.#registered = registeredEvents(config)
+    const checks = isValidationOn(config.validation.mode)
+    this.#actors =
+      checks && Object.keys(config.actors).length > 0
+        ? new ParticipantRule('actor', config.actors)
+        : undefined
+    this.#scopes =
+      checks && Object.keys(config.scopes).length > 0
+        ? new ParticipantRule('scope', config.scopes)
+        : undefined
+    const meta = version === undefined ? { service, environment } : { service, environment, version }
+    this.#delivery = new Delivery(config.transports, Object.freeze(meta), this.#reporter)
+  }
+
+  /**
+   * Emits an event. Inside `session.run(…)` it carries that session's context, otherwise a session id of its own.
+   *
+   * Thrown are mistakes in the program only. What goes wrong later (input that cannot be read, a transport that fails)
+   * is counted in `stats()` and told to the logger. After `shutdown()` events are dropped and counted.
+   * @throws {KitTelemetryError} `TELEMETRY_INVALID_EVENT_NAME`; `TELEMETRY_UNKNOWN_EVENT` when a registry is attached and
+   * has no such key; where validation is on also `TELEMETRY_INVALID_ACTOR`, `TELEMETRY_INVALID_SCOPE` and
+   * `TELEMETRY_SCHEMA_VALIDATION_FAILED`
+   */
+  emit<Name extends keyof Events & string>(
+    name: Name,
+    input?: TelemetryEmitInput<TelemetryEventAttributes<Events[Name]>, Actors, Scopes>,
+  ): void
+  emit(name: `kit.mcp.${string}`, input?: TelemetryEmitInput): void
+  emit(name: string, input?: TelemetryEmitInput): void {
+    this.#emit(name, input, this.#ambient)
+  }
+
+  /** A new session. Inside a run of another one it inherits everything but the id. */
+  session(): KitTelemetrySession<Actors, Scopes, Events> {
+    const record = new SessionRecord(this, createSessionId(), isoTime(Date.now()), inheritance(this))
+    return new KitTelemetrySession(record, (name, input, lent) => this.#emit(name, input, lent))
+  }
+
+  /**
+   * Resolves when everything emitted so far is delivered or has failed for good, and every transport's own `flush` has
+   * settled, at the latest after its deadline. Never rejects.
+   */
+  flush(options: TelemetryDeadlineOptions = {}): Promise<void> {
+    const timeoutMs = readTimeout(options)
+    return this.#shutdown === undefined
+      ? this.#delivery.flush(timeoutMs)
+      : settledWithin(timeoutMs, this.#shutdown)
+  }
+
+  /**
+   * Flushes and closes every transport within one deadline. Further calls return the same promise, with the first
+   * call's deadline. What is outstanding at the deadline stays `pending` in `stats()`. Never rejects.
+   */
+  shutdown(options: TelemetryDeadlineOptions = {}): Promise<void> {
+    this.#shutdown ??= this.#delivery.close(readTimeout(options))
+    return this.#shutdown
+  }
+
+  /** What became of the events so far. */
+  stats(): TelemetryStats {
+    return {
+      emitted: this.#emitted,
+      sampledOut: this.#sampledOut,
+      droppedAfterShutdown: this.#droppedAfterShutdown,
+      transports: this.#delivery.stats(),
+    }
+  }
+
+  readonly #ambient = (): LentContext | undefined => {
+    const node = activeRun(this)
+    return node && lentBy(node.session, node)
+  }
+
+  #emit(name: string, input: TelemetryEmitInput | undefined, lend: () => LentContext | undefined): void {
+    const verdict = this.#verdicts.get(name) ?? this.#judge(name)
+    if (this.#shutdown !== undefined) {
+      this.#dropAfterShutdown(name)
+      return
+    }
+    let refusal: KitTelemetryError | undefined
+    try {
+      refusal = this.#process(name, verdict, input ?? NO_INPUT, lend)
+    } catch (cause) {
+      this.#reporter.error(emitFailed(name, cause))
+      return
+    }
+    if (refusal !== undefined) throw refusal
+  }
+
+  /** @returns why the event was refused, if it was */
+  #process(
+    name: string,
+    verdict: EventVerdict,
+    input: TelemetryEmitInput,
+    lend: () => LentContext | undefined,
+  ): KitTelemetryError | undefined {
+    if (typeof input !== 'object')
+      throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'the input must be an object')
+    const level: TelemetryLevel = input.level ?? 'info'
+    const levelRate = this.#sampler.levelRate(level)
+    if (levelRate === undefined) {
+      throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', `there is no level ${quoted(level)}`)
+    }
+
+    let attributes: object | undefined
+    let attributesRead = false
+    if (!verdict.builtIn) {
+      if (this.#actors !== undefined || this.#scopes !== undefined) {
+        const refusal = this.#participantRefusal(name, input, lend())
+        if (refusal !== undefined) return refusal
+      }
+      if (verdict.schema !== undefined) {
+        attributes = readAttributes(input)
+        attributesRead = true
+        const refusal = attributesRefusal(name, verdict.schema.schema, attributes, verdict.schema.strict)
+        if (refusal !== undefined) return refusal
+      }
+    }
+    this.#emitted++
+
+    const rate = verdict.fixedRate ?? levelRate
+    let sessionId: string | undefined
+    if (this.#sampler.bySession) {
+      sessionId = readSessionId(input)
+      const lent = sessionId === undefined ? lend() : undefined
+      sessionId ??= lent?.sessionId ?? createSessionId()
+      if ((lent?.draw ?? sessionDraw(sessionId)) >= rate) {
+        this.#sampledOut++
+        return undefined
+      }
+    } else if (rate < 1 && Math.random() >= rate) {
+      this.#sampledOut++
+      return undefined
+    }
+
+    const lent = lend()
+    if (!attributesRead) attributes = readAttributes(input)
+    const envelope = buildEnvelope(
+      this.#origin,
+      this.#redactor,
+      name,
+      level,
+      input,
+      lent,
+      sessionId,
+      attributes,
+      this.#warn,
+    )
+    this.#delivery.send(envelope, lent?.session.tally)
+    return undefined
+  }
+
+  #participantRefusal(
+    name: string,
+    input: TelemetryEmitInput,
+    lent: LentContext | undefined,
+  ): KitTelemetryError | undefined {
+    const actor = input.actor ?? undefined
+    const actorType = actor === undefined ? lent?.actor?.type : readType('actor', actor)
+    const scope = input.scope ?? undefined
+    const scopeType = scope === undefined ? lent?.scope?.type : readType('scope', scope)
+    return this.#actors?.refusal(name, actorType) ?? this.#scopes?.refusal(name, scopeType)
+  }
+
+  /** Judges a name once. @throws {KitTelemetryError} `TELEMETRY_INVALID_EVENT_NAME`, `TELEMETRY_UNKNOWN_EVENT` */
+  #judge(name: string): EventVerdict {
+    checkEventName(name)
+    const builtIn = name.startsWith(BUILT_IN_PREFIX)
+    if (!builtIn && this.#registered !== undefined && !this.#registered.has(name)) {
+      throw new KitTelemetryError(
+        'TELEMETRY_UNKNOWN_EVENT',
+        `no attached registry has the event ${quoted(name)}${suggestion(name, this.#registered.keys())}`,
+      )
+    }
+    const verdict = { builtIn, schema: this.#registered?.get(name), fixedRate: this.#sampler.fixedRate(name) }
+    if (this.#verdicts.size >= MAX_NAMES) this.#verdicts.clear()
+    this.#verdicts.set(name, verdict)
+    return verdict
+  }
+
+  #dropAfterShutdown(name: string): void {
+    this.#droppedAfterShutdown++
+    this.#reporter.repeatedError(
+      this,
+      new KitTelemetryError(
+        'TELEMETRY_RUNTIME_NOT_INITIALIZED',
+        `event ${quoted(name)} was dropped: the manager has been shut down; ${this.#droppedAfterShutdown} so far`,
+      ),
+    )
+  }
+}
+
+/** Full key to schema of every attached registry; `undefined` when there is none, and names are free. */
+function registeredEvents(config: TelemetryConfig): ReadonlyMap<string, EventVerdict['schema']> | undefined {
+  if (config.events.length === 0) return undefined
+  const registered = new Map<string, EventVerdict['schema']>()
+  for (const { descriptor, validation } of config.events) {
+    const validates = isValidationOn(validation.mode)
+    for (const name of descriptor.names) {
+      const { strict } = validation
+      registered.set(
+        descriptor.get.key(name),
+        validates ? { schema: descriptor.get.schema(name), strict } : undefined,
+      )
+    }
+  }
+  return registered
+}
+
+function emitFailed(name: string, cause: unknown): KitTelemetryError {
+  const why = KitTelemetryError.is(cause) ? `: ${cause.message}` : ': reading its input failed'
+  return new KitTelemetryError('TELEMETRY_EMIT_FAILED', `event ${quoted(name)} was dropped${why}`, { cause })
+}
+
+/** A deadline is no place to fail: what cannot be one becomes the default. */
+function readTimeout(options: TelemetryDeadlineOptions): number {
+  const timeoutMs: unknown = options?.timeoutMs
+  return typeof timeoutMs === 'number' && !Number.isNaN(timeoutMs) ? timeoutMs : DEFAULT_TIMEOUT_MS
+}

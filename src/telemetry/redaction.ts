@@ -1,0 +1,155 @@
+import * as crypto from 'node:crypto'
+import { checkString, checkStrings, copyOptions, invalidOption, withDefaults } from './options.ts'
+
+/**
+ * What is taken out of `attributes`, `actor.tags` and `scope.tags`, at every depth, before any transport sees it.
+ *
+ * A key matches a listed key when they are equal ignoring case, or when the listed key is a whole dot-separated run
+ * of it: `password` matches `ctx.password.hint`, not `user_password`. For nested values the run is sought in the path
+ * joined by dots, so `user.email` matches `{ user: { email } }`; indexes of arrays are no part of the path.
+ */
+export interface TelemetryRedactionPolicy {
+  /** Keys to remove. Default none. Wins over `hashKeys`. */
+  readonly denylistKeys?: readonly string[] | undefined
+  /**
+   * Keys whose value, unless `null`, becomes the lower-case hex SHA-256 of its string form: `String(value)`, or
+   * `JSON.stringify` of an object or array. Default none.
+   */
+  readonly hashKeys?: readonly string[] | undefined
+  /** With it, hashes are HMAC-SHA-256 under this secret, so that guessed values cannot be tried out. Default none. */
+  readonly hashSecret?: string | undefined
+  /**
+   * Longest string that is sent, in UTF-16 units; a longer one is cut to that length, `…` being its last character.
+   * Holds for `error.message` and `error.stack` as well. 0 empties every string. Default 5000.
+   */
+  readonly maxStringLength?: number | undefined
+}
+
+/** A redaction policy with every default filled in. */
+export interface ResolvedRedactionPolicy {
+  readonly denylistKeys: readonly string[]
+  readonly hashKeys: readonly string[]
+  readonly hashSecret: string | undefined
+  readonly maxStringLength: number
+}
+
+const DEFAULTS: ResolvedRedactionPolicy = Object.freeze({
+  denylistKeys: Object.freeze([]),
+  hashKeys: Object.freeze([]),
+  hashSecret: undefined,
+  maxStringLength: 5000,
+})
+
+/** How many keys (or paths) keep their verdict; applications, and those who attack them, can invent any number. */
+const MAX_VERDICTS = 4096
+
+/** Copies and checks a policy. @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` */
+export function copyRedactionPolicy(policy: TelemetryRedactionPolicy): TelemetryRedactionPolicy {
+  return copyOptions<TelemetryRedactionPolicy>('withRedaction', policy, {
+    denylistKeys: checkStrings,
+    hashKeys: checkStrings,
+    hashSecret: checkString,
+    maxStringLength: (value, option) => {
+      if (!Number.isSafeInteger(value) || (value as number) < 0) {
+        throw invalidOption(option, 'a whole number of characters, 0 or more', value)
+      }
+    },
+  })
+}
+
+/** Fills in the defaults. The secret does not show when the result is printed or serialised. */
+export function resolveRedactionPolicy(policy: TelemetryRedactionPolicy): ResolvedRedactionPolicy {
+  const { hashSecret, ...shown } = withDefaults<ResolvedRedactionPolicy>(DEFAULTS, policy)
+  return Object.freeze(
+    Object.defineProperty(shown, 'hashSecret', { value: hashSecret }),
+  ) as ResolvedRedactionPolicy
+}
+
+/** What is known of one key, or, where a listed key has a dot, of one path of keys. */
+export interface KeyNode {
+  readonly verdict: 'keep' | 'deny' | 'hash'
+  /** The path so far, folded; empty where paths do not matter. */
+  readonly path: string
+  readonly children: Map<string, KeyNode>
+}
+
+/** A redaction policy made ready for the walk of copy.ts; verdicts are kept, so that a key is judged once. */
+export class KeyRules {
+  readonly root: KeyNode = { verdict: 'keep', path: '', children: new Map() }
+  readonly #deny: readonly string[]
+  readonly #hash: readonly string[]
+  readonly #byPath: boolean
+  readonly #judges: boolean
+  readonly #maxLength: number
+  readonly #digest: (text: string) => string
+  #verdicts = 0
+
+  constructor(policy: ResolvedRedactionPolicy) {
+    this.#deny = policy.denylistKeys.map((key) => `.${fold(key)}.`)
+    this.#hash = policy.hashKeys.map((key) => `.${fold(key)}.`)
+    this.#judges = this.#deny.length + this.#hash.length > 0
+    this.#byPath = [...policy.denylistKeys, ...policy.hashKeys].some((key) => key.includes('.'))
+    this.#maxLength = policy.maxStringLength
+    this.#digest = policy.hashSecret === undefined ? sha256 : hmacSha256(policy.hashSecret)
+  }
+
+  /** The verdict on `key` below `parent`. */
+  child(parent: KeyNode, key: string): KeyNode {
+    return this.#judges ? (parent.children.get(key) ?? this.#judge(parent, key)) : this.root
+  }
+
+  /** `text`, or its beginning and `…` when it is too long; never half a surrogate pair. */
+  cut(text: string): string {
+    const max = this.#maxLength
+    if (text.length <= max) return text
+    if (max === 0) return ''
+    const splitsPair = max > 1 && (text.codePointAt(max - 2) as number) > 0xffff
+    return `${text.slice(0, splitsPair ? max - 2 : max - 1)}…`
+  }
+
+  /** Lower-case hex SHA-256 of the UTF-8 form of `text`, keyed when there is a `hashSecret`. */
+  hash(text: string): string {
+    return this.#digest(text)
+  }
+
+  #judge(parent: KeyNode, key: string): KeyNode {
+    if (++this.#verdicts > MAX_VERDICTS) {
+      this.root.children.clear()
+      this.#verdicts = 1
+    }
+    const folded = fold(key)
+    const path = this.#byPath && parent.path !== '' ? `${parent.path}.${folded}` : folded
+    const dotted = `.${path}.`
+    const matches = (listed: string) => dotted.includes(listed)
+    const node: KeyNode = {
+      verdict: this.#deny.some(matches) ? 'deny' : this.#hash.some(matches) ? 'hash' : 'keep',
+      path: this.#byPath ? path : '',
+      children: this.#byPath ? new Map() : this.root.children,
+    }
+    parent.children.set(key, node)
+    return node
+  }
+}
+
+/** Lower case; a Greek final sigma, which depends on what follows, counts as any other. */
+function fold(key: string): string {
+  return key.toLowerCase().replaceAll('ς', 'σ')
+}
+
+function sha256(text: string): string {
+  // One call instead of three, and twice as fast, from Node 20.12 on.
+  return crypto.hash === undefined
+    ? crypto.createHash('sha256').update(text).digest('hex')
+    : crypto.hash('sha256', text, 'hex')
+}
+
+function hmacSha256(secret: string): (text: string) => string {
+  const key = crypto.createSecretKey(secret, 'utf8')
+  return (text) => crypto.createHmac('sha256', key).update(text).digest('hex')
+}
+
+/** The rules that keep every value as it is. */
+export const KEEP_EVERYTHING: KeyRules = new KeyRules({
+  ...DEFAULTS,
+  maxStringLength: Number.POSITIVE_INFINITY,
+})

@@ -1,0 +1,13 @@
+import { nearestName } from '../nearest-name.ts'
+
+/** ` (did you mean "x"?)` for the closest of `known`, or nothing when none is close. */
+export function suggestion(given: string, known: Iterable<string>): string {
+  const meant = nearestName(given, known)
+  return meant === undefined ? '' : ` (did you mean ${JSON.stringify(meant)}?)`
+}
+
+/** `value` in an error message: quoted, escaped and short. */
+export function quoted(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.length > 80 ? `${value.slice(0, 79)}…` : value)
+  return value === null ? 'null' : Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`
+}

@@ -1,0 +1,48 @@
+/** The last three digits and the zone of a time, by millisecond: `000Z` … `999Z`. */
+const MILLISECONDS: readonly string[] = Array.from(
+  { length: 1000 },
+  (_, ms) => `${String(ms).padStart(3, '0')}Z`,
+)
+
+const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$/
+
+let cachedSecond = Number.NaN
+let cachedPrefix = ''
+
+/** The time of `ms` since the epoch, ISO 8601, UTC, milliseconds. The text up to the second is kept between calls. */
+export function isoTime(ms: number): string {
+  const second = Math.floor(ms / 1000)
+  if (second !== cachedSecond) {
+    cachedPrefix = new Date(second * 1000).toISOString().slice(0, 20)
+    cachedSecond = second
+  }
+  return cachedPrefix + MILLISECONDS[ms - second * 1000]
+}
+
+/**
+ * Reads an RFC 3339 date-time: date, time with seconds, and zone. Digits beyond the millisecond are cut off.
+ * @returns the same moment in ISO 8601, UTC, milliseconds; `undefined` when it is none, or lies outside the years 0 to 9999
+ */
+export function readTime(text: unknown): string | undefined {
+  const parts = typeof text === 'string' ? RFC_3339.exec(text) : null
+  if (parts === null) return undefined
+  const [year, month, day, hour, minute, second] = parts.slice(1, 7).map(Number) as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ]
+  const offsetHours = Number(parts[9] ?? 0)
+  const offsetMinutes = Number(parts[10] ?? 0)
+  if (hour > 23 || minute > 59 || second > 60 || offsetHours > 23 || offsetMinutes > 59) return undefined
+  const date = new Date(0)
+  date.setUTCFullYear(year, month - 1, day)
+  if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined
+  const offset = (parts[8] === '-' ? -1 : 1) * (offsetHours * 60 + offsetMinutes)
+  // A leap second (60) has no number of its own here: it is the first moment of the next minute.
+  date.setUTCHours(hour, minute - offset, second, Number((parts[7] ?? '').slice(0, 3).padEnd(3, '0')))
+  const iso = date.toISOString()
+  return iso.length === 24 ? iso : undefined
+}

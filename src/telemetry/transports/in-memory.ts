@@ -1,0 +1,26 @@
+import type { TelemetryEnvelope } from '../envelope.ts'
+import type { TelemetryTransport } from '../transport.ts'
+
+/** Keeps every envelope, without a bound, for tests and development. */
+export class InMemoryTransportAdapter implements TelemetryTransport {
+  readonly type: string = 'in-memory'
+  #events: TelemetryEnvelope[] = []
+
+  static create(): InMemoryTransportAdapter {
+    return new InMemoryTransportAdapter()
+  }
+
+  handle(envelope: TelemetryEnvelope): void {
+    this.#events.push(envelope)
+  }
+
+  /** All envelopes so far, in the order of the emits. A copy of the list. */
+  getEvents(): TelemetryEnvelope[] {
+    return [...this.#events]
+  }
+
+  /** Forgets them. */
+  clear(): void {
+    this.#events = []
+  }
+}

@@ -1,0 +1,142 @@
+import type { TelemetryEnvelope } from '../envelope.ts'
+import { KitTelemetryError } from '../errors.ts'
+import { isTelemetryLevel, LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
+import type { TelemetryTransport } from '../transport.ts'
+
+/** A logger that takes one line of text per call; `console`, pino, winston and the like fit. */
+export interface LineLogger {
+  debug(line: string): unknown
+  info(line: string): unknown
+  warn(line: string): unknown
+  error(line: string): unknown
+  /** Used for `fatal` events where it exists; else `error` is. */
+  fatal?(line: string): unknown
+}
+
+export interface LoggerTransportOptions {
+  readonly logger: LineLogger
+  /**
+   * `json`: the envelope. `pretty`, the default:
+   * `12:00:00.000 ERROR billing.invoice.failed actor=user:u1 scope=org:o1 session=ses_… key=value … Error: message`,
+   * the time in UTC.
+   */
+  readonly format?: 'json' | 'pretty' | undefined
+  /** Events below it are left out. Default `debug`. */
+  readonly minLevel?: TelemetryLevel | undefined
+  /** Whether lines carry the time. Default true. */
+  readonly includeTimestamp?: boolean | undefined
+}
+
+/**
+ * Writes one line per event to a logger. Control characters in whatever an event holds are escaped, so that no event
+ * can forge a line.
+ */
+export class LoggerTransportAdapter implements TelemetryTransport {
+  readonly type: string = 'logger'
+  readonly #logger: LineLogger
+  readonly #minPriority: number
+  readonly #line: (envelope: TelemetryEnvelope) => string
+
+  private constructor(
+    logger: LineLogger,
+    minPriority: number,
+    line: (envelope: TelemetryEnvelope) => string,
+  ) {
+    this.#logger = logger
+    this.#minPriority = minPriority
+    this.#line = line
+  }
+
+  /** @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be */
+  static create(options: LoggerTransportOptions): LoggerTransportAdapter {
+    const { logger, format = 'pretty', minLevel = 'debug', includeTimestamp = true } = options ?? {}
+    if (!isLineLogger(logger))
+      throw invalid('logger', 'an object with the methods debug, info, warn and error')
+    if (format !== 'json' && format !== 'pretty') throw invalid('format', "'json' or 'pretty'")
+    if (!isTelemetryLevel(minLevel))
+      throw invalid('minLevel', `one of ${Object.keys(LEVEL_PRIORITY).join(', ')}`)
+    if (typeof includeTimestamp !== 'boolean') throw invalid('includeTimestamp', 'true or false')
+    const write = format === 'json' ? jsonLine : prettyLine
+    return new LoggerTransportAdapter(logger, LEVEL_PRIORITY[minLevel], (envelope) =>
+      write(envelope, includeTimestamp),
+    )
+  }
+
+  handle(envelope: TelemetryEnvelope): void {
+    const { level } = envelope
+    if (LEVEL_PRIORITY[level] < this.#minPriority) return
+    const logger = this.#logger
+    const line = this.#line(envelope)
+    const written: unknown =
+      level === 'fatal'
+        ? typeof logger.fatal === 'function'
+          ? logger.fatal(line)
+          : logger.error(line)
+        : logger[level](line)
+    // The line counts as delivered; a logger that promises more must at least not bring the process down.
+    if (written instanceof Promise) written.then(undefined, () => {})
+  }
+}
+
+/** What could end a line, drive a terminal or reverse the reading direction. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it finds
+const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
+
+/** What a value without quotes may not have. */
+const NEEDS_QUOTES = /[\s"]/
+
+function jsonLine(envelope: TelemetryEnvelope, includeTimestamp: boolean): string {
+  if (includeTimestamp) return escapeUnsafe(JSON.stringify(envelope))
+  const { time: _time, ...rest } = envelope
+  return escapeUnsafe(JSON.stringify(rest))
+}
+
+function prettyLine(envelope: TelemetryEnvelope, includeTimestamp: boolean): string {
+  const { actor, scope, attributes, error } = envelope
+  let line = includeTimestamp ? `${envelope.time.slice(11, 23)} ` : ''
+  line += `${envelope.level.toUpperCase()} ${escapeUnsafe(envelope.name)}`
+  if (actor !== undefined)
+    line += ` actor=${text(actor.id === undefined ? actor.type : `${actor.type}:${actor.id}`)}`
+  if (scope !== undefined) line += ` scope=${text(`${scope.type}:${scope.id}`)}`
+  line += ` session=${text(envelope.sessionId)}`
+  if (attributes !== undefined) {
+    for (const key of Object.keys(attributes)) line += ` ${keyText(key)}=${valueText(attributes[key])}`
+  }
+  if (error !== undefined) line += ` ${escapeUnsafe(`${error.name}: ${error.message}`)}`
+  return line
+}
+
+function valueText(value: unknown): string {
+  return typeof value === 'string' ? text(value) : escapeUnsafe(JSON.stringify(value))
+}
+
+function keyText(key: string): string {
+  return key.includes('=') ? escapeUnsafe(JSON.stringify(key)) : text(key)
+}
+
+function text(value: string): string {
+  return escapeUnsafe(value === '' || NEEDS_QUOTES.test(value) ? JSON.stringify(value) : value)
+}
+
+function escapeUnsafe(line: string): string {
+  return line.replace(UNSAFE, (unsafe) => {
+    if (unsafe === '\n') return '\\n'
+    if (unsafe === '\r') return '\\r'
+    if (unsafe === '\t') return '\\t'
+    return `\\u${unsafe.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
+}
+
+function isLineLogger(value: unknown): value is LineLogger {
+  const logger = value as Partial<LineLogger> | null | undefined
+  return (['debug', 'info', 'warn', 'error'] as const).every(
+    (method) => typeof logger?.[method] === 'function',
+  )
+}
+
+function invalid(option: string, expected: string): KitTelemetryError {
+  return new KitTelemetryError(
+    'TELEMETRY_CONFIGURATION_INVALID',
+    `LoggerTransportAdapter.create({ ${option} }) must be ${expected}`,
+  )
+}

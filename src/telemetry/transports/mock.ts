@@ -1,0 +1,31 @@
+import type { TelemetryEnvelope } from '../envelope.ts'
+import type { TelemetryTransport } from '../transport.ts'
+
+/** Stands in for a transport in tests, and tells what it was given. */
+export class MockTelemetryAdapter implements TelemetryTransport {
+  readonly type: string = 'mock'
+  #events: TelemetryEnvelope[] = []
+
+  static create(): MockTelemetryAdapter {
+    return new MockTelemetryAdapter()
+  }
+
+  handle(envelope: TelemetryEnvelope): void {
+    this.#events.push(envelope)
+  }
+
+  /** The most recent envelope, or `undefined` when there is none. */
+  getLastEvent(): TelemetryEnvelope | undefined {
+    return this.#events.at(-1)
+  }
+
+  /** All envelopes so far, in the order of the emits. A copy of the list. */
+  getEvents(): TelemetryEnvelope[] {
+    return [...this.#events]
+  }
+
+  /** Forgets them. */
+  clear(): void {
+    this.#events = []
+  }
+}

@@ -1,0 +1,203 @@
+import { nearestName } from '../../nearest-name.ts'
+import { KitTelemetryError } from '../errors.ts'
+import type { OtlpRecord } from './otlp-record.ts'
+
+/** The part of an OpenTelemetry logger provider that is used; those of both SDK lines fit. */
+export interface OtlpLoggerProvider {
+  getLogger(name: string, version?: string): { emit(record: OtlpRecord): void }
+}
+
+interface OtlpDeliveryOptions {
+  /**
+   * Headers of every request, such as an API key. They win over those of the environment's
+   * `OTEL_EXPORTER_OTLP_HEADERS`, which the OpenTelemetry exporter adds. Default none.
+   */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Time an attempt to send a batch may take, in milliseconds, above 0. Default 10 000. */
+  readonly timeout?: number | undefined
+  /**
+   * `json` needs `@opentelemetry/exporter-logs-otlp-http`, `protobuf` needs
+   * `@opentelemetry/exporter-logs-otlp-proto` and is smaller and faster. Default `json`.
+   */
+  readonly encoding?: 'json' | 'protobuf' | undefined
+  /** Compression of request bodies. Default `none`. */
+  readonly compression?: 'none' | 'gzip' | undefined
+  /** How many events may be outstanding before new ones are dropped, at least 1. Default 131 072. */
+  readonly maxPending?: number | undefined
+  /**
+   * How long a batch that could not be delivered is tried again, in milliseconds since its first
+   * attempt. An attempt under way is not cut short. 0 or above. Default 120 000.
+   */
+  readonly retryBudgetMs?: number | undefined
+}
+
+/** What `OtlpTransportAdapter.create` takes: `url`, or `loggerProvider`, or both. */
+export type OtlpTransportOptions = OtlpDeliveryOptions &
+  (
+    | {
+        /**
+         * The collector, `http:` or `https:`, without credentials. `/v1/logs` is added when it has
+         * no path (`/` counts as none); a query is kept.
+         */
+        readonly url: string
+        readonly loggerProvider?: OtlpLoggerProvider | undefined
+      }
+    | {
+        readonly url?: string | undefined
+        /**
+         * The application's own provider. Records are handed to it and count as delivered then;
+         * resource, limits, sending, flush and shutdown are the application's.
+         */
+        readonly loggerProvider: OtlpLoggerProvider
+      }
+  )
+
+/** Checked options, with every default filled in. */
+export interface OtlpSettings {
+  /** Where batches are posted, path included; empty where only `loggerProvider` was given. */
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly timeout: number
+  readonly encoding: 'json' | 'protobuf'
+  readonly compression: 'none' | 'gzip'
+  readonly maxPending: number
+  readonly retryBudgetMs: number
+  readonly loggerProvider: OtlpLoggerProvider | undefined
+}
+
+const OPTION_NAMES = [
+  'url',
+  'headers',
+  'timeout',
+  'encoding',
+  'compression',
+  'maxPending',
+  'retryBudgetMs',
+  'loggerProvider',
+]
+
+/** Longest delay a Node timer keeps. */
+const MAX_TIMER_MS = 2 ** 31 - 1
+
+const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+
+/**
+ * Checks what an application passed. No message repeats the url or a header's value.
+ * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID`, naming the option and the mend.
+ */
+export function readOtlpOptions(options: OtlpTransportOptions): OtlpSettings {
+  if (!isObject(options)) {
+    throw invalid("takes an object, such as { url: 'http://localhost:4318' }")
+  }
+  for (const name of Object.keys(options)) {
+    if (!OPTION_NAMES.includes(name)) throw invalid(`has no option ${JSON.stringify(name)}${suggest(name)}`)
+  }
+  const loggerProvider = readLoggerProvider(options.loggerProvider)
+  return {
+    url: readUrl(options.url, loggerProvider !== undefined),
+    headers: readHeaders(options.headers),
+    timeout: readNumber('timeout', options.timeout, 10_000, { above: 0, most: MAX_TIMER_MS }),
+    encoding: readChoice('encoding', options.encoding, ['json', 'protobuf']),
+    compression: readChoice('compression', options.compression, ['none', 'gzip']),
+    maxPending: readCount('maxPending', options.maxPending, 131_072),
+    retryBudgetMs: readNumber('retryBudgetMs', options.retryBudgetMs, 120_000, { least: 0 }),
+    loggerProvider,
+  }
+}
+
+function invalid(problem: string): KitTelemetryError {
+  return new KitTelemetryError('TELEMETRY_CONFIGURATION_INVALID', `OtlpTransportAdapter.create ${problem}`)
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function readLoggerProvider(value: OtlpLoggerProvider | undefined): OtlpLoggerProvider | undefined {
+  if (value === undefined) return undefined
+  if (typeof value?.getLogger !== 'function') {
+    throw invalid(
+      'option loggerProvider must have a getLogger function, as an OpenTelemetry LoggerProvider has',
+    )
+  }
+  return value
+}
+
+function readUrl(value: unknown, optional: boolean): string {
+  if (value === undefined && optional) return ''
+  if (typeof value !== 'string' || value === '') {
+    throw invalid("option url must be the collector's address, such as 'http://localhost:4318'")
+  }
+  if (!URL.canParse(value)) {
+    throw invalid("option url is no absolute URL; write it as 'http://localhost:4318'")
+  }
+  const url = new URL(value)
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    throw invalid("option url must begin with http:// or https://, as in 'http://localhost:4318'")
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw invalid(
+      'option url must not hold a user name or password; send credentials with the option headers',
+    )
+  }
+  if (url.pathname === '/') url.pathname = '/v1/logs'
+  url.hash = ''
+  return url.href
+}
+
+function readHeaders(value: unknown): Record<string, string> {
+  if (value === undefined) return {}
+  if (!isObject(value)) {
+    throw invalid("option headers must be an object of strings, such as { 'x-api-key': '…' }")
+  }
+  const headers: Record<string, string> = {}
+  for (const [name, text] of Object.entries(value)) {
+    // Not repeated: it may be a secret that was put on the wrong side of the colon.
+    if (!HEADER_NAME.test(name)) {
+      throw invalid('option headers has a name that is not allowed in HTTP; use letters, digits and hyphens')
+    }
+    if (text === undefined) continue
+    if (typeof text !== 'string' || !HEADER_VALUE.test(text)) {
+      throw invalid(`option headers must hold a single-line Latin-1 string for ${JSON.stringify(name)}`)
+    }
+    headers[name] = text
+  }
+  return headers
+}
+
+interface NumberRange {
+  readonly above?: number
+  readonly least?: number
+  readonly most?: number
+}
+
+function readNumber(name: string, value: unknown, fallback: number, range: NumberRange): number {
+  if (value === undefined) return fallback
+  const { above = -Infinity, least = -Infinity, most = Number.MAX_VALUE } = range
+  if (typeof value === 'number' && value > above && value >= least && value <= most) return value
+  const lower = range.least === undefined ? `above ${above}` : `of at least ${least}`
+  const upper = range.most === undefined ? '' : ` and at most ${most}`
+  throw invalid(
+    `option ${name} must be a number of milliseconds ${lower}${upper}; the default is ${fallback}`,
+  )
+}
+
+function readCount(name: string, value: unknown, fallback: number): number {
+  if (value === undefined) return fallback
+  if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number
+  throw invalid(`option ${name} must be a whole number of at least 1; the default is ${fallback}`)
+}
+
+function readChoice<const T extends string>(name: string, value: unknown, choices: readonly [T, T]): T {
+  if (value === undefined) return choices[0]
+  const chosen = choices.find((choice) => choice === value)
+  if (chosen !== undefined) return chosen
+  throw invalid(`option ${name} must be '${choices[0]}' or '${choices[1]}'; the default is '${choices[0]}'`)
+}
+
+/** `; did you mean "url"?` for a name that is nearly one of ours, else the list of them. */
+function suggest(name: string): string {
+  const meant = name.toLowerCase() === 'endpoint' ? 'url' : nearestName(name, OPTION_NAMES)
+  return meant === undefined ? `; it has ${OPTION_NAMES.join(', ')}` : `; did you mean "${meant}"?`
+}

@@ -1,0 +1,227 @@
+import type * as Api from '@opentelemetry/api'
+import type { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-http'
+import type { Resource } from '@opentelemetry/resources'
+import type { LogRecordProcessor } from '@opentelemetry/sdk-logs'
+import { VERSION } from '../../version.ts'
+import type { TelemetryEnvelope } from '../envelope.ts'
+import { KitTelemetryError } from '../errors.ts'
+import type { TelemetryTransport, TelemetryTransportMeta } from '../transport.ts'
+import { type MakeExporter, OtlpDelivery, type SdkLogRecord } from './otlp-delivery.ts'
+import { type OtlpSettings, type OtlpTransportOptions, readOtlpOptions } from './otlp-options.ts'
+import { type OtlpAttributes, type OtlpRecord, toOtlpRecord, writeOtlpAttributes } from './otlp-record.ts'
+
+export type { OtlpLoggerProvider, OtlpTransportOptions } from './otlp-options.ts'
+export type { OtlpAttributes, OtlpRecord, OtlpValue } from './otlp-record.ts'
+
+/** Name of the instrumentation scope; its version is the package's. */
+const SCOPE_NAME = 'mcp-gatekit'
+
+interface RecordLogger {
+  emit(record: OtlpRecord): void
+}
+
+/** An event between `handle` and the SDK's answer to it, which comes within the same call. */
+interface ArrivingEvent {
+  readonly envelope: TelemetryEnvelope
+  readonly sent: OtlpRecord
+  readonly delivered: () => void
+  readonly failed: (error: KitTelemetryError) => void
+}
+
+/**
+ * Sends events to an OpenTelemetry collector as log records, over OTLP/HTTP, through the
+ * OpenTelemetry logs SDK (2.x and 3.x lines). Its packages are optional peers, loaded by `init`:
+ * `@opentelemetry/api`, `@opentelemetry/sdk-logs`, `@opentelemetry/resources`, and
+ * `@opentelemetry/exporter-logs-otlp-http` or, for protobuf, `-proto`.
+ *
+ * Delivery is at least once: an attempt that ran out of time may have reached the collector before
+ * it is repeated. Records of a batch that the collector accepts only in part count as delivered,
+ * since the exporter does not say so; it writes a warning to OpenTelemetry's `diag` logger.
+ *
+ * @example
+ * OtlpTransportAdapter.create({ url: 'http://localhost:4318' })
+ */
+export class OtlpTransportAdapter implements TelemetryTransport {
+  readonly type = 'otlp'
+  readonly maxPending: number
+  readonly #settings: OtlpSettings
+  #logger: RecordLogger | undefined
+  #delivery: OtlpDelivery | undefined
+  #arriving: ArrivingEvent | undefined
+  #closed = false
+
+  private constructor(settings: OtlpSettings) {
+    this.#settings = settings
+    this.maxPending = settings.maxPending
+    this.#logger = settings.loggerProvider?.getLogger(SCOPE_NAME, VERSION)
+  }
+
+  /**
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be,
+   * naming it. Neither the url nor a header's value is repeated in any message.
+   */
+  static create(options: OtlpTransportOptions): OtlpTransportAdapter {
+    return new OtlpTransportAdapter(readOtlpOptions(options))
+  }
+
+  /**
+   * Loads OpenTelemetry. With `loggerProvider` there is nothing to load.
+   * @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_INIT_FAILED` naming the packages to install.
+   */
+  async init(meta: TelemetryTransportMeta): Promise<void> {
+    if (this.#logger !== undefined) return
+    const { api, sdk, resources, exporter } = await loadOpenTelemetry(this.#settings.encoding)
+    const delivery = new OtlpDelivery({
+      makeExporter: exporterMaker(exporter.OTLPLogExporter, this.#settings),
+      headers: this.#settings.headers,
+      untraced: untracedBy(api),
+      timeoutMs: this.#settings.timeout,
+      retryBudgetMs: this.#settings.retryBudgetMs,
+    })
+    const provider = new sdk.LoggerProvider({
+      resource: resources.defaultResource().merge(describeService(meta, resources.resourceFromAttributes)),
+      processors: [this.#processor(delivery)],
+    })
+    this.#logger = provider.getLogger(SCOPE_NAME, VERSION)
+    this.#delivery = delivery
+  }
+
+  /**
+   * Takes one event. The span that is active now is the one the record names.
+   * @returns with `loggerProvider`, nothing; else a promise that resolves when the collector has
+   * accepted the event's batch, and rejects with `TELEMETRY_TRANSPORT_FAILED` when it is lost.
+   */
+  handle(envelope: TelemetryEnvelope): Promise<void> | void {
+    if (this.#settings.loggerProvider !== undefined) return this.#handOver(envelope)
+    return new Promise((resolve, reject) => this.#take(envelope, resolve, reject))
+  }
+
+  /** Sends what is buffered; resolves when all of it is delivered or has failed for good. */
+  async flush(): Promise<void> {
+    await this.#delivery?.flush()
+  }
+
+  /** Flushes and lets go of the exporter. An application's `loggerProvider` is left alone. */
+  async shutdown(): Promise<void> {
+    this.#closed = true
+    await this.#delivery?.close()
+  }
+
+  #handOver(envelope: TelemetryEnvelope): void {
+    const record = toOtlpRecord(envelope)
+    const attributes = writeOtlpAttributes(envelope, record, {})
+    try {
+      this.#logger?.emit({ ...record, attributes })
+    } catch (cause) {
+      throw notTaken('the loggerProvider threw', cause)
+    }
+  }
+
+  #take(
+    envelope: TelemetryEnvelope,
+    delivered: () => void,
+    failed: (error: KitTelemetryError) => void,
+  ): void {
+    if (this.#logger === undefined || this.#closed) {
+      failed(notTaken(this.#closed ? 'the transport is shut down' : 'the transport is not initialised'))
+      return
+    }
+    try {
+      const sent = toOtlpRecord(envelope)
+      this.#arriving = { envelope, sent, delivered, failed }
+      this.#logger.emit(sent)
+      if (this.#arriving !== undefined) failed(notTaken('the OpenTelemetry SDK made no record of it'))
+    } catch (cause) {
+      failed(notTaken('the OpenTelemetry SDK threw', cause))
+    } finally {
+      this.#arriving = undefined
+    }
+  }
+
+  /**
+   * Attributes are written here, into the SDK's record, and not given to `emit`: it would copy them,
+   * drop those beyond 128, and drop a map that has a key `constructor`.
+   */
+  #processor(delivery: OtlpDelivery): LogRecordProcessor {
+    return {
+      onEmit: (record: SdkLogRecord) => {
+        const arriving = this.#arriving
+        if (arriving === undefined) return
+        const { envelope, sent, delivered, failed } = arriving
+        writeOtlpAttributes(envelope, sent, record.attributes as OtlpAttributes)
+        delivery.add({ record, delivered, failed })
+        this.#arriving = undefined
+      },
+      forceFlush: () => delivery.flush(),
+      shutdown: () => delivery.close(),
+    }
+  }
+}
+
+function notTaken(reason: string, cause?: unknown): KitTelemetryError {
+  const options = cause === undefined ? {} : { cause }
+  return new KitTelemetryError('TELEMETRY_TRANSPORT_FAILED', `otlp: ${reason}; 1 event is lost`, options)
+}
+
+function describeService(
+  meta: TelemetryTransportMeta,
+  resourceFromAttributes: (attributes: Record<string, string>) => Resource,
+): Resource {
+  return resourceFromAttributes({
+    'service.name': meta.service,
+    'deployment.environment.name': meta.environment,
+    ...(meta.version === undefined ? {} : { 'service.version': meta.version }),
+  })
+}
+
+function exporterMaker(Exporter: typeof OTLPLogExporter, settings: OtlpSettings): MakeExporter {
+  type Config = NonNullable<ConstructorParameters<typeof OTLPLogExporter>[0]>
+  return (headers) =>
+    new Exporter({
+      url: settings.url,
+      headers,
+      timeoutMillis: settings.timeout,
+      // An enum of a package that is no peer of ours; its values are these words.
+      compression: settings.compression as NonNullable<Config['compression']>,
+    })
+}
+
+/**
+ * Sets the mark by which instrumentations know not to trace a request. Starting from the root
+ * context, a batch does not keep the request alive in which its first event was emitted.
+ */
+function untracedBy(api: typeof Api): (run: () => void) => void {
+  const suppressTracing = api.createContextKey('OpenTelemetry SDK Context Key SUPPRESS_TRACING')
+  const untraced = api.ROOT_CONTEXT.setValue(suppressTracing, true)
+  return (run) => api.context.with(untraced, run)
+}
+
+async function loadOpenTelemetry(encoding: OtlpSettings['encoding']) {
+  const exporterName = `@opentelemetry/exporter-logs-otlp-${encoding === 'json' ? 'http' : 'proto'}`
+  try {
+    const [api, sdk, resources, exporter] = await Promise.all([
+      import('@opentelemetry/api'),
+      import('@opentelemetry/sdk-logs'),
+      import('@opentelemetry/resources'),
+      encoding === 'json'
+        ? import('@opentelemetry/exporter-logs-otlp-http')
+        : import('@opentelemetry/exporter-logs-otlp-proto'),
+    ])
+    return { api, sdk, resources, exporter }
+  } catch (cause) {
+    const packages = [
+      '@opentelemetry/api',
+      '@opentelemetry/sdk-logs',
+      '@opentelemetry/resources',
+      exporterName,
+    ]
+    const missing = ['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'].includes(
+      (cause as NodeJS.ErrnoException | undefined)?.code ?? '',
+    )
+    throw new KitTelemetryError(
+      'TELEMETRY_TRANSPORT_INIT_FAILED',
+      `otlp: the OpenTelemetry packages ${missing ? 'are not installed' : 'could not be loaded'}; run npm install ${packages.join(' ')}`,
+      { cause, details: { packages } },
+    )
+  }
+}

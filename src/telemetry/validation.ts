@@ -1,0 +1,111 @@
+import { KitTelemetryError } from './errors.ts'
+import type { TelemetryEventSchema } from './events.ts'
+import { checkBoolean, checkOneOf, copyOptions, withDefaults } from './options.ts'
+import { quoted } from './suggestion.ts'
+
+/** When and how strictly events are checked. */
+export interface TelemetryValidationOptions {
+  /**
+   * `development` (the default): unless `NODE_ENV` was `production` when the manager was built; `always`; or `none`.
+   */
+  readonly mode?: 'development' | 'always' | 'none' | undefined
+  /** Whether an attribute that the schema does not declare fails. Default false. */
+  readonly strict?: boolean | undefined
+}
+
+/** Validation options with every default filled in. */
+export interface ResolvedValidationOptions {
+  readonly mode: 'development' | 'always' | 'none'
+  readonly strict: boolean
+}
+
+const DEFAULTS: ResolvedValidationOptions = Object.freeze({ mode: 'development', strict: false })
+
+/** Copies and checks options. @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` */
+export function copyValidationOptions(
+  method: string,
+  options: TelemetryValidationOptions,
+): TelemetryValidationOptions {
+  return copyOptions<TelemetryValidationOptions>(method, options, {
+    mode: checkOneOf(['development', 'always', 'none']),
+    strict: checkBoolean,
+  })
+}
+
+export function resolveValidationOptions(
+  options: TelemetryValidationOptions,
+  defaults: ResolvedValidationOptions = DEFAULTS,
+): ResolvedValidationOptions {
+  return Object.freeze(withDefaults<ResolvedValidationOptions>(defaults, options))
+}
+
+/** Whether a mode checks events in this process. */
+export function isValidationOn(mode: ResolvedValidationOptions['mode']): boolean {
+  return mode === 'always' || (mode === 'development' && process.env.NODE_ENV !== 'production')
+}
+
+/** Where in the attributes a failure lies. Neither the value nor the schema library's text is told: it may quote the value. */
+interface ValidationIssue {
+  readonly path: readonly (string | number)[]
+}
+
+/**
+ * Why `attributes` do not fit a schema, if so: `TELEMETRY_SCHEMA_VALIDATION_FAILED`, whose `details.issues` is
+ * `[{ path: [key, …] }]`. An event without attributes passes when its schema takes `{}` or `undefined`.
+ */
+export function attributesRefusal(
+  event: string,
+  schema: TelemetryEventSchema,
+  attributes: object | undefined,
+  strict: boolean,
+): KitTelemetryError | undefined {
+  let issues = schemaIssues(schema, attributes ?? {}, strict)
+  if (issues.length > 0 && attributes === undefined && schemaIssues(schema, undefined, false).length === 0)
+    issues = []
+  if (issues.length === 0) return undefined
+  const where = issues
+    .slice(0, 5)
+    .map(({ path }) => (path.length === 0 ? 'the attributes' : quoted(path.join('.'))))
+    .join(', ')
+  return new KitTelemetryError(
+    'TELEMETRY_SCHEMA_VALIDATION_FAILED',
+    `the attributes of event ${quoted(event)} do not fit its schema at ${where}`,
+    { details: { issues } },
+  )
+}
+
+function schemaIssues(
+  schema: TelemetryEventSchema,
+  value: object | undefined,
+  strict: boolean,
+): ValidationIssue[] {
+  try {
+    const result = schema['~standard'].validate(value)
+    if (result instanceof Promise || typeof (result as { then?: unknown }).then === 'function') {
+      Promise.resolve(result).then(undefined, () => {})
+      return [{ path: [] }]
+    }
+    if (result.issues !== undefined)
+      return Array.from(result.issues, ({ path }) => ({ path: issuePath(path) }))
+    return strict && value !== undefined ? undeclared(value, result.value) : []
+  } catch {
+    return [{ path: [] }]
+  }
+}
+
+function issuePath(
+  path: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined,
+): (string | number)[] {
+  return Array.from(path ?? [], (step) => {
+    const key = typeof step === 'object' ? step.key : step
+    return typeof key === 'number' ? key : String(key)
+  })
+}
+
+/** The top-level keys that validation did not hand back. One whose value is `undefined` is never sent, so it may stay. */
+function undeclared(given: object, output: unknown): ValidationIssue[] {
+  const declared = typeof output === 'object' && output !== null ? output : {}
+  return Object.keys(given)
+    .filter((key) => !Object.hasOwn(declared, key) && (given as Record<string, unknown>)[key] !== undefined)
+    .map((key) => ({ path: [key] }))
+}

@@ -1,0 +1,244 @@
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { gunzipSync } from 'node:zlib'
+import { type AnyValue, decodeLogsRequest, type KeyValue, type LogsRequest } from './otlp-protobuf.ts'
+
+/** A log record as it arrived, its values turned into plain ones. */
+export interface ReceivedRecord {
+  readonly eventName: string | undefined
+  readonly body: unknown
+  /** Nanoseconds since 1970. */
+  readonly time: bigint
+  /** Nanoseconds since 1970. */
+  readonly observedTime: bigint
+  readonly severityNumber: number | undefined
+  readonly severityText: string | undefined
+  /** 64-bit integers that are no safe numbers are bigints. */
+  readonly attributes: Readonly<Record<string, unknown>>
+  /** The attributes once more, as OTLP types them: `{ intValue: '1' }`, `{ doubleValue: 1.5 }`. */
+  readonly typed: Readonly<Record<string, AnyValue>>
+  readonly droppedAttributesCount: number
+  readonly resource: Readonly<Record<string, unknown>>
+  readonly scope: { readonly name?: string | undefined; readonly version?: string | undefined }
+  readonly traceId: string | undefined
+  readonly spanId: string | undefined
+  readonly flags: number | undefined
+}
+
+export interface ReceivedRequest {
+  readonly url: string
+  readonly headers: IncomingHttpHeaders
+  readonly bytes: number
+  /** What was answered; `undefined` where `answer` did so by itself. */
+  readonly status: number | undefined
+}
+
+/** An answer other than the usual one. `records` are kept only with a status below 300. */
+export interface OtlpAnswer {
+  readonly status: number
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+export interface OtlpReceiverOptions {
+  /** Default any free one. */
+  readonly port?: number
+  /**
+   * Asked once per request, `count` from 1. Nothing means the usual answer; `'hang'` means it has
+   * taken the response over.
+   */
+  readonly answer?: (
+    count: number,
+    response: ServerResponse,
+  ) => OtlpAnswer | 'hang' | undefined | Promise<OtlpAnswer | undefined>
+}
+
+export interface OtlpReceiver {
+  /** Without a path. */
+  readonly url: string
+  readonly port: number
+  readonly records: readonly ReceivedRecord[]
+  readonly requests: readonly ReceivedRequest[]
+  close(): Promise<void>
+}
+
+/**
+ * An OTLP/HTTP log receiver on loopback, as strict as the OpenTelemetry Collector: it takes JSON and
+ * protobuf, gzip or not, at `/v1/logs`, and refuses a whole batch with 400 for one bad value.
+ */
+export async function startOtlpReceiver(options: OtlpReceiverOptions = {}): Promise<OtlpReceiver> {
+  const records: ReceivedRecord[] = []
+  const requests: ReceivedRequest[] = []
+
+  async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    const body = Buffer.concat(chunks)
+    const { url = '', headers } = request
+    const seen = { url, headers, bytes: body.length }
+    const own = await options.answer?.(requests.length + 1, response)
+    if (own === 'hang') {
+      requests.push({ ...seen, status: undefined })
+      return
+    }
+    const { status, body: text, headers: extra } = own ?? accept(request, body, records)
+    if (own !== undefined && own.status < 300) accept(request, body, records)
+    requests.push({ ...seen, status })
+    response.writeHead(status, { 'content-type': headers['content-type'] ?? 'text/plain', ...extra })
+    response.end(text ?? (headers['content-type'] === 'application/json' ? '{}' : ''))
+  }
+
+  const server = createServer((request, response) => {
+    // A client that gives up breaks its request off.
+    receive(request, response).catch(() => response.destroy())
+  })
+  server.listen(options.port ?? 0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    records,
+    requests,
+    async close() {
+      const closed = once(server, 'close')
+      server.close()
+      server.closeAllConnections()
+      await closed
+    },
+  }
+}
+
+/** A port of 127.0.0.1 at which nobody listens. */
+export async function deadPort(): Promise<number> {
+  const receiver = await startOtlpReceiver()
+  await receiver.close()
+  return receiver.port
+}
+
+function accept(
+  { method, url = '', headers }: IncomingMessage,
+  raw: Buffer,
+  into: ReceivedRecord[],
+): OtlpAnswer {
+  if (new URL(url, 'http://receiver').pathname !== '/v1/logs')
+    return { status: 404, body: '404 page not found' }
+  if (method !== 'POST') return { status: 405 }
+  const type = headers['content-type']
+  if (type !== 'application/json' && type !== 'application/x-protobuf') return { status: 415 }
+  try {
+    const body = headers['content-encoding'] === 'gzip' ? gunzipSync(raw) : raw
+    const request = type === 'application/json' ? JSON.parse(utf8(body)) : decodeLogsRequest(body)
+    into.push(...[...readRequest(request)])
+    return { status: 200 }
+  } catch (error) {
+    return { status: 400, body: JSON.stringify({ code: 3, message: String(error) }) }
+  }
+}
+
+function utf8(bytes: Uint8Array): string {
+  return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+}
+
+function* readRequest({ resourceLogs = [] }: LogsRequest): Generator<ReceivedRecord> {
+  for (const { resource, scopeLogs = [] } of resourceLogs) {
+    const service = readAttributes(resource?.attributes ?? [])
+    for (const { scope = {}, logRecords = [] } of scopeLogs) {
+      for (const record of logRecords) {
+        const attributes = record.attributes ?? []
+        yield {
+          eventName: optional(record.eventName, text),
+          body: record.body === undefined ? undefined : readValue(record.body),
+          time: nanoseconds(record.timeUnixNano),
+          observedTime: nanoseconds(record.observedTimeUnixNano),
+          severityNumber: optional(record.severityNumber, severity),
+          severityText: optional(record.severityText, text),
+          attributes: readAttributes(attributes),
+          typed: Object.fromEntries(attributes.map(({ key, value }) => [key, typed(value ?? {})])),
+          droppedAttributesCount: record.droppedAttributesCount ?? 0,
+          resource: service,
+          scope: { name: optional(scope.name, text), version: optional(scope.version, text) },
+          traceId: optional(record.traceId, (value) => hex(value, 32)),
+          spanId: optional(record.spanId, (value) => hex(value, 16)),
+          flags: record.flags,
+        }
+      }
+    }
+  }
+}
+
+function readAttributes(pairs: readonly KeyValue[]): Record<string, unknown> {
+  const keys = new Set(pairs.map(({ key }) => text(key)))
+  refuseUnless(keys.size === pairs.length, 'attribute keys are not unique')
+  return Object.fromEntries(pairs.map(({ key, value }) => [key, readValue(value ?? {})]))
+}
+
+function readValue(value: AnyValue): unknown {
+  refuseUnless(Object.keys(value).length <= 1, 'a value has more than one type')
+  if ('stringValue' in value) return text(value.stringValue)
+  if ('boolValue' in value) {
+    refuseUnless(typeof value.boolValue === 'boolean', 'boolValue is no boolean')
+    return value.boolValue
+  }
+  if ('intValue' in value) {
+    const integer = int64(value.intValue)
+    return Number.isSafeInteger(Number(integer)) ? Number(integer) : integer
+  }
+  if ('doubleValue' in value) {
+    refuseUnless(typeof value.doubleValue === 'number', 'doubleValue is no number')
+    return value.doubleValue
+  }
+  if ('arrayValue' in value) return (value.arrayValue?.values ?? []).map(readValue)
+  if ('kvlistValue' in value) return readAttributes(value.kvlistValue?.values ?? [])
+  if ('bytesValue' in value) return Buffer.from(text(value.bytesValue), 'base64')
+  refuseUnless(Object.keys(value).length === 0, `unknown type ${Object.keys(value)}`)
+  return null
+}
+
+/** The value with its integer as text, however it was written. */
+function typed(value: AnyValue): AnyValue {
+  return value.intValue === undefined ? value : { intValue: String(value.intValue) }
+}
+
+function optional<T, R>(value: T | undefined, read: (value: T) => R): R | undefined {
+  return value === undefined ? undefined : read(value)
+}
+
+function text(value: unknown): string {
+  refuseUnless(
+    typeof value === 'string' && !/\p{Surrogate}/u.test(value),
+    `${JSON.stringify(value)} is no Unicode string`,
+  )
+  return value
+}
+
+function hex(value: unknown, length: number): string {
+  refuseUnless(new RegExp(`^[0-9a-f]{${length}}$`).test(String(value)), `${value} is no id`)
+  return String(value)
+}
+
+function severity(value: unknown): number {
+  refuseUnless(
+    Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 24,
+    `severity ${value}`,
+  )
+  return value as number
+}
+
+function int64(value: unknown): bigint {
+  const written = typeof value === 'number' ? String(value) : value
+  refuseUnless(typeof written === 'string' && /^-?\d+$/.test(written), `${written} is no integer`)
+  refuseUnless(BigInt.asIntN(64, BigInt(written)) === BigInt(written), `${written} is beyond 64 bits`)
+  return BigInt(written)
+}
+
+function nanoseconds(value: unknown): bigint {
+  refuseUnless(typeof value === 'string' && /^\d+$/.test(value), `${value} is no time`)
+  refuseUnless(BigInt(value) > 0n && BigInt(value) < 2n ** 63n, `time ${value} is out of range`)
+  return BigInt(value)
+}
+
+function refuseUnless(condition: boolean, problem: string): asserts condition {
+  if (!condition) throw new Error(problem)
+}

@@ -1,0 +1,300 @@
+import { expect } from 'chai'
+import { z } from 'zod'
+import { InMemoryTransportAdapter, KitTelemetry, KitTelemetryEvents } from '../../src/telemetry/index.ts'
+import { expectCode, expectDeeplyFrozen, RecordingLogger } from './recording.ts'
+
+/** For arguments that do not compile. */
+type Wrong = any
+
+const transport = () => InMemoryTransportAdapter.create()
+
+describe('KitTelemetry', () => {
+  it('has the defaults of the documents', () => {
+    const config = KitTelemetry.create().buildConfig()
+    expect(config.service).to.equal('kit-app')
+    expect(config.environment).to.equal('development')
+    expect(config).not.to.have.property('version')
+    expect(config.sampling).to.deep.equal({
+      debugRate: 0.01,
+      infoRate: 0.1,
+      warnRate: 1,
+      errorRate: 1,
+      always: [],
+      never: [],
+      unit: 'event',
+    })
+    expect(config.redaction.maxStringLength).to.equal(5000)
+    expect(config.validation).to.deep.equal({ mode: 'development', strict: false })
+    expect(config.transports).to.deep.equal([])
+  })
+
+  it('gives what was declared to the manager', () => {
+    const manager = KitTelemetry.create()
+      .withService('shop')
+      .withEnvironment('test')
+      .withVersion('1.2')
+      .build()
+    expect([manager.service, manager.environment, manager.version]).to.deep.equal(['shop', 'test', '1.2'])
+    expect(KitTelemetry.create().build().version).to.equal(undefined)
+  })
+
+  it('is immutable: every method returns a new builder, and buildConfig changes nothing', () => {
+    const base = KitTelemetry.create()
+    const events = KitTelemetryEvents.namespace('a').event('b', z.object({})).build()
+    const before = base.buildConfig()
+    const full = base
+      .withService('x')
+      .withEnvironment('y')
+      .withVersion('z')
+      .addActor('user')
+      .addScope('org')
+      .addEvents(events)
+      .addTransport(transport())
+      .withSampling({ infoRate: 1 })
+      .withRedaction({ denylistKeys: ['a'] })
+      .withValidation({ strict: true })
+      .withLogger(new RecordingLogger())
+    full.buildConfig()
+    expect(base.buildConfig()).to.deep.equal(before)
+    expect(Object.keys(full.buildConfig().actors)).to.deep.equal(['user'])
+    expect(full.addActor('bot').buildConfig().actors).to.have.all.keys('user', 'bot')
+    expect(full.buildConfig().actors).to.have.all.keys('user')
+  })
+
+  it('copies policies and freezes the configuration', () => {
+    const denylistKeys = ['password']
+    const builder = KitTelemetry.create().withRedaction({ denylistKeys }).addActor('user', { required: true })
+    denylistKeys.push('other')
+    const config = builder.buildConfig()
+    expect(config.redaction.denylistKeys).to.deep.equal(['password'])
+    expectDeeplyFrozen(config)
+  })
+
+  it('does not show the hash secret when the configuration is printed', () => {
+    const config = KitTelemetry.create().withRedaction({ hashSecret: 's3cret' }).buildConfig()
+    expect(JSON.stringify(config)).not.to.include('s3cret')
+    expect(config.redaction.hashSecret).to.equal('s3cret')
+  })
+
+  it('merges policies shallowly, replaces arrays, and takes undefined for the default', () => {
+    const { sampling, redaction, validation } = KitTelemetry.create()
+      .withSampling({ infoRate: 0.5, debugRate: 0.5, always: ['a'] })
+      .withSampling({ infoRate: undefined, always: ['b'] })
+      .withRedaction({ denylistKeys: ['a'], maxStringLength: 1 })
+      .withRedaction({ denylistKeys: ['b'] })
+      .withValidation({ mode: 'always', strict: true })
+      .withValidation({ mode: undefined })
+      .buildConfig()
+    expect(sampling).to.include({ infoRate: 0.1, debugRate: 0.5 })
+    expect(sampling.always).to.deep.equal(['b'])
+    expect(redaction.denylistKeys).to.deep.equal(['b'])
+    expect(redaction.maxStringLength).to.equal(1)
+    expect(validation).to.deep.equal({ mode: 'development', strict: true })
+  })
+
+  it('lets a registry override the validation options', () => {
+    const events = KitTelemetryEvents.namespace('a').build()
+    const {
+      events: [first],
+    } = KitTelemetry.create()
+      .addEvents(events, { strict: true })
+      .withValidation({ mode: 'none' })
+      .buildConfig()
+    expect(first?.validation).to.deep.equal({ mode: 'none', strict: true })
+  })
+
+  it("takes a transport's bound from the call, else from the adapter, else 10 000", () => {
+    const handle = () => {}
+    const { transports } = KitTelemetry.create()
+      .addTransport({ type: 'a', handle, maxPending: 5 }, { maxPending: 7 })
+      .addTransport({ type: 'b', handle, maxPending: 5 })
+      .addTransport({ type: 'c', handle })
+      .buildConfig()
+    expect(transports.map(({ maxPending }) => maxPending)).to.deep.equal([7, 5, 10_000])
+  })
+
+  describe('refuses at once', () => {
+    const create = KitTelemetry.create()
+    const handle = () => {}
+    const table: [Parameters<typeof expectCode>[0], string, () => unknown, RegExp?][] = [
+      ['TELEMETRY_SERVICE_REQUIRED', 'an empty service', () => create.withService('')],
+      ['TELEMETRY_SERVICE_REQUIRED', 'a service that is no string', () => create.withService(5 as Wrong)],
+      ['TELEMETRY_ENVIRONMENT_REQUIRED', 'an empty environment', () => create.withEnvironment('')],
+      ['TELEMETRY_ENVIRONMENT_REQUIRED', 'no environment', () => create.withEnvironment(undefined as Wrong)],
+      ['TELEMETRY_CONFIGURATION_INVALID', 'an empty version', () => create.withVersion('')],
+      ['TELEMETRY_INVALID_ACTOR', 'an empty actor', () => create.addActor('')],
+      ['TELEMETRY_INVALID_ACTOR', 'an actor with spaces', () => create.addActor('a b')],
+      ['TELEMETRY_INVALID_ACTOR', 'a reserved actor', () => create.addActor('__a')],
+      ['TELEMETRY_INVALID_ACTOR', 'an actor that is no string', () => create.addActor(1 as Wrong)],
+      ['TELEMETRY_DUPLICATE_ACTOR', 'an actor twice', () => create.addActor('a').addActor('a')],
+      ['TELEMETRY_INVALID_SCOPE', 'an empty scope', () => create.addScope('')],
+      ['TELEMETRY_INVALID_SCOPE', 'a reserved scope', () => create.addScope('__a')],
+      ['TELEMETRY_DUPLICATE_SCOPE', 'a scope twice', () => create.addScope('a').addScope('a')],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'a misspelt actor option',
+        () => create.addActor('a', { requird: true } as Wrong),
+        /did you mean "required"/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'a description that is no text',
+        () => create.addScope('a', { description: 5 as Wrong }),
+        /description/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'a rate above 1',
+        () => create.withSampling({ infoRate: 1.1 }),
+        /infoRate/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'a rate below 0',
+        () => create.withSampling({ debugRate: -0.1 }),
+        /debugRate/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'NaN as a rate',
+        () => create.withSampling({ warnRate: Number.NaN }),
+        /warnRate/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'text as a rate',
+        () => create.withSampling({ errorRate: '1' as Wrong }),
+        /errorRate/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'a misspelt rate',
+        () => create.withSampling({ infRate: 1 } as Wrong),
+        /did you mean "infoRate"/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'a pattern that is no array',
+        () => create.withSampling({ never: 'a' as Wrong }),
+        /never/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'an unknown unit',
+        () => create.withSampling({ unit: 'user' as Wrong }),
+        /unit/,
+      ],
+      ['TELEMETRY_CONFIGURATION_INVALID', 'no policy', () => create.withSampling(null as Wrong)],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'an empty key',
+        () => create.withRedaction({ denylistKeys: ['a', ''] }),
+        /denylistKeys.*item 1/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'a key that is no string',
+        () => create.withRedaction({ hashKeys: [1 as Wrong] }),
+        /hashKeys/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'half a character',
+        () => create.withRedaction({ maxStringLength: 1.5 }),
+        /maxStringLength/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'less than no length',
+        () => create.withRedaction({ maxStringLength: -1 }),
+        /maxStringLength/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'an empty secret',
+        () => create.withRedaction({ hashSecret: '' }),
+        /hashSecret/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'an unknown mode',
+        () => create.withValidation({ mode: 'prod' as Wrong }),
+        /mode/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'strict as text',
+        () => create.withValidation({ strict: 'yes' as Wrong }),
+        /strict/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'no descriptor',
+        () => create.addEvents(KitTelemetryEvents.namespace('a') as Wrong),
+        /addEvents/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'a registry with wrong options',
+        () => create.addEvents(KitTelemetryEvents.namespace('a').build(), { mode: 'x' as Wrong }),
+        /addEvents/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'a logger without methods',
+        () => create.withLogger({} as Wrong),
+        /withLogger/,
+      ],
+      ['TELEMETRY_INVALID_TRANSPORT', 'no transport', () => create.addTransport(undefined as Wrong)],
+      [
+        'TELEMETRY_INVALID_TRANSPORT',
+        'a transport without a type',
+        () => create.addTransport({ handle } as Wrong),
+      ],
+      [
+        'TELEMETRY_INVALID_TRANSPORT',
+        'a transport without handle',
+        () => create.addTransport({ type: 'x' } as Wrong),
+      ],
+      [
+        'TELEMETRY_INVALID_TRANSPORT',
+        'a flush that is no function',
+        () => create.addTransport({ type: 'x', handle, flush: 1 } as Wrong),
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        'no room at all',
+        () => create.addTransport({ type: 'x', handle }, { maxPending: 0 }),
+        /maxPending/,
+      ],
+      [
+        'TELEMETRY_CONFIGURATION_INVALID',
+        "an adapter's bound that cannot be",
+        () => create.addTransport({ type: 'x', handle, maxPending: Number.NaN }),
+        /maxPending/,
+      ],
+      [
+        'TELEMETRY_DUPLICATE_NAMESPACE',
+        'a namespace twice',
+        () =>
+          create
+            .addEvents(KitTelemetryEvents.namespace('a').build())
+            .addEvents(KitTelemetryEvents.namespace('a').build()),
+      ],
+      [
+        'TELEMETRY_DUPLICATE_EVENT',
+        'a full key reached by two namespaces',
+        () =>
+          create
+            .addEvents(KitTelemetryEvents.namespace('a').event('b.c', z.object({})).build())
+            .addEvents(KitTelemetryEvents.namespace('a.b').event('c', z.object({})).build()),
+      ],
+    ]
+    for (const [code, what, work, message] of table) {
+      it(`${what}: ${code}`, () => {
+        const error = expectCode(code, work)
+        if (message !== undefined) expect(error.message).to.match(message)
+      })
+    }
+  })
+})

@@ -1,0 +1,410 @@
+import { expect } from 'chai'
+import { z } from 'zod'
+import { KitTelemetry, KitTelemetryEvents } from '../../src/telemetry/index.ts'
+import { expectCode, recording, thenable } from './recording.ts'
+
+/** For arguments that do not compile. */
+type Wrong = any
+
+const events = KitTelemetryEvents.namespace('billing')
+  .event('paid', z.object({ cents: z.number(), note: z.string().optional() }))
+  .event('noted', z.object({ note: z.string().optional() }))
+  .build()
+
+describe('emit', () => {
+  describe('checks the name', () => {
+    for (const name of [
+      '',
+      'a b',
+      'a:b',
+      'a\nb',
+      'a\u0000b',
+      'a\u0085b',
+      'x'.repeat(257),
+      undefined,
+      5,
+      {},
+    ] as Wrong[]) {
+      it(`refuses ${JSON.stringify(name)?.slice(0, 20)}`, () => {
+        const { builder, events } = recording()
+        const manager = builder.build()
+        expectCode('TELEMETRY_INVALID_EVENT_NAME', () => manager.emit(name))
+        expectCode('TELEMETRY_INVALID_EVENT_NAME', () => manager.session().emit(name))
+        expect(events()).to.have.length(0)
+        expect(manager.stats().emitted).to.equal(0)
+      })
+    }
+
+    it('takes any other', () => {
+      const { builder, events } = recording()
+      const manager = builder.build()
+      for (const name of ['a', 'x'.repeat(256), '__proto__', 'constructor', 'ünïcödé.🎉']) manager.emit(name)
+      expect(events()).to.have.length(5)
+    })
+
+    it('judges more names than it remembers', () => {
+      const { builder, memory } = recording()
+      const manager = builder.withSampling({ never: ['n1'] }).build()
+      for (let i = 0; i < 5000; i++) manager.emit(`n${i}`)
+      manager.emit('n1')
+      expect(memory.getEvents()).to.have.length(4999)
+    })
+
+    for (const mode of ['development', 'always', 'none'] as const) {
+      it(`knows only the events of attached registries in mode ${mode}`, () => {
+        const { builder, memory } = recording()
+        const manager = builder.addEvents(events).withValidation({ mode }).build()
+        for (const name of ['billing.payd', 'paid', 'constructor', 'billing.constructor']) {
+          expectCode('TELEMETRY_UNKNOWN_EVENT', () => manager.emit(name as Wrong))
+        }
+        expect(
+          expectCode('TELEMETRY_UNKNOWN_EVENT', () => manager.emit('billing.payd' as Wrong)).message,
+        ).to.include('"billing.paid"')
+        manager.emit('billing.paid', { attributes: { cents: 1 } })
+        manager.emit('kit.mcp.tool.failed')
+        expect(memory.getEvents().map(({ name }) => name)).to.deep.equal([
+          'billing.paid',
+          'kit.mcp.tool.failed',
+        ])
+      })
+    }
+  })
+
+  describe('validates attributes', () => {
+    const manager = (options: Parameters<KitTelemetry['withValidation']>[0] = { mode: 'always' }) => {
+      const { builder, ...rest } = recording()
+      return { ...rest, manager: builder.addEvents(events).withValidation(options).build() }
+    }
+
+    it('throws the paths of the issues, no text and no value', () => {
+      const it = manager()
+      const error = expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () =>
+        it.manager.emit('billing.paid', { attributes: { cents: 'hunter2', note: 5 } as Wrong }),
+      )
+      expect(error.details).to.deep.equal({ issues: [{ path: ['cents'] }, { path: ['note'] }] })
+      expect(`${error.message}${error.stack}${JSON.stringify(error)}`).not.to.match(
+        /hunter2|expected|invalid_type/,
+      )
+      expect(error.cause).to.equal(undefined)
+      expect(it.manager.stats().emitted).to.equal(0)
+      expect(it.events()).to.have.length(0)
+    })
+
+    it('comes before sampling', () => {
+      const { builder } = recording()
+      const it = builder
+        .addEvents(events)
+        .withSampling({ infoRate: 0 })
+        .withValidation({ mode: 'always' })
+        .build()
+      expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => it.emit('billing.paid'))
+    })
+
+    it("looks at the event's own attributes, not the session's", () => {
+      const it = manager()
+      const session = it.manager.session().attributes({ cents: 1 })
+      expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => session.emit('billing.paid'))
+      session.emit('billing.noted', { attributes: { note: 'x' } })
+      expect(it.events()[0]?.attributes).to.deep.equal({ cents: 1, note: 'x' })
+    })
+
+    it('takes no attributes for none', () => {
+      const it = manager()
+      it.manager.emit('billing.noted')
+      expect(it.events()[0]).not.to.have.property('attributes')
+      const nothing = KitTelemetryEvents.namespace('n').event('void', z.undefined()).build()
+      recording().builder.addEvents(nothing).withValidation({ mode: 'always' }).build().emit('n.void')
+    })
+
+    it('sends what was given, not what the schema made of it', () => {
+      const { builder, events: sent } = recording()
+      const coercing = KitTelemetryEvents.namespace('n')
+        .event('x', z.object({ at: z.coerce.number(), d: z.string().default('d') }))
+        .build()
+      builder
+        .addEvents(coercing)
+        .withValidation({ mode: 'always' })
+        .build()
+        .emit('n.x', { attributes: { at: '5' } })
+      expect(sent()[0]?.attributes).to.deep.equal({ at: '5' })
+    })
+
+    it('calls a function of attributes once', () => {
+      const it = manager()
+      let calls = 0
+      it.manager.emit('billing.paid', { attributes: () => ({ cents: ++calls }) })
+      expect(it.events()[0]?.attributes).to.deep.equal({ cents: 1 })
+    })
+
+    it('refuses undeclared attributes with strict only', () => {
+      const attributes = { cents: 1, extra: 'x', gone: undefined }
+      const lenient = manager()
+      lenient.manager.emit('billing.paid', { attributes } as Wrong)
+      expect(lenient.events()[0]?.attributes).to.deep.equal({ cents: 1, extra: 'x' })
+      const strict = manager({ mode: 'always', strict: true })
+      const error = expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () =>
+        strict.manager.emit('billing.paid', { attributes } as Wrong),
+      )
+      expect(error.details).to.deep.equal({ issues: [{ path: ['extra'] }] })
+    })
+
+    it('refuses a schema that answers with a promise, and swallows its rejection', () => {
+      for (const answer of [
+        () => Promise.reject(new Error('late')),
+        () => Promise.resolve({ value: {} }),
+        () => thenable({ value: (_: unknown, fail: (error: Error) => void) => fail(new Error('late')) }),
+        () => {
+          throw new Error('hunter2')
+        },
+      ]) {
+        const schema = { '~standard': { version: 1, vendor: 'test', validate: answer } } as Wrong
+        const registry = KitTelemetryEvents.namespace('n').event('x', schema).build()
+        const it = recording().builder.addEvents(registry).withValidation({ mode: 'always' }).build()
+        const error = expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () =>
+          it.emit('n.x', { attributes: {} }),
+        )
+        expect(error.details).to.deep.equal({ issues: [{ path: [] }] })
+        expect(String(error.stack)).not.to.include('hunter2')
+      }
+    })
+
+    it('reads the paths of a foreign library', () => {
+      const issues = [{ message: 'm', path: [{ key: 'a' }, 1, Symbol('s')] }, { message: 'm' }]
+      const schema = { '~standard': { version: 1, vendor: 'test', validate: () => ({ issues }) } } as Wrong
+      const registry = KitTelemetryEvents.namespace('n').event('x', schema).build()
+      const it = recording().builder.addEvents(registry).withValidation({ mode: 'always' }).build()
+      const error = expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => it.emit('n.x', { attributes: {} }))
+      expect(error.details).to.deep.equal({ issues: [{ path: ['a', 1, 'Symbol(s)'] }, { path: [] }] })
+    })
+
+    it('is on in development, off in production, and off with none', () => {
+      const before = process.env.NODE_ENV
+      const passes = (options: Parameters<KitTelemetry['withValidation']>[0]) => {
+        const it = manager(options)
+        try {
+          it.manager.emit('billing.paid')
+          return true
+        } catch {
+          return false
+        }
+      }
+      try {
+        delete process.env.NODE_ENV
+        expect([passes({}), passes({ mode: 'always' }), passes({ mode: 'none' })]).to.deep.equal([
+          false,
+          false,
+          true,
+        ])
+        process.env.NODE_ENV = 'production'
+        expect([passes({}), passes({ mode: 'always' }), passes({ mode: 'none' })]).to.deep.equal([
+          true,
+          false,
+          true,
+        ])
+      } finally {
+        if (before === undefined) delete process.env.NODE_ENV
+        else process.env.NODE_ENV = before
+      }
+    })
+
+    it("follows each registry's own options", () => {
+      const { builder } = recording()
+      const other = KitTelemetryEvents.namespace('other')
+        .event('x', z.object({ a: z.string() }))
+        .build()
+      const it = builder
+        .withValidation({ mode: 'always' })
+        .addEvents(events, { mode: 'none' })
+        .addEvents(other)
+        .build()
+      it.emit('billing.paid')
+      expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => it.emit('other.x'))
+    })
+  })
+
+  describe('validates actors and scopes', () => {
+    const build = (mode: 'always' | 'none' = 'always') => {
+      const { builder, ...rest } = recording()
+      const manager = builder
+        .addActor('user', { required: true })
+        .addActor('bot', { required: true })
+        .addActor('guest')
+        .addScope('org')
+        .withValidation({ mode })
+        .build()
+      return { ...rest, manager: manager as Wrong }
+    }
+
+    it('refuses types that were not registered', () => {
+      const { manager } = build()
+      expectCode('TELEMETRY_INVALID_ACTOR', () => manager.emit('x', { actor: { type: 'nobody' } }))
+      expectCode('TELEMETRY_INVALID_SCOPE', () =>
+        manager.emit('x', { actor: { type: 'user' }, scope: { type: 'team', id: '1' } }),
+      )
+      expectCode('TELEMETRY_INVALID_ACTOR', () => manager.session().actor('nobody').emit('x'))
+    })
+
+    it('asks for one of the required types', () => {
+      const { manager, events } = build()
+      expectCode('TELEMETRY_INVALID_ACTOR', () => manager.emit('x'))
+      expectCode('TELEMETRY_INVALID_ACTOR', () => manager.emit('x', { actor: { type: 'guest' } }))
+      manager.emit('x', { actor: { type: 'bot' } })
+      manager.session().actor('user', 'u1').emit('x')
+      expect(events()).to.have.length(2)
+      const { builder } = recording()
+      const scoped = builder.addScope('org', { required: true }).withValidation({ mode: 'always' }).build()
+      expectCode('TELEMETRY_INVALID_SCOPE', () => scoped.emit('x'))
+      scoped.emit('x', { scope: { type: 'org', id: 'o1' } })
+    })
+
+    it('exempts the built-in events, and everything where validation is off', () => {
+      const { manager, events } = build()
+      manager.emit('kit.mcp.auth.refused', { actor: { type: 'nobody' } })
+      const off = build('none')
+      off.manager.emit('x', { actor: { type: 'nobody' } })
+      expect([events(), off.events()].map((list) => list.length)).to.deep.equal([1, 1])
+    })
+
+    it('is decided by withValidation alone', () => {
+      const { builder } = recording()
+      const manager = builder
+        .addActor('user')
+        .addEvents(events, { mode: 'always' })
+        .withValidation({ mode: 'none' })
+        .build()
+      manager.emit('billing.noted', { actor: { type: 'nobody' as Wrong } })
+    })
+  })
+
+  describe('reports and never throws', () => {
+    const hostile = new Proxy(
+      {},
+      {
+        ownKeys: () => {
+          throw new Error('no')
+        },
+      },
+    )
+    const fail = () => {
+      throw new Error('no')
+    }
+    const unspeakable = new Proxy({}, { get: fail, getPrototypeOf: fail })
+    const table: [string, Wrong][] = [
+      [
+        'what cannot be looked at, thrown',
+        {
+          attributes: () => {
+            throw unspeakable
+          },
+        },
+      ],
+      ['an unknown level', { level: 'trace' }],
+      ['a level of a prototype', { level: 'constructor' }],
+      ['input that is no object', 5],
+      ['attributes that are text', { attributes: 'x' }],
+      ['attributes that are an array', { attributes: [1] }],
+      ['attributes that are a date', { attributes: new Date() }],
+      ['attributes that cannot be read', { attributes: hostile }],
+      [
+        'an attributes function that throws',
+        {
+          attributes: () => {
+            throw new Error('no')
+          },
+        },
+      ],
+      [
+        'an attributes function that promises',
+        {
+          attributes: async () => {
+            throw new Error('no')
+          },
+        },
+      ],
+      [
+        'an input getter that throws',
+        {
+          get attributes() {
+            throw new Error('no')
+          },
+        },
+      ],
+      ['an empty session id', { sessionId: '' }],
+      ['a session id that is no string', { sessionId: 5 }],
+      ['an actor without a type', { actor: { id: 'u1' } }],
+      ['an actor that is text', { actor: 'u1' }],
+      ['an actor id that is an object', { actor: { type: 'user', id: {} } }],
+      ['actor tags that are text', { actor: { type: 'user', tags: 'x' } }],
+      ['a scope without an id', { scope: { type: 'org' } }],
+      ['an error that is text', { error: 'boom' }],
+      ['an error without a message', { error: { name: 'Error' } }],
+      ['a stack that is no text', { error: { name: 'Error', message: 'm', stack: 5 } }],
+      ['a source that is text', { source: 'here' }],
+      ['a line that is text', { source: { line: '5' } }],
+      ['a file that is a number', { source: { file: 5 } }],
+    ]
+    for (const [what, input] of table) {
+      it(what, () => {
+        const { builder, logger, events } = recording()
+        const manager = builder.build()
+        manager.emit('some.event', input)
+        expect(logger.codes).to.deep.equal(['TELEMETRY_EMIT_FAILED'])
+        expect(logger.errors[0]?.message).to.match(/^TELEMETRY_EMIT_FAILED: .*some\.event/)
+        expect(events()).to.have.length(0)
+        manager.emit('some.event')
+        expect(events()).to.have.length(1)
+      })
+    }
+
+    it('takes null for absent', () => {
+      const { builder, logger, events } = recording()
+      const nothing = {
+        level: null,
+        time: null,
+        sessionId: null,
+        actor: null,
+        scope: null,
+        attributes: null,
+        error: null,
+        source: null,
+      }
+      builder.build().emit('x', nothing as Wrong)
+      builder.build().emit('x', null as Wrong)
+      expect(logger.codes).to.deep.equal([])
+      expect(events()[0]).to.have.all.keys('name', 'time', 'level', 'service', 'environment', 'sessionId')
+    })
+
+    it('survives a logger that throws, rejects or emits', () => {
+      let manager = KitTelemetry.create().build()
+      for (const error of [
+        () => {
+          throw new Error('no')
+        },
+        () => Promise.reject(new Error('no')),
+        () => manager.emit('again', { level: 'trace' as Wrong }),
+      ]) {
+        manager = KitTelemetry.create().withLogger({ error, warn: error }).build()
+        manager.emit('x', { level: 'trace' as Wrong })
+      }
+    })
+  })
+
+  it('counts what was emitted and sampled out', () => {
+    const { builder, memory } = recording()
+    const manager = builder.withSampling({ never: ['*.never'] }).build()
+    manager.emit('a')
+    manager.emit('a.never')
+    manager.emit('a', { level: 'x' as Wrong })
+    manager.emit('a', { attributes: 5 as Wrong })
+    expect(manager.stats()).to.deep.include({ emitted: 3, sampledOut: 1, droppedAfterShutdown: 0 })
+    expect(memory.getEvents()).to.have.length(1)
+  })
+
+  it('shares the built-in names without attaching a registry', () => {
+    const { builder, events } = recording()
+    const manager = builder.build()
+    manager.emit('kit.mcp.auth.refused')
+    manager.emit('anything.else')
+    expect(events()).to.have.length(2)
+  })
+})

@@ -1,0 +1,44 @@
+import { expect } from 'chai'
+import { KIT_TELEMETRY_ERROR_CODES, KitTelemetryError } from '../../src/telemetry/index.ts'
+
+describe('KitTelemetryError', () => {
+  it('carries code, message, cause and details', () => {
+    const cause = new Error('why')
+    const error = new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'what', { cause, details: { a: 1 } })
+    expect(error).to.be.instanceOf(Error)
+    expect(error).to.deep.include({
+      name: 'KitTelemetryError',
+      code: 'TELEMETRY_EMIT_FAILED',
+      message: 'what',
+      cause,
+      details: { a: 1 },
+    })
+    expect(error.hasCode('TELEMETRY_EMIT_FAILED')).to.equal(true)
+    expect(error.hasCode('TELEMETRY_UNKNOWN_EVENT')).to.equal(false)
+    expect(new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'x')).not.to.have.property('cause')
+  })
+
+  it('maps each of the 21 codes to itself', () => {
+    expect(Object.keys(KIT_TELEMETRY_ERROR_CODES)).to.have.length(21)
+    for (const [key, value] of Object.entries(KIT_TELEMETRY_ERROR_CODES)) expect(value).to.equal(key)
+  })
+
+  it('recognises errors by their brand, not by their class', () => {
+    const foreign = Object.assign(new Error('x'), {
+      code: 'TELEMETRY_EMIT_FAILED',
+      [Symbol.for('mcp-gatekit.KitTelemetryError')]: true,
+    })
+    expect(KitTelemetryError.is(foreign)).to.equal(true)
+    expect(KitTelemetryError.is(new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'x'))).to.equal(true)
+    const hostile = new Proxy(
+      {},
+      {
+        get: () => {
+          throw new Error('no')
+        },
+      },
+    )
+    for (const other of [hostile, new Error('x'), null, undefined, 'x', { code: 'TELEMETRY_EMIT_FAILED' }])
+      expect(KitTelemetryError.is(other)).to.equal(false)
+  })
+})

@@ -1,0 +1,129 @@
+import { expectTypeOf } from 'expect-type'
+import pino from 'pino'
+import { z } from 'zod'
+import {
+  KitTelemetry,
+  KitTelemetryEvents,
+  type KitTelemetryManager,
+  LoggerTransportAdapter,
+  type TelemetryEnvelope,
+} from '../../src/telemetry/index.ts'
+
+const billing = KitTelemetryEvents.namespace('billing')
+  .event('opened', z.object({ plan: z.string() }))
+  .group('invoice', (invoice) =>
+    invoice.event('paid', z.object({ cents: z.coerce.number<number>(), note: z.string().optional() })),
+  )
+  .build()
+const users = KitTelemetryEvents.namespace('users')
+  .event('born', z.object({ name: z.string() }))
+  .build()
+
+const typed = KitTelemetry.create()
+  .withValidation({ mode: 'none' })
+  .addActor('user')
+  .addActor('bot')
+  .addScope('org')
+  .addEvents(billing)
+  .addEvents(users)
+  .build()
+const free = KitTelemetry.create().build()
+
+/** As the gate of an adapter does: any manager, names of its own. */
+function withTelemetry(manager: KitTelemetryManager): void {
+  manager.emit('kit.mcp.auth.refused', { attributes: { reason: 'missing' } })
+  manager.session().actor('user', 'u1').scope('org', 'o1').attributes({ a: 1 }).id('s').emit('anything')
+}
+
+function takesExplicitAny(manager: KitTelemetryManager<any, any, any>): void {
+  withTelemetry(manager)
+}
+
+describe('types of the telemetry', () => {
+  it('infers the registry', () => {
+    expectTypeOf<typeof billing.$Infer.namespace>().toEqualTypeOf<'billing'>()
+    expectTypeOf<typeof billing.$Infer.keys>().toEqualTypeOf<'billing.opened' | 'billing.invoice.paid'>()
+    expectTypeOf<(typeof billing.$Infer.events)['invoice.paid']>().toEqualTypeOf<{
+      cents: number
+      note?: string | undefined
+    }>()
+    expectTypeOf<keyof typeof billing.$Infer.registry>().toEqualTypeOf<
+      'billing.opened' | 'billing.invoice.paid'
+    >()
+    expectTypeOf(billing.get.key('opened')).toEqualTypeOf<'billing.opened'>()
+    // @ts-expect-error: no such event
+    ;() => billing.get.key('closed')
+    // @ts-expect-error: a group is no event
+    ;() => billing.get.schema('invoice')
+  })
+
+  it('knows names and attributes of a registry', () => {
+    typed.emit('billing.opened', { attributes: { plan: 'pro' } })
+    typed.emit('billing.invoice.paid', { attributes: () => ({ cents: 5 }) })
+    typed.emit('users.born', { attributes: { name: 'Ada' }, actor: { type: 'bot' }, error: new Error('x') })
+    typed.emit('kit.mcp.tool.failed', { attributes: { duration_ms: 4 } })
+    typed.session().emit('billing.opened', { scope: { type: 'org', id: 'o1' } })
+    ;() => {
+      // @ts-expect-error: no such event
+      typed.emit('billing.closed')
+      // @ts-expect-error: wrong attribute
+      typed.emit('billing.opened', { attributes: { plan: 5 } })
+      // @ts-expect-error: undeclared attribute
+      typed.emit('billing.opened', { attributes: { plan: 'pro', other: 1 } })
+      // @ts-expect-error: wrong attribute of a function
+      typed.emit('billing.invoice.paid', { attributes: () => ({ cents: 'x' }) })
+      // @ts-expect-error: unknown level
+      typed.emit('billing.opened', { level: 'trace' })
+      // @ts-expect-error: the session knows the names too
+      typed.session().emit('billing.closed')
+    }
+  })
+
+  it('knows registered actors and scopes', () => {
+    typed.session().actor('user', 'u1', { plan: 'pro' }).scope('org', 'o1')
+    ;() => {
+      // @ts-expect-error: not registered
+      typed.session().actor('nobody')
+      // @ts-expect-error: not registered
+      typed.session().scope('nothing', 'x')
+      // @ts-expect-error: not registered
+      typed.emit('billing.opened', { actor: { type: 'nobody' } })
+      // @ts-expect-error: a scope has an id
+      typed.session().scope('org')
+    }
+  })
+
+  it('takes any string where nothing is registered', () => {
+    interface Order {
+      readonly id: string
+    }
+    const order: Order = { id: 'x' }
+    free.session().actor('anybody').scope('anything', 'x').emit('any.name', { attributes: order })
+    free.emit('any.name', { attributes: { a: 1 }, sessionId: undefined })
+  })
+
+  it('gives a manager of any generics to who takes any manager', () => {
+    withTelemetry(free)
+    ;() => withTelemetry(typed)
+    ;() => takesExplicitAny(typed)
+    expectTypeOf(typed).toExtend<KitTelemetryManager>()
+    expectTypeOf(typed.version).toEqualTypeOf<string | undefined>()
+    expectTypeOf(typed.flush()).toEqualTypeOf<Promise<void>>()
+  })
+
+  it('resolves run with what fn returns', () => {
+    const session = free.session()
+    expectTypeOf(session.run(() => 5)).toEqualTypeOf<Promise<number>>()
+    expectTypeOf(session.run(async () => 'x')).toEqualTypeOf<Promise<string>>()
+  })
+
+  it('takes usual loggers, and transports with or without promises', () => {
+    KitTelemetry.create()
+      .withLogger(console)
+      .withLogger(pino({ enabled: false }))
+      .addTransport({ type: 'a', handle: (_envelope: TelemetryEnvelope) => {} })
+      .addTransport({ type: 'b', handle: async () => {} })
+      .addTransport(LoggerTransportAdapter.create({ logger: pino({ enabled: false }) }))
+      .addTransport(LoggerTransportAdapter.create({ logger: console }))
+  })
+})
