@@ -1,0 +1,176 @@
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { createServer } from 'node:http'
+import type { Provider as OidcProvider } from 'oidc-provider'
+import { listen, stop } from './listen.ts'
+
+export interface AuthorizationServerOptions {
+  /** Default 0: a free port. */
+  readonly port?: number
+  /** The MCP servers that tokens may be asked for, as RFC 8707 resource indicators. */
+  readonly resources: readonly string[]
+  /** The scopes that may be granted. */
+  readonly scopes: readonly string[]
+}
+
+export interface AuthorizationServer {
+  readonly issuer: string
+  readonly jwksUri: string
+  /** A public client that is registered already; any port of 127.0.0.1 does for its redirect URI. */
+  readonly clientId: string
+  /** A token by the client credentials grant: for a script, nobody signs in. */
+  issueToken(scopes: readonly string[], resource?: string): Promise<string>
+  close(): Promise<void>
+}
+
+/** The one user of this server. The access tokens carry the e-mail, so that its way can be followed. */
+export const ADA = { id: 'ada', email: 'ada@example.com' } as const
+
+/**
+ * An OAuth 2.1 authorization server on loopback, for trying things out: `oidc-provider`, in memory,
+ * with a user who signs in and consents by herself.
+ *
+ * It does what MCP asks for: metadata (RFC 8414), PKCE, resource indicators (RFC 8707), access tokens as
+ * JWT (RFC 9068) whose `aud` is the one resource they are for, and dynamic registration.
+ */
+export async function startAuthorizationServer(
+  options: AuthorizationServerOptions,
+): Promise<AuthorizationServer> {
+  const http = createServer()
+  const issuer = `http://127.0.0.1:${await listen(http, options.port ?? 0)}`
+  const service = { client_id: 'notes-service', client_secret: randomBytes(24).toString('base64url') }
+  const browserless = 'notes-demo'
+
+  const provider = await createProvider(issuer, options, [
+    { ...service, grant_types: ['client_credentials'], response_types: [], redirect_uris: [] },
+    {
+      client_id: browserless,
+      application_type: 'native',
+      token_endpoint_auth_method: 'none',
+      grant_types: ['authorization_code'],
+      response_types: ['code'],
+      redirect_uris: ['http://127.0.0.1/callback'],
+    },
+  ])
+  http.on('request', provider.callback())
+
+  return {
+    issuer,
+    jwksUri: `${issuer}/jwks`,
+    clientId: browserless,
+    async issueToken(scopes, resource = options.resources[0] ?? '') {
+      const response = await fetch(`${issuer}/token`, {
+        method: 'POST',
+        headers: {
+          authorization: `Basic ${Buffer.from(`${service.client_id}:${service.client_secret}`).toString('base64')}`,
+        },
+        body: new URLSearchParams({ grant_type: 'client_credentials', scope: scopes.join(' '), resource }),
+      })
+      const answer = (await response.json()) as { access_token?: string; error?: string }
+      if (answer.access_token === undefined) throw new Error(`No token was issued: ${answer.error}`)
+      return answer.access_token
+    },
+    close: () => stop(http),
+  }
+}
+
+type Clients = NonNullable<ConstructorParameters<typeof OidcProvider>[1]>['clients']
+
+async function createProvider(
+  issuer: string,
+  { resources, scopes }: AuthorizationServerOptions,
+  clients: NonNullable<Clients>,
+): Promise<OidcProvider> {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const { Provider, errors } = await withoutNotices(() => import('oidc-provider'))
+
+  const create = () =>
+    new Provider(issuer, {
+      clients,
+      scopes: [...scopes],
+      jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), alg: 'ES256', use: 'sig' }] },
+      clientDefaults: { id_token_signed_response_alg: 'ES256' },
+      cookies: { keys: [randomBytes(24).toString('base64url')] },
+      features: {
+        devInteractions: { enabled: false },
+        userinfo: { enabled: false },
+        clientCredentials: { enabled: true },
+        registration: { enabled: true },
+        resourceIndicators: {
+          enabled: true,
+          getResourceServerInfo(_ctx, resource) {
+            if (!resources.includes(resource)) throw new errors.InvalidTarget()
+            return {
+              scope: scopes.join(' '),
+              audience: resource,
+              accessTokenFormat: 'jwt',
+              accessTokenTTL: 3600,
+              jwt: { sign: { alg: 'ES256' } },
+            }
+          },
+        },
+      },
+      // A client that registers itself sends the scopes of the first challenge it met. Held to them, it
+      // could never ask for more later on; so they are not kept.
+      extraClientMetadata: {
+        properties: ['any_scope'],
+        validator(_ctx, _key, _value, metadata) {
+          delete metadata.scope
+        },
+      },
+      // Clients that register themselves name this grant, so it must be known. Nobody gets a refresh token:
+      // a token lasts for an hour, and Ada agrees again at once.
+      issueRefreshToken: () => false,
+      clientBasedCORS: () => true,
+      findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+      extraTokenClaims: (_ctx, token) =>
+        'accountId' in token && token.accountId ? { email: ADA.email } : undefined,
+      // Whatever is asked for is granted: this is where a real server remembers what the user agreed to.
+      async loadExistingGrant(ctx) {
+        const grant = new provider.Grant({
+          accountId: ctx.oidc.session?.accountId ?? ADA.id,
+          clientId: ctx.oidc.client?.clientId ?? '',
+        })
+        const scope = String(ctx.oidc.params?.scope ?? '')
+        grant.addOIDCScope(scope)
+        for (const resource of Object.keys(ctx.oidc.resourceServers ?? {}))
+          grant.addResourceScope(resource, scope)
+        await grant.save()
+        return grant
+      },
+      interactions: { url: (_ctx, interaction) => `/interaction/${interaction.uid}` },
+      ttl: {
+        AccessToken: 3600,
+        ClientCredentials: 3600,
+        AuthorizationCode: 60,
+        IdToken: 3600,
+        Interaction: 3600,
+        Session: 3600,
+        Grant: 3600,
+      },
+    })
+  const provider: OidcProvider = await withoutNotices(create)
+
+  // Where a real server shows its login and consent pages, this one answers for the user.
+  provider.use(async (ctx, next) => {
+    if (!ctx.path.startsWith('/interaction/')) return next()
+    const agreed = { login: { accountId: ADA.id }, consent: {} }
+    ctx.redirect(await provider.interactionResult(ctx.req, ctx.res, agreed))
+  })
+  return provider
+}
+
+/**
+ * `oidc-provider` warns on the console that it wants a newer Node and a real database. Both are right, and
+ * neither matters here. Whatever else is said meanwhile is let through.
+ */
+async function withoutNotices<T>(work: () => T | Promise<T>): Promise<T> {
+  const { warn } = console
+  console.warn = (...args: unknown[]) => {
+    if (!/oidc-provider WARNING: (Unsupported runtime|a quick start)/.test(String(args[0]))) warn(...args)
+  }
+  try {
+    return await work()
+  } finally {
+    console.warn = warn
+  }
+}

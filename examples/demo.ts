@@ -1,0 +1,194 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { OtlpTransportAdapter } from 'mcp-gatekit'
+import { ADA, startAuthorizationServer } from './authorization-server.ts'
+import { type DemoClient, v1Client, v2Client } from './clients.ts'
+import { listen, stop } from './listen.ts'
+import { type OtlpRecord, startOtlpReceiver } from './otlp-receiver.ts'
+import { findLeaks, printTable } from './records.ts'
+import { createNotesServer } from './server.ts'
+import { notesTelemetry } from './telemetry.ts'
+import { paint, Wire } from './wire.ts'
+
+/** A second MCP server, somewhere else: tokens for it are good, only not here. */
+const OTHER_RESOURCE = 'https://calendar.example/mcp'
+
+// Nothing here waits for anything but this machine. Should something hang all the same, say so.
+setTimeout(() => {
+  console.error(paint('red', 'The demo has not ended within 55 seconds'))
+  process.exit(1)
+}, 55_000).unref()
+
+/** What is to be undone at the end, the last first. */
+const closing: (() => Promise<unknown>)[] = []
+try {
+  await demo()
+} catch (error) {
+  console.error(
+    paint('red', `\nThe demo failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`),
+  )
+  process.exitCode = 1
+} finally {
+  for (const close of closing.reverse()) await close()
+}
+
+async function demo(): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'notes-'))
+  closing.push(() => rm(folder, { recursive: true }))
+  await writeFile(join(folder, 'shopping.md'), 'bread\nolive oil\ntea\n')
+  await writeFile(join(folder, 'reading.md'), 'RFC 9728\nRFC 8707\nRFC 6750\n')
+
+  // The port is part of the server's identity, so it is taken before anything else is set up.
+  const http = createServer()
+  const origin = `http://127.0.0.1:${await listen(http, 0)}`
+  closing.push(() => stop(http))
+  const resource = `${origin}/mcp`
+
+  heading('1. An authorization server')
+  const authorization = await startAuthorizationServer({
+    resources: [resource, OTHER_RESOURCE],
+    scopes: ['mcp:read', 'mcp:write'],
+  })
+  closing.push(authorization.close)
+  console.log(`    ${authorization.issuer}`)
+  meaning(
+    'oidc-provider: PKCE, resource indicators, access tokens as JWT. Its one user is Ada, who always agrees.',
+  )
+
+  // Started before the server that sends to it; shown third, because that is where it stands on the way.
+  const receiver = await startOtlpReceiver()
+  closing.push(receiver.close)
+  const telemetry = notesTelemetry('demo', [OtlpTransportAdapter.create({ url: receiver.url })])
+  closing.push(() => telemetry.shutdown())
+
+  heading('2. A protected MCP server')
+  const { issuer, jwksUri } = authorization
+  http.on('request', await createNotesServer({ issuer, jwksUri, resource, telemetry, folder }))
+  console.log(`    ${resource}`)
+  meaning('Express, six tools over notes on disk; mcp:read for all of it, mcp:write to write or delete.')
+
+  heading('3. A telemetry receiver')
+  console.log(`    ${receiver.url}`)
+  meaning('OTLP over HTTP. It decodes and keeps what the server reports; step 5 looks into it.')
+
+  heading('4. The official clients')
+  const wire = new Wire({ [origin]: 'notes', [issuer]: 'auth ' })
+  const clientOptions = { url: resource, clientId: authorization.clientId, fetch: wire.fetch }
+  for (const client of [
+    v2Client('legacy', clientOptions),
+    v2Client('modern', clientOptions),
+    v1Client(clientOptions),
+  ]) {
+    await walk(client, wire)
+  }
+  await refusedTokens(wire, resource, await authorization.issueToken(['mcp:read'], OTHER_RESOURCE))
+
+  heading('5. What telemetry saw')
+  // A request is reported when its connection is done with, so the server is stopped before the records are counted.
+  await stop(http)
+  await telemetry.flush()
+  const { emitted, transports } = telemetry.stats()
+  const records = receiver.records()
+  printTable(records)
+  console.log(
+    `\n    ${emitted} events emitted, ${transports[0]?.delivered} delivered, ${records.length} received\n`,
+  )
+  if (records.length === 0 || records.length !== emitted) throw new Error('Not every event arrived')
+  checkRecords(records, receiver.text(), wire)
+}
+
+/** What one client goes through: refused, signed in, let in; refused again for a scope, stepped up, let in. */
+async function walk(client: DemoClient, wire: Wire): Promise<void> {
+  subheading(client.name)
+  try {
+    await client.refused(() => client.connect())
+    await wire.print()
+    meaning('No token: 401. The challenge names the metadata, which names the authorization server.')
+
+    await client.signIn()
+    await wire.print()
+    meaning('Ada signs in; the code and the PKCE verifier buy a token that is good for this server alone.')
+
+    const revision = await client.connect()
+    const tools = await client.listTools()
+    const found = await client.callTool('search_notes', { text: 'rfc' })
+    await wire.print()
+    console.log(`    ${paint('bold', 'tools')}         ${tools.join(', ')}`)
+    console.log(`    ${paint('bold', 'search_notes')}  ${found}`)
+    meaning(`Let in, speaking MCP ${revision}.`)
+
+    const write = () =>
+      client.callTool('write_note', { name: `note-${randomUUID()}`, text: 'Written by Ada' })
+    await client.refused(write)
+    await wire.print()
+    meaning('Reading was granted, writing was not: 403, and the challenge names every scope this call needs.')
+
+    await client.signIn()
+    await wire.print()
+    meaning('Step-up: the same user is asked for more. She is signed in already, so she only consents.')
+
+    const written = await write()
+    const whoami = await client.callTool('whoami', {})
+    await wire.print()
+    console.log(`    ${paint('bold', 'write_note')}    ${written}`)
+    console.log(`    ${paint('bold', 'whoami')}        ${whoami}`)
+    meaning('The same call, with the wider token. The tools know whose it is.')
+  } finally {
+    await client.close()
+  }
+}
+
+/** Tokens that look like tokens. */
+async function refusedTokens(wire: Wire, resource: string, foreignToken: string): Promise<void> {
+  subheading('tokens that do not open this door')
+  const call = (token: string) =>
+    wire.fetch(resource, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${token}`,
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
+    })
+  const answers = [await call('made-up-by-someone'), await call(foreignToken)]
+  await wire.print()
+  for (const { status } of answers) if (status !== 401) throw new Error(`A bad token was answered ${status}`)
+  meaning(
+    `One is made up. The other is genuine, and was issued for ${OTHER_RESOURCE}: accepting it would be a hole.`,
+  )
+}
+
+/** Looks for secrets in everything that arrived. The search itself is tried first, on a record that leaks. */
+function checkRecords(records: readonly OtlpRecord[], text: string, { secrets }: Wire): void {
+  const leaking = JSON.stringify({ a: [...secrets], b: 'Bearer abcdefghijkl', c: ADA.email })
+  if (findLeaks(leaking, secrets, [ADA.email]).length < secrets.size + 2)
+    throw new Error('The check finds nothing')
+
+  const hashed = createHash('sha256').update(ADA.email).digest('hex')
+  if (!text.includes(hashed)) throw new Error('No record carries the e-mail as a hash')
+  const leaks = findLeaks(text, secrets, [ADA.email])
+  if (leaks.length > 0) throw new Error(`Telemetry leaks: ${leaks.join(', ')}`)
+  console.log(
+    paint(
+      'green',
+      `    Checked: none of the ${secrets.size} tokens, codes and verifiers of this run, no Authorization value and no e-mail\n` +
+        `    in clear is in any of the ${records.length} records. Ada's address is there as ${hashed.slice(0, 8)}…, its hash.`,
+    ),
+  )
+}
+
+function heading(text: string): void {
+  console.log(`${paint('bold', text)}\n`)
+}
+
+function subheading(text: string): void {
+  console.log(`  ${paint(['bold', 'underline'], `The ${text}`)}\n`)
+}
+
+function meaning(text: string): void {
+  console.log(`  ${paint('cyan', '→')} ${text}\n`)
+}

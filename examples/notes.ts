@@ -1,0 +1,176 @@
+import { randomUUID } from 'node:crypto'
+import { readdir, readFile, rename, rm, stat, unlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { KitMcpRouter, KitToolError } from 'mcp-gatekit'
+import { z } from 'zod'
+
+const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/
+
+/** Notes as Markdown files in one folder. */
+export class NoteStore {
+  readonly #folder: string
+
+  private constructor(folder: string) {
+    this.#folder = folder
+  }
+
+  /** @throws {Error} when `folder` is not there: a mistyped path must not become an empty store. */
+  static async open(folder: string): Promise<NoteStore> {
+    const found = await stat(folder).catch(() => undefined)
+    if (!found?.isDirectory()) throw new Error(`There is no folder ${folder}`)
+    return new NoteStore(folder)
+  }
+
+  async list(): Promise<string[]> {
+    const files = await readdir(this.#folder)
+    return files
+      .filter((file) => file.endsWith('.md'))
+      .map((file) => file.slice(0, -'.md'.length))
+      .filter((name) => NAME.test(name))
+      .sort()
+  }
+
+  /** The lines that contain `text`, upper and lower case alike. */
+  async search(text: string): Promise<{ name: string; line: string }[]> {
+    const wanted = text.toLowerCase()
+    const notes = await Promise.all(
+      (await this.list()).map(async (name) => ({ name, lines: (await this.read(name))?.split('\n') ?? [] })),
+    )
+    return notes.flatMap(({ name, lines }) =>
+      lines.filter((line) => line.toLowerCase().includes(wanted)).map((line) => ({ name, line })),
+    )
+  }
+
+  async read(name: string): Promise<string | undefined> {
+    try {
+      return await readFile(this.#path(name), 'utf8')
+    } catch (error) {
+      if (isAbsent(error)) return undefined
+      throw error
+    }
+  }
+
+  async write(name: string, text: string): Promise<void> {
+    // Written beside it and renamed, so that a reader finds the old note or the new one, never half of it.
+    const draft = join(this.#folder, `.${randomUUID()}.tmp`)
+    try {
+      await writeFile(draft, text, { flag: 'wx' })
+      await rename(draft, this.#path(name))
+    } finally {
+      await rm(draft, { force: true })
+    }
+  }
+
+  /** False when there was no such note. */
+  async delete(name: string): Promise<boolean> {
+    try {
+      await unlink(this.#path(name))
+      return true
+    } catch (error) {
+      if (isAbsent(error)) return false
+      throw error
+    }
+  }
+
+  /** A name is a file's name only after this check: no dots, no separators, so no way out of the folder. */
+  #path(name: string): string {
+    if (!NAME.test(name)) throw new KitToolError(`A note cannot be named ${JSON.stringify(name)}`)
+    return join(this.#folder, `${name}.md`)
+  }
+}
+
+function isAbsent(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
+}
+
+/** Who is calling, as far as the notes care. */
+export interface NotesUser {
+  readonly id: string
+  readonly email?: string
+}
+
+/** What every handler finds at `context.context`. */
+export interface NotesContext {
+  readonly notes: NoteStore
+  /** Set by `onVerified` (see server.ts) before a handler runs. */
+  user: NotesUser | undefined
+}
+
+const name = z.string().regex(NAME).describe('Lower-case letters, digits and dashes')
+
+/** Six tools over the store. The server asks for `mcp:read` everywhere; writing needs `mcp:write` as well. */
+export function notesRouter(store: NoteStore) {
+  return KitMcpRouter.create<NotesContext>()
+    .context(() => ({ notes: store, user: undefined }))
+    .tool(
+      'list_notes',
+      {
+        description: 'Lists the names of all notes',
+        input: z.object({}),
+        output: z.object({ notes: z.array(z.string()) }),
+        annotations: { readOnlyHint: true },
+      },
+      async (_args, { context }) => ({ notes: await context.notes.list() }),
+    )
+    .tool(
+      'search_notes',
+      {
+        description: 'Finds the lines that contain a text, in all notes',
+        input: z.object({ text: z.string().min(1) }),
+        output: z.object({ found: z.array(z.object({ name: z.string(), line: z.string() })) }),
+        annotations: { readOnlyHint: true },
+      },
+      async ({ text }, { context }) => ({ found: await context.notes.search(text) }),
+    )
+    .tool(
+      'read_note',
+      { description: 'Reads one note', input: z.object({ name }), annotations: { readOnlyHint: true } },
+      async ({ name }, { context }) => {
+        const text = await context.notes.read(name)
+        if (text === undefined) throw new KitToolError(`There is no note named ${name}`)
+        return text
+      },
+    )
+    .tool(
+      'write_note',
+      {
+        description: 'Writes a note, over the one of that name if there is one',
+        input: z.object({ name, text: z.string().max(100_000) }),
+        scopes: ['mcp:write'],
+        annotations: { idempotentHint: true },
+      },
+      async ({ name, text }, { context, session }) => {
+        await context.notes.write(name, text)
+        // The application's own event, in the session of this request. Redaction hashes the e-mail.
+        session?.emit('notes.written', { attributes: { note: name, length: text.length, ...context.user } })
+        return `Wrote ${name}`
+      },
+    )
+    .tool(
+      'delete_note',
+      {
+        description: 'Deletes a note',
+        input: z.object({ name }),
+        scopes: ['mcp:write'],
+        annotations: { destructiveHint: true },
+      },
+      async ({ name }, { context }) => {
+        if (!(await context.notes.delete(name))) throw new KitToolError(`There is no note named ${name}`)
+        return `Deleted ${name}`
+      },
+    )
+    .tool(
+      'whoami',
+      {
+        description: 'Tells who is calling, and with which scopes',
+        input: z.object({}),
+        output: z.object({ user: z.string(), client: z.string(), scopes: z.array(z.string()) }),
+        annotations: { readOnlyHint: true },
+      },
+      (_args, { context, auth }) => ({
+        user: context.user?.id ?? 'nobody',
+        client: auth?.clientId ?? 'none',
+        scopes: auth?.scopes ?? [],
+      }),
+    )
+}

@@ -1,0 +1,15 @@
+import { KitTelemetry, type KitTelemetryManager } from 'mcp-gatekit'
+
+type Transport = Parameters<ReturnType<typeof KitTelemetry.create>['addTransport']>[0]
+
+/** The telemetry of the notes server: every event is kept, and e-mails leave the process only as hashes. */
+export function notesTelemetry(environment: string, transports: readonly Transport[]): KitTelemetryManager {
+  const telemetry = KitTelemetry.create()
+    .withService('notes')
+    .withEnvironment(environment)
+    // By default one info event in ten and one debug event in a hundred are kept.
+    .withSampling({ debugRate: 1, infoRate: 1 })
+    .withRedaction({ hashKeys: ['email'], denylistKeys: ['authorization', 'token'] })
+    .withLogger(console)
+  return transports.reduce((builder, transport) => builder.addTransport(transport), telemetry).build()
+}

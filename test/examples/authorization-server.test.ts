@@ -1,0 +1,93 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { expect } from 'chai'
+import { createRemoteJWKSet, jwtVerify } from 'jose'
+import { type AuthorizationServer, startAuthorizationServer } from '../../examples/authorization-server.ts'
+import { Browser } from '../../examples/clients.ts'
+
+const RESOURCE = 'http://127.0.0.1:9/mcp'
+const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
+
+describe('the authorization server of the examples', () => {
+  let server: AuthorizationServer
+
+  before(async () => {
+    server = await startAuthorizationServer({ resources: [RESOURCE], scopes: ['mcp:read', 'mcp:write'] })
+  })
+  after(() => server.close())
+
+  /** Where the user ends up who is asked for `scope`. */
+  async function authorize(clientId: string, scope: string, challenge: string, resource = RESOURCE) {
+    const url = new URL(`${server.issuer}/auth`)
+    const parameters = {
+      response_type: 'code',
+      client_id: clientId,
+      redirect_uri: REDIRECT_URI,
+      scope,
+      resource,
+    }
+    url.search = new URLSearchParams({
+      ...parameters,
+      state: 'a-state',
+      ...(challenge && { code_challenge: challenge, code_challenge_method: 'S256' }),
+    }).toString()
+    return (await new Browser(fetch).follow(url, REDIRECT_URI)).searchParams
+  }
+
+  /** What is in the token that `clientId` gets by authorization code. */
+  async function claimsFor(clientId: string, scope: string) {
+    const verifier = randomBytes(32).toString('base64url')
+    const challenge = createHash('sha256').update(verifier).digest('base64url')
+    const code = (await authorize(clientId, scope, challenge)).get('code') ?? ''
+    const response = await fetch(`${server.issuer}/token`, {
+      method: 'POST',
+      body: new URLSearchParams({
+        grant_type: 'authorization_code',
+        client_id: clientId,
+        redirect_uri: REDIRECT_URI,
+        code,
+        code_verifier: verifier,
+        resource: RESOURCE,
+      }),
+    })
+    const { access_token } = (await response.json()) as { access_token: string }
+    return verify(access_token)
+  }
+
+  function verify(token: string) {
+    const keys = createRemoteJWKSet(new URL(server.jwksUri))
+    return jwtVerify(token, keys, { issuer: server.issuer, audience: RESOURCE, typ: 'at+jwt' })
+  }
+
+  it('issues a JWT for the one resource, with the e-mail of the user', async () => {
+    const { payload } = await claimsFor(server.clientId, 'mcp:read')
+    expect(payload).to.include({ aud: RESOURCE, sub: 'ada', email: 'ada@example.com', scope: 'mcp:read' })
+  })
+
+  it('lets a client that registered itself for one scope ask for more', async () => {
+    const response = await fetch(`${server.issuer}/reg`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        redirect_uris: [REDIRECT_URI],
+        token_endpoint_auth_method: 'none',
+        grant_types: ['authorization_code', 'refresh_token'],
+        scope: 'mcp:read',
+      }),
+    })
+    const { client_id } = (await response.json()) as { client_id: string }
+    const { payload } = await claimsFor(client_id, 'mcp:read mcp:write')
+    expect(payload).to.include({ scope: 'mcp:read mcp:write', client_id })
+  })
+
+  it('issues a token to a service, without a user', async () => {
+    const { payload } = await verify(await server.issueToken(['mcp:read']))
+    expect(payload).to.include({ sub: 'notes-service', scope: 'mcp:read' })
+    expect(payload).not.to.have.property('email')
+  })
+
+  it('refuses a resource it does not know, and a client without PKCE', async () => {
+    const elsewhere = await authorize(server.clientId, 'mcp:read', 'a'.repeat(43), 'http://127.0.0.1:9/other')
+    expect(elsewhere.get('error')).to.equal('invalid_target')
+    expect((await authorize(server.clientId, 'mcp:read', '')).get('error')).to.equal('invalid_request')
+  })
+})

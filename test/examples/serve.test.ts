@@ -1,0 +1,107 @@
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect } from 'chai'
+import { type Outcome, type RunningExample, startExample } from './run.ts'
+
+const run = promisify(execFile)
+
+/** Free ports, and no telemetry to anywhere, whatever the environment of the tests says. */
+const ENVIRONMENT = { PORT: '0', AUTH_PORT: '0', OTEL_EXPORTER_OTLP_ENDPOINT: '' }
+
+describe('the server that stays up', function () {
+  this.timeout(20_000)
+
+  describe('once it is up', () => {
+    let example: RunningExample
+    let stdout: string
+
+    before(async () => {
+      example = startExample('serve', ENVIRONMENT)
+      stdout = await example.said(/Ctrl-C stops/)
+    })
+    after(() => example.process.kill('SIGKILL'))
+
+    it('prints a curl line that works when pasted', async function () {
+      const line = /^curl .*$/m.exec(stdout)?.[0] ?? ''
+      expect(line).not.to.equal('')
+      if (!(await isInstalled('curl'))) {
+        if (this.test) this.test.title += ' (not tried: curl is not installed)'
+        this.skip()
+      }
+      const answer = await run('bash', ['-c', line])
+      expect(answer.stdout).to.include('welcome')
+    })
+
+    it('prints a token that opens the server, and the Inspector command with it', async () => {
+      const url = /http:\/\/127\.0\.0\.1:\d+\/mcp/.exec(stdout)?.[0] ?? ''
+      const token = /^eyJ\S+$/m.exec(stdout)?.[0]
+      expect(stdout).to.include(
+        `npx @modelcontextprotocol/inspector@latest --cli ${url} --transport http --header "Authorization: Bearer ${token}" --method tools/list`,
+      )
+      const stream = await fetch(url, {
+        headers: { authorization: `Bearer ${token}`, accept: 'text/event-stream' },
+      })
+      expect(stream.status).to.equal(200)
+      // Left open: the next test stops the server with this client still listening.
+      stream.text().catch(() => undefined)
+    })
+
+    it('stops within two seconds of Ctrl-C, with exit code 0', async () => {
+      const asked = Date.now()
+      example.process.kill('SIGINT')
+      const { exitCode, stderr } = await example.ended
+      expect(Date.now() - asked).to.be.below(2000)
+      expect({ exitCode, stderr }).to.deep.equal({ exitCode: 0, stderr: '' })
+    })
+  })
+
+  it('stops at SIGTERM as well', async () => {
+    const example = startExample('serve', ENVIRONMENT)
+    await example.said(/Ctrl-C stops/)
+    example.process.kill('SIGTERM')
+    expect(await example.ended).to.include({ exitCode: 0, stderr: '' })
+  })
+
+  for (const name of ['PORT', 'AUTH_PORT']) {
+    it(`says so in one line when the port of ${name} is in use`, async () => {
+      const other = createServer().listen(0, '127.0.0.1')
+      await once(other, 'listening')
+      const { port } = other.address() as AddressInfo
+      try {
+        const outcome = await startExample('serve', { ...ENVIRONMENT, [name]: String(port) }).ended
+        expectOneLine(outcome, `Port ${port} is in use: set PORT and AUTH_PORT to free ones`)
+      } finally {
+        other.close()
+      }
+    })
+  }
+
+  it('says so in one line when a port is none', async () => {
+    expectOneLine(
+      await startExample('serve', { ...ENVIRONMENT, PORT: 'http' }).ended,
+      'PORT is no port: http',
+    )
+  })
+
+  it('says so in one line when there is no such folder', async () => {
+    const folder = join(tmpdir(), 'no-such-folder', 'notes')
+    const outcome = await startExample('serve', { ...ENVIRONMENT, NOTES_DIR: folder }).ended
+    expectOneLine(outcome, `There is no folder ${folder}`)
+  })
+})
+
+function expectOneLine(outcome: Outcome, line: string): void {
+  expect(outcome).to.deep.equal({ exitCode: 1, stdout: '', stderr: `${line}\n` })
+}
+
+function isInstalled(command: string): Promise<boolean> {
+  return run(command, ['--version']).then(
+    () => true,
+    () => false,
+  )
+}
