@@ -1,4 +1,4 @@
-import { serviceOf } from '../mcp/server.ts'
+import { type KitMcpAdapter, type McpAdapter, serviceOf } from '../mcp/server.ts'
 import type { McpService } from '../mcp/service.ts'
 import { KitMcpConfigError } from '../oauth/errors.ts'
 import { Gate, RequestContext } from '../oauth/gate.ts'
@@ -6,7 +6,7 @@ import { missingOption } from '../oauth/option-checks.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
 
 /** OAuth options, or what `KitMcpServer…build()` or `createMcpAdapter()` returned. */
-export type GateTarget = OAuthOptions | object
+export type GateTarget = OAuthOptions | KitMcpAdapter | McpAdapter
 
 export interface ResolvedTarget {
   readonly gate: Gate

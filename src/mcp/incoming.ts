@@ -67,6 +67,7 @@ export class WebIncoming implements McpIncoming {
     const { body } = this.request
     if (body === null) return { kind: 'text', text: '' }
     if (this.request.bodyUsed) return { kind: 'unreadable' }
+    if (Number(this.header('content-length')) > maxBytes) return { kind: 'too-large' }
     const reader = body.getReader()
     let timer: NodeJS.Timeout | undefined
     const deadline = new Promise<'timeout'>((resolve) => {

@@ -26,6 +26,7 @@ export class RequestObservation {
   readonly #startedAt = performance.now()
   #protocolVersion: string | undefined
   #messages: readonly ObservedMessage[] = []
+  #identified = false
   #ended = false
 
   constructor(manager: AnyManager) {
@@ -36,7 +37,11 @@ export class RequestObservation {
   decided(decision: Exclude<Decision, { outcome: 'accepted' }>): void {
     switch (decision.outcome) {
       case 'refused':
-        this.#emit('kit.mcp.auth.refused', 'warn', { reason: decision.reason, ...this.#duration() })
+        this.#emit('kit.mcp.auth.refused', 'warn', {
+          reason: decision.reason,
+          ...this.#attributesOf(this.#messages[0] ?? NO_MESSAGE),
+          ...this.#duration(),
+        })
         break
       case 'unavailable':
         this.#emit('kit.mcp.auth.unavailable', 'error', this.#duration(), decision.cause)
@@ -50,13 +55,15 @@ export class RequestObservation {
 
   /** Whose token it is. */
   identify(auth: AuthInfo): void {
+    this.#identified = true
     const user = auth.user as { id?: unknown; sub?: unknown } | undefined
     const id = [user?.id, user?.sub, auth.clientId].find((one) => isId(one))
     if (id !== undefined) attempt(() => this.session?.actor('user', String(id)))
   }
 
-  /** The token and its scopes suffice. */
+  /** The token and its scopes suffice. Says nothing where no token was verified. */
   accepted(): void {
+    if (!this.#identified) return
     this.#emit('kit.mcp.auth.accepted', 'debug', this.#duration())
   }
 
@@ -68,7 +75,13 @@ export class RequestObservation {
 
   /** Runs `fn` with the session as the ambient one, so that what handlers emit belongs to it. */
   async run<T>(fn: () => Promise<T>): Promise<T> {
-    return this.session === undefined ? await fn() : await this.session.run(fn)
+    let running: Promise<T> | undefined
+    const start = (): Promise<T> => {
+      running ??= fn()
+      return running
+    }
+    void attempt(() => this.session?.run(start))
+    return await start()
   }
 
   toolCompleted(call: ObservedMessage, durationMs: number): void {
@@ -170,7 +183,9 @@ function isId(value: unknown): value is string | number {
 
 function attempt<T>(fn: () => T): T | undefined {
   try {
-    return fn()
+    const result = fn()
+    if (result instanceof Promise) result.catch(() => undefined)
+    return result
   } catch {
     return undefined
   }

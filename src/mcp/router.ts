@@ -185,14 +185,14 @@ function toolEntry(
     input === undefined
       ? { type: 'object', properties: {} }
       : jsonSchemaOf(`input of tool '${name}'`, input, 'input')
-  const definition = {
+  const definition = Object.freeze({
     name,
     ...(title !== undefined && { title }),
     description,
     inputSchema,
     ...(outputJsonSchema !== undefined && { outputSchema: outputJsonSchema }),
-    ...(annotations !== undefined && { annotations }),
-  } as Tool
+    ...(annotations !== undefined && { annotations: Object.freeze({ ...annotations }) }),
+  }) as Tool
   const scopes =
     config.scopes === undefined ? NO_SCOPES : checkRequiredScopes(`scopes of tool '${name}'`, config.scopes)
   return { definition, scopes, input, output, outputJsonSchema, handler }

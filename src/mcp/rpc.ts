@@ -40,7 +40,25 @@ export function parseMessages(read: BodyRead, revision: string | undefined): Par
   if (body.length === 0 || body.length > MAX_BATCH) {
     return { answer: invalidRequest(`a batch holds 1 to ${MAX_BATCH} messages`) }
   }
-  return { body, messages: body }
+  const messages = withoutSelfCancellations(body)
+  return { body: messages, messages }
+}
+
+/** A request that its own batch cancels would never be answered, and the response with it never end. */
+function withoutSelfCancellations(batch: readonly unknown[]): readonly unknown[] {
+  const ids = new Set(batch.map((message) => (message as { id?: unknown } | null)?.id))
+  return batch.filter((message) => {
+    const { id, method, params } = (message ?? {}) as Partial<Record<'id' | 'method', unknown>> & {
+      params?: { requestId?: unknown } | null
+    }
+    const requestId = params?.requestId
+    return (
+      id !== undefined ||
+      method !== 'notifications/cancelled' ||
+      requestId === undefined ||
+      !ids.has(requestId)
+    )
+  })
 }
 
 /**

@@ -45,11 +45,11 @@ export type RouterOption = KitMcpRouter<any> | ServerFactory
 
 type AppOf<Router> = Router extends KitMcpRouter<infer App> ? App : unknown
 
-export interface CreateMcpAdapterOptions<Router extends RouterOption = RouterOption>
+export interface CreateMcpAdapterOptions<Router extends RouterOption = RouterOption, User = any>
   extends McpAdapterOptions {
   readonly router: Router
   /** Absent or undefined: no OAuth, everything is open. */
-  readonly oauth?: OAuthOptions<AppOf<Router>> | undefined
+  readonly oauth?: OAuthOptions<AppOf<Router>, User> | undefined
   /** Default `{ name: 'mcp-gatekit', version: '0.0.0' }`. */
   readonly serverInfo?: ServerInfo | undefined
   /** How to use the server, for the model. */
@@ -69,8 +69,8 @@ export function serviceOf(adapter: unknown): McpService | undefined {
  * An MCP server over HTTP: `{ server, auth }`.
  * @throws {KitMcpConfigError} naming the option that is wrong.
  */
-export function createMcpAdapter<Router extends RouterOption>(
-  options: CreateMcpAdapterOptions<Router>,
+export function createMcpAdapter<Router extends RouterOption, User = any>(
+  options: CreateMcpAdapterOptions<Router, User>,
 ): McpAdapter {
   if (!isOptionsObject(options))
     throw invalidOption('createMcpAdapter', 'takes an object with at least { router }')
@@ -116,7 +116,7 @@ export class KitMcpServer<App = unknown> {
   }
 
   /** Requires a valid bearer token of every request. @throws {KitMcpConfigError} */
-  withOAuth(oauth: OAuthOptions<App>): KitMcpServer<App> {
+  withOAuth<User = any>(oauth: OAuthOptions<App, User>): KitMcpServer<App> {
     return new KitMcpServer({ ...this.#props, oauth: resolveOAuthOptions(oauth) })
   }
 
@@ -194,7 +194,7 @@ function facesOf(service: McpService): KitMcpAdapter {
   return {
     async handler(request) {
       const incoming = incomingOf(request)
-      if (incoming.method === 'OPTIONS') return toResponse(service.preflight(incoming))
+      if (incoming.method === 'OPTIONS') return withCors(service.preflight(incoming), 'OPTIONS')
       return withCors(await respond(service, incoming), incoming.method)
     },
     auth: Object.freeze({

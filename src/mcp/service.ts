@@ -49,6 +49,13 @@ export type Admission = { readonly exchange: Exchange } | { readonly answer: Ans
 
 const FIRST_MODERN_REVISION = '2026-07-28'
 
+/** The answer when a hook of the application threw, as the gate gives it where OAuth is on. */
+const SERVER_ERROR: Answer = {
+  status: 500,
+  headers: { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' },
+  body: '{"error":"server_error"}',
+}
+
 /**
  * The MCP server behind both faces: it guards a request, reads its message, judges scopes and has the
  * official SDK serve it. It answers every request.
@@ -109,7 +116,7 @@ export class McpService {
         return { exchange: { gate: undefined, auth: undefined, context, observation } }
       } catch (cause) {
         observation?.decided({ outcome: 'failed', cause })
-        return { answer: jsonRpcError(500, -32_603, 'Internal server error') }
+        return { answer: SERVER_ERROR }
       }
     }
     const decision = await this.gate.authenticate(request)
@@ -173,15 +180,13 @@ export class McpService {
         jsonRpcError(403, -32_000, 'Forbidden: this operation needs scopes, and OAuth is off'),
       )
     }
+    observation?.received(
+      clientText(revision ?? initializeVersion(parsed.messages[0])),
+      parsed.messages.map(observedMessage),
+    )
     const refused = this.judge(exchange, incoming, operation)
     if (refused !== undefined) return refused
-    if (observation !== undefined) {
-      observation.received(
-        clientText(revision ?? initializeVersion(parsed.messages[0])),
-        parsed.messages.map(observedMessage),
-      )
-      observation.accepted()
-    }
+    observation?.accepted()
     const request = sdkRequest(incoming)
     this.#exchanges.set(request, exchange)
     const serve = (): Promise<Response> =>
@@ -202,7 +207,7 @@ export class McpService {
         `Bad Request: Unsupported protocol version (supported: ${SUPPORTED_PROTOCOL_VERSIONS.join(', ')})`,
       )
     }
-    if (!/\btext\/event-stream\b|\*\/\*/i.test(incoming.header('accept') ?? '')) {
+    if (!/\btext\/event-stream\b|\*\/\*/i.test(incoming.header('accept') ?? '*/*')) {
       return jsonRpcError(406, -32_000, 'Not Acceptable: Client must accept text/event-stream')
     }
     return openEventStream()
@@ -229,10 +234,7 @@ export class McpService {
   #makeServer(request: Request): Server | McpServer | Promise<Server | McpServer> {
     const exchange = this.#exchanges.get(request) as Exchange
     const { router, serverInfo, instructions } = this.#props
-    if (typeof router === 'function') {
-      const { context, auth } = exchange
-      return router({ context: context.context, request, ...(auth !== undefined && { auth }) })
-    }
+    if (typeof router === 'function') return this.#callFactory(router, exchange, request)
     const server = new Server(serverInfo, {
       capabilities: { tools: { listChanged: true }, logging: {} },
       ...(instructions !== undefined && { instructions }),
@@ -240,6 +242,20 @@ export class McpService {
     server.setRequestHandler('tools/list', () => ({ tools: [...this.#definitionsFor(router, exchange)] }))
     server.setRequestHandler('tools/call', (call, sdk) => callTool(router, exchange, call, sdk, server))
     return server
+  }
+
+  async #callFactory(
+    router: ServerFactory,
+    exchange: Exchange,
+    request: Request,
+  ): Promise<Server | McpServer> {
+    const { context, auth, observation } = exchange
+    try {
+      return await router({ context: context.context, request, ...(auth !== undefined && { auth }) })
+    } catch (cause) {
+      observation?.decided({ outcome: 'failed', cause })
+      throw cause
+    }
   }
 
   #definitionsFor(table: RouterTable, { gate, auth }: Exchange): RouterTable['definitions'] {

@@ -96,7 +96,9 @@ function isToolResult(value: unknown): value is CallToolResult {
 
 function textContent(value: unknown): CallToolResult['content'] {
   if (value === undefined) return []
-  return [{ type: 'text', text: typeof value === 'string' ? value : JSON.stringify(value) }]
+  const text: string | undefined = typeof value === 'string' ? value : JSON.stringify(value)
+  if (text === undefined) throw new TypeError(`The tool returned a ${typeof value}, which is no JSON value`)
+  return [{ type: 'text', text }]
 }
 
 function errorResult(text: string): CallToolResult {

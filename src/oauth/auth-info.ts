@@ -21,11 +21,11 @@ export class AuthInfo<User = unknown> {
   /** The scopes as granted; broader ones are not expanded. */
   readonly scopes: string[]
   /** Seconds since 1970. Absent when the verifier did not say. */
-  readonly expiresAt?: number
+  declare readonly expiresAt?: number
   /** What the token is for (RFC 8707). */
-  readonly resource?: URL
+  declare readonly resource?: URL
   /** What the verifier gave as `user`. */
-  readonly user?: User
+  declare readonly user?: User
   /** What else the verifier gave. */
   readonly extra: Record<string, unknown>
 

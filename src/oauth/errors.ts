@@ -48,10 +48,12 @@ export class VerifierUnavailableError extends Error {
 
   /** Whether `error` is a `VerifierUnavailableError`, also one of another copy of this package. */
   static is(error: unknown): error is VerifierUnavailableError {
-    return (
-      typeof error === 'object' &&
-      error !== null &&
-      (error as { [UNAVAILABLE]?: unknown })[UNAVAILABLE] === true
-    )
+    if (typeof error !== 'object' || error === null) return false
+    try {
+      return (error as { [UNAVAILABLE]?: unknown })[UNAVAILABLE] === true
+    } catch {
+      // A proxy was thrown, and it does not want to be looked at.
+      return false
+    }
   }
 }

@@ -294,7 +294,8 @@ function withDeadline(asked: PromiseLike<unknown>, timeoutMs: number): Promise<u
     const timer = setTimeout(() => {
       reject(new VerifierUnavailableError(`verifyToken has not answered within ${timeoutMs} ms`))
     }, timeoutMs)
-    asked.then(
+    // A thenable that is no promise may throw, or give another promise in its turn.
+    Promise.resolve(asked).then(
       (value) => {
         clearTimeout(timer)
         resolve(value)

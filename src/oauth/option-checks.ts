@@ -1,4 +1,4 @@
-import { closest as closestName, distance } from 'fastest-levenshtein'
+import { nearestName } from '../nearest-name.ts'
 import { isQuotable } from './challenge.ts'
 import { KitMcpConfigError } from './errors.ts'
 import { isScopeToken } from './scope.ts'
@@ -20,21 +20,13 @@ export function invalidOption(option: string, expected: string): KitMcpConfigErr
 export function checkKnownOptions(owner: string, given: object, known: readonly string[]): void {
   for (const option of Object.keys(given)) {
     if (known.includes(option)) continue
-    const meant = closest(option, known)
+    const meant = nearestName(option, known)
     throw new KitMcpConfigError(
       'MCP_CONFIG_UNKNOWN_OPTION',
       option,
       `${owner} has no option '${option}'.${meant === undefined ? '' : ` Did you mean '${meant}'?`} Known are: ${known.join(', ')}.`,
     )
   }
-}
-
-/** The known name that is near enough to be what was meant. */
-function closest(name: string, known: readonly string[]): string | undefined {
-  const nearest = closestName(name, [...known])
-  return distance(name.toLowerCase(), nearest.toLowerCase()) <= Math.max(2, nearest.length / 3)
-    ? nearest
-    : undefined
 }
 
 /** `localhost` and its subdomains, 127.0.0.0/8 and `[::1]`: names that never leave the machine. */

@@ -180,8 +180,8 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
         return Object.freeze(value.map((entry) => url('authorizationServers', entry)))
       }) ?? Object.freeze([issuer]),
     resourceName: optional(given.resourceName, (value) => {
-      if (typeof value !== 'string' || value === '')
-        throw invalidOption('resourceName', 'must be a non-empty string')
+      if (typeof value !== 'string' || value === '' || /\p{Cc}/u.test(value))
+        throw invalidOption('resourceName', 'must be a non-empty string without control characters')
       return value
     }),
     resourceDocumentation: optional(given.resourceDocumentation, (value) => {

@@ -36,6 +36,8 @@ export class RemoteKeys implements KeySource {
   #remote: ReturnType<typeof RemoteJWKSet> | undefined
   #opening: Promise<ReturnType<typeof RemoteJWKSet>> | undefined
   #keys: JSONWebKeySet | undefined
+  /** When the keys were last fetched because of a `kid`: the fetch before may be older than the rotation. */
+  #soughtAt = Number.NEGATIVE_INFINITY
   #failedAt = Number.NEGATIVE_INFINITY
 
   constructor(options: RemoteKeysOptions) {
@@ -48,13 +50,16 @@ export class RemoteKeys implements KeySource {
     if (known === undefined) return await this.#reload(remote)
     const held = kid === undefined || known.keys.some((key) => key.kid === kid)
     if (held && remote.fresh) return known
-    if (!held && remote.fresh && remote.coolingDown) return known
+    if (!held && remote.fresh && Date.now() < this.#soughtAt + this.#options.cooldownSeconds * 1000)
+      return known
     if (Date.now() < this.#failedAt + FAILURE_PAUSE_MS) {
       if (held) return known
       throw unavailable(`the JWKS of ${this.#options.issuer} could not be fetched`, undefined)
     }
     try {
-      return await this.#reload(remote)
+      const keys = await this.#reload(remote)
+      if (!held) this.#soughtAt = Date.now()
+      return keys
     } catch (error) {
       if (held) return known
       throw error
@@ -89,12 +94,11 @@ export class RemoteKeys implements KeySource {
   }
 
   async #connect(): Promise<ReturnType<typeof RemoteJWKSet>> {
-    const { issuer, cooldownSeconds, cacheSeconds, allowInsecureHttp } = this.#options
+    const { issuer, cacheSeconds, allowInsecureHttp } = this.#options
     const { createRemoteJWKSet, customFetch } = await import('jose')
     const jwksUri = this.#options.jwksUri ?? (await discoverJwksUri(issuer, allowInsecureHttp))
     return createRemoteJWKSet(new URL(jwksUri), {
       timeoutDuration: FETCH_TIMEOUT_MS,
-      cooldownDuration: cooldownSeconds * 1000,
       cacheMaxAge: cacheSeconds * 1000,
       [customFetch]: boundedFetch,
     })

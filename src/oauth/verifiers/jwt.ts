@@ -144,8 +144,8 @@ class IssuerVerifier<User> {
     }
     const checked = await this.#check.run(token)
     if (typeof checked === 'string') {
-      if (/^"exp" claim timestamp|Unexpected "exp"/.test(checked)) noteRefusal(input, 'expired')
-      if (/"aud"/.test(checked)) noteRefusal(input, 'wrong_resource')
+      if (checked.startsWith('"exp" claim timestamp')) noteRefusal(input, 'expired')
+      if (/['"]aud['"]/.test(checked)) noteRefusal(input, 'wrong_resource')
       return undefined
     }
     return await accept(checked.payload as JWTPayload, this.#rules)
@@ -313,12 +313,23 @@ function keySources(
 function localKeys(given: PublicKeyInput): KeySource {
   let keys: JWK[]
   try {
-    keys = [...(isKeySet(given) ? given.keys : [given])].map(publicJwk)
+    keys = (isKeySet(given) ? given.keys : [given]).map(publicJwk)
+    if (keys.length === 0) throw new TypeError('no key')
   } catch {
     throw invalidOption('publicKey', 'must be a public key: PEM, JWK, JWK Set, KeyObject or CryptoKey')
   }
+  const nameless = keys.some((key) => key.kid === undefined)
   const set: JSONWebKeySet = { keys }
-  return { keysFor: async () => set }
+  let named: { readonly kid: string; readonly set: JSONWebKeySet } | undefined
+  return {
+    async keysFor(kid) {
+      if (!nameless || kid === undefined) return set
+      // A key without a name is for every `kid`; the library would look for that one only.
+      if (named?.kid !== kid)
+        named = { kid, set: { keys: keys.map((key) => ({ ...key, kid: key.kid ?? kid })) } }
+      return named.set
+    },
+  }
 }
 
 function isKeySet(given: PublicKeyInput): given is JSONWebKeySet {
