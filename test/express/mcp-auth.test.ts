@@ -1,0 +1,897 @@
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import {
+  connect as connectHttp2,
+  createServer as createHttp2Server,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+} from 'node:http2'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { inspect } from 'node:util'
+import { expect } from 'chai'
+import express, { type ErrorRequestHandler } from 'express'
+import request from 'supertest'
+import { z } from 'zod'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import type { NodeRequest } from '../../src/express/node-http.ts'
+import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
+import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { createMcpAdapter } from '../../src/mcp/server.ts'
+import type { AuthInfo } from '../../src/oauth/auth-info.ts'
+import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
+import type { OAuthOptions } from '../../src/oauth/options.ts'
+import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { parseChallenge } from '../support/challenge.ts'
+import { gatedApp, oauthOptions } from '../support/gate-app.ts'
+import { listen } from '../support/listen.ts'
+import { RawConnection, rawRequest } from '../support/raw-http.ts'
+import {
+  AUDIENCE,
+  type ClaimChanges,
+  createSigningKey,
+  ISSUER,
+  signToken,
+  startKeyServer,
+} from '../support/tokens.ts'
+
+const LEAK = 'leak-of-somebody'
+const HOST = 'Host: mcp.example.com'
+const METADATA = 'http://mcp.example.com/.well-known/oauth-protected-resource'
+
+/** The parameters of the challenge to a request without a token. */
+async function challengeOf(
+  port: number,
+  {
+    headers = [HOST],
+    target = '/mcp',
+    version = '1.1',
+  }: { headers?: readonly string[]; target?: string; version?: string } = {},
+): Promise<Record<string, string>> {
+  const response = await rawRequest(port, { headers, target, version })
+  expect(response.status).to.equal(401)
+  return parseChallenge(response.header('www-authenticate') ?? '')
+}
+
+/** What a stranger would read: no header that a date or a connection adds. */
+function essence(response: { status: number; body: string; header(name: string): string | undefined }) {
+  const names = [
+    'content-type',
+    'cache-control',
+    'www-authenticate',
+    'retry-after',
+    'content-length',
+  ] as const
+  const given = names.filter((name) => response.header(name) !== undefined)
+  return {
+    status: response.status,
+    headers: Object.fromEntries(given.map((name) => [name, response.header(name)])),
+    body: response.body,
+  }
+}
+
+describe('mcpAuth()', () => {
+  describe('answers', () => {
+    const scoped = { scopes: ['mcp:read', 'mcp:write'] }
+    const cases: readonly (readonly [
+      what: string,
+      options: OAuthOptions,
+      authorization: readonly string[],
+      expected: { status: number; challenge?: string; retryAfter?: string; body: string },
+    ])[] = [
+      [
+        '401 without a token',
+        oauthOptions(),
+        [],
+        {
+          status: 401,
+          challenge: `Bearer realm="mcp-server", error="invalid_token", resource_metadata="${METADATA}", error_description="An access token is needed"`,
+          body: '{"error":"invalid_token","error_description":"An access token is needed"}',
+        },
+      ],
+      [
+        '401 to an invalid token, naming the scopes',
+        oauthOptions({ ...scoped, realm: 'the "notes"' }),
+        [`Authorization: Bearer ${LEAK}`],
+        {
+          status: 401,
+          challenge: `Bearer realm="the \\"notes\\"", error="invalid_token", scope="mcp:read mcp:write", resource_metadata="${METADATA}", error_description="The access token is not valid"`,
+          body: '{"error":"invalid_token","error_description":"The access token is not valid"}',
+        },
+      ],
+      [
+        '401 to two tokens',
+        oauthOptions(),
+        ['Authorization: Bearer good', 'Authorization: Bearer good'],
+        {
+          status: 401,
+          challenge: `Bearer realm="mcp-server", error="invalid_token", resource_metadata="${METADATA}", error_description="The Authorization header does not hold one bearer token"`,
+          body: '{"error":"invalid_token","error_description":"The Authorization header does not hold one bearer token"}',
+        },
+      ],
+      [
+        '401 to an expired token that lacks a scope as well',
+        oauthOptions(scoped, { expiresAt: 1, scopes: [] }),
+        ['Authorization: Bearer good'],
+        {
+          status: 401,
+          challenge: `Bearer realm="mcp-server", error="invalid_token", scope="mcp:read mcp:write", resource_metadata="${METADATA}", error_description="The access token has expired"`,
+          body: '{"error":"invalid_token","error_description":"The access token has expired"}',
+        },
+      ],
+      [
+        '401 to a token for another resource',
+        oauthOptions({ resource: 'https://api.example.org/mcp' }, { resource: `https://${LEAK}.example` }),
+        ['Authorization: Bearer good'],
+        {
+          status: 401,
+          challenge: `Bearer realm="mcp-server", error="invalid_token", resource_metadata="https://api.example.org/.well-known/oauth-protected-resource", error_description="The access token is for another resource"`,
+          body: '{"error":"invalid_token","error_description":"The access token is for another resource"}',
+        },
+      ],
+      [
+        '403 to a token that lacks a scope, naming all that are needed',
+        oauthOptions(scoped, { scopes: ['mcp:read', LEAK] }),
+        ['Authorization: Bearer good'],
+        {
+          status: 403,
+          challenge: `Bearer realm="mcp-server", error="insufficient_scope", scope="mcp:read mcp:write", resource_metadata="${METADATA}", error_description="The access token lacks a scope that this request needs"`,
+          body: '{"error":"insufficient_scope","error_description":"The access token lacks a scope that this request needs","scope":"mcp:read mcp:write"}',
+        },
+      ],
+      [
+        '503 when the verifier is unavailable',
+        oauthOptions({
+          verifyToken: async () =>
+            Promise.reject(new VerifierUnavailableError(LEAK, { retryAfterSeconds: 30 })),
+        }),
+        ['Authorization: Bearer good'],
+        {
+          status: 503,
+          retryAfter: '30',
+          body: '{"error":"temporarily_unavailable","error_description":"The access token could not be verified right now"}',
+        },
+      ],
+      [
+        '503 when the verifier does not answer in time',
+        oauthOptions({ verifyTimeoutMs: 20, verifyToken: () => new Promise(() => undefined) }),
+        ['Authorization: Bearer good'],
+        {
+          status: 503,
+          retryAfter: '5',
+          body: '{"error":"temporarily_unavailable","error_description":"The access token could not be verified right now"}',
+        },
+      ],
+      [
+        '500 when onVerified throws',
+        oauthOptions({
+          onVerified: () => {
+            throw new Error(LEAK)
+          },
+        }),
+        ['Authorization: Bearer good'],
+        { status: 500, body: '{"error":"server_error"}' },
+      ],
+    ]
+    for (const [what, options, authorization, { status, challenge, retryAfter, body }] of cases) {
+      it(what, async () => {
+        const { port } = await listen(gatedApp(options))
+        const response = await rawRequest(port, { headers: [HOST, ...authorization] })
+        expect(essence(response)).to.deep.equal({
+          status,
+          headers: {
+            'content-type': 'application/json',
+            'cache-control': 'no-store',
+            ...(challenge !== undefined && { 'www-authenticate': challenge }),
+            ...(retryAfter !== undefined && { 'retry-after': retryAfter }),
+            'content-length': String(Buffer.byteLength(body)),
+          },
+          body,
+        })
+        expect(inspect(response)).not.to.include(LEAK)
+      })
+    }
+
+    it('a HEAD request with the same head and no body', async () => {
+      const { port } = await listen(gatedApp(oauthOptions()))
+      const get = await rawRequest(port, { headers: [HOST] })
+      const head = await rawRequest(port, { method: 'HEAD', headers: [HOST] })
+      expect(essence(head)).to.deep.equal({ ...essence(get), body: '' })
+    })
+  })
+
+  describe('takes the token from the Authorization header alone', () => {
+    const sixteenK = 'a'.repeat(16_384)
+    const lines: readonly (readonly [what: string, lines: readonly string[], accepted: boolean])[] = [
+      ['one header', ['Authorization: Bearer good'], true],
+      ['a header in capitals', ['AUTHORIZATION: BEARER good'], true],
+      ['several spaces', ['Authorization:    bearer    good'], true],
+      ['white space behind', ['Authorization: Bearer good \t '], true],
+      ['a token of 16 384 characters', [`Authorization: Bearer ${sixteenK}`], true],
+      ['a token of 16 385 characters', [`Authorization: Bearer ${sixteenK}a`], false],
+      ['a tab for a space', ['Authorization: Bearer\tgood'], false],
+      ['a comma list', ['Authorization: Bearer good, Bearer good'], false],
+      ['two headers', ['Authorization: Bearer good', 'Authorization: Bearer good'], false],
+      [
+        'two headers, the first of another scheme',
+        ['Authorization: Basic YTpi', 'Authorization: Bearer good'],
+        false,
+      ],
+      [
+        'two headers, the second of another scheme',
+        ['Authorization: Bearer good', 'authorization: Basic YTpi'],
+        false,
+      ],
+      ['two headers, the second empty', ['Authorization: Bearer good', 'Authorization:'], false],
+      ['another header', ['Proxy-Authorization: Bearer good', 'X-Authorization: Bearer good'], false],
+      ['a cookie', ['Cookie: access_token=good; Authorization=Bearer good'], false],
+    ]
+    for (const [what, given, accepted] of lines) {
+      it(`${accepted ? 'let in' : 'refused'} with ${what}`, async () => {
+        const verifyToken = async () => ({ valid: true })
+        const { port } = await listen(gatedApp(oauthOptions({ verifyToken })))
+        const { status } = await rawRequest(port, { headers: [HOST, ...given] })
+        expect(status).to.equal(accepted ? 200 : 401)
+      })
+    }
+
+    it('never from the query', async () => {
+      await request(gatedApp(oauthOptions())).get('/mcp?access_token=good&token=good&bearer=good').expect(401)
+    })
+
+    it('never from a body, parsed or not', async () => {
+      for (const before of [[], [express.json(), express.urlencoded({ extended: false })]]) {
+        const app = gatedApp(oauthOptions(), { before })
+        await request(app).post('/mcp').type('form').send({ access_token: 'good' }).expect(401)
+        await request(app).post('/mcp').send({ access_token: 'good' }).expect(401)
+      }
+    })
+  })
+
+  describe('names as resource_metadata', () => {
+    const ROOT = '.well-known/oauth-protected-resource'
+
+    it('the root form, of the host that was asked, without the query', async () => {
+      const { port } = await listen(gatedApp(oauthOptions()))
+      expect(await challengeOf(port, { target: '/mcp?a=b' })).to.include({ resource_metadata: METADATA })
+      expect(await challengeOf(port, { headers: ['Host: OTHER.example:8080'] })).to.include({
+        resource_metadata: `http://other.example:8080/${ROOT}`,
+      })
+    })
+
+    it('the suffixed form once a router of the same target was made, before or after', async () => {
+      for (const resource of [undefined, 'https://api.example.org/v1/mcp']) {
+        const url = resource === undefined ? `${METADATA}/mcp` : `https://api.example.org/${ROOT}/v1/mcp`
+        const options = oauthOptions({ resource })
+        const early = await listen(gatedApp(options))
+        expect((await challengeOf(early.port)).resource_metadata).not.to.match(/mcp$/)
+        protectedResourceRouter(options)
+        const late = await listen(gatedApp(options))
+        expect(await challengeOf(early.port)).to.include({ resource_metadata: url })
+        expect(await challengeOf(late.port)).to.include({ resource_metadata: url })
+        const other = await listen(gatedApp({ ...options }))
+        expect((await challengeOf(other.port)).resource_metadata).not.to.match(/mcp$/)
+      }
+    })
+
+    it('the suffixed form once a router of the same adapter was made', async () => {
+      const adapter = createMcpAdapter({ router: KitMcpRouter.create(), oauth: oauthOptions() })
+      const { port } = await listen(gatedApp(adapter))
+      expect(await challengeOf(port)).to.include({ resource_metadata: METADATA })
+      protectedResourceRouter(adapter)
+      expect(await challengeOf(port)).to.include({ resource_metadata: `${METADATA}/mcp` })
+    })
+
+    it('the root form for the path /, and the whole path under a sub-path', async () => {
+      const options = oauthOptions()
+      protectedResourceRouter(options)
+      const root = await listen(gatedApp(options, { path: '/' }))
+      expect(await challengeOf(root.port, { target: '/' })).to.include({ resource_metadata: METADATA })
+      const outer = express().use('/api/v1', gatedApp(options))
+      const { port } = await listen(outer)
+      expect(await challengeOf(port, { target: '/api/v1/mcp/x?y' })).to.include({
+        resource_metadata: `${METADATA}/api/v1/mcp/x`,
+      })
+    })
+
+    it('nothing when the host is missing or none', async () => {
+      const { port } = await listen(gatedApp(oauthOptions()))
+      expect(await challengeOf(port, { headers: [], version: '1.0' })).not.to.have.property(
+        'resource_metadata',
+      )
+      for (const host of ['', 'a"b', 'a b', 'a/b', 'user@host', 'a\\b', 'a:b:c', 'caf\u00e9']) {
+        expect(await challengeOf(port, { headers: [`Host: ${host}`] }), host).not.to.have.property(
+          'resource_metadata',
+        )
+      }
+    })
+
+    it('what can be read, whatever the path holds', async () => {
+      const options = oauthOptions()
+      protectedResourceRouter(options)
+      const { port } = await listen((req, res) => mcpAuth(options)(req, res))
+      for (const target of [
+        '/a"b',
+        '/a\\b',
+        '/a\u00e9b',
+        '//evil.example',
+        '/a,b="c"',
+        "/'",
+        '/%0d%0a',
+        'http://evil.example/mcp',
+        '/;a',
+        '/a\tb',
+      ]) {
+        const response = await rawRequest(port, { headers: [HOST], target })
+        // Node itself refuses some of these.
+        if (response.status === 400) continue
+        expect(response.status, target).to.equal(401)
+        const { resource_metadata: url = '' } = parseChallenge(response.header('www-authenticate') ?? '')
+        expect(url, target).to.match(/^http:\/\/mcp\.example\.com\/\.well-known\/oauth-protected-resource\//)
+      }
+    })
+
+    it('what Express trusts its proxy to say, and nothing of it by default', async () => {
+      const forwarded = [
+        HOST,
+        'X-Forwarded-Proto: https',
+        'X-Forwarded-Host: public.example.com',
+        'Forwarded: host=x.example',
+      ]
+      for (const [trust, options, url] of [
+        [undefined, oauthOptions(), METADATA],
+        // In Express its own setting decides.
+        [undefined, oauthOptions({ trustProxy: true }), METADATA],
+        [true, oauthOptions(), `https://public.example.com/${ROOT}`],
+        ['loopback', oauthOptions(), `https://public.example.com/${ROOT}`],
+        ['192.0.2.0/24', oauthOptions(), METADATA],
+      ] as const) {
+        const app = gatedApp(options)
+        if (trust !== undefined) app.set('trust proxy', trust)
+        const { port } = await listen(app)
+        expect(await challengeOf(port, { headers: forwarded })).to.include({ resource_metadata: url })
+      }
+    })
+
+    it('outside Express, what a proxy says when trustProxy is on', async () => {
+      for (const [trustProxy, url] of [
+        [false, METADATA],
+        [true, `https://public.example.com/${ROOT}`],
+      ] as const) {
+        const middleware = mcpAuth(oauthOptions({ trustProxy }))
+        const { port } = await listen((req, res) => middleware(req, res))
+        for (const headers of [
+          [HOST, 'X-Forwarded-Proto: https', 'X-Forwarded-Host: public.example.com'],
+          [HOST, 'Forwarded: for=192.0.2.1;proto=https;host=public.example.com'],
+        ]) {
+          expect(await challengeOf(port, { headers })).to.include({ resource_metadata: url })
+        }
+      }
+    })
+  })
+
+  describe('leaves on req.auth', () => {
+    it('who was let in, in the shape of the official SDK and with the user', async () => {
+      const expiresAt = Math.floor(Date.now() / 1000) + 60
+      const result = {
+        clientId: 'cli',
+        scopes: 'a b',
+        expiresAt,
+        resource: 'https://mcp.example.com/mcp',
+        user: { id: 7 },
+        extra: { tenant: 'acme' },
+      }
+      const { body } = await request(gatedApp(oauthOptions({}, result)))
+        .get('/mcp')
+        .set('Authorization', 'Bearer good')
+        .expect(200)
+      expect(body).to.deep.equal({ auth: { ...result, scopes: ['a', 'b'] }, token: 'good' })
+    })
+
+    it('nothing of the token in its text, its JSON or its copies', async () => {
+      let seen: AuthInfo | undefined
+      const app = express().use(mcpAuth(oauthOptions()), (req, res) => {
+        seen = (req as NodeRequest).auth as AuthInfo
+        res.end()
+      })
+      await request(app).get('/').set('Authorization', 'Bearer good').expect(200)
+      expect(seen?.token).to.equal('good')
+      for (const text of [inspect(seen), JSON.stringify(seen), inspect({ ...seen }), String(seen)]) {
+        expect(text).not.to.include('good')
+      }
+      expect(Object.keys(seen ?? {}).sort()).to.deep.equal(['clientId', 'extra', 'scopes'])
+    })
+
+    it('nothing when the request is refused', async () => {
+      let seen: unknown = 'not looked at'
+      const options = oauthOptions({ scopes: ['a'] })
+      const app = express()
+        .use((req, res, next) => {
+          res.once('finish', () => {
+            seen = (req as NodeRequest).auth
+          })
+          next()
+        })
+        .use(mcpAuth(options))
+      await request(app).get('/').set('Authorization', 'Bearer good').expect(403)
+      expect(seen).to.equal(undefined)
+    })
+
+    it('each of 500 requests at a time its own user', async () => {
+      const options = oauthOptions({
+        verifyToken: async ({ bearerToken, context }) => {
+          // Answers come back in another order than they were asked.
+          for (let turns = Number(bearerToken) % 7; turns > 0; turns--) await new Promise(setImmediate)
+          Object.assign(context.context, { asked: bearerToken })
+          return { valid: true, user: { id: bearerToken }, clientId: `client-${bearerToken}` }
+        },
+        onVerified: async ({ context, user }) => {
+          await new Promise(setImmediate)
+          expect(context.context.asked).to.equal((user as { id: string }).id)
+        },
+      })
+      const { origin } = await listen(gatedApp(options))
+      const tokens = Array.from({ length: 500 }, (_, index) => String(index % 50))
+      const answers = await Promise.all(
+        tokens.map(async (token) => {
+          const response = await fetch(`${origin}/mcp`, { headers: { authorization: `Bearer ${token}` } })
+          return (await response.json()) as {
+            auth: { user: { id: string }; clientId: string }
+            token: string
+          }
+        }),
+      )
+      const expected = tokens.map((token) => ({ id: token, clientId: `client-${token}`, token }))
+      expect(
+        answers.map(({ auth, token }) => ({ id: auth.user.id, clientId: auth.clientId, token })),
+      ).to.deep.equal(expected)
+    })
+  })
+
+  describe('gives the verifier', () => {
+    it('a web-standard Request with the URL as the client sees it, the headers, and no body', async () => {
+      let seen: Request | undefined
+      const options = oauthOptions({
+        verifyToken: async (input) => {
+          seen = input.request
+          expect(input.request).to.equal(input.context.request)
+          expect(input.context.context).to.deep.equal({})
+          return { valid: true }
+        },
+      })
+      const { port } = await listen(express().use('/api', gatedApp(options)))
+      const headers = [HOST, 'Authorization: Bearer good', 'X-Twice: a', 'X-Twice: b', 'Content-Length: 2']
+      await rawRequest(port, { method: 'POST', target: '/api/mcp?a=%20b', headers, body: '{}' })
+      expect(seen).to.be.instanceOf(Request)
+      expect(seen).to.include({ method: 'POST', url: 'http://mcp.example.com/api/mcp?a=%20b', body: null })
+      expect(seen?.headers.get('x-twice')).to.equal('a, b')
+      expect(seen?.headers.get('authorization')).to.equal('Bearer good')
+    })
+
+    it('that Request only when it reads it', async () => {
+      const OriginalRequest = globalThis.Request
+      let made = 0
+      globalThis.Request = class extends OriginalRequest {
+        constructor(...given: ConstructorParameters<typeof OriginalRequest>) {
+          super(...given)
+          made++
+        }
+      } as typeof OriginalRequest
+      try {
+        const quiet = oauthOptions({ scopes: ['a'], onVerified: () => undefined }, { scopes: ['a'] })
+        for (const authorization of ['Bearer good', 'Bearer bad', '']) {
+          await request(gatedApp(quiet)).get('/mcp').set('Authorization', authorization)
+        }
+        expect(made).to.equal(0)
+        const curious = oauthOptions({
+          verifyToken: async (input) => ({ valid: input.request === input.context.request }),
+        })
+        await request(gatedApp(curious)).get('/mcp').set('Authorization', 'Bearer good').expect(200)
+        expect(made).to.equal(1)
+      } finally {
+        globalThis.Request = OriginalRequest
+      }
+    })
+
+    it('a signal that tells when the client has gone', async () => {
+      let aborted: Promise<unknown> | undefined
+      const asked = new Promise<void>((resolve) => {
+        const options = oauthOptions({
+          verifyToken: ({ request: { signal } }) => {
+            aborted = once(signal, 'abort')
+            resolve()
+            return new Promise(() => undefined)
+          },
+        })
+        void listen(gatedApp(options)).then(async ({ port }) => {
+          const connection = await RawConnection.open(port)
+          connection
+            .send(`GET /mcp HTTP/1.1\r\n${HOST}\r\nAuthorization: Bearer good\r\n\r\n`)
+            .catch(() => undefined)
+          await asked
+          connection.close()
+        })
+      })
+      await asked
+      await aborted
+    })
+
+    it('every request once, with a token or without, and waits for it only with one', async () => {
+      const asked: (string | undefined)[] = []
+      const options = oauthOptions({
+        verifyToken: ({ bearerToken }) => {
+          asked.push(bearerToken)
+          return bearerToken === undefined ? new Promise(() => undefined) : Promise.resolve({ valid: true })
+        },
+      })
+      const app = gatedApp(options)
+      await request(app).get('/mcp').expect(401)
+      await request(app).get('/mcp').set('Authorization', 'Basic YTpi').expect(401)
+      await request(app).post('/mcp').set('Authorization', 'Bearer good').send({}).expect(200)
+      expect(asked).to.deep.equal([undefined, undefined, 'good'])
+    })
+  })
+
+  describe('lets pass', () => {
+    const preflight = { Origin: 'https://app.example', 'Access-Control-Request-Method': 'POST' }
+
+    it('a preflight, and asks nobody', async () => {
+      let asked = 0
+      const verifyToken = async () => {
+        asked++
+        return undefined
+      }
+      const { body } = await request(gatedApp(oauthOptions({ verifyToken })))
+        .options('/mcp')
+        .set(preflight)
+        .expect(200)
+      expect(body).to.deep.equal({})
+      expect(asked).to.equal(0)
+    })
+
+    const almost: readonly (readonly [
+      what: string,
+      method: 'options' | 'post' | 'get',
+      headers: Record<string, string>,
+    ])[] = [
+      ['OPTIONS without Origin', 'options', { 'Access-Control-Request-Method': 'POST' }],
+      ['OPTIONS without the method asked for', 'options', { Origin: 'https://app.example' }],
+      ['OPTIONS alone', 'options', {}],
+      ['POST with the headers of a preflight', 'post', preflight],
+      ['POST that overrides its method', 'post', { ...preflight, 'X-HTTP-Method-Override': 'OPTIONS' }],
+      ['GET with the headers of a preflight', 'get', preflight],
+    ]
+    for (const [what, method, headers] of almost) {
+      it(`but not ${what}`, async () => {
+        await request(gatedApp(oauthOptions()))[method]('/mcp').set(headers).expect(401)
+      })
+    }
+  })
+
+  describe('in front of an adapter', () => {
+    const tools = KitMcpRouter.create().tool(
+      'write',
+      { description: 'Writes', input: z.object({ text: z.string() }), scopes: ['mcp:write'] },
+      ({ text }) => text,
+    )
+    const call = {
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: { name: 'write', arguments: { text: 'hello' } },
+    }
+
+    it('verifies once, and mcpHandler does not verify again', async () => {
+      let verified = 0
+      let contexts = 0
+      const verifyToken = async () => {
+        verified++
+        return { valid: true, scopes: ['mcp:write'] }
+      }
+      const router = tools.context(() => {
+        contexts++
+        return {}
+      })
+      const adapter = createMcpAdapter({ router, oauth: oauthOptions({ verifyToken }) })
+      const app = express().use('/mcp', mcpAuth(adapter), mcpHandler(adapter))
+      const response = await request(app)
+        .post('/mcp')
+        .set({ Authorization: 'Bearer good', Accept: 'application/json, text/event-stream' })
+        .send(call)
+      expect(response.status).to.equal(200)
+      expect(response.text).to.include('hello')
+      expect({ verified, contexts }).to.deep.equal({ verified: 1, contexts: 1 })
+    })
+
+    it('does not admit to another adapter', async () => {
+      const [mine, other] = ['good', 'other'].map((token) =>
+        createMcpAdapter({
+          router: tools,
+          oauth: oauthOptions({
+            verifyToken: async ({ bearerToken }) => ({ valid: bearerToken === token, scopes: ['mcp:write'] }),
+          }),
+        }),
+      )
+      const app = express().use(
+        '/mcp',
+        mcpAuth(mine as object as never),
+        mcpHandler(other as object as never),
+      )
+      await request(app).post('/mcp').set('Authorization', 'Bearer good').send(call).expect(401)
+    })
+
+    it('does not take a preflight for a verified request', async () => {
+      const adapter = createMcpAdapter({ router: tools, oauth: oauthOptions() })
+      const app = express()
+        .use('/mcp', mcpAuth(adapter))
+        // Somebody turns the preflight into a call behind the gate.
+        .use('/mcp', (req, _, next) => {
+          req.method = 'POST'
+          next()
+        })
+        .use('/mcp', mcpHandler(adapter))
+      await request(app)
+        .options('/mcp')
+        .set({
+          Origin: 'http://localhost',
+          'Access-Control-Request-Method': 'POST',
+          'Content-Type': 'application/json',
+        })
+        .expect(401)
+    })
+
+    it('names the scopes of the operation with those of every request, where it can see it', async () => {
+      const adapter = createMcpAdapter({ router: tools, oauth: oauthOptions({ scopes: ['mcp:read'] }) })
+      const scopesNamed = async (app: express.Express, headers: Record<string, string> = {}) => {
+        const { body } = await request(app)
+          .post('/mcp')
+          .set({ Authorization: 'Bearer good', ...headers })
+          .send(call)
+          .expect(403)
+        return body.scope
+      }
+      expect(await scopesNamed(gatedApp(adapter))).to.equal('mcp:read')
+      expect(
+        await scopesNamed(gatedApp(adapter), { 'Mcp-Method': 'tools/call', 'Mcp-Name': 'write' }),
+      ).to.equal('mcp:read mcp:write')
+      expect(
+        await scopesNamed(gatedApp(adapter), { 'Mcp-Method': 'tools/call', 'Mcp-Name': 'unheard-of' }),
+      ).to.equal('mcp:read')
+      expect(await scopesNamed(gatedApp(adapter, { before: [express.json()] }))).to.equal(
+        'mcp:read mcp:write',
+      )
+    })
+
+    it('answers 500 when the context cannot be made, but 401 without a token', async () => {
+      const router = tools.context(() => {
+        throw new Error(LEAK)
+      })
+      const app = gatedApp(createMcpAdapter({ router, oauth: oauthOptions() }))
+      const { text, headers } = await request(app).get('/mcp').set('Authorization', 'Bearer good').expect(500)
+      expect(text).to.equal('{"error":"server_error"}')
+      expect(headers).not.to.have.property('www-authenticate')
+      await request(app).get('/mcp').expect(401)
+    })
+  })
+
+  describe('works', () => {
+    it('on a bare server', async () => {
+      const middleware = mcpAuth(oauthOptions({}, { user: { id: 7 } }))
+      const { origin } = await listen((req, res) =>
+        middleware(req, res, () => res.end(JSON.stringify((req as NodeRequest).auth))),
+      )
+      expect((await fetch(origin)).status).to.equal(401)
+      const response = await fetch(origin, { headers: { authorization: 'Bearer good' } })
+      expect(response.status).to.equal(200)
+      expect(await response.json()).to.deep.include({ user: { id: 7 } })
+    })
+
+    it('over HTTP/2', async () => {
+      let seen: string | undefined
+      const middleware = mcpAuth(
+        oauthOptions({
+          verifyToken: async ({ request, bearerToken }) => {
+            seen = request.url
+            return { valid: bearerToken === 'good' }
+          },
+        }),
+      ) as unknown as (req: Http2ServerRequest, res: Http2ServerResponse, next: () => void) => void
+      const server = createHttp2Server((req, res) => middleware(req, res, () => res.end('let in'))).listen(
+        0,
+        '127.0.0.1',
+      )
+      await once(server, 'listening')
+      const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+      const client = connectHttp2(origin)
+      try {
+        const ask = async (headers: Record<string, string>) => {
+          const stream = client.request({ ':path': '/mcp?a=b', ...headers })
+          const [head] = (await once(stream, 'response')) as [Record<string, string>]
+          return { head, body: await text(stream) }
+        }
+        const refused = await ask({})
+        expect(refused.head).to.include({ ':status': 401, 'cache-control': 'no-store' })
+        expect(parseChallenge(refused.head['www-authenticate'] ?? '')).to.include({
+          resource_metadata: `${origin}/.well-known/oauth-protected-resource`,
+        })
+        expect((await ask({ authorization: 'Bearer good' })).body).to.equal('let in')
+        expect(seen).to.equal(`${origin}/mcp?a=b`)
+      } finally {
+        client.close()
+        server.close()
+      }
+    })
+
+    it('over TLS, naming https', async () => {
+      const middleware = mcpAuth(oauthOptions())
+      const { port } = await listen((req, res) => {
+        Object.assign(req.socket, { encrypted: true })
+        middleware(req, res)
+      })
+      expect(await challengeOf(port)).to.include({ resource_metadata: METADATA.replace('http:', 'https:') })
+    })
+
+    it('with jwtVerifier(): 503 while its keys cannot be had, then 200, and 401 for a token of somebody else', async () => {
+      const key = await createSigningKey('ES256', 'one')
+      const keys = await startKeyServer([key])
+      const verifyToken = jwtVerifier({ issuer: ISSUER, audience: AUDIENCE, jwksUri: keys.jwksUri })
+      const app = gatedApp(oauthOptions({ resource: AUDIENCE, scopes: ['mcp:read'], verifyToken }))
+      const ask = async (claims: ClaimChanges) =>
+        await request(app)
+          .get('/mcp')
+          .set('Authorization', `Bearer ${await signToken(key, { scope: 'mcp:read', ...claims })}`)
+      keys.answer((_, res) => res.writeHead(500).end())
+      const down = await ask({})
+      expect(down.status).to.equal(503)
+      expect(down.headers).to.include({ 'retry-after': '5' }).and.not.have.property('www-authenticate')
+      keys.answer()
+      const up = await ask({})
+      expect(up.status).to.equal(200)
+      expect(up.body.auth).to.deep.include({ resource: AUDIENCE, scopes: ['mcp:read'] })
+      expect(up.body.auth.user.id).to.equal('ada')
+      const foreign = await ask({ aud: 'https://other.example.com/mcp' })
+      expect(foreign.status).to.equal(401)
+      expect(foreign.body.error_description).to.equal('The access token is for another resource')
+      expect((await ask({ exp: 1 })).body.error_description).to.equal('The access token has expired')
+      expect((await ask({ scope: 'mcp:other' })).status).to.equal(403)
+    })
+
+    it('twice in a row, each with a word of its own', async () => {
+      const app = gatedApp(oauthOptions(), {
+        before: [mcpAuth(oauthOptions({ scopes: ['a'] })) as express.RequestHandler],
+      })
+      await request(app).get('/mcp').set('Authorization', 'Bearer good').expect(403)
+      const open = gatedApp(oauthOptions(), { before: [mcpAuth(oauthOptions()) as express.RequestHandler] })
+      await request(open).get('/mcp').set('Authorization', 'Bearer good').expect(200)
+    })
+
+    for (const [what, before] of [
+      ['behind express.json()', [express.json()]],
+      ['without a body parser', []],
+    ] as const) {
+      it(`${what}, leaving the connection usable after every refusal`, async () => {
+        const options = oauthOptions({
+          scopes: ['a'],
+          verifyToken: async ({ bearerToken }) => {
+            if (bearerToken === 'down') throw new VerifierUnavailableError('down')
+            return {
+              valid: bearerToken !== 'bad',
+              scopes: bearerToken === 'good' ? ['a'] : [],
+              expiresAt: bearerToken === 'old' ? 1 : null,
+            }
+          },
+          onVerified: ({ user }) => {
+            if (user !== undefined) throw new Error('unreachable')
+          },
+        })
+        const { port } = await listen(gatedApp(options, { before: [...before] }))
+        const connection = await RawConnection.open(port)
+        const body = JSON.stringify({ padding: 'x'.repeat(50_000) })
+        for (const [authorization, status] of [
+          ['', 401],
+          ['Authorization: Bearer bad', 401],
+          ['Authorization: Bearer old', 401],
+          ['Authorization: Bearer poor', 403],
+          ['Authorization: Bearer down', 503],
+          ['Authorization: Bearer bad, Bearer good', 401],
+          ['Authorization: Bearer good', 200],
+        ] as const) {
+          const head = [
+            'POST /mcp HTTP/1.1',
+            HOST,
+            'Content-Type: application/json',
+            `Content-Length: ${body.length}`,
+          ]
+          const lines = authorization === '' ? head : [...head, authorization]
+          const response = await connection.send([...lines, '', body].join('\r\n'))
+          expect(response.status, authorization).to.equal(status)
+          expect(response.header('connection')).to.equal('keep-alive')
+          // The next request is read from the same connection: the body of this one must be out of the way.
+          const next = await connection.send(`GET /mcp HTTP/1.1\r\n${HOST}\r\n\r\n`)
+          expect(next.status).to.equal(401)
+        }
+        connection.close()
+      })
+    }
+
+    it('with a body that comes after the refusal', async () => {
+      const { port } = await listen(gatedApp(oauthOptions()))
+      const connection = await RawConnection.open(port)
+      const head = `POST /mcp HTTP/1.1\r\n${HOST}\r\nContent-Length: 10\r\n\r\n`
+      expect((await connection.send(head)).status).to.equal(401)
+      expect((await connection.send(`0123456789GET /mcp HTTP/1.1\r\n${HOST}\r\n\r\n`)).status).to.equal(401)
+      connection.close()
+    })
+
+    it('for a client that hangs up while its token is verified', async () => {
+      let answer: ((result: { valid: boolean }) => void) | undefined
+      const asked = new Promise<ServerResponse>((resolve) => {
+        const middleware = mcpAuth(
+          oauthOptions({
+            verifyToken: () =>
+              new Promise((settle) => {
+                answer = settle
+              }),
+          }),
+        )
+        void listen((req, res) => {
+          middleware(req, res)
+          resolve(res)
+        }).then(async ({ port }) => {
+          const connection = await RawConnection.open(port)
+          connection
+            .send(`GET / HTTP/1.1\r\n${HOST}\r\nAuthorization: Bearer x\r\n\r\n`)
+            .catch(() => undefined)
+          await asked
+          connection.close()
+        })
+      })
+      const res = await asked
+      if (!res.destroyed) await once(res, 'close')
+      answer?.({ valid: false })
+      await new Promise(setImmediate)
+      expect(res.headersSent).to.equal(false)
+    })
+  })
+
+  describe('leaves errors behind it', () => {
+    const boom = new Error('boom')
+    const onError: ErrorRequestHandler = (error, _req, res, _next) => {
+      res.status(418).end(error === boom ? 'the very error' : String(error))
+    }
+
+    it('to the error handler of Express, thrown or passed on', async () => {
+      for (const handler of [
+        () => {
+          throw boom
+        },
+        (_req: IncomingMessage, _res: ServerResponse, next: (error: Error) => void) => next(boom),
+        async () => Promise.reject(boom),
+      ]) {
+        const app = express().use(mcpAuth(oauthOptions()), handler as express.RequestHandler, onError)
+        const { text } = await request(app).get('/').set('Authorization', 'Bearer good').expect(418)
+        expect(text).to.equal('the very error')
+      }
+    })
+
+    it('to itself on a bare server, where nobody else answers', async () => {
+      const middleware = mcpAuth(oauthOptions())
+      const { port } = await listen((req, res) =>
+        middleware(req, res, () => {
+          throw boom
+        }),
+      )
+      const response = await rawRequest(port, { headers: [HOST, 'Authorization: Bearer good'] })
+      expect(response.status).to.equal(500)
+      expect(response.body).to.equal('{"error":"server_error"}')
+      expect(response.header('www-authenticate')).to.equal(undefined)
+    })
+
+    it('alone when the verifier fails: that is no error of the application', async () => {
+      const options = oauthOptions({ verifyToken: async () => Promise.reject(boom) })
+      const app = express().use(mcpAuth(options), onError)
+      await request(app).get('/').set('Authorization', 'Bearer good').expect(401)
+    })
+  })
+})

@@ -1,0 +1,275 @@
+import { once } from 'node:events'
+import { expect } from 'chai'
+import express, { type Express, type RequestHandler } from 'express'
+import request from 'supertest'
+import { z } from 'zod'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import { mcpCors } from '../../src/express/mcp-cors.ts'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { createMcpAdapter } from '../../src/mcp/server.ts'
+import { expectConfigError } from '../support/config-error.ts'
+import { oauthOptions } from '../support/gate-app.ts'
+import { listen } from '../support/listen.ts'
+import { RawConnection } from '../support/raw-http.ts'
+
+const AUTHORIZATION = { Authorization: 'Bearer good' }
+const ACCEPT = { Accept: 'application/json, text/event-stream' }
+const HEAD = [
+  'POST /mcp HTTP/1.1',
+  'Host: 127.0.0.1',
+  'Authorization: Bearer good',
+  'Accept: application/json, text/event-stream',
+  'Content-Type: application/json',
+]
+
+const router = KitMcpRouter.create()
+  .tool('echo', { description: 'Repeats', input: z.object({ text: z.string() }) }, ({ text }) => text)
+  .tool('repeat', { description: 'Repeats often', input: z.object({ times: z.number() }) }, ({ times }) =>
+    'x'.repeat(times),
+  )
+  .tool('write', { description: 'Writes', input: z.object({}), scopes: ['mcp:write'] }, () => 'written')
+  .tool(
+    'whoami',
+    { description: 'Tells who calls', input: z.object({}) },
+    (_, { auth }) => auth?.clientId ?? 'nobody',
+  )
+
+const call = (name: string, args: object = {}) => ({
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
+  params: { name, arguments: args },
+})
+const ECHO = call('echo', { text: 'hello' })
+
+function adapterWith(options: object = {}) {
+  return createMcpAdapter({ router, oauth: oauthOptions({}, { clientId: 'cli' }), ...options })
+}
+
+function appWith(adapter = adapterWith(), ...before: readonly unknown[]): Express {
+  return express().use('/mcp', ...(before as RequestHandler[]), mcpHandler(adapter) as RequestHandler)
+}
+
+const post = (app: Express, message: object = ECHO) =>
+  request(app).post('/mcp').set(ACCEPT).set(AUTHORIZATION).send(message)
+
+describe('mcpHandler()', () => {
+  it('serves MCP alone, verifying once', async () => {
+    let verified = 0
+    const verifyToken = async () => {
+      verified++
+      return { valid: true }
+    }
+    const { text } = await post(appWith(adapterWith({ oauth: oauthOptions({ verifyToken }) }))).expect(200)
+    expect(text).to.include('hello')
+    expect(verified).to.equal(1)
+  })
+
+  it('refuses without a token, before the body is read', async () => {
+    const { port } = await listen(appWith())
+    const connection = await RawConnection.open(port)
+    const head = HEAD.filter((line) => !line.startsWith('Authorization'))
+    const response = await connection.send([...head, 'Content-Length: 100', '', ''].join('\r\n'))
+    expect(response.status).to.equal(401)
+    expect(response.header('www-authenticate')).to.match(/^Bearer realm="mcp-server", error="invalid_token"/)
+    expect(response.header('access-control-allow-origin')).to.equal('*')
+    connection.close()
+  })
+
+  it('names the scopes of every request and of the operation in one 403', async () => {
+    const app = appWith(adapterWith({ oauth: oauthOptions({ scopes: ['mcp:read'] }) }))
+    const { body } = await post(app, call('write')).expect(403)
+    expect(body).to.include({ error: 'insufficient_scope', scope: 'mcp:read mcp:write' })
+  })
+
+  it('throws for what is no adapter', () => {
+    for (const target of [undefined, null, {}, oauthOptions(), { ...adapterWith() }]) {
+      expectConfigError(() => mcpHandler(target as never), {
+        code: 'MCP_CONFIG_INVALID_OPTION',
+        option: 'adapter',
+        message: /build\(\) or createMcpAdapter\(\)/,
+      })
+    }
+  })
+
+  describe('takes a body', () => {
+    const parsers: readonly (readonly [what: string, parser: unknown])[] = [
+      ['that nobody has read', (_req: unknown, _res: unknown, next: () => void) => next()],
+      ['that express.json() has parsed', express.json()],
+      ['that express.text() has read', express.text({ type: () => true })],
+      ['that express.raw() has read', express.raw({ type: () => true })],
+      [
+        'that a parser left unread behind an empty object, as those of Express 4 do',
+        (req: { body: unknown }, _res: unknown, next: () => void) => {
+          req.body = {}
+          next()
+        },
+      ],
+    ]
+    for (const [what, parser] of parsers) {
+      it(what, async () => {
+        for (const before of [[parser], [parser, mcpAuth(adapterWith())]]) {
+          const { text } = await post(appWith(adapterWith(), ...before)).expect(200)
+          expect(text).to.include('hello')
+        }
+      })
+    }
+
+    it('up to maxBodyBytes, announced or not, and reads the next request after it', async () => {
+      const { port } = await listen(appWith(adapterWith({ maxBodyBytes: 1_000 })))
+      const connection = await RawConnection.open(port)
+      const large = 'x'.repeat(1_001)
+      const chunked = `3e9\r\n${large}\r\n0\r\n\r\n`
+      const tries = [
+        [...HEAD, `Content-Length: ${large.length}`, '', large],
+        [...HEAD, 'Transfer-Encoding: chunked', '', chunked],
+      ]
+      for (const lines of tries) expect((await connection.send(lines.join('\r\n'))).status).to.equal(413)
+      const body = JSON.stringify(ECHO).padEnd(1_000)
+      const fits = [...HEAD, `Content-Length: ${body.length}`, '', body].join('\r\n')
+      expect((await connection.send(fits)).status).to.equal(200)
+      connection.close()
+    })
+
+    it('that arrives within bodyTimeoutMs, and answers 408 otherwise', async () => {
+      const { port } = await listen(appWith(adapterWith({ bodyTimeoutMs: 50 })))
+      const connection = await RawConnection.open(port)
+      const response = await connection.send([...HEAD, 'Content-Length: 100', '', '{"jsonrpc"'].join('\r\n'))
+      expect(response.status).to.equal(408)
+      connection.close()
+    })
+
+    it('whole: nothing is done for a client that breaks off', async () => {
+      let called = 0
+      const counting = KitMcpRouter.create().tool(
+        'count',
+        { description: 'Counts', input: z.object({}) },
+        () => {
+          called++
+          return ''
+        },
+      )
+      let closed: Promise<unknown> | undefined
+      const adapter = adapterWith({ router: counting })
+      const { port } = await listen(
+        appWith(adapter, (_req: unknown, res: NodeJS.EventEmitter, next: () => void) => {
+          closed = once(res, 'close')
+          next()
+        }),
+      )
+      const connection = await RawConnection.open(port)
+      const body = JSON.stringify(call('count'))
+      connection
+        .send([...HEAD, `Content-Length: ${body.length + 1}`, '', body].join('\r\n'))
+        .catch(() => undefined)
+      while (closed === undefined) await new Promise(setImmediate)
+      connection.close()
+      await closed
+      await new Promise(setImmediate)
+      expect(called).to.equal(0)
+    })
+  })
+
+  describe('carries the CORS headers', () => {
+    const ORIGIN = 'http://localhost:5173'
+
+    it('itself, on every answer', async () => {
+      const app = appWith()
+      for (const response of [
+        await post(app).set('Origin', ORIGIN),
+        await post(app, call('unheard-of')).set('Origin', ORIGIN),
+        await request(app).get('/mcp'),
+        await post(app).set('Origin', 'https://evil.example'),
+      ]) {
+        expect(response.headers['access-control-allow-origin'], String(response.status)).to.equal('*')
+        expect(response.headers['access-control-expose-headers']).to.match(/WWW-Authenticate/)
+      }
+    })
+
+    it('unless mcpCors() in front has decided', async () => {
+      for (const [origin, allowed] of [
+        [ORIGIN, ORIGIN],
+        [['https://other.example'], undefined],
+      ] as const) {
+        const app = appWith(adapterWith(), mcpCors({ origin: origin as string }))
+        const { headers } = await post(app).set('Origin', ORIGIN).expect(200)
+        expect(headers['access-control-allow-origin']).to.equal(allowed)
+      }
+    })
+
+    it('on the answer to a preflight, which for a refused origin is 403', async () => {
+      const preflight = { Origin: ORIGIN, 'Access-Control-Request-Method': 'POST' }
+      const good = await request(appWith())
+        .options('/mcp')
+        .set(preflight)
+        .set('Access-Control-Request-Headers', 'mcp-param-a')
+        .expect(204)
+      expect(good.headers).to.include({
+        'access-control-allow-origin': '*',
+        'access-control-allow-methods': 'GET,POST,DELETE,OPTIONS',
+      })
+      expect(good.headers['access-control-allow-headers']).to.match(/^Authorization,.*,mcp-param-a$/)
+      await request(appWith())
+        .options('/mcp')
+        .set({ ...preflight, Origin: 'https://evil.example' })
+        .expect(403)
+      const behind = appWith(adapterWith(), mcpAuth(adapterWith()))
+      await request(behind).options('/mcp').set(preflight).expect(204)
+    })
+  })
+
+  describe('writes a stream', () => {
+    it('as it comes, until the client has gone', async () => {
+      let closed: Promise<unknown> | undefined
+      const watch = (_req: unknown, res: NodeJS.EventEmitter, next: () => void) => {
+        closed = once(res, 'close')
+        next()
+      }
+      const { origin } = await listen(appWith(adapterWith(), watch))
+      const abort = new AbortController()
+      const response = await fetch(`${origin}/mcp`, {
+        headers: { ...AUTHORIZATION, accept: 'text/event-stream' },
+        signal: abort.signal,
+      })
+      expect(response.status).to.equal(200)
+      expect(response.headers.get('content-type')).to.match(/^text\/event-stream/)
+      abort.abort()
+      await closed
+    })
+
+    it('no faster than the client reads, and whole', async () => {
+      const { origin } = await listen(appWith())
+      const times = 8_000_000
+      const response = await fetch(`${origin}/mcp`, {
+        method: 'POST',
+        headers: { ...AUTHORIZATION, ...ACCEPT, 'content-type': 'application/json' },
+        body: JSON.stringify(call('repeat', { times })),
+      })
+      expect(response.status).to.equal(200)
+      expect((await response.text()).split('x')).to.have.length.above(times)
+    })
+  })
+
+  describe('behind mcpAuth(oauthOptions), with an adapter that has no OAuth', () => {
+    const open = createMcpAdapter({ router })
+
+    it('tells tools who was let in, and judges by it', async () => {
+      const options = oauthOptions(
+        { scopeImplies: { 'mcp:admin': ['mcp:write'] } },
+        { clientId: 'cli', scopes: ['mcp:admin'] },
+      )
+      const app = appWith(open, mcpAuth(options))
+      expect((await post(app, call('whoami')).expect(200)).text).to.include('cli')
+      expect((await post(app, call('write')).expect(200)).text).to.include('written')
+      const poor = appWith(open, mcpAuth(oauthOptions()))
+      const { body } = await post(poor, call('write')).expect(403)
+      expect(body).to.include({ error: 'insufficient_scope', scope: 'mcp:write' })
+    })
+
+    it('serves everybody when nothing is in front, but no operation that needs scopes', async () => {
+      expect((await post(appWith(open), call('whoami')).expect(200)).text).to.include('nobody')
+      await post(appWith(open), call('write')).expect(403)
+    })
+  })
+})

@@ -1,0 +1,255 @@
+import { expect } from 'chai'
+import type { McpAdapterOptions } from '../../src/mcp/options.ts'
+import { type CreateMcpAdapterOptions, createMcpAdapter, KitMcpServer } from '../../src/mcp/server.ts'
+import type { KitMcpConfigError } from '../../src/oauth/errors.ts'
+import { configError } from './support-config-error.ts'
+import { web } from './support-faces.ts'
+import { notes, oauth } from './support-notes.ts'
+import { bearer, legacy, rpc } from './support-wire.ts'
+
+/** Builds an adapter in both styles, which have to agree, and gives the error of both. */
+function refusal(options: Record<string, unknown>): KitMcpConfigError {
+  const made = configError(() => createMcpAdapter({ router: notes, ...options } as CreateMcpAdapterOptions))
+  const built = configError(() =>
+    KitMcpServer.create()
+      .router(notes)
+      .withOptions(options as McpAdapterOptions)
+      .build(),
+  )
+  expect(built).to.include({ code: made.code, option: made.option })
+  return made
+}
+
+describe('mcp: options', () => {
+  for (const [option, values] of Object.entries<unknown[]>({
+    maxBodyBytes: [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '4mb', null],
+    bodyTimeoutMs: [0, -1, 1.5, Number.NaN, 2 ** 31, '30s', null],
+    listOnlyPermitted: ['yes', 1, null],
+    allowedOrigins: [
+      'https://app.example.com',
+      null,
+      ['*'],
+      ['null'],
+      ['https://app.example.com/'],
+      ['https://app.example.com/path'],
+      ['app.example.com'],
+      ['ftp://app.example.com'],
+      [5],
+      true,
+    ],
+    allowedHosts: [
+      'mcp.example.com',
+      null,
+      [],
+      ['mcp.example.com:8080'],
+      ['https://mcp.example.com'],
+      ['mcp.example.com/mcp'],
+      ['*'.repeat(3), 'a b'],
+      [5],
+    ],
+  })) {
+    for (const value of values) {
+      it(`refuses ${option}: ${JSON.stringify(value) ?? value}`, () => {
+        const error = refusal({ [option]: value })
+        expect(error).to.include({ code: 'MCP_CONFIG_INVALID_OPTION', option })
+        expect(error.message).to.match(new RegExp(`^${option} must `))
+      })
+    }
+  }
+
+  for (const [option, meant] of Object.entries({
+    allowedOrigin: 'allowedOrigins',
+    allowedhosts: 'allowedHosts',
+    maxBodyByte: 'maxBodyBytes',
+    bodyTimeout: 'bodyTimeoutMs',
+    listOnlyPermited: 'listOnlyPermitted',
+  })) {
+    it(`says that ${option} is unknown, and that ${meant} was meant`, () => {
+      const error = refusal({ [option]: 1 })
+      expect(error).to.include({ code: 'MCP_CONFIG_UNKNOWN_OPTION', option })
+      expect(error.message).to.contain(`Did you mean '${meant}'?`)
+    })
+  }
+
+  it('names no other option for something far from all', () => {
+    expect(refusal({ zzzzzzzzzz: 1 }).message).not.to.contain('Did you mean')
+  })
+
+  it('takes undefined for absent', async () => {
+    const { server } = createMcpAdapter({
+      router: notes,
+      oauth: undefined,
+      serverInfo: undefined,
+      instructions: undefined,
+      telemetry: undefined,
+      allowedOrigins: undefined,
+      allowedHosts: undefined,
+      listOnlyPermitted: undefined,
+      maxBodyBytes: undefined,
+      bodyTimeoutMs: undefined,
+    })
+    expect((await web(server).send(legacy(rpc('tools/list')))).status).to.equal(200)
+  })
+
+  for (const router of [undefined, null]) {
+    it(`refuses the router ${router}`, () => {
+      const error = configError(() => createMcpAdapter({ router } as never))
+      expect(error).to.include({ code: 'MCP_CONFIG_MISSING_OPTION', option: 'router' })
+      expect(configError(() => KitMcpServer.create().router(router as never)).option).to.equal('router')
+    })
+  }
+  for (const router of [{}, 'router', []]) {
+    it(`refuses the router ${JSON.stringify(router)}`, () => {
+      const error = configError(() => createMcpAdapter({ router } as never))
+      expect(error).to.include({ code: 'MCP_CONFIG_INVALID_OPTION', option: 'router' })
+    })
+  }
+  it('refuses to build without a router', () => {
+    const error = configError(() => KitMcpServer.create().withOAuth(oauth()).build())
+    expect(error).to.include({ code: 'MCP_CONFIG_MISSING_OPTION', option: 'router' })
+  })
+  for (const value of [null, 'oauth', [], false, 0]) {
+    it(`refuses oauth: ${JSON.stringify(value)}`, () => {
+      expect(configError(() => createMcpAdapter({ router: notes, oauth: value } as never)).option).to.equal(
+        'oauth',
+      )
+    })
+  }
+  it('refuses withOAuth(undefined): nothing is open by accident', () => {
+    expect(configError(() => KitMcpServer.create().withOAuth(undefined as never)).option).to.equal('oauth')
+  })
+  it('refuses what is no options object', () => {
+    for (const wrong of [undefined, null, [], 'x']) {
+      expect(configError(() => createMcpAdapter(wrong as never)).message).to.contain('createMcpAdapter')
+      expect(configError(() => KitMcpServer.create().withOptions(wrong as never)).option).to.equal('options')
+    }
+  })
+
+  for (const [info, option] of [
+    [null, 'serverInfo'],
+    ['notes', 'serverInfo'],
+    [{ version: '1' }, 'serverInfo.name'],
+    [{ name: '', version: '1' }, 'serverInfo.name'],
+    [{ name: 'notes' }, 'serverInfo.version'],
+    [{ name: 'notes', version: 1 }, 'serverInfo.version'],
+    [{ name: 'notes', version: '1', titel: 'Notes' }, 'titel'],
+  ] as const) {
+    it(`refuses the server info ${JSON.stringify(info)}`, () => {
+      expect(configError(() => KitMcpServer.create().withServerInfo(info as never)).option).to.equal(option)
+      const made = () => createMcpAdapter({ router: notes, serverInfo: info } as never)
+      expect(configError(made).option).to.equal(option)
+    })
+  }
+  it('refuses instructions that are no text', () => {
+    expect(configError(() => KitMcpServer.create().withInstructions(5 as never)).option).to.equal(
+      'instructions',
+    )
+  })
+  for (const manager of [null, {}, 'telemetry', { session: 'x' }]) {
+    it(`refuses the telemetry ${JSON.stringify(manager)}`, () => {
+      expect(configError(() => KitMcpServer.create().withTelemetry(manager as never)).option).to.equal(
+        'telemetry',
+      )
+    })
+  }
+
+  describe('the builder', () => {
+    const statusOf = async (builder: KitMcpServer<any>, headers = {}) => {
+      const body = JSON.stringify(rpc('tools/list'))
+      return (await web(builder.build().handler).send(legacy(body, headers))).status
+    }
+
+    it('is immutable', async () => {
+      const open = KitMcpServer.create().router(notes)
+      const closed = open.withOAuth(oauth())
+      const small = closed.withOptions({ maxBodyBytes: 1 })
+      expect(await statusOf(open)).to.equal(200)
+      expect(await statusOf(closed)).to.equal(401)
+      expect(await statusOf(closed, bearer('reader'))).to.equal(200)
+      expect(await statusOf(small, bearer('reader'))).to.equal(413)
+    })
+    it('merges options given in turn; the later wins', async () => {
+      const builder = KitMcpServer.create()
+        .withOptions({ maxBodyBytes: 1 })
+        .withOptions({ allowedHosts: ['mcp.example.com'] })
+        .router(notes)
+      expect(await statusOf(builder)).to.equal(403)
+      const hosted = builder.withOptions({ allowedHosts: ['localhost'] })
+      expect(await statusOf(hosted)).to.equal(413)
+      expect(await statusOf(hosted.withOptions({ maxBodyBytes: 1000 }))).to.equal(200)
+    })
+    it('copies its options', async () => {
+      const allowedHosts = ['localhost']
+      const options = { maxBodyBytes: 1000, allowedHosts }
+      const serverInfo = { name: 'before', version: '1' }
+      const { handler } = KitMcpServer.create()
+        .router(notes)
+        .withOptions(options)
+        .withServerInfo(serverInfo)
+        .build()
+      options.maxBodyBytes = 1
+      allowedHosts[0] = 'mcp.example.com'
+      serverInfo.name = 'after'
+      const initialize = {
+        protocolVersion: '2025-11-25',
+        capabilities: {},
+        clientInfo: { name: 'test', version: '1' },
+      }
+      const { message } = await web(handler).send(legacy(rpc('initialize', initialize)))
+      expect(message.result.serverInfo).to.deep.equal({ name: 'before', version: '1' })
+    })
+    it('gives frozen handlers that need no this', async () => {
+      const adapter = KitMcpServer.create().router(notes).withOAuth(oauth()).build()
+      expect(adapter).to.have.all.keys('handler', 'auth')
+      expect(Object.isFrozen(adapter) && Object.isFrozen(adapter.auth)).to.equal(true)
+      const { cors, resource } = adapter.auth
+      const url = 'https://mcp.example.com/.well-known/oauth-protected-resource'
+      expect((await cors(new Request(url, { method: 'OPTIONS' }))).status).to.equal(204)
+      expect((await resource(new Request(url))).status).to.equal(200)
+    })
+  })
+
+  describe('auth', () => {
+    const { auth } = createMcpAdapter({ router: notes, oauth: oauth() })
+    const at = (path: string, init: RequestInit = {}) =>
+      new Request(new URL(path, 'https://mcp.example.com'), init)
+    const ROOT = '/.well-known/oauth-protected-resource'
+
+    it('serves the metadata document with the scopes of endpoint and tools', async () => {
+      const document = {
+        resource: 'https://mcp.example.com/mcp',
+        authorization_servers: ['https://auth.example.com'],
+        scopes_supported: ['mcp:read', 'mcp:write', 'mcp:admin'],
+        bearer_methods_supported: ['header'],
+      }
+      for (const path of [ROOT, `${ROOT}/mcp`, '/mounted/elsewhere']) {
+        const response = await auth.resource(at(path))
+        expect(response.status, path).to.equal(200)
+        expect(response.headers.get('access-control-allow-origin')).to.equal('*')
+        expect(response.headers.get('cache-control')).to.equal('public, max-age=3600')
+        expect(await response.json()).to.deep.equal(document)
+      }
+    })
+    it("does not serve another resource's document", async () => {
+      expect((await auth.resource(at(`${ROOT}/other`))).status).to.equal(404)
+    })
+    it('answers HEAD without a body, and 304', async () => {
+      const head = await auth.resource(at(ROOT, { method: 'HEAD' }))
+      expect(head.status).to.equal(200)
+      expect(await head.text()).to.equal('')
+      const etag = head.headers.get('etag') ?? ''
+      expect((await auth.resource(at(ROOT, { headers: { 'if-none-match': etag } }))).status).to.equal(304)
+    })
+    it('is 404 where OAuth is off', async () => {
+      const open = createMcpAdapter({ router: notes })
+      expect((await open.auth.resource(at(ROOT))).status).to.equal(404)
+      expect((await open.auth.cors(at('/mcp', { method: 'OPTIONS' }))).status).to.equal(204)
+    })
+    it('answers the preflight of the document for every origin, that of MCP by the rules of Origin', async () => {
+      const preflight = { origin: 'https://evil.example', 'access-control-request-method': 'GET' }
+      const asked = { method: 'OPTIONS', headers: { ...preflight, host: 'localhost' } }
+      expect((await auth.cors(at(ROOT, asked))).status).to.equal(204)
+      expect((await auth.cors(at('/mcp', asked))).status).to.equal(403)
+    })
+  })
+})

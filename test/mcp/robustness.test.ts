@@ -1,0 +1,437 @@
+import { once } from 'node:events'
+import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { connect } from 'node:net'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { z } from 'zod'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { createMcpAdapter } from '../../src/mcp/server.ts'
+import { FACES, onNode, type Served, serving, web } from './support-faces.ts'
+import { oauth } from './support-notes.ts'
+import {
+  bearer,
+  call,
+  definedOf,
+  eventsOf,
+  legacy,
+  MODERN,
+  modern,
+  rpc,
+  type Signalled,
+  signalled,
+  type WireRequest,
+} from './support-wire.ts'
+
+/** What the tools tell the test about their latest call. */
+let started: Signalled
+let aborted: Signalled
+let calls = 0
+let pending = 0
+
+const router = KitMcpRouter.create()
+  .context(() => ({ user: undefined as unknown }))
+  .tool('echo', { description: 'x', input: z.object({ text: z.string() }) }, ({ text }, context) => {
+    calls++
+    return { text, user: context.auth?.user }
+  })
+  .tool('write', { description: 'x', scopes: ['mcp:write'] }, () => 'x')
+  .tool('wait', { description: 'x' }, async (_args, { signal }) => {
+    started.resolve()
+    await once(signal, 'abort')
+    aborted.resolve()
+  })
+  .tool('stream', { description: 'x' }, async (_args, context) => {
+    pending++
+    await context.progress(1)
+    started.resolve()
+    await once(context.signal, 'abort')
+    pending--
+    aborted.resolve()
+  })
+
+beforeEach(() => {
+  started = signalled()
+  aborted = signalled()
+  calls = 0
+  pending = 0
+})
+
+const WIRED = FACES.filter(({ wire }) => wire)
+const portOf = (served: Served): number => Number(new URL(served.origin).port)
+
+/** Starts a request and leaves it to the test. */
+function open(
+  served: Served,
+  { method = 'POST', headers = {}, body }: WireRequest,
+  agent?: Agent,
+): ClientRequest {
+  const outgoing = httpRequest({
+    host: '127.0.0.1',
+    port: portOf(served),
+    path: '/mcp',
+    method,
+    headers: definedOf(headers),
+    agent: agent ?? false,
+  })
+  outgoing.on('error', () => undefined)
+  if (typeof body === 'string') outgoing.setHeader('content-length', Buffer.byteLength(body)).end(body)
+  else if (body === undefined) outgoing.end()
+  else for (const chunk of body) outgoing.write(chunk)
+  return outgoing
+}
+
+/** `once` would reject at the error that destroying brings. */
+function closing(outgoing: ClientRequest): Promise<void> {
+  return new Promise((resolve) => outgoing.once('close', () => resolve()))
+}
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  response.setEncoding('utf8')
+  let text = ''
+  for await (const chunk of response) text += chunk
+  return text
+}
+
+describe('mcp: clients that misbehave', () => {
+  for (const face of WIRED) {
+    describe(face.name, () => {
+      const served = serving(() => face.serve({ router, oauth: oauth() }))
+      const stillServes = async () => {
+        const { message } = await served().send(legacy(call('echo', { text: 'on' }), bearer('reader')))
+        expect(JSON.parse(message.result.content[0].text)).to.deep.equal({ text: 'on', user: { id: 'u1' } })
+      }
+
+      it('may hang up in the middle of a body', async () => {
+        for (const headers of [{}, { 'content-length': '1000' }]) {
+          const request = legacy('', { ...bearer('reader'), ...headers })
+          const outgoing = open(served(), { ...request, body: ['{"jsonrpc":"2.0"'] })
+          const [socket] = await once(outgoing, 'socket')
+          await once(socket, 'connect')
+          await new Promise((resolve) => outgoing.write(',', resolve))
+          const closed = closing(outgoing)
+          outgoing.destroy()
+          await closed
+        }
+        await stillServes()
+        expect(calls).to.equal(1)
+      })
+
+      for (const [era, request] of [
+        ['the legacy era', legacy(rpc('tools/call', { name: 'stream', _meta: { progressToken: 1 } }))],
+        ['2026-07-28', modern('tools/call', { name: 'stream', _meta: { progressToken: 1 } })],
+      ] as const) {
+        it(`may hang up in the middle of a streamed answer of ${era}`, async () => {
+          const outgoing = open(served(), {
+            ...request,
+            headers: { ...request.headers, ...bearer('reader') },
+          })
+          const [response] = await once(outgoing, 'response')
+          const [chunk] = await once(response, 'data')
+          expect(eventsOf(String(chunk))[0]).to.include({ method: 'notifications/progress' })
+          response.destroy()
+          await aborted.promise
+          expect(pending).to.equal(0)
+          await stillServes()
+        })
+      }
+
+      it('may hang up before an answer of 2026-07-28 has begun', async () => {
+        const request = modern('tools/call', { name: 'wait' }, bearer('reader'))
+        const outgoing = open(served(), request)
+        await started.promise
+        outgoing.destroy()
+        await aborted.promise
+        await stillServes()
+      })
+
+      it('may keep the connection after every refusal', async () => {
+        const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+        const reader = bearer('reader')
+        const refusals: [number, WireRequest][] = [
+          [401, legacy(rpc('tools/list'))],
+          [401, legacy(call('echo', { text: 'x'.repeat(50_000) }))],
+          [403, legacy(call('write'), reader)],
+          [403, legacy(rpc('tools/list'), { ...reader, origin: 'https://evil.example' })],
+          [400, legacy('{', reader)],
+          [400, legacy('5', reader)],
+          [404, modern('unknown', {}, reader)],
+          [405, { ...legacy('{}', reader), method: 'PUT' }],
+          [405, { method: 'DELETE', headers: reader }],
+          [406, legacy(rpc('tools/list'), { ...reader, accept: 'text/html' })],
+          [415, legacy('hello', { ...reader, 'content-type': 'text/plain' })],
+          ...(face.parsed
+            ? []
+            : [[413, legacy(`"${'x'.repeat(4 * 1024 * 1024)}"`, reader)] as [number, WireRequest]]),
+        ]
+        try {
+          for (const [index, [status, request]] of refusals.entries()) {
+            const outgoing = open(served(), request, agent)
+            const closed = closing(outgoing)
+            const [refused] = await once(outgoing, 'response')
+            await textOf(refused)
+            await closed // the rest of its body is out, too
+            expect(refused.statusCode).to.equal(status)
+            expect(outgoing.reusedSocket, `before ${status}`).to.equal(index > 0)
+            const next = open(served(), legacy(call('echo', { text: 'x' }), reader), agent)
+            const [answer] = await once(next, 'response')
+            expect(await textOf(answer)).to.contain('"id":1')
+            expect(answer.statusCode).to.equal(200)
+            expect(next.reusedSocket, `after ${status}`).to.equal(true)
+          }
+        } finally {
+          agent.destroy()
+        }
+      })
+
+      it('may call 200 times at once, each as its own user', async () => {
+        const users = { reader: 'u1', writer: 'u2', admin: 'u3' }
+        const answers = await Promise.all(
+          Array.from({ length: 200 }, async (_, index) => {
+            const token = (['reader', 'writer', 'admin'] as const)[index % 3] as keyof typeof users
+            const text = `call ${index}`
+            const request =
+              index % 2 === 0
+                ? legacy(call('echo', { text }, index), bearer(token))
+                : modern('tools/call', { name: 'echo', arguments: { text } }, bearer(token))
+            const { message, status } = await served().send(request)
+            const { user, text: said } = JSON.parse(message.result.content[0].text)
+            return status === 200 && said === text && user.id === users[token]
+          }),
+        )
+        expect(answers.filter(Boolean)).to.have.length(200)
+        expect(calls).to.equal(200)
+      })
+    })
+  }
+
+  it('get an answer to every request target', async () => {
+    const served = await onNode(mcpHandler(createMcpAdapter({ router, oauth: oauth() })))
+    const body = JSON.stringify(rpc('tools/list'))
+    try {
+      for (const target of ['/mcp?x=%%%', '//mcp', '*', '/%zz', 'http://127.0.0.1/mcp', '/?']) {
+        const socket = connect(served.port, '127.0.0.1')
+        socket.write(
+          [
+            `POST ${target} HTTP/1.1`,
+            'Host: 127.0.0.1',
+            'Content-Type: application/json',
+            'Authorization: Bearer reader',
+            `Content-Length: ${body.length}`,
+            'Connection: close',
+            '',
+            body,
+          ].join('\r\n'),
+        )
+        let text = ''
+        socket.setEncoding('utf8').on('data', (chunk: string) => {
+          text += chunk
+        })
+        await once(socket, 'close')
+        expect(text, target).to.match(/^HTTP\/1\.1 200 /)
+      }
+    } finally {
+      await served.close()
+    }
+  })
+})
+
+describe('mcp: the web-standard face', () => {
+  const { server } = createMcpAdapter({ router, oauth: oauth() })
+  const stream = { name: 'stream', _meta: { progressToken: 1 } }
+
+  it('aborts the handler when the reader of a streamed answer cancels it', async () => {
+    for (const request of [legacy(rpc('tools/call', stream)), modern('tools/call', stream)]) {
+      aborted = signalled()
+      const init = { method: 'POST', headers: definedOf({ ...request.headers, ...bearer('reader') }) }
+      const response = await server(
+        new Request('http://localhost/mcp', { ...init, body: request.body as string }),
+      )
+      const reader = response.body?.getReader()
+      await reader?.read()
+      await reader?.cancel()
+      await aborted.promise
+    }
+  })
+
+  it('aborts the handler when the request is aborted', async () => {
+    for (const request of [legacy(rpc('tools/call', stream)), modern('tools/call', stream)]) {
+      aborted = signalled()
+      started = signalled()
+      const abort = new AbortController()
+      const init = { method: 'POST', headers: definedOf({ ...request.headers, ...bearer('reader') }) }
+      const answering = server(
+        new Request('http://localhost/mcp', {
+          ...init,
+          body: request.body as string,
+          signal: abort.signal,
+        }),
+      )
+      await started.promise
+      abort.abort()
+      await aborted.promise
+      expect((await answering).status).to.equal(200)
+    }
+  })
+
+  it('refuses a body that somebody has read already', async () => {
+    const init = legacy(rpc('tools/list'), bearer('reader'))
+    const request = new Request('http://localhost/mcp', {
+      method: 'POST',
+      headers: definedOf(init.headers ?? {}),
+      body: init.body as string,
+    })
+    await request.text()
+    const response = await server(request)
+    expect(response.status).to.equal(400)
+    expect(await response.json()).to.have.nested.property('error.code', -32700)
+  })
+
+  it('refuses a body that breaks off', async () => {
+    const { headers = {} } = legacy('', bearer('reader'))
+    const body = new ReadableStream({
+      start: (controller) => controller.error(new Error('the client is gone')),
+    })
+    const init = { method: 'POST', headers: definedOf(headers), body, duplex: 'half' }
+    expect((await server(new Request('http://localhost/mcp', init as RequestInit))).status).to.equal(400)
+  })
+
+  it('refuses a body that is announced as too large without waiting for it', async () => {
+    const { headers = {} } = legacy('', {
+      ...bearer('reader'),
+      'content-length': String(4 * 1024 * 1024 + 1),
+    })
+    const init = { method: 'POST', headers: definedOf(headers), body: new ReadableStream(), duplex: 'half' }
+    expect((await server(new Request('http://localhost/mcp', init as RequestInit))).status).to.equal(413)
+  })
+
+  it('answers a batch that cancels one of its own requests', async () => {
+    const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } }
+    const elsewhere = { ...cancelled, params: { requestId: 99 } }
+    const batch = [call('echo', { text: 'a' }, 1), cancelled, elsewhere, null]
+    const { send } = web(server)
+    const headers = { ...bearer('reader'), 'mcp-protocol-version': undefined }
+    const { status, messages } = await send(legacy(batch.slice(0, 3), headers))
+    expect(status).to.equal(200)
+    expect(messages).to.have.length(1)
+    expect(messages[0]).to.include({ id: 1 })
+    expect((await send(legacy([cancelled], headers))).status).to.equal(202)
+    expect((await send(legacy(batch, headers))).status).to.equal(400)
+  })
+})
+
+describe('mcp: whatever is sent', () => {
+  const METHODS = [
+    'tools/call',
+    'tools/list',
+    'initialize',
+    'ping',
+    'logging/setLevel',
+    'server/discover',
+    'prompts/get',
+    'notifications/cancelled',
+    'notifications/initialized',
+    'notifications/progress',
+  ]
+  const id = fc.oneof(fc.integer(), fc.string(), fc.constant(null), fc.double(), fc.boolean(), fc.object())
+  const envelope = fc.record(
+    {
+      'io.modelcontextprotocol/protocolVersion': fc.oneof(
+        fc.constantFrom(MODERN, '2025-11-25'),
+        fc.jsonValue(),
+      ),
+      'io.modelcontextprotocol/clientCapabilities': fc.oneof(fc.constant({}), fc.jsonValue()),
+      progressToken: fc.jsonValue(),
+    },
+    { requiredKeys: [] },
+  )
+  const params = fc.oneof(
+    fc.jsonValue(),
+    fc.record(
+      {
+        name: fc.oneof(fc.constantFrom('echo', 'write', '__proto__', 'constructor'), fc.jsonValue()),
+        arguments: fc.oneof(fc.record({ text: fc.jsonValue() }), fc.jsonValue()),
+        requestId: fc.oneof(fc.integer({ min: 0, max: 3 }), fc.jsonValue()),
+        _meta: fc.oneof(envelope, fc.jsonValue()),
+      },
+      { requiredKeys: [] },
+    ),
+  )
+  const message = fc.record(
+    {
+      jsonrpc: fc.oneof(
+        { weight: 9, arbitrary: fc.constant('2.0') },
+        { weight: 1, arbitrary: fc.jsonValue() },
+      ),
+      id: fc.oneof({ weight: 3, arbitrary: fc.integer({ min: 0, max: 3 }) }, id),
+      method: fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...METHODS) }, fc.jsonValue()),
+      params,
+      result: fc.jsonValue(),
+      error: fc.jsonValue(),
+    },
+    { requiredKeys: ['jsonrpc'] },
+  )
+  const body = fc.oneof(
+    message.map((one) => JSON.stringify(one)),
+    fc.array(message, { maxLength: 5 }).map((some) => JSON.stringify(some)),
+    fc.jsonValue().map((one) => JSON.stringify(one)),
+    fc.string(),
+  )
+  const version = fc.constantFrom(undefined, '2025-03-26', '2025-06-18', '2025-11-25', MODERN, '', 'zzz')
+  const headers = fc.record(
+    {
+      'mcp-method': fc.constantFrom(...METHODS),
+      'mcp-name': fc.constantFrom('echo', 'write', '=?base64?ZWNobw==?='),
+      'mcp-session-id': fc.constant('x'),
+      'last-event-id': fc.constant('x'),
+    },
+    { requiredKeys: [] },
+  )
+
+  /** Answers of the server to what it was sent: each once, and none its own fault. */
+  async function property(served: Served, agent: Agent | undefined, runs: number): Promise<void> {
+    await fc.assert(
+      fc.asyncProperty(body, version, headers, fc.boolean(), async (text, revision, more, allowed) => {
+        const request = legacy(text, {
+          ...bearer(allowed ? 'admin' : 'reader'),
+          'mcp-protocol-version': revision,
+          ...more,
+        })
+        let status: number | undefined
+        let answer: string
+        if (agent === undefined) {
+          const sent = await served.send(request)
+          status = sent.status
+          answer = sent.text
+        } else {
+          const [response] = await once(open(served, request, agent), 'response')
+          status = response.statusCode
+          answer = await textOf(response)
+        }
+        expect(status).to.be.within(200, 499)
+        if (status === 202) expect(answer).to.equal('')
+        else expect(answer).to.not.equal('')
+      }),
+      { numRuns: runs },
+    )
+  }
+
+  it('gets one answer, and never a 5xx, from a function', async function () {
+    this.timeout(30_000)
+    await property(web(createMcpAdapter({ router, oauth: oauth() }).server), undefined, 1500)
+  })
+
+  for (const face of WIRED.filter(({ parsed }) => !parsed)) {
+    it(`gets one answer, and never a 5xx, over one connection from ${face.name}`, async function () {
+      this.timeout(30_000)
+      const served = await face.serve({ router, oauth: oauth() })
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+      try {
+        await property(served, agent, 200)
+      } finally {
+        agent.destroy()
+        await served.close()
+      }
+    })
+  }
+})

@@ -1,0 +1,280 @@
+import { expect } from 'chai'
+import express from 'express'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import type { NodeMiddleware, NodeRequest } from '../../src/express/node-http.ts'
+import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
+import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { createMcpAdapter, KitMcpServer, type McpAdapter } from '../../src/mcp/server.ts'
+import type { VerifyTokenInput } from '../../src/oauth/options.ts'
+import { FACES, onExpress, onNode, type Served } from './support-faces.ts'
+import { oauth } from './support-notes.ts'
+import { bearer, call, legacy, modern, type WireRequest } from './support-wire.ts'
+
+/** An adapter that counts what the application is asked. */
+function counting() {
+  const calls = { context: 0, verify: 0, verified: 0 }
+  const order: string[] = []
+  const seen: unknown[] = []
+  const router = KitMcpRouter.create()
+    .context((): { user?: unknown } => {
+      calls.context++
+      order.push('context')
+      return {}
+    })
+    .tool('whoami', { description: 'Says who is calling' }, (_args, context) => {
+      order.push('tool')
+      seen.push(context.context)
+      const { auth, request } = context
+      return { user: context.context.user, auth: { ...auth }, token: auth?.token, url: request.url }
+    })
+    .tool('write', { description: 'Needs more', scopes: ['mcp:write'] }, () => 'written')
+  const setup = {
+    router,
+    oauth: oauth({
+      verifyToken: async (input: VerifyTokenInput<{ user?: unknown }>) => {
+        calls.verify++
+        order.push('verify')
+        seen.push(input.context, input.context.context)
+        return await oauth().verifyToken(input)
+      },
+      onVerified: ({ context, user }) => {
+        calls.verified++
+        order.push('verified')
+        seen.push(context, context.context)
+        context.context.user = user
+      },
+    }),
+  }
+  return { calls, order, seen, setup }
+}
+
+const whoami = legacy(call('whoami'), bearer('reader'))
+
+async function withServed<T>(serving: Promise<Served>, use: (served: Served) => Promise<T>): Promise<T> {
+  const served = await serving
+  try {
+    return await use(served)
+  } finally {
+    await served.close()
+  }
+}
+
+const answerOf = async (served: Served, request: WireRequest = whoami) => {
+  const { message, status } = await served.send(request)
+  return status === 200 ? JSON.parse(message.result.content[0].text) : status
+}
+
+describe('mcp: verification', () => {
+  for (const face of FACES) {
+    describe(face.name, () => {
+      it('asks context, verifyToken and onVerified once per request, in this order', async () => {
+        const { calls, order, setup } = counting()
+        await withServed(face.serve(setup), async (served) => {
+          await answerOf(served)
+          expect(calls).to.deep.equal({ context: 1, verify: 1, verified: 1 })
+          expect(order).to.deep.equal(['context', 'verify', 'verified', 'tool'])
+          await served.send(modern('tools/call', { name: 'whoami' }, bearer('reader')))
+          expect(calls).to.deep.equal({ context: 2, verify: 2, verified: 2 })
+        })
+      })
+
+      it('gives verifyToken, onVerified and the tool the same context', async () => {
+        const { seen, setup } = counting()
+        await withServed(face.serve(setup), async (served) => {
+          const { user, auth, token } = await answerOf(served)
+          expect(user).to.deep.equal({ id: 'u1' })
+          expect(auth).to.deep.include({ scopes: ['mcp:read'], user: { id: 'u1' }, clientId: '' })
+          expect(token).to.equal('reader')
+        })
+        const [asked, askedApp, told, toldApp, toolApp] = seen
+        expect(told).to.equal(asked)
+        expect(toldApp).to.equal(askedApp)
+        expect(toolApp).to.equal(askedApp)
+      })
+
+      it('gives every request a context of its own', async () => {
+        const { seen, setup } = counting()
+        await withServed(face.serve(setup), async (served) => {
+          await Promise.all([answerOf(served), answerOf(served)])
+        })
+        const apps = seen.filter((one) => (one as { user?: unknown }).user !== undefined)
+        expect(new Set(apps).size).to.equal(2)
+      })
+
+      it('asks context and verifyToken once without a token too, and never onVerified', async () => {
+        const { calls, setup } = counting()
+        await withServed(face.serve(setup), async (served) => {
+          expect(await answerOf(served, legacy(call('whoami')))).to.equal(401)
+          expect(calls).to.deep.equal({ context: 1, verify: 1, verified: 0 })
+        })
+      })
+
+      it('asks once for a call that has to step up', async () => {
+        const { calls, setup } = counting()
+        await withServed(face.serve(setup), async (served) => {
+          expect(await answerOf(served, legacy(call('write'), bearer('reader')))).to.equal(403)
+          expect(calls).to.deep.equal({ context: 1, verify: 1, verified: 1 })
+        })
+      })
+
+      it('runs onVerified before scopes are judged', async () => {
+        const { calls, setup } = counting()
+        await withServed(face.serve(setup), async (served) => {
+          expect(await answerOf(served, legacy(call('whoami'), bearer('stranger')))).to.equal(403)
+          expect(calls.verified).to.equal(1)
+        })
+      })
+
+      it('does not ask anybody about a preflight', async () => {
+        const { calls, setup } = counting()
+        await withServed(face.serve(setup), async (served) => {
+          const headers = { origin: 'http://localhost:1', 'access-control-request-method': 'POST' }
+          expect((await served.send({ method: 'OPTIONS', headers })).status).to.equal(204)
+          expect(calls).to.deep.equal({ context: 0, verify: 0, verified: 0 })
+        })
+      })
+
+      it('hands the request over without its body', async () => {
+        const { setup } = counting()
+        let asked: Request | undefined
+        const verifyToken = (input: VerifyTokenInput) => {
+          asked = input.request
+          return oauth().verifyToken(input)
+        }
+        await withServed(face.serve({ ...setup, oauth: { ...setup.oauth, verifyToken } }), async (served) => {
+          const { url } = await answerOf(served, { ...whoami, path: '/mcp?tenant=a' })
+          expect(url).to.equal(`${served.origin}/mcp?tenant=a`)
+          expect(asked).to.be.instanceOf(Request)
+          expect(asked?.url).to.equal(url)
+          expect(asked?.method).to.equal('POST')
+          expect(asked?.headers.get('authorization')).to.equal('Bearer reader')
+        })
+      })
+    })
+  }
+})
+
+describe('mcp: mcpHandler behind something else', () => {
+  it('verifies itself where the mcpAuth in front was of another adapter', async () => {
+    const mine = counting()
+    const other = counting()
+    const serving = onExpress(
+      mcpAuth(createMcpAdapter(other.setup)),
+      mcpHandler(createMcpAdapter(mine.setup)),
+    )
+    await withServed(serving, async (served) => {
+      await answerOf(served)
+      expect(other.calls).to.deep.equal({ context: 1, verify: 1, verified: 1 })
+      expect(mine.calls).to.deep.equal({ context: 1, verify: 1, verified: 1 })
+    })
+  })
+
+  it('refuses what the mcpAuth of a laxer adapter let in', async () => {
+    const strict = counting()
+    const adapter = createMcpAdapter({
+      ...strict.setup,
+      oauth: { ...strict.setup.oauth, verifyToken: () => undefined },
+    })
+    const serving = onExpress(mcpAuth(createMcpAdapter(counting().setup)), mcpHandler(adapter))
+    await withServed(serving, async (served) => expect(await answerOf(served)).to.equal(401))
+  })
+
+  it('verifies itself where the mcpAuth in front had OAuth options of its own', async () => {
+    const mine = counting()
+    const serving = onExpress(mcpAuth(oauth()), mcpHandler(createMcpAdapter(mine.setup)))
+    await withServed(serving, async (served) => {
+      await answerOf(served)
+      expect(mine.calls).to.deep.equal({ context: 1, verify: 1, verified: 1 })
+    })
+  })
+
+  it('does not count a preflight that passed mcpAuth as verified', async () => {
+    const mine = counting()
+    const adapter = createMcpAdapter(mine.setup)
+    /** Turns a preflight into a call once mcpAuth has let it pass. */
+    const disguise: NodeMiddleware = (req, _res, next) => {
+      if (req.method === 'OPTIONS') req.method = 'POST'
+      next?.()
+    }
+    const serving = onExpress(mcpAuth(adapter), disguise, mcpHandler(adapter))
+    await withServed(serving, async (served) => {
+      const headers = { origin: 'http://localhost:1', 'access-control-request-method': 'POST' }
+      const { authorization: _none, ...rest } = whoami.headers as Record<string, string>
+      const answer = await served.send({ ...whoami, method: 'OPTIONS', headers: { ...rest, ...headers } })
+      expect(answer.status).to.equal(401)
+      expect(mine.calls.verify).to.equal(1)
+    })
+  })
+
+  it('authenticates OPTIONS that is no preflight in mcpAuth', async () => {
+    const adapter = createMcpAdapter(counting().setup)
+    await withServed(onExpress(mcpAuth(adapter), mcpHandler(adapter)), async (served) => {
+      expect((await served.send({ method: 'OPTIONS' })).status).to.equal(401)
+      expect((await served.send({ method: 'OPTIONS', headers: bearer('reader') })).status).to.equal(204)
+    })
+  })
+
+  for (const [name, on] of [
+    ['Express', onExpress],
+    ['node:http', onNode],
+  ] as const) {
+    it(`serves an adapter without OAuth behind mcpAuth(options) on ${name}, with auth and scopes`, async () => {
+      const { calls, setup } = counting()
+      const { oauth: options, ...open } = setup
+      const adapter = KitMcpServer.create().router(open.router).build()
+      const serving = on(
+        mcpAuth(oauth({ verifyToken: oauth().verifyToken, onVerified: () => undefined })),
+        mcpHandler(adapter),
+      )
+      expect(options.issuer).to.be.a('string')
+      await withServed(serving, async (served) => {
+        expect(await answerOf(served, legacy(call('whoami')))).to.equal(401)
+        const { auth, token } = await answerOf(served)
+        expect(auth).to.deep.include({ user: { id: 'u1' }, scopes: ['mcp:read'] })
+        expect(token).to.equal('reader')
+        expect(calls.context).to.equal(1)
+        const refused = await served.send(legacy(call('write'), bearer('reader')))
+        expect(refused.status).to.equal(403)
+        expect(refused.headers.get('www-authenticate')).to.contain('scope="mcp:read mcp:write"')
+        expect((await served.send(legacy(call('write'), bearer('writer')))).status).to.equal(200)
+      })
+    })
+  }
+
+  it('leaves req.auth for what else stands behind, without showing the token', async () => {
+    const adapter = createMcpAdapter(counting().setup)
+    const show: NodeMiddleware = (req: NodeRequest, res) => {
+      const auth = req.auth as { token: string }
+      res.end(JSON.stringify({ auth, token: auth.token }))
+    }
+    await withServed(onExpress(mcpAuth(adapter), show), async (served) => {
+      const { auth, token } = JSON.parse((await served.send(whoami)).text)
+      expect(token).to.equal('reader')
+      expect(auth).to.deep.equal({
+        clientId: '',
+        scopes: ['mcp:read'],
+        extra: {},
+        user: { id: 'u1' },
+      })
+    })
+  })
+
+  it('names the path-suffixed metadata document once a router serves it', async () => {
+    const adapter = createMcpAdapter(counting().setup)
+    const app = express()
+    app.use(protectedResourceRouter(adapter) as unknown as express.RequestHandler)
+    app.use('/mcp', mcpHandler(adapter) as unknown as express.RequestHandler)
+    const response = await adapter.server(new Request('http://localhost/mcp', { method: 'POST' }))
+    expect(response.headers.get('www-authenticate')).to.contain(
+      'resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource/mcp"',
+    )
+  })
+
+  it('refuses what is no adapter', () => {
+    const adapter = createMcpAdapter(counting().setup)
+    for (const wrong of [undefined, {}, { ...adapter }, adapter.server]) {
+      expect(() => mcpHandler(wrong as McpAdapter)).to.throw(/adapter must be what .* returned/)
+    }
+  })
+})

@@ -1,0 +1,134 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { readBearerToken } from '../../src/oauth/authorization-header.ts'
+
+const LONGEST = 'a'.repeat(16_384)
+
+/** RFC 6750 §2.1, character by character. */
+function allowedToken(text: string): string | undefined {
+  if (text.slice(0, 6).toLowerCase() !== 'bearer' || text[6] !== ' ') return undefined
+  let start = 6
+  while (text[start] === ' ') start++
+  let end = text.length
+  while (text[end - 1] === '=') end--
+  const characters = [...text.slice(start, end)]
+  const allowed = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/'
+  return characters.length > 0 && characters.every((one) => allowed.includes(one))
+    ? text.slice(start)
+    : undefined
+}
+
+describe('the Authorization header', () => {
+  const tokens: readonly (readonly [what: string, value: string, token: string])[] = [
+    ['a token', 'Bearer abc', 'abc'],
+    ['a lower-case scheme', 'bearer abc', 'abc'],
+    ['an upper-case scheme', 'BEARER abc', 'abc'],
+    ['a scheme in mixed case', 'bEaReR abc', 'abc'],
+    ['several spaces', 'Bearer    abc', 'abc'],
+    ['every character of b64token', 'Bearer AZaz09-._~+/==', 'AZaz09-._~+/=='],
+    ['padding alone after one character', 'Bearer a====', 'a===='],
+    ['a token that reads like the scheme', 'Bearer Bearer', 'Bearer'],
+    ['a token of 16 384 characters', `Bearer ${LONGEST}`, LONGEST],
+  ]
+  for (const [what, value, token] of tokens) {
+    it(`holds ${what}`, () => {
+      expect(readBearerToken(value)).to.deep.equal({ kind: 'token', token })
+      expect(readBearerToken([value])).to.deep.equal({ kind: 'token', token })
+    })
+  }
+
+  const malformed: readonly (readonly [what: string, value: string])[] = [
+    ['the scheme alone', 'Bearer'],
+    ['an empty token', 'Bearer '],
+    ['spaces for a token', 'Bearer    '],
+    ['a tab after the scheme', 'Bearer\tabc'],
+    ['a tab before the token', 'Bearer \tabc'],
+    ['something after the token', 'Bearer abc def'],
+    ['a comma list', 'Bearer abc, Bearer def'],
+    ['a comma list without spaces', 'Bearer abc,def'],
+    ['a comma after the token', 'Bearer abc,'],
+    ['another scheme after a comma', 'Bearer abc, Basic YTpi'],
+    ['padding before the end', 'Bearer a=b'],
+    ['padding alone', 'Bearer ==='],
+    ['quotes', 'Bearer "abc"'],
+    ['parameters', 'Bearer token=abc'],
+    ['percent signs', 'Bearer %61bc'],
+    ['characters outside ASCII', 'Bearer ab\u00e9'],
+    ['a line feed', 'Bearer abc\n'],
+    ['a token of 16 385 characters', `Bearer ${LONGEST}a`],
+  ]
+  for (const [what, value] of malformed) {
+    it(`is no token with ${what}`, () => {
+      expect(readBearerToken(value)).to.deep.equal({ kind: 'malformed' })
+    })
+  }
+
+  const missing: readonly (readonly [what: string, value: string | readonly string[] | undefined])[] = [
+    ['no header', undefined],
+    ['an empty header', ''],
+    ['another scheme', 'Basic YTpi'],
+    ['DPoP', 'DPoP abc'],
+    ['a scheme that only begins alike', 'BearerX abc'],
+    ['the token without a scheme', 'abc'],
+    ['no space after the scheme', 'Bearer:abc'],
+    ['a space in front', ' Bearer abc'],
+    ['two headers of other schemes', ['Basic YTpi', 'DPoP abc']],
+    ['no value at all', []],
+  ]
+  for (const [what, value] of missing) {
+    it(`holds nothing of the Bearer scheme with ${what}`, () => {
+      expect(readBearerToken(value)).to.deep.equal({ kind: 'missing' })
+    })
+  }
+
+  it('is no token when it comes twice, whichever of the two holds one', () => {
+    for (const values of [
+      ['Bearer abc', 'Bearer abc'],
+      ['Bearer abc', 'Basic YTpi'],
+      ['Basic YTpi', 'Bearer abc'],
+      ['', 'Bearer abc'],
+    ]) {
+      expect(readBearerToken(values)).to.deep.equal({ kind: 'malformed' })
+    }
+  })
+
+  it('never accepts what RFC 6750 §2.1 does not allow, and always what it allows', () => {
+    const piece = fc.constantFrom(
+      'Bearer',
+      'bearer',
+      ' ',
+      '\t',
+      ',',
+      '=',
+      'abc',
+      '~',
+      '"',
+      '\u00e9',
+      '\n',
+      '',
+    )
+    const value = fc.oneof(
+      fc.array(piece, { maxLength: 8 }).map((pieces) => pieces.join('')),
+      fc.string(),
+    )
+    fc.assert(
+      fc.property(value, (text) => {
+        const read = readBearerToken(text)
+        expect(read.kind === 'token' ? read.token : undefined).to.equal(allowedToken(text))
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  it('reads a header of 60 000 awkward characters at once', () => {
+    const started = performance.now()
+    for (const value of [
+      `Bearer ${' '.repeat(60_000)}`,
+      `Bearer ${'='.repeat(60_000)}`,
+      `Bearer ${'a='.repeat(30_000)}`,
+    ]) {
+      expect(readBearerToken(value).kind).to.equal('malformed')
+    }
+    expect(performance.now() - started).to.be.below(250)
+  })
+})

@@ -1,0 +1,821 @@
+import { inspect } from 'node:util'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import type { Answer } from '../../src/oauth/answer.ts'
+import type { AuthInfo } from '../../src/oauth/auth-info.ts'
+import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
+import {
+  type ContextFactory,
+  type Decision,
+  Gate,
+  type GateRequest,
+  RequestContext,
+} from '../../src/oauth/gate.ts'
+import { type OAuthOptions, resolveOAuthOptions } from '../../src/oauth/options.ts'
+import { parseChallenge } from '../support/challenge.ts'
+
+const ISSUER = 'https://auth.example.com'
+const METADATA = 'https://mcp.example.com/.well-known/oauth-protected-resource'
+/** What no response may ever hold. */
+const LEAK = 'leak-of-somebody'
+
+const emptyContext: ContextFactory = (request) => new RequestContext(request, {})
+
+function gateWith(options: Partial<OAuthOptions> = {}, makeContext: ContextFactory = emptyContext): Gate {
+  const usual = { issuer: ISSUER, verifyToken: async () => ({ valid: true }) }
+  return new Gate(resolveOAuthOptions({ ...usual, ...options }), [], makeContext)
+}
+
+type Authorization = GateRequest['authorization']
+
+/** A request with this header, with a good one when nothing is said, without one when undefined is. */
+function requestWith(...given: [] | [authorization: Authorization]): GateRequest {
+  return {
+    authorization: given.length === 0 ? 'Bearer good' : given[0],
+    get request() {
+      return new Request('https://mcp.example.com/mcp')
+    },
+    origin: 'https://mcp.example.com',
+    path: '/mcp',
+  }
+}
+
+/** What the gate answers; the verified token when it lets the request in. */
+async function run(gate: Gate, request = requestWith()): Promise<Answer | AuthInfo> {
+  const decision = await gate.authenticate(request)
+  if (decision.outcome !== 'accepted') return gate.answer(decision, request)
+  return gate.permits(decision.auth.scopes) ? decision.auth : gate.answer(gate.insufficientScope(), request)
+}
+
+/** The decision about a request whose verifier gives `result`. */
+async function decisionOn(result: unknown, options: Partial<OAuthOptions> = {}): Promise<Decision> {
+  return await gateWith({ ...options, verifyToken: (async () => result) as never }).authenticate(
+    requestWith(),
+  )
+}
+
+async function authOf(result: unknown, options: Partial<OAuthOptions> = {}): Promise<AuthInfo> {
+  const decision = await decisionOn(result, options)
+  if (decision.outcome !== 'accepted') throw new Error(`not accepted but ${inspect(decision)}`)
+  return decision.auth
+}
+
+/** An object whose `then` is read as `then` says: a promise of some other library, or of nobody's. */
+function thenable(then: () => unknown): object {
+  return Object.defineProperty({}, 'then', { get: then })
+}
+
+const nowSeconds = (): number => Date.now() / 1000
+
+describe('the gate', () => {
+  describe('asks for a token', () => {
+    it('in a challenge of which every character is fixed', async () => {
+      expect(await run(gateWith(), requestWith(undefined))).to.deep.equal({
+        status: 401,
+        headers: {
+          'Content-Type': 'application/json',
+          'Cache-Control': 'no-store',
+          'WWW-Authenticate': `Bearer realm="mcp-server", error="invalid_token", resource_metadata="${METADATA}", error_description="An access token is needed"`,
+        },
+        body: '{"error":"invalid_token","error_description":"An access token is needed"}',
+      })
+    })
+
+    it('naming all scopes at once, between the error and the metadata', async () => {
+      const gate = gateWith({ scopes: ['mcp:read', 'mcp:write'] })
+      expect(await run(gate, requestWith(undefined))).to.have.nested.property(
+        'headers.WWW-Authenticate',
+        `Bearer realm="mcp-server", error="invalid_token", scope="mcp:read mcp:write", resource_metadata="${METADATA}", error_description="An access token is needed"`,
+      )
+    })
+
+    it('in a realm of its own, escaped as RFC 9110 §5.6.4 says', async () => {
+      const gate = gateWith({ realm: 'the "notes" \\ server' })
+      const { headers } = (await run(gate, requestWith(undefined))) as Answer
+      expect(headers['WWW-Authenticate']).to.match(
+        /^Bearer realm="the \\"notes\\" \\\\ server", error="invalid_token", /,
+      )
+      expect(parseChallenge(headers['WWW-Authenticate'] as string).realm).to.equal('the "notes" \\ server')
+    })
+
+    const metadataUrls: readonly (readonly [
+      what: string,
+      options: Partial<OAuthOptions>,
+      request: { origin?: string | undefined; path?: string; suffixed?: boolean },
+      url: string | undefined,
+    ])[] = [
+      ['the root form by default', {}, {}, METADATA],
+      ['the suffixed form where it is served', {}, { suffixed: true }, `${METADATA}/mcp`],
+      ['the root form for the path /', {}, { suffixed: true, path: '/' }, METADATA],
+      [
+        'the origin and path of resource',
+        { resource: 'https://api.example.org/v1/mcp' },
+        { suffixed: true },
+        'https://api.example.org/.well-known/oauth-protected-resource/v1/mcp',
+      ],
+      [
+        'the origin of resource in the root form',
+        { resource: 'https://api.example.org/v1/mcp' },
+        {},
+        'https://api.example.org/.well-known/oauth-protected-resource',
+      ],
+      [
+        'the root form for a resource without a path',
+        { resource: 'https://api.example.org' },
+        { suffixed: true },
+        'https://api.example.org/.well-known/oauth-protected-resource',
+      ],
+      [
+        'another path when told so',
+        { resourceMetadataPath: '/meta' },
+        { suffixed: true },
+        'https://mcp.example.com/meta/mcp',
+      ],
+      ['nothing without a usable host', {}, { origin: undefined }, undefined],
+      [
+        'resource also without a usable host',
+        { resource: 'https://api.example.org/mcp' },
+        { origin: undefined },
+        'https://api.example.org/.well-known/oauth-protected-resource',
+      ],
+    ]
+    for (const [what, options, { suffixed = false, ...where }, url] of metadataUrls) {
+      it(`naming as resource_metadata ${what}`, async () => {
+        const gate = gateWith(options)
+        if (suffixed) gate.announceSuffixedMetadata()
+        const { headers } = (await run(gate, { ...requestWith(undefined), ...where })) as Answer
+        expect(parseChallenge(headers['WWW-Authenticate'] as string).resource_metadata).to.equal(url)
+      })
+    }
+
+    it('also when what was sent is no token', async () => {
+      for (const authorization of ['Basic YTpi', 'Bearer', 'Bearer a b', ['Bearer good', 'Bearer good']]) {
+        expect(await run(gateWith(), requestWith(authorization))).to.include({ status: 401 })
+      }
+    })
+
+    it('in a well-formed challenge, whatever the header, the realm and the scopes hold', async () => {
+      const text = fc.string({
+        unit: fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code)),
+        minLength: 1,
+      })
+      const scope = fc.string({ unit: fc.constantFrom(...'!#[]~:/abc'), minLength: 1, maxLength: 5 })
+      await fc.assert(
+        fc.asyncProperty(text, fc.uniqueArray(scope), fc.string(), async (realm, scopes, authorization) => {
+          const gate = gateWith({ realm, scopes, verifyToken: async () => undefined })
+          const answer = (await run(gate, requestWith(authorization))) as Answer
+          expect(answer.status).to.equal(401)
+          const parameters = parseChallenge(answer.headers['WWW-Authenticate'] as string)
+          const { error_description: description, ...rest } = parameters
+          expect(rest).to.deep.equal({
+            realm,
+            error: 'invalid_token',
+            ...(scopes.length > 0 && { scope: scopes.join(' ') }),
+            resource_metadata: METADATA,
+          })
+          expect(description).to.match(/^[A-Za-z ]+$/)
+        }),
+      )
+    })
+  })
+
+  describe('refuses', () => {
+    const results: readonly (readonly [what: string, result: unknown])[] = [
+      ['undefined', undefined],
+      ['null', null],
+      ['true', true],
+      ['1', 1],
+      ['a text', 'valid'],
+      ['a text with a valid of its own', Object.assign('x', {})],
+      ['a function', () => ({ valid: true })],
+      ['a function with valid', Object.assign(() => undefined, { valid: true })],
+      ['an empty object', {}],
+      ['an empty array', []],
+      ['valid: false', { valid: false, user: { id: 1 } }],
+      ['valid: 1', { valid: 1 }],
+      ['valid: "true"', { valid: 'true' }],
+      ['valid: {}', { valid: {} }],
+      ['valid: new Boolean(true)', { valid: Object(true) }],
+      ['valid as a promise', { valid: Promise.resolve(true) }],
+      [
+        'a valid that throws',
+        {
+          get valid() {
+            throw new Error(LEAK)
+          },
+        },
+      ],
+      [
+        'scopes that throw',
+        {
+          valid: true,
+          get scopes() {
+            throw new Error(LEAK)
+          },
+        },
+      ],
+      [
+        'a user that throws',
+        {
+          valid: true,
+          get user() {
+            throw new Error(LEAK)
+          },
+        },
+      ],
+      ['a client that cannot be text', { valid: true, clientId: Object.create(null) }],
+      [
+        'a resource that cannot be text',
+        {
+          valid: true,
+          resource: {
+            toString() {
+              throw new Error(LEAK)
+            },
+          },
+        },
+      ],
+      [
+        'a proxy that throws',
+        new Proxy(
+          {},
+          {
+            get() {
+              throw new Error(LEAK)
+            },
+          },
+        ),
+      ],
+      [
+        'a then that throws',
+        thenable(() => {
+          throw new Error(LEAK)
+        }),
+      ],
+      ['an expiry that is past', { valid: true, expiresAt: nowSeconds() - 1 }],
+      ['an expiry in 1970', { valid: true, expiresAt: 0 }],
+      ['an expiry before 1970', { valid: true, expiresAt: -1 }],
+      ['an expiry that is NaN', { valid: true, expiresAt: Number.NaN }],
+      ['an expiry that is infinite', { valid: true, expiresAt: Number.POSITIVE_INFINITY }],
+      ['an expiry that is text', { valid: true, expiresAt: String(nowSeconds() + 60) }],
+      ['an expiry that is a date', { valid: true, expiresAt: new Date(Date.now() + 60_000) }],
+    ]
+    for (const [what, result] of results) {
+      it(`a token of which the verifier says ${what}`, async () => {
+        for (const verifyToken of [() => result, async () => result]) {
+          const answer = await run(gateWith({ verifyToken: verifyToken as never }))
+          expect(answer).to.include({ status: 401 })
+          expect(inspect(answer)).not.to.include(LEAK)
+        }
+      })
+    }
+
+    const throwing: readonly (readonly [what: string, thrown: () => unknown])[] = [
+      ['an error', () => new Error(LEAK)],
+      ['undefined', () => undefined],
+      ['null', () => null],
+      ['a text', () => LEAK],
+      [
+        'what calls itself unavailable',
+        () => Object.assign(new Error(LEAK), { name: 'VerifierUnavailableError' }),
+      ],
+      [
+        'a proxy that throws',
+        () =>
+          new Proxy(
+            {},
+            {
+              get() {
+                throw new Error(LEAK)
+              },
+            },
+          ),
+      ],
+    ]
+    for (const [what, thrown] of throwing) {
+      it(`a token at which the verifier throws ${what}, or rejects with it`, async () => {
+        const verifiers = [
+          () => {
+            throw thrown()
+          },
+          async () => {
+            throw thrown()
+          },
+          // A thenable that is no promise.
+          () => thenable(() => (_: unknown, reject: (reason: unknown) => void) => reject(thrown())),
+        ]
+        for (const verifyToken of verifiers) {
+          const answer = await run(gateWith({ verifyToken: verifyToken as never }))
+          expect(answer).to.include({ status: 401 })
+          expect(inspect(answer)).not.to.include(LEAK)
+        }
+      })
+    }
+
+    it('a token that is for another resource, compared as text', async () => {
+      const resource = 'https://mcp.example.com/mcp'
+      for (const other of [
+        'https://other.example.com',
+        `${resource}/`,
+        resource.toUpperCase(),
+        '',
+        new URL(`${resource}?x`),
+      ]) {
+        expect(await decisionOn({ valid: true, resource: other }, { resource })).to.deep.include({
+          outcome: 'refused',
+          reason: 'wrong_resource',
+        })
+      }
+      for (const same of [resource, new URL(resource), null, undefined]) {
+        expect(await decisionOn({ valid: true, resource: same }, { resource })).to.include({
+          outcome: 'accepted',
+        })
+      }
+    })
+
+    it('an expired token with 401, also when it lacks a scope', async () => {
+      const gate = gateWith({
+        scopes: ['mcp:read'],
+        verifyToken: async () => ({ valid: true, expiresAt: nowSeconds() - 1, scopes: [] }),
+      })
+      const answer = (await run(gate)) as Answer
+      expect(answer.status).to.equal(401)
+      expect(answer.body).to.equal(
+        '{"error":"invalid_token","error_description":"The access token has expired"}',
+      )
+    })
+
+    it('a request without a token, whatever the verifier says', async () => {
+      for (const authorization of [undefined, 'Basic YTpi', 'Bearer', ['Bearer a', 'Bearer b']]) {
+        const answer = await run(
+          gateWith({ verifyToken: () => ({ valid: true, user: { id: 1 } }) }),
+          requestWith(authorization),
+        )
+        expect(answer).to.include({ status: 401 })
+      }
+    })
+  })
+
+  describe('lets in', () => {
+    it('a token with all that the verifier told', async () => {
+      const expiresAt = nowSeconds() + 60
+      const user = { id: 7 }
+      const auth = await authOf({
+        valid: true,
+        clientId: 'cli',
+        scopes: ['a', 'b'],
+        expiresAt,
+        resource: 'https://mcp.example.com/mcp',
+        user,
+        extra: { tenant: 'acme' },
+      })
+      expect(auth.token).to.equal('good')
+      expect({ ...auth }).to.deep.equal({
+        clientId: 'cli',
+        scopes: ['a', 'b'],
+        expiresAt,
+        resource: new URL('https://mcp.example.com/mcp'),
+        user,
+        extra: { tenant: 'acme' },
+      })
+      expect(auth.user).to.equal(user)
+    })
+
+    it('a token with nothing but valid: true; null counts as absent', async () => {
+      const nothing = {
+        user: null,
+        scopes: null,
+        clientId: null,
+        expiresAt: null,
+        resource: null,
+        extra: null,
+      }
+      for (const result of [{ valid: true }, { valid: true, ...nothing }]) {
+        const auth = await authOf(result, { resource: 'https://mcp.example.com/mcp' })
+        expect({ ...auth }).to.deep.equal({ clientId: '', scopes: [], extra: {} })
+      }
+    })
+
+    it('a result that says valid only once', async () => {
+      let asked = 0
+      const result = {
+        get valid() {
+          asked++
+          return asked === 1
+        },
+      }
+      await authOf(result)
+      expect(asked).to.equal(1)
+    })
+
+    it('what a verifier gives at once, promises, or gives by a thenable', async () => {
+      const result = { valid: true as const }
+      const foreign = thenable(() => (resolve: (value: unknown) => void) => resolve(result))
+      for (const given of [result, Promise.resolve(result), foreign]) {
+        const gate = gateWith({ verifyToken: (() => given) as never })
+        expect(await gate.authenticate(requestWith())).to.include({ outcome: 'accepted' })
+      }
+    })
+  })
+
+  describe('keeps the token out of sight', () => {
+    it('in inspect, JSON and copies; it can be read by name', async () => {
+      const auth = await authOf({ valid: true, user: { id: 7 } })
+      const seen = [
+        inspect(auth),
+        inspect(auth, { showHidden: true, depth: null }),
+        inspect({ auth }),
+        String(auth),
+        JSON.stringify(auth),
+        JSON.stringify({ ...auth }),
+        JSON.stringify(Object.entries(auth)),
+        JSON.stringify(structuredClone({ ...auth })),
+      ]
+      for (const text of seen) expect(text).not.to.include('good')
+      expect(auth.token).to.equal('good')
+      expect('token' in { ...auth }).to.equal(false)
+    })
+  })
+
+  describe('judges scopes', () => {
+    const implies = {
+      'mcp:admin': ['mcp:write'],
+      'mcp:write': ['mcp:read'],
+      left: ['right'],
+      right: ['left', 'mcp:read'],
+      self: ['self'],
+    }
+    const table: readonly (readonly [granted: unknown, required: readonly string[], permitted: boolean])[] = [
+      [undefined, [], true],
+      [undefined, ['a'], false],
+      [null, ['a'], false],
+      [[], ['a'], false],
+      ['', ['a'], false],
+      [['a'], ['a'], true],
+      ['a', ['a'], true],
+      ['b a', ['a', 'b'], true],
+      ['  b   a  ', ['a', 'b'], true],
+      [['b', 'a', 'c'], ['a', 'b'], true],
+      [['a'], ['a', 'b'], false],
+      ['a,b', ['a', 'b'], false],
+      [['a b'], ['a', 'b'], false],
+      [['A'], ['a'], false],
+      [['ab'], ['a'], false],
+      [['a', 5, null], ['a'], true],
+      [{ 0: 'a', length: 1 }, ['a'], false],
+      [new Set(['a']), ['a'], false],
+      [['mcp:write'], ['mcp:read'], true],
+      [['mcp:admin'], ['mcp:read'], true],
+      [['mcp:admin'], ['mcp:read', 'mcp:write', 'mcp:admin'], true],
+      [['mcp:read'], ['mcp:write'], false],
+      [['left'], ['right'], true],
+      [['right'], ['left'], true],
+      [['left'], ['mcp:read'], true],
+      [['self'], ['self'], true],
+      [['self'], ['mcp:read'], false],
+      [['__proto__'], ['mcp:read'], false],
+      [['constructor'], ['toString'], false],
+    ]
+    for (const [granted, required, permitted] of table) {
+      it(`${JSON.stringify(granted) ?? 'nothing'} ${permitted ? 'suffices' : 'does not suffice'} for ${JSON.stringify(required)}`, async () => {
+        const gate = gateWith({
+          scopes: required,
+          scopeImplies: implies,
+          verifyToken: (async () => ({ valid: true, scopes: granted })) as never,
+        })
+        const answer = await run(gate)
+        if (permitted) expect(answer).to.have.property('token', 'good')
+        else expect(answer).to.include({ status: 403 })
+      })
+    }
+
+    it('naming all that the operation needs, whatever is granted already', async () => {
+      const gate = gateWith({
+        scopes: ['mcp:read', 'mcp:write'],
+        verifyToken: async () => ({ valid: true, scopes: ['mcp:read'] }),
+      })
+      expect(await run(gate)).to.deep.equal({
+        status: 403,
+        headers: {
+          'Content-Type': 'application/json',
+          'Cache-Control': 'no-store',
+          'WWW-Authenticate': `Bearer realm="mcp-server", error="insufficient_scope", scope="mcp:read mcp:write", resource_metadata="${METADATA}", error_description="The access token lacks a scope that this request needs"`,
+        },
+        body: '{"error":"insufficient_scope","error_description":"The access token lacks a scope that this request needs","scope":"mcp:read mcp:write"}',
+      })
+      const both = gate.answer(gate.insufficientScope(['mcp:admin', 'mcp:read']), requestWith())
+      expect(parseChallenge(both.headers['WWW-Authenticate'] as string).scope).to.equal(
+        'mcp:read mcp:write mcp:admin',
+      )
+    })
+
+    it('of the operation beside those of every request', () => {
+      const gate = gateWith({ scopes: ['a'], scopeImplies: { c: ['b'] } })
+      expect(gate.permits(['a'], ['b'])).to.equal(false)
+      expect(gate.permits(['b'], ['b'])).to.equal(false)
+      expect(gate.permits(['a', 'b'], ['b'])).to.equal(true)
+      expect(gate.permits(['a', 'c'], ['b'])).to.equal(true)
+    })
+  })
+
+  describe('answers 503', () => {
+    const unavailable: readonly (readonly [what: string, error: Error, retryAfter: string])[] = [
+      ['after 5 seconds by default', new VerifierUnavailableError(LEAK), '5'],
+      [
+        'after as many seconds as the verifier says',
+        new VerifierUnavailableError(LEAK, { retryAfterSeconds: 30 }),
+        '30',
+      ],
+      ['after whole seconds', new VerifierUnavailableError(LEAK, { retryAfterSeconds: 0.2 }), '1'],
+      ['at once', new VerifierUnavailableError(LEAK, { retryAfterSeconds: 0 }), '0'],
+      [
+        'after 5 seconds when the number is none',
+        new VerifierUnavailableError(LEAK, { retryAfterSeconds: Number.NaN }),
+        '5',
+      ],
+      ['with a cause', new VerifierUnavailableError(LEAK, { cause: new Error(LEAK) }), '5'],
+    ]
+    for (const [what, error, retryAfter] of unavailable) {
+      it(`without a challenge, to be tried again ${what}`, async () => {
+        const answer = (await run(gateWith({ verifyToken: async () => Promise.reject(error) }))) as Answer
+        expect(answer.status).to.equal(503)
+        expect(answer.headers).to.deep.equal({
+          'Content-Type': 'application/json',
+          'Cache-Control': 'no-store',
+          'Retry-After': retryAfter,
+        })
+        expect(JSON.parse(answer.body ?? '')).to.include({ error: 'temporarily_unavailable' })
+        expect(inspect(answer)).not.to.include(LEAK)
+      })
+    }
+
+    it('when the verifier throws at once, too', async () => {
+      const verifyToken = () => {
+        throw new VerifierUnavailableError(LEAK)
+      }
+      expect(await run(gateWith({ verifyToken }))).to.include({ status: 503 })
+    })
+
+    it('for an error of another copy of the package', async () => {
+      const foreign = Object.assign(new Error(LEAK), {
+        [Symbol.for('mcp-gatekit.VerifierUnavailableError')]: true,
+        retryAfterSeconds: 9,
+      })
+      const answer = await run(gateWith({ verifyToken: async () => Promise.reject(foreign) }))
+      expect(answer).to.nested.include({ status: 503, 'headers.Retry-After': '9' })
+    })
+
+    it('when the verifier has not answered in time; its late answer changes nothing', async () => {
+      let late: ((result: { valid: true }) => void) | undefined
+      const gate = gateWith({
+        verifyTimeoutMs: 20,
+        verifyToken: () =>
+          new Promise((resolve) => {
+            late = resolve
+          }),
+      })
+      const decision = await gate.authenticate(requestWith())
+      expect(decision).to.include({ outcome: 'unavailable', retryAfterSeconds: 5 })
+      late?.({ valid: true })
+      expect(decision).to.include({ outcome: 'unavailable' })
+    })
+
+    it('when a thenable gives a promise that never settles', async () => {
+      const never = thenable(
+        () => (resolve: (value: unknown) => void) => resolve(new Promise(() => undefined)),
+      )
+      const gate = gateWith({ verifyTimeoutMs: 20, verifyToken: (() => never) as never })
+      expect(await gate.authenticate(requestWith())).to.include({ outcome: 'unavailable' })
+    })
+  })
+
+  describe('answers 500', () => {
+    const failed = {
+      status: 500,
+      headers: { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' },
+      body: '{"error":"server_error"}',
+    }
+    const cause = new Error(LEAK)
+
+    it('when the context cannot be made; the verifier is not asked', async () => {
+      let asked = 0
+      const verifyToken = async () => {
+        asked++
+        return { valid: true }
+      }
+      for (const make of [
+        () => {
+          throw cause
+        },
+        async () => Promise.reject(cause),
+      ]) {
+        const gate = gateWith({ verifyToken }, make)
+        expect(await gate.authenticate(requestWith())).to.deep.equal({ outcome: 'failed', cause })
+        expect(await run(gate)).to.deep.equal(failed)
+      }
+      expect(asked).to.equal(0)
+    })
+
+    it('when onVerified throws or rejects', async () => {
+      for (const onVerified of [
+        () => {
+          throw cause
+        },
+        async () => Promise.reject(cause),
+        () => {
+          throw new VerifierUnavailableError(LEAK)
+        },
+      ]) {
+        expect(await run(gateWith({ onVerified }))).to.deep.equal(failed)
+      }
+    })
+
+    it('not when no token was sent: that is 401 even where the context cannot be made', async () => {
+      for (const make of [
+        () => {
+          throw cause
+        },
+        async () => Promise.reject(cause),
+      ]) {
+        expect(await run(gateWith({}, make), requestWith(undefined))).to.include({ status: 401 })
+      }
+    })
+  })
+
+  describe('asks the verifier', () => {
+    it('once for every request, with the token or without one', async () => {
+      const asked: unknown[] = []
+      const gate = gateWith({
+        verifyToken: async ({ bearerToken }) => {
+          asked.push(bearerToken)
+          return { valid: bearerToken !== undefined }
+        },
+      })
+      for (const authorization of [
+        'Bearer one',
+        undefined,
+        'Basic YTpi',
+        'Bearer',
+        ['Bearer a', 'Bearer b'],
+        'Bearer two',
+      ]) {
+        await gate.authenticate(requestWith(authorization))
+      }
+      expect(asked).to.deep.equal(['one', undefined, undefined, undefined, undefined, 'two'])
+    })
+
+    it('but does not wait for it without a token, and does not mind what it does', async () => {
+      const verifiers: (() => unknown)[] = [
+        () => new Promise(() => undefined),
+        () => Promise.reject(new Error(LEAK)),
+        () => Promise.reject(new VerifierUnavailableError(LEAK)),
+        () => {
+          throw new Error(LEAK)
+        },
+        () => thenable(() => 'no function'),
+        () =>
+          thenable(() => {
+            throw new Error(LEAK)
+          }),
+      ]
+      for (const verifyToken of verifiers) {
+        for (const make of [emptyContext, async (request: GateRequest) => emptyContext(request)]) {
+          const gate = gateWith({ verifyToken: verifyToken as never }, make as ContextFactory)
+          expect(await run(gate, requestWith(undefined))).to.include({ status: 401 })
+        }
+      }
+    })
+
+    it('nor for the context, without a token', async () => {
+      const gate = gateWith({}, () => new Promise(() => undefined))
+      expect(await run(gate, requestWith(undefined))).to.include({ status: 401 })
+    })
+
+    it('with the request, the token and the context', async () => {
+      const app = { db: 'notes' }
+      const gate = gateWith(
+        {
+          verifyToken: async ({ request, bearerToken, context }) => {
+            expect(request).to.be.instanceOf(Request)
+            expect(bearerToken).to.equal('good')
+            expect(context.context).to.equal(app)
+            expect(context.request).to.be.instanceOf(Request)
+            return { valid: true }
+          },
+        },
+        (request) => new RequestContext(request, app),
+      )
+      expect(await gate.authenticate(requestWith())).to.include({ outcome: 'accepted' })
+    })
+
+    it('without making a Request that nobody reads', async () => {
+      let made = 0
+      const request: GateRequest = {
+        authorization: 'Bearer good',
+        get request() {
+          made++
+          return new Request('https://mcp.example.com/mcp')
+        },
+        get origin(): string {
+          throw new Error('the origin is not needed')
+        },
+        get path(): string {
+          throw new Error('the path is not needed')
+        },
+      }
+      const onVerified = () => undefined
+      expect(await gateWith({ onVerified }).authenticate(request)).to.include({ outcome: 'accepted' })
+      await gateWith().authenticate({
+        ...requestWith(undefined),
+        get request(): Request {
+          throw new Error('not needed')
+        },
+      })
+      expect(made).to.equal(0)
+      await gateWith({ onVerified: (input) => void input.request }).authenticate(request)
+      expect(made).to.equal(1)
+    })
+  })
+
+  describe('tells onVerified', () => {
+    it('the context that the verifier got, the user and the scopes, before scopes are judged', async () => {
+      const steps: string[] = []
+      let seen: unknown
+      const user = { id: 7 }
+      const gate = gateWith(
+        {
+          scopes: ['mcp:write'],
+          verifyToken: async ({ context }) => {
+            steps.push('verifyToken')
+            seen = context
+            return { valid: true, user, scopes: 'mcp:read' }
+          },
+          onVerified: async (input) => {
+            await Promise.resolve()
+            steps.push('onVerified')
+            expect(input.context).to.equal(seen)
+            expect(input.user).to.equal(user)
+            expect(input.scopes).to.deep.equal(['mcp:read'])
+            expect(input.request).to.be.instanceOf(Request)
+            input.context.context.user = input.user
+          },
+        },
+        async (request) => {
+          steps.push('context')
+          return new RequestContext(request, {})
+        },
+      )
+      const decision = await gate.authenticate(requestWith())
+      expect(steps).to.deep.equal(['context', 'verifyToken', 'onVerified'])
+      expect(decision).to.nested.include({ outcome: 'accepted', 'context.context.user': user })
+      expect(decision).to.have.property('context', seen)
+      expect(await run(gate)).to.include({ status: 403 })
+    })
+
+    it('nothing of a token that is not accepted', async () => {
+      let told = 0
+      const onVerified = () => {
+        told++
+      }
+      for (const result of [
+        undefined,
+        { valid: false },
+        { valid: true, expiresAt: 1 },
+        { valid: true, resource: 'https://x' },
+      ]) {
+        const verifyToken = (async () => result) as never
+        await gateWith({ onVerified, verifyToken, resource: 'https://mcp.example.com' }).authenticate(
+          requestWith(),
+        )
+      }
+      await gateWith({ onVerified }).authenticate(requestWith(undefined))
+      expect(told).to.equal(0)
+    })
+  })
+
+  it('says the same few sentences, and nothing that a client, a token or a verifier said', async () => {
+    const answers = [
+      await run(gateWith(), requestWith(undefined)),
+      await run(gateWith(), requestWith(`Bearer ${LEAK} ${LEAK}`)),
+      await run(gateWith({ verifyToken: async () => undefined }), requestWith(`Bearer ${LEAK}`)),
+      await run(
+        gateWith({ verifyToken: async () => ({ valid: true, expiresAt: 1, user: LEAK }) }),
+        requestWith(`Bearer ${LEAK}`),
+      ),
+      await run(
+        gateWith({
+          resource: 'https://x.example.com',
+          verifyToken: async () => ({ valid: true, resource: LEAK }),
+        }),
+      ),
+      await run(gateWith({ scopes: ['a'], verifyToken: async () => ({ valid: true, scopes: [LEAK] }) })),
+    ] as Answer[]
+    expect(answers.map(({ status }) => status)).to.deep.equal([401, 401, 401, 401, 401, 403])
+    for (const answer of answers) {
+      expect(inspect(answer)).not.to.include(LEAK)
+      expect(JSON.parse(answer.body ?? '').error_description).to.equal(
+        parseChallenge(answer.headers['WWW-Authenticate'] as string).error_description,
+      )
+    }
+  })
+})

@@ -1,0 +1,305 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { expect } from 'chai'
+import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
+import type { VerifyToken } from '../../../src/oauth/options.ts'
+import { type JwtVerifierOptions, jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
+import {
+  AUDIENCE,
+  createSigningKey,
+  ISSUER,
+  type SigningKey,
+  signToken,
+  startKeyServer,
+  verifyInput,
+} from '../../support/tokens.ts'
+
+describe('the keys of jwtVerifier()', () => {
+  let first: SigningKey
+  let second: SigningKey
+  let third: SigningKey
+
+  before(async () => {
+    ;[first, second, third] = await Promise.all([
+      createSigningKey('RS256', 'first'),
+      createSigningKey('ES256', 'second'),
+      createSigningKey('EdDSA', 'third'),
+    ])
+  })
+
+  const verifierFor = (options: Partial<JwtVerifierOptions>): VerifyToken =>
+    jwtVerifier({ issuer: ISSUER, audience: AUDIENCE, ...options })
+
+  async function outcome(
+    verifier: VerifyToken,
+    token: string,
+  ): Promise<'accepted' | 'refused' | 'unavailable'> {
+    try {
+      return (await verifier(verifyInput(token)))?.valid === true ? 'accepted' : 'refused'
+    } catch (error) {
+      expect(error).to.be.instanceOf(VerifierUnavailableError)
+      return 'unavailable'
+    }
+  }
+
+  it('are fetched when first needed, once for many requests at a time, and kept', async () => {
+    const { jwksUri, asked } = await startKeyServer([first, second, third])
+    const verifier = verifierFor({ jwksUri })
+    expect(asked).to.deep.equal([])
+    const tokens = await Promise.all([first, second, third].map((key) => signToken(key)))
+    const outcomes = await Promise.all(
+      [...tokens, ...tokens, ...tokens].map((token) => outcome(verifier, token)),
+    )
+    expect(outcomes).to.deep.equal(Array(9).fill('accepted'))
+    expect(asked).to.deep.equal(['/jwks'])
+  })
+
+  it('are not asked for by what is no JWT, or has no token', async () => {
+    const { jwksUri, asked } = await startKeyServer([first])
+    const verifier = verifierFor({ jwksUri })
+    expect(await outcome(verifier, 'opaque')).to.equal('refused')
+    expect(await verifier(verifyInput(undefined))).to.equal(undefined)
+    expect(asked).to.deep.equal([])
+  })
+
+  it('are found through the metadata of RFC 8414', async () => {
+    const server = await startKeyServer([first], (origin) => ({
+      '/.well-known/oauth-authorization-server': { issuer: origin, jwks_uri: `${origin}/jwks` },
+    }))
+    const verifier = verifierFor({ issuer: server.origin })
+    expect(await outcome(verifier, await signToken(first, { iss: server.origin }))).to.equal('accepted')
+    expect(server.asked).to.deep.equal(['/.well-known/oauth-authorization-server', '/jwks'])
+  })
+
+  it('are found through OpenID Connect Discovery, for an issuer with a path as well', async () => {
+    const server = await startKeyServer([first], (origin) => ({
+      '/tenant/.well-known/openid-configuration': { issuer: `${origin}/tenant`, jwks_uri: `${origin}/jwks` },
+    }))
+    const iss = `${server.origin}/tenant`
+    expect(await outcome(verifierFor({ issuer: iss }), await signToken(first, { iss }))).to.equal('accepted')
+    expect(server.asked).to.deep.equal([
+      '/.well-known/oauth-authorization-server/tenant',
+      '/tenant/.well-known/openid-configuration',
+      '/jwks',
+    ])
+  })
+
+  const wrongMetadata: readonly (readonly [what: string, document: (origin: string) => unknown])[] = [
+    [
+      'names another issuer',
+      (origin) => ({ issuer: 'https://evil.example.com', jwks_uri: `${origin}/jwks` }),
+    ],
+    ['has no jwks_uri', (origin) => ({ issuer: origin })],
+    [
+      'has a jwks_uri on http elsewhere',
+      (origin) => ({ issuer: origin, jwks_uri: 'http://evil.example.com/jwks' }),
+    ],
+    ['is no object', () => ['nothing']],
+  ]
+  for (const [what, document] of wrongMetadata) {
+    it(`are unavailable when the metadata ${what}`, async () => {
+      const server = await startKeyServer([first], (origin) => ({
+        '/.well-known/oauth-authorization-server': document(origin),
+      }))
+      const token = await signToken(first, { iss: server.origin })
+      expect(await outcome(verifierFor({ issuer: server.origin }), token)).to.equal('unavailable')
+      expect(server.asked).not.to.include('/jwks')
+    })
+  }
+
+  it('are looked for again after discovery failed', async () => {
+    const server = await startKeyServer([first], (origin) => ({
+      '/.well-known/oauth-authorization-server': { issuer: origin, jwks_uri: `${origin}/jwks` },
+    }))
+    const verifier = verifierFor({ issuer: server.origin })
+    const token = await signToken(first, { iss: server.origin })
+    server.answer((_, res) => res.writeHead(503).end())
+    expect(await outcome(verifier, token)).to.equal('unavailable')
+    server.answer()
+    expect(await outcome(verifier, token)).to.equal('accepted')
+  })
+
+  it('come from each issuer for its own tokens only', async () => {
+    const documents = (origin: string) => ({
+      '/.well-known/oauth-authorization-server': { issuer: origin, jwks_uri: `${origin}/jwks` },
+    })
+    const [one, other] = [await startKeyServer([first], documents), await startKeyServer([second], documents)]
+    const verifier = jwtVerifier({ issuers: [one.origin, other.origin], audience: AUDIENCE })
+    expect(await outcome(verifier, await signToken(first, { iss: one.origin }))).to.equal('accepted')
+    expect(other.asked).to.deep.equal([])
+    expect(await outcome(verifier, await signToken(second, { iss: other.origin }))).to.equal('accepted')
+    expect(await outcome(verifier, await signToken(first, { iss: other.origin, sub: 'eve' }))).to.equal(
+      'refused',
+    )
+    expect(await outcome(verifier, await signToken(third, { iss: 'https://evil.example.com' }))).to.equal(
+      'refused',
+    )
+    one.answer((_, res) => res.writeHead(500).end())
+    expect(await outcome(verifier, await signToken(second, { iss: other.origin }))).to.equal('accepted')
+  })
+
+  describe('after a rotation', () => {
+    it('are fetched again for a kid that is not known, and the old ones no longer count', async () => {
+      const server = await startKeyServer([first])
+      const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCooldownSeconds: 0 })
+      expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+      server.serve(second)
+      expect(await outcome(verifier, await signToken(second))).to.equal('accepted')
+      expect(server.asked).to.have.length(2)
+      expect(await outcome(verifier, await signToken(first))).to.equal('refused')
+    })
+
+    it('are not fetched again and again for kids that do not exist', async () => {
+      const server = await startKeyServer([first])
+      const verifier = verifierFor({ jwksUri: server.jwksUri })
+      expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+      for (let round = 0; round < 20; round++) {
+        const token = await signToken(first, {}, { kid: `unheard-of-${round}` })
+        expect(await outcome(verifier, token)).to.equal('refused')
+      }
+      expect(server.asked).to.have.length.at.most(2)
+      expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+    })
+
+    it('are found at the first token with the new kid, however young the old ones are', async () => {
+      const server = await startKeyServer([first])
+      const verifier = verifierFor({ jwksUri: server.jwksUri })
+      expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+      server.serve(first, second)
+      expect(await outcome(verifier, await signToken(second))).to.equal('accepted')
+    })
+
+    it('are fetched again when the cache is old', async () => {
+      const server = await startKeyServer([first])
+      const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCacheSeconds: 0 })
+      expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+      server.serve({ ...second, jwk: { ...second.jwk, kid: 'first' } })
+      expect(await outcome(verifier, await signToken(first))).to.equal('refused')
+      expect(server.asked).to.have.length(2)
+    })
+  })
+
+  describe('while their endpoint is down', () => {
+    const broken: readonly (readonly [
+      what: string,
+      way: (req: IncomingMessage, res: ServerResponse) => void,
+    ])[] = [
+      ['answers 500', (_, res) => res.writeHead(500).end('{"keys":[]}')],
+      ['answers 404', (_, res) => res.writeHead(404).end()],
+      ['answers 204', (_, res) => res.writeHead(204).end()],
+      ['hangs up', (req) => req.socket.destroy()],
+      ['answers no JSON', (_, res) => res.end('<html>')],
+      ['answers no key set', (_, res) => res.end('{"keys":{}}')],
+      [
+        'redirects',
+        (req, res) =>
+          req.url === '/jwks' ? res.writeHead(302, { location: '/moved' }).end() : res.end('{"keys":[]}'),
+      ],
+      ['answers 10 MB', (_, res) => res.end(`{"keys":[],"padding":"${'x'.repeat(10_000_000)}"}`)],
+      ['answers without end', (_, res) => pourForEver(res)],
+      [
+        'breaks off in the middle',
+        (_, res) => {
+          res.writeHead(200, { 'content-length': '1000' })
+          res.write('{"keys":', () => res.destroy())
+        },
+      ],
+    ]
+    for (const [what, way] of broken) {
+      it(`are unavailable when it ${what}, and there when it is back`, async () => {
+        const server = await startKeyServer([first])
+        server.answer(way)
+        const verifier = verifierFor({ jwksUri: server.jwksUri })
+        const token = await signToken(first)
+        expect(await outcome(verifier, token)).to.equal('unavailable')
+        expect(server.asked).to.deep.equal(['/jwks'])
+        server.answer()
+        expect(await outcome(verifier, token)).to.equal('accepted')
+      })
+    }
+
+    it('are unavailable when it says nothing, or goes on one byte at a time, for five seconds', async function () {
+      this.timeout(10_000)
+      const [silent, dripping] = [await startKeyServer([first]), await startKeyServer([first])]
+      silent.answer(() => undefined)
+      dripping.answer((_, res) => drip(res))
+      const token = await signToken(first)
+      const started = performance.now()
+      const outcomes = await Promise.all(
+        [silent, dripping].map(({ jwksUri }) => outcome(verifierFor({ jwksUri }), token)),
+      )
+      expect(outcomes).to.deep.equal(['unavailable', 'unavailable'])
+      expect(performance.now() - started).to.be.within(4_500, 8_000)
+    })
+
+    it('go on working once they are known, also when they are old', async () => {
+      for (const jwksCacheSeconds of [600, 0]) {
+        const server = await startKeyServer([first])
+        const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCacheSeconds })
+        expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+        await server.stop()
+        for (let round = 0; round < 3; round++) {
+          expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+        }
+      }
+    })
+
+    it('are unavailable for a kid that is not among them, however young they are', async () => {
+      for (const jwksCooldownSeconds of [30, 0]) {
+        const server = await startKeyServer([first])
+        const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCooldownSeconds })
+        expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+        await server.stop()
+        for (let round = 0; round < 3; round++) {
+          expect(await outcome(verifier, await signToken(second))).to.equal('unavailable')
+        }
+        expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+      }
+    })
+
+    it('are not asked for at every request with an old or unknown kid', async () => {
+      const server = await startKeyServer([first])
+      const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCacheSeconds: 0, jwksCooldownSeconds: 0 })
+      expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+      server.answer((_, res) => res.writeHead(500).end())
+      for (let round = 0; round < 20; round++) {
+        expect(await outcome(verifier, await signToken(round % 2 === 0 ? first : second))).to.equal(
+          round % 2 === 0 ? 'accepted' : 'unavailable',
+        )
+      }
+      expect(server.asked).to.have.length.below(10)
+    })
+
+    it('tell the cause, and nothing of the token', async () => {
+      const server = await startKeyServer([first])
+      await server.stop()
+      const token = await signToken(first)
+      let thrown: unknown
+      try {
+        await verifierFor({ jwksUri: server.jwksUri })(verifyInput(token))
+      } catch (error) {
+        thrown = error
+      }
+      expect(thrown).to.be.instanceOf(VerifierUnavailableError)
+      const { message, cause, retryAfterSeconds } = thrown as VerifierUnavailableError
+      expect(message).to.include(ISSUER).and.not.include(token)
+      expect(cause).to.be.instanceOf(Error)
+      expect(retryAfterSeconds).to.equal(5)
+    })
+  })
+})
+
+/** Writes for as long as somebody reads. */
+function pourForEver(res: ServerResponse): void {
+  const chunk = 'x'.repeat(65_536)
+  const pour = (): void => {
+    while (!res.destroyed && res.write(chunk));
+  }
+  res.on('drain', pour)
+  pour()
+}
+
+/** Writes a byte now and then. */
+function drip(res: ServerResponse): void {
+  const timer = setInterval(() => res.write(' '), 100)
+  res.once('close', () => clearInterval(timer))
+}

@@ -1,0 +1,558 @@
+import { webcrypto } from 'node:crypto'
+import { expect } from 'chai'
+import { type JWTPayload, UnsecuredJWT } from 'jose'
+import {
+  type JwtVerifierOptions,
+  jwtVerifier,
+  type PublicKeyInput,
+} from '../../../src/oauth/verifiers/jwt.ts'
+import { expectConfigError } from '../../support/config-error.ts'
+import {
+  AUDIENCE,
+  type ClaimChanges,
+  claimsWith,
+  createSigningKey,
+  ISSUER,
+  nowSeconds,
+  type SigningKey,
+  signToken,
+  verifyInput,
+} from '../../support/tokens.ts'
+
+const SECRET = 'a shared secret of more than thirty-two bytes'
+
+describe('jwtVerifier()', () => {
+  let rsa: SigningKey
+  let ec: SigningKey
+  let ed: SigningKey
+  let stranger: SigningKey
+
+  before(async () => {
+    ;[rsa, ec, ed, stranger] = await Promise.all([
+      createSigningKey('RS256', 'rsa-1'),
+      createSigningKey('ES256', 'ec-1'),
+      createSigningKey('EdDSA', 'ed-1'),
+      createSigningKey('RS256', 'rsa-1'),
+    ])
+  })
+
+  /** What the verifier with `options` says of `token`. */
+  function verify(token: string | undefined, options: Partial<JwtVerifierOptions<any>> = {}) {
+    const usual = { issuer: ISSUER, audience: AUDIENCE, publicKey: { keys: [rsa.jwk, ec.jwk, ed.jwk] } }
+    const given = { ...usual, ...options }
+    if ('issuers' in options) delete (given as { issuer?: string }).issuer
+    if ('resource' in options) delete (given as { audience?: string }).audience
+    if ('secret' in options) delete (given as { publicKey?: unknown }).publicKey
+    return jwtVerifier(given)(verifyInput(token))
+  }
+
+  async function expectAccepted(token: string, options?: Partial<JwtVerifierOptions<any>>) {
+    expect(await verify(token, options)).to.include({ valid: true })
+  }
+
+  async function expectRefused(token: string | undefined, options?: Partial<JwtVerifierOptions<any>>) {
+    expect(await verify(token, options)).to.equal(undefined)
+  }
+
+  describe('tells of a good token', () => {
+    it('its user, scopes, client, expiry and resource', async () => {
+      const exp = nowSeconds() + 60
+      const token = await signToken(rsa, { scope: 'mcp:read mcp:write', client_id: 'cli', exp })
+      const found = await verify(token)
+      expect(found).to.include({ valid: true, clientId: 'cli', expiresAt: exp, resource: AUDIENCE })
+      expect(found?.scopes).to.deep.equal(['mcp:read', 'mcp:write'])
+      expect(found?.user).to.deep.equal({
+        id: 'ada',
+        claims: { ...claimsWith({ scope: 'mcp:read mcp:write', client_id: 'cli', exp }) },
+      })
+    })
+
+    const scopes: readonly (readonly [claims: JWTPayload, scopes: readonly string[]])[] = [
+      [{ scope: 'a b' }, ['a', 'b']],
+      [{ scope: '' }, []],
+      [{ scp: ['a', 'b'] }, ['a', 'b']],
+      [{ scp: 'a b' }, ['a', 'b']],
+      [{ permissions: ['a:b'] }, ['a:b']],
+      [{ scope: 'a', scp: ['b'], permissions: ['c'] }, ['a']],
+      [{}, []],
+    ]
+    for (const [claims, expected] of scopes) {
+      it(`the scopes of ${JSON.stringify(claims)}`, async () => {
+        expect((await verify(await signToken(rsa, claims)))?.scopes).to.deep.equal(expected)
+      })
+    }
+
+    it('its client, by whatever claim names it', async () => {
+      expect((await verify(await signToken(rsa, { azp: 'a' })))?.clientId).to.equal('a')
+      expect((await verify(await signToken(rsa, { cid: 'b' })))?.clientId).to.equal('b')
+      expect((await verify(await signToken(rsa)))?.clientId).to.equal(undefined)
+    })
+
+    it('a resource only where the audience is a URL', async () => {
+      const token = await signToken(rsa, { aud: ['notes-api', 'other'] })
+      const found = await verify(token, { audience: 'notes-api' })
+      expect(found).to.include({ valid: true, resource: undefined })
+    })
+
+    it('the user that mapUser makes, now or later', async () => {
+      const token = await signToken(rsa, { email: 'ada@example.com' })
+      const mapped = await verify(token, { mapUser: ({ sub, email }) => ({ name: sub, email }) })
+      expect(mapped?.user).to.deep.equal({ name: 'ada', email: 'ada@example.com' })
+      const later = await verify(token, { mapUser: async ({ sub }) => ({ name: sub }) })
+      expect(later?.user).to.deep.equal({ name: 'ada' })
+    })
+  })
+
+  describe('accepts', () => {
+    it('every usual algorithm', async () => {
+      for (const key of [rsa, ec, ed]) await expectAccepted(await signToken(key))
+    })
+
+    it('RS512 and PS256 with a key that is not tied to one algorithm', async () => {
+      const { alg: _, ...jwk } = rsa.jwk
+      for (const alg of ['RS384', 'RS512', 'PS256', 'PS512']) {
+        await expectAccepted(await signToken({ ...rsa, alg }), { publicKey: jwk })
+      }
+    })
+
+    it('one audience of several, on either side', async () => {
+      await expectAccepted(await signToken(rsa, { aud: ['https://other.example.com', AUDIENCE] }))
+      await expectAccepted(await signToken(rsa), { audience: ['https://other.example.com', AUDIENCE] })
+    })
+
+    it('resource in the place of audience', async () => {
+      await expectAccepted(await signToken(rsa), { resource: AUDIENCE })
+      await expectRefused(await signToken(rsa, { aud: 'https://other.example.com' }), { resource: AUDIENCE })
+    })
+
+    it('several issuers', async () => {
+      const issuers = [ISSUER, 'https://login.example.org/']
+      await expectAccepted(await signToken(rsa), { issuers })
+      await expectAccepted(await signToken(rsa, { iss: 'https://login.example.org/' }), { issuers })
+      await expectRefused(await signToken(rsa, { iss: 'https://login.example.org' }), { issuers })
+      await expectRefused(await signToken(rsa, { iss: undefined }), { issuers })
+    })
+
+    it('what is within the clock tolerance, and tells an expiry the gate will not refuse', async () => {
+      const token = await signToken(rsa, { exp: nowSeconds() - 5, nbf: nowSeconds() + 5 })
+      const found = await verify(token, { clockToleranceSeconds: 30 })
+      expect(found).to.include({ valid: true })
+      expect(found?.expiresAt).to.be.above(nowSeconds())
+      await expectRefused(token)
+    })
+
+    it('typ at+jwt in both spellings, when strict', async () => {
+      for (const typ of ['at+jwt', 'application/at+jwt', 'AT+JWT']) {
+        await expectAccepted(await signToken(rsa, {}, { typ }), { strict: true })
+      }
+    })
+
+    it('a token without kid', async () => {
+      await expectAccepted(await signToken(rsa, {}, { kid: undefined }))
+    })
+
+    it('HS256 with a secret, and the others when they are named', async () => {
+      const secret = new TextEncoder().encode(SECRET)
+      await expectAccepted(await signToken(secret), { secret: SECRET })
+      const long = new TextEncoder().encode(SECRET.repeat(2))
+      const algorithms = ['HS256', 'HS384', 'HS512']
+      for (const alg of algorithms) {
+        await expectAccepted(await signToken(long, {}, { alg }), { secret: SECRET.repeat(2), algorithms })
+      }
+      await expectRefused(await signToken(long, {}, { alg: 'HS512' }), { secret: SECRET.repeat(2) })
+    })
+  })
+
+  describe('takes as publicKey', () => {
+    const forms: readonly (readonly [
+      what: string,
+      form: (key: SigningKey) => PublicKeyInput | Promise<PublicKeyInput>,
+    ])[] = [
+      ['PEM', ({ publicKey }) => publicKey.export({ type: 'spki', format: 'pem' }) as string],
+      ['a JWK', ({ jwk }) => jwk],
+      ['a JWK with nothing but the key', ({ jwk: { kid: _kid, alg: _alg, use: _use, ...bare } }) => bare],
+      ['a JWK Set', ({ jwk }) => ({ keys: [jwk] })],
+      ['a JWK Set among other keys', () => ({ keys: [rsa.jwk, ec.jwk, ed.jwk] })],
+      ['a KeyObject', ({ publicKey }) => publicKey],
+      ['a private KeyObject, of which only the public half is used', ({ privateKey }) => privateKey],
+      [
+        'a CryptoKey',
+        async ({ alg, publicKey }) => {
+          const spki = publicKey.export({ type: 'spki', format: 'der' })
+          const name =
+            alg === 'EdDSA'
+              ? { name: 'Ed25519' }
+              : alg === 'ES256'
+                ? { name: 'ECDSA', namedCurve: 'P-256' }
+                : { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' }
+          return await webcrypto.subtle.importKey('spki', spki, name, true, ['verify'])
+        },
+      ],
+    ]
+    for (const [what, form] of forms) {
+      it(what, async () => {
+        for (const key of [rsa, ec, ed]) {
+          const publicKey = await form(key)
+          await expectAccepted(await signToken(key), { publicKey })
+          await expectAccepted(await signToken(key, {}, { kid: undefined }), { publicKey })
+        }
+        const publicKey = await form(rsa)
+        await expectRefused(await signToken(stranger), { publicKey })
+      })
+    }
+
+    it('a copy: changing the set later changes nothing', async () => {
+      const keys = [rsa.jwk]
+      const verifier = jwtVerifier({ issuer: ISSUER, audience: AUDIENCE, publicKey: { keys } })
+      keys[0] = { ...stranger.jwk }
+      expect(await verifier(verifyInput(await signToken(rsa)))).to.include({ valid: true })
+      expect(await verifier(verifyInput(await signToken(stranger)))).to.equal(undefined)
+    })
+  })
+
+  describe('refuses', () => {
+    const claims: readonly (readonly [what: string, claims: () => ClaimChanges])[] = [
+      ['an expired token', () => ({ exp: nowSeconds() - 1 })],
+      ['a token without exp', () => ({ exp: undefined })],
+      ['an exp that is no number', () => ({ exp: String(nowSeconds() + 60) })],
+      ['a token that is not valid yet', () => ({ nbf: nowSeconds() + 60 })],
+      ['a token dated into the future', () => ({ iat: nowSeconds() + 3_600 })],
+      ['another issuer', () => ({ iss: 'https://evil.example.com' })],
+      ['the issuer with a slash', () => ({ iss: `${ISSUER}/` })],
+      ['no issuer', () => ({ iss: undefined })],
+      ['a list of issuers', () => ({ iss: [ISSUER] })],
+      ['another audience', () => ({ aud: 'https://other.example.com/mcp' })],
+      ['the audience with a slash', () => ({ aud: `${AUDIENCE}/` })],
+      ['the audience in capitals', () => ({ aud: AUDIENCE.toUpperCase() })],
+      ['no audience', () => ({ aud: undefined })],
+      ['an empty list of audiences', () => ({ aud: [] })],
+      ['a token bound to a DPoP key', () => ({ cnf: { jkt: 'thumbprint' } })],
+      ['a token bound to a certificate', () => ({ cnf: { 'x5t#S256': 'thumbprint' } })],
+    ]
+    for (const [what, changes] of claims) {
+      it(what, async () => expectRefused(await signToken(rsa, changes())))
+    }
+
+    it('no token, whatever it is that is none', async () => {
+      for (const token of [
+        undefined,
+        '',
+        'opaque',
+        'a.b',
+        'a.b.c',
+        '..',
+        'a.b.c.d.e',
+        `${'x'.repeat(16_000)}`,
+      ]) {
+        await expectRefused(token)
+      }
+    })
+
+    it('an unsigned token', async () => {
+      const token = new UnsecuredJWT(claimsWith()).encode()
+      await expectRefused(token)
+      const [, payload] = token.split('.')
+      for (const alg of ['none', 'None', 'NONE', '']) {
+        const header = Buffer.from(JSON.stringify({ alg, kid: rsa.kid })).toString('base64url')
+        await expectRefused(`${header}.${payload}.`)
+        await expectRefused(`${header}.${payload}.`, { secret: SECRET })
+      }
+    })
+
+    it('a token whose signature was cut off, changed or taken from another token', async () => {
+      const token = await signToken(rsa)
+      const [header, payload, signature] = token.split('.') as [string, string, string]
+      const [, , other] = (await signToken(rsa, { sub: 'eve' })).split('.')
+      const forged = Buffer.from(JSON.stringify(claimsWith({ sub: 'eve' }))).toString('base64url')
+      await expectRefused(`${header}.${payload}.`)
+      await expectRefused(`${header}.${payload}.${other}`)
+      await expectRefused(`${header}.${forged}.${signature}`)
+      await expectAccepted(token)
+    })
+
+    it('HS256 signed with the public key, in each form an attacker may have it', async () => {
+      const pem = rsa.publicKey.export({ type: 'spki', format: 'pem' }) as string
+      const der = rsa.publicKey.export({ type: 'spki', format: 'der' })
+      for (const publicKey of [pem, rsa.jwk, { keys: [rsa.jwk] }, rsa.publicKey] as PublicKeyInput[]) {
+        for (const material of [pem, pem.trim(), der, JSON.stringify(rsa.jwk)]) {
+          const secret =
+            typeof material === 'string' ? new TextEncoder().encode(material) : new Uint8Array(material)
+          await expectRefused(await signToken(secret), { publicKey })
+          await expectRefused(await signToken(secret, {}, { kid: rsa.kid }), { publicKey })
+        }
+      }
+    })
+
+    it('an asymmetric token where a secret was given', async () => {
+      await expectRefused(await signToken(rsa), { secret: SECRET })
+    })
+
+    it('an algorithm that is not among those named', async () => {
+      await expectRefused(await signToken(ec), { algorithms: ['RS256'] })
+      await expectAccepted(await signToken(ec), { algorithms: ['RS256', 'ES256'] })
+    })
+
+    it('an extension it does not know but must', async () => {
+      await expectRefused(await signToken(rsa, {}, { crit: ['urn:example:must'], 'urn:example:must': true }))
+    })
+
+    it('a stranger’s key, also when the token brings it along', async () => {
+      const jku = 'https://evil.example.com/jwks'
+      await expectRefused(await signToken(stranger))
+      await expectRefused(await signToken(stranger, {}, { jwk: stranger.jwk, kid: undefined }))
+      await expectRefused(await signToken(stranger, {}, { jku, x5u: jku }))
+    })
+
+    it('a key it does not know by that kid', async () => {
+      await expectRefused(await signToken(rsa, {}, { kid: 'unheard-of' }))
+    })
+
+    it('what is no access token, when strict', async () => {
+      for (const typ of [undefined, 'JWT', 'id_token+jwt', 'dpop+jwt']) {
+        await expectRefused(await signToken(rsa, {}, typ === undefined ? {} : { typ }), { strict: true })
+        await expectAccepted(await signToken(rsa, {}, typ === undefined ? {} : { typ }))
+      }
+    })
+
+    it('a token without a claim that is required', async () => {
+      const requiredClaims = ['tenant']
+      await expectRefused(await signToken(rsa), { requiredClaims })
+      await expectAccepted(await signToken(rsa, { tenant: 'acme' }), { requiredClaims })
+    })
+  })
+
+  it('never lets the environment change what is accepted', async () => {
+    const foreign: Readonly<Record<string, string>> = {
+      ISSUER: 'https://evil.example.com',
+      ISSUER_BASE_URL: 'https://evil.example.com',
+      AUDIENCE: 'https://other.example.com',
+      JWKS_URI: 'https://evil.example.com/jwks',
+      SECRET,
+      TOKEN_SIGNING_ALG: 'HS256',
+    }
+    const before = { ...process.env }
+    Object.assign(process.env, foreign)
+    try {
+      await expectAccepted(await signToken(rsa))
+      await expectAccepted(await signToken(ec))
+      await expectAccepted(await signToken(new TextEncoder().encode(`${SECRET}!`)), { secret: `${SECRET}!` })
+      await expectRefused(await signToken(new TextEncoder().encode(SECRET)))
+      await expectRefused(await signToken(rsa, { iss: foreign.ISSUER as string }))
+      await expectRefused(await signToken(rsa, { aud: foreign.AUDIENCE as string }))
+      expectConfigError(() => jwtVerifier({ issuer: ISSUER, publicKey: rsa.jwk }), {
+        code: 'MCP_CONFIG_MISSING_OPTION',
+        option: 'audience',
+        message: /aud/,
+      })
+      expectConfigError(() => jwtVerifier({ audience: AUDIENCE, publicKey: rsa.jwk }), {
+        code: 'MCP_CONFIG_MISSING_OPTION',
+        option: 'issuer',
+        message: /iss/,
+      })
+    } finally {
+      for (const name of Object.keys(foreign)) delete process.env[name]
+      Object.assign(process.env, before)
+    }
+  })
+
+  describe('throws when it is built', () => {
+    const INVALID = 'MCP_CONFIG_INVALID_OPTION'
+    const MISSING = 'MCP_CONFIG_MISSING_OPTION'
+    const base = { issuer: ISSUER, audience: AUDIENCE }
+    const wrong: readonly (readonly [
+      what: string,
+      options: () => unknown,
+      code: 'MCP_CONFIG_INVALID_OPTION' | 'MCP_CONFIG_MISSING_OPTION',
+      option: string,
+      message: RegExp,
+    ])[] = [
+      ['without options', () => undefined, INVALID, 'jwtVerifier', /issuer, audience/],
+      ['with null', () => null, INVALID, 'jwtVerifier', /issuer, audience/],
+      ['without issuer', () => ({ audience: AUDIENCE }), MISSING, 'issuer', /https:\/\//],
+      ['without audience', () => ({ issuer: ISSUER }), MISSING, 'audience', /RFC|tokens for others/],
+      ['with an empty audience', () => ({ ...base, audience: '' }), MISSING, 'audience', /aud/],
+      ['with an empty list of audiences', () => ({ ...base, audience: [] }), MISSING, 'audience', /aud/],
+      ['with an audience that is no text', () => ({ ...base, audience: 5 }), INVALID, 'audience', /strings/],
+      [
+        'with audience and resource',
+        () => ({ ...base, resource: AUDIENCE }),
+        INVALID,
+        'resource',
+        /together with audience/,
+      ],
+      [
+        'with issuer and issuers',
+        () => ({ ...base, issuers: [ISSUER] }),
+        INVALID,
+        'issuers',
+        /together with issuer/,
+      ],
+      [
+        'with no issuer in the list',
+        () => ({ audience: AUDIENCE, issuers: [] }),
+        MISSING,
+        'issuer',
+        /https:\/\//,
+      ],
+      [
+        'with issuers that are no list',
+        () => ({ audience: AUDIENCE, issuers: ISSUER }),
+        INVALID,
+        'issuers',
+        /array/,
+      ],
+      [
+        'with an issuer that is no URL',
+        () => ({ ...base, issuer: 'auth.example.com' }),
+        INVALID,
+        'issuer',
+        /absolute URL/,
+      ],
+      [
+        'with http elsewhere',
+        () => ({ ...base, issuer: 'http://auth.example.com' }),
+        INVALID,
+        'issuer',
+        /https.*allowInsecureHttp/,
+      ],
+      [
+        'with a jwksUri on http elsewhere',
+        () => ({ ...base, jwksUri: 'http://auth.example.com/jwks' }),
+        INVALID,
+        'jwksUri',
+        /https.*allowInsecureHttp/,
+      ],
+      [
+        'with a jwksUri that is no URL',
+        () => ({ ...base, jwksUri: '/jwks' }),
+        INVALID,
+        'jwksUri',
+        /absolute URL/,
+      ],
+      [
+        'with keys from two places',
+        () => ({ ...base, jwksUri: `${ISSUER}/jwks`, publicKey: rsa.jwk }),
+        INVALID,
+        'publicKey',
+        /together with jwksUri/,
+      ],
+      [
+        'with a public key and a secret',
+        () => ({ ...base, publicKey: rsa.jwk, secret: SECRET }),
+        INVALID,
+        'secret',
+        /together with publicKey/,
+      ],
+      [
+        'with a key that is none',
+        () => ({ ...base, publicKey: 'ssh-rsa AAAA' }),
+        INVALID,
+        'publicKey',
+        /PEM, JWK, JWK Set, KeyObject or CryptoKey/,
+      ],
+      [
+        'with a symmetric JWK as public key',
+        () => ({ ...base, publicKey: { kty: 'oct', k: 'c2VjcmV0' } }),
+        INVALID,
+        'publicKey',
+        /public key/,
+      ],
+      [
+        'with an empty key set',
+        () => ({ ...base, publicKey: { keys: [] } }),
+        INVALID,
+        'publicKey',
+        /public key/,
+      ],
+      ['with an empty secret', () => ({ ...base, secret: '' }), INVALID, 'secret', /non-empty/],
+      [
+        'with an HMAC algorithm but no secret',
+        () => ({ ...base, algorithms: ['HS256'] }),
+        INVALID,
+        'algorithms',
+        /HS256 without a secret/,
+      ],
+      [
+        'with an HMAC algorithm and a public key',
+        () => ({ ...base, publicKey: rsa.jwk, algorithms: ['RS256', 'HS512'] }),
+        INVALID,
+        'algorithms',
+        /HS512 without a secret/,
+      ],
+      [
+        'with an asymmetric algorithm and a secret',
+        () => ({ ...base, secret: SECRET, algorithms: ['RS256'] }),
+        INVALID,
+        'algorithms',
+        /HS256/,
+      ],
+      ['with none as algorithm', () => ({ ...base, algorithms: ['none'] }), INVALID, 'algorithms', /RS256/],
+      ['with no algorithm', () => ({ ...base, algorithms: [] }), INVALID, 'algorithms', /at least one/],
+      [
+        'with a negative tolerance',
+        () => ({ ...base, clockToleranceSeconds: -1 }),
+        INVALID,
+        'clockToleranceSeconds',
+        /whole number/,
+      ],
+      [
+        'with a tolerance that is NaN',
+        () => ({ ...base, clockToleranceSeconds: Number.NaN }),
+        INVALID,
+        'clockToleranceSeconds',
+        /whole number/,
+      ],
+      [
+        'with an endless cache',
+        () => ({ ...base, jwksCacheSeconds: Number.POSITIVE_INFINITY }),
+        INVALID,
+        'jwksCacheSeconds',
+        /whole number/,
+      ],
+      [
+        'with a cooldown that is text',
+        () => ({ ...base, jwksCooldownSeconds: '30' }),
+        INVALID,
+        'jwksCooldownSeconds',
+        /whole number/,
+      ],
+      ['with strict that is text', () => ({ ...base, strict: 'yes' }), INVALID, 'strict', /true or false/],
+      [
+        'with allowInsecureHttp that is text',
+        () => ({ ...base, allowInsecureHttp: 1 }),
+        INVALID,
+        'allowInsecureHttp',
+        /true or false/,
+      ],
+      ['with a mapUser that is none', () => ({ ...base, mapUser: 'sub' }), INVALID, 'mapUser', /function/],
+      [
+        'with required claims that are no list',
+        () => ({ ...base, requiredClaims: 'sub' }),
+        INVALID,
+        'requiredClaims',
+        /array/,
+      ],
+    ]
+    for (const [what, options, code, option, message] of wrong) {
+      it(what, () => expectConfigError(() => jwtVerifier(options() as never), { code, option, message }))
+    }
+
+    it('with an option that does not exist, naming the one that was meant', () => {
+      for (const [option, meant] of [
+        ['jwksURI', 'jwksUri'],
+        ['audiences', 'audience'],
+        ['algorithm', 'algorithms'],
+        ['clockTolerance', 'clockToleranceSeconds'],
+      ] as const) {
+        expectConfigError(() => jwtVerifier({ ...base, [option]: 'x' } as never), {
+          code: 'MCP_CONFIG_UNKNOWN_OPTION',
+          option,
+          message:
+            option === 'clockTolerance'
+              ? /Known are: .*clockToleranceSeconds/
+              : new RegExp(`Did you mean '${meant}'`),
+        })
+      }
+    })
+  })
+})

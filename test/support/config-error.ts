@@ -1,0 +1,27 @@
+import { expect } from 'chai'
+import { KitMcpConfigError, type KitMcpConfigErrorCode } from '../../src/oauth/errors.ts'
+
+export interface ExpectedConfigError {
+  readonly code: KitMcpConfigErrorCode
+  readonly option: string
+  /** What the message must say about mending it. */
+  readonly message: RegExp
+}
+
+/** `build` must throw a `KitMcpConfigError` that names its code, its option and the mend. */
+export function expectConfigError(build: () => unknown, expected: ExpectedConfigError): void {
+  let thrown: unknown
+  try {
+    build()
+  } catch (error) {
+    thrown = error
+  }
+  expect(thrown, 'what was thrown').to.be.instanceOf(KitMcpConfigError)
+  const { name, code, option, message } = thrown as KitMcpConfigError
+  expect({ name, code, option }).to.deep.equal({
+    name: 'KitMcpConfigError',
+    code: expected.code,
+    option: expected.option,
+  })
+  expect(message).to.match(expected.message)
+}

@@ -1,0 +1,26 @@
+import express, { type Express, type RequestHandler } from 'express'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import type { NodeRequest } from '../../src/express/node-http.ts'
+import type { GateTarget } from '../../src/express/target.ts'
+import type { OAuthOptions, VerifiedToken } from '../../src/oauth/options.ts'
+
+/** Options whose verifier takes the token `good`, and no other. */
+export function oauthOptions(changes: Partial<OAuthOptions> = {}, result: Partial<VerifiedToken> = {}): OAuthOptions {
+  return {
+    issuer: 'https://auth.example.com',
+    verifyToken: async ({ bearerToken }) => (bearerToken === 'good' ? { valid: true, ...result } : undefined),
+    ...changes,
+  }
+}
+
+/** An Express application with a plain route behind the gate, which tells who was let in. */
+export function gatedApp(target: GateTarget, { path = '/mcp', before = [] as RequestHandler[] } = {}): Express {
+  const app = express()
+  app.set('env', 'test')
+  for (const middleware of before) app.use(middleware)
+  app.use(path, mcpAuth(target), (req, res) => {
+    const { auth } = req as NodeRequest
+    res.json({ auth, token: (auth as { token?: string } | undefined)?.token })
+  })
+  return app
+}
