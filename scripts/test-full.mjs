@@ -7,7 +7,16 @@ for (const line of ['22', '24']) {
   console.log(`\nNode ${line}`)
   const run = spawnSync(
     'npx',
-    ['--yes', '--package', `node@${line}`, '--', 'node', 'node_modules/mocha/bin/mocha.js', '--reporter', 'dot'],
+    [
+      '--yes',
+      '--package',
+      `node@${line}`,
+      '--',
+      'node',
+      'node_modules/mocha/bin/mocha.js',
+      '--reporter',
+      'dot',
+    ],
     { stdio: 'inherit' },
   )
   if (run.status !== 0) process.exit(run.status ?? 1)

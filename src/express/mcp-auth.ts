@@ -3,7 +3,7 @@ import type { Exchange } from '../mcp/exchange.ts'
 import type { McpIncoming } from '../mcp/incoming.ts'
 import type { Admission, McpService } from '../mcp/service.ts'
 import type { Gate } from '../oauth/gate.ts'
-import { rememberAdmission } from './admissions.ts'
+import { admissionBy, rememberAdmission } from './admissions.ts'
 import { isPreflight, NodeIncoming, type NodeMiddleware, type NodeRequest, writeAnswer } from './node-http.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
@@ -20,7 +20,7 @@ export function mcpAuth(target: GateTarget): NodeMiddleware {
   const { gate, service } = resolveTarget(target)
   const { trustProxy } = gate.options
   return function mcpAuth(req, res, next = () => undefined) {
-    if (isPreflight(req)) return next()
+    if (isPreflight(req) || admissionBy(req, gate) !== undefined) return next()
     const incoming = new NodeIncoming(req, res, trustProxy)
     const admitting = service === undefined ? admit(gate, incoming) : service.admit(incoming)
     admitting
@@ -30,7 +30,7 @@ export function mcpAuth(target: GateTarget): NodeMiddleware {
         if (answer !== undefined) return writeAnswer(req, res, answer)
         const { exchange } = admission as { exchange: Exchange }
         req.auth = exchange.auth
-        rememberAdmission(req, service, exchange)
+        rememberAdmission(req, exchange, service !== undefined)
         if (exchange.observation !== undefined) concludeWithResponse(exchange, res)
         next()
       })

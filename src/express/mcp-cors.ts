@@ -27,6 +27,8 @@ export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
     })
   })
   return function mcpCors(req, res, next = () => undefined) {
+    // Which headers a preflight allows depends on those it asks for.
+    if (req.method === 'OPTIONS') res.appendHeader('Vary', 'Access-Control-Request-Headers')
     middleware(req as Parameters<typeof middleware>[0], res, next)
   }
 }

@@ -4,7 +4,7 @@ import { type KitMcpAdapter, type McpAdapter, serviceOf } from '../mcp/server.ts
 import type { McpService } from '../mcp/service.ts'
 import { CORS_RESPONSE_HEADERS } from '../oauth/cors.ts'
 import { invalidOption } from '../oauth/option-checks.ts'
-import { admissionFor, foreignAdmission } from './admissions.ts'
+import { admissionBy, admissionByOptions } from './admissions.ts'
 import {
   NodeIncoming,
   type NodeMiddleware,
@@ -46,11 +46,11 @@ async function handle(service: McpService, req: NodeRequest, res: ServerResponse
 }
 
 async function exchangeFor(service: McpService, incoming: NodeIncoming, req: NodeRequest) {
-  const own = admissionFor(req, service)
+  const own = admissionBy(req, service.gate)
   if (own !== undefined) return { exchange: own }
   const admission = await service.admit(incoming)
   if ('answer' in admission || service.gate !== undefined) return admission
-  const foreign = foreignAdmission(req)
+  const foreign = admissionByOptions(req)
   if (foreign === undefined) return admission
   const { gate, auth } = foreign
   if (auth !== undefined) admission.exchange.observation?.identify(auth)

@@ -101,6 +101,7 @@ export class NodeIncoming implements McpIncoming {
 
   async readBody(limits: BodyLimits): Promise<BodyRead> {
     const req = this.#req
+    if (Number(req.headers['content-length']) > limits.maxBytes) return { kind: 'too-large' }
     if (isParsed(req)) {
       const { body } = req
       if (typeof body === 'string') return { kind: 'text', text: body }
@@ -108,7 +109,6 @@ export class NodeIncoming implements McpIncoming {
         ? { kind: 'text', text: body.toString('utf8') }
         : { kind: 'value', value: body }
     }
-    if (Number(req.headers['content-length']) > limits.maxBytes) return { kind: 'too-large' }
     return await readStream(req, limits)
   }
 }
@@ -126,10 +126,21 @@ function trustsProxyOf(req: NodeRequest): boolean | undefined {
   return typeof trust === 'function' ? Boolean(trust(req.socket.remoteAddress, 0)) : undefined
 }
 
-function pathOf(url: string | undefined): string {
-  const path = (url ?? '/').split(/[?#]/, 1)[0] as string
-  // An absolute request target (RFC 9112 §3.2.2) still names a path.
-  return path.startsWith('/') ? path : URL.canParse(path) ? new URL(path).pathname : '/'
+/** The path of a request target, in whatever form (RFC 9112 §3.2). */
+function pathOf(target: string | undefined): string {
+  const path = (target ?? '/').split(/[?#]/, 1)[0] as string
+  if (path.startsWith('/')) return path
+  return URL.canParse(path) ? new URL(path).pathname : '/'
+}
+
+/** The URL of a request. What a target says of another host counts for nothing. */
+function urlOf(target: string, origin: string): string | URL {
+  if (/^\/(?:[\w.~%-][\w./~%?&=+:@,-]*)?$/.test(target)) return origin + target
+  const url = new URL(origin)
+  url.pathname = pathOf(target)
+  const query = target.indexOf('?')
+  if (query >= 0) url.search = target.slice(query).split('#', 1)[0] as string
+  return url
 }
 
 function webRequest(req: NodeRequest, res: ServerResponse, origin: string): Request {
@@ -139,11 +150,17 @@ function webRequest(req: NodeRequest, res: ServerResponse, origin: string): Requ
     if (!name.startsWith(':')) headers.append(name, req.rawHeaders[index + 1] as string)
   }
   const abort = new AbortController()
-  res.once('close', () => {
-    if (!res.writableFinished) abort.abort()
+  if (res.destroyed) abort.abort()
+  else {
+    res.once('close', () => {
+      if (!res.writableFinished) abort.abort()
+    })
+  }
+  return new Request(urlOf(req.originalUrl ?? req.url ?? '/', origin), {
+    method: req.method ?? 'GET',
+    headers,
+    signal: abort.signal,
   })
-  const url = new URL((req.originalUrl ?? req.url ?? '/').replace(/^\/+/, '/'), origin)
-  return new Request(url, { method: req.method ?? 'GET', headers, signal: abort.signal })
 }
 
 /** Whether a parser in front has read the body. Body parsers of Express 4 leave `{}` for bodies they did not read. */

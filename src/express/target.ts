@@ -1,7 +1,8 @@
 import { type KitMcpAdapter, type McpAdapter, serviceOf } from '../mcp/server.ts'
 import type { McpService } from '../mcp/service.ts'
 import { KitMcpConfigError } from '../oauth/errors.ts'
-import { Gate, RequestContext } from '../oauth/gate.ts'
+import { Gate } from '../oauth/gate.ts'
+import { RequestContext } from '../oauth/inputs.ts'
 import { missingOption } from '../oauth/option-checks.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
 

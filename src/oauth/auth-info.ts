@@ -1,3 +1,5 @@
+import { inspect } from 'node:util'
+
 export interface AuthInfoMembers<User> {
   readonly clientId: string
   readonly scopes: string[]
@@ -42,5 +44,14 @@ export class AuthInfo<User = unknown> {
   /** The access token as it was sent. */
   get token(): string {
     return this.#token
+  }
+
+  static {
+    // Without the token, whatever options `util.inspect` is given.
+    Object.defineProperty(AuthInfo.prototype, inspect.custom, {
+      value(this: AuthInfo): object {
+        return { ...this }
+      },
+    })
   }
 }

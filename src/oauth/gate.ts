@@ -3,9 +3,9 @@ import { AuthInfo } from './auth-info.ts'
 import { type BearerCredentials, readBearerToken } from './authorization-header.ts'
 import { bearerChallenge } from './challenge.ts'
 import { VerifierUnavailableError } from './errors.ts'
+import { OnVerifiedInput, refusalNote, VerifyInput } from './inputs.ts'
 import type { ResolvedOAuthOptions, VerifiedToken, VerifyContext } from './options.ts'
 import { ProtectedResource } from './protected-resource.ts'
-import { refusalNote } from './refusal-note.ts'
 import { grantedScopes, ScopeHierarchy, unionOfScopes } from './scope.ts'
 
 /** What the gate looks at. Members other than `authorization` are read only when needed. */
@@ -100,7 +100,7 @@ export class Gate {
     }
     let verdict: Verdict
     try {
-      const input = new VerifyInput(request, credentials.token, context)
+      const input = new VerifyInput(request, credentials.token, context, this.options.resource)
       verdict = judge(await this.#verify(input), this.options.resource) ?? notedRefusal(input)
     } catch (cause) {
       if (VerifierUnavailableError.is(cause)) {
@@ -184,7 +184,7 @@ export class Gate {
   /** The verifier hears of requests without a token too; what it says, or when, changes nothing. */
   #askWithoutToken(request: GateRequest): void {
     const ask = (context: VerifyContext): unknown =>
-      this.options.verifyToken(new VerifyInput(request, undefined, context))
+      this.options.verifyToken(new VerifyInput(request, undefined, context, this.options.resource))
     try {
       const made = this.#makeContext(request)
       const asked = made instanceof Promise ? made.then(ask) : ask(made)
@@ -231,55 +231,6 @@ function judge(result: unknown, configuredResource: string | undefined): Verdict
       user: given.user ?? undefined,
       extra: typeof extra === 'object' ? { ...extra } : {},
     },
-  }
-}
-
-/** Something that has the web-standard request, which is made only when read. */
-export class HasRequest {
-  readonly #request: GateRequest
-
-  constructor(request: GateRequest) {
-    this.#request = request
-  }
-
-  get request(): Request {
-    return this.#request.request
-  }
-}
-
-/** What `verifyToken` gets. */
-class VerifyInput extends HasRequest {
-  readonly bearerToken: string | undefined
-  readonly context: VerifyContext
-
-  constructor(request: GateRequest, bearerToken: string | undefined, context: VerifyContext) {
-    super(request)
-    this.bearerToken = bearerToken
-    this.context = context
-  }
-}
-
-/** What `onVerified` gets. */
-class OnVerifiedInput extends HasRequest {
-  readonly context: VerifyContext
-  readonly user: unknown
-  readonly scopes: readonly string[]
-
-  constructor(request: GateRequest, context: VerifyContext, auth: AuthInfo) {
-    super(request)
-    this.context = context
-    this.user = auth.user
-    this.scopes = auth.scopes
-  }
-}
-
-/** The context that verifiers and handlers share. */
-export class RequestContext<App> extends HasRequest implements VerifyContext<App> {
-  readonly context: App
-
-  constructor(request: GateRequest, context: App) {
-    super(request)
-    this.context = context
   }
 }
 

@@ -60,22 +60,22 @@ export class Deadline {
  * A promise that keeps the process alive while somebody waits for it, and only then: an application that ends with
  * `await telemetry.shutdown()` shall get to what comes after it, one that does not wait shall not be held up.
  */
-class AwaitedWithin extends Promise<void> {
+class AwaitedWithin extends Promise<undefined> {
   #deadline: Deadline | undefined
 
   static override get [Symbol.species](): PromiseConstructor {
     return Promise
   }
 
-  static of(settled: Promise<void>, deadline: Deadline): AwaitedWithin {
+  static of(settled: Promise<undefined>, deadline: Deadline): AwaitedWithin {
     const promise = new AwaitedWithin((resolve, reject) => settled.then(resolve, reject))
     promise.#deadline = deadline
     return promise
   }
 
   // biome-ignore lint/suspicious/noThenProperty: `await` on a subclass calls this, which is how it shows that somebody waits
-  override then<A = void, B = never>(
-    onFulfilled?: ((value: void) => A | PromiseLike<A>) | null,
+  override then<A = undefined, B = never>(
+    onFulfilled?: ((value: undefined) => A | PromiseLike<A>) | null,
     onRejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
   ): Promise<A | B> {
     this.#deadline?.hold()
@@ -91,7 +91,7 @@ export function settledWithin(
   const deadline = new Deadline(ms)
   const settled = deadline.wait(typeof work === 'function' ? work(deadline) : work)
   return AwaitedWithin.of(
-    settled.finally(() => deadline.clear()),
+    settled.then(() => deadline.clear() as undefined),
     deadline,
   )
 }

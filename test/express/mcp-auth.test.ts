@@ -675,6 +675,61 @@ describe('mcpAuth()', () => {
     })
   })
 
+  it('asks once where it stands twice, or with another gate between', async () => {
+    let asked = 0
+    const adapter = createMcpAdapter({
+      router: KitMcpRouter.create(),
+      oauth: oauthOptions({
+        verifyToken: async ({ bearerToken }) => {
+          asked++
+          return { valid: bearerToken === 'good' }
+        },
+      }),
+    })
+    const app = express()
+    app.use('/mcp', mcpAuth(adapter), mcpAuth(oauthOptions()), mcpAuth(adapter), mcpHandler(adapter))
+    const { origin } = await listen(app)
+    const response = await fetch(`${origin}/mcp`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer good', 'content-type': 'application/json' },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
+    })
+    expect(response.status).to.equal(200)
+    expect(asked).to.equal(1)
+  })
+
+  describe('gives verifiers the URL the request was sent to', () => {
+    for (const [target, expected] of [
+      ['/mcp?a=b', '/mcp?a=b'],
+      ['/', '/'],
+      ['/\\evil.example/x', '//evil.example/x'],
+      ['//evil.example/x?y#z', '//evil.example/x?y'],
+      ['http://evil.example/mcp?q', '/mcp?q'],
+      ['http://a:b:c/', '/'],
+      ['/a"b<c>', '/a%22b%3Cc%3E'],
+    ] as const) {
+      it(`for the target ${target}`, async () => {
+        const urls: string[] = []
+        const middleware = mcpAuth(
+          oauthOptions({
+            verifyToken: ({ request }) => {
+              urls.push(request.url)
+              return undefined
+            },
+          }),
+        )
+        const { port } = await listen((req, res) => middleware(req, res))
+        const connection = await RawConnection.open(port)
+        const { status } = await connection.send(
+          `GET ${target} HTTP/1.1\r\nHost: localhost:${port}\r\nAuthorization: Bearer x\r\n\r\n`,
+        )
+        connection.close()
+        expect(status).to.equal(401)
+        expect(urls).to.deep.equal([`http://localhost:${port}${expected}`])
+      })
+    }
+  })
+
   describe('works', () => {
     it('on a bare server', async () => {
       const middleware = mcpAuth(oauthOptions({}, { user: { id: 7 } }))
@@ -755,6 +810,22 @@ describe('mcpAuth()', () => {
       expect(foreign.body.error_description).to.equal('The access token is for another resource')
       expect((await ask({ exp: 1 })).body.error_description).to.equal('The access token has expired')
       expect((await ask({ scope: 'mcp:other' })).status).to.equal(403)
+    })
+
+    it('with jwtVerifier() that knows several resources, for the one that the gate is for', async () => {
+      const key = await createSigningKey('ES256', 'one')
+      const other = 'https://other.example.com/mcp'
+      const verifyToken = jwtVerifier({ issuer: ISSUER, audience: [other, AUDIENCE], publicKey: key.jwk })
+      const app = gatedApp(oauthOptions({ resource: AUDIENCE, verifyToken }))
+      for (const [aud, status] of [
+        [[other, AUDIENCE], 200],
+        [AUDIENCE, 200],
+        [other, 401],
+      ] as const) {
+        const token = await signToken(key, { aud })
+        const response = await request(app).get('/mcp').set('Authorization', `Bearer ${token}`)
+        expect(response.status, String(aud)).to.equal(status)
+      }
     })
 
     it('twice in a row, each with a word of its own', async () => {

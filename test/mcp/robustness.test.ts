@@ -209,7 +209,17 @@ describe('mcp: clients that misbehave', () => {
     const served = await onNode(mcpHandler(createMcpAdapter({ router, oauth: oauth() })))
     const body = JSON.stringify(rpc('tools/list'))
     try {
-      for (const target of ['/mcp?x=%%%', '//mcp', '*', '/%zz', 'http://127.0.0.1/mcp', '/?']) {
+      for (const target of [
+        '/mcp?x=%%%',
+        '//mcp',
+        '*',
+        '/%zz',
+        'http://127.0.0.1/mcp',
+        '/?',
+        '/\\',
+        'http://a:b:c/',
+        'http://127.0.0.1:99999/',
+      ]) {
         const socket = connect(served.port, '127.0.0.1')
         socket.write(
           [

@@ -4,13 +4,8 @@ import fc from 'fast-check'
 import type { Answer } from '../../src/oauth/answer.ts'
 import type { AuthInfo } from '../../src/oauth/auth-info.ts'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
-import {
-  type ContextFactory,
-  type Decision,
-  Gate,
-  type GateRequest,
-  RequestContext,
-} from '../../src/oauth/gate.ts'
+import { type ContextFactory, type Decision, Gate, type GateRequest } from '../../src/oauth/gate.ts'
+import { RequestContext } from '../../src/oauth/inputs.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../../src/oauth/options.ts'
 import { parseChallenge } from '../support/challenge.ts'
 

@@ -5,7 +5,10 @@ import type { GateTarget } from '../../src/express/target.ts'
 import type { OAuthOptions, VerifiedToken } from '../../src/oauth/options.ts'
 
 /** Options whose verifier takes the token `good`, and no other. */
-export function oauthOptions(changes: Partial<OAuthOptions> = {}, result: Partial<VerifiedToken> = {}): OAuthOptions {
+export function oauthOptions(
+  changes: Partial<OAuthOptions> = {},
+  result: Partial<VerifiedToken> = {},
+): OAuthOptions {
   return {
     issuer: 'https://auth.example.com',
     verifyToken: async ({ bearerToken }) => (bearerToken === 'good' ? { valid: true, ...result } : undefined),
@@ -14,7 +17,10 @@ export function oauthOptions(changes: Partial<OAuthOptions> = {}, result: Partia
 }
 
 /** An Express application with a plain route behind the gate, which tells who was let in. */
-export function gatedApp(target: GateTarget, { path = '/mcp', before = [] as RequestHandler[] } = {}): Express {
+export function gatedApp(
+  target: GateTarget,
+  { path = '/mcp', before = [] as RequestHandler[] } = {},
+): Express {
   const app = express()
   app.set('env', 'test')
   for (const middleware of before) app.use(middleware)

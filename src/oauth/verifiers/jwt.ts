@@ -1,6 +1,7 @@
 import { createPublicKey, type JsonWebKey, KeyObject, type webcrypto } from 'node:crypto'
 import type { AuthOptions, AuthResult } from 'express-oauth2-jwt-bearer'
 import type { JSONWebKeySet, JWK, JWTPayload } from 'jose'
+import { configuredResource, noteRefusal } from '../inputs.ts'
 import {
   checkBoolean,
   checkFunction,
@@ -12,7 +13,6 @@ import {
   missingOption,
 } from '../option-checks.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
-import { noteRefusal } from '../refusal-note.ts'
 import { grantedScopes } from '../scope.ts'
 import { type KeySource, RemoteKeys } from './jwks.ts'
 
@@ -105,18 +105,16 @@ interface Rules<User> {
  */
 export function jwtVerifier<User = JwtUser>(options: JwtVerifierOptions<User>): VerifyToken<unknown, User> {
   const { rules, sources } = resolve(options)
-  const verifiers = [...sources].map(
-    ([issuer, keys]) => [issuer, new IssuerVerifier(issuer, keys, rules)] as const,
+  const verifiers = new Map(
+    [...sources].map(([issuer, keys]) => [issuer, new IssuerVerifier(issuer, keys, rules)] as const),
   )
-  const single = verifiers.length === 1 ? verifiers[0]?.[1] : undefined
-  const byIssuer = new Map(verifiers)
   return async function verifyJwt(input: VerifyTokenInput): Promise<VerifiedToken<User> | undefined> {
     const { bearerToken } = input
     if (!bearerToken) return undefined
-    const parts = await decode(bearerToken)
-    if (parts === undefined) return undefined
-    const verifier = single ?? byIssuer.get(String(parts.claims.iss))
-    return await verifier?.verify(bearerToken, parts.kid, input)
+    const stated = await decode(bearerToken)
+    // Nothing is fetched for a token that no key could make good.
+    if (stated === undefined || !rules.algorithms.includes(stated.alg)) return undefined
+    return await verifiers.get(String(stated.claims.iss))?.verify(bearerToken, stated.kid, input)
   }
 }
 
@@ -148,18 +146,21 @@ class IssuerVerifier<User> {
       if (/['"]aud['"]/.test(checked)) noteRefusal(input, 'wrong_resource')
       return undefined
     }
-    return await accept(checked.payload as JWTPayload, this.#rules)
+    return await accept(checked.payload as JWTPayload, this.#rules, configuredResource(input))
   }
 }
 
 async function accept<User>(
   claims: JWTPayload,
   rules: Rules<User>,
+  gateResource: string | undefined,
 ): Promise<VerifiedToken<User> | undefined> {
   if (isKeyBound(claims)) return undefined
   for (const claim of rules.requiredClaims) if (claims[claim] === undefined) return undefined
   const exp = claims.exp as number
-  const resource = [claims.aud ?? []].flat().find((aud) => rules.audiences.includes(aud) && isHttpUrl(aud))
+  // A token may be for several resources; what counts is whether it is for the one that asks.
+  const resources = [claims.aud ?? []].flat().filter((aud) => rules.audiences.includes(aud) && isHttpUrl(aud))
+  const resource = resources.find((aud) => aud === gateResource) ?? resources[0]
   return {
     valid: true,
     user: rules.mapUser === undefined ? (userOf(claims) as User) : await rules.mapUser(claims),
@@ -184,17 +185,18 @@ function isKeyBound(claims: JWTPayload): boolean {
   return typeof cnf === 'object' && cnf !== null && ('jkt' in cnf || 'x5t#S256' in cnf)
 }
 
-interface TokenParts {
+interface StatedToken {
+  readonly alg: string
   readonly kid: string | undefined
   readonly claims: JWTPayload
 }
 
 /** Header and claims as the token states them: enough to find the key, not to be believed. */
-async function decode(token: string): Promise<TokenParts | undefined> {
+async function decode(token: string): Promise<StatedToken | undefined> {
   const { decodeJwt, decodeProtectedHeader } = await import('jose')
   try {
-    const { kid } = decodeProtectedHeader(token)
-    return { kid: typeof kid === 'string' ? kid : undefined, claims: decodeJwt(token) }
+    const { alg, kid } = decodeProtectedHeader(token)
+    return { alg: String(alg), kid: typeof kid === 'string' ? kid : undefined, claims: decodeJwt(token) }
   } catch {
     return undefined
   }

@@ -178,6 +178,23 @@ describe('the keys of jwtVerifier()', () => {
     })
   })
 
+  for (const [what, changes, header] of [
+    ['another issuer', { iss: 'https://evil.example' }, {}],
+    ['an algorithm that is not accepted', {}, { alg: 'HS256' }],
+  ] as const) {
+    it(`are not fetched for a token of ${what}`, async () => {
+      const server = await startKeyServer([first])
+      const token = await signToken(first, changes)
+      const [, ...rest] = token.split('.')
+      const forged = [
+        Buffer.from(JSON.stringify({ alg: first.alg, kid: first.kid, ...header })).toString('base64url'),
+        ...rest,
+      ].join('.')
+      expect(await outcome(verifierFor({ jwksUri: server.jwksUri }), forged)).to.equal('refused')
+      expect(server.asked).to.deep.equal([])
+    })
+  }
+
   describe('while their endpoint is down', () => {
     const broken: readonly (readonly [
       what: string,
