@@ -1,5 +1,5 @@
 export { mcpAuth } from './express/mcp-auth.ts'
-export { type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
+export { type CorsOrigin, type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
 export { mcpHandler } from './express/mcp-handler.ts'
 export type { NodeMiddleware, NodeRequest } from './express/node-http.ts'
 export { protectedResourceRouter } from './express/protected-resource-router.ts'

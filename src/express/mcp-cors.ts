@@ -1,11 +1,20 @@
-import cors, { type CorsOptions } from 'cors'
+import cors from 'cors'
 import { CORS_EXPOSED_HEADERS, CORS_METHODS, corsRequestHeaders } from '../oauth/cors.ts'
 import { checkKnownOptions, invalidOption, isOptionsObject } from '../oauth/option-checks.ts'
 import type { NodeMiddleware } from './node-http.ts'
 
+/** One origin or a rule for origins, as the `cors` package takes it. */
+export type CorsOrigin = boolean | string | RegExp | (boolean | string | RegExp)[]
+
 export interface McpCorsOptions {
   /** Which origins may read responses, as in the `cors` package. Default `*`, without credentials. */
-  readonly origin?: CorsOptions['origin']
+  readonly origin?:
+    | CorsOrigin
+    | ((
+        requestOrigin: string | undefined,
+        callback: (error: Error | null, origin?: CorsOrigin) => void,
+      ) => void)
+    | undefined
 }
 
 /**
