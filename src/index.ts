@@ -34,10 +34,7 @@ export type {
   VerifyToken,
   VerifyTokenInput,
 } from './oauth/options.ts'
-export {
-  type JwtUser,
-  type JwtVerifierOptions,
-  jwtVerifier,
-  type PublicKeyInput,
-} from './oauth/verifiers/jwt.ts'
+export { jwtVerifier } from './oauth/verifiers/jwt.ts'
+export type { JwtUser, JwtVerifierOptions } from './oauth/verifiers/jwt-options.ts'
+export type { PublicKeyInput } from './oauth/verifiers/public-keys.ts'
 export * from './telemetry/index.ts'

@@ -55,7 +55,9 @@ const MAP: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>>> =
 const KNOW_TELEMETRY = ['mcp/observe.ts', 'mcp/context.ts', 'mcp/server.ts', 'mcp/service.ts']
 
 /** What a transport may import of the telemetry around it. */
-const TRANSPORT_CONTRACT = ['transport', 'envelope', 'levels', 'errors'].map((name) => `telemetry/${name}.ts`)
+const TRANSPORT_CONTRACT = ['transport', 'envelope', 'levels', 'errors', 'options', 'suggestion'].map(
+  (name) => `telemetry/${name}.ts`,
+)
 
 /** Where packages that users bring themselves may be imported. */
 const PEERS: readonly { readonly peer: RegExp; readonly where: RegExp; readonly types?: true }[] = [

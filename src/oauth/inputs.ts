@@ -1,12 +1,16 @@
 import type { AuthInfo } from './auth-info.ts'
-import type { GateRequest } from './gate.ts'
 import type { VerifyContext, VerifyTokenInput } from './options.ts'
+
+/** Where the web-standard request comes from: a getter that makes it when it is first read. */
+export interface RequestSource {
+  readonly request: Request
+}
 
 /** What has the web-standard request, which is made only when read. */
 export class HasRequest {
-  readonly #request: Pick<GateRequest, 'request'>
+  readonly #request: RequestSource
 
-  constructor(request: Pick<GateRequest, 'request'>) {
+  constructor(request: RequestSource) {
     this.#request = request
   }
 
@@ -19,7 +23,7 @@ export class HasRequest {
 export class RequestContext<App> extends HasRequest implements VerifyContext<App> {
   readonly context: App
 
-  constructor(request: Pick<GateRequest, 'request'>, context: App) {
+  constructor(request: RequestSource, context: App) {
     super(request)
     this.context = context
   }
@@ -31,7 +35,7 @@ export class OnVerifiedInput extends HasRequest {
   readonly user: unknown
   readonly scopes: readonly string[]
 
-  constructor(request: Pick<GateRequest, 'request'>, context: VerifyContext, auth: AuthInfo) {
+  constructor(request: RequestSource, context: VerifyContext, auth: AuthInfo) {
     super(request)
     this.context = context
     this.user = auth.user
@@ -58,7 +62,7 @@ export class VerifyInput extends HasRequest implements VerifyTokenInput {
   #refusal: RefusalNote | undefined
 
   constructor(
-    request: Pick<GateRequest, 'request'>,
+    request: RequestSource,
     bearerToken: string | undefined,
     context: VerifyContext,
     resource: string | undefined,

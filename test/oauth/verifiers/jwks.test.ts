@@ -2,7 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { expect } from 'chai'
 import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
 import type { VerifyToken } from '../../../src/oauth/options.ts'
-import { type JwtVerifierOptions, jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
+import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
+import type { JwtVerifierOptions } from '../../../src/oauth/verifiers/jwt-options.ts'
 import {
   AUDIENCE,
   createSigningKey,

@@ -1,11 +1,9 @@
 import { webcrypto } from 'node:crypto'
 import { expect } from 'chai'
 import { type JWTPayload, UnsecuredJWT } from 'jose'
-import {
-  type JwtVerifierOptions,
-  jwtVerifier,
-  type PublicKeyInput,
-} from '../../../src/oauth/verifiers/jwt.ts'
+import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
+import type { JwtVerifierOptions } from '../../../src/oauth/verifiers/jwt-options.ts'
+import type { PublicKeyInput } from '../../../src/oauth/verifiers/public-keys.ts'
 import { expectConfigError } from '../../support/config-error.ts'
 import {
   AUDIENCE,
