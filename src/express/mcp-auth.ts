@@ -2,8 +2,9 @@ import type { ServerResponse } from 'node:http'
 import type { Exchange } from '../mcp/exchange.ts'
 import type { McpIncoming } from '../mcp/incoming.ts'
 import type { Admission, McpService } from '../mcp/service.ts'
+import type { AuthInfo } from '../oauth/auth-info.ts'
 import type { Gate } from '../oauth/gate.ts'
-import { admissionBy, rememberAdmission } from './admissions.ts'
+import { admissionBy, admit } from './admissions.ts'
 import { isPreflight, NodeIncoming, type NodeMiddleware, type NodeRequest, writeAnswer } from './node-http.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
@@ -22,15 +23,14 @@ export function mcpAuth(target: GateTarget): NodeMiddleware {
   return function mcpAuth(req, res, next = () => undefined) {
     if (isPreflight(req) || admissionBy(req, gate) !== undefined) return next()
     const incoming = new NodeIncoming(req, res, trustProxy)
-    const admitting = service === undefined ? admit(gate, incoming) : service.admit(incoming)
+    const admitting = service === undefined ? askGate(gate, incoming) : service.admit(incoming)
     admitting
       .then((admission) => {
         const answer =
           'answer' in admission ? admission.answer : judge(gate, service, admission.exchange, incoming, req)
         if (answer !== undefined) return writeAnswer(req, res, answer)
         const { exchange } = admission as { exchange: Exchange }
-        req.auth = exchange.auth
-        rememberAdmission(req, exchange, service !== undefined)
+        admit(req, exchange.auth as AuthInfo, exchange, service !== undefined)
         if (exchange.observation !== undefined) concludeWithResponse(exchange, res)
         next()
       })
@@ -39,7 +39,7 @@ export function mcpAuth(target: GateTarget): NodeMiddleware {
   }
 }
 
-async function admit(gate: Gate, incoming: McpIncoming): Promise<Admission> {
+async function askGate(gate: Gate, incoming: McpIncoming): Promise<Admission> {
   const decision = await gate.authenticate(incoming)
   if (decision.outcome !== 'accepted') return { answer: gate.answer(decision, incoming) }
   return { exchange: { gate, auth: decision.auth, context: decision.context, observation: undefined } }

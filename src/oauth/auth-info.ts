@@ -9,6 +9,10 @@ export interface AuthInfoMembers<User> {
   readonly extra: Record<string, unknown>
 }
 
+/** Set by the class below, which alone can see inside. */
+let attach: (auth: AuthInfo, attached: object) => void
+let attachedOf: (value: unknown) => object | undefined
+
 /**
  * Who is calling, verified: what `mcpAuth` leaves on `req.auth`. The shape of the official SDK's
  * `AuthInfo`, so that its transports find it, plus `user`.
@@ -18,6 +22,8 @@ export interface AuthInfoMembers<User> {
  */
 export class AuthInfo<User = unknown> {
   readonly #token: string
+  /** What the face that made it keeps with it. */
+  #attached: object | undefined
   /** The OAuth client, `''` when the verifier did not say. */
   readonly clientId: string
   /** The scopes as granted; broader ones are not expanded. */
@@ -47,6 +53,11 @@ export class AuthInfo<User = unknown> {
   }
 
   static {
+    attach = (auth, attached) => {
+      auth.#attached = attached
+    }
+    attachedOf = (value) =>
+      typeof value === 'object' && value !== null && #attached in value ? value.#attached : undefined
     // Without the token, whatever options `util.inspect` is given.
     Object.defineProperty(AuthInfo.prototype, inspect.custom, {
       value(this: AuthInfo): object {
@@ -54,4 +65,14 @@ export class AuthInfo<User = unknown> {
       },
     })
   }
+}
+
+/** Keeps `attached` with `auth`, unseen by anybody else. */
+export function attachTo(auth: AuthInfo, attached: object): void {
+  attach(auth, attached)
+}
+
+/** What was attached to `value`, when it is an `AuthInfo` that something was attached to. */
+export function attachedTo(value: unknown): object | undefined {
+  return attachedOf(value)
 }
