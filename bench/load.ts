@@ -20,7 +20,7 @@ export interface LoadOptions {
  * own and take turns within each round, so that a machine that changes its speed changes it for all.
  */
 export async function measureLoad(options: LoadOptions): Promise<Record<string, number[]>> {
-  const { names, rounds = 5, secondsPerRound = 2, connections = 50 } = options
+  const { names, rounds = 9, secondsPerRound = 1, connections = 50 } = options
   const hosts = await Promise.all(
     names.map(async (name) => [name, ...(await start(options.module, name))] as const),
   )

@@ -19,6 +19,7 @@ export const contestants: Record<string, Contestant> = Object.fromEntries(
   [10, 1000].flatMap((tools) => [
     [`SDK, ${tools} tools`, () => sdk(tools)],
     [`mcp-gatekit, ${tools} tools`, () => gatekit(tools)],
+    [`mcp-gatekit mcpHandler alone, ${tools} tools`, () => gatekitAlone(tools)],
     [`mcp-gatekit behind the SDK's toNodeHandler, ${tools} tools`, () => gatekitOnSdkNode(tools)],
   ]),
 )
@@ -76,6 +77,13 @@ function gatekit(tools: number): Server {
   const mcp = adapter(tools)
   const app = express()
   app.use('/mcp', mcpAuth(mcp), mcpHandler(mcp))
+  return createServer(app)
+}
+
+/** The same adapter without a gate in front: `mcpHandler` enforces OAuth itself. */
+function gatekitAlone(tools: number): Server {
+  const app = express()
+  app.use('/mcp', mcpHandler(adapter(tools)))
   return createServer(app)
 }
 

@@ -48,6 +48,13 @@ export interface McpServiceProps {
 /** What came of the gate: an exchange that may go on, or the answer that ends the request. */
 export type Admission = { readonly exchange: Exchange } | { readonly answer: Answer }
 
+/** Where the SDK's server factory finds the exchange of the request it is called for. */
+const EXCHANGE: unique symbol = Symbol('exchange')
+
+interface ServedRequest extends Request {
+  [EXCHANGE]?: Exchange
+}
+
 const FIRST_MODERN_REVISION = '2026-07-28'
 
 /** The answer when a hook of the application threw, as the gate gives it where OAuth is on. */
@@ -67,8 +74,6 @@ export class McpService {
   readonly #table: RouterTable | undefined
   readonly #sdk: McpHttpHandler
   readonly #originPolicy: OriginPolicyOptions
-  /** What the SDK's server factory finds of the request it is called for. */
-  readonly #exchanges = new WeakMap<Request, Exchange>()
 
   constructor(props: McpServiceProps) {
     this.#props = props
@@ -77,7 +82,7 @@ export class McpService {
       this.gate = new Gate(props.oauth, this.#table?.scopes ?? [], (request) => this.#makeContext(request))
     }
     this.#originPolicy = { ...props.options, hasOAuth: this.gate !== undefined }
-    this.#sdk = createMcpHandler(({ requestInfo }) => this.#makeServer(requestInfo as Request), {
+    this.#sdk = createMcpHandler(({ requestInfo }) => this.#makeServer(requestInfo as ServedRequest), {
       maxRequestBodySize: props.options.maxBodyBytes,
     })
   }
@@ -188,8 +193,8 @@ export class McpService {
     const refused = this.judge(exchange, incoming, operation)
     if (refused !== undefined) return refused
     observation?.accepted()
-    const request = sdkRequest(incoming)
-    this.#exchanges.set(request, exchange)
+    const request: ServedRequest = sdkRequest(incoming)
+    request[EXCHANGE] = exchange
     const serve = (): Promise<Response> =>
       this.#sdk.fetch(request, {
         parsedBody: parsed.body,
@@ -232,8 +237,8 @@ export class McpService {
     return new RequestContext(request, make === undefined ? {} : await make(new HasRequest(request)))
   }
 
-  #makeServer(request: Request): Server | McpServer | Promise<Server | McpServer> {
-    const exchange = this.#exchanges.get(request) as Exchange
+  #makeServer(request: ServedRequest): Server | McpServer | Promise<Server | McpServer> {
+    const exchange = request[EXCHANGE] as Exchange
     const { router, serverInfo, instructions } = this.#props
     if (typeof router === 'function') return this.#callFactory(router, exchange, request)
     const server = new Server(serverInfo, {
