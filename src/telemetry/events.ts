@@ -1,4 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { catalogueOf, type TelemetryEventCatalogue } from './catalogue.ts'
 import { KitTelemetryError } from './errors.ts'
 import { checkEventName } from './event-name.ts'
 import { invalidOption } from './options.ts'
@@ -143,6 +144,8 @@ export interface TelemetryEventsDescriptor<Namespace extends string = string, Ev
     /** The schema of an event. @throws {KitTelemetryError} `TELEMETRY_UNKNOWN_EVENT` */
     schema<Name extends keyof Events & string>(name: Name): Events[Name]
   }
+  /** Every event with the JSON Schema of its attributes, for a team's documentation. Made anew by every call. */
+  catalogue(): TelemetryEventCatalogue
   /** For types only: `typeof descriptor.$Infer.keys`. At run time it is an empty object. */
   readonly $Infer: {
     readonly namespace: Namespace
@@ -228,6 +231,7 @@ function describeEvents(
       },
       schema: find,
     }),
+    catalogue: () => catalogueOf(namespace, events),
     $Infer: Object.freeze({}),
   }) as TelemetryEventsDescriptor
 }

@@ -3,6 +3,11 @@ export {
   type TelemetryConfig,
   type TelemetryTransportOptions,
 } from './builder.ts'
+export type {
+  TelemetryCatalogueEvent,
+  TelemetryEventCatalogue,
+  TelemetryJsonSchema,
+} from './catalogue.ts'
 export type { TelemetryTransportEntry, TelemetryTransportStats } from './delivery.ts'
 export type {
   TelemetryActor,
@@ -35,12 +40,36 @@ export type { TelemetryLogger } from './reporter.ts'
 export type { ResolvedSamplingPolicy, TelemetrySamplingPolicy } from './sampling.ts'
 export { KitTelemetrySession, type TelemetryEventAttributes, type TelemetrySessionState } from './session.ts'
 export type { TelemetryTransport, TelemetryTransportMeta } from './transport.ts'
+export {
+  CommunityChatTransportAdapter,
+  type CommunityChatTransportOptions,
+} from './transports/community-chat.ts'
+export {
+  type ErrorTrackerContext,
+  type ErrorTrackerLevel,
+  type ErrorTrackerScope,
+  type ErrorTrackerSdk,
+  ErrorTrackerTransportAdapter,
+  type ErrorTrackerTransportOptions,
+} from './transports/error-tracker.ts'
+export {
+  type HttpBatchOptions,
+  HttpTransportAdapter,
+  type HttpTransportOptions,
+} from './transports/http.ts'
 export { InMemoryTransportAdapter } from './transports/in-memory.ts'
 export { type LineLogger, LoggerTransportAdapter, type LoggerTransportOptions } from './transports/logger.ts'
+export { MessengerTransportAdapter, type MessengerTransportOptions } from './transports/messenger.ts'
 export { MockTelemetryAdapter } from './transports/mock.ts'
 export {
   type OtlpLoggerProvider,
   OtlpTransportAdapter,
   type OtlpTransportOptions,
 } from './transports/otlp.ts'
+export {
+  StoreStreamTransportAdapter,
+  type StoreStreamTransportOptions,
+  type StreamStore,
+} from './transports/store-stream.ts'
+export { TeamChatTransportAdapter, type TeamChatTransportOptions } from './transports/team-chat.ts'
 export type { ResolvedValidationOptions, TelemetryValidationOptions } from './validation.ts'

@@ -1,0 +1,196 @@
+/**
+ * What events are written to: an ioredis client (also a cluster), a node-redis client (also a cluster or a pool), or
+ * anything else with `xadd` as the one has it, or `xAdd` as the other.
+ */
+export type StreamStore =
+  | {
+      /** `xadd(key, 'MAXLEN', '~', threshold, '*', field, value, …)`, as in ioredis. */
+      xadd(...args: any[]): unknown
+    }
+  | {
+      /** `xAdd(key, '*', { field: value }, { TRIM })`, as in node-redis. */
+      xAdd(...args: any[]): unknown
+    }
+
+/** One entry of the stream. Every value is a string. */
+export interface StreamFields {
+  readonly name: string
+  readonly time: string
+  readonly level: string
+  /** The envelope, as JSON. */
+  readonly event: string
+}
+
+/** An entry as it was read back. */
+export interface StoredEntry {
+  readonly id: string
+  /** `undefined` when somebody else wrote it, in another shape. */
+  readonly event: string | undefined
+}
+
+/** Whether commands go out at once, after the client has reconnected, or not unless the application connects it. */
+export type StoreState = 'ready' | 'away' | 'closed'
+
+/** One face for all clients. Every method rejects with what the client rejects with. */
+export interface StreamClient {
+  state(): StoreState
+  /** Adds one entry. */
+  add(fields: StreamFields): Promise<unknown>
+  /** Adds all of them, or none, in one transaction: an id, or an error, for each. `undefined` without transactions. */
+  readonly addAll: ((batch: readonly StreamFields[]) => Promise<readonly unknown[]>) | undefined
+  /** The newest entries, latest first. `undefined` where the client cannot read. */
+  readonly newest: ((count: number) => Promise<readonly StoredEntry[]>) | undefined
+  /** Takes entries out again. `undefined` where the client cannot. */
+  readonly remove: ((ids: readonly string[]) => Promise<unknown>) | undefined
+  /** Watches for a lost connection, until the function it returns is called, which tells whether there was one. */
+  watch(): () => boolean
+}
+
+type Method = (...args: any[]) => any
+type AnyStore = Readonly<Record<string, Method | undefined>>
+
+/** `undefined` when `store` has neither `xadd` nor `xAdd`. */
+export function streamClient(store: unknown, stream: string, maxLen: number): StreamClient | undefined {
+  if (hasMethod(store, 'xadd')) return likeIoredis(store as unknown as AnyStore, stream, maxLen)
+  if (hasMethod(store, 'xAdd')) return likeNodeRedis(store as unknown as AnyStore, stream, maxLen)
+  return undefined
+}
+
+function likeIoredis(store: AnyStore, stream: string, maxLen: number): StreamClient {
+  const argumentsOf = ({ name, time, level, event }: StreamFields): unknown[] => [
+    ...[stream, 'MAXLEN', '~', maxLen, '*'],
+    ...['name', name, 'time', time, 'level', level, 'event', event],
+  ]
+  return {
+    state: stateOf(store),
+    add: async (fields) => await store.xadd?.(...argumentsOf(fields)),
+    addAll: hasMethod(store, 'multi')
+      ? async (batch) => {
+          const transaction = store.multi?.()
+          for (const fields of batch) transaction.xadd(...argumentsOf(fields))
+          const replies: [unknown, unknown][] = await transaction.exec()
+          return replies.map(([error, id]) => error ?? id)
+        }
+      : undefined,
+    newest: hasMethod(store, 'xrevrange')
+      ? async (count) => {
+          const entries: [unknown, unknown[]][] = await store.xrevrange?.(stream, '+', '-', 'COUNT', count)
+          return entries.map(([id, fields]) => ({
+            id: String(id),
+            event: fields.map(String).find((_, index, all) => index % 2 === 1 && all[index - 1] === 'event'),
+          }))
+        }
+      : undefined,
+    remove: hasMethod(store, 'xdel') ? async (ids) => await store.xdel?.(stream, ...ids) : undefined,
+    watch: () => {
+      let lost = false
+      const onClose = () => {
+        lost = true
+      }
+      if (hasMethod(store, 'off')) store.once?.('close', onClose)
+      return () => {
+        store.off?.('close', onClose)
+        return lost
+      }
+    },
+  }
+}
+
+function likeNodeRedis(store: AnyStore, stream: string, maxLen: number): StreamClient {
+  const options = { TRIM: { strategy: 'MAXLEN', strategyModifier: '~', threshold: maxLen } }
+  return {
+    state: stateOf(store),
+    add: async (fields) => await store.xAdd?.(stream, '*', { ...fields }, options),
+    addAll: hasMethod(store, 'multi')
+      ? async (batch) => {
+          let transaction = store.multi?.()
+          for (const fields of batch) transaction = transaction.xAdd(stream, '*', { ...fields }, options)
+          try {
+            return await transaction.exec()
+          } catch (error) {
+            // Some entries were taken and some were not.
+            const { replies } = error as { readonly replies?: readonly unknown[] }
+            if (Array.isArray(replies)) return replies
+            throw error
+          }
+        }
+      : undefined,
+    newest: hasMethod(store, 'xRevRange')
+      ? async (count) => {
+          const entries: { id: unknown; message: { event?: unknown } }[] = await store.xRevRange?.(
+            stream,
+            '+',
+            '-',
+            { COUNT: count },
+          )
+          return entries.map(({ id, message: { event } }) => ({
+            id: String(id),
+            event: event === undefined ? undefined : String(event),
+          }))
+        }
+      : undefined,
+    remove: hasMethod(store, 'xDel') ? async (ids) => await store.xDel?.(stream, [...ids]) : undefined,
+    // It never sends again what was under way when the connection was lost.
+    watch: () => () => false,
+  }
+}
+
+/** By `status` (ioredis), or by `isReady` and `isOpen` (node-redis); a store that has none of them is always ready. */
+function stateOf(store: object): () => StoreState {
+  let wasOpen = false
+  return () => {
+    const { status, isReady, isOpen } = store as { status?: unknown; isReady?: unknown; isOpen?: unknown }
+    if (typeof status === 'string') {
+      // A lazy client connects at its first command.
+      return status === 'ready' || status === 'wait' ? 'ready' : status === 'end' ? 'closed' : 'away'
+    }
+    if (isOpen === true || isReady === true) wasOpen = true
+    const ready = typeof isReady === 'boolean' ? isReady : isOpen !== false
+    if (ready) return 'ready'
+    return wasOpen && isOpen === false ? 'closed' : 'away'
+  }
+}
+
+function hasMethod(store: unknown, name: string): boolean {
+  return typeof (store as AnyStore | null | undefined)?.[name] === 'function'
+}
+
+/** What a failed command tells of its entries. */
+export interface StreamFailure {
+  /**
+   * `lost`: the connection broke, and they may be in the stream. `busy`: Redis takes none for now.
+   * `no-transactions`: it does not let this client use MULTI. `refused`: it never will take them. `unknown`: none of these.
+   */
+  readonly kind: 'lost' | 'busy' | 'no-transactions' | 'refused' | 'unknown'
+  /** Redis's own code, such as `WRONGTYPE`. */
+  readonly code?: string
+}
+
+const BUSY_CODES = new Set([
+  ...['LOADING', 'READONLY', 'OOM', 'BUSY', 'MASTERDOWN', 'CLUSTERDOWN', 'TRYAGAIN', 'MISCONF', 'NOREPLICAS'],
+  ...['EXECABORT', 'FAILOVER'],
+])
+
+/** How Redis begins an error reply: `WRONGTYPE Operation against a key …`. */
+const REPLY_CODE = /^-?([A-Z][A-Z0-9_]{2,}) /
+
+/** What both clients say of connections and timeouts, in one wording or another. */
+const CONNECTION_TROUBLE =
+  /connect|socket|stream isn't writeable|timeout|timed out|client is (?:closed|offline)|disconnects client|max retries|retries per request|aborted|root nodes/i
+
+/** Reads what an ioredis, node-redis or socket error means for the entries it was about. */
+export function readStreamFailure(error: unknown): StreamFailure {
+  const { previousErrors } = (error ?? {}) as { readonly previousErrors?: readonly unknown[] }
+  // Of a transaction that was discarded, ioredis keeps what led to it.
+  const first: unknown = Array.isArray(previousErrors) ? (previousErrors[0] ?? error) : error
+  const { message, code } = (first ?? {}) as { readonly message?: unknown; readonly code?: unknown }
+  const text = typeof message === 'string' ? message : ''
+  const reply = REPLY_CODE.exec(text)?.[1]
+  if (reply !== undefined) {
+    if (/\b(?:multi|exec)\b/i.test(text)) return { kind: 'no-transactions', code: reply }
+    return { kind: BUSY_CODES.has(reply) ? 'busy' : 'refused', code: reply }
+  }
+  if ((typeof code === 'string' && /^E[A-Z]/.test(code)) || CONNECTION_TROUBLE.test(text))
+    return { kind: 'lost' }
+  return { kind: 'unknown' }
+}

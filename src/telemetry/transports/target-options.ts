@@ -1,0 +1,106 @@
+import { KitTelemetryError } from '../errors.ts'
+import { LEVEL_PRIORITY } from '../levels.ts'
+import { checkOneOf, copyOptions, invalidOption } from '../options.ts'
+import { quoted, suggestion } from '../suggestion.ts'
+
+type Check = (value: unknown, option: string) => void
+
+/** Longest delay a Node timer takes. */
+const MAX_TIMER_MS = 2 ** 31 - 1
+
+const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+
+/** Headers that describe the connection or the body, which are not the caller's to set. */
+const CONNECTION_HEADERS = [
+  'connection',
+  'content-length',
+  'expect',
+  'keep-alive',
+  'transfer-encoding',
+  'upgrade',
+]
+
+/**
+ * Copies the options of a transport, checking each. What is given may be a secret, so that no message of the checks
+ * below repeats it.
+ * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID`, naming the option and the mend
+ */
+export function readTargetOptions<T extends object>(
+  adapter: string,
+  options: T,
+  required: readonly (string & keyof T)[],
+  checks: { readonly [Member in keyof T]-?: Check },
+): T {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw invalid(`${adapter}.create() takes an object, such as { ${required.join(', ')} }`)
+  }
+  const copy = copyOptions(`${adapter}.create`, options, checks)
+  for (const member of required) {
+    if (copy[member] === undefined) checks[member](undefined, `${adapter}.create({ ${member} })`)
+  }
+  return copy
+}
+
+export const checkMinLevel: Check = checkOneOf(Object.keys(LEVEL_PRIORITY))
+
+/** An address to send to. */
+export function checkUrl(value: unknown, option: string): void {
+  const url = typeof value === 'string' && URL.canParse(value) ? new URL(value) : undefined
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
+    throw invalid(`${option} must be an absolute URL that begins with http:// or https://`)
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw invalid(`${option} must not hold a user name or password`)
+  }
+}
+
+/** A string that is not empty, whose value may be a secret. */
+export function checkSecret(value: unknown, option: string): void {
+  if (typeof value !== 'string' || value === '') throw invalid(`${option} must be a string that is not empty`)
+}
+
+/** Header values by name; `undefined` is left out later on. */
+export function checkHeaders(value: unknown, option: string): void {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw invalid(`${option} must be an object of strings, such as { 'x-api-key': '…' }`)
+  }
+  for (const [name, text] of Object.entries(value)) {
+    // Not repeated: it may be a secret that was put on the wrong side of the colon.
+    if (!HEADER_NAME.test(name)) {
+      throw invalid(`${option} has a name that is not allowed in HTTP; use letters, digits and hyphens`)
+    }
+    if (CONNECTION_HEADERS.includes(name.toLowerCase())) {
+      throw invalid(`${option} must not have ${JSON.stringify(name)}, which belongs to the connection`)
+    }
+    if (text !== undefined && (typeof text !== 'string' || !HEADER_VALUE.test(text))) {
+      throw invalid(`${option} must hold a single-line Latin-1 string for ${JSON.stringify(name)}`)
+    }
+  }
+}
+
+export function checkMs(least: 'zero' | 'above zero'): Check {
+  return (value, option) => {
+    const enough = typeof value === 'number' && (least === 'zero' ? value >= 0 : value > 0)
+    if (!enough || value > MAX_TIMER_MS) {
+      const lower = least === 'zero' ? 'from 0' : 'above 0'
+      throw invalidOption(option, `a number of milliseconds ${lower} to ${MAX_TIMER_MS}`, value)
+    }
+  }
+}
+
+export function checkCount(least: number): Check {
+  return (value, option) => {
+    if (!Number.isSafeInteger(value) || (value as number) < least) {
+      throw invalidOption(option, `a whole number of at least ${least}`, value)
+    }
+  }
+}
+
+export function unknownOption(where: string, member: string, known: readonly string[]): KitTelemetryError {
+  return invalid(`${where} does not know the option ${quoted(member)}${suggestion(member, known)}`)
+}
+
+function invalid(message: string): KitTelemetryError {
+  return new KitTelemetryError('TELEMETRY_CONFIGURATION_INVALID', message)
+}

@@ -1,0 +1,13 @@
+export { expectNoLeak } from './expect-no-leak.ts'
+export {
+  createTelemetryRecorder,
+  type EnvelopePattern,
+  type PatternOf,
+  type TelemetryRecorder,
+} from './telemetry-recorder.ts'
+export {
+  createTestIssuer,
+  type TestIssuer,
+  type TestIssuerOptions,
+  type TestTokenOptions,
+} from './test-issuer.ts'

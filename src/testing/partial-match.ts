@@ -1,0 +1,54 @@
+import { inspect } from 'node:util'
+
+/** What differs at one place of a value. */
+export interface Mismatch {
+  /** `attributes.lines[0].cents`; `''` for the value itself. */
+  readonly path: string
+  readonly expected: string
+  readonly actual: string
+}
+
+/**
+ * Compares `value` with a pattern. Objects may have more members than the pattern names; arrays have as many items; a
+ * member that is `undefined` in the pattern must be absent or `undefined`. In the pattern, a `RegExp` stands for a string
+ * that it finds, a function for whatever it returns `true` for.
+ * @returns every place where they differ; none when they match
+ */
+export function mismatches(pattern: unknown, value: unknown, path = ''): Mismatch[] {
+  const differ = (): Mismatch[] => [{ path, expected: shown(pattern), actual: shown(value) }]
+  if (typeof pattern === 'function') return pattern(value) === true ? [] : differ()
+  // A copy, since one with the flag g remembers where it was.
+  if (pattern instanceof RegExp)
+    return typeof value === 'string' && new RegExp(pattern).test(value) ? [] : differ()
+  if (Array.isArray(pattern)) {
+    if (!Array.isArray(value) || value.length !== pattern.length) return differ()
+    return pattern.flatMap((item, index) => mismatches(item, value[index], `${path}[${index}]`))
+  }
+  if (isObject(pattern)) {
+    if (!isObject(value) || Array.isArray(value)) return differ()
+    return Object.keys(pattern).flatMap((key) =>
+      mismatches(
+        pattern[key],
+        Object.hasOwn(value, key) ? value[key] : undefined,
+        path === '' ? key : `${path}.${key}`,
+      ),
+    )
+  }
+  return Object.is(pattern, value) ? [] : differ()
+}
+
+/** A value for people. */
+export function shown(value: unknown, options: { readonly compact?: boolean } = {}): string {
+  const { compact = true } = options
+  return inspect(value, {
+    depth: 10,
+    breakLength: compact ? Number.POSITIVE_INFINITY : 100,
+    compact: compact ? true : 3,
+    maxStringLength: 1000,
+    maxArrayLength: 50,
+  })
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}

@@ -1,0 +1,126 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+
+/** Why tests with a real Redis cannot run here; `undefined` when they can. */
+export function redisMissing(): string | undefined {
+  return spawnSync('redis-server', ['--version']).error === undefined
+    ? undefined
+    : 'redis-server is not installed'
+}
+
+/** A `redis-server` process on loopback, which writes every command to disk before it answers. */
+export interface RedisServer {
+  readonly port: number
+  /** Ends the process without a farewell (SIGKILL). */
+  kill(): Promise<void>
+  /** Starts it again, on the same port and with what it had on disk. */
+  start(): Promise<void>
+  /** Ends it and removes its files. */
+  stop(): Promise<void>
+}
+
+export async function startRedis(): Promise<RedisServer> {
+  const dir = await mkdtemp(join(tmpdir(), 'mcp-gatekit-redis-'))
+  const port = await freePort()
+  let child: ChildProcess | undefined
+
+  async function start(): Promise<void> {
+    const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', '']
+    const durable = ['--appendonly', 'yes', '--appendfsync', 'always']
+    const started = spawn('redis-server', [...args, ...durable], { stdio: ['ignore', 'pipe', 'inherit'] })
+    child = started
+    for await (const line of createInterface({ input: started.stdout })) {
+      if (!/Ready to accept connections/.test(line)) continue
+      started.stdout.resume()
+      return
+    }
+    throw new Error('redis-server has ended')
+  }
+
+  async function kill(): Promise<void> {
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
+    const closed = once(child, 'exit')
+    child.kill('SIGKILL')
+    await closed
+  }
+
+  await start()
+  return {
+    port,
+    start,
+    kill,
+    async stop() {
+      await kill()
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** A port of 127.0.0.1 at which nobody listens. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+/** Stands between a client and a server. */
+export interface CuttingProxy {
+  readonly port: number
+  /** From the next request that holds `text` (upper case) on, lets the server do it, but breaks the connection instead of passing the answer on. Resolves then. */
+  cutAnswerTo(text: string): Promise<void>
+  close(): Promise<void>
+}
+
+export async function startCuttingProxy(target: number): Promise<CuttingProxy> {
+  let cut: { readonly text: string; readonly done: () => void } | undefined
+  const sockets = new Set<Socket>()
+  const server = createServer((client) => {
+    const upstream = connect(target, '127.0.0.1')
+    let cutting = false
+    for (const socket of [client, upstream]) {
+      sockets.add(socket)
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        sockets.delete(socket)
+        client.destroy()
+        upstream.destroy()
+      })
+    }
+    client.on('data', (data) => {
+      if (cut !== undefined && data.toString('latin1').toUpperCase().includes(cut.text)) cutting = true
+      upstream.write(data)
+    })
+    upstream.on('data', (data) => {
+      if (!cutting) {
+        client.write(data)
+        return
+      }
+      // Redis answers a transaction as a whole.
+      cut?.done()
+      cut = undefined
+      client.destroy()
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    cutAnswerTo: (text) =>
+      new Promise((done) => {
+        cut = { text, done }
+      }),
+    async close() {
+      const closed = once(server, 'close')
+      server.close()
+      for (const socket of sockets) socket.destroy()
+      await closed
+    },
+  }
+}

@@ -1,0 +1,151 @@
+import { readFileSync } from 'node:fs'
+import { expect } from 'chai'
+import { z } from 'zod'
+import {
+  KIT_TELEMETRY_ERROR_CODES,
+  KitTelemetry,
+  KitTelemetryError,
+  type KitTelemetryErrorCode,
+  KitTelemetryEvents,
+  type TelemetryTransport,
+} from '../../src/telemetry/index.ts'
+import { expectCode, expectRejection, type RecordingLogger, recording } from './recording.ts'
+
+/** For arguments that do not compile. */
+type Wrong = any
+
+const builder = () => KitTelemetry.create()
+const namespace = KitTelemetryEvents.namespace
+const schema = z.object({ cents: z.number() })
+const billing = namespace('billing').event('paid', schema).build()
+
+/** What `use` makes a manager tell its logger. */
+async function told(
+  use: (manager: Wrong, logger: RecordingLogger) => unknown,
+  shape: (from: KitTelemetry) => KitTelemetry = (from) => from,
+): Promise<unknown[]> {
+  const { builder, logger } = recording()
+  const manager = shape(builder).build()
+  await use(manager, logger)
+  await manager.flush()
+  return logger.codes
+}
+
+const broken = (over: Partial<TelemetryTransport>): TelemetryTransport => ({
+  type: 'x',
+  handle: () => {},
+  ...over,
+})
+const fail = () => Promise.reject(new Error('no'))
+
+/** For each code a call that raises it: the calls that throw, … */
+const THROWN: Readonly<Partial<Record<KitTelemetryErrorCode, () => unknown>>> = {
+  TELEMETRY_SERVICE_REQUIRED: () => builder().withService(''),
+  TELEMETRY_ENVIRONMENT_REQUIRED: () => builder().withEnvironment(undefined as Wrong),
+  TELEMETRY_CONFIGURATION_INVALID: () => builder().withSampling({ infoRate: 10 }),
+  TELEMETRY_INVALID_TRANSPORT: () => builder().addTransport({ type: 'x' } as Wrong),
+  TELEMETRY_INVALID_EVENT_NAME: () => builder().build().emit('an event'),
+  TELEMETRY_UNKNOWN_EVENT: () =>
+    builder()
+      .addEvents(billing)
+      .build()
+      .emit('billing.payed' as Wrong),
+  TELEMETRY_DUPLICATE_EVENT: () => namespace('billing').event('paid', schema).event('paid', schema),
+  TELEMETRY_SCHEMA_VALIDATION_FAILED: () =>
+    builder()
+      .addEvents(billing, { mode: 'always' })
+      .build()
+      .emit('billing.paid', { attributes: { cents: '5' as Wrong } }),
+  TELEMETRY_INVALID_NAMESPACE: () => namespace('a b'),
+  TELEMETRY_RESERVED_NAMESPACE: () => namespace('kit'),
+  TELEMETRY_DUPLICATE_NAMESPACE: () => builder().addEvents(billing).addEvents(billing),
+  TELEMETRY_SESSION_INVALID: () => builder().build().session().id(''),
+  TELEMETRY_DUPLICATE_SCOPE: () => builder().addScope('org').addScope('org'),
+  TELEMETRY_INVALID_SCOPE: () => builder().addScope('my org'),
+  TELEMETRY_DUPLICATE_ACTOR: () => builder().addActor('user').addActor('user'),
+  TELEMETRY_INVALID_ACTOR: () => builder().addActor('__user'),
+  TELEMETRY_SESSION_ENDED: () => {
+    const session = builder().build().session()
+    void session.end()
+    session.emit('late')
+  },
+}
+
+/** … and those whose failure is told to the logger. */
+const REPORTED: Readonly<Partial<Record<KitTelemetryErrorCode, () => Promise<unknown[]>>>> = {
+  TELEMETRY_TRANSPORT_FAILED: () =>
+    told(
+      (manager) => manager.emit('x'),
+      (from) => from.addTransport(broken({ handle: fail })),
+    ),
+  TELEMETRY_TRANSPORT_INIT_FAILED: () =>
+    told(
+      () => {},
+      (from) => from.addTransport(broken({ init: fail })),
+    ),
+  TELEMETRY_EMIT_FAILED: () => told((manager) => manager.emit('x', { level: 'loud' })),
+  TELEMETRY_RUNTIME_NOT_INITIALIZED: () =>
+    told(async (manager) => {
+      await manager.shutdown()
+      manager.emit('x')
+    }),
+}
+
+describe('the 21 error codes', () => {
+  const documentation = readFileSync(new URL('../../../docs/errors.md', import.meta.url), 'utf8')
+  const codes = Object.keys(KIT_TELEMETRY_ERROR_CODES) as KitTelemetryErrorCode[]
+
+  it('are all raised by some call', () => {
+    expect([...Object.keys(THROWN), ...Object.keys(REPORTED)]).to.have.members(codes)
+  })
+
+  for (const code of codes) {
+    it(`${code} is raised`, async () => {
+      const thrown = THROWN[code]
+      if (thrown !== undefined) {
+        const error = expectCode(code, thrown)
+        expect(KitTelemetryError.is(error) && error.hasCode(code)).to.equal(true)
+        expect(error.message).not.to.equal('')
+      }
+      const reported = REPORTED[code]
+      if (reported !== undefined) expect(await reported()).to.deep.equal([code])
+    })
+  }
+
+  it('reach a run as well', async () => {
+    const session = builder().build().session()
+    await expectRejection('TELEMETRY_SESSION_INVALID', session.run('x' as Wrong))
+    await session.end()
+    await expectRejection(
+      'TELEMETRY_SESSION_ENDED',
+      session.run(() => {}),
+    )
+  })
+
+  it('are refused by an event where validation is on', () => {
+    const manager: Wrong = builder()
+      .withValidation({ mode: 'always' })
+      .addActor('user')
+      .addScope('org')
+      .build()
+    expectCode('TELEMETRY_INVALID_ACTOR', () => manager.emit('x', { actor: { type: 'robot' } }))
+    expectCode('TELEMETRY_INVALID_SCOPE', () => manager.emit('x', { scope: { type: 'team', id: 't' } }))
+  })
+
+  describe('docs/errors.md', () => {
+    const headings = [...documentation.matchAll(/^#+ (\S+)$/gm)].map(([, heading]) => heading)
+    const mcp = ['MCP_CONFIG_MISSING_OPTION', 'MCP_CONFIG_INVALID_OPTION', 'MCP_CONFIG_UNKNOWN_OPTION']
+    for (const name of [...codes, 'KitMcpConfigError', ...mcp, 'VerifierUnavailableError', 'KitToolError']) {
+      it(`has a heading for ${name}, and an example below it`, () => {
+        expect(headings.filter((heading) => heading === name)).to.have.length(1)
+        const [, section = ''] = documentation.split(new RegExp(`^#+ ${name}$`, 'm'))
+        expect(section.split(/^#+ /m)[0]).to.match(/^```(?:ts|sh)\n[^`]/m)
+      })
+    }
+
+    it('has none for a code that there is not', () => {
+      const documented = headings.filter((heading) => /^[A-Z]+_[A-Z_]+$/.test(heading ?? ''))
+      expect(documented).to.have.members([...codes, ...mcp])
+    })
+  })
+})

@@ -1,0 +1,386 @@
+import { context, propagation, trace } from '@opentelemetry/api'
+import * as Sentry from '@sentry/node'
+import { expect } from 'chai'
+import {
+  ErrorTrackerTransportAdapter,
+  type ErrorTrackerTransportOptions,
+  KitTelemetry,
+  type TelemetryEmitInput,
+  type TelemetryEnvelope,
+} from '../../../src/telemetry/index.ts'
+import { type SentryReceiver, startSentryReceiver } from '../../support/sentry-receiver.ts'
+import { expectCode, expectRejection, RecordingLogger } from '../recording.ts'
+
+/** For arguments that do not compile. */
+type Wrong = any
+
+const CREATE = ErrorTrackerTransportAdapter.create
+
+const FAILED: TelemetryEnvelope = {
+  name: 'billing.invoice.failed',
+  time: '2026-11-20T12:00:00.500Z',
+  level: 'error',
+  service: 'billing',
+  environment: 'production',
+  version: '1.2.3',
+  sessionId: 'ses_1',
+  actor: { type: 'user', id: 'u1', tags: { plan: 'pro' } },
+  scope: { type: 'org', id: 'o1', tags: { region: 'eu' } },
+  attributes: { cents: 1200, card: { brand: 'visa' } },
+  error: {
+    name: 'CardError',
+    message: 'no funds',
+    code: 'E_CARD',
+    stack: [
+      'CardError: no funds',
+      '    at pay (/app/pay.js:10:5)',
+      'Caused by: TypeError: socket: closed',
+      '    at read (/app/net.js:3:1)',
+      'Caused by: unreachable',
+    ].join('\n'),
+  },
+  source: { file: 'pay.ts', line: 10 },
+}
+const { error: _error, ...WITHOUT_ERROR } = FAILED
+const PAID: TelemetryEnvelope = { ...WITHOUT_ERROR, name: 'billing.invoice.paid', level: 'info' }
+
+/** What a fake tracker was told. */
+function fakeTracker() {
+  const captured: any[] = []
+  const crumbs: any[] = []
+  const sdk = {
+    captured,
+    crumbs,
+    scope: {} as Record<string, any>,
+    withScope(callback: (scope: any) => void) {
+      const told: Record<string, any> = {}
+      sdk.scope = told
+      callback({
+        setLevel: (level: unknown) => Object.assign(told, { level }),
+        setUser: (user: unknown) => Object.assign(told, { user }),
+        setTag: (key: string, value: unknown) => {
+          told.tags = { ...told.tags, [key]: value }
+        },
+        setContext: (name: string, value: unknown) => {
+          told.contexts = { ...told.contexts, [name]: value }
+        },
+        setFingerprint: (fingerprint: unknown) => Object.assign(told, { fingerprint }),
+      })
+    },
+    captureException: (error: unknown, hint?: unknown) => void captured.push({ error, hint }),
+    addBreadcrumb: (crumb: unknown) => void crumbs.push(crumb),
+    flushed: [] as unknown[],
+    flush: async (timeoutMs?: number) => {
+      sdk.flushed.push(timeoutMs)
+      return true
+    },
+  }
+  return sdk
+}
+
+describe('ErrorTrackerTransportAdapter', () => {
+  const wrong: [string, Wrong, string][] = [
+    ['nothing', undefined, 'create()'],
+    ['no sdk', {}, 'sdk'],
+    ['an sdk that captures nothing', { sdk: { addBreadcrumb: () => {} } }, 'sdk'],
+    ['a flushTimeout of 0', { sdk: fakeTracker(), flushTimeout: 0 }, 'flushTimeout'],
+    ['a fingerprint that is no function', { sdk: fakeTracker(), fingerprint: 'x' }, 'fingerprint'],
+    ['an option it does not know', { sdk: fakeTracker(), sdkk: 1 }, 'did you mean "sdk"'],
+  ]
+  for (const [what, options, named] of wrong) {
+    it(`refuses ${what}`, () => {
+      expect(expectCode('TELEMETRY_CONFIGURATION_INVALID', () => CREATE(options)).message).to.contain(named)
+    })
+  }
+
+  describe('with a tracker of the same shape', () => {
+    it('captures an event with an error, in a scope of its own', () => {
+      const sdk = fakeTracker()
+      void CREATE({ sdk }).handle(FAILED)
+      expect(sdk.captured).to.have.length(1)
+      const { error } = sdk.captured[0]
+      expect(error).to.be.instanceOf(Error)
+      expect(error).to.include({ name: 'CardError', message: 'no funds', code: 'E_CARD' })
+      expect(error.stack).to.equal('CardError: no funds\n    at pay (/app/pay.js:10:5)')
+      expect(error.cause).to.include({ name: 'TypeError', message: 'socket: closed' })
+      expect(error.cause.cause).to.include({ name: 'Error', message: 'unreachable' })
+      expect(sdk.scope).to.deep.equal({
+        level: 'error',
+        user: { id: 'u1', plan: 'pro' },
+        tags: {
+          event: 'billing.invoice.failed',
+          service: 'billing',
+          'service.version': '1.2.3',
+          'session.id': 'ses_1',
+          'actor.type': 'user',
+          'scope.type': 'org',
+          'scope.id': 'o1',
+          'error.code': 'E_CARD',
+        },
+        contexts: {
+          telemetry: {
+            name: 'billing.invoice.failed',
+            time: '2026-11-20T12:00:00.500Z',
+            level: 'error',
+            service: 'billing',
+            environment: 'production',
+            version: '1.2.3',
+            sessionId: 'ses_1',
+            source: { file: 'pay.ts', line: 10 },
+          },
+          attributes: { cents: 1200, card: { brand: 'visa' } },
+          actor: { type: 'user', id: 'u1', tags: { plan: 'pro' } },
+          scope: { type: 'org', id: 'o1', tags: { region: 'eu' } },
+        },
+        fingerprint: ['billing.invoice.failed'],
+      })
+    })
+
+    for (const level of ['error', 'fatal'] as const) {
+      it(`captures a ${level} event without an error`, () => {
+        const sdk = fakeTracker()
+        void CREATE({ sdk }).handle({ ...WITHOUT_ERROR, level })
+        expect(sdk.scope.level).to.equal(level)
+        expect(sdk.captured[0].error).to.include({
+          name: 'TelemetryEvent',
+          message: 'billing.invoice.failed',
+        })
+        expect(sdk.captured[0].error.stack).to.equal('TelemetryEvent: billing.invoice.failed')
+        expect(sdk.crumbs).to.deep.equal([])
+      })
+    }
+
+    it('captures an error of whatever level, and says warning for warn', () => {
+      const sdk = fakeTracker()
+      void CREATE({ sdk }).handle({ ...FAILED, level: 'warn' })
+      expect(sdk.captured).to.have.length(1)
+      expect(sdk.scope.level).to.equal('warning')
+    })
+
+    for (const [level, theirs] of [
+      ['debug', 'debug'],
+      ['info', 'info'],
+      ['warn', 'warning'],
+    ] as const) {
+      it(`makes a ${level} event without an error a breadcrumb`, () => {
+        const sdk = fakeTracker()
+        void CREATE({ sdk }).handle({ ...PAID, level })
+        expect(sdk.captured).to.deep.equal([])
+        expect(sdk.crumbs).to.deep.equal([
+          {
+            category: 'billing.invoice.paid',
+            message: 'billing.invoice.paid',
+            level: theirs,
+            timestamp: Date.UTC(2026, 10, 20, 12, 0, 0, 500) / 1000,
+            data: {
+              cents: 1200,
+              card: { brand: 'visa' },
+              'session.id': 'ses_1',
+              'actor.type': 'user',
+              'actor.id': 'u1',
+              'scope.type': 'org',
+              'scope.id': 'o1',
+            },
+          },
+        ])
+      })
+    }
+
+    it('passes the context as a hint where there are no scopes', () => {
+      const { withScope: _withScope, ...sdk } = fakeTracker()
+      void CREATE({ sdk }).handle(FAILED)
+      const { error, hint } = sdk.captured[0]
+      expect(error).to.include({ name: 'CardError' })
+      expect(hint).to.deep.include({
+        level: 'error',
+        user: { id: 'u1', plan: 'pro' },
+        fingerprint: [FAILED.name],
+      })
+      expect(hint.tags).to.include({ event: FAILED.name })
+      expect(hint.contexts.attributes).to.deep.equal(FAILED.attributes)
+    })
+
+    it('leaves the user alone where there is no actor, and out what the tracker cannot do', () => {
+      const sdk = fakeTracker()
+      const { actor: _actor, scope: _scope, attributes: _attributes, ...bare } = FAILED
+      void CREATE({ sdk }).handle(bare)
+      expect(sdk.scope).not.to.have.property('user')
+      const captured: unknown[] = []
+      const small = {
+        captureException: (error: unknown) => captured.push(error),
+        withScope: (run: Wrong) => run({}),
+      }
+      const transport = CREATE({ sdk: small })
+      void transport.handle(FAILED)
+      void transport.handle(PAID)
+      expect(captured).to.have.length(1)
+    })
+
+    it('groups by what it is told to', () => {
+      const sdk = fakeTracker()
+      const fingerprint: ErrorTrackerTransportOptions['fingerprint'] = ({ name, error }) => [
+        name,
+        error?.name ?? '',
+      ]
+      void CREATE({ sdk, fingerprint }).handle(FAILED)
+      expect(sdk.scope.fingerprint).to.deep.equal([FAILED.name, 'CardError'])
+    })
+
+    it('keeps tags to one line of 200 characters', () => {
+      const sdk = fakeTracker()
+      const long = `${'x'.repeat(198)}😀\nend`
+      void CREATE({ sdk }).handle({ ...FAILED, sessionId: long, service: 'a\nb' })
+      expect(sdk.scope.tags.service).to.equal('a b')
+      expect(sdk.scope.tags['session.id']).to.equal(`${'x'.repeat(198)}…`)
+    })
+
+    it('shares nothing with the envelope', () => {
+      const sdk = fakeTracker()
+      const transport = CREATE({ sdk })
+      void transport.handle(FAILED)
+      void transport.handle(PAID)
+      expect(sdk.scope.contexts.attributes.card).not.to.equal(FAILED.attributes?.card)
+      expect(sdk.crumbs[0].data.card).not.to.equal(PAID.attributes?.card)
+    })
+
+    it('follows a tracker that answers with a promise', async () => {
+      const sdk = { captureException: () => Promise.reject(new Error('x')) }
+      expect(await Promise.resolve(CREATE({ sdk }).handle(FAILED)).catch(() => 'rejected')).to.equal(
+        'rejected',
+      )
+    })
+
+    it('flushes, and tells when that failed', async () => {
+      const sdk = fakeTracker()
+      const transport = CREATE({ sdk, flushTimeout: 50 })
+      await transport.flush()
+      await transport.shutdown()
+      expect(sdk.flushed).to.deep.equal([50, 50])
+      for (const method of ['flush', 'shutdown'] as const)
+        await expectRejection(
+          'TELEMETRY_TRANSPORT_FAILED',
+          CREATE({ sdk: { ...sdk, flush: async () => false } })[method](),
+        )
+      await CREATE({ sdk: { captureException: () => {} } }).flush()
+    })
+  })
+
+  describe('with @sentry/node', () => {
+    let receiver: SentryReceiver
+
+    async function initialise(answers: boolean): Promise<void> {
+      receiver = await startSentryReceiver(answers)
+      // No integrations: they patch what other tests use.
+      Sentry.init({
+        dsn: receiver.dsn,
+        release: 'app@9.9.9',
+        environment: 'staging',
+        defaultIntegrations: false,
+        integrations: [Sentry.linkedErrorsIntegration()],
+      })
+    }
+
+    afterEach(async () => {
+      await receiver.close()
+      await Sentry.close(100)
+      // Sentry has set itself up as the OpenTelemetry of this process.
+      for (const api of [trace, context, propagation]) api.disable()
+    })
+
+    const managerOf = (options: Partial<ErrorTrackerTransportOptions> = {}) => {
+      const logger = new RecordingLogger()
+      const manager = KitTelemetry.create()
+        .withService('billing')
+        .withEnvironment('production')
+        .withVersion('1.2.3')
+        .withSampling({ debugRate: 1, infoRate: 1 })
+        .withLogger(logger)
+        .addTransport(CREATE({ sdk: Sentry, ...options }))
+        .build()
+      return { manager, logger }
+    }
+
+    it('delivers errors, with what happened before them', async () => {
+      await initialise(true)
+      const { manager, logger } = managerOf()
+      const input: TelemetryEmitInput = {
+        actor: { type: 'user', id: 'u1', tags: { plan: 'pro' } },
+        attributes: { cents: 1200, card: { brand: 'visa' } },
+        sessionId: 'ses_1',
+      }
+      manager.emit('billing.invoice.opened', input)
+      manager.emit('billing.invoice.late', { ...input, level: 'warn' })
+      const cause = new TypeError('socket closed')
+      manager.emit('billing.invoice.failed', {
+        ...input,
+        level: 'error',
+        error: Object.assign(new RangeError('no funds', { cause }), { code: 'E_CARD' }),
+      })
+      manager.emit('billing.stopped', { level: 'fatal' })
+      await manager.flush()
+      expect(logger.errors).to.deep.equal([])
+
+      const [failed, stopped, ...others] = receiver.events()
+      expect(others).to.deep.equal([])
+      expect(failed).to.deep.include({
+        level: 'error',
+        release: 'app@9.9.9',
+        environment: 'staging',
+        fingerprint: ['billing.invoice.failed'],
+      })
+      expect(failed.user).to.include({ id: 'u1', plan: 'pro' })
+      expect(failed.tags).to.include({
+        event: 'billing.invoice.failed',
+        service: 'billing',
+        'service.version': '1.2.3',
+        'session.id': 'ses_1',
+        'actor.type': 'user',
+        'error.code': 'E_CARD',
+      })
+      expect(failed.contexts.attributes).to.deep.equal({ cents: 1200, card: { brand: 'visa' } })
+      expect(failed.contexts.telemetry).to.include({ environment: 'production', sessionId: 'ses_1' })
+      const exceptions = failed.exception.values.map(({ type, value }: Wrong) => `${type}: ${value}`)
+      expect(exceptions).to.have.members(['RangeError: no funds', 'TypeError: socket closed'])
+      for (const { stacktrace } of failed.exception.values)
+        expect(stacktrace.frames.at(-1).filename).to.match(/error-tracker\.test\.js$/)
+      expect(failed.breadcrumbs.map(({ message, level }: Wrong) => `${message} ${level}`)).to.deep.equal([
+        'billing.invoice.opened info',
+        'billing.invoice.late warning',
+      ])
+      expect(failed.breadcrumbs[0].data).to.deep.include({ cents: 1200, card: { brand: 'visa' } })
+
+      expect(stopped).to.include({ level: 'fatal' })
+      expect(stopped.exception.values[0]).to.include({ type: 'TelemetryEvent', value: 'billing.stopped' })
+      // The first error's scope was its own.
+      expect(stopped.user?.id).to.equal(undefined)
+      expect(stopped.tags).not.to.have.property('error.code')
+    })
+
+    it('passes the same as a hint', async () => {
+      await initialise(true)
+      const { captureException, addBreadcrumb, flush } = Sentry
+      const { manager } = managerOf({ sdk: { captureException, addBreadcrumb, flush } })
+      manager.emit('billing.invoice.failed', {
+        actor: { type: 'user', id: 'u1' },
+        attributes: { cents: 1 },
+        error: new RangeError('no funds'),
+      })
+      await manager.flush()
+      const [failed] = receiver.events()
+      expect(failed).to.deep.include({ level: 'info', fingerprint: ['billing.invoice.failed'] })
+      expect(failed.user).to.include({ id: 'u1' })
+      expect(failed.contexts.attributes).to.deep.equal({ cents: 1 })
+    })
+
+    it('tells when Sentry could not send in time, and leaves its client open', async () => {
+      await initialise(false)
+      const { manager, logger } = managerOf({ flushTimeout: 50 })
+      manager.emit('billing.stopped', { level: 'fatal' })
+      await manager.shutdown()
+      expect(logger.codes).to.include('TELEMETRY_TRANSPORT_FAILED')
+      expect(manager.stats().transports[0]?.lastError?.message).to.contain('50 ms')
+      expect(Sentry.getClient()?.getOptions().enabled).not.to.equal(false)
+      expect(Sentry.isInitialized()).to.equal(true)
+    })
+  })
+})
