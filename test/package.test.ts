@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rename, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -57,11 +57,41 @@ describe('package', function () {
       maxBuffer: 64 * 1024 * 1024,
     })
     const { analysis } = JSON.parse(stdout)
-    expect(Object.keys(analysis.entrypoints)).to.include.members(['.', './telemetry'])
+    expect(Object.keys(analysis.entrypoints)).to.include.members(['.', './telemetry', './testing'])
     const esm = Object.values<{ kind: string; resolutionKind?: string }>(analysis.problems).filter(
       ({ resolutionKind }) => resolutionKind === undefined || /node16-esm|bundler/.test(resolutionKind),
     )
     expect(esm).to.deep.equal([])
+  })
+
+  it('has declarations that need nothing but its dependencies and the SDK', async () => {
+    // Neither the types of Express, nor of cors, nor of OpenTelemetry: users have them or not.
+    const consumer = join(folder, 'consumer')
+    const modules = join(consumer, 'node_modules')
+    await mkdir(join(modules, '@types'), { recursive: true })
+    await run('tar', ['-xf', tarball, '-C', consumer])
+    await rename(join(consumer, 'package'), join(modules, 'mcp-gatekit'))
+    for (const name of [
+      '@modelcontextprotocol',
+      '@standard-schema',
+      'jose',
+      'zod',
+      '@types/node',
+      'undici-types',
+    ])
+      await symlink(join(root, 'node_modules', name), join(modules, name))
+    await writeFile(
+      join(consumer, 'use.ts'),
+      ['mcp-gatekit', 'mcp-gatekit/telemetry', 'mcp-gatekit/testing']
+        .map((name, index) => `export * as entry${index} from '${name}'`)
+        .join('\n'),
+    )
+    await writeFile(join(consumer, 'package.json'), '{"type":"module"}')
+    const options = ['--strict', '--module', 'nodenext', '--target', 'es2022', '--noEmit', '--types', 'node']
+    const { stdout } = await run(bin('tsc'), [...options, 'use.ts'], { cwd: consumer }).catch(
+      (error) => error,
+    )
+    expect(stdout.split('\n').filter((line: string) => line.includes('mcp-gatekit/dist'))).to.deep.equal([])
   })
 
   describe('what an import loads', () => {
@@ -97,6 +127,14 @@ describe('package', function () {
         loaded.filter((name) => /^(?:express|cors|jose)$|^@modelcontextprotocol|^@opentelemetry/.test(name)),
       ).to.deep.equal([])
       expect(loaded.filter((name) => /^dist\/(?:oauth|mcp|express)\//.test(name))).to.deep.equal([])
+    })
+
+    it('./testing loads neither Express, nor the SDK, nor OpenTelemetry', async () => {
+      const loaded = await loadedBy('mcp-gatekit/testing')
+      expect(loaded).to.include('dist/testing/index.js')
+      expect(
+        loaded.filter((name) => /^(?:express|cors)$|^@modelcontextprotocol|^@opentelemetry/.test(name)),
+      ).to.deep.equal([])
     })
 
     it('. loads neither OpenTelemetry, nor jose, nor Express', async () => {
