@@ -41,4 +41,14 @@ describe('KitTelemetryError', () => {
     for (const other of [hostile, new Error('x'), null, undefined, 'x', { code: 'TELEMETRY_EMIT_FAILED' }])
       expect(KitTelemetryError.is(other)).to.equal(false)
   })
+
+  it('recognises those of another copy of the package', async () => {
+    const url = new URL('../../src/telemetry/errors.js?another-copy', import.meta.url).href
+    const copy: typeof import('../../src/telemetry/errors.ts') = await import(url)
+    expect(copy.KitTelemetryError).to.not.equal(KitTelemetryError)
+    const foreign = new copy.KitTelemetryError('TELEMETRY_SESSION_ENDED', 'x')
+    expect(foreign).to.not.be.instanceOf(KitTelemetryError)
+    expect(KitTelemetryError.is(foreign)).to.equal(true)
+    expect(copy.KitTelemetryError.is(new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'x'))).to.equal(true)
+  })
 })

@@ -1,4 +1,4 @@
-import { EventEmitter } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { expect } from 'chai'
 import { activeRun } from '../../src/telemetry/context.ts'
 import { KitTelemetrySession } from '../../src/telemetry/index.ts'
@@ -304,6 +304,37 @@ describe('a session', () => {
         })
       expect(events()[2]).not.to.have.property('scope')
       expect(events()[2]?.attributes).to.deep.equal({ b: 2 })
+    })
+
+    it('keeps a thousand concurrent runs apart, whatever they await', async () => {
+      const { manager, events } = build()
+      const waits = [
+        () => Promise.resolve(),
+        () => new Promise((resolve) => setImmediate(resolve)),
+        () => new Promise((resolve) => process.nextTick(resolve)),
+        () => new Promise((resolve) => setTimeout(resolve, Math.random() * 5)),
+        () => {
+          const emitter = new EventEmitter()
+          setImmediate(() => emitter.emit('go'))
+          return once(emitter, 'go')
+        },
+      ]
+      const runs = Array.from({ length: 1000 }, (_, who) =>
+        manager
+          .session()
+          .actor('user', `u${who}`)
+          .run(async () => {
+            for (let step = 0; step < 5; step++) {
+              await waits[Math.floor(Math.random() * waits.length)]?.()
+              manager.emit(`of.u${who}`)
+              await manager.session().run(async () => manager.emit(`of.u${who}`))
+            }
+          }),
+      )
+      await Promise.all(runs)
+      expect(events()).to.have.length(10_000)
+      const mixed = events().filter(({ name, actor }) => name !== `of.${actor?.id}`)
+      expect(mixed).to.deep.equal([])
     })
 
     it('keeps concurrent runs of one session in different outer runs apart', async () => {

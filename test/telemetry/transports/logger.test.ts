@@ -1,4 +1,6 @@
+import { spawnSync } from 'node:child_process'
 import { expect } from 'chai'
+import { pino } from 'pino'
 import {
   KitTelemetry,
   LoggerTransportAdapter,
@@ -168,4 +170,37 @@ describe('LoggerTransportAdapter', () => {
       ).to.include(option)
     })
   }
+
+  it('writes to pino, whose levels it uses', () => {
+    const written: string[] = []
+    const logger = pino(
+      { level: 'debug', base: null, timestamp: false },
+      { write: (text) => void written.push(text) },
+    )
+    for (const level of ['debug', 'info', 'warn', 'error', 'fatal'] as const)
+      write({ level }, { logger, includeTimestamp: false })
+    expect(written.map((text) => JSON.parse(text))).to.deep.equal(
+      [
+        [20, 'DEBUG'],
+        [30, 'INFO'],
+        [40, 'WARN'],
+        [50, 'ERROR'],
+        [60, 'FATAL'],
+      ].map(([level, name]) => ({ level, msg: `${name} billing.invoice.failed session=ses_1` })),
+    )
+  })
+
+  it('writes to console', async () => {
+    const entry = new URL('../../../src/telemetry/index.js', import.meta.url).href
+    const script = `
+      const { KitTelemetry, LoggerTransportAdapter } = await import(${JSON.stringify(entry)})
+      const transport = LoggerTransportAdapter.create({ logger: console, includeTimestamp: false })
+      const manager = KitTelemetry.create().addTransport(transport).build()
+      manager.emit('x.y', { level: 'warn', sessionId: 'ses_1' })
+      manager.emit('x.y', { level: 'fatal', sessionId: 'ses_1' })`
+    const { stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+      encoding: 'utf8',
+    })
+    expect(stderr.trim().split('\n')).to.deep.equal(['WARN x.y session=ses_1', 'FATAL x.y session=ses_1'])
+  })
 })
