@@ -1,105 +1,141 @@
-import { createHash } from 'node:crypto'
-import { Writable } from 'node:stream'
-import { pino } from 'pino'
-import { KitTelemetry } from '../src/telemetry/builder.ts'
+import { execFileSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { type Contestant, gatekit } from './emit-event.ts'
+import type { MemoryFigures } from './emit-memory.ts'
+import { PEERS } from './emit-peers.ts'
 import { median } from './report.ts'
 
 const ROUNDS = 9
-const MS_PER_ROUND = 400
-const BATCH = 1000
+const MS_PER_ROUND = 300
+const BATCH = 500
 
-let counter = 0
+/** Ours, as they stand beside the peers. */
+const OBJECT = 'mcp-gatekit, an envelope to a no-op transport'
+const LINE = 'mcp-gatekit, a line of JSON by LoggerTransportAdapter'
 
-/** Eight attributes, one of them nested; `password` is denied, `email` is hashed. Every e-mail is new. */
-function attributes(): Record<string, unknown> {
-  return {
-    plan: 'team',
-    seats: 12,
-    amount: 99.5,
-    currency: 'EUR',
-    email: `ada.lovelace+${counter++}@example.com`,
-    password: 'correct horse battery staple',
-    trial: false,
-    card: { brand: 'visa', last4: '4242', country: 'GB' },
-  }
-}
-
-type Emit = () => void
-
-function gatekit(infoRate: number): Emit {
-  const telemetry = KitTelemetry.create()
-    .withService('bench')
-    .withEnvironment('production')
-    .withVersion('1.0.0')
-    .withSampling({ infoRate })
-    .withRedaction({ denylistKeys: ['password'], hashKeys: ['email'] })
-    .addTransport({ type: 'no-op', handle: () => undefined })
-    .build()
-  const session = telemetry.session().actor('user', 'u1').scope('org', 'o1')
-  return () => session.emit('billing.invoice.paid', { attributes: attributes() })
-}
-
-function pinoWithRedact(): Emit {
-  const stream = new Writable({ write: (_chunk, _encoding, done) => done() })
-  const logger = pino(
-    {
-      base: { service: 'bench', environment: 'production', version: '1.0.0' },
-      timestamp: pino.stdTimeFunctions.isoTime,
-      redact: {
-        paths: ['attributes.password', 'attributes.email'],
-        censor: (value, path) =>
-          path[path.length - 1] === 'email'
-            ? createHash('sha256').update(String(value)).digest('hex')
-            : undefined,
-      },
-    },
-    stream,
-  )
-  const session = logger.child({
-    sessionId: 'ses_1',
-    actor: { type: 'user', id: 'u1' },
-    scope: { type: 'org', id: 'o1' },
-  })
-  return () => session.info({ attributes: attributes() }, 'billing.invoice.paid')
-}
-
-/** (c) Events per second from `emit` to a transport or stream that does nothing. */
+/** (c) What an event costs from `emit` to a transport, sink or exporter that does nothing. */
 export async function benchEmit(): Promise<void> {
-  const contestants: Record<string, Emit> = {
-    'pino 10 with redact, to text': pinoWithRedact(),
-    'mcp-gatekit, to an object': gatekit(1),
-    'mcp-gatekit, sampled out': gatekit(0),
-  }
-  const figures: Record<string, number[]> = Object.fromEntries(
-    Object.keys(contestants).map((name) => [name, []]),
-  )
-  for (let round = 0; round <= ROUNDS; round++) {
-    for (const [name, emit] of Object.entries(contestants)) {
-      const perSecond = await rate(emit)
-      if (round > 0) figures[name]?.push(perSecond)
+  await benchPeers()
+  await benchShapes('emit, where it is called and whether it is sampled', 'by the session itself', {
+    'by the session itself': {},
+    'by the manager, in a run': { runs: 1 },
+    'by the manager, in nested runs': { runs: 2 },
+    'without attributes': { attributes: 'none' },
+    'sampled out, attributes built by the caller': { infoRate: 0 },
+    'sampled out, attributes as a function': { infoRate: 0, attributes: 'lazy' },
+  })
+  await benchShapes('emit, as its configuration grows', '1 transport, 1 denied key', {
+    '1 transport, 1 denied key': {},
+    '100 denied keys': { denied: 100 },
+    '1 glob': { globs: 1 },
+    '100 globs': { globs: 100 },
+    '4 transports': { transports: 4 },
+    '10 registered events, all emitted': { registered: 10 },
+    '1 000 registered events, all emitted': { registered: 1_000 },
+    '10 000 registered events, all emitted': { registered: 10_000 },
+  })
+  printMemory()
+}
+
+async function benchPeers(): Promise<void> {
+  const contestants: Record<string, Contestant> = {}
+  const absent: string[] = []
+  for (const [name, make] of Object.entries(PEERS)) {
+    try {
+      contestants[name] = await make()
+    } catch {
+      absent.push(name)
     }
   }
+  contestants[LINE] = gatekit({ json: true })
+  contestants[OBJECT] = gatekit()
+  const figures = await alternate(contestants)
+  const line = figures[LINE] as number[]
+  const object = figures[OBJECT] as number[]
   console.log('\n### (c) emit, with redaction\n')
-  console.log('| contestant | events/s | µs each | ratio to pino |\n|---|---|---|---|')
-  const pinoRates = figures['pino 10 with redact, to text'] as number[]
-  for (const [name, rates] of Object.entries(figures)) {
-    const ratio = median(rates.map((value, round) => value / (pinoRates[round] as number)))
-    const each = 1e6 / median(rates)
+  console.log('| contestant | events/s | µs each | our line is × faster | our envelope is × faster |')
+  console.log('|---|---|---|---|---|')
+  for (const [name, each] of Object.entries(figures)) {
     console.log(
-      `| ${name} | ${Math.round(median(rates)).toLocaleString('en')} | ${each.toFixed(2)} | ${ratio.toFixed(1)} |`,
+      `| ${name} | ${perSecond(each)} | ${micros(each)} | ${ratio(each, line).toFixed(2)} | ${ratio(each, object).toFixed(2)} |`,
     )
+  }
+  if (absent.length > 0) console.log(`\nNot installed, and left out: ${absent.join('; ')}.`)
+}
+
+async function benchShapes(
+  title: string,
+  baseline: string,
+  shapes: Record<string, Parameters<typeof gatekit>[0]>,
+): Promise<void> {
+  const contestants = Object.fromEntries(
+    Object.entries(shapes).map(([name, shape]) => [name, gatekit(shape)]),
+  )
+  const figures = await alternate(contestants)
+  console.log(`\n### (c) ${title}\n`)
+  console.log(`| mcp-gatekit | µs each | × "${baseline}" |\n|---|---|---|`)
+  for (const [name, each] of Object.entries(figures)) {
+    console.log(`| ${name} | ${micros(each)} | ${ratio(each, figures[baseline] as number[]).toFixed(2)} |`)
   }
 }
 
-async function rate(emit: Emit): Promise<number> {
+/** Microseconds per event of every contestant, round by round; the first round only warms up. */
+async function alternate(contestants: Record<string, Contestant>): Promise<Record<string, number[]>> {
+  const figures: Record<string, number[]> = {}
+  for (const name of Object.keys(contestants)) figures[name] = []
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const [name, contestant] of Object.entries(contestants)) {
+      const loop = () => microsEach(contestant)
+      const each = await (contestant.around === undefined ? loop() : contestant.around(loop))
+      if (round > 0) figures[name]?.push(each)
+    }
+  }
+  return figures
+}
+
+async function microsEach({ emit, settle }: Contestant): Promise<number> {
   const start = performance.now()
   let done = 0
   while (performance.now() - start < MS_PER_ROUND) {
     for (let index = 0; index < BATCH; index++) emit()
     done += BATCH
+    if (settle !== undefined) await settle()
   }
-  const perSecond = (done / (performance.now() - start)) * 1000
-  // Leave room for what streams still have to do.
+  const each = ((performance.now() - start) * 1000) / done
+  // Leave room for what is still to be done.
   await new Promise((resolve) => setImmediate(resolve))
-  return perSecond
+  return each
 }
+
+function printMemory(): void {
+  console.log('\n### (c) emit, memory per event\n')
+  console.log('| | bytes allocated | bytes kept after a collection |\n|---|---|---|')
+  for (const [shape, name] of [
+    ['caller', 'the attributes alone, built by the caller'],
+    ['object', OBJECT],
+    ['json', LINE],
+    ['sampledOut', 'mcp-gatekit, sampled out'],
+  ] as const) {
+    const { allocated, kept } = memoryOf(shape)
+    console.log(`| ${name} | ${Math.round(allocated).toLocaleString('en')} | ${kept.toFixed(1)} |`)
+  }
+}
+
+function memoryOf(shape: string): MemoryFigures {
+  const program = fileURLToPath(new URL('emit-memory.js', import.meta.url))
+  const flags = ['--expose-gc', '--min-semi-space-size=256', '--max-semi-space-size=256']
+  return JSON.parse(
+    execFileSync(process.execPath, [...flags, program, 'measure', shape], { encoding: 'utf8' }),
+  )
+}
+
+const perSecond = (each: readonly number[]): string => Math.round(1e6 / median(each)).toLocaleString('en')
+
+const micros = (each: readonly number[]): string => {
+  const value = median(each)
+  return value.toFixed(value < 0.1 ? 3 : 2)
+}
+
+/** How many times `each` is `baseline`, as the median over the rounds. */
+const ratio = (each: readonly number[], baseline: readonly number[]): number =>
+  median(each.map((value, round) => value / (baseline[round] as number)))

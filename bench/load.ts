@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
+import { setTimeout } from 'node:timers/promises'
 import autocannon from 'autocannon'
 
 export interface LoadOptions {
@@ -28,6 +29,8 @@ export async function measureLoad(options: LoadOptions): Promise<Record<string, 
   try {
     for (let round = 0; round <= rounds; round++) {
       for (const [name, , port] of hosts) {
+        // The one before may still be busy with what it was asked last.
+        await setTimeout(500)
         const result = await autocannon({
           url: `http://127.0.0.1:${port}${options.path}`,
           connections,

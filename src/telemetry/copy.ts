@@ -54,8 +54,9 @@ function fill(
   depth: number,
   ancestors: Ancestors,
 ): void {
+  let child: KeyNode | undefined
   for (const key of Object.keys(source)) {
-    const child = rules.child(node, key)
+    child = rules.child(node, key, child)
     if (child.verdict === 'deny') continue
     let copied: unknown
     try {

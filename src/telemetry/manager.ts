@@ -28,7 +28,7 @@ import { attributesRefusal, isValidationOn } from './validation.ts'
 /** Milliseconds that `flush` and `shutdown` wait when they are not told otherwise. */
 const DEFAULT_TIMEOUT_MS = 30_000
 
-/** How many event names keep what is known of them. */
+/** How many event names, beside the registered ones, keep what is known of them. */
 const MAX_NAMES = 4096
 
 /** What an event without input has. */
@@ -273,7 +273,7 @@ export class KitTelemetryManager<
       )
     }
     const verdict = { builtIn, schema: this.#registered?.get(name), fixedRate: this.#sampler.fixedRate(name) }
-    if (this.#verdicts.size >= MAX_NAMES) this.#verdicts.clear()
+    if (this.#verdicts.size >= MAX_NAMES + (this.#registered?.size ?? 0)) this.#verdicts.clear()
     this.#verdicts.set(name, verdict)
     return verdict
   }

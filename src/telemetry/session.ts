@@ -54,12 +54,14 @@ export class KitTelemetrySession<
 > {
   readonly #record: SessionRecord
   readonly #emit: SessionEmit
+  readonly #lend: () => LentContext
   #ending: Promise<void> | undefined
 
   /** Use `manager.session()`. */
   constructor(record: SessionRecord, emit: SessionEmit) {
     this.#record = record
     this.#emit = emit
+    this.#lend = () => lentHere(record)
   }
 
   /**
@@ -119,7 +121,7 @@ export class KitTelemetrySession<
   emit(name: `kit.mcp.${string}`, input?: TelemetryEmitInput): void
   emit(name: string, input?: TelemetryEmitInput): void {
     this.#refuseEnded('emit')
-    this.#emit(name, input, () => lentHere(this.#record))
+    this.#emit(name, input, this.#lend)
   }
 
   /**

@@ -8,15 +8,23 @@ const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[
 
 let cachedSecond = Number.NaN
 let cachedPrefix = ''
+let cachedMs = Number.NaN
+let cachedTime = ''
 
-/** The time of `ms` since the epoch, ISO 8601, UTC, milliseconds. The text up to the second is kept between calls. */
+/**
+ * The time of `ms` since the epoch, ISO 8601, UTC, milliseconds. Kept between calls are the text up to the second, and
+ * the whole one, which the events of a burst then share.
+ */
 export function isoTime(ms: number): string {
+  if (ms === cachedMs) return cachedTime
   const second = Math.floor(ms / 1000)
   if (second !== cachedSecond) {
     cachedPrefix = new Date(second * 1000).toISOString().slice(0, 20)
     cachedSecond = second
   }
-  return cachedPrefix + MILLISECONDS[ms - second * 1000]
+  cachedMs = ms
+  cachedTime = cachedPrefix + MILLISECONDS[ms - second * 1000]
+  return cachedTime
 }
 
 /**

@@ -2,6 +2,7 @@ import type { TelemetryEnvelope } from '../envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
 import { isTelemetryLevel, LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import type { TelemetryTransport } from '../transport.ts'
+import { escapeUnsafe, JsonLineWriter } from './json-line.ts'
 
 /** A logger that takes one line of text per call; `console`, pino, winston and the like fit. */
 export interface LineLogger {
@@ -56,9 +57,13 @@ export class LoggerTransportAdapter implements TelemetryTransport {
     if (!isTelemetryLevel(minLevel))
       throw invalid('minLevel', `one of ${Object.keys(LEVEL_PRIORITY).join(', ')}`)
     if (typeof includeTimestamp !== 'boolean') throw invalid('includeTimestamp', 'true or false')
-    const write = format === 'json' ? jsonLine : prettyLine
-    return new LoggerTransportAdapter(logger, LEVEL_PRIORITY[minLevel], (envelope) =>
-      write(envelope, includeTimestamp),
+    const writer = new JsonLineWriter(includeTimestamp)
+    return new LoggerTransportAdapter(
+      logger,
+      LEVEL_PRIORITY[minLevel],
+      format === 'json'
+        ? (envelope) => writer.write(envelope)
+        : (envelope) => prettyLine(envelope, includeTimestamp),
     )
   }
 
@@ -78,18 +83,8 @@ export class LoggerTransportAdapter implements TelemetryTransport {
   }
 }
 
-/** What could end a line, drive a terminal or reverse the reading direction. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it finds
-const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
-
 /** What a value without quotes may not have. */
 const NEEDS_QUOTES = /[\s"]/
-
-function jsonLine(envelope: TelemetryEnvelope, includeTimestamp: boolean): string {
-  if (includeTimestamp) return escapeUnsafe(JSON.stringify(envelope))
-  const { time: _time, ...rest } = envelope
-  return escapeUnsafe(JSON.stringify(rest))
-}
 
 function prettyLine(envelope: TelemetryEnvelope, includeTimestamp: boolean): string {
   const { actor, scope, attributes, error } = envelope
@@ -116,15 +111,6 @@ function keyText(key: string): string {
 
 function text(value: string): string {
   return escapeUnsafe(value === '' || NEEDS_QUOTES.test(value) ? JSON.stringify(value) : value)
-}
-
-function escapeUnsafe(line: string): string {
-  return line.replace(UNSAFE, (unsafe) => {
-    if (unsafe === '\n') return '\\n'
-    if (unsafe === '\r') return '\\r'
-    if (unsafe === '\t') return '\\t'
-    return `\\u${unsafe.charCodeAt(0).toString(16).padStart(4, '0')}`
-  })
 }
 
 function isLineLogger(value: unknown): value is LineLogger {

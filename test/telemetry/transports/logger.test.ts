@@ -1,11 +1,13 @@
 import { spawnSync } from 'node:child_process'
 import { expect } from 'chai'
+import fc from 'fast-check'
 import { pino } from 'pino'
 import {
   KitTelemetry,
   LoggerTransportAdapter,
   type LoggerTransportOptions,
   type TelemetryEmitInput,
+  type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
 import { expectCode } from '../recording.ts'
 
@@ -90,6 +92,127 @@ describe('LoggerTransportAdapter', () => {
         line({ attributes: envelope.attributes }, { format: 'json', includeTimestamp: false }) as string,
       ),
     ).to.deep.equal(timeless)
+  })
+
+  describe('as JSON, writes what JSON.stringify makes of the envelope', () => {
+    const UNSAFE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
+    const safeJson = (value: unknown) =>
+      JSON.stringify(value).replace(UNSAFE, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)
+
+    /** The lines that adapters with and without the time make of envelopes, and those they should make. */
+    function expectLines(envelopes: readonly TelemetryEnvelope[]) {
+      const [timed, timeless] = [new Lines(), new Lines()]
+      const adapters = [
+        LoggerTransportAdapter.create({ logger: timed, format: 'json' }),
+        LoggerTransportAdapter.create({ logger: timeless, format: 'json', includeTimestamp: false }),
+      ]
+      for (const envelope of envelopes) for (const adapter of adapters) adapter.handle(envelope)
+      expect(timed.lines.map(([, text]) => text)).to.deep.equal(envelopes.map(safeJson))
+      expect(timeless.lines.map(([, text]) => text)).to.deep.equal(
+        envelopes.map(({ time: _, ...rest }) => safeJson(rest)),
+      )
+    }
+
+    const text = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.string({ minLength: 10, maxLength: 30 }),
+      fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit)) }),
+    )
+    const values = fc.dictionary(
+      text,
+      fc.oneof(
+        text,
+        fc.double(),
+        fc.boolean(),
+        fc.object({ withNullPrototype: true }),
+        fc.jsonValue() as never,
+      ),
+    )
+    const optional = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined })
+
+    it('for any event, in any order of sessions', () => {
+      const inputs = fc.array(
+        fc.record({
+          session: fc.integer({ min: 0, max: 3 }),
+          attributes: optional(values),
+          error: optional(fc.record({ name: text, message: text, stack: text })),
+          source: optional(fc.record({ file: text, line: fc.integer() })),
+        }),
+        { maxLength: 12 },
+      )
+      fc.assert(
+        fc.property(inputs, fc.array(values, { maxLength: 3 }), text, (events, tags, version) => {
+          const envelopes: TelemetryEnvelope[] = []
+          const builder = KitTelemetry.create()
+            .withSampling({ infoRate: 1 })
+            .addTransport({ type: 'keep', handle: (envelope) => void envelopes.push(envelope) })
+          const manager = (version.trim() === '' ? builder : builder.withVersion('1.0')).build()
+          const sessions = [...tags, undefined].map((each, index) => {
+            const session = manager.session()
+            if (each !== undefined) session.actor('user', version, each)
+            return index % 2 === 0 ? session : session.scope('org', 'o1', each)
+          })
+          for (const { session, ...input } of events) {
+            const emitter = sessions[session] ?? manager
+            emitter.emit('something.happened', input)
+          }
+          expect(envelopes).to.have.length(events.length)
+          expectLines(envelopes)
+        }),
+        { numRuns: 300 },
+      )
+    })
+
+    it('also when the envelope was made by somebody else', () => {
+      const envelope: TelemetryEnvelope = {
+        name: 'a.b',
+        time: '2026-01-02T12:00:00.000Z',
+        level: 'info',
+        service: 's',
+        environment: 'e',
+        sessionId: 'ses_1',
+      }
+      const actor = { type: 'user', id: 'u1' }
+      const { name, ...rest } = envelope
+      const foreign: Wrong[] = [
+        { ...rest, name },
+        { ...envelope, extra: 1 },
+        { ...envelope, version: undefined },
+        { ...envelope, attributes: { at: new Date(0), none: undefined, no: () => {}, zero: -0 } },
+        { ...envelope, attributes: { list: [undefined, Number.NaN, { toJSON: () => 'x' }, [[]], {}] } },
+        { ...envelope, attributes: { list: Object.assign([1], { toJSON: () => 'list' }) } },
+        { ...envelope, attributes: new Map([['a', 1]]) },
+        { level: 'info' },
+        { ...envelope, service: { a: 1 } },
+        Object.freeze({ ...envelope, actor }),
+        Object.freeze({ ...envelope, actor }),
+        Object.freeze({ ...envelope, actor }),
+      ]
+      expectLines(foreign)
+      const lines = new Lines()
+      const adapter = LoggerTransportAdapter.create({ logger: lines, format: 'json' })
+      const changing = { ...envelope, actor: { type: 'user' } }
+      for (const type of ['user', 'user', 'bot']) {
+        changing.actor.type = type
+        adapter.handle(changing)
+      }
+      expect(lines.lines[2]?.[1]).to.include('"actor":{"type":"bot"}')
+    })
+
+    it('for more keys and sessions than keep their text', () => {
+      const envelopes: TelemetryEnvelope[] = []
+      const manager = KitTelemetry.create()
+        .withSampling({ infoRate: 1 })
+        .addTransport({ type: 'keep', handle: (envelope) => void envelopes.push(envelope) })
+        .build()
+      for (let index = 0; index < 5000; index++) {
+        manager.emit('a.b', {
+          actor: { type: 'user', id: index },
+          attributes: { [`key${index}`]: index },
+        } as Wrong)
+      }
+      expectLines(envelopes)
+    })
   })
 
   for (const level of ['debug', 'info', 'warn', 'error'] as const) {

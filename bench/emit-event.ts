@@ -1,0 +1,139 @@
+import { KitTelemetry } from '../src/telemetry/builder.ts'
+import { KitTelemetryEvents } from '../src/telemetry/events.ts'
+import type { KitTelemetryManager } from '../src/telemetry/manager.ts'
+import { LoggerTransportAdapter } from '../src/telemetry/transports/logger.ts'
+
+/** What every contestant is given: name, service and session of the event. */
+export const EVENT = 'billing.invoice.paid'
+export const SERVICE = { service: 'bench', environment: 'production', version: '1.0.0' } as const
+export const SESSION = {
+  sessionId: 'ses_01KAAAAAAAAAAAAAAAAAAAAAAA',
+  actor: { type: 'user', id: 'u1' },
+  scope: { type: 'org', id: 'o1' },
+} as const
+
+let counter = 0
+
+/** Eight attributes, one of them nested; `password` is denied, `email` is hashed. Every e-mail is new. */
+export function attributes() {
+  return {
+    plan: 'team',
+    seats: 12,
+    amount: 99.5,
+    currency: 'EUR',
+    email: `ada.lovelace+${counter++}@example.com`,
+    password: 'correct horse battery staple',
+    trial: false,
+    card: { brand: 'visa', last4: '4242', country: 'GB' },
+  }
+}
+
+/** Where lines of text end: they are encoded, as every real sink has to, and dropped. */
+export function nullSink() {
+  let bytes = 0
+  return {
+    write(line: string): void {
+      bytes += Buffer.byteLength(line)
+    },
+    bytes: () => bytes,
+  }
+}
+
+/** What is measured: `emit` once per event, `settle` now and then, for what is still queued. */
+export interface Contestant {
+  emit(): void
+  settle?(): Promise<unknown>
+  /** Surrounds the measured loop, where that needs an async context. */
+  around?<T>(loop: () => Promise<T>): Promise<T>
+}
+
+export interface GatekitOptions {
+  readonly infoRate?: number
+  readonly transports?: number
+  readonly globs?: number
+  readonly denied?: number
+  readonly registered?: number
+  readonly json?: boolean
+  readonly attributes?: 'given' | 'lazy' | 'none'
+  /** How many runs the event is emitted in; otherwise it is emitted by the session itself. */
+  readonly runs?: number
+}
+
+const ANY_SCHEMA = {
+  '~standard': { version: 1, vendor: 'bench', validate: (value: unknown) => ({ value }) },
+} as const
+
+/** The names of `count` events, registered with `builder` in groups of a hundred. */
+function register(builder: KitTelemetry, count: number): { builder: KitTelemetry; names: string[] } {
+  let namespace: any = KitTelemetryEvents.namespace('bench')
+  const names: string[] = []
+  for (let start = 0; start < count; start += 100) {
+    namespace = namespace.group(`group${start}`, (group: any) => {
+      for (let index = start; index < Math.min(start + 100, count); index++) {
+        group = group.event(`event${index}`, ANY_SCHEMA)
+        names.push(`bench.group${start}.event${index}`)
+      }
+      return group
+    })
+  }
+  return { builder: builder.addEvents(namespace.build()), names }
+}
+
+/** This package, in one of the shapes that are compared. */
+export function gatekit(options: GatekitOptions = {}): Contestant {
+  const { infoRate = 1, transports = 1, globs = 0, denied = 1, registered = 0, json = false } = options
+  const { attributes: given = 'given', runs = 0 } = options
+  let builder: KitTelemetry = KitTelemetry.create()
+    .withService(SERVICE.service)
+    .withEnvironment(SERVICE.environment)
+    .withVersion(SERVICE.version)
+    .withValidation({ mode: 'none' })
+    .withSampling({ infoRate, never: Array.from({ length: globs }, (_, index) => `*.noise${index}.*`) })
+    .withRedaction({
+      denylistKeys: ['password', ...Array.from({ length: denied - 1 }, (_, index) => `secret${index}`)],
+      hashKeys: ['email'],
+    })
+  if (json) {
+    const sink = nullSink()
+    const write = (line: string) => sink.write(`${line}\n`)
+    const logger = { debug: write, info: write, warn: write, error: write }
+    builder = builder.addTransport(LoggerTransportAdapter.create({ logger, format: 'json' }))
+  } else {
+    for (let index = 0; index < transports; index++) {
+      builder = builder.addTransport({ type: `no-op-${index}`, handle: () => undefined })
+    }
+  }
+  let names: string[] | undefined
+  if (registered > 0) ({ builder, names } = register(builder, registered))
+  const manager: KitTelemetryManager = builder.build()
+  const session = manager.session().actor('user', 'u1').scope('org', 'o1')
+  const emitter = runs > 0 ? manager : session
+  const around =
+    runs === 0
+      ? {}
+      : {
+          around: <T>(loop: () => Promise<T>): Promise<T> => {
+            let run = () => session.run(loop) as Promise<T>
+            for (let index = 1; index < runs; index++) {
+              const inner = run
+              const outer = manager.session().attributes({ outer: index })
+              run = () => outer.run(inner) as Promise<T>
+            }
+            return run()
+          },
+        }
+  if (names !== undefined) {
+    const registeredNames = names
+    let at = 0
+    return {
+      ...around,
+      emit: () => {
+        emitter.emit(registeredNames[at] as string, { attributes: attributes() })
+        at = at + 1 === registeredNames.length ? 0 : at + 1
+      },
+    }
+  }
+  if (given === 'lazy') return { ...around, emit: () => emitter.emit(EVENT, { attributes }) }
+  if (given === 'none') return { ...around, emit: () => emitter.emit(EVENT) }
+  return { ...around, emit: () => emitter.emit(EVENT, { attributes: attributes() }) }
+}

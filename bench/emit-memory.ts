@@ -1,0 +1,38 @@
+import { attributes, type Contestant, gatekit } from './emit-event.ts'
+
+const WARM_UP = 20_000
+const MEASURED = 40_000
+
+/** Shapes whose memory is measured, by name. */
+const SHAPES: Readonly<Record<string, () => Contestant>> = {
+  caller: () => ({ emit: () => void attributes() }),
+  object: () => gatekit(),
+  json: () => gatekit({ json: true }),
+  sampledOut: () => gatekit({ infoRate: 0 }),
+}
+
+/** What one event allocates, and what is still there of it after a garbage collection; bytes. */
+export interface MemoryFigures {
+  readonly allocated: number
+  readonly kept: number
+}
+
+/**
+ * A program: prints the figures of the shape it is asked for. Wants `--expose-gc` and a young generation that holds
+ * everything allocated, so that no collection falls into the measurement.
+ */
+if (process.argv[2] === 'measure') {
+  const contestant = SHAPES[process.argv[3] as string]?.() as Contestant
+  const collect = globalThis.gc as () => void
+  for (let index = 0; index < WARM_UP; index++) contestant.emit()
+  collect()
+  const before = process.memoryUsage().heapUsed
+  for (let index = 0; index < MEASURED; index++) contestant.emit()
+  const after = process.memoryUsage().heapUsed
+  collect()
+  const figures: MemoryFigures = {
+    allocated: (after - before) / MEASURED,
+    kept: (process.memoryUsage().heapUsed - before) / MEASURED,
+  }
+  console.log(JSON.stringify(figures))
+}

@@ -1,0 +1,180 @@
+import * as crypto from 'node:crypto'
+import { Writable } from 'node:stream'
+import { attributes, type Contestant, EVENT, nullSink, SERVICE, SESSION } from './emit-event.ts'
+
+/** Loads a package that is no dependency of this one, so that there are no types either. */
+const load = (name: string): Promise<any> => import(name)
+
+/** The fastest way there is, for every contestant. Node has it from 20.12 on. */
+const sha256 = (value: unknown): string => crypto.hash('sha256', String(value), 'hex')
+
+/** What the contestants without redaction of their own are given: a copy, without `password`, `email` hashed, at every depth. */
+function redactByHand(given: Record<string, unknown>): Record<string, unknown> {
+  const copy: Record<string, unknown> = {}
+  for (const key of Object.keys(given)) {
+    const folded = key.toLowerCase()
+    if (folded === 'password') continue
+    const value = given[key]
+    if (folded === 'email') copy[key] = sha256(value)
+    else if (Array.isArray(value)) copy[key] = value.slice()
+    else if (typeof value === 'object' && value !== null)
+      copy[key] = redactByHand(value as Record<string, unknown>)
+    else copy[key] = value
+  }
+  return copy
+}
+
+async function pinoWithRedact(): Promise<Contestant> {
+  const { pino } = await load('pino')
+  const logger = pino(
+    {
+      base: SERVICE,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      redact: {
+        paths: ['attributes.password', 'attributes.email'],
+        censor: (value: unknown, path: string[]) => (path.at(-1) === 'email' ? sha256(value) : undefined),
+      },
+    },
+    nullSink(),
+  )
+  const session = logger.child(SESSION)
+  return { emit: () => session.info({ attributes: attributes() }, EVENT) }
+}
+
+async function winstonJson(): Promise<Contestant> {
+  const winston = await load('winston')
+  const { default: { createLogger, format, transports } = winston } = winston
+  const sink = nullSink()
+  const stream = new Writable({
+    decodeStrings: false,
+    write: (line, _encoding, done) => {
+      sink.write(line)
+      done()
+    },
+  })
+  const redact = format((info: any) => ({ ...info, attributes: redactByHand(info.attributes) }))
+  const logger = createLogger({
+    defaultMeta: SERVICE,
+    format: format.combine(redact(), format.timestamp(), format.json()),
+    transports: [new transports.Stream({ stream })],
+  })
+  const session = logger.child(SESSION)
+  return { emit: () => session.info(EVENT, { attributes: attributes() }) }
+}
+
+async function logTape(): Promise<Contestant> {
+  const [{ configure, getLogger }, { redactByField }] = await Promise.all([
+    load('@logtape/logtape'),
+    load('@logtape/redaction'),
+  ])
+  // Removing and hashing are two actions, and a wrapper has one.
+  const hashing = redactByField(() => {}, { fieldPatterns: [/^email$/i], action: sha256 })
+  const sink = redactByField(hashing, { fieldPatterns: [/^password$/i], action: 'delete' })
+  await configure({
+    reset: true,
+    sinks: { none: sink },
+    loggers: [
+      { category: 'bench', sinks: ['none'], lowestLevel: 'info' },
+      { category: ['logtape', 'meta'], sinks: [], lowestLevel: 'fatal' },
+    ],
+  })
+  const session = getLogger('bench').with({ ...SERVICE, ...SESSION })
+  return { emit: () => session.info(EVENT, { attributes: attributes() }) }
+}
+
+async function evlog(): Promise<Contestant> {
+  const { initLogger, log } = await load('evlog')
+  const sink = nullSink()
+  initLogger({
+    env: SERVICE,
+    silent: true,
+    redact: {
+      paths: ['attributes.password', 'attributes.email'],
+      builtins: false,
+      replacement: (value: unknown, { path }: { path?: string }) =>
+        path?.endsWith('email') ? sha256(value) : '',
+    },
+    drain: ({ event }: { event: unknown }) => sink.write(`${JSON.stringify(event)}\n`),
+  })
+  return { emit: () => log.info({ event: EVENT, ...SESSION, attributes: attributes() }) }
+}
+
+async function openTelemetry(): Promise<Contestant> {
+  const [{ BatchLogRecordProcessor, LoggerProvider }, { resourceFromAttributes }] = await Promise.all([
+    load('@opentelemetry/sdk-logs'),
+    load('@opentelemetry/resources'),
+  ])
+  const exporter = {
+    export: (_records: unknown, done: (result: { code: number }) => void) => done({ code: 0 }),
+    forceFlush: async () => {},
+    shutdown: async () => {},
+  }
+  const processor = new BatchLogRecordProcessor({ exporter, maxQueueSize: 65_536 })
+  const provider = new LoggerProvider({
+    resource: resourceFromAttributes({
+      'service.name': SERVICE.service,
+      'service.version': SERVICE.version,
+      'deployment.environment.name': SERVICE.environment,
+    }),
+    processors: [processor],
+  })
+  const logger = provider.getLogger('bench')
+  return {
+    emit: () =>
+      logger.emit({
+        eventName: EVENT,
+        timestamp: Date.now(),
+        severityNumber: 9,
+        severityText: 'INFO',
+        attributes: {
+          'session.id': SESSION.sessionId,
+          'actor.type': SESSION.actor.type,
+          'actor.id': SESSION.actor.id,
+          'scope.type': SESSION.scope.type,
+          'scope.id': SESSION.scope.id,
+          ...redactByHand(attributes()),
+        },
+      }),
+    settle: () => provider.forceFlush(),
+  }
+}
+
+async function igniter(): Promise<Contestant> {
+  const [{ IgniterTelemetry }, { InMemoryTransportAdapter }] = await Promise.all([
+    load('@igniter-js/telemetry'),
+    load('@igniter-js/telemetry/adapters'),
+  ])
+  const memory = InMemoryTransportAdapter.create()
+  const telemetry = IgniterTelemetry.create()
+    .withService(SERVICE.service)
+    .withEnvironment(SERVICE.environment)
+    .withVersion(SERVICE.version)
+    .withSampling({ infoRate: 1, always: ['*'] })
+    .withRedaction({ denylistKeys: ['password'], hashKeys: ['email'] })
+    .addTransport(memory)
+    .build()
+  const session = telemetry.session().actor('user', 'u1').scope('org', 'o1')
+  let emitted = 0
+  return {
+    emit: () => {
+      emitted++
+      void session.emit(EVENT, { attributes: attributes() })
+    },
+    // It hashes asynchronously, so an event has cost its price only when it has arrived.
+    settle: async () => {
+      while (memory.getEvents().length < emitted) await new Promise((resolve) => setImmediate(resolve))
+      memory.clear()
+      emitted = 0
+    },
+  }
+}
+
+/** Every peer, by the name it has in the table, and what it makes of an event. */
+export const PEERS: Readonly<Record<string, () => Promise<Contestant>>> = {
+  'pino 10 with redact, a line of JSON': pinoWithRedact,
+  'winston json, redaction by hand, a line of JSON': winstonJson,
+  'evlog with redact, a line of JSON': evlog,
+  'LogTape with redaction, an object': logTape,
+  'OpenTelemetry SDK (batch), redaction by hand, an object': openTelemetry,
+  '@igniter-js/telemetry in memory, an object': igniter,
+}

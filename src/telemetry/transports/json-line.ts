@@ -1,0 +1,248 @@
+import type { TelemetryEnvelope } from '../envelope.ts'
+
+/** How many keys and names, and how many sessions, keep their text; applications can invent any number. */
+const MAX_KEYS = 4096
+const MAX_SESSIONS = 1024
+
+/** What could end a line, drive a terminal or reverse the reading direction. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it finds
+const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
+
+/** Anything but printable ASCII without `"` and `\`. */
+const NEEDS_ESCAPING = /[^ !#-[\]-~]/
+
+/** Up to this length, a loop over the characters is quicker than a regular expression. */
+const SHORT = 12
+
+/** The members of an envelope in the order a manager gives them. */
+const LAYOUT = [
+  'name',
+  'time',
+  'level',
+  'service',
+  'environment',
+  'version',
+  'sessionId',
+  'actor',
+  'scope',
+  'attributes',
+  'error',
+  'source',
+] as const satisfies readonly (keyof TelemetryEnvelope)[]
+
+/** What stands before a value of an object: its key, with a comma except before the first, and the quote of a string. */
+interface KeyText {
+  readonly first: string
+  readonly next: string
+  readonly firstString: string
+  readonly nextString: string
+}
+
+/** Whom an event of a session was about, and, from its second event on, the text of that. */
+interface SessionText {
+  readonly actor: unknown
+  readonly scope: unknown
+  readonly text: string | undefined
+}
+
+/**
+ * Writes envelopes as lines of JSON. A line is what `JSON.stringify` makes of the envelope, with every character that
+ * a line should not have escaped. Envelopes being JSON already, it need not look for what JSON does not know; and it
+ * keeps the text of what many events share: service, session and keys.
+ */
+export class JsonLineWriter {
+  readonly #includeTimestamp: boolean
+  readonly #keys = new Map<string, KeyText>()
+  readonly #names = new Map<string, string>()
+  readonly #sessions = new Map<string, SessionText>()
+  #lastTime: unknown
+  #timeText = ''
+  #service: unknown
+  #environment: unknown
+  #version: unknown
+  #originText = ''
+
+  constructor(includeTimestamp: boolean) {
+    this.#includeTimestamp = includeTimestamp
+  }
+
+  write(envelope: TelemetryEnvelope): string {
+    try {
+      if (isLaidOut(envelope)) return this.#line(envelope)
+    } catch {
+      // No envelope of a manager comes here; one that somebody else made may hold anything.
+    }
+    return escapeUnsafe(JSON.stringify(this.#includeTimestamp ? envelope : timeless(envelope)))
+  }
+
+  #line(envelope: TelemetryEnvelope): string {
+    const { attributes, error, source } = envelope
+    let line = this.#names.get(envelope.name) ?? this.#name(envelope.name)
+    if (this.#includeTimestamp) line += this.#time(envelope)
+    line += `,"level":${memberText(envelope.level)}${this.#origin(envelope)}${this.#session(envelope)}`
+    if (attributes !== undefined) line += `,"attributes":${this.#value(attributes)}`
+    if (error !== undefined) line += `,"error":${this.#value(error)}`
+    if (source !== undefined) line += `,"source":${this.#value(source)}`
+    return `${line}}`
+  }
+
+  #name(name: string): string {
+    if (this.#names.size >= MAX_KEYS) this.#names.clear()
+    const text = flat(`{"name":${memberText(name)}`)
+    this.#names.set(name, text)
+    return text
+  }
+
+  /** Events of one millisecond share it. */
+  #time({ time }: TelemetryEnvelope): string {
+    if (time !== this.#lastTime) {
+      this.#timeText = `,"time":${memberText(time)}`
+      this.#lastTime = time
+    }
+    return this.#timeText
+  }
+
+  #origin({ service, environment, version }: TelemetryEnvelope): string {
+    if (service === this.#service && environment === this.#environment && version === this.#version)
+      return this.#originText
+    let text = `,"service":${memberText(service)},"environment":${memberText(environment)}`
+    if (version !== undefined) text += `,"version":${memberText(version)}`
+    this.#service = service
+    this.#environment = environment
+    this.#version = version
+    this.#originText = flat(text)
+    return text
+  }
+
+  #session({ sessionId, actor, scope }: TelemetryEnvelope): string {
+    if (actor === undefined && scope === undefined) return `,"sessionId":${memberText(sessionId)}`
+    const known = this.#sessions.get(sessionId)
+    const recurs = known !== undefined && known.actor === actor && known.scope === scope
+    if (recurs && known.text !== undefined) return known.text
+    let text = `,"sessionId":${memberText(sessionId)}`
+    if (actor !== undefined) text += `,"actor":${this.#value(actor)}`
+    if (scope !== undefined) text += `,"scope":${this.#value(scope)}`
+    if (known === undefined && this.#sessions.size >= MAX_SESSIONS) this.#sessions.clear()
+    // What is not frozen could say something else the next time.
+    const keeps = recurs && isDeeplyFrozen(actor) && isDeeplyFrozen(scope)
+    this.#sessions.set(sessionId, { actor, scope, text: keeps ? flat(text) : undefined })
+    return text
+  }
+
+  /** @throws when `value` is nothing that JSON knows */
+  #value(value: unknown): string {
+    switch (typeof value) {
+      case 'string':
+        return stringText(value)
+      case 'number':
+        return Number.isFinite(value) ? `${value}` : 'null'
+      case 'boolean':
+        return value ? 'true' : 'false'
+      case 'object':
+        if (value === null) return 'null'
+        return Array.isArray(value) ? this.#array(value) : this.#object(value as Record<string, unknown>)
+      default:
+        throw new TypeError('not JSON')
+    }
+  }
+
+  #object(object: Record<string, unknown>): string {
+    const keys = plainKeys(object)
+    if (keys.length === 0) return '{}'
+    let text = ''
+    for (let index = 0; index < keys.length; index++) {
+      const key = keys[index] as string
+      const value = object[key]
+      const keyText = this.#keys.get(key) ?? this.#key(key)
+      if (typeof value === 'string' && isPlain(value)) {
+        // Few pieces: each that is put together apart has its price, now and when the line is sent.
+        text += `${(index === 0 ? keyText.firstString : keyText.nextString) + value}"`
+      } else {
+        text += (index === 0 ? keyText.first : keyText.next) + this.#value(value)
+      }
+    }
+    return `${text}}`
+  }
+
+  #array(array: readonly unknown[]): string {
+    if ('toJSON' in array) throw new TypeError('not JSON')
+    let text = '['
+    for (let index = 0; index < array.length; index++) {
+      if (index > 0) text += ','
+      text += this.#value(array[index])
+    }
+    return `${text}]`
+  }
+
+  #key(key: string): KeyText {
+    if (this.#keys.size >= MAX_KEYS) this.#keys.clear()
+    const text = stringText(key)
+    const first = `{${text}:`
+    const next = `,${text}:`
+    const keyText = { first, next, firstString: `${first}"`, nextString: `${next}"` }
+    this.#keys.set(key, keyText)
+    return keyText
+  }
+}
+
+/** Escapes what a line should not have, as JSON does. */
+export function escapeUnsafe(line: string): string {
+  return line.replace(UNSAFE, (unsafe) => {
+    if (unsafe === '\n') return '\\n'
+    if (unsafe === '\r') return '\\r'
+    if (unsafe === '\t') return '\\t'
+    return `\\u${unsafe.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
+}
+
+/** The text of a member that has to be a string. @throws when it is none */
+function memberText(member: string): string {
+  if (typeof member !== 'string') throw new TypeError('not an envelope')
+  return stringText(member)
+}
+
+/** A string in quotes. */
+function stringText(text: string): string {
+  return isPlain(text) ? `"${text}"` : escapeUnsafe(JSON.stringify(text))
+}
+
+/** Whether a string needs no escaping; most do not, which is quicker to see than to have done. */
+function isPlain(text: string): boolean {
+  if (text.length > SHORT) return !NEEDS_ESCAPING.test(text)
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index)
+    if (code < 0x20 || code > 0x7e || code === 0x22 || code === 0x5c) return false
+  }
+  return true
+}
+
+/** Whether an envelope holds nothing but the members of `LAYOUT`, in that order. */
+function isLaidOut(envelope: TelemetryEnvelope): boolean {
+  const members = plainKeys(envelope)
+  let place = 0
+  for (let index = 0; index < LAYOUT.length && place < members.length; index++) {
+    if (members[place] === LAYOUT[index]) place++
+  }
+  return place === members.length
+}
+
+/** The keys of a plain object. @throws when it is none */
+function plainKeys(object: object): string[] {
+  const prototype = Object.getPrototypeOf(object)
+  if (prototype !== Object.prototype && prototype !== null) throw new TypeError('not JSON')
+  return Object.keys(object)
+}
+
+function isDeeplyFrozen(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return true
+  return Object.isFrozen(value) && Object.values(value).every(isDeeplyFrozen)
+}
+
+/** The same text in one piece: a string put together keeps its parts, which every line it is in would walk again. */
+function flat(text: string): string {
+  return Buffer.from(text).toString()
+}
+
+function timeless({ time: _time, ...rest }: TelemetryEnvelope): Omit<TelemetryEnvelope, 'time'> {
+  return rest
+}
