@@ -35,7 +35,11 @@ export function mcpAuth(target: GateTarget): NodeMiddleware {
         next()
       })
       // Only what stands behind can have thrown here: Express catches that itself, a bare server does not.
-      .catch(() => writeAnswer(req, res, gate.answer({ outcome: 'failed', cause: undefined }, incoming)))
+      .catch((cause: unknown) => {
+        // An answer that has begun cannot be mended; left open, the client would wait for its end for ever.
+        if (res.headersSent) res.destroy()
+        else writeAnswer(req, res, gate.answer({ outcome: 'failed', cause }, incoming))
+      })
   }
 }
 

@@ -21,7 +21,10 @@ export function openEventStream(): Response | Answer {
   const body = new ReadableStream<Uint8Array>({
     start(controller) {
       controller.enqueue(encoder.encode(': open\n\n'))
-      timer = setInterval(() => controller.enqueue(encoder.encode(': keep-alive\n\n')), KEEP_ALIVE_MS)
+      timer = setInterval(() => {
+        // A client that does not read shall not pile them up.
+        if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(': keep-alive\n\n'))
+      }, KEEP_ALIVE_MS)
       timer.unref()
     },
     cancel() {

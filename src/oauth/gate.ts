@@ -84,7 +84,7 @@ export class Gate {
     this.#servesSuffixedMetadata = true
   }
 
-  /** Verifies the token of a request. Scopes are judged apart, by `missingScopes`. */
+  /** Verifies the token of a request. Scopes are judged apart, by `permits`. */
   async authenticate(request: GateRequest): Promise<Decision> {
     const credentials = readBearerToken(request.authorization)
     if (credentials.kind !== 'token') {

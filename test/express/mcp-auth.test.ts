@@ -675,6 +675,30 @@ describe('mcpAuth()', () => {
     })
   })
 
+  for (const [when, begin, expected] of [
+    ['before it answers', () => undefined, 500],
+    ['in the middle of its answer', (res: ServerResponse) => res.write('half'), 'cut off'],
+  ] as const) {
+    it(`leaves no request open when what stands behind on a bare server throws ${when}`, async () => {
+      const middleware = mcpAuth(oauthOptions())
+      const { origin } = await listen((req, res) =>
+        middleware(req, res, () => {
+          begin(res)
+          throw new Error(LEAK)
+        }),
+      )
+      const asked = fetch(origin, { headers: { authorization: 'Bearer good' } })
+      const outcome = await asked
+        .then(
+          async (response) => [response.status, await response.text()] as const,
+          () => ['cut off'] as const,
+        )
+        .catch(() => ['cut off'] as const)
+      expect(outcome[0]).to.equal(expected)
+      expect(String(outcome)).to.not.include(LEAK)
+    })
+  }
+
   it('asks once where it stands twice, or with another gate between', async () => {
     let asked = 0
     const adapter = createMcpAdapter({
