@@ -54,9 +54,8 @@ function fill(
   depth: number,
   ancestors: Ancestors,
 ): void {
-  let child: KeyNode | undefined
   for (const key of Object.keys(source)) {
-    child = rules.child(node, key, child)
+    const child = rules.child(node, key)
     if (child.verdict === 'deny') continue
     let copied: unknown
     try {

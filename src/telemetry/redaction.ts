@@ -71,20 +71,11 @@ export interface KeyNode {
   /** The path so far, folded; empty where paths do not matter. */
   readonly path: string
   readonly children: Map<string, KeyNode>
-  /** The key that stood after this one in the object last seen, and its node. */
-  nextKey: string | undefined
-  next: KeyNode | undefined
 }
 
 /** A redaction policy made ready for the walk of copy.ts; verdicts are kept, so that a key is judged once. */
 export class KeyRules {
-  readonly root: KeyNode = {
-    verdict: 'keep',
-    path: '',
-    children: new Map(),
-    nextKey: undefined,
-    next: undefined,
-  }
+  readonly root: KeyNode = { verdict: 'keep', path: '', children: new Map() }
   readonly #deny: readonly string[]
   readonly #hash: readonly string[]
   readonly #byPath: boolean
@@ -102,20 +93,9 @@ export class KeyRules {
     this.#digest = policy.hashSecret === undefined ? sha256 : hmacSha256(policy.hashSecret)
   }
 
-  /**
-   * The verdict on `key` below `parent`.
-   * @param before the node of the key before it. Events come with the same keys in the same order, and to follow them
-   * from one to the next is quicker than to look each up.
-   */
-  child(parent: KeyNode, key: string, before: KeyNode | undefined): KeyNode {
-    if (!this.#judges) return this.root
-    if (before?.nextKey === key) return before.next as KeyNode
-    const node = parent.children.get(key) ?? this.#judge(parent, key)
-    if (before !== undefined) {
-      before.nextKey = key
-      before.next = node
-    }
-    return node
+  /** The verdict on `key` below `parent`. */
+  child(parent: KeyNode, key: string): KeyNode {
+    return this.#judges ? (parent.children.get(key) ?? this.#judge(parent, key)) : this.root
   }
 
   /** `text`, or its beginning and `…` when it is too long; never half a surrogate pair. */
@@ -145,8 +125,6 @@ export class KeyRules {
       verdict: this.#deny.some(matches) ? 'deny' : this.#hash.some(matches) ? 'hash' : 'keep',
       path: this.#byPath ? path : '',
       children: this.#byPath ? new Map() : this.root.children,
-      nextKey: undefined,
-      next: undefined,
     }
     parent.children.set(key, node)
     return node
