@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { type Contestant, gatekit } from './emit-event.ts'
+import { type Contestant, caller, gatekit } from './emit-event.ts'
 import type { MemoryFigures } from './emit-memory.ts'
 import { PEERS } from './emit-peers.ts'
 import { median } from './report.ts'
@@ -16,14 +16,19 @@ const LINE = 'mcp-gatekit, a line of JSON by LoggerTransportAdapter'
 /** (c) What an event costs from `emit` to a transport, sink or exporter that does nothing. */
 export async function benchEmit(): Promise<void> {
   await benchPeers()
-  await benchShapes('emit, where it is called and whether it is sampled', 'by the session itself', {
-    'by the session itself': {},
-    'by the manager, in a run': { runs: 1 },
-    'by the manager, in nested runs': { runs: 2 },
-    'without attributes': { attributes: 'none' },
-    'sampled out, attributes built by the caller': { infoRate: 0 },
-    'sampled out, attributes as a function': { infoRate: 0, attributes: 'lazy' },
-  })
+  await benchShapes(
+    'emit, where it is called and whether it is sampled',
+    'by the session itself',
+    {
+      'by the session itself': {},
+      'by the manager, in a run': { runs: 1 },
+      'by the manager, in nested runs': { runs: 2 },
+      'without attributes': { attributes: 'none' },
+      'sampled out, attributes built by the caller': { infoRate: 0 },
+      'sampled out, attributes as a function': { infoRate: 0, attributes: 'lazy' },
+    },
+    { 'no emit: the attributes alone, built by the caller': caller },
+  )
   await benchShapes('emit, as its configuration grows', '1 transport, 1 denied key', {
     '1 transport, 1 denied key': {},
     '100 denied keys': { denied: 100 },
@@ -67,10 +72,10 @@ async function benchShapes(
   title: string,
   baseline: string,
   shapes: Record<string, Parameters<typeof gatekit>[0]>,
+  others: Record<string, Contestant> = {},
 ): Promise<void> {
-  const contestants = Object.fromEntries(
-    Object.entries(shapes).map(([name, shape]) => [name, gatekit(shape)]),
-  )
+  const contestants: Record<string, Contestant> = { ...others }
+  for (const [name, shape] of Object.entries(shapes)) contestants[name] = gatekit(shape)
   const figures = await alternate(contestants)
   console.log(`\n### (c) ${title}\n`)
   console.log(`| mcp-gatekit | µs each | × "${baseline}" |\n|---|---|---|`)

@@ -30,12 +30,18 @@ const LAYOUT = [
   'source',
 ] as const satisfies readonly (keyof TelemetryEnvelope)[]
 
-/** What stands before a value of an object: its key, with a comma except before the first, and the quote of a string. */
+/**
+ * What stands before a value of an object: the quote that ends a string before it, a comma except before the first, the
+ * key, and the quote that begins a string. Few and long pieces: each that is put together apart has its price, now and
+ * when the line is sent.
+ */
 interface KeyText {
   readonly first: string
-  readonly next: string
   readonly firstString: string
+  readonly next: string
   readonly nextString: string
+  readonly nextAfterString: string
+  readonly nextStringAfterString: string
 }
 
 /** Whom an event of a session was about, and, from its second event on, the text of that. */
@@ -60,7 +66,8 @@ export class JsonLineWriter {
   #service: unknown
   #environment: unknown
   #version: unknown
-  #originText = ''
+  /** By level: the level and the members that follow it. */
+  readonly #levels = new Map<string, string>()
 
   constructor(includeTimestamp: boolean) {
     this.#includeTimestamp = includeTimestamp
@@ -79,7 +86,8 @@ export class JsonLineWriter {
     const { attributes, error, source } = envelope
     let line = this.#names.get(envelope.name) ?? this.#name(envelope.name)
     if (this.#includeTimestamp) line += this.#time(envelope)
-    line += `,"level":${memberText(envelope.level)}${this.#origin(envelope)}${this.#session(envelope)}`
+    line += this.#levelAndOrigin(envelope)
+    line += this.#session(envelope)
     if (attributes !== undefined) line += `,"attributes":${this.#value(attributes)}`
     if (error !== undefined) line += `,"error":${this.#value(error)}`
     if (source !== undefined) line += `,"source":${this.#value(source)}`
@@ -102,15 +110,23 @@ export class JsonLineWriter {
     return this.#timeText
   }
 
-  #origin({ service, environment, version }: TelemetryEnvelope): string {
-    if (service === this.#service && environment === this.#environment && version === this.#version)
-      return this.#originText
-    let text = `,"service":${memberText(service)},"environment":${memberText(environment)}`
-    if (version !== undefined) text += `,"version":${memberText(version)}`
-    this.#service = service
-    this.#environment = environment
-    this.#version = version
-    this.#originText = flat(text)
+  /** Events of one level and one manager share it. */
+  #levelAndOrigin({ level, service, environment, version }: TelemetryEnvelope): string {
+    if (service !== this.#service || environment !== this.#environment || version !== this.#version) {
+      this.#service = service
+      this.#environment = environment
+      this.#version = version
+      this.#levels.clear()
+    }
+    return this.#levels.get(level) ?? this.#level(level)
+  }
+
+  #level(level: string): string {
+    let text = `,"level":${memberText(level)},"service":${memberText(this.#service)}`
+    text += `,"environment":${memberText(this.#environment)}`
+    if (this.#version !== undefined) text += `,"version":${memberText(this.#version)}`
+    if (this.#levels.size >= MAX_KEYS) this.#levels.clear()
+    this.#levels.set(level, flat(text))
     return text
   }
 
@@ -150,18 +166,22 @@ export class JsonLineWriter {
     const keys = plainKeys(object)
     if (keys.length === 0) return '{}'
     let text = ''
+    let afterString = false
     for (let index = 0; index < keys.length; index++) {
       const key = keys[index] as string
       const value = object[key]
       const keyText = this.#keys.get(key) ?? this.#key(key)
       if (typeof value === 'string' && isPlain(value)) {
-        // Few pieces: each that is put together apart has its price, now and when the line is sent.
-        text += `${(index === 0 ? keyText.firstString : keyText.nextString) + value}"`
+        if (index === 0) text = keyText.firstString + value
+        else text += (afterString ? keyText.nextStringAfterString : keyText.nextString) + value
+        afterString = true
       } else {
-        text += (index === 0 ? keyText.first : keyText.next) + this.#value(value)
+        if (index === 0) text = keyText.first + this.#value(value)
+        else text += (afterString ? keyText.nextAfterString : keyText.next) + this.#value(value)
+        afterString = false
       }
     }
-    return `${text}}`
+    return text + (afterString ? '"}' : '}')
   }
 
   #array(array: readonly unknown[]): string {
@@ -177,9 +197,14 @@ export class JsonLineWriter {
   #key(key: string): KeyText {
     if (this.#keys.size >= MAX_KEYS) this.#keys.clear()
     const text = stringText(key)
-    const first = `{${text}:`
-    const next = `,${text}:`
-    const keyText = { first, next, firstString: `${first}"`, nextString: `${next}"` }
+    const keyText = {
+      first: flat(`{${text}:`),
+      firstString: flat(`{${text}:"`),
+      next: flat(`,${text}:`),
+      nextString: flat(`,${text}:"`),
+      nextAfterString: flat(`",${text}:`),
+      nextStringAfterString: flat(`",${text}:"`),
+    }
     this.#keys.set(key, keyText)
     return keyText
   }
@@ -196,7 +221,7 @@ export function escapeUnsafe(line: string): string {
 }
 
 /** The text of a member that has to be a string. @throws when it is none */
-function memberText(member: string): string {
+function memberText(member: unknown): string {
   if (typeof member !== 'string') throw new TypeError('not an envelope')
   return stringText(member)
 }
