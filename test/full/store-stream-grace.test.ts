@@ -1,0 +1,53 @@
+import { expect } from 'chai'
+import { Redis } from 'ioredis'
+import { KitTelemetry, StoreStreamTransportAdapter } from '../../src/telemetry/index.ts'
+import { redisMissing, startRedis } from '../support/redis.ts'
+
+const missing = redisMissing()
+
+describe(`a store that is away at shutdown${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
+  this.timeout(60_000)
+  before(function () {
+    if (missing !== undefined) this.skip()
+  })
+
+  /** A hundred events for a Redis that is away, and a shutdown whose deadline has passed. */
+  async function shutDownWhileAway() {
+    const server = await startRedis()
+    const redis = new Redis({ port: server.port, retryStrategy: () => 20 })
+    redis.on('error', () => {})
+    const manager = KitTelemetry.create()
+      .withSampling({ infoRate: 1 })
+      .withLogger({ warn() {}, error() {} } as never)
+      .addTransport(StoreStreamTransportAdapter.create({ store: redis }))
+      .build()
+    manager.emit('test.before')
+    await manager.flush()
+    await server.kill()
+    for (let count = 0; count < 100; count++) manager.emit('test.away', { attributes: { count } })
+    await manager.shutdown({ timeoutMs: 100 })
+    expect(manager.stats().transports[0]).to.include({ accepted: 101, delivered: 1, pending: 100 })
+    return { server, redis, ledger: () => manager.stats().transports[0] }
+  }
+
+  it('has failed for good after 30 seconds', async () => {
+    const { server, redis, ledger } = await shutDownWhileAway()
+    const begun = performance.now()
+    while (ledger()?.pending !== 0 && performance.now() - begun < 45_000)
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    expect(ledger()).to.include({ delivered: 1, failed: 100, pending: 0 })
+    expect(performance.now() - begun).to.be.within(25_000, 40_000)
+    redis.disconnect()
+    await server.stop()
+  })
+
+  it('is still given everything when it comes back before', async () => {
+    const { server, redis, ledger } = await shutDownWhileAway()
+    await server.start()
+    while (ledger()?.pending !== 0) await new Promise((resolve) => setTimeout(resolve, 20))
+    expect(ledger()).to.include({ delivered: 101, failed: 0, pending: 0 })
+    expect(await redis.xlen('telemetry:events')).to.equal(101)
+    redis.disconnect()
+    await server.stop()
+  })
+})
