@@ -99,6 +99,14 @@ export class NodeIncoming implements McpIncoming {
     return Array.isArray(value) ? value.join(', ') : value
   }
 
+  get disconnected(): boolean {
+    return this.#res.destroyed && !this.#res.writableFinished
+  }
+
+  onDisconnect(listener: () => void): void {
+    whenCut(this.#res, listener)
+  }
+
   async readBody(limits: BodyLimits): Promise<BodyRead> {
     const req = this.#req
     if (Number(req.headers['content-length']) > limits.maxBytes) return { kind: 'too-large' }
@@ -150,16 +158,22 @@ function webRequest(req: NodeRequest, res: ServerResponse, origin: string): Requ
     if (!name.startsWith(':')) headers.append(name, req.rawHeaders[index + 1] as string)
   }
   const abort = new AbortController()
-  if (res.destroyed) abort.abort()
-  else {
-    res.once('close', () => {
-      if (!res.writableFinished) abort.abort()
-    })
-  }
+  whenCut(res, () => abort.abort())
   return new Request(urlOf(req.originalUrl ?? req.url ?? '/', origin), {
     method: req.method ?? 'GET',
     headers,
     signal: abort.signal,
+  })
+}
+
+/** Calls `listener` when the connection ends before the response is complete. */
+function whenCut(res: ServerResponse, listener: () => void): void {
+  if (res.destroyed) {
+    listener()
+    return
+  }
+  res.once('close', () => {
+    if (!res.writableFinished) listener()
   })
 }
 

@@ -11,6 +11,10 @@ export interface McpIncoming extends GateRequest {
   /** Value of a request header, by its lower-case name. */
   header(name: string): string | undefined
   readBody(limits: BodyLimits): Promise<BodyRead>
+  /** Whether the client has hung up before its answer was complete. */
+  readonly disconnected: boolean
+  /** Calls `listener` when that happens, also when it has happened already. */
+  onDisconnect(listener: () => void): void
 }
 
 export interface BodyLimits {
@@ -61,6 +65,16 @@ export class WebIncoming implements McpIncoming {
 
   header(name: string): string | undefined {
     return this.request.headers.get(name) ?? undefined
+  }
+
+  get disconnected(): boolean {
+    return this.request.signal.aborted
+  }
+
+  onDisconnect(listener: () => void): void {
+    const { signal } = this.request
+    if (signal.aborted) listener()
+    else signal.addEventListener('abort', listener, { once: true })
   }
 
   async readBody({ maxBytes, timeoutMs }: BodyLimits): Promise<BodyRead> {

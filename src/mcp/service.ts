@@ -14,12 +14,14 @@ import { HasRequest, RequestContext } from '../oauth/inputs.ts'
 import type { ResolvedOAuthOptions, VerifyContext } from '../oauth/options.ts'
 import { unionOfScopes } from '../oauth/scope.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
+import { serveLegacy, serveModern } from './direct-transport.ts'
 import { openEventStream } from './event-stream.ts'
 import type { Exchange } from './exchange.ts'
 import type { McpIncoming } from './incoming.ts'
 import { clientText, observedMessage, RequestObservation } from './observe.ts'
 import type { ResolvedAdapterOptions, ServerInfo } from './options.ts'
 import { type OriginPolicyOptions, permitsOrigin } from './origin-policy.ts'
+import { plainRequest } from './plain-request.ts'
 import type { RouterTable } from './router.ts'
 import { jsonRpcError, parseMessages } from './rpc.ts'
 import { callTool } from './tool-call.ts'
@@ -57,6 +59,9 @@ interface ServedRequest extends Request {
 
 const FIRST_MODERN_REVISION = '2026-07-28'
 
+/** What a server has to support to serve the modern revision without the SDK's handler around it. */
+const MODERN_REVISIONS = [FIRST_MODERN_REVISION, ...SUPPORTED_PROTOCOL_VERSIONS]
+
 /** The answer when a hook of the application threw, as the gate gives it where OAuth is on. */
 const SERVER_ERROR: Answer = {
   status: 500,
@@ -70,6 +75,8 @@ const SERVER_ERROR: Answer = {
  */
 export class McpService {
   readonly gate: Gate | undefined
+  /** Whether plain requests take the short way. Tests turn it off to see that both ways answer alike. */
+  servesDirectly = true
   readonly #props: McpServiceProps
   readonly #table: RouterTable | undefined
   readonly #sdk: McpHttpHandler
@@ -193,14 +200,24 @@ export class McpService {
     const refused = this.judge(exchange, incoming, operation)
     if (refused !== undefined) return refused
     observation?.accepted()
-    const request: ServedRequest = sdkRequest(incoming)
-    request[EXCHANGE] = exchange
-    const serve = (): Promise<Response> =>
-      this.#sdk.fetch(request, {
-        parsedBody: parsed.body,
-        ...(exchange.auth !== undefined && { authInfo: exchange.auth }),
-      })
+    const serve = () => this.#answerTo(incoming, exchange, parsed.body)
     return this.#observed(exchange, await (observation === undefined ? serve() : observation.run(serve)))
+  }
+
+  /** The short way for plain requests, which most are; the SDK's handler for everything else. Both answer alike. */
+  #answerTo(incoming: McpIncoming, exchange: Exchange, body: unknown): Promise<Response | Answer> {
+    const { auth } = exchange
+    const table = this.#table
+    const plain = table === undefined || !this.servesDirectly ? undefined : plainRequest(incoming, body)
+    if (table === undefined || plain === undefined) {
+      const request: ServedRequest = sdkRequest(incoming)
+      request[EXCHANGE] = exchange
+      return this.#sdk.fetch(request, { parsedBody: body, ...(auth !== undefined && { authInfo: auth }) })
+    }
+    const call = { message: plain.message, auth, incoming }
+    return plain.era === 'modern'
+      ? serveModern(this.#tableServer(table, exchange, MODERN_REVISIONS), call, plain.classification)
+      : serveLegacy(this.#tableServer(table, exchange), call)
   }
 
   #serveGet(incoming: McpIncoming): Response | Answer {
@@ -239,14 +256,21 @@ export class McpService {
 
   #makeServer(request: ServedRequest): Server | McpServer | Promise<Server | McpServer> {
     const exchange = request[EXCHANGE] as Exchange
-    const { router, serverInfo, instructions } = this.#props
+    const { router } = this.#props
     if (typeof router === 'function') return this.#callFactory(router, exchange, request)
+    return this.#tableServer(router, exchange)
+  }
+
+  /** A server for one request, with what the router has. */
+  #tableServer(table: RouterTable, exchange: Exchange, supportedProtocolVersions?: string[]): Server {
+    const { serverInfo, instructions } = this.#props
     const server = new Server(serverInfo, {
       capabilities: { tools: { listChanged: true }, logging: {} },
       ...(instructions !== undefined && { instructions }),
+      ...(supportedProtocolVersions !== undefined && { supportedProtocolVersions }),
     })
-    server.setRequestHandler('tools/list', () => ({ tools: [...this.#definitionsFor(router, exchange)] }))
-    server.setRequestHandler('tools/call', (call, sdk) => callTool(router, exchange, call, sdk, server))
+    server.setRequestHandler('tools/list', () => ({ tools: [...this.#definitionsFor(table, exchange)] }))
+    server.setRequestHandler('tools/call', (call, sdk) => callTool(table, exchange, call, sdk, server))
     return server
   }
 
