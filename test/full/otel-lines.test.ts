@@ -1,0 +1,142 @@
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect } from 'chai'
+import type { ProgramReport } from './otel-program.ts'
+
+const run = promisify(execFile)
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+const tsc = join(root, 'node_modules', '.bin', 'tsc')
+
+/** What `otel-program` consists of, below `test/`. */
+const PROGRAM = ['full/otel-program', 'support/otlp-receiver', 'support/otlp-protobuf']
+
+describe('OTLP on both lines of OpenTelemetry', () => {
+  let scratch: string
+  let tarball: string
+
+  before(async () => {
+    scratch = await mkdtemp(join(tmpdir(), 'otel-lines-'))
+    if (!existsSync(join(root, 'dist', 'index.js')))
+      await run(tsc, ['-p', 'tsconfig.build.json'], { cwd: root })
+    const { stdout } = await run(
+      'npm',
+      ['pack', '--ignore-scripts', '--json', '--loglevel=error', '--pack-destination', scratch],
+      { cwd: root },
+    )
+    tarball = join(scratch, JSON.parse(stdout)[0].filename)
+  })
+  after(() => rm(scratch, { recursive: true, force: true }))
+
+  describe('2.x, in this project', () => onEveryNode(async () => root, '2.'))
+
+  describe('3.x, with the packed package', () => {
+    let folder: string
+
+    before(async () => {
+      folder = join(scratch, '3x')
+      await cp(join(root, 'test', 'otel-3x'), folder, { recursive: true })
+      await mkdir(join(folder, 'build'))
+      for (const file of PROGRAM) {
+        await cp(join(root, 'build', 'test', `${file}.js`), join(folder, 'build', 'test', `${file}.js`))
+      }
+    })
+
+    it('installs from its lock file, and the package beside it without a conflict of peers', async () => {
+      // On Node 20 npm warns of `engines` that ask for 22.15 or later, and installs all the same.
+      await run('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder })
+      const options = ['--no-save', '--strict-peer-deps', '--no-audit', '--no-fund']
+      await run('npm', ['install', ...options, tarball], { cwd: folder })
+    })
+
+    it('fits the types of the package', async () => {
+      for (const file of PROGRAM) {
+        await cp(join(root, 'test', `${file}.ts`), join(folder, 'test', `${file}.ts`))
+      }
+      const compilerOptions = {
+        target: 'es2023',
+        module: 'nodenext',
+        strict: true,
+        exactOptionalPropertyTypes: true,
+        allowImportingTsExtensions: true,
+        skipLibCheck: true,
+        noEmit: true,
+        typeRoots: [join(root, 'node_modules', '@types')],
+        types: ['node'],
+      }
+      await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['test'] }))
+      const { stdout } = await run(tsc, ['-p', folder]).catch((error) => error)
+      expect(stdout).to.equal('')
+    })
+
+    onEveryNode(async () => folder, '3.')
+  })
+
+  it('without OpenTelemetry only that transport fails, and it says how to install what is missing', async () => {
+    const folder = join(scratch, 'without')
+    await mkdir(folder)
+    await writeFile(join(folder, 'package.json'), '{"private":true,"type":"module"}')
+    await run('npm', ['install', '--no-save', '--no-audit', '--no-fund', tarball], { cwd: folder })
+    expect(existsSync(join(folder, 'node_modules', '@opentelemetry'))).to.equal(false)
+    for (const [encoding, exporter] of [
+      ['json', 'exporter-logs-otlp-http'],
+      ['protobuf', 'exporter-logs-otlp-proto'],
+    ] as const) {
+      const program = `
+        import { InMemoryTransportAdapter, KitTelemetry, OtlpTransportAdapter } from 'mcp-gatekit'
+        const kept = InMemoryTransportAdapter.create()
+        const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 })
+          .addTransport(OtlpTransportAdapter.create({ url: 'http://127.0.0.1:4318', encoding: '${encoding}' }))
+          .addTransport(kept)
+          .build()
+        telemetry.emit('before')
+        await telemetry.flush()
+        telemetry.emit('after')
+        await telemetry.shutdown()
+        const [otlp, memory] = telemetry.stats().transports
+        const { code, message } = otlp.lastError
+        console.log(JSON.stringify({ failed: otlp.failed, delivered: memory.delivered, code, message }))`
+      const { stdout, stderr } = await run(process.execPath, ['--input-type=module', '-e', program], {
+        cwd: folder,
+      })
+      expect(stderr).to.equal('')
+      const { message, ...rest } = JSON.parse(stdout)
+      expect(rest).to.deep.equal({ failed: 2, delivered: 2, code: 'TELEMETRY_TRANSPORT_INIT_FAILED' })
+      expect(message).to.match(new RegExp(`run npm install ([\\w/@-]+ )*@opentelemetry/${exporter}$`))
+    }
+  })
+})
+
+/** Runs the program in a folder on every supported line of Node. */
+function onEveryNode(folder: () => Promise<string>, sdkLine: string): void {
+  for (const line of ['20', '22', '24']) {
+    it(`keeps its word on Node ${line}`, async () => {
+      const program = join(await folder(), 'build', 'test', 'full', 'otel-program.js')
+      const { stdout, stderr } = await run(await nodeOf(line), [program], { cwd: await folder() })
+      const report: ProgramReport = JSON.parse(stdout)
+      expect(report.node.split('.')[0]).to.equal(line)
+      expect(report.sdk.slice(0, sdkLine.length)).to.equal(sdkLine)
+      expect(report.checks).to.have.length.greaterThan(10)
+      expect(stderr).to.equal('')
+    })
+  }
+}
+
+/** The binary of a line of Node: the one that runs, or that of the npm package. */
+async function nodeOf(line: string): Promise<string> {
+  if (process.versions.node.split('.')[0] === line) return process.execPath
+  const { stdout } = await run('npx', [
+    '--yes',
+    '--package',
+    `node@${line}`,
+    '--',
+    'node',
+    '-p',
+    'process.execPath',
+  ])
+  return stdout.trim()
+}

@@ -1,0 +1,398 @@
+/**
+ * What the OTLP transport must do with either line of OpenTelemetry, as a program: it finds `mcp-gatekit` and
+ * OpenTelemetry where it is run, asserts what a strict receiver got, and ends by itself.
+ * Its last line of output is a `ProgramReport` in JSON.
+ */
+import assert from 'node:assert/strict'
+import { context, ROOT_CONTEXT, trace } from '@opentelemetry/api'
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
+import { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-http'
+import { resourceFromAttributes } from '@opentelemetry/resources'
+import { BatchLogRecordProcessor, LoggerProvider } from '@opentelemetry/sdk-logs'
+import {
+  KitTelemetry,
+  type KitTelemetryManager,
+  OtlpTransportAdapter,
+  type OtlpTransportOptions,
+  type TelemetryEmitInput,
+} from 'mcp-gatekit'
+import { deadPort, type ReceivedRecord, startOtlpReceiver } from '../support/otlp-receiver.ts'
+
+export interface ProgramReport {
+  /** Version of Node. */
+  readonly node: string
+  /** Version of the OpenTelemetry SDK, as it told the receiver. */
+  readonly sdk: string
+  readonly checks: readonly string[]
+}
+
+const SPAN = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', traceFlags: 1 }
+
+/** Told the library's own troubles. What the checks do not ask for must not come up. */
+const troubles: string[] = []
+
+function telemetryTo(options: OtlpTransportOptions): KitTelemetryManager {
+  return KitTelemetry.create()
+    .withService('billing')
+    .withEnvironment('test')
+    .withVersion('1.2.3')
+    .withSampling({ debugRate: 1, infoRate: 1 })
+    .withLogger({ error: (message) => troubles.push(message), warn: (message) => troubles.push(message) })
+    .addTransport(OtlpTransportAdapter.create(options))
+    .build()
+}
+
+/** The ledger of the one transport, without its error. */
+function ledger(telemetry: KitTelemetryManager) {
+  const { lastError: _, ...counts } = telemetry.stats().transports[0] ?? assert.fail('no transport')
+  return counts
+}
+
+const counts = (parts: Partial<ReturnType<typeof ledger>>) => ({
+  type: 'otlp',
+  accepted: 0,
+  delivered: 0,
+  failed: 0,
+  dropped: 0,
+  pending: 0,
+  ...parts,
+})
+
+/** Each kind of event, and the attributes it arrives with beside `session.id`. */
+const KINDS: readonly {
+  readonly name: string
+  readonly input: TelemetryEmitInput
+  readonly attributes?: Readonly<Record<string, unknown>>
+  /** Some of them, as OTLP types them. */
+  readonly typed?: ReceivedRecord['typed']
+}[] = [
+  ...(['debug', 'info', 'warn', 'error', 'fatal'] as const).map((level) => ({
+    name: `level.${level}`,
+    input: { level },
+  })),
+  {
+    name: 'actor.user',
+    input: { actor: { type: 'user', id: 'u1', tags: { plan: 'pro', seats: 3 } } },
+    attributes: {
+      'kit.actor.type': 'user',
+      'kit.actor.id': 'u1',
+      'user.id': 'u1',
+      'kit.actor.tags': { plan: 'pro', seats: 3 },
+    },
+  },
+  {
+    name: 'actor.system',
+    input: { actor: { type: 'system' } },
+    attributes: { 'kit.actor.type': 'system' },
+  },
+  {
+    name: 'scope',
+    input: { scope: { type: 'org', id: 'o1', tags: { region: 'eu' } } },
+    attributes: { 'kit.scope.type': 'org', 'kit.scope.id': 'o1', 'kit.scope.tags': { region: 'eu' } },
+  },
+  {
+    name: 'error.with.code',
+    input: {
+      error: { name: 'PaymentError', message: 'no card', code: 'ECARD', stack: 'at pay (pay.js:1:1)' },
+    },
+    attributes: {
+      'exception.type': 'PaymentError',
+      'exception.message': 'no card',
+      'exception.stacktrace': 'at pay (pay.js:1:1)',
+      'error.type': 'ECARD',
+    },
+  },
+  {
+    name: 'source',
+    input: { source: { causer: 'cron', file: 'src/pay.ts', line: 42 } },
+    attributes: { 'kit.source.causer': 'cron', 'code.file.path': 'src/pay.ts', 'code.line.number': 42 },
+    typed: { 'code.line.number': { intValue: '42' } },
+  },
+  {
+    name: 'nested',
+    input: { attributes: { map: { list: [1, 'a', null, { deep: [true] }] }, empty: {}, none: null } },
+    attributes: { map: { list: [1, 'a', null, { deep: [true] }] }, empty: {}, none: null },
+  },
+  {
+    name: 'numbers',
+    input: {
+      attributes: { whole: 7, least: -(2 ** 53) + 1, half: 0.5, huge: 2 ** 63, nan: Number.NaN, far: 1 / 0 },
+    },
+    attributes: {
+      whole: 7,
+      least: -(2 ** 53) + 1,
+      half: 0.5,
+      huge: String(2 ** 63),
+      nan: 'NaN',
+      far: 'Infinity',
+    },
+    typed: {
+      whole: { intValue: '7' },
+      least: { intValue: '-9007199254740991' },
+      half: { doubleValue: 0.5 },
+      huge: { stringValue: String(2 ** 63) },
+    },
+  },
+  { name: 'odd', input: { attributes: oddAttributes() }, attributes: oddAttributesReceived() },
+  {
+    name: 'many',
+    input: {
+      attributes: Object.fromEntries(Array.from({ length: 300 }, (_, index) => [`k${index}`, index])),
+    },
+    attributes: Object.fromEntries(Array.from({ length: 300 }, (_, index) => [`k${index}`, index])),
+  },
+]
+
+function oddAttributes(): Record<string, unknown> {
+  const circle: Record<string, unknown> = { a: 1 }
+  circle.again = circle
+  return {
+    big: 2n ** 64n,
+    date: new Date('2026-11-20T12:00:00Z'),
+    never: new Date(Number.NaN),
+    map: new Map([['a', 1]]),
+    set: new Set(['x']),
+    bytes: new Uint8Array([1, 2]),
+    nested: { error: new RangeError('too far'), constructor: 'ours', ['__proto__']: 'data' },
+    run: () => {},
+    half: '\ud83d',
+    circle,
+    '': 'no key',
+    get broken(): never {
+      throw new Error('unreadable')
+    },
+    constructor: 'an ordinary key',
+  }
+}
+
+function oddAttributesReceived(): Record<string, unknown> {
+  return {
+    big: '18446744073709551616',
+    date: '2026-11-20T12:00:00.000Z',
+    never: 'Invalid Date',
+    map: { a: 1 },
+    set: ['x'],
+    bytes: [1, 2],
+    half: '\ufffd',
+    circle: { a: 1, again: '[Circular]' },
+    constructor: 'an ordinary key',
+  }
+}
+
+const SEVERITY = new Map([
+  ['debug', 5],
+  ['info', 9],
+  ['warn', 13],
+  ['error', 17],
+  ['fatal', 21],
+])
+
+const checks: Record<string, () => Promise<void>> = {}
+let sdk = ''
+
+for (const encoding of ['json', 'protobuf'] as const) {
+  for (const compression of ['none', 'gzip'] as const) {
+    checks[`every kind of event as ${encoding}, compression ${compression}`] = async () => {
+      const receiver = await startOtlpReceiver()
+      const telemetry = telemetryTo({
+        url: receiver.url,
+        encoding,
+        compression,
+        headers: { 'x-api-key': 'k' },
+      })
+      const session = telemetry.session()
+      const time = '2026-11-20T12:00:00.123Z'
+      for (const { name, input } of KINDS) session.emit(name, { time, ...input })
+      await telemetry.flush()
+      await telemetry.shutdown()
+
+      assert.deepEqual(ledger(telemetry), counts({ accepted: KINDS.length, delivered: KINDS.length }))
+      assert.deepEqual(
+        receiver.records.map(({ eventName }) => eventName),
+        KINDS.map(({ name }) => name),
+      )
+      for (const [index, { name, input, attributes = {}, typed = {} }] of KINDS.entries()) {
+        const record = receiver.records[index] ?? assert.fail(`${name} did not arrive`)
+        const { level = 'info' } = input
+        assert.equal(record.body, name)
+        assert.equal(record.time, BigInt(Date.parse(time)) * 1_000_000n)
+        assert.equal(record.severityText, level)
+        assert.equal(record.severityNumber, SEVERITY.get(level))
+        assert.equal(record.droppedAttributesCount, 0)
+        assert.equal(record.scope.name, 'mcp-gatekit')
+        assert.equal(record.traceId, undefined)
+        const { 'session.id': sessionId, nested, ...rest } = record.attributes
+        assert.equal(sessionId, session.getState().sessionId)
+        if (name === 'odd') {
+          const { error, ...others } = nested as { error: { name: string; message: string; stack: string } }
+          assert.deepEqual(Object.entries(others).sort(), [
+            ['__proto__', 'data'],
+            ['constructor', 'ours'],
+          ])
+          assert.equal(error.name, 'RangeError')
+          assert.match(error.stack, /^RangeError: too far\n/)
+        }
+        assert.deepEqual(rest, attributes, name)
+        for (const key of Object.keys(typed)) assert.deepEqual(record.typed[key], typed[key], key)
+      }
+      const [{ resource = {} } = {}] = receiver.records
+      assert.equal(resource['service.name'], 'billing')
+      assert.equal(resource['service.version'], '1.2.3')
+      assert.equal(resource['deployment.environment.name'], 'test')
+      sdk = String(resource['telemetry.sdk.version'])
+      for (const { headers, url, status } of receiver.requests) {
+        assert.equal(`${status} ${url}`, '200 /v1/logs')
+        assert.equal(
+          headers['content-type'],
+          encoding === 'json' ? 'application/json' : 'application/x-protobuf',
+        )
+        assert.equal(headers['content-encoding'], compression === 'gzip' ? 'gzip' : undefined)
+        assert.equal(headers['x-api-key'], 'k')
+      }
+      await receiver.close()
+    }
+  }
+}
+
+checks['an Error with its cause'] = async () => {
+  const receiver = await startOtlpReceiver()
+  const telemetry = telemetryTo({ url: receiver.url })
+  const cause = Object.assign(new Error('reset'), { code: 'ECONNRESET' })
+  telemetry.emit('failed', { level: 'error', error: new TypeError('no card', { cause }) })
+  await telemetry.shutdown()
+  const { attributes } = receiver.records[0] ?? assert.fail('nothing arrived')
+  assert.equal(attributes['exception.type'], 'TypeError')
+  assert.equal(attributes['error.type'], 'TypeError')
+  assert.match(String(attributes['exception.stacktrace']), /^TypeError: no card\n[\s\S]*Error: reset/)
+  await receiver.close()
+}
+
+checks['the span that is active at emit, before and after the packages are loaded'] = async () => {
+  const receiver = await startOtlpReceiver()
+  const telemetry = telemetryTo({ url: receiver.url })
+  const inSpan = (name: string) =>
+    context.with(trace.setSpanContext(ROOT_CONTEXT, SPAN), () => telemetry.emit(name))
+  inSpan('early')
+  await telemetry.flush()
+  inSpan('late')
+  telemetry.emit('outside')
+  await telemetry.shutdown()
+  assert.deepEqual(
+    receiver.records.map(({ eventName, traceId, spanId, flags }) => [eventName, traceId, spanId, flags || 0]),
+    [
+      ['early', SPAN.traceId, SPAN.spanId, 1],
+      ['late', SPAN.traceId, SPAN.spanId, 1],
+      ['outside', undefined, undefined, 0],
+    ],
+  )
+  await receiver.close()
+}
+
+checks["records for the application's own loggerProvider"] = async () => {
+  const receiver = await startOtlpReceiver()
+  const exporter = new OTLPLogExporter({ url: `${receiver.url}/v1/logs` })
+  const loggerProvider = new LoggerProvider({
+    resource: resourceFromAttributes({ 'service.name': 'of-the-application' }),
+    processors: [new BatchLogRecordProcessor({ exporter })],
+  })
+  const telemetry = telemetryTo({ loggerProvider })
+  context.with(trace.setSpanContext(ROOT_CONTEXT, SPAN), () =>
+    telemetry.emit('handed.over', { attributes: { map: { n: 1 }, nan: Number.NaN } }),
+  )
+  await telemetry.shutdown()
+  assert.deepEqual(ledger(telemetry), counts({ accepted: 1, delivered: 1 }))
+  await loggerProvider.shutdown()
+  const [record] = receiver.records
+  assert.equal(record?.eventName, 'handed.over')
+  assert.equal(record?.traceId, SPAN.traceId)
+  assert.equal(record?.resource['service.name'], 'of-the-application')
+  assert.deepEqual(record?.attributes.map, { n: 1 })
+  assert.equal(record?.attributes.nan, 'NaN')
+  await receiver.close()
+}
+
+checks['10 000 events of one tick, each once'] = async () => {
+  const receiver = await startOtlpReceiver()
+  const telemetry = telemetryTo({ url: receiver.url, encoding: 'protobuf' })
+  for (let index = 0; index < 10_000; index++) telemetry.emit('tick', { attributes: { index } })
+  await telemetry.flush()
+  assert.deepEqual(ledger(telemetry), counts({ accepted: 10_000, delivered: 10_000 }))
+  assert.equal(new Set(receiver.records.map(({ attributes }) => attributes.index)).size, 10_000)
+  assert.equal(receiver.records.length, 10_000)
+  await telemetry.shutdown()
+  await receiver.close()
+}
+
+checks['two flushes and a shutdown at once wait for what was emitted before each'] = async () => {
+  const receiver = await startOtlpReceiver()
+  const telemetry = telemetryTo({ url: receiver.url })
+  await telemetry.flush()
+  const arrived: number[] = []
+  const note = () => void arrived.push(receiver.records.length)
+  const emit = () => {
+    for (let index = 0; index < 600; index++) telemetry.emit('event')
+  }
+  emit()
+  const first = telemetry.flush().then(note)
+  emit()
+  const second = telemetry.flush().then(note)
+  emit()
+  const last = telemetry.shutdown().then(note)
+  await Promise.all([first, second, last])
+  assert.ok((arrived[0] ?? 0) >= 600 && (arrived[1] ?? 0) >= 1200, `after the flushes: ${arrived}`)
+  assert.equal(arrived[2], 1800)
+  assert.deepEqual(ledger(telemetry), counts({ accepted: 1800, delivered: 1800 }))
+  telemetry.emit('too.late')
+  assert.equal(telemetry.stats().droppedAfterShutdown, 1)
+  assert.match(troubles.splice(0).join(), /shut ?down/)
+  await receiver.close()
+}
+
+checks['a collector that is not ready is asked again'] = async () => {
+  const receiver = await startOtlpReceiver({ answer: (count) => (count < 3 ? { status: 503 } : undefined) })
+  const telemetry = telemetryTo({ url: receiver.url })
+  telemetry.emit('patient')
+  await telemetry.flush()
+  assert.deepEqual(ledger(telemetry), counts({ accepted: 1, delivered: 1 }))
+  assert.deepEqual(
+    receiver.requests.map(({ status }) => status),
+    [503, 503, 200],
+  )
+  await telemetry.shutdown()
+  await receiver.close()
+}
+
+checks['a refusal fails its events, and repeats no secret'] = async () => {
+  const receiver = await startOtlpReceiver({ answer: () => ({ status: 401, body: 'bad key secret' }) })
+  const telemetry = telemetryTo({ url: receiver.url, headers: { authorization: 'Bearer secret' } })
+  telemetry.emit('refused')
+  await telemetry.flush()
+  const [stats] = telemetry.stats().transports
+  assert.deepEqual(ledger(telemetry), counts({ accepted: 1, failed: 1 }))
+  assert.equal(stats?.lastError?.code, 'TELEMETRY_TRANSPORT_FAILED')
+  assert.match(String(stats?.lastError?.message), /the collector answered 401/)
+  assert.doesNotMatch(`${stats?.lastError?.stack}${troubles.splice(0)}`, /secret/)
+  await telemetry.shutdown()
+  await receiver.close()
+}
+
+checks['a dead collector holds a shutdown up no longer than its deadline'] = async () => {
+  const telemetry = telemetryTo({ url: `http://127.0.0.1:${await deadPort()}` })
+  for (let index = 0; index < 1000; index++) telemetry.emit('lost')
+  await telemetry.shutdown({ timeoutMs: 300 })
+  assert.deepEqual(ledger(telemetry), counts({ accepted: 1000, pending: 1000 }))
+  assert.match(troubles.splice(0).join(), /1000 events pending/)
+}
+
+context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
+for (const [name, check] of Object.entries(checks)) {
+  try {
+    await check()
+    assert.deepEqual(troubles.splice(0), [])
+  } catch (cause) {
+    throw new Error(`Not so: ${name}`, { cause })
+  }
+}
+context.disable()
+const report: ProgramReport = { node: process.versions.node, sdk, checks: Object.keys(checks) }
+console.log(JSON.stringify(report))
