@@ -17,9 +17,13 @@ export interface RunningExample {
 }
 
 /** Starts a compiled example as a process of its own. */
-export function startExample(name: string, env: Readonly<Record<string, string>> = {}): RunningExample {
+export function startExample(
+  name: string,
+  env: Readonly<Record<string, string>> = {},
+  args: readonly string[] = [],
+): RunningExample {
   const file = fileURLToPath(new URL(`../../examples/${name}.js`, import.meta.url))
-  const child = spawn(process.execPath, [file], {
+  const child = spawn(process.execPath, [file, ...args], {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
