@@ -4,6 +4,7 @@
  * Its last line of output is a `ProgramReport` in JSON.
  */
 import assert from 'node:assert/strict'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { context, ROOT_CONTEXT, trace } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-http'
@@ -310,6 +311,46 @@ checks["records for the application's own loggerProvider"] = async () => {
   assert.equal(record?.attributes.nan, 'NaN')
   await receiver.close()
 }
+
+checks['headers of the environment, but neither its endpoint, compression, timeout nor resource'] =
+  async () => {
+    const environment = {
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
+      OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: 'http://127.0.0.1:9/v1/logs',
+      OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
+      OTEL_EXPORTER_OTLP_TIMEOUT: '1',
+      OTEL_EXPORTER_OTLP_HEADERS: 'x-env=from-env,x-both=from-env',
+      OTEL_EXPORTER_OTLP_LOGS_HEADERS: 'x-logs=from-env',
+      OTEL_SERVICE_NAME: 'from-env',
+      OTEL_RESOURCE_ATTRIBUTES: 'team=from-env',
+      OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT: '1',
+      OTEL_SDK_DISABLED: 'true',
+    }
+    Object.assign(process.env, environment)
+    const receiver = await startOtlpReceiver({ answer: () => sleep(50, undefined) })
+    const telemetry = telemetryTo({ url: receiver.url, headers: { 'x-both': 'from-code' } })
+    telemetry.emit('event', { attributes: { a: 1, b: 2 } })
+    await telemetry.shutdown()
+    for (const name of Object.keys(environment)) delete process.env[name]
+    assert.deepEqual(ledger(telemetry), counts({ accepted: 1, delivered: 1 }))
+    const { headers } = receiver.requests[0] ?? assert.fail('nothing arrived')
+    assert.equal(headers['x-env'], 'from-env')
+    assert.equal(headers['x-logs'], 'from-env')
+    assert.equal(headers['x-both'], 'from-code')
+    assert.equal(headers['content-encoding'], undefined)
+    const { resource, attributes } = receiver.records[0] ?? assert.fail('no record')
+    assert.deepEqual(resource, {
+      'service.name': 'billing',
+      'service.version': '1.2.3',
+      'deployment.environment.name': 'test',
+      'telemetry.sdk.name': 'opentelemetry',
+      'telemetry.sdk.language': 'nodejs',
+      'telemetry.sdk.version': sdk,
+    })
+    assert.equal(attributes.a, 1)
+    assert.equal(attributes.b, 2)
+    await receiver.close()
+  }
 
 checks['10 000 events of one tick, each once'] = async () => {
   const receiver = await startOtlpReceiver()

@@ -139,7 +139,7 @@ describe('the 21 error codes', () => {
       it(`has a heading for ${name}, and an example below it`, () => {
         expect(headings.filter((heading) => heading === name)).to.have.length(1)
         const [, section = ''] = documentation.split(new RegExp(`^#+ ${name}$`, 'm'))
-        expect(section.split(/^#+ /m)[0]).to.match(/^```(?:ts|sh)\n[^`]/m)
+        expect(section.split(/^#+ /m)[0]).to.match(/^```(?:ts|sh)\b.*\n[^`]/m)
       })
     }
 

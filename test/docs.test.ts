@@ -1,0 +1,120 @@
+import { execFile } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect } from 'chai'
+import * as kit from '../src/index.ts'
+
+const run = promisify(execFile)
+const root = fileURLToPath(new URL('../../', import.meta.url))
+
+/**
+ * A block of TypeScript in a page. What follows `ts` says how it is meant:
+ * nothing, then it compiles as it stands; `fragment`, then it may use names that it does not declare, and the rest must
+ * fit; `wrong`, then it is a fragment that shows a mistake the compiler finds.
+ */
+interface Block {
+  readonly page: string
+  /** Of its first line of code, from 1. */
+  readonly line: number
+  readonly meant: string
+  readonly code: string
+}
+
+/** What the compiler says of names that a fragment does not declare, and of parameters whose type hangs on one. */
+const UNDECLARED = ['TS2304', 'TS2552', 'TS18004', 'TS7006', 'TS7031']
+
+function blocksOf(page: string, markdown: string): Block[] {
+  return [...markdown.matchAll(/^```ts(?: (?<meant>\S+))?\n(?<code>[\s\S]*?)^```$/gm)].map((match) => {
+    const { meant = '', code = '' } = match.groups ?? {}
+    return { page, line: markdown.slice(0, match.index).split('\n').length + 1, meant, code }
+  })
+}
+
+/** What is wrong with the blocks of these pages, by page and line. */
+async function problemsOf(pages: ReadonlyMap<string, string>): Promise<string[]> {
+  const blocks = [...pages].flatMap(([page, markdown]) => blocksOf(page, markdown))
+  const errors = await compile(blocks.map(toModule))
+  return blocks.flatMap(({ page, line, meant }, index) => {
+    const found = errors
+      .filter(({ module }) => module === index)
+      .filter(({ code }) => meant === '' || !UNDECLARED.includes(code))
+      .map(({ at, code, message }) => `${page}:${at} ${code} ${message}`)
+    if (meant === '' || meant === 'fragment') return found
+    if (meant !== 'wrong') return [`${page}:${line} ts ${meant} means nothing`]
+    return found.length > 0 ? [] : [`${page}:${line} compiles, although it is said to be wrong`]
+  })
+}
+
+/** As a module whose lines have the numbers they have in the page. A fragment gets what the package exports. */
+function toModule({ line, meant, code }: Block): string {
+  const used = Object.keys(kit).filter(
+    (name) => new RegExp(`\\b${name}\\b`).test(code) && !new RegExp(`\\bimport\\b.*\\b${name}\\b`).test(code),
+  )
+  const imports = meant === '' ? '' : `import { ${used.join(', ')} } from 'mcp-gatekit'; `
+  return `${imports}export {}${'\n'.repeat(line - 1)}${code}`
+}
+
+interface CompilerError {
+  readonly module: number
+  readonly at: number
+  readonly code: string
+  readonly message: string
+}
+
+/** Compiles with the options of this project, within it, so that every package is found. */
+async function compile(modules: readonly string[]): Promise<CompilerError[]> {
+  await mkdir(join(root, 'build'), { recursive: true })
+  const folder = await mkdtemp(join(root, 'build', 'docs-'))
+  try {
+    const files = modules.map((_, index) => `block-${index}.ts`)
+    const options = { extends: '../../tsconfig.json', compilerOptions: { noEmit: true }, files, include: [] }
+    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(options))
+    await Promise.all(modules.map((code, index) => writeFile(join(folder, `block-${index}.ts`), code)))
+    const tsc = join(root, 'node_modules', '.bin', 'tsc')
+    const { stdout } = await run(tsc, ['-p', folder, '--pretty', 'false']).catch((error) => error)
+    return [...stdout.matchAll(/^.*?block-(\d+)\.ts\((\d+),\d+\): error (TS\d+): (.*)$/gm)].map(
+      ([, module, at, code, message]) => ({ module: Number(module), at: Number(at), code, message }),
+    )
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+}
+
+describe('the TypeScript in the documentation', () => {
+  it('compiles, and what is a fragment fits', async () => {
+    const names = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
+    const pages = new Map(
+      names
+        .filter((name) => name.endsWith('.md'))
+        .map((name) => [name, readFileSync(join(root, name), 'utf8')] as const),
+    )
+    expect([...pages].flatMap(([page, markdown]) => blocksOf(page, markdown))).to.have.length.above(20)
+    expect(await problemsOf(pages)).to.deep.equal([])
+  })
+
+  it('is looked at block by block', async () => {
+    const block = (info: string, code: string) => `\`\`\`${info}\n${code}\n\`\`\`\n`
+    const use = "import { KitTelemetry } from 'mcp-gatekit'\n"
+    const pages = {
+      'good.md': block('ts', `${use}KitTelemetry.create().build()`) + block('js', 'nonsense('),
+      'bad.md': `Text\n\n${block('ts', `${use}\nKitTelemetry.create().bild()`)}`,
+      'undeclared.md': block('ts', 'telemetry.flush()'),
+      'fragment.md': block('ts fragment', 'telemetry.flush()\nKitTelemetry.create().withService(name)'),
+      'bad-fragment.md': block('ts fragment', 'KitTelemetry.create().withService(17)'),
+      'wrong.md': block('ts wrong', 'KitTelemetry.create().withService(17)'),
+      'right.md': block('ts wrong', 'KitTelemetry.create().withService(name)'),
+      'meant.md': block('ts fragmnt', 'const a = 1'),
+    }
+    const problems = await problemsOf(new Map(Object.entries(pages)))
+    expect(problems.map((problem) => problem.replace(/ (TS\d+ )?.*/, ' $1').trim())).to.deep.equal([
+      'bad.md:6 TS2551',
+      'undeclared.md:2 TS2304',
+      'bad-fragment.md:2 TS2345',
+      'right.md:2',
+      'meant.md:2',
+    ])
+  })
+})
