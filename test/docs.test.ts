@@ -83,7 +83,9 @@ async function compile(modules: readonly string[]): Promise<CompilerError[]> {
   }
 }
 
-describe('the TypeScript in the documentation', () => {
+describe('the TypeScript in the documentation', function () {
+  this.timeout(30_000)
+
   it('compiles, and what is a fragment fits', async () => {
     const names = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
     const pages = new Map(
