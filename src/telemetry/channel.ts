@@ -257,7 +257,10 @@ export class TransportChannel {
       const named = `transport ${this.#label}`
       return cause.message.includes(named)
         ? cause
-        : new KitTelemetryError(code, `${named}: ${cause.message}`, { cause })
+        : new KitTelemetryError(code, `${named}: ${cause.message}`, {
+            cause,
+            ...(cause.details !== undefined && { details: cause.details }),
+          })
     }
     return new KitTelemetryError(code, `transport ${this.#label} ${what}${kindOf(cause)}`, { cause })
   }

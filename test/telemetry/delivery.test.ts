@@ -153,7 +153,9 @@ describe('delivery', () => {
   })
 
   it("keeps a transport's own error", () => {
-    const error = new KitTelemetryError('TELEMETRY_TRANSPORT_FAILED', 'the collector said no')
+    const error = new KitTelemetryError('TELEMETRY_TRANSPORT_FAILED', 'the collector said no', {
+      details: { status: 400 },
+    })
     const { manager, logger } = build({
       handle: () => {
         throw error
@@ -163,6 +165,7 @@ describe('delivery', () => {
     expect(manager.stats().transports[0]?.lastError).to.deep.include({
       code: 'TELEMETRY_TRANSPORT_FAILED',
       cause: error,
+      details: { status: 400 },
     })
     expect(logger.errors[0]?.message).to.equal(
       'TELEMETRY_TRANSPORT_FAILED: transport "t0": the collector said no',
