@@ -5,7 +5,14 @@ import type { Admission, McpService } from '../mcp/service.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import type { Gate } from '../oauth/gate.ts'
 import { admissionBy, admit } from './admissions.ts'
-import { isPreflight, NodeIncoming, type NodeMiddleware, type NodeRequest, writeAnswer } from './node-http.ts'
+import {
+  holdsMessages,
+  isPreflight,
+  NodeIncoming,
+  type NodeMiddleware,
+  type NodeRequest,
+  writeAnswer,
+} from './node-http.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
 /**
@@ -64,7 +71,7 @@ function judge(
 }
 
 function visibleMessages(incoming: McpIncoming, req: NodeRequest): readonly unknown[] {
-  if (typeof req.body === 'object' && req.body !== null) return [req.body].flat()
+  if (holdsMessages(req)) return [req.body].flat()
   return [{ method: incoming.header('mcp-method'), params: { name: incoming.header('mcp-name') } }]
 }
 

@@ -184,6 +184,12 @@ function isParsed(req: NodeRequest): boolean {
   return !empty || req.readableDidRead || (req as { _body?: unknown })._body === true
 }
 
+/** Whether a parser in front has made an object of the body; of text and bytes nothing can be seen. */
+export function holdsMessages(req: NodeRequest): boolean {
+  const { body } = req
+  return typeof body === 'object' && body !== null && !Buffer.isBuffer(body) && isParsed(req)
+}
+
 function readStream(req: NodeRequest, { maxBytes, timeoutMs }: BodyLimits): Promise<BodyRead> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = []
