@@ -39,6 +39,19 @@ export class RawConnection {
     return await this.#read(text.startsWith('HEAD '))
   }
 
+  /** Sends several requests in one go (RFC 9112 §9.3.2) and reads their responses. */
+  async sendTogether(texts: readonly string[]): Promise<RawResponse[]> {
+    this.#socket.write(Buffer.from(texts.join(''), 'latin1'))
+    const responses: RawResponse[] = []
+    for (const text of texts) responses.push(await this.#read(text.startsWith('HEAD ')))
+    return responses
+  }
+
+  /** What has come and belongs to no response that was read. */
+  get rest(): string {
+    return this.#received.toString('latin1')
+  }
+
   close(): void {
     this.#socket.destroy()
   }
