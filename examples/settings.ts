@@ -1,0 +1,16 @@
+/**
+ * What an example is told by its environment. When something is missing it says so, all at once, and the
+ * process ends.
+ * @param wanted what each variable is for
+ */
+export function settings<Name extends string>(wanted: Readonly<Record<Name, string>>): Record<Name, string> {
+  const names = Object.keys(wanted) as Name[]
+  const missing = names.filter((name) => !process.env[name])
+  if (missing.length > 0) {
+    const width = Math.max(...missing.map((name) => name.length))
+    console.error('Set in the environment:')
+    for (const name of missing) console.error(`  ${name.padEnd(width)}  ${wanted[name]}`)
+    process.exit(1)
+  }
+  return Object.fromEntries(names.map((name) => [name, process.env[name]])) as Record<Name, string>
+}

@@ -1,0 +1,259 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { type AuthorizationServer, startAuthorizationServer } from '../../examples/authorization-server.ts'
+import { bearer, modern, send, type WireAnswer } from '../mcp/support-wire.ts'
+import { parseChallenge } from '../support/challenge.ts'
+import { listen } from '../support/listen.ts'
+import { freePort } from '../support/redis.ts'
+import { createSigningKey, signToken } from '../support/tokens.ts'
+import { startExample } from './run.ts'
+
+const METADATA = '/.well-known/oauth-protected-resource'
+
+interface Provider {
+  readonly name: string
+  /** Everything it wants, but for RESOURCE. */
+  readonly settings: Readonly<Record<string, string>>
+  readonly issuer: string
+  /** What every request needs, given the URL of the server. */
+  readonly scope: (resource: string) => string | undefined
+}
+
+const PROVIDERS: readonly Provider[] = [
+  {
+    name: 'generic-oidc',
+    settings: { ISSUER: 'https://auth.example.com' },
+    issuer: 'https://auth.example.com',
+    scope: () => 'mcp:read',
+  },
+  {
+    name: 'auth0',
+    settings: { AUTH0_DOMAIN: 'acme.eu.auth0.com' },
+    issuer: 'https://acme.eu.auth0.com/',
+    scope: () => 'mcp:read',
+  },
+  {
+    name: 'keycloak',
+    settings: { KEYCLOAK_URL: 'https://id.example.com/', KEYCLOAK_REALM: 'acme' },
+    issuer: 'https://id.example.com/realms/acme',
+    scope: () => 'mcp:read',
+  },
+  {
+    name: 'entra-id',
+    settings: { TENANT_ID: '72f988bf', CLIENT_ID: '6731de76' },
+    issuer: 'https://login.microsoftonline.com/72f988bf/v2.0',
+    scope: (resource) => `${resource}/mcp.read`,
+  },
+  {
+    name: 'workos',
+    settings: { AUTHKIT_DOMAIN: 'acme.authkit.app' },
+    issuer: 'https://acme.authkit.app',
+    scope: () => undefined,
+  },
+]
+
+interface Started {
+  readonly resource: string
+  whoami(token?: string): Promise<WireAnswer>
+  get(path: string): Promise<WireAnswer>
+  stop(): Promise<void>
+}
+
+/** Starts an example as a process of its own, on a free port. */
+async function start(name: string, env: Readonly<Record<string, string>>, port?: number): Promise<Started> {
+  const at = port ?? (await freePort())
+  const resource = `http://127.0.0.1:${at}/mcp`
+  const example = startExample(`identity-providers/${name}`, {
+    ...env,
+    RESOURCE: resource,
+    PORT: String(at),
+  })
+  await example.said(/Serving/)
+  return {
+    resource,
+    whoami: (token) =>
+      send(at, modern('tools/call', { name: 'whoami' }, token === undefined ? {} : bearer(token))),
+    get: (path) => send(at, { method: 'GET', path }),
+    async stop() {
+      example.process.kill()
+      await example.ended
+    },
+  }
+}
+
+async function using<T>(starting: Promise<Started>, use: (started: Started) => Promise<T>): Promise<T> {
+  const started = await starting
+  try {
+    return await use(started)
+  } finally {
+    await started.stop()
+  }
+}
+
+const said = ({ message }: WireAnswer): unknown => JSON.parse(message.result.content[0].text)
+const challengeOf = ({ headers }: WireAnswer) => parseChallenge(headers.get('www-authenticate') ?? '')
+
+describe('the examples of identity providers', function () {
+  this.timeout(20_000)
+
+  describe('without their providers', () => {
+    let started: Started[]
+    before(async () => {
+      started = await Promise.all(PROVIDERS.map(({ name, settings }) => start(name, settings)))
+    })
+    after(() => Promise.all((started ?? []).map(({ stop }) => stop())))
+
+    for (const [index, { name, issuer, scope }] of PROVIDERS.entries()) {
+      it(`${name} sends clients to its provider`, async () => {
+        const { resource, whoami, get } = started[index] as Started
+        const refused = await whoami()
+        expect(refused.status).to.equal(401)
+        const challenge = challengeOf(refused)
+        expect(challenge.scope).to.equal(scope(resource))
+        const document = await get(new URL(challenge.resource_metadata ?? '').pathname)
+        expect(document.message).to.deep.include({ resource, authorization_servers: [issuer] })
+      })
+    }
+
+    it('say what they want to know', async () => {
+      const outcome = await startExample('identity-providers/entra-id', { RESOURCE: 'x', TENANT_ID: '' })
+        .ended
+      expect(outcome).to.deep.equal({
+        exitCode: 1,
+        stdout: '',
+        stderr: [
+          'Set in the environment:',
+          '  TENANT_ID  the Directory (tenant) ID',
+          '  CLIENT_ID  the Application (client) ID of this server',
+          '',
+        ].join('\n'),
+      })
+    })
+  })
+
+  describe('generic-oidc, with an authorization server', () => {
+    let server: AuthorizationServer
+    let started: Started
+
+    before(async () => {
+      const port = await freePort()
+      const resources = [`http://127.0.0.1:${port}/mcp`, 'http://127.0.0.1:9/other']
+      server = await startAuthorizationServer({ resources, scopes: ['mcp:read', 'mcp:write'] })
+      started = await start('generic-oidc', { ISSUER: server.issuer }, port)
+    })
+    after(async () => {
+      await started?.stop()
+      await server?.close()
+    })
+
+    it('takes its tokens', async () => {
+      const answer = await started.whoami(await server.issueToken(['mcp:read']))
+      expect(said(answer)).to.deep.equal({
+        user: { id: 'notes-service' },
+        client: 'notes-service',
+        scopes: ['mcp:read'],
+      })
+    })
+
+    it('asks for the scope that one lacks', async () => {
+      const answer = await started.whoami(await server.issueToken(['mcp:write']))
+      expect(answer.status).to.equal(403)
+      expect(challengeOf(answer).scope).to.equal('mcp:read')
+    })
+
+    it('refuses those for another server', async () => {
+      const answer = await started.whoami(await server.issueToken(['mcp:read'], 'http://127.0.0.1:9/other'))
+      expect(answer.status).to.equal(401)
+      expect(challengeOf(answer).error_description).to.equal('The access token is for another resource')
+    })
+  })
+
+  it('keycloak takes tokens with what the audience mapper adds, and no others', async () => {
+    const key = await createSigningKey('RS256', 'of the realm')
+    let jwksUri = ''
+    const { origin } = await listen((req, res) => {
+      const issuer = `${origin}/realms/acme`
+      const known: Record<string, unknown> = {
+        '/realms/acme/.well-known/openid-configuration': { issuer, jwks_uri: jwksUri },
+        '/realms/acme/protocol/openid-connect/certs': { keys: [key.jwk] },
+      }
+      res.statusCode = known[req.url ?? ''] === undefined ? 404 : 200
+      res.setHeader('Content-Type', 'application/json')
+      res.end(JSON.stringify(known[req.url ?? ''] ?? {}))
+    })
+    jwksUri = `${origin}/realms/acme/protocol/openid-connect/certs`
+    const settings = { KEYCLOAK_URL: origin, KEYCLOAK_REALM: 'acme' }
+    await using(start('keycloak', settings), async ({ resource, whoami }) => {
+      const claims = {
+        iss: `${origin}/realms/acme`,
+        sub: 'f3b1',
+        azp: 'inspector',
+        typ: 'Bearer',
+        scope: 'openid mcp:read',
+        preferred_username: 'ada',
+        realm_access: { roles: ['editor'] },
+      }
+      const token = (aud: unknown) => signToken(key, { ...claims, aud }, { typ: 'JWT' })
+      expect(said(await whoami(await token([resource, 'account'])))).to.deep.equal({
+        user: { id: 'f3b1', name: 'ada', roles: ['editor'] },
+        client: 'inspector',
+        scopes: ['openid', 'mcp:read'],
+      })
+      expect((await whoami(await token('account'))).status).to.equal(401)
+      expect((await whoami(await token(undefined))).status).to.equal(401)
+    })
+  })
+
+  describe('api-keys', () => {
+    let folder: string
+    let env: { KEYS_FILE: string }
+
+    before(async () => {
+      folder = await mkdtemp(join(tmpdir(), 'api-keys-'))
+      env = { KEYS_FILE: join(folder, 'keys.json') }
+    })
+    after(() => rm(folder, { recursive: true, force: true }))
+
+    async function create(...args: string[]): Promise<string> {
+      const settings = { ...env, RESOURCE: 'http://127.0.0.1:9/mcp' }
+      const outcome = await startExample('identity-providers/api-keys', settings, ['create', ...args]).ended
+      expect(outcome).to.include({ exitCode: 0, stderr: '' })
+      return outcome.stdout.trim()
+    }
+
+    it('takes keys that it made, for as long as they are in the table', async () => {
+      const ada = await create('ada', 'mcp:read', 'mcp:write')
+      const bob = await create('bob')
+      const table = await readFile(env.KEYS_FILE, 'utf8')
+      for (const key of [ada, bob]) expect(table).not.to.include(key.split('.')[2])
+
+      await using(start('api-keys', env), async ({ whoami, get }) => {
+        const id = ada.split('.')[1] as string
+        expect(said(await whoami(ada))).to.deep.equal({
+          user: { id: 'ada' },
+          key: id,
+          scopes: ['mcp:read', 'mcp:write'],
+        })
+        expect((await whoami(bob)).status).to.equal(403)
+        const [of, , secret] = bob.split('.')
+        for (const wrong of [
+          'eyJhbGciOiJub25lIn0.e30.',
+          `${of}.${id}.${secret}`,
+          `${of}.__proto__xxx.${secret}`,
+        ])
+          expect((await whoami(wrong)).status, wrong).to.equal(401)
+        expect((await get(METADATA)).status).to.equal(404)
+
+        const { [id]: mine, ...others } = JSON.parse(table)
+        await writeFile(env.KEYS_FILE, JSON.stringify({ ...others, [id]: { ...mine, expiresAt: 1 } }))
+        expect(challengeOf(await whoami(ada)).error_description).to.equal('The access token has expired')
+        await writeFile(env.KEYS_FILE, JSON.stringify(others))
+        expect((await whoami(ada)).status).to.equal(401)
+        await writeFile(env.KEYS_FILE, 'half a tab')
+        expect((await whoami(ada)).status).to.equal(503)
+      })
+    })
+  })
+})
