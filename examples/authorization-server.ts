@@ -10,6 +10,8 @@ export interface AuthorizationServerOptions {
   readonly resources: readonly string[]
   /** The scopes that may be granted. */
   readonly scopes: readonly string[]
+  /** Whether access tokens are JWT, or say nothing by themselves and have to be asked about (RFC 7662). Default `jwt`. */
+  readonly tokens?: 'jwt' | 'opaque'
 }
 
 export interface AuthorizationServer {
@@ -17,6 +19,12 @@ export interface AuthorizationServer {
   readonly jwksUri: string
   /** A public client that is registered already; any port of 127.0.0.1 does for its redirect URI. */
   readonly clientId: string
+  /** Where an MCP server asks about tokens, and what it is registered as. */
+  readonly introspection: {
+    readonly endpoint: string
+    readonly clientId: string
+    readonly clientSecret: string
+  }
   /** A token by the client credentials grant: for a script, nobody signs in. */
   issueToken(scopes: readonly string[], resource?: string): Promise<string>
   close(): Promise<void>
@@ -24,6 +32,9 @@ export interface AuthorizationServer {
 
 /** The one user of this server. The access tokens carry the e-mail, so that its way can be followed. */
 export const ADA = { id: 'ada', email: 'ada@example.com' } as const
+
+/** The MCP server as a client of this one: it may ask about tokens, and do nothing else. */
+const INTROSPECTOR = 'notes-server'
 
 /**
  * An OAuth 2.1 authorization server on loopback, for trying things out: `oidc-provider`, in memory,
@@ -38,10 +49,12 @@ export async function startAuthorizationServer(
   const http = createServer()
   const issuer = `http://127.0.0.1:${await listen(http, options.port ?? 0)}`
   const service = { client_id: 'notes-service', client_secret: randomBytes(24).toString('base64url') }
+  const resourceServer = { client_id: INTROSPECTOR, client_secret: randomBytes(24).toString('base64url') }
   const browserless = 'notes-demo'
 
   const provider = await createProvider(issuer, options, [
     { ...service, grant_types: ['client_credentials'], response_types: [], redirect_uris: [] },
+    { ...resourceServer, grant_types: [], response_types: [], redirect_uris: [] },
     {
       client_id: browserless,
       application_type: 'native',
@@ -57,6 +70,11 @@ export async function startAuthorizationServer(
     issuer,
     jwksUri: `${issuer}/jwks`,
     clientId: browserless,
+    introspection: {
+      endpoint: `${issuer}/token/introspection`,
+      clientId: resourceServer.client_id,
+      clientSecret: resourceServer.client_secret,
+    },
     async issueToken(scopes, resource = options.resources[0] ?? '') {
       const response = await fetch(`${issuer}/token`, {
         method: 'POST',
@@ -77,7 +95,7 @@ type Clients = NonNullable<ConstructorParameters<typeof OidcProvider>[1]>['clien
 
 async function createProvider(
   issuer: string,
-  { resources, scopes }: AuthorizationServerOptions,
+  { resources, scopes, tokens = 'jwt' }: AuthorizationServerOptions,
   clients: NonNullable<Clients>,
 ): Promise<OidcProvider> {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -94,6 +112,7 @@ async function createProvider(
         devInteractions: { enabled: false },
         userinfo: { enabled: false },
         clientCredentials: { enabled: true },
+        introspection: { enabled: true, allowedPolicy: (_ctx, client) => client.clientId === INTROSPECTOR },
         registration: { enabled: true },
         resourceIndicators: {
           enabled: true,
@@ -102,7 +121,7 @@ async function createProvider(
             return {
               scope: scopes.join(' '),
               audience: resource,
-              accessTokenFormat: 'jwt',
+              accessTokenFormat: tokens,
               accessTokenTTL: 3600,
               jwt: { sign: { alg: 'ES256' } },
             }

@@ -85,6 +85,36 @@ describe('the authorization server of the examples', () => {
     expect(payload).not.to.have.property('email')
   })
 
+  it('tells the MCP server, and nobody else, about tokens that say nothing by themselves', async () => {
+    const opaque = await startAuthorizationServer({
+      resources: [RESOURCE],
+      scopes: ['mcp:read'],
+      tokens: 'opaque',
+    })
+    try {
+      const { endpoint, clientId, clientSecret } = opaque.introspection
+      const token = await opaque.issueToken(['mcp:read'])
+      expect(token).not.to.include('.')
+      const ask = async (secret: string) => {
+        const authorization = `Basic ${Buffer.from(`${clientId}:${secret}`).toString('base64')}`
+        const body = new URLSearchParams({ token })
+        const response = await fetch(endpoint, { method: 'POST', headers: { authorization }, body })
+        return { status: response.status, answer: (await response.json()) as object }
+      }
+      const { status, answer } = await ask(clientSecret)
+      expect(status).to.equal(200)
+      expect(answer).to.include({
+        active: true,
+        aud: RESOURCE,
+        client_id: 'notes-service',
+        scope: 'mcp:read',
+      })
+      expect((await ask('wrong')).status).to.equal(401)
+    } finally {
+      await opaque.close()
+    }
+  })
+
   it('refuses a resource it does not know, and a client without PKCE', async () => {
     const elsewhere = await authorize(server.clientId, 'mcp:read', 'a'.repeat(43), 'http://127.0.0.1:9/other')
     expect(elsewhere.get('error')).to.equal('invalid_target')

@@ -1,0 +1,64 @@
+import { format, inspect } from 'node:util'
+import { serialize } from 'node:v8'
+import { expect } from 'chai'
+import { AuthInfo } from '../../src/oauth/auth-info.ts'
+import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
+import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
+
+const TOKEN = 'eyJzZWNyZXQtb2YtYWRh.c2VjcmV0.c2lnbmF0dXJl'
+
+describe('what can be done with an AuthInfo without showing its token', () => {
+  const auth = new AuthInfo(TOKEN, {
+    clientId: 'cli',
+    scopes: ['mcp:read'],
+    user: { id: 'ada' },
+    expiresAt: 2_000_000_000,
+    resource: new URL('https://mcp.example.com/mcp'),
+    extra: { tenant: 'acme' },
+  })
+  const req = { method: 'POST', auth }
+
+  const ways: Readonly<Record<string, () => unknown>> = {
+    'util.inspect': () => inspect(auth),
+    'util.inspect with everything that is hidden': () => inspect(auth, { showHidden: true, depth: null }),
+    'util.inspect with getters': () => inspect(auth, { getters: true }),
+    'util.inspect without custom inspection': () => inspect(auth, { customInspect: false, showHidden: true }),
+    'util.inspect of what holds it': () => inspect(req, { showHidden: true, getters: true, depth: null }),
+    'util.inspect of an error that it caused': () => inspect(new Error('x', { cause: auth })),
+    'the formats of console.log': () => format('%s %j %o %O %d', auth, auth, auth, auth, auth),
+    'JSON.stringify': () => JSON.stringify(req),
+    'a template string': () => `${auth}`,
+    spread: () => ({ ...auth }),
+    'Object.assign': () => Object.assign({}, auth),
+    'Object.entries': () => Object.entries(auth),
+    'for … in': () => {
+      const found: unknown[] = []
+      for (const key in auth) found.push(key, auth[key as keyof AuthInfo])
+      return found
+    },
+    'own property descriptors': () => Object.getOwnPropertyDescriptors(auth),
+    structuredClone: () => structuredClone(auth),
+    'v8.serialize': () => serialize(auth).toString('latin1'),
+  }
+  for (const [way, act] of Object.entries(ways)) {
+    it(way, () => expectNoLeak([act()], TOKEN))
+  }
+
+  it('an event, as an attribute, a tag and the cause of an error', async () => {
+    const transport = InMemoryTransportAdapter.create()
+    const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(transport).build()
+    telemetry.emit('request.seen', {
+      attributes: { auth, nested: [req] },
+      actor: { type: 'user', id: 'ada', tags: { auth } },
+      error: new Error('failed', { cause: auth }),
+    })
+    await telemetry.flush()
+    const events = transport.getEvents()
+    expect(events[0]?.attributes).to.have.nested.property('auth.user.id', 'ada')
+    expectNoLeak(events, TOKEN)
+  })
+
+  it('reading it, which shows it', () => {
+    expect(auth.token).to.equal(TOKEN)
+  })
+})
