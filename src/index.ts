@@ -20,6 +20,9 @@ export {
 export type { ServerFactory, ServerFactoryContext } from './mcp/service.ts'
 export { KitToolError } from './mcp/tool-error.ts'
 export { AuthInfo } from './oauth/auth-info.ts'
+export type { DpopMode, DpopOptions } from './oauth/dpop/options.ts'
+export { type ReplayRedisClient, redisReplayStore } from './oauth/dpop/redis-replay-store.ts'
+export type { DpopReplayStore } from './oauth/dpop/replay-store.ts'
 export {
   KitMcpConfigError,
   type KitMcpConfigErrorCode,
@@ -34,6 +37,7 @@ export type {
   VerifyToken,
   VerifyTokenInput,
 } from './oauth/options.ts'
+export type { RateLimiterLike, RefusalLimit } from './oauth/refusal-limit.ts'
 export { jwtVerifier } from './oauth/verifiers/jwt.ts'
 export type { JwtUser, JwtVerifierOptions } from './oauth/verifiers/jwt-options.ts'
 export type { PublicKeyInput } from './oauth/verifiers/public-keys.ts'

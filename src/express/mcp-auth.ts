@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { Exchange } from '../mcp/exchange.ts'
 import type { McpIncoming } from '../mcp/incoming.ts'
 import type { Admission, McpService } from '../mcp/service.ts'
+import type { Answer } from '../oauth/answer.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import type { Gate } from '../oauth/gate.ts'
 import { admissionBy, admit } from './admissions.ts'
@@ -35,6 +36,7 @@ export function mcpAuth(target: GateTarget): NodeMiddleware {
       .then((admission) => {
         const answer =
           'answer' in admission ? admission.answer : judge(gate, service, admission.exchange, incoming, req)
+        if (answer instanceof Promise) return answer.then((given) => writeAnswer(req, res, given))
         if (answer !== undefined) return writeAnswer(req, res, answer)
         const { exchange } = admission as { exchange: Exchange }
         admit(req, exchange.auth as AuthInfo, exchange, service !== undefined)
@@ -63,10 +65,19 @@ function judge(
   exchange: Exchange,
   incoming: McpIncoming,
   req: NodeRequest,
-) {
+): Promise<Answer> | undefined {
   if (exchange.auth === undefined || gate.permits(exchange.auth.scopes)) return undefined
-  const refusal = gate.insufficientScope(service?.operationScopes(visibleMessages(incoming, req)) ?? [])
-  exchange.observation?.decided(refusal)
+  return refuse(gate, exchange, incoming, service?.operationScopes(visibleMessages(incoming, req)) ?? [])
+}
+
+async function refuse(
+  gate: Gate,
+  { observation }: Exchange,
+  incoming: McpIncoming,
+  operation: readonly string[],
+): Promise<Answer> {
+  const refusal = await gate.limited(gate.insufficientScope(operation), incoming)
+  observation?.decided(refusal)
   return gate.answer(refusal, incoming)
 }
 

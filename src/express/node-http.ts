@@ -14,6 +14,8 @@ export interface NodeRequest extends IncomingMessage {
   /** What `mcpAuth` found out. */
   auth?: unknown
   app?: { get?: (name: string) => unknown }
+  /** The client's address as Express has it, by its `trust proxy` setting. */
+  ip?: string | undefined
 }
 
 /** `(req, res, next)` on Node's own types: for Express, Connect, Polka, or a bare `http.createServer`. */
@@ -44,19 +46,16 @@ export class NodeIncoming implements McpIncoming {
     this.#trustsProxy = trustsProxy
   }
 
-  /** All values as they came: `req.headers` keeps only the first of two. */
   get authorization(): string | readonly string[] | undefined {
-    const { rawHeaders } = this.#req
-    let found: string | undefined
-    let all: string[] | undefined
-    for (let index = 0; index < rawHeaders.length; index += 2) {
-      const name = rawHeaders[index] as string
-      if (name.length !== 13 || name.toLowerCase() !== 'authorization') continue
-      const value = rawHeaders[index + 1] as string
-      if (found === undefined) found = value
-      else all = all === undefined ? [found, value] : [...all, value]
-    }
-    return all ?? found
+    return valuesAsTheyCame(this.#req, 'authorization')
+  }
+
+  get dpop(): string | readonly string[] | undefined {
+    return valuesAsTheyCame(this.#req, 'dpop')
+  }
+
+  get clientAddress(): string | undefined {
+    return this.#req.ip ?? this.#req.socket.remoteAddress
   }
 
   get host(): string | undefined {
@@ -119,6 +118,23 @@ export class NodeIncoming implements McpIncoming {
     }
     return await readStream(req, limits)
   }
+}
+
+/** All values of a header, by its lower-case name: `req.headers` keeps only the first of two, or joins them. */
+function valuesAsTheyCame(
+  { rawHeaders }: IncomingMessage,
+  header: string,
+): string | readonly string[] | undefined {
+  let found: string | undefined
+  let all: string[] | undefined
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] as string
+    if (name.length !== header.length || name.toLowerCase() !== header) continue
+    const value = rawHeaders[index + 1] as string
+    if (found === undefined) found = value
+    else all = all === undefined ? [found, value] : [...all, value]
+  }
+  return all ?? found
 }
 
 /** Whether a server listens on a loopback address: asked of the system once per server. */
@@ -230,9 +246,13 @@ export function writeAnswer(
   res.end(req.method === 'HEAD' ? undefined : body)
 }
 
+/** Headers that others may have begun. */
+const LISTS: ReadonlySet<string> = new Set(['Vary', 'Access-Control-Expose-Headers'])
+
 function appendable(res: ServerResponse, name: string, value: string): void {
-  const before = name === 'Vary' ? res.getHeader(name) : undefined
-  res.setHeader(name, before === undefined ? value : `${String(before)}, ${value}`)
+  const before = LISTS.has(name) ? res.getHeader(name) : undefined
+  if (before === undefined) res.setHeader(name, value)
+  else if (!String(before).includes(value)) res.setHeader(name, `${String(before)}, ${value}`)
 }
 
 /** A body that nobody will read is let in and dropped, so that the client gets to read the answer; not for ever. */

@@ -1,6 +1,6 @@
 import { preflightHeaders } from '../oauth/cors.ts'
 import { NodeIncoming, type NodeMiddleware, writeAnswer } from './node-http.ts'
-import { announceSuffixedMetadata, type GateTarget, resolveTarget } from './target.ts'
+import { type GateTarget, resolveTarget } from './target.ts'
 
 /**
  * Serves the protected resource metadata document (RFC 9728) and its preflight, at `resourceMetadataPath` and
@@ -11,7 +11,7 @@ import { announceSuffixedMetadata, type GateTarget, resolveTarget } from './targ
  */
 export function protectedResourceRouter(target: GateTarget): NodeMiddleware {
   const { gate } = resolveTarget(target)
-  announceSuffixedMetadata(target)
+  gate.announceSuffixedMetadata()
   return function protectedResourceRouter(req, res, next = () => undefined) {
     const incoming = new NodeIncoming(req, res, gate.options.trustProxy)
     const { path, method } = incoming
@@ -20,11 +20,16 @@ export function protectedResourceRouter(target: GateTarget): NodeMiddleware {
       const headers = preflightHeaders(incoming.header('access-control-request-headers'))
       return writeAnswer(req, res, { status: 204, headers })
     }
-    const { origin } = incoming
-    writeAnswer(
-      req,
-      res,
-      gate.resource.respond({ method, path, origin, ifNoneMatch: incoming.header('if-none-match') }),
-    )
+    const answer = gate.resource.respond({
+      method,
+      path,
+      origin: incoming.origin,
+      ifNoneMatch: incoming.header('if-none-match'),
+      get request() {
+        return incoming.request
+      },
+    })
+    if (answer === undefined) next()
+    else writeAnswer(req, res, answer)
   }
 }

@@ -1,7 +1,7 @@
 import { type KitMcpAdapter, type McpAdapter, serviceOf } from '../mcp/server.ts'
 import type { McpService } from '../mcp/service.ts'
 import { KitMcpConfigError } from '../oauth/errors.ts'
-import { Gate } from '../oauth/gate.ts'
+import { Gate, type MetadataAnnouncement } from '../oauth/gate.ts'
 import { RequestContext } from '../oauth/inputs.ts'
 import { missingOption } from '../oauth/option-checks.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
@@ -15,9 +15,8 @@ export interface ResolvedTarget {
   readonly service: McpService | undefined
 }
 
-/** Gates made from plain options, by the options object, so that the router can tell the middleware where it is. */
-const announced = new WeakMap<object, Set<Gate>>()
-const routed = new WeakSet<object>()
+/** What gates made from plain options share, by the options object, so that the router can tell the middleware where it is. */
+const announcements = new WeakMap<object, MetadataAnnouncement>()
 
 /** @throws {KitMcpConfigError} for an adapter without OAuth, and for wrong options. */
 export function resolveTarget(target: GateTarget): ResolvedTarget {
@@ -32,18 +31,11 @@ export function resolveTarget(target: GateTarget): ResolvedTarget {
     return { gate: service.gate, service }
   }
   refuseUnknownAdapter(target)
-  const gate = new Gate(resolveOAuthOptions(target), [], (request) => new RequestContext(request, {}))
-  const gates = announced.get(target) ?? new Set()
-  announced.set(target, gates.add(gate))
-  if (routed.has(target)) gate.announceSuffixedMetadata()
+  const options = resolveOAuthOptions(target)
+  const announced = announcements.get(target) ?? { suffixed: false }
+  announcements.set(target, announced)
+  const gate = new Gate(options, [], (request) => new RequestContext(request, {}), announced)
   return { gate, service: undefined }
-}
-
-/** Every gate of this target names the path-suffixed metadata document from now on. */
-export function announceSuffixedMetadata(target: GateTarget): void {
-  routed.add(target)
-  serviceOf(target)?.gate?.announceSuffixedMetadata()
-  for (const gate of announced.get(target) ?? []) gate.announceSuffixedMetadata()
 }
 
 function refuseUnknownAdapter(target: unknown): void {

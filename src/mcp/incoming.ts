@@ -3,7 +3,6 @@ import { requestOrigin } from '../oauth/request-origin.ts'
 
 /** A request to an MCP route, as both faces give it. */
 export interface McpIncoming extends GateRequest {
-  readonly method: string
   /** The `Host` header. */
   readonly host: string | undefined
   /** Whether the server accepts connections on a loopback address only. */
@@ -47,6 +46,10 @@ export class WebIncoming implements McpIncoming {
 
   get authorization(): string | undefined {
     return this.header('authorization')
+  }
+
+  get dpop(): string | undefined {
+    return this.header('dpop')
   }
 
   get host(): string {

@@ -225,15 +225,18 @@ function metadataAnswer({ gate }: McpService, incoming: WebIncoming): Answer {
   if (gate === undefined || root === undefined) return notFound()
   const { method, origin } = incoming
   const ifNoneMatch = incoming.header('if-none-match')
-  if (gate.resource.owns(incoming.path))
-    return gate.resource.respond({ method, path: incoming.path, origin, ifNoneMatch })
+  const respond = (path: string): Answer =>
+    gate.resource.respond({ method, path, origin, ifNoneMatch, request: incoming.request }) ?? notFound()
+  if (gate.resource.owns(incoming.path)) return respond(incoming.path)
   // Mounted elsewhere by the host: the root form; another resource's path is not ours to answer.
   if (incoming.path.startsWith(`${root}/`)) return notFound()
-  return gate.resource.respond({ method, path: root, origin, ifNoneMatch })
+  return respond(root)
 }
 
 function withCors(response: Response | Answer, method: string): Response {
   const given = response instanceof Response ? response : toResponse(response, method)
+  const nonce = given.headers.has('DPoP-Nonce')
   for (const [name, value] of Object.entries(CORS_RESPONSE_HEADERS)) given.headers.set(name, value)
+  if (nonce) given.headers.append('Access-Control-Expose-Headers', 'DPoP-Nonce')
   return given
 }

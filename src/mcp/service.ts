@@ -142,10 +142,19 @@ export class McpService {
   }
 
   /** The answer when the token lacks a scope; undefined when it may pass. */
-  judge(exchange: Exchange, request: GateRequest, operation: readonly string[]): Answer | undefined {
-    const { gate, auth, observation } = exchange
+  judge(exchange: Exchange, request: GateRequest, operation: readonly string[]): Promise<Answer> | undefined {
+    const { gate, auth } = exchange
     if (gate === undefined || auth === undefined || gate.permits(auth.scopes, operation)) return undefined
-    const refusal = gate.insufficientScope(operation)
+    return this.#refuse(gate, exchange, request, operation)
+  }
+
+  async #refuse(
+    gate: Gate,
+    { observation }: Exchange,
+    request: GateRequest,
+    operation: readonly string[],
+  ): Promise<Answer> {
+    const refusal = await gate.limited(gate.insufficientScope(operation), request)
     observation?.decided(refusal)
     return gate.answer(refusal, request)
   }
@@ -168,7 +177,7 @@ export class McpService {
     const { method } = incoming
     if (method === 'POST') return await this.#servePost(incoming, exchange)
     const refused = this.judge(exchange, incoming, [])
-    if (refused !== undefined) return refused
+    if (refused !== undefined) return await refused
     observation?.accepted()
     return this.#observed(exchange, method === 'GET' ? this.#serveGet(incoming) : methodNotAllowed())
   }
@@ -198,7 +207,7 @@ export class McpService {
       parsed.messages.map(observedMessage),
     )
     const refused = this.judge(exchange, incoming, operation)
-    if (refused !== undefined) return refused
+    if (refused !== undefined) return await refused
     observation?.accepted()
     const serve = () => this.#answerTo(incoming, exchange, parsed.body)
     return this.#observed(exchange, await (observation === undefined ? serve() : observation.run(serve)))

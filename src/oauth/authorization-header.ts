@@ -5,6 +5,10 @@ const MAX_TOKEN_LENGTH = 16_384
 const CREDENTIALS = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i
 const BEARER_SCHEME = /^bearer(?:[\s,]|$)/i
 
+/** The same for the scheme of RFC 9449 §7.1. */
+const DPOP_CREDENTIALS = /^dpop +([A-Za-z0-9\-._~+/]+=*)$/i
+const DPOP_SCHEME = /^dpop(?:[\s,]|$)/i
+
 /**
  * What the `Authorization` header holds: a token; nothing of the Bearer scheme (`missing`); or
  * something of that scheme which RFC 6750 §2.1 does not allow (`malformed`).
@@ -27,6 +31,22 @@ export function readBearerToken(values: string | readonly string[] | undefined):
   if (typeof values === 'string') return readValue(values)
   if (values.length === 1) return readValue(values[0] as string)
   return values.some((value) => BEARER_SCHEME.test(value)) ? MALFORMED : MISSING
+}
+
+/** A token of the DPoP scheme, which is worth nothing without its proof. */
+export interface DpopCredentials {
+  readonly kind: 'dpop'
+  readonly token: string
+}
+
+/** Reads as `readBearerToken` does, where a token may also come by the DPoP scheme (RFC 9449 §7.1). */
+export function readAccessToken(
+  values: string | readonly string[] | undefined,
+): BearerCredentials | DpopCredentials {
+  const list = values === undefined || typeof values === 'string' ? [values ?? ''] : values
+  if (!list.some((value) => DPOP_SCHEME.test(value))) return readBearerToken(values)
+  const token = list.length === 1 ? DPOP_CREDENTIALS.exec(list[0] as string)?.[1] : undefined
+  return token !== undefined && token.length <= MAX_TOKEN_LENGTH ? { kind: 'dpop', token } : MALFORMED
 }
 
 function readValue(value: string): BearerCredentials {

@@ -31,3 +31,20 @@ export function bearerChallenge(parameters: BearerChallengeParameters): string {
   if (resourceMetadata !== undefined) challenge += `, resource_metadata=${quoted(resourceMetadata)}`
   return `${challenge}, error_description=${quoted(errorDescription)}`
 }
+
+/** What is wrong with the proof of a request, or with the token for want of one (RFC 9449 §7.1, §9). */
+export type DpopChallengeError = 'invalid_dpop_proof' | 'use_dpop_nonce' | 'invalid_token'
+
+/**
+ * A `DPoP` challenge (RFC 9449 §7.1). It goes behind the `Bearer` one, in the same header line: clients exist
+ * that read nothing else than what begins with `Bearer`.
+ */
+export function dpopChallenge(
+  algorithms: readonly string[],
+  error: DpopChallengeError | undefined,
+  errorDescription: string,
+): string {
+  const fault =
+    error === undefined ? '' : `error=${quoted(error)}, error_description=${quoted(errorDescription)}, `
+  return `DPoP ${fault}algs=${quoted(algorithms.join(' '))}`
+}

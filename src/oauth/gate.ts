@@ -1,7 +1,14 @@
 import type { Answer } from './answer.ts'
 import { AuthInfo } from './auth-info.ts'
-import { type BearerCredentials, readBearerToken } from './authorization-header.ts'
-import { bearerChallenge } from './challenge.ts'
+import {
+  type BearerCredentials,
+  type DpopCredentials,
+  readAccessToken,
+  readBearerToken,
+} from './authorization-header.ts'
+import { bearerChallenge, type DpopChallengeError, dpopChallenge } from './challenge.ts'
+import type { ResolvedDpopOptions } from './dpop/options.ts'
+import { type CheckedProof, checkProof } from './dpop/proof.ts'
 import { VerifierUnavailableError } from './errors.ts'
 import { OnVerifiedInput, refusalNote, VerifyInput } from './inputs.ts'
 import type { ResolvedOAuthOptions, VerifiedToken, VerifyContext } from './options.ts'
@@ -12,12 +19,17 @@ import { grantedScopes, ScopeHierarchy, unionOfScopes } from './scope.ts'
 export interface GateRequest {
   /** The `Authorization` values as they came. */
   readonly authorization: string | readonly string[] | undefined
+  /** The `DPoP` values as they came (RFC 9449 §4.1). */
+  readonly dpop?: string | readonly string[] | undefined
+  readonly method: string
   /** The web-standard request, without its body. */
   readonly request: Request
   /** Origin of the request's URL; undefined when the request names no usable host. */
   readonly origin: string | undefined
   /** Path of the request's URL. */
   readonly path: string
+  /** IP address of the client, where it is known. */
+  readonly clientAddress?: string | undefined
 }
 
 export type RefusalReason =
@@ -27,6 +39,7 @@ export type RefusalReason =
   | 'expired'
   | 'wrong_resource'
   | 'insufficient_scope'
+  | 'rate_limited'
 
 /** What the gate made of a request. */
 export type Decision =
@@ -38,10 +51,26 @@ export type Decision =
 export type Refusal =
   | {
       readonly outcome: 'refused'
-      readonly reason: Exclude<RefusalReason, 'insufficient_scope'>
+      readonly reason: Exclude<RefusalReason, 'insufficient_scope' | 'rate_limited'>
       readonly cause?: unknown
+      /** What was wrong with the DPoP proof, or for want of one. */
+      readonly fault?: ProofFault
     }
+  | { readonly outcome: 'refused'; readonly reason: 'rate_limited'; readonly retryAfterSeconds: number }
   | { readonly outcome: 'refused'; readonly reason: 'insufficient_scope'; readonly scopes: readonly string[] }
+
+/** What DPoP adds to an `invalid` token. */
+export type ProofFault = 'invalid_dpop_proof' | 'use_dpop_nonce' | 'proof_needed' | 'not_bound'
+
+const FAULTS: Readonly<Record<ProofFault, { error: DpopChallengeError; description: string }>> = {
+  invalid_dpop_proof: { error: 'invalid_dpop_proof', description: 'The DPoP proof is not valid' },
+  use_dpop_nonce: { error: 'use_dpop_nonce', description: 'The DPoP proof needs a nonce of this server' },
+  proof_needed: { error: 'invalid_token', description: 'The access token must come with a DPoP proof' },
+  not_bound: {
+    error: 'invalid_token',
+    description: 'The access token is not bound to the key of the DPoP proof',
+  },
+}
 
 /** The only texts that ever stand in `error_description`: nothing a client, a token or a verifier said. */
 const DESCRIPTIONS: Readonly<Record<RefusalReason, string>> = {
@@ -51,11 +80,18 @@ const DESCRIPTIONS: Readonly<Record<RefusalReason, string>> = {
   expired: 'The access token has expired',
   wrong_resource: 'The access token is for another resource',
   insufficient_scope: 'The access token lacks a scope that this request needs',
+  rate_limited: 'Too many requests of this address were refused',
 }
 
 const JSON_HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }
 
 const NO_SCOPES: readonly string[] = []
+
+/** Which form of the metadata document is served: gates of the same target share what is known of it. */
+export interface MetadataAnnouncement {
+  /** Whether it is the path-suffixed one, so that challenges may name it. */
+  suffixed: boolean
+}
 
 /** Makes the context that verifiers and handlers see. */
 export type ContextFactory = (request: GateRequest) => VerifyContext | Promise<VerifyContext>
@@ -69,27 +105,50 @@ export class Gate {
   readonly resource: ProtectedResource
   readonly #hierarchy: ScopeHierarchy
   readonly #makeContext: ContextFactory
-  /** Whether the path-suffixed metadata document is served, so that challenges may name it. */
-  #servesSuffixedMetadata = false
+  readonly #announced: MetadataAnnouncement
 
-  constructor(options: ResolvedOAuthOptions, routerScopes: readonly string[], makeContext: ContextFactory) {
+  constructor(
+    options: ResolvedOAuthOptions,
+    routerScopes: readonly string[],
+    makeContext: ContextFactory,
+    announced: MetadataAnnouncement = { suffixed: false },
+  ) {
     this.options = options
     this.resource = new ProtectedResource(options, routerScopes)
     this.#hierarchy = new ScopeHierarchy(options.scopeImplies)
     this.#makeContext = makeContext
+    this.#announced = announced
   }
 
   /** Challenges name the path-suffixed form from now on. */
   announceSuffixedMetadata(): void {
-    this.#servesSuffixedMetadata = true
+    this.#announced.suffixed = true
   }
 
   /** Verifies the token of a request. Scopes are judged apart, by `permits`. */
-  async authenticate(request: GateRequest): Promise<Decision> {
-    const credentials = readBearerToken(request.authorization)
-    if (credentials.kind !== 'token') {
-      this.#askWithoutToken(request)
+  authenticate(request: GateRequest): Promise<Decision> {
+    const decided = this.#decide(request)
+    return this.options.limiter === undefined ? decided : decided.then((one) => this.limited(one, request))
+  }
+
+  async #decide(request: GateRequest): Promise<Decision> {
+    let resource: string | undefined
+    try {
+      resource = this.resource.uriFor(request)
+    } catch (cause) {
+      return { outcome: 'failed', cause }
+    }
+    const { dpop } = this.options
+    const credentials =
+      dpop === undefined ? readBearerToken(request.authorization) : readAccessToken(request.authorization)
+    if (credentials.kind === 'missing' || credentials.kind === 'malformed') {
+      this.#askWithoutToken(request, resource)
       return refusedFor(credentials)
+    }
+    const proof = dpop === undefined ? undefined : await this.#proofOf(credentials, request, dpop)
+    if (typeof proof === 'string') {
+      this.#askWithoutToken(request, resource)
+      return { outcome: 'refused', reason: 'invalid', fault: proof }
     }
     let context: VerifyContext
     try {
@@ -100,8 +159,8 @@ export class Gate {
     }
     let verdict: Verdict
     try {
-      const input = new VerifyInput(request, credentials.token, context, this.options.resource)
-      verdict = judge(await this.#verify(input), this.options.resource) ?? notedRefusal(input)
+      const input = new VerifyInput(request, credentials.token, context, resource, proof?.keyThumbprint)
+      verdict = judge(await this.#verify(input), resource, proof?.keyThumbprint) ?? notedRefusal(input)
     } catch (cause) {
       if (VerifierUnavailableError.is(cause)) {
         return { outcome: 'unavailable', retryAfterSeconds: cause.retryAfterSeconds, cause }
@@ -109,6 +168,8 @@ export class Gate {
       return { outcome: 'refused', reason: 'invalid', cause }
     }
     if (!('token' in verdict)) return verdict
+    const replayed = proof === undefined ? undefined : await this.#takeProof(proof)
+    if (replayed !== undefined) return replayed
     const auth = new AuthInfo(credentials.token, verdict.token)
     const { onVerified } = this.options
     if (onVerified !== undefined) {
@@ -137,6 +198,16 @@ export class Gate {
     }
   }
 
+  /** A refusal, or the one that is given where the client's address has caused too many. */
+  async limited<D extends Decision>(decision: D, request: GateRequest): Promise<D | Refusal> {
+    const { limiter } = this.options
+    if (decision.outcome !== 'refused' || limiter === undefined) return decision
+    const retryAfterSeconds = await limiter.count(this.#clientAddress(request))
+    return retryAfterSeconds === undefined
+      ? decision
+      : { outcome: 'refused', reason: 'rate_limited', retryAfterSeconds }
+  }
+
   /** The response to everything but `accepted`. */
   answer(decision: Exclude<Decision, { outcome: 'accepted' }>, request: GateRequest): Answer {
     switch (decision.outcome) {
@@ -154,19 +225,22 @@ export class Gate {
   }
 
   #refusal(refusal: Refusal, request: GateRequest): Answer {
+    if (refusal.reason === 'rate_limited') return tooManyRefusals(refusal.retryAfterSeconds)
+    const { dpop, realm } = this.options
     const error = refusal.reason === 'insufficient_scope' ? 'insufficient_scope' : 'invalid_token'
     const scopes = refusal.reason === 'insufficient_scope' ? refusal.scopes : this.options.scopes
-    const errorDescription = DESCRIPTIONS[refusal.reason]
-    const challenge = bearerChallenge({
-      realm: this.options.realm,
-      error,
-      scopes,
-      resourceMetadata: this.resource.metadataUrl(request.origin, request.path, this.#servesSuffixedMetadata),
-      errorDescription,
-    })
+    const fault = 'fault' in refusal && refusal.fault !== undefined ? FAULTS[refusal.fault] : undefined
+    const errorDescription = fault?.description ?? DESCRIPTIONS[refusal.reason]
+    const resourceMetadata = this.#metadataUrl(request)
+    let challenge = bearerChallenge({ realm, error, scopes, resourceMetadata, errorDescription })
+    if (dpop !== undefined) challenge += `, ${dpopChallenge(dpop.algorithms, fault?.error, errorDescription)}`
     return {
       status: refusal.reason === 'insufficient_scope' ? 403 : 401,
-      headers: { ...JSON_HEADERS, 'WWW-Authenticate': challenge },
+      headers: {
+        ...JSON_HEADERS,
+        'WWW-Authenticate': challenge,
+        ...(fault?.error === 'use_dpop_nonce' && nonceHeaders(dpop)),
+      },
       body: JSON.stringify({
         error,
         error_description: errorDescription,
@@ -175,16 +249,64 @@ export class Gate {
     }
   }
 
+  #metadataUrl(request: GateRequest): string | undefined {
+    try {
+      return this.resource.metadataUrl(request, this.#announced.suffixed)
+    } catch {
+      // The same function has named a resource for this request before; a challenge goes without, then.
+      return undefined
+    }
+  }
+
+  /** The proof of a DPoP token; undefined for a Bearer token that needs none. */
+  async #proofOf(
+    credentials: DpopCredentials | Extract<BearerCredentials, { kind: 'token' }>,
+    request: GateRequest,
+    dpop: ResolvedDpopOptions,
+  ): Promise<CheckedProof | ProofFault | undefined> {
+    if (credentials.kind === 'token') return dpop.required ? 'proof_needed' : undefined
+    const origin = this.resource.originFor(request)
+    const url = origin === undefined ? undefined : origin + request.path
+    const { method, dpop: proof } = request
+    return await checkProof({ proof, method, url, token: credentials.token }, dpop)
+  }
+
+  /** Why a proof cannot be taken, if it cannot: it was used before, or nobody knows. */
+  async #takeProof({ replayKey, expiresAtSeconds }: CheckedProof): Promise<Decision | undefined> {
+    try {
+      const taken = this.options.dpop?.replayStore.use(replayKey, expiresAtSeconds)
+      const isNew = isPromiseLike(taken)
+        ? await withDeadline(taken, this.options.verifyTimeoutMs, 'The replay store')
+        : taken
+      return isNew === true
+        ? undefined
+        : { outcome: 'refused', reason: 'invalid', fault: 'invalid_dpop_proof' }
+    } catch (cause) {
+      return { outcome: 'unavailable', retryAfterSeconds: 5, cause }
+    }
+  }
+
+  #clientAddress(request: GateRequest): string | undefined {
+    const { clientAddress } = this.options
+    if (clientAddress === undefined) return request.clientAddress
+    try {
+      const address: unknown = clientAddress(request.request)
+      return typeof address === 'string' ? address : undefined
+    } catch {
+      return undefined
+    }
+  }
+
   #verify(input: VerifyInput): unknown {
     const answered = this.options.verifyToken(input)
     if (!isPromiseLike(answered)) return answered
-    return withDeadline(answered, this.options.verifyTimeoutMs)
+    return withDeadline(answered, this.options.verifyTimeoutMs, 'verifyToken')
   }
 
   /** The verifier hears of requests without a token too; what it says, or when, changes nothing. */
-  #askWithoutToken(request: GateRequest): void {
+  #askWithoutToken(request: GateRequest, resource: string | undefined): void {
     const ask = (context: VerifyContext): unknown =>
-      this.options.verifyToken(new VerifyInput(request, undefined, context, this.options.resource))
+      this.options.verifyToken(new VerifyInput(request, undefined, context, resource))
     try {
       const made = this.#makeContext(request)
       const asked = made instanceof Promise ? made.then(ask) : ask(made)
@@ -199,6 +321,23 @@ function refusedFor(credentials: Exclude<BearerCredentials, { kind: 'token' }>):
   return { outcome: 'refused', reason: credentials.kind }
 }
 
+/** RFC 6585 §4. No challenge: another token would not be heard either. */
+function tooManyRefusals(retryAfterSeconds: number): Answer {
+  return {
+    status: 429,
+    headers: { ...JSON_HEADERS, 'Retry-After': String(retryAfterSeconds) },
+    body: JSON.stringify({ error: 'too_many_requests', error_description: DESCRIPTIONS.rate_limited }),
+  }
+}
+
+/** RFC 9449 §9. A page must be able to read it. */
+function nonceHeaders(dpop: ResolvedDpopOptions | undefined): Record<string, string> {
+  return {
+    'DPoP-Nonce': dpop?.nonces?.current() ?? '',
+    'Access-Control-Expose-Headers': 'DPoP-Nonce',
+  }
+}
+
 type Verdict = { readonly token: AuthInfoParts } | Refusal
 type AuthInfoParts = ConstructorParameters<typeof AuthInfo>[1]
 
@@ -207,7 +346,11 @@ function notedRefusal(input: VerifyInput): Refusal {
 }
 
 /** What a verifier's result means; undefined when it does not say that the token is valid. */
-function judge(result: unknown, configuredResource: string | undefined): Verdict | undefined {
+function judge(
+  result: unknown,
+  configuredResource: string | undefined,
+  proofKey: string | undefined,
+): Verdict | undefined {
   if (typeof result !== 'object' || result === null) return undefined
   const given = result as VerifiedToken
   if (given.valid !== true) return undefined
@@ -218,6 +361,10 @@ function judge(result: unknown, configuredResource: string | undefined): Verdict
   const resource = given.resource ?? undefined
   if (resource !== undefined && configuredResource !== undefined && String(resource) !== configuredResource) {
     return { outcome: 'refused', reason: 'wrong_resource' }
+  }
+  const bound = given.cnf ?? undefined
+  if (bound === undefined ? proofKey !== undefined : !isBoundTo(bound, proofKey)) {
+    return { outcome: 'refused', reason: 'invalid', ...(proofKey !== undefined && { fault: 'not_bound' }) }
   }
   const clientId = given.clientId ?? undefined
   const extra = given.extra ?? undefined
@@ -234,16 +381,24 @@ function judge(result: unknown, configuredResource: string | undefined): Verdict
   }
 }
 
+/** Whether `cnf` names the key of the proof, and nothing else that would have to be proven (RFC 7800, RFC 8705). */
+function isBoundTo(cnf: unknown, proofKey: string | undefined): boolean {
+  if (typeof cnf !== 'object' || cnf === null) return false
+  const methods = Object.keys(cnf)
+  if (methods.length === 0) return proofKey === undefined
+  return methods.length === 1 && proofKey !== undefined && (cnf as { jkt?: unknown }).jkt === proofKey
+}
+
 function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
   return (
     typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
   )
 }
 
-function withDeadline(asked: PromiseLike<unknown>, timeoutMs: number): Promise<unknown> {
+function withDeadline(asked: PromiseLike<unknown>, timeoutMs: number, who: string): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
-      reject(new VerifierUnavailableError(`verifyToken has not answered within ${timeoutMs} ms`))
+      reject(new VerifierUnavailableError(`${who} has not answered within ${timeoutMs} ms`))
     }, timeoutMs)
     // A thenable that is no promise may throw, or give another promise in its turn.
     Promise.resolve(asked).then(

@@ -59,6 +59,7 @@ export class VerifyInput extends HasRequest implements VerifyTokenInput {
   readonly bearerToken: string | undefined
   readonly context: VerifyContext
   readonly #resource: string | undefined
+  readonly #proofKey: string | undefined
   #refusal: RefusalNote | undefined
 
   constructor(
@@ -66,11 +67,17 @@ export class VerifyInput extends HasRequest implements VerifyTokenInput {
     bearerToken: string | undefined,
     context: VerifyContext,
     resource: string | undefined,
+    proofKey?: string,
   ) {
     super(request)
     this.bearerToken = bearerToken
     this.context = context
     this.#resource = resource
+    this.#proofKey = proofKey
+  }
+
+  get proofKey(): string | undefined {
+    return this.#proofKey
   }
 
   static {

@@ -1,3 +1,5 @@
+import { LRUCache } from 'lru-cache'
+import { type DpopMode, type DpopOptions, type ResolvedDpopOptions, resolveDpop } from './dpop/options.ts'
 import {
   checkBoolean,
   checkFunction,
@@ -12,6 +14,7 @@ import {
   isOptionsObject,
   missingOption,
 } from './option-checks.ts'
+import { type RateLimiterLike, type RefusalLimit, RefusalLimiter } from './refusal-limit.ts'
 
 /** What a verifier and `onVerified` find of the router: the application's data, and the request. */
 export interface VerifyContext<App = unknown> {
@@ -27,6 +30,11 @@ export interface VerifyTokenInput<App = unknown> {
   /** The token of the `Authorization` header; absent when none was sent. */
   readonly bearerToken: string | undefined
   readonly context: VerifyContext<App>
+  /**
+   * SHA-256 thumbprint (RFC 7638) of the key that this request has proven to hold, where the token came with a good
+   * DPoP proof; absent for a Bearer token. A token that is bound to a key is good for nothing without it.
+   */
+  readonly proofKey?: string | undefined
 }
 
 /** What a verifier says of a valid token. Everything but `valid` may be left out; `null` counts as absent. */
@@ -41,6 +49,11 @@ export interface VerifiedToken<User = unknown> {
   /** What the token is for (RFC 8707); compared with the configured `resource`. */
   readonly resource?: string | URL | null | undefined
   readonly extra?: Readonly<Record<string, unknown>> | null | undefined
+  /**
+   * What the token is bound to (RFC 7800): the `cnf` claim of a JWT, or `cnf` of an introspection answer. With `jkt`
+   * the token is accepted only beside a DPoP proof of that key; bound in another way, it is refused.
+   */
+  readonly cnf?: Readonly<Record<string, unknown>> | null | undefined
 }
 
 /**
@@ -70,8 +83,13 @@ export interface OAuthOptions<App = any, User = any> {
   readonly resourceMetadataPath?: string | undefined
   /** Scopes that every request needs. Default none. */
   readonly scopes?: readonly string[] | undefined
-  /** Canonical URI of the MCP server (RFC 8707, RFC 9728). Default: the request's own URL. Set it in production. */
-  readonly resource?: string | undefined
+  /**
+   * Canonical URI of the MCP server (RFC 8707, RFC 9728). Default: the request's own URL. Set it in production.
+   * Where one server is several resources (tenants by host or path), a function that says which one a request is
+   * for; asked for a metadata document, it gets a request for the URL that the document is about. `undefined`:
+   * the request's own URL. Where it throws, or gives what could not be configured, the answer is 500.
+   */
+  readonly resource?: string | ((request: Request) => string | undefined) | undefined
   /** The challenge's realm. Default `mcp-server`. */
   readonly realm?: string | undefined
   /** The complete list for the metadata document, non-empty. Default `[issuer]`. */
@@ -95,6 +113,21 @@ export interface OAuthOptions<App = any, User = any> {
   readonly verifyTimeoutMs?: number | undefined
   /** Allows http for `issuer`, `resource` and `authorizationServers` on hosts that are not loopback. Default false. */
   readonly allowInsecureHttp?: boolean | undefined
+  /** `signed_metadata` of the metadata document (RFC 9728 §2.2): a JWT, made elsewhere. Needs a `resource` that is a string. */
+  readonly signedMetadata?: string | undefined
+  /** DPoP (RFC 9449): a mode, or an object with further settings. Default `off`. */
+  readonly dpop?: DpopMode | DpopOptions | undefined
+  /**
+   * How many refusals (401 and 403) a client address may cause; further ones are 429 with `Retry-After`. A good token
+   * is never refused for them. Default: any number. A limiter of `rate-limiter-flexible` is taken as it is, so that
+   * several nodes can share one; `{ points, durationSeconds }` counts in this process.
+   */
+  readonly rateLimit?: RefusalLimit | RateLimiterLike | undefined
+  /**
+   * IP address of the client that sent a request, for `rateLimit`. Default: `req.ip` of Express, or else the address of
+   * the socket; a request to the web-standard handler has none, and is not limited.
+   */
+  readonly clientAddress?: ((request: Request) => string | undefined) | undefined
 }
 
 /** `OAuthOptions`, checked, copied and with their defaults. */
@@ -104,6 +137,8 @@ export interface ResolvedOAuthOptions {
   readonly resourceMetadataPath: string
   readonly scopes: readonly string[]
   readonly resource: string | undefined
+  /** Says which resource a request is for, checked; where one gate guards several. */
+  readonly resourceOf: ((request: Request) => string | undefined) | undefined
   readonly realm: string
   readonly authorizationServers: readonly string[]
   readonly resourceName: string | undefined
@@ -112,6 +147,10 @@ export interface ResolvedOAuthOptions {
   readonly scopeImplies: Readonly<Record<string, readonly string[]>>
   readonly trustProxy: boolean
   readonly verifyTimeoutMs: number
+  readonly signedMetadata: string | undefined
+  readonly dpop: ResolvedDpopOptions | undefined
+  readonly limiter: RefusalLimiter | undefined
+  readonly clientAddress: ((request: Request) => string | undefined) | undefined
 }
 
 const KNOWN_OPTIONS = [
@@ -130,6 +169,10 @@ const KNOWN_OPTIONS = [
   'trustProxy',
   'verifyTimeoutMs',
   'allowInsecureHttp',
+  'signedMetadata',
+  'dpop',
+  'rateLimit',
+  'clientAddress',
 ] as const
 
 /** Checks what `withOAuth()`, `oauth` and `mcpAuth()` take. @throws {KitMcpConfigError} naming the option. */
@@ -167,7 +210,7 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
       optional(given.resourceMetadataPath, (value) => checkPath('resourceMetadataPath', value)) ??
       '/.well-known/oauth-protected-resource',
     scopes,
-    resource: optional(given.resource, (value) => url('resource', value)),
+    ...checkResource(given.resource, url),
     realm: optional(given.realm, (value) => checkHeaderText('realm', value)) ?? 'mcp-server',
     authorizationServers:
       optional(given.authorizationServers, (value) => {
@@ -193,7 +236,53 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
     trustProxy: optional(given.trustProxy, (value) => checkBoolean('trustProxy', value)) ?? false,
     verifyTimeoutMs:
       optional(given.verifyTimeoutMs, (value) => checkWholeNumber('verifyTimeoutMs', value, 1)) ?? 10_000,
+    signedMetadata: optional(given.signedMetadata, (value) => checkSignedMetadata(value, given.resource)),
+    dpop: optional(given.dpop, resolveDpop),
+    limiter: optional(given.rateLimit, RefusalLimiter.from),
+    clientAddress: optional(given.clientAddress, (value) => {
+      checkFunction('clientAddress', value, 'it says which IP address a request came from')
+      return value as ResolvedOAuthOptions['clientAddress']
+    }),
   })
+}
+
+function checkResource(
+  given: unknown,
+  url: (option: string, value: unknown) => string,
+): Pick<ResolvedOAuthOptions, 'resource' | 'resourceOf'> {
+  if (typeof given !== 'function') {
+    return { resource: optional(given, (value) => url('resource', value)), resourceOf: undefined }
+  }
+  const known = new LRUCache<string, true>({ max: 1_000 })
+  const resourceOf = (request: Request): string | undefined => {
+    const resource: unknown = given(request)
+    if (resource === undefined || known.has(resource as string)) return resource as string | undefined
+    known.set(url('resource', resource), true)
+    return resource as string
+  }
+  return { resource: undefined, resourceOf }
+}
+
+/** A compact JWT whose claims are about this resource. Its signature is for clients to check. */
+function checkSignedMetadata(value: unknown, resource: unknown): string {
+  const claims = claimsOf(value)
+  if (typeof resource !== 'string' || typeof claims?.iss !== 'string' || claims.resource !== resource) {
+    throw invalidOption(
+      'signedMetadata',
+      'must be a JWT with the claims iss and resource, the latter equal to the option resource (RFC 9728 §2.2)',
+    )
+  }
+  return value as string
+}
+
+function claimsOf(jwt: unknown): Readonly<Record<string, unknown>> | undefined {
+  if (typeof jwt !== 'string' || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(jwt)) return undefined
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(jwt.split('.')[1] as string, 'base64url').toString('utf8'))
+    return isOptionsObject(claims) ? (claims as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
 }
 
 function optional<T>(value: unknown, check: (value: unknown) => T): T | undefined {

@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto'
 import fresh from 'fresh'
+import { LRUCache } from 'lru-cache'
 import type { Answer } from './answer.ts'
+import type { RequestSource } from './inputs.ts'
 import type { ResolvedOAuthOptions } from './options.ts'
 import { unionOfScopes } from './scope.ts'
 
 /** Where a request for the metadata document came in. */
-export interface MetadataRequest {
+export interface MetadataRequest extends RequestSource {
   readonly method: string
   /** The path, without the query. */
   readonly path: string
@@ -20,6 +22,18 @@ interface RenderedDocument {
   readonly etag: string
 }
 
+/** A resource whose URI is known, and all that is made of it. */
+interface KnownResource {
+  readonly uri: string
+  readonly origin: string
+  /** The path of its URI, empty for `/`. */
+  readonly path: string
+  readonly document: RenderedDocument
+}
+
+/** Of so many resources the documents are kept, where a function names them. */
+const MAX_RESOURCES = 1_000
+
 /**
  * The protected resource metadata of RFC 9728, in its root form (`resourceMetadataPath`) and in the
  * path-suffixed form of §3.1 (`resourceMetadataPath` followed by the path of the resource).
@@ -27,9 +41,11 @@ interface RenderedDocument {
 export class ProtectedResource {
   readonly #options: ResolvedOAuthOptions
   readonly #members: Readonly<Record<string, unknown>>
-  readonly #configured:
-    | { readonly origin: string; readonly path: string; readonly document: RenderedDocument }
-    | undefined
+  readonly #configured: KnownResource | undefined
+  /** Resources that the option `resource`, as a function, has named. */
+  readonly #named: LRUCache<string, KnownResource> | undefined
+  /** What it has named for a request that is being answered. */
+  readonly #asked: WeakMap<RequestSource, KnownResource> | undefined
 
   /** @param routerScopes every scope that a tool, prompt or resource names. */
   constructor(options: ResolvedOAuthOptions, routerScopes: readonly string[]) {
@@ -45,29 +61,49 @@ export class ProtectedResource {
       ...(options.resourceDocumentation !== undefined && {
         resource_documentation: options.resourceDocumentation,
       }),
+      ...(options.dpop !== undefined && { dpop_signing_alg_values_supported: options.dpop.algorithms }),
+      ...(options.dpop?.required === true && { dpop_bound_access_tokens_required: true }),
+      ...(options.signedMetadata !== undefined && { signed_metadata: options.signedMetadata }),
     }
-    if (options.resource !== undefined) {
-      const { origin, pathname } = new URL(options.resource)
-      this.#configured = {
-        origin,
-        path: pathname === '/' ? '' : pathname,
-        document: this.#render(options.resource),
-      }
+    if (options.resource !== undefined) this.#configured = this.#known(options.resource)
+    if (options.resourceOf !== undefined) {
+      this.#named = new LRUCache({ max: MAX_RESOURCES })
+      this.#asked = new WeakMap()
     }
   }
 
   /**
-   * The URL of the document for the resource at `path`, for a challenge (RFC 9728 §5.1).
+   * The URI of the resource that a request is for; undefined where it follows from the request's own URL.
+   * @throws what the option `resource` throws, as a function, and `KitMcpConfigError` for what it should not give.
+   */
+  uriFor(request: RequestSource): string | undefined {
+    return this.#resourceFor(request)?.uri
+  }
+
+  /**
+   * The origin that clients see, for a request to a path of the resource.
+   * @throws as `uriFor` does.
+   */
+  originFor(request: RequestSource & { readonly origin: string | undefined }): string | undefined {
+    return this.#resourceFor(request)?.origin ?? request.origin
+  }
+
+  /**
+   * The URL of the document for the resource of a request, for a challenge (RFC 9728 §5.1).
    * @param suffixed whether the path-suffixed form is served.
    */
-  metadataUrl(origin: string | undefined, path: string, suffixed: boolean): string | undefined {
-    const base = this.#configured?.origin ?? origin
+  metadataUrl(
+    request: RequestSource & { readonly origin: string | undefined; readonly path: string },
+    suffixed: boolean,
+  ): string | undefined {
+    const known = this.#resourceFor(request)
+    const base = known?.origin ?? request.origin
     if (base === undefined) return undefined
-    const suffix = this.#configured?.path ?? (path === '/' ? '' : path)
+    const suffix = known?.path ?? (request.path === '/' ? '' : request.path)
     return `${base}${this.#options.resourceMetadataPath}${suffixed ? suffix : ''}`
   }
 
-  /** Whether a request for `path` is for this document, in either form. */
+  /** Whether a request for `path` is for this document, in either form; for one of several, `respond` tells. */
   owns(path: string): boolean {
     const root = this.#options.resourceMetadataPath
     if (path === root) return true
@@ -75,8 +111,18 @@ export class ProtectedResource {
     return this.#configured === undefined || path.slice(root.length) === this.#configured.path
   }
 
-  /** The answer to a request that `owns` accepted: 200, 304, or 405 for other methods than GET and HEAD. */
-  respond(request: MetadataRequest): Answer {
+  /**
+   * The answer to a request that `owns` accepted: 200, 304, or 405 for other methods than GET and HEAD. Undefined
+   * for a path that is none of the resources a function names.
+   */
+  respond(request: MetadataRequest): Answer | undefined {
+    let document: RenderedDocument | 'elsewhere' | undefined
+    try {
+      document = this.#document(request)
+    } catch {
+      return { status: 500, headers: { ...CROSS_ORIGIN, ...UNCACHED }, body: '{"error":"server_error"}' }
+    }
+    if (document === 'elsewhere') return undefined
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       return {
         status: 405,
@@ -84,7 +130,6 @@ export class ProtectedResource {
         body: '{"error":"method_not_allowed"}',
       }
     }
-    const document = this.#document(request)
     if (document === undefined) return notFound()
     const headers = { ...CROSS_ORIGIN, 'Cache-Control': 'public, max-age=3600', ETag: document.etag }
     // Only the entity tag decides: fetch() adds `Cache-Control: no-cache` of its own to a conditional request.
@@ -93,11 +138,38 @@ export class ProtectedResource {
     return { status: 200, headers: { ...headers, 'Content-Type': 'application/json' }, body: document.body }
   }
 
-  #document({ origin, path }: MetadataRequest): RenderedDocument | undefined {
+  #document(request: MetadataRequest): RenderedDocument | 'elsewhere' | undefined {
     if (this.#configured !== undefined) return this.#configured.document
+    const { origin, path } = request
     if (origin === undefined) return undefined
     const root = this.#options.resourceMetadataPath
-    return this.#render(path.startsWith(`${root}/`) ? `${origin}${path.slice(root.length)}` : origin)
+    const suffix = path.startsWith(`${root}/`) ? path.slice(root.length) : ''
+    const own = `${origin}${suffix}`
+    const named = this.#options.resourceOf?.(requestTo(own, request))
+    if (named === undefined) return this.#render(own)
+    const known = this.#known(named)
+    return suffix === '' || suffix === known.path ? known.document : 'elsewhere'
+  }
+
+  #resourceFor(request: RequestSource): KnownResource | undefined {
+    const { resourceOf } = this.#options
+    if (resourceOf === undefined) return this.#configured
+    let known = this.#asked?.get(request)
+    if (known !== undefined) return known
+    const uri = resourceOf(request.request)
+    if (uri === undefined) return undefined
+    known = this.#known(uri)
+    this.#asked?.set(request, known)
+    return known
+  }
+
+  #known(uri: string): KnownResource {
+    let known = this.#named?.get(uri)
+    if (known !== undefined) return known
+    const { origin, pathname } = new URL(uri)
+    known = { uri, origin, path: pathname === '/' ? '' : pathname, document: this.#render(uri) }
+    this.#named?.set(uri, known)
+    return known
   }
 
   #render(resource: string): RenderedDocument {
@@ -106,13 +178,15 @@ export class ProtectedResource {
   }
 }
 
+/** A request to the resource itself, with the headers of the one for its document. */
+function requestTo(url: string, { request }: RequestSource): Request {
+  return new Request(url, { headers: request.headers })
+}
+
 const CROSS_ORIGIN = { 'Access-Control-Allow-Origin': '*', 'Access-Control-Expose-Headers': 'ETag' }
+const UNCACHED = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }
 
 /** What is answered where no document is: no OAuth, or another resource's path. */
 export function notFound(): Answer {
-  return {
-    status: 404,
-    headers: { ...CROSS_ORIGIN, 'Content-Type': 'application/json', 'Cache-Control': 'no-store' },
-    body: '{"error":"not_found"}',
-  }
+  return { status: 404, headers: { ...CROSS_ORIGIN, ...UNCACHED }, body: '{"error":"not_found"}' }
 }

@@ -27,6 +27,7 @@ type Authorization = GateRequest['authorization']
 function requestWith(...given: [] | [authorization: Authorization]): GateRequest {
   return {
     authorization: given.length === 0 ? 'Bearer good' : given[0],
+    method: 'POST',
     get request() {
       return new Request('https://mcp.example.com/mcp')
     },
@@ -707,6 +708,7 @@ describe('the gate', () => {
       let made = 0
       const request: GateRequest = {
         authorization: 'Bearer good',
+        method: 'POST',
         get request() {
           made++
           return new Request('https://mcp.example.com/mcp')

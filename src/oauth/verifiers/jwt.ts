@@ -12,7 +12,8 @@ const FUTURE_IAT_SECONDS = 60
 /**
  * A verifier for JWT access tokens, on `express-oauth2-jwt-bearer`. Checks the signature, `iss`, `aud`,
  * `exp` (required), `nbf`, and `typ` when `strict`. A token bound to a key (`cnf`, RFC 9449 and RFC 8705)
- * is refused, as it must not be accepted as a plain Bearer token.
+ * is refused, as it must not be accepted as a plain Bearer token; beside a DPoP proof that the gate has checked
+ * it is given on with its `cnf`, which the gate holds against the key of the proof.
  *
  * An `aud` that is an http(s) URL is given on as the token's `resource`, which the gate compares with its own.
  * Does not check revocation. The environment never changes what is accepted.
@@ -62,21 +63,22 @@ class IssuerVerifier<User> {
       if (/['"]aud['"]/.test(checked)) noteRefusal(input, 'wrong_resource')
       return undefined
     }
-    return await accept(checked.payload as JWTPayload, this.#rules, configuredResource(input))
+    return await accept(checked.payload as JWTPayload, this.#rules, input)
   }
 }
 
 async function accept<User>(
   claims: JWTPayload,
   rules: JwtRules<User>,
-  gateResource: string | undefined,
+  input: VerifyTokenInput,
 ): Promise<VerifiedToken<User> | undefined> {
-  if (isKeyBound(claims)) return undefined
+  const cnf = bindingOf(claims)
+  if (cnf !== undefined && ('x5t#S256' in cnf || input.proofKey === undefined)) return undefined
   for (const claim of rules.requiredClaims) if (claims[claim] === undefined) return undefined
   const exp = claims.exp as number
   // A token may be for several resources; what counts is whether it is for the one that asks.
   const resources = [claims.aud ?? []].flat().filter((aud) => rules.audiences.includes(aud) && isHttpUrl(aud))
-  const resource = resources.find((aud) => aud === gateResource) ?? resources[0]
+  const resource = resources.find((aud) => aud === configuredResource(input)) ?? resources[0]
   return {
     valid: true,
     user: rules.mapUser === undefined ? (userOf(claims) as User) : await rules.mapUser(claims),
@@ -84,6 +86,7 @@ async function accept<User>(
     clientId: [claims.client_id, claims.azp, claims.cid].find((id): id is string => typeof id === 'string'),
     expiresAt: exp > Date.now() / 1000 ? exp : exp + rules.clockTolerance,
     resource,
+    ...(cnf !== undefined && { cnf }),
   }
 }
 
@@ -95,10 +98,10 @@ function isHttpUrl(value: string): boolean {
   return /^https?:\/\//.test(value) && URL.canParse(value)
 }
 
-/** RFC 9449 §7.2, RFC 8705 §3: such a token is worth nothing without a proof of the key. */
-function isKeyBound(claims: JWTPayload): boolean {
-  const cnf = claims.cnf
-  return typeof cnf === 'object' && cnf !== null && ('jkt' in cnf || 'x5t#S256' in cnf)
+/** What the token is bound to (RFC 9449 §6, RFC 8705 §3): it is worth nothing without a proof of that key. */
+function bindingOf({ cnf }: JWTPayload): Readonly<Record<string, unknown>> | undefined {
+  if (typeof cnf !== 'object' || cnf === null || !('jkt' in cnf || 'x5t#S256' in cnf)) return undefined
+  return cnf as Readonly<Record<string, unknown>>
 }
 
 interface StatedToken {

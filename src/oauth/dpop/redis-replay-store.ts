@@ -1,0 +1,33 @@
+import { invalidOption } from '../option-checks.ts'
+import type { DpopReplayStore } from './replay-store.ts'
+
+/** An ioredis client, or a node-redis client; of either also a cluster. */
+export interface ReplayRedisClient {
+  set(...args: any[]): unknown
+}
+
+/**
+ * Remembers used DPoP proofs in Redis, for all nodes that share it. It opens no connection and closes none.
+ * @param client an ioredis or node-redis client. Its `set` must reject, or answer within `verifyTimeoutMs`.
+ * @param prefix what its keys begin with. Default `mcp-gatekit:dpop:`.
+ * @throws {KitMcpConfigError} for anything else.
+ */
+export function redisReplayStore(
+  client: ReplayRedisClient,
+  prefix: string = 'mcp-gatekit:dpop:',
+): DpopReplayStore {
+  if (typeof client?.set !== 'function')
+    throw invalidOption('replayStore', 'must be made of an ioredis or a node-redis client')
+  if (typeof prefix !== 'string') throw invalidOption('prefix', 'must be a string')
+  // The two spell every command of more than one word differently.
+  const likeNodeRedis = typeof (client as { xAdd?: unknown }).xAdd === 'function'
+  return {
+    async use(key, expiresAtSeconds) {
+      const seconds = Math.max(1, Math.ceil(expiresAtSeconds - Date.now() / 1000))
+      const reply = likeNodeRedis
+        ? await client.set(prefix + key, '1', { NX: true, EX: seconds })
+        : await client.set(prefix + key, '1', 'EX', seconds, 'NX')
+      return reply !== null
+    },
+  }
+}

@@ -1,0 +1,86 @@
+import { clientKey } from './client-address.ts'
+import { checkKnownOptions, checkWholeNumber, invalidOption, isOptionsObject } from './option-checks.ts'
+
+/** What counts: a limiter of `rate-limiter-flexible`, in memory, in Redis or elsewhere. */
+export interface RateLimiterLike {
+  /** Takes a point; rejects with `{ msBeforeNext }` when none is left, and with an `Error` when it could not count. */
+  consume(key: string, points?: number): Promise<unknown>
+}
+
+/** So many refusals in so many seconds, counted in this process. */
+export interface RefusalLimit {
+  readonly points: number
+  readonly durationSeconds: number
+}
+
+/** A limiter that takes longer counts for nothing. */
+const DEADLINE_MS = 500
+
+/**
+ * Counts refusals per client address. Whatever goes wrong in it, the refusal is answered as it would be without;
+ * so is one whose sender has no known address.
+ */
+export class RefusalLimiter {
+  readonly #limiter: () => RateLimiterLike | Promise<RateLimiterLike>
+
+  private constructor(limiter: () => RateLimiterLike | Promise<RateLimiterLike>) {
+    this.#limiter = limiter
+  }
+
+  /** @throws {KitMcpConfigError} naming the option. */
+  static from(value: unknown): RefusalLimiter {
+    if (typeof (value as { consume?: unknown } | null)?.consume === 'function') {
+      return new RefusalLimiter(() => value as RateLimiterLike)
+    }
+    if (!isOptionsObject(value)) {
+      throw invalidOption(
+        'rateLimit',
+        'must be { points, durationSeconds }, or a limiter of rate-limiter-flexible',
+      )
+    }
+    checkKnownOptions('rateLimit', value, ['points', 'durationSeconds'])
+    const given = value as Partial<RefusalLimit>
+    const points = checkWholeNumber('rateLimit.points', given.points, 1)
+    const duration = checkWholeNumber('rateLimit.durationSeconds', given.durationSeconds, 1)
+    let made: Promise<RateLimiterLike> | undefined
+    return new RefusalLimiter(() => {
+      made ??= import('rate-limiter-flexible').then(
+        ({ RateLimiterMemory }) => new RateLimiterMemory({ points, duration }),
+      )
+      return made
+    })
+  }
+
+  /** Counts one refusal. Seconds until the next one is heard out, when this one is too many. */
+  async count(address: string | undefined): Promise<number | undefined> {
+    const key = clientKey(address)
+    if (key === undefined) return undefined
+    let timer: NodeJS.Timeout | undefined
+    const deadline = new Promise<undefined>((resolve) => {
+      timer = setTimeout(() => resolve(undefined), DEADLINE_MS)
+    })
+    try {
+      return await Promise.race([this.#consume(key), deadline])
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  async #consume(key: string): Promise<number | undefined> {
+    try {
+      await (await this.#limiter()).consume(key, 1)
+      return undefined
+    } catch (reason) {
+      return secondsLeft(reason)
+    }
+  }
+}
+
+/** A union of limiters rejects with an object of such answers. */
+function secondsLeft(reason: unknown): number | undefined {
+  if (typeof reason !== 'object' || reason === null || reason instanceof Error) return undefined
+  const waits = [reason, ...Object.values(reason)]
+    .map((one) => (one as { msBeforeNext?: unknown } | null)?.msBeforeNext)
+    .filter((wait): wait is number => typeof wait === 'number' && Number.isFinite(wait))
+  return waits.length === 0 ? undefined : Math.max(1, Math.ceil(Math.max(...waits) / 1000))
+}
