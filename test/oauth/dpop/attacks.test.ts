@@ -1,0 +1,597 @@
+import { expect } from 'chai'
+import express, { type RequestHandler } from 'express'
+import { SignJWT, UnsecuredJWT } from 'jose'
+import { mcpAuth } from '../../../src/express/mcp-auth.ts'
+import { protectedResourceRouter } from '../../../src/express/protected-resource-router.ts'
+import type { DpopMode, DpopOptions } from '../../../src/oauth/dpop/options.ts'
+import type { OAuthOptions } from '../../../src/oauth/options.ts'
+import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
+import { createTestIssuer } from '../../../src/testing/test-issuer.ts'
+import { parseChallenges } from '../../support/challenge.ts'
+import { createProofKey, type ProofChanges, type ProofKey, proofFor } from '../../support/dpop.ts'
+import { gatedApp } from '../../support/gate-app.ts'
+import { listen } from '../../support/listen.ts'
+import { type RawResponse, rawRequest } from '../../support/raw-http.ts'
+import { nowSeconds } from '../../support/tokens.ts'
+
+const HOST = 'Host: mcp.example.com'
+const URL_OF_ROUTE = 'http://mcp.example.com/mcp'
+const METADATA = 'http://mcp.example.com/.well-known/oauth-protected-resource'
+const ALGORITHMS = 'ES256 ES384 ES512 EdDSA PS256 PS384 PS512 RS256 RS384 RS512'
+const issuer = createTestIssuer({ audience: 'https://mcp.example.com/mcp' })
+
+function options(
+  dpop: DpopMode | DpopOptions = 'allowed',
+  changes: Partial<OAuthOptions> = {},
+): OAuthOptions {
+  return { issuer: issuer.issuer, verifyToken: jwtVerifier(issuer.verifierOptions), dpop, ...changes }
+}
+
+const NOT_VALID = ['The DPoP proof is not valid', 'invalid_dpop_proof'] as const
+const NOT_BOUND = ['The access token is not bound to the key of the DPoP proof', 'invalid_token'] as const
+const NO_ERROR = (description: string) => [description, undefined] as const
+
+/** The whole 401, word for word. */
+function expectRefusal(
+  response: RawResponse,
+  [description, error]: readonly [description: string, error: string | undefined],
+  algorithms = ALGORITHMS,
+): void {
+  const fault = error === undefined ? '' : `error="${error}", error_description="${description}", `
+  expect(response.header('www-authenticate')).to.equal(
+    `Bearer realm="mcp-server", error="invalid_token", resource_metadata="${METADATA}", error_description="${description}", DPoP ${fault}algs="${algorithms}"`,
+  )
+  expect(
+    parseChallenges(response.header('www-authenticate') ?? '').map(({ scheme }) => scheme),
+  ).to.deep.equal(['Bearer', 'DPoP'])
+  expect(response.status).to.equal(401)
+  expect(response.body).to.equal(`{"error":"invalid_token","error_description":"${description}"}`)
+}
+
+describe('DPoP', () => {
+  let key: ProofKey
+  let other: ProofKey
+  let bound: string
+  let unbound: string
+
+  before(async () => {
+    key = await createProofKey()
+    other = await createProofKey()
+    bound = await issuer.issueToken({ claims: { cnf: { jkt: key.thumbprint } } })
+    unbound = await issuer.issueToken()
+  })
+
+  const proof = (changes: ProofChanges = {}, by = key, method = 'GET', url = URL_OF_ROUTE) =>
+    proofFor(by, method, url, { token: bound, ...changes })
+
+  async function send(headers: readonly string[], dpop: DpopMode | DpopOptions = 'allowed') {
+    const { port } = await listen(gatedApp(options(dpop)))
+    return await rawRequest(port, { headers: [HOST, ...headers] })
+  }
+
+  describe('lets in', () => {
+    const good: readonly (readonly [what: string, headers: () => Promise<readonly string[]>])[] = [
+      ['a token with its proof', async () => [`Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`]],
+      [
+        'the scheme in any case, after spaces',
+        async () => [`AUTHORIZATION: dpop   ${bound}`, `dpop: ${await proof()}`],
+      ],
+      [
+        'a proof whose URL has a query, a fragment, and the default port',
+        async () => [
+          `Authorization: DPoP ${bound}`,
+          `DPoP: ${await proof({}, key, 'GET', 'HTTP://MCP.example.com:80/%6Dcp?a#b')}`,
+        ],
+      ],
+      [
+        'a proof made a minute ago, or a minute ahead',
+        async () => [
+          `Authorization: DPoP ${bound}`,
+          `DPoP: ${await proof({ claims: { iat: nowSeconds() + 60 } })}`,
+        ],
+      ],
+    ]
+    for (const [what, headers] of good) {
+      it(what, async () => {
+        for (const mode of ['allowed', 'required'] as const) {
+          const response = await send(await headers(), mode)
+          expect(response.status, response.body).to.equal(200)
+          expect(JSON.parse(response.body).token).to.equal(bound)
+        }
+      })
+    }
+
+    it('proofs of every algorithm that is offered', async () => {
+      const rsa = await createProofKey('RS256')
+      for (const alg of ALGORITHMS.split(' ')) {
+        const one = /^[PR]S/.test(alg) ? { ...rsa, alg } : await createProofKey(alg)
+        const token = await issuer.issueToken({ claims: { cnf: { jkt: one.thumbprint } } })
+        const signed = await proofFor(one, 'GET', URL_OF_ROUTE, { token })
+        const response = await send([`Authorization: DPoP ${token}`, `DPoP: ${signed}`])
+        expect(response.status, alg).to.equal(200)
+      }
+    })
+
+    it('a Bearer token that is bound to nothing, where DPoP is not required', async () => {
+      expect(await send([`Authorization: Bearer ${unbound}`])).to.include({ status: 200 })
+      // A proof beside it is nobody's.
+      expect(await send([`Authorization: Bearer ${unbound}`, 'DPoP: nonsense'])).to.include({ status: 200 })
+    })
+  })
+
+  describe('refuses', () => {
+    type Attack = readonly [
+      what: string,
+      headers: () => Promise<readonly string[]> | readonly string[],
+      refusal: readonly [description: string, error: string | undefined],
+    ]
+    const withProof =
+      (changes: ProofChanges, by?: () => ProofKey, method?: string, url?: string) => async () => [
+        `Authorization: DPoP ${bound}`,
+        `DPoP: ${await proof(changes, by?.(), method, url)}`,
+      ]
+    const claims = (what: string, ...changed: readonly Readonly<Record<string, unknown>>[]) =>
+      changed.map(
+        (one): Attack => [`${what}: ${JSON.stringify(one) || 'none'}`, withProof({ claims: one }), NOT_VALID],
+      )
+    const attacks: readonly Attack[] = [
+      ['no proof', () => [`Authorization: DPoP ${bound}`], NOT_VALID],
+      ['an empty proof', () => [`Authorization: DPoP ${bound}`, 'DPoP:'], NOT_VALID],
+      [
+        'two proofs, both good',
+        async () => [`Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`, `DPoP: ${await proof()}`],
+        NOT_VALID,
+      ],
+      [
+        'two proofs in one header',
+        async () => [`Authorization: DPoP ${bound}`, `DPoP: ${await proof()}, ${await proof()}`],
+        NOT_VALID,
+      ],
+      ...['POST', 'get', '', 'HEAD'].map(
+        (method): Attack => [
+          `a proof for the method '${method}'`,
+          withProof({}, undefined, method),
+          NOT_VALID,
+        ],
+      ),
+      ...[
+        'http://mcp.example.com/other',
+        'http://mcp.example.com/mcp/',
+        'http://mcp.example.com/MCP',
+        'http://mcp.example.com',
+        'https://mcp.example.com/mcp',
+        'http://mcp.example.com:8080/mcp',
+        'http://evil.example/mcp',
+        'http://user@mcp.example.com/mcp',
+        '/mcp',
+        '',
+      ].map(
+        (url): Attack => [`a proof for the URL '${url}'`, withProof({}, undefined, 'GET', url), NOT_VALID],
+      ),
+      ...claims('a wrong htm', { htm: undefined }, { htm: ['GET'] }),
+      ...claims('a wrong htu', { htu: undefined }, { htu: [URL_OF_ROUTE] }, { htu: 5 }),
+      ...claims('a wrong ath', { ath: undefined }, { ath: '' }, { ath: 'x'.repeat(43) }),
+      ...claims('a wrong jti', { jti: undefined }, { jti: '' }, { jti: 5 }),
+      ...claims('a wrong iat', { iat: undefined }, { iat: 'now' }),
+      ['a proof made 302 s ago', withLateClaims(-302), NOT_VALID],
+      ['a proof made 302 s ahead', withLateClaims(302), NOT_VALID],
+      ['a proof that has expired by its own exp', withLateExpiry(), NOT_VALID],
+      [
+        'a proof for another token',
+        async () => [`Authorization: DPoP ${bound}`, `DPoP: ${await proof({ token: unbound })}`],
+        NOT_VALID,
+      ],
+      ['a proof by another key', withProof({}, () => other), NOT_BOUND],
+      [
+        'a proof by another key that names the right one',
+        async () => [
+          `Authorization: DPoP ${bound}`,
+          `DPoP: ${await proof({ header: { jwk: key.publicJwk } }, other)}`,
+        ],
+        NOT_VALID,
+      ],
+      [
+        'a private key in jwk',
+        async () => [
+          `Authorization: DPoP ${bound}`,
+          `DPoP: ${await proof({ header: { jwk: key.privateJwk } })}`,
+        ],
+        NOT_VALID,
+      ],
+      [
+        'a part of a private key in jwk',
+        async () => [
+          `Authorization: DPoP ${bound}`,
+          `DPoP: ${await proof({ header: { jwk: { ...key.publicJwk, dp: 'AAAA' } } })}`,
+        ],
+        NOT_VALID,
+      ],
+      ['no jwk', withProof({ header: { jwk: undefined } }), NOT_VALID],
+      ['a kid for a jwk', withProof({ header: { jwk: undefined, kid: 'proof' } }), NOT_VALID],
+      ['no typ', withProof({ header: { typ: undefined } }), NOT_VALID],
+      ['the typ of an access token', withProof({ header: { typ: 'at+jwt' } }), NOT_VALID],
+      ['the typ JWT', withProof({ header: { typ: 'JWT' } }), NOT_VALID],
+      [
+        'HS256, keyed with what is public',
+        async () => {
+          const secret = new TextEncoder().encode('a secret that everybody can read, of 32 bytes')
+          const k = Buffer.from(secret).toString('base64url')
+          const signed = await new SignJWT(await claimsOf(proof()))
+            .setProtectedHeader({ typ: 'dpop+jwt', alg: 'HS256', jwk: { kty: 'oct', k } as object })
+            .sign(secret)
+          return [`Authorization: DPoP ${bound}`, `DPoP: ${signed}`]
+        },
+        NOT_VALID,
+      ],
+      [
+        'alg none',
+        async () => {
+          const [, payload = ''] = new UnsecuredJWT(await claimsOf(proof())).encode().split('.')
+          const header = { typ: 'dpop+jwt', alg: 'none', jwk: key.publicJwk }
+          const unsigned = `${Buffer.from(JSON.stringify(header)).toString('base64url')}.${payload}.`
+          return [`Authorization: DPoP ${bound}`, `DPoP: ${unsigned}`]
+        },
+        NOT_VALID,
+      ],
+      [
+        'a signature that was changed',
+        async () => {
+          const signed = await proof()
+          const last = signed.at(-3) === 'A' ? 'B' : 'A'
+          return [`Authorization: DPoP ${bound}`, `DPoP: ${signed.slice(0, -3)}${last}${signed.slice(-2)}`]
+        },
+        NOT_VALID,
+      ],
+      [
+        'claims that were changed',
+        async () => {
+          const [header, , signature] = (await proof()).split('.')
+          const [, payload] = (await proof({ claims: { jti: 'another' } })).split('.')
+          return [`Authorization: DPoP ${bound}`, `DPoP: ${header}.${payload}.${signature}`]
+        },
+        NOT_VALID,
+      ],
+      [
+        'an extension it must understand',
+        withProof({ header: { crit: ['x-unknown'], 'x-unknown': 1 } }),
+        NOT_VALID,
+      ],
+      ['an oversized proof', withProof({ claims: { padding: 'x'.repeat(8_192) } }), NOT_VALID],
+      ['the access token for a proof', () => [`Authorization: DPoP ${bound}`, `DPoP: ${bound}`], NOT_VALID],
+      [
+        'a token that is not bound',
+        async () => [`Authorization: DPoP ${unbound}`, `DPoP: ${await proof({ token: unbound })}`],
+        NOT_BOUND,
+      ],
+      [
+        'a bound token as a Bearer token',
+        () => [`Authorization: Bearer ${bound}`],
+        NO_ERROR('The access token is not valid'),
+      ],
+      [
+        'a bound token as a Bearer token, with its proof',
+        async () => [`Authorization: Bearer ${bound}`, `DPoP: ${await proof()}`],
+        NO_ERROR('The access token is not valid'),
+      ],
+      [
+        'an unknown token, with a good proof for it',
+        async () => ['Authorization: DPoP unknown', `DPoP: ${await proof({ token: 'unknown' })}`],
+        NO_ERROR('The access token is not valid'),
+      ],
+      ['no token', async () => [`DPoP: ${await proof()}`], NO_ERROR('An access token is needed')],
+      ...[
+        ['DPoP'],
+        ['DPoP '],
+        ['DPoP a b'],
+        ['DPoP a, DPoP b'],
+        ['DPoP a', 'DPoP a'],
+        ['DPoP a', 'Bearer a'],
+        ['Basic YTpi', 'DPoP a'],
+        [`DPoP ${'a'.repeat(16_385)}`],
+      ].map(
+        (values): Attack => [
+          `the header ${values.join(' and ').slice(0, 40)}`,
+          () => values.map((value) => `Authorization: ${value}`),
+          NO_ERROR('The Authorization header does not hold one bearer token'),
+        ],
+      ),
+    ]
+    function withLateClaims(seconds: number) {
+      return async () => withProof({ claims: { iat: nowSeconds() + seconds } })()
+    }
+    function withLateExpiry() {
+      return async () => withProof({ claims: { exp: nowSeconds() - 1 } })()
+    }
+    async function claimsOf(signed: Promise<string>): Promise<Record<string, unknown>> {
+      return JSON.parse(Buffer.from((await signed).split('.')[1] ?? '', 'base64url').toString())
+    }
+    for (const [what, headers, refusal] of attacks) {
+      it(what, async () => {
+        const given = await headers()
+        const bearer = given.some((line) => line.startsWith('Authorization: Bearer'))
+        for (const mode of bearer ? (['allowed'] as const) : (['allowed', 'required'] as const)) {
+          expectRefusal(await send(given, mode), refusal)
+        }
+      })
+    }
+
+    it('every Bearer token where DPoP is required', async () => {
+      for (const token of [bound, unbound]) {
+        expectRefusal(await send([`Authorization: Bearer ${token}`], 'required'), [
+          'The access token must come with a DPoP proof',
+          'invalid_token',
+        ])
+      }
+    })
+
+    it('a proof that was used before, also for another request of the same kind', async () => {
+      const { port } = await listen(gatedApp(options('allowed')))
+      const headers = [HOST, `Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`]
+      expect(await rawRequest(port, { headers })).to.include({ status: 200 })
+      expectRefusal(await rawRequest(port, { headers }), NOT_VALID)
+      const jti = 'the same'
+      const first = [`Authorization: DPoP ${bound}`, `DPoP: ${await proof({ claims: { jti } })}`]
+      const second = [
+        `Authorization: DPoP ${bound}`,
+        `DPoP: ${await proof({ claims: { jti, iat: nowSeconds() - 5 } })}`,
+      ]
+      expect(await rawRequest(port, { headers: [HOST, ...first] })).to.include({ status: 200 })
+      expectRefusal(await rawRequest(port, { headers: [HOST, ...second] }), NOT_VALID)
+      // Somebody else may have had the same idea.
+      const token = await issuer.issueToken({ claims: { cnf: { jkt: other.thumbprint } } })
+      const theirs = await proofFor(other, 'GET', URL_OF_ROUTE, { token, claims: { jti } })
+      const answer = await rawRequest(port, {
+        headers: [HOST, `Authorization: DPoP ${token}`, `DPoP: ${theirs}`],
+      })
+      expect(answer.status).to.equal(200)
+    })
+
+    it('of ten uses of one proof at the same time all but one', async () => {
+      const { port } = await listen(gatedApp(options('allowed')))
+      const headers = [HOST, `Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`]
+      const answers = await Promise.all(Array.from({ length: 10 }, () => rawRequest(port, { headers })))
+      expect(answers.map(({ status }) => status).sort()).to.deep.equal([200, ...new Array(9).fill(401)])
+    })
+
+    it('an algorithm that is not among those configured, and says which are', async () => {
+      const response = await send([`Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`], {
+        mode: 'allowed',
+        algorithms: ['PS256', 'EdDSA'],
+      })
+      expectRefusal(response, NOT_VALID, 'PS256 EdDSA')
+    })
+
+    it('a proof older than proofMaxAgeSeconds says', async () => {
+      const sent = [
+        `Authorization: DPoP ${bound}`,
+        `DPoP: ${await proof({ claims: { iat: nowSeconds() - 20 } })}`,
+      ]
+      expectRefusal(await send(sent, { mode: 'allowed', proofMaxAgeSeconds: 10 }), NOT_VALID)
+      expect(await send(sent, { mode: 'allowed', proofMaxAgeSeconds: 30 })).to.include({ status: 200 })
+    })
+
+    it('whatever has to do with DPoP where it is off, as another scheme', async () => {
+      for (const dpop of ['off', { mode: 'off' }] as const) {
+        const response = await send([`Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`], dpop)
+        expect(response.status).to.equal(401)
+        expect(response.header('www-authenticate')).to.match(/^Bearer [^D]+"An access token is needed"$/)
+      }
+    })
+  })
+
+  describe('compares htu with', () => {
+    it('the origin of the configured resource, and the path of the request', async () => {
+      const { port } = await listen(gatedApp(options('allowed', { resource: 'https://mcp.example.com/mcp' })))
+      for (const [url, status] of [
+        ['https://mcp.example.com/mcp', 200],
+        ['http://mcp.example.com/mcp', 401],
+        ['http://127.0.0.1/mcp', 401],
+      ] as const) {
+        const headers = [
+          'Host: 127.0.0.1',
+          `Authorization: DPoP ${bound}`,
+          `DPoP: ${await proof({}, key, 'GET', url)}`,
+        ]
+        expect(await rawRequest(port, { headers }), url).to.include({ status })
+      }
+    })
+
+    it('what a proxy says where it is trusted, and only there', async () => {
+      for (const trusted of [true, false]) {
+        const gate = mcpAuth(options('allowed', { trustProxy: trusted }))
+        const { port } = await listen((req, res) => gate(req, res, () => res.end('in')))
+        const headers = [
+          'Host: internal:8080',
+          'X-Forwarded-Proto: https',
+          'X-Forwarded-Host: public.example.com',
+          `Authorization: DPoP ${bound}`,
+          `DPoP: ${await proof({}, key, 'GET', 'https://public.example.com/mcp')}`,
+        ]
+        expect(await rawRequest(port, { headers })).to.include({ status: trusted ? 200 : 401 })
+      }
+    })
+
+    it('nothing where the request has no usable host', async () => {
+      const { port } = await listen(gatedApp(options()))
+      const headers = ['Host: a"b', `Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`]
+      expect(await rawRequest(port, { headers })).to.include({ status: 401 })
+    })
+  })
+
+  describe('asks for a nonce', () => {
+    const REFUSAL = ['The DPoP proof needs a nonce of this server', 'use_dpop_nonce'] as const
+    const secret = 'the same secret on every node, of 32 characters'
+
+    it('where it is told to, gives one, and takes it on every node with the same secret', async () => {
+      const dpop = { mode: 'required', nonce: { secret } } as const
+      const first = await send([`Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`], dpop)
+      expectRefusal(first, REFUSAL)
+      expect(first.header('access-control-expose-headers')).to.equal('DPoP-Nonce')
+      const nonce = first.header('dpop-nonce')
+      expect(nonce).to.match(/^[\w-]{43}$/)
+      const again = [`Authorization: DPoP ${bound}`, `DPoP: ${await proof({ claims: { nonce } })}`]
+      const second = await send(again, dpop)
+      expect(second.status).to.equal(200)
+      expect(second.header('dpop-nonce')).to.equal(undefined)
+      for (const wrong of ['', 'x', `${nonce}x`, 5]) {
+        const sent = [`Authorization: DPoP ${bound}`, `DPoP: ${await proof({ claims: { nonce: wrong } })}`]
+        expectRefusal(await send(sent, dpop), REFUSAL)
+      }
+      // Another secret, and one of the process's own.
+      for (const other of [{ secret: secret.toUpperCase() }, true]) {
+        const sent = [`Authorization: DPoP ${bound}`, `DPoP: ${await proof({ claims: { nonce } })}`]
+        expectRefusal(await send(sent, { mode: 'allowed', nonce: other }), REFUSAL)
+      }
+    })
+
+    it('only of proofs that are good otherwise', async () => {
+      const dpop = { mode: 'required', nonce: true } as const
+      const sent = [`Authorization: DPoP ${bound}`, `DPoP: ${await proof({}, key, 'POST')}`]
+      const response = await send(sent, dpop)
+      expectRefusal(response, NOT_VALID)
+      expect(response.header('dpop-nonce')).to.equal(undefined)
+    })
+  })
+
+  describe('a replay store', () => {
+    const withStore = async (use: () => boolean | Promise<boolean>, verifyTimeoutMs = 1_000) => {
+      const dpop = { mode: 'allowed', replayStore: { use } } as const
+      const { port } = await listen(gatedApp(options(dpop, { verifyTimeoutMs })))
+      return await rawRequest(port, {
+        headers: [HOST, `Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`],
+      })
+    }
+
+    it('that fails or hangs is an outage: 503, without a challenge', async () => {
+      const secret = 'redis://user:secret@host'
+      for (const use of [
+        () => {
+          throw new Error(secret)
+        },
+        () => Promise.reject(new Error(secret)),
+        () => new Promise<boolean>(() => undefined),
+      ]) {
+        const response = await withStore(use, 30)
+        expect(response.status).to.equal(503)
+        expect(response.header('retry-after')).to.equal('5')
+        expect(response.header('www-authenticate')).to.equal(undefined)
+        expect(response.body).not.to.include('secret')
+      }
+    })
+
+    it('must say true', async () => {
+      for (const [answer, status] of [
+        [true, 200],
+        [false, 401],
+        [undefined, 401],
+        [1, 401],
+        ['OK', 401],
+      ] as const) {
+        expect(await withStore(async () => answer as boolean), String(answer)).to.include({ status })
+      }
+    })
+
+    it('is not asked about proofs of tokens that are refused', async () => {
+      let asked = 0
+      const replayStore = {
+        use: () => {
+          asked++
+          return true
+        },
+      }
+      for (const token of ['unknown', unbound]) {
+        const headers = [`Authorization: DPoP ${token}`, `DPoP: ${await proof({ token })}`]
+        expect(await send(headers, { mode: 'allowed', replayStore })).to.include({ status: 401 })
+      }
+      expect(asked).to.equal(0)
+    })
+  })
+
+  describe('of a verifier of the application', () => {
+    const gateFor = async (cnf: unknown, dpop: DpopMode) => {
+      const verifyToken = async () => ({ valid: true, cnf: cnf as null })
+      return await listen(gatedApp({ issuer: 'https://auth.example.com', verifyToken, dpop }))
+    }
+
+    it('cnf decides, whether it comes as DPoP or as Bearer', async () => {
+      for (const [cnf, asDpop, asBearer] of [
+        [() => ({ jkt: key.thumbprint }), 200, 401],
+        [() => ({ jkt: other.thumbprint }), 401, 401],
+        [() => ({ 'x5t#S256': 'abc' }), 401, 401],
+        [() => ({ jkt: key.thumbprint, 'x5t#S256': 'abc' }), 401, 401],
+        [() => ({}), 401, 200],
+        [() => null, 401, 200],
+        [() => undefined, 401, 200],
+        [() => 'jkt', 401, 401],
+      ] as const) {
+        const { port } = await gateFor(cnf(), 'allowed')
+        const sent = await proofFor(key, 'GET', URL_OF_ROUTE, { token: 'opaque' })
+        const dpop = [HOST, 'Authorization: DPoP opaque', `DPoP: ${sent}`]
+        expect(await rawRequest(port, { headers: dpop }), JSON.stringify(cnf())).to.include({
+          status: asDpop,
+        })
+        const bearer = [HOST, 'Authorization: Bearer opaque']
+        expect(await rawRequest(port, { headers: bearer }), JSON.stringify(cnf())).to.include({
+          status: asBearer,
+        })
+        const off = await gateFor(cnf(), 'off')
+        expect(await rawRequest(off.port, { headers: bearer })).to.include({ status: asBearer })
+      }
+    })
+
+    it('it is told the key of the proof, and no token beside a bad proof', async () => {
+      const told: unknown[] = []
+      const verifyToken: OAuthOptions['verifyToken'] = async ({ bearerToken, proofKey }) => {
+        told.push([bearerToken, proofKey])
+        return { valid: true, cnf: { jkt: proofKey } }
+      }
+      const { port } = await listen(
+        gatedApp({ issuer: 'https://auth.example.com', verifyToken, dpop: 'allowed' }),
+      )
+      const sent = await proofFor(key, 'GET', URL_OF_ROUTE, { token: 'opaque' })
+      for (const headers of [
+        ['Authorization: DPoP opaque', `DPoP: ${sent}`],
+        ['Authorization: DPoP opaque'],
+        ['Authorization: Bearer opaque'],
+      ]) {
+        await rawRequest(port, { headers: [HOST, ...headers] })
+      }
+      expect(told).to.deep.equal([
+        ['opaque', key.thumbprint],
+        [undefined, undefined],
+        ['opaque', undefined],
+      ])
+    })
+  })
+
+  it('is told in the metadata document, where it is on', async () => {
+    for (const [dpop, told] of [
+      ['off', {}],
+      ['allowed', { dpop_signing_alg_values_supported: ALGORITHMS.split(' ') }],
+      [
+        { mode: 'required', algorithms: ['ES256'] },
+        { dpop_signing_alg_values_supported: ['ES256'], dpop_bound_access_tokens_required: true },
+      ],
+    ] as const) {
+      const { origin } = await listen(express().use(protectedResourceRouter(options(dpop)) as RequestHandler))
+      const document = await (await fetch(`${origin}/.well-known/oauth-protected-resource`)).json()
+      expect(document).to.deep.equal({
+        resource: origin,
+        authorization_servers: [issuer.issuer],
+        bearer_methods_supported: ['header'],
+        ...told,
+      })
+    }
+  })
+
+  it('is named behind Bearer in a 403 as well', async () => {
+    const { port } = await listen(gatedApp(options('allowed', { scopes: ['mcp:read'] })))
+    const headers = [HOST, `Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`]
+    const response = await rawRequest(port, { headers })
+    expect(response.status).to.equal(403)
+    const [bearer, dpop] = parseChallenges(response.header('www-authenticate') ?? '')
+    expect(bearer).to.deep.include({ scheme: 'Bearer' })
+    expect(bearer?.parameters).to.include({ error: 'insufficient_scope', scope: 'mcp:read' })
+    expect(dpop).to.deep.equal({ scheme: 'DPoP', token68: undefined, parameters: { algs: ALGORITHMS } })
+  })
+})
