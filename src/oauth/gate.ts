@@ -291,6 +291,7 @@ export class Gate {
     if (clientAddress === undefined) return request.clientAddress
     try {
       const address: unknown = clientAddress(request.request)
+      if (address instanceof Promise) address.catch(() => undefined)
       return typeof address === 'string' ? address : undefined
     } catch {
       return undefined

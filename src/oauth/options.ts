@@ -257,6 +257,8 @@ function checkResource(
   const resourceOf = (request: Request): string | undefined => {
     const resource: unknown = given(request)
     if (resource === undefined || known.has(resource as string)) return resource as string | undefined
+    // One that gives a promise is wrong, whatever becomes of the promise.
+    if (resource instanceof Promise) resource.catch(() => undefined)
     known.set(url('resource', resource), true)
     return resource as string
   }

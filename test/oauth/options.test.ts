@@ -107,6 +107,65 @@ describe('wrong OAuth options', () => {
       'resource',
       /https.*allowInsecureHttp/,
     ],
+    ['null for dpop', { dpop: null }, INVALID, 'dpop', /'off', 'allowed' or 'required'/],
+    ['a dpop mode that does not exist', { dpop: 'on' as never }, INVALID, 'dpop', /'allowed'/],
+    ['true for dpop', { dpop: true as never }, INVALID, 'dpop', /'allowed'/],
+    ['dpop without a mode', { dpop: {} as never }, INVALID, 'dpop', /such a mode/],
+    [
+      'a misspelt option of dpop',
+      { dpop: { mode: 'off', replaystore: {} } as never },
+      'MCP_CONFIG_UNKNOWN_OPTION',
+      'replaystore',
+      /Did you mean 'replayStore'/,
+    ],
+    ...[{ replayStore: {} }, { replayStore: null }, { replayStore: new Set() }].map(
+      (wrong) =>
+        [
+          `the replay store ${JSON.stringify(wrong.replayStore)}`,
+          { dpop: { mode: 'allowed', ...wrong } as never },
+          INVALID,
+          'dpop.replayStore',
+          /use\(key, expiresAtSeconds\)/,
+        ] as const,
+    ),
+    [
+      'a nonce that is text',
+      { dpop: { mode: 'allowed', nonce: 'x' as never } },
+      INVALID,
+      'dpop.nonce',
+      /true/,
+    ],
+    [
+      'a short secret for nonces',
+      { dpop: { mode: 'allowed', nonce: { secret: 'x'.repeat(31) } } },
+      INVALID,
+      'dpop.nonce.secret',
+      /32 characters/,
+    ],
+    [
+      'nonces that live for a second',
+      { dpop: { mode: 'allowed', nonce: { secret: 'x'.repeat(32), lifetimeSeconds: 1 } } },
+      INVALID,
+      'dpop.nonce.lifetimeSeconds',
+      /from 2/,
+    ],
+    [
+      'proofs that live for no time',
+      { dpop: { mode: 'allowed', proofMaxAgeSeconds: 0 } },
+      INVALID,
+      'dpop.proofMaxAgeSeconds',
+      /from 1/,
+    ],
+    ...[[], ['none'], ['HS256'], ['ES256', 'RS1'], 'ES256'].map(
+      (algorithms) =>
+        [
+          `proofs signed with ${JSON.stringify(algorithms)}`,
+          { dpop: { mode: 'allowed', algorithms: algorithms as string[] } },
+          INVALID,
+          'dpop.algorithms',
+          /at least one of ES256/,
+        ] as const,
+    ),
     ['a resource that is a path', { resource: '/mcp' }, INVALID, 'resource', /absolute URL/],
     [
       'a resource with a fragment',
@@ -364,6 +423,7 @@ describe('good OAuth options', () => {
       resourceMetadataPath: '/.well-known/oauth-protected-resource',
       scopes: [],
       resource: undefined,
+      resourceOf: undefined,
       realm: 'mcp-server',
       authorizationServers: ['https://auth.example.com'],
       resourceName: undefined,
@@ -372,6 +432,10 @@ describe('good OAuth options', () => {
       scopeImplies: {},
       trustProxy: false,
       verifyTimeoutMs: 10_000,
+      signedMetadata: undefined,
+      dpop: undefined,
+      limiter: undefined,
+      clientAddress: undefined,
     })
   })
 

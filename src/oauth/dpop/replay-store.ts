@@ -22,7 +22,8 @@ export class MemoryReplayStore implements DpopReplayStore {
   readonly #used: LRUCache<string, true>
 
   constructor(maxEntries: number = MAX_ENTRIES) {
-    this.#used = new LRUCache({ max: maxEntries, ttl: 1, ttlResolution: 0 })
+    // With `max` it would take room for all of them at once.
+    this.#used = new LRUCache({ maxSize: maxEntries, sizeCalculation: () => 1, ttl: 1, ttlResolution: 0 })
   }
 
   use(key: string, expiresAtSeconds: number): boolean {

@@ -1,0 +1,97 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import { redisReplayStore } from '../../../src/oauth/dpop/redis-replay-store.ts'
+import { type DpopReplayStore, MemoryReplayStore } from '../../../src/oauth/dpop/replay-store.ts'
+import { expectConfigError } from '../../support/config-error.ts'
+import { type RedisServer, redisMissing, startRedis } from '../../support/redis.ts'
+import { nowSeconds } from '../../support/tokens.ts'
+
+describe('replay stores', () => {
+  const later = () => nowSeconds() + 60
+
+  async function takesOnce(store: DpopReplayStore): Promise<void> {
+    expect(await store.use('a', later())).to.equal(true)
+    expect(await store.use('b', later())).to.equal(true)
+    expect(await store.use('a', later())).to.equal(false)
+    expect(await store.use('b', later())).to.equal(false)
+    const raced = await Promise.all(Array.from({ length: 20 }, () => store.use('c', later())))
+    expect(raced.filter((one) => one)).to.have.length(1)
+  }
+
+  describe('in memory', () => {
+    it('take a key once', () => takesOnce(new MemoryReplayStore()))
+
+    it('take each of any keys once, whatever comes between', () => {
+      fc.assert(
+        fc.property(fc.array(fc.string({ maxLength: 2 })), (keys) => {
+          const store = new MemoryReplayStore(1_000)
+          const fresh = keys.filter((key) => store.use(key, later()))
+          expect(fresh).to.deep.equal([...new Set(keys)])
+        }),
+      )
+    })
+
+    it('forget a key when its time has come', async () => {
+      const store = new MemoryReplayStore()
+      const soon = Date.now() / 1000 + 0.1
+      expect(store.use('a', soon)).to.equal(true)
+      expect(store.use('a', soon)).to.equal(false)
+      await new Promise((resolve) => setTimeout(resolve, 120))
+      expect(store.use('a', later())).to.equal(true)
+    })
+
+    it('are bounded', () => {
+      const store = new MemoryReplayStore(2)
+      for (const key of ['a', 'b', 'c']) store.use(key, later())
+      expect(store.use('c', later())).to.equal(false)
+      expect(store.use('a', later())).to.equal(true)
+    })
+  })
+
+  describe('in Redis', () => {
+    let redis: RedisServer
+    before(async function () {
+      if (redisMissing() !== undefined) return this.skip()
+      redis = await startRedis()
+    })
+    after(() => redis?.stop())
+
+    it('take a key once, by ioredis and by node-redis, and for both', async () => {
+      const ioredis = new Redis(redis.port, '127.0.0.1')
+      const nodeRedis = createClient({ url: `redis://127.0.0.1:${redis.port}` })
+      await nodeRedis.connect()
+      try {
+        await takesOnce(redisReplayStore(ioredis, 'one:'))
+        await takesOnce(redisReplayStore(nodeRedis, 'two:'))
+        const shared = [redisReplayStore(ioredis), redisReplayStore(nodeRedis)] as const
+        expect(await shared[0].use('x', later())).to.equal(true)
+        expect(await shared[1].use('x', later())).to.equal(false)
+        expect(await ioredis.ttl('mcp-gatekit:dpop:x')).to.be.within(58, 61)
+        // One that is over already is still kept for a second.
+        expect(await shared[1].use('past', nowSeconds() - 5)).to.equal(true)
+        expect(await ioredis.ttl('mcp-gatekit:dpop:past')).to.be.within(0, 1)
+      } finally {
+        ioredis.disconnect()
+        nodeRedis.destroy()
+      }
+    })
+  })
+
+  it('are made of nothing but a client', () => {
+    const code = 'MCP_CONFIG_INVALID_OPTION'
+    for (const wrong of [undefined, null, {}, 'redis://localhost']) {
+      expectConfigError(() => redisReplayStore(wrong as never), {
+        code,
+        option: 'replayStore',
+        message: /ioredis/,
+      })
+    }
+    expectConfigError(() => redisReplayStore({ set: () => 'OK' }, 5 as never), {
+      code,
+      option: 'prefix',
+      message: /string/,
+    })
+  })
+})

@@ -1,0 +1,293 @@
+import { expect } from 'chai'
+import express, { type RequestHandler } from 'express'
+import { Redis } from 'ioredis'
+import { RateLimiterMemory, RateLimiterRedis, RateLimiterUnion } from 'rate-limiter-flexible'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import { mcpCors } from '../../src/express/mcp-cors.ts'
+import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { createMcpAdapter } from '../../src/mcp/server.ts'
+import { clientKey } from '../../src/oauth/client-address.ts'
+import type { OAuthOptions } from '../../src/oauth/options.ts'
+import { KitTelemetry, MockTelemetryAdapter } from '../../src/telemetry/index.ts'
+import { expectConfigError } from '../support/config-error.ts'
+import { gatedApp, oauthOptions } from '../support/gate-app.ts'
+import { listen } from '../support/listen.ts'
+import { rawRequest } from '../support/raw-http.ts'
+import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
+
+const HOST = 'Host: mcp.example.com'
+const GOOD = 'Authorization: Bearer good'
+const limited = (points: number, changes: Partial<OAuthOptions> = {}) =>
+  oauthOptions({ rateLimit: { points, durationSeconds: 60 }, ...changes })
+
+/** The status of each of these requests, one after the other. */
+async function statuses(port: number, ...requests: readonly (readonly string[])[]): Promise<number[]> {
+  const found: number[] = []
+  for (const headers of requests) found.push((await rawRequest(port, { headers: [HOST, ...headers] })).status)
+  return found
+}
+
+describe('rateLimit', () => {
+  it('answers refusals beyond it with 429, when to come back, and no challenge', async () => {
+    const { port } = await listen(gatedApp(limited(2)))
+    expect(await statuses(port, [], ['Authorization: Bearer bad'])).to.deep.equal([401, 401])
+    const response = await rawRequest(port, { headers: [HOST] })
+    expect(response.status).to.equal(429)
+    expect(Number(response.header('retry-after'))).to.be.within(1, 60)
+    expect(response.header('www-authenticate')).to.equal(undefined)
+    expect(response.header('content-type')).to.equal('application/json')
+    expect(response.header('cache-control')).to.equal('no-store')
+    expect(response.body).to.equal(
+      '{"error":"too_many_requests","error_description":"Too many requests of this address were refused"}',
+    )
+  })
+
+  it('never refuses a good token for it, and counts none', async () => {
+    const { port } = await listen(gatedApp(limited(1)))
+    expect(await statuses(port, [GOOD], [GOOD], [], [], [GOOD], [], [GOOD])).to.deep.equal([
+      200, 200, 401, 429, 200, 429, 200,
+    ])
+  })
+
+  it('counts 403 as well, and neither 500 nor 503', async () => {
+    const scoped = limited(1, { scopes: ['mcp:read'] })
+    const { port } = await listen(gatedApp(scoped))
+    expect(await statuses(port, [GOOD], [GOOD])).to.deep.equal([403, 429])
+    const failing = limited(1, {
+      verifyToken: ({ bearerToken }) => {
+        if (bearerToken === 'good') return { valid: true }
+        return undefined
+      },
+      onVerified: () => {
+        throw new Error('a hook')
+      },
+    })
+    const other = await listen(gatedApp(failing))
+    expect(await statuses(other.port, [GOOD], [GOOD], [], [])).to.deep.equal([500, 500, 401, 429])
+  })
+
+  it('is off unless it is configured', async () => {
+    const { port } = await listen(gatedApp(oauthOptions()))
+    expect(new Set(await statuses(port, ...new Array(50).fill([])))).to.deep.equal(new Set([401]))
+  })
+
+  it('carries the CORS headers, so that a page can read it', async () => {
+    const { port } = await listen(gatedApp(limited(1), { before: [mcpCors() as RequestHandler] }))
+    await rawRequest(port, { headers: [HOST] })
+    const response = await rawRequest(port, { headers: [HOST] })
+    expect(response.status).to.equal(429)
+    expect(response.header('access-control-allow-origin')).to.equal('*')
+    expect(response.header('access-control-expose-headers')).to.include('Retry-After')
+  })
+
+  describe('counts by', () => {
+    it('what Express says the address is, where it trusts its proxy', async () => {
+      const from = (address: string) => [`X-Forwarded-For: ${address}`]
+      for (const trusted of [true, false]) {
+        const app = express()
+          .set('trust proxy', trusted)
+          .use(gatedApp(limited(1)))
+        const { port } = await listen(app)
+        const seen = await statuses(port, from('192.0.2.1'), from('192.0.2.2'), from('192.0.2.1'))
+        expect(seen).to.deep.equal(trusted ? [401, 401, 429] : [401, 429, 429])
+      }
+    })
+
+    it('the address of the socket on a bare server', async () => {
+      const gate = mcpAuth(limited(1, { trustProxy: true }))
+      const { port } = await listen((req, res) => gate(req, res))
+      expect(
+        await statuses(port, ['X-Forwarded-For: 192.0.2.1'], ['X-Forwarded-For: 192.0.2.2']),
+      ).to.deep.equal([401, 429])
+    })
+
+    it('what clientAddress says, on either face', async () => {
+      const clientAddress = (request: Request) => request.headers.get('x-client') ?? undefined
+      const oauth = limited(1, { clientAddress })
+      const { port } = await listen(gatedApp(oauth))
+      const from = (address: string) => [`X-Client: ${address}`]
+      expect(
+        await statuses(port, from('192.0.2.1'), from('192.0.2.2'), from('192.0.2.1'), [], []),
+      ).to.deep.equal([401, 401, 429, 401, 401])
+      const { server } = createMcpAdapter({ router: KitMcpRouter.create(), oauth })
+      const ask = async (address: string) =>
+        (await server(new Request('https://mcp.example.com/mcp', { headers: { 'x-client': address } })))
+          .status
+      expect([await ask('192.0.2.1'), await ask('192.0.2.2'), await ask('192.0.2.1')]).to.deep.equal([
+        401, 401, 429,
+      ])
+    })
+
+    it('nothing where no address is known: no limit then', async () => {
+      const { server } = createMcpAdapter({ router: KitMcpRouter.create(), oauth: limited(1) })
+      for (let times = 0; times < 5; times++) {
+        expect((await server(new Request('https://mcp.example.com/mcp'))).status).to.equal(401)
+      }
+      for (const clientAddress of [
+        () => undefined,
+        () => 'no address',
+        () => 5 as never,
+        () => Promise.reject(new Error('later')) as never,
+        () => {
+          throw new Error('nobody knows')
+        },
+      ]) {
+        const { port } = await listen(gatedApp(limited(1, { clientAddress })))
+        expect(await statuses(port, [], [])).to.deep.equal([401, 401])
+      }
+    })
+
+    const keys: readonly (readonly [address: string | undefined, key: string | undefined])[] = [
+      ['192.0.2.1', '192.0.2.1'],
+      ['192.0.2.1:4711', '192.0.2.1'],
+      ['::ffff:192.0.2.1', '192.0.2.1'],
+      ['::FFFF:C000:0201', '192.0.2.1'],
+      ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+      ['2001:0DB8:0001:0002::1', '2001:db8:1:2::/64'],
+      ['[2001:db8:1:2::1]:443', '2001:db8:1:2::/64'],
+      ['2001:db8:1:3::1', '2001:db8:1:3::/64'],
+      ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+      ['::1', '0:0:0:0::/64'],
+      ['2001:db8::192.0.2.1', '2001:db8:0:0::/64'],
+      ['', undefined],
+      ['localhost', undefined],
+      ['192.0.2', undefined],
+      ['unknown', undefined],
+      [undefined, undefined],
+    ]
+    for (const [address, key] of keys) {
+      it(`${key ?? 'nothing'} for ${address ?? 'no address'}`, () => {
+        expect(clientKey(address)).to.equal(key)
+      })
+    }
+  })
+
+  describe('takes a limiter of rate-limiter-flexible as it is', () => {
+    it('in memory, and a union of them', async () => {
+      const memory = () => new RateLimiterMemory({ points: 1, duration: 60 })
+      const union = new RateLimiterUnion(
+        new RateLimiterMemory({ keyPrefix: 'a', points: 5, duration: 1 }),
+        new RateLimiterMemory({ keyPrefix: 'b', points: 1, duration: 60 }),
+      )
+      for (const rateLimit of [memory(), union]) {
+        const { port } = await listen(gatedApp(oauthOptions({ rateLimit })))
+        expect(await statuses(port, [], [])).to.deep.equal([401, 429])
+      }
+    })
+
+    it('shared by several gates', async () => {
+      const rateLimit = new RateLimiterMemory({ points: 2, duration: 60 })
+      const [one, two] = [
+        await listen(gatedApp(oauthOptions({ rateLimit }))),
+        await listen(gatedApp(oauthOptions({ rateLimit }))),
+      ]
+      expect(await statuses(one.port, [])).to.deep.equal([401])
+      expect(await statuses(two.port, [], [])).to.deep.equal([401, 429])
+      expect(await statuses(one.port, [])).to.deep.equal([429])
+    })
+
+    describe('in Redis', () => {
+      let redis: RedisServer
+      before(async function () {
+        if (redisMissing() !== undefined) return this.skip()
+        redis = await startRedis()
+      })
+      after(() => redis?.stop())
+
+      it('which several processes share, and which may fail', async () => {
+        const clients = [new Redis(redis.port), new Redis(redis.port, { enableOfflineQueue: false })] as const
+        for (const client of clients) client.on('error', () => undefined)
+        await clients[1].ping().catch(() => undefined)
+        const apps = clients.map((storeClient) =>
+          gatedApp(
+            oauthOptions({ rateLimit: new RateLimiterRedis({ storeClient, points: 1, duration: 60 }) }),
+          ),
+        )
+        const [one, two] = await Promise.all(apps.map((app) => listen(app)))
+        await clients[0].ping()
+        try {
+          expect(await statuses(one?.port ?? 0, [])).to.deep.equal([401])
+          expect(await statuses(two?.port ?? 0, [])).to.deep.equal([429])
+          await redis.kill()
+          expect(await statuses(two?.port ?? 0, [], [])).to.deep.equal([401, 401])
+        } finally {
+          for (const client of clients) client.disconnect()
+        }
+      })
+    })
+
+    it('and answers as without it where it fails or hangs', async () => {
+      for (const consume of [
+        () => Promise.reject(new Error('redis://user:secret@host')),
+        () => Promise.reject(undefined),
+        () => Promise.reject('no'),
+        () => Promise.reject({ msBeforeNext: 'soon' }),
+        () => {
+          throw new Error('at once')
+        },
+        () => new Promise(() => undefined),
+      ]) {
+        const { port } = await listen(gatedApp(oauthOptions({ rateLimit: { consume } })))
+        const response = await rawRequest(port, { headers: [HOST] })
+        expect(response.status).to.equal(401)
+        expect(response.header('www-authenticate')).to.match(/^Bearer realm="mcp-server"/)
+        expect(response.body).not.to.include('secret')
+      }
+    })
+
+    it('whatever wait it names, at least a second is told', async () => {
+      const consume = () => Promise.reject({ msBeforeNext: 0 })
+      const { port } = await listen(gatedApp(oauthOptions({ rateLimit: { consume } })))
+      const response = await rawRequest(port, { headers: [HOST] })
+      expect([response.status, response.header('retry-after')]).to.deep.equal([429, '1'])
+    })
+  })
+
+  it('is told to telemetry as rate_limited', async () => {
+    const told = MockTelemetryAdapter.create()
+    const telemetry = KitTelemetry.create().addTransport(told).build()
+    const oauth = limited(1, { clientAddress: () => '192.0.2.1', scopes: ['mcp:read'] })
+    const { server } = createMcpAdapter({ router: KitMcpRouter.create(), oauth, telemetry })
+    const ask = (headers: Record<string, string>) =>
+      server(
+        new Request('https://mcp.example.com/mcp', { headers: { accept: 'text/event-stream', ...headers } }),
+      )
+    const answers = [await ask({}), await ask({}), await ask({ authorization: 'Bearer good' })]
+    expect(answers.map(({ status }) => status)).to.deep.equal([401, 429, 429])
+    expect(answers[1]?.headers.get('access-control-allow-origin')).to.equal('*')
+    await telemetry.flush()
+    const reasons = told.getEvents().map(({ name, attributes }) => [name, attributes?.reason])
+    expect(reasons).to.deep.equal([
+      ['kit.mcp.auth.refused', 'missing'],
+      ['kit.mcp.auth.refused', 'rate_limited'],
+      ['kit.mcp.auth.refused', 'rate_limited'],
+    ])
+    await telemetry.shutdown()
+  })
+
+  for (const [rateLimit, option, message] of [
+    [null, 'rateLimit', /points, durationSeconds/],
+    [5, 'rateLimit', /rate-limiter-flexible/],
+    [{}, 'rateLimit.points', /whole number from 1/],
+    [{ points: 1 }, 'rateLimit.durationSeconds', /whole number from 1/],
+    [{ points: 0, durationSeconds: 1 }, 'rateLimit.points', /whole number from 1/],
+    [{ points: 1, durationSeconds: 1, duration: 1 }, 'duration', /durationSeconds/],
+  ] as const) {
+    it(`is refused when it is ${JSON.stringify(rateLimit)}`, () => {
+      const code = option === 'duration' ? 'MCP_CONFIG_UNKNOWN_OPTION' : 'MCP_CONFIG_INVALID_OPTION'
+      expectConfigError(() => mcpAuth(oauthOptions({ rateLimit: rateLimit as never })), {
+        code,
+        option,
+        message,
+      })
+    })
+  }
+
+  it('needs clientAddress to be a function', () => {
+    expectConfigError(() => mcpAuth(oauthOptions({ clientAddress: '192.0.2.1' as never })), {
+      code: 'MCP_CONFIG_INVALID_OPTION',
+      option: 'clientAddress',
+      message: /function/,
+    })
+  })
+})

@@ -1,0 +1,268 @@
+import { expect } from 'chai'
+import express, { type RequestHandler } from 'express'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
+import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { createMcpAdapter } from '../../src/mcp/server.ts'
+import { type OAuthOptions, resolveOAuthOptions } from '../../src/oauth/options.ts'
+import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { createTestIssuer } from '../../src/testing/test-issuer.ts'
+import { parseChallenge } from '../support/challenge.ts'
+import { gatedApp, oauthOptions } from '../support/gate-app.ts'
+import { listen } from '../support/listen.ts'
+import { rawRequest } from '../support/raw-http.ts'
+
+const ROOT = '/.well-known/oauth-protected-resource'
+
+/** Tenants by host: `a.example.com` is the resource `https://a.example.com/mcp`. */
+const byHost = (request: Request) => `https://${new URL(request.url).hostname}/mcp`
+
+/** Tenants by path: `/a/mcp` and everything below is the resource `https://mcp.example.com/a/mcp`. */
+const byPath = (request: Request) => {
+  const tenant = /^\/([a-z]+)\/mcp/.exec(new URL(request.url).pathname)?.[1]
+  return tenant === undefined ? undefined : `https://mcp.example.com/${tenant}/mcp`
+}
+
+/** An application with a gate at every path, and the documents of its resources. */
+function tenantsApp(oauth: OAuthOptions) {
+  const router = protectedResourceRouter(oauth) as RequestHandler
+  return express()
+    .use(router)
+    .use(gatedApp(oauth, { path: '/' }))
+}
+
+describe('resource as a function of the request', () => {
+  const issuer = createTestIssuer()
+  const audience = ['a', 'b'].flatMap((tenant) => [
+    `https://${tenant}.example.com/mcp`,
+    `https://mcp.example.com/${tenant}/mcp`,
+  ])
+  const verifyToken = jwtVerifier({ ...issuer.verifierOptions, audience })
+  const options = (resource: NonNullable<OAuthOptions['resource']>) =>
+    oauthOptions({ issuer: issuer.issuer, verifyToken, resource })
+
+  const ways = [
+    {
+      name: 'host',
+      resource: byHost,
+      where: (tenant: string) => [`Host: ${tenant}.example.com`, '/mcp'] as const,
+    },
+    { name: 'path', resource: byPath, where: (tenant: string) => ['Host: any', `/${tenant}/mcp`] as const },
+  ]
+  for (const { name, resource, where } of ways) {
+    describe(`by ${name}`, () => {
+      const uri = (tenant: string) =>
+        name === 'host' ? `https://${tenant}.example.com/mcp` : `https://mcp.example.com/${tenant}/mcp`
+
+      it('lets a token in where it is for, and nowhere else', async () => {
+        const { port } = await listen(tenantsApp(options(resource)))
+        const token = await issuer.issueToken({ audience: uri('a') })
+        for (const [tenant, status] of [
+          ['a', 200],
+          ['b', 401],
+        ] as const) {
+          const [host, target] = where(tenant)
+          const response = await rawRequest(port, {
+            headers: [host, `Authorization: Bearer ${token}`],
+            target,
+          })
+          expect(response.status, tenant).to.equal(status)
+          if (status === 401) expect(response.body).to.include('The access token is for another resource')
+        }
+      })
+
+      it('names the document of the resource in the challenge, and serves it there', async () => {
+        const { port } = await listen(tenantsApp(options(resource)))
+        for (const tenant of ['a', 'b', 'a']) {
+          const [host, target] = where(tenant)
+          const refused = await rawRequest(port, { headers: [host], target })
+          const { resource_metadata: url = '' } = parseChallenge(refused.header('www-authenticate') ?? '')
+          const { origin, pathname } = new URL(uri(tenant))
+          expect(url).to.equal(`${origin}${ROOT}${pathname}`)
+          const document = await rawRequest(port, { headers: [host], target: new URL(url).pathname })
+          expect(document.status).to.equal(200)
+          expect(JSON.parse(document.body).resource).to.equal(uri(tenant))
+          const etag = document.header('etag')
+          const again = await rawRequest(port, {
+            headers: [host, `If-None-Match: ${etag}`],
+            target: new URL(url).pathname,
+          })
+          expect(again.status).to.equal(304)
+        }
+      })
+    })
+  }
+
+  it('by host has the root form as well; what is no path of the resource passes on', async () => {
+    const app = express()
+      .use(protectedResourceRouter(options(byHost)) as RequestHandler)
+      .use((_, res) => void res.status(299).end())
+    const { port } = await listen(app)
+    const get = (target: string) => rawRequest(port, { headers: ['Host: a.example.com'], target })
+    expect(JSON.parse((await get(ROOT)).body).resource).to.equal('https://a.example.com/mcp')
+    expect(await get(`${ROOT}/mcp`)).to.include({ status: 200 })
+    for (const path of ['/other', '/mcp/x', '/mcp/'])
+      expect(await get(ROOT + path)).to.include({ status: 299 })
+  })
+
+  it('is asked about the URL of the resource, with the headers of the request', async () => {
+    const asked: (readonly [string, string | null])[] = []
+    const resource = (request: Request) => {
+      asked.push([request.url, request.headers.get('x-tenant')])
+      return undefined
+    }
+    const { port } = await listen(tenantsApp(options(resource)))
+    for (const target of [ROOT, `${ROOT}/a/mcp?x=y`, '/a/mcp?x=y']) {
+      await rawRequest(port, { headers: ['Host: mcp.example.com', 'X-Tenant: a'], target })
+    }
+    expect(asked.slice(0, 3)).to.deep.equal([
+      ['http://mcp.example.com/', 'a'],
+      ['http://mcp.example.com/a/mcp', 'a'],
+      ['http://mcp.example.com/a/mcp?x=y', 'a'],
+    ])
+  })
+
+  it('may leave it to the URL of the request', async () => {
+    const { port } = await listen(tenantsApp(options(() => undefined)))
+    const headers = ['Host: mcp.example.com']
+    const { body } = await rawRequest(port, { headers, target: `${ROOT}/a/mcp` })
+    expect(JSON.parse(body).resource).to.equal('http://mcp.example.com/a/mcp')
+    const refused = await rawRequest(port, { headers, target: '/a/mcp' })
+    expect(parseChallenge(refused.header('www-authenticate') ?? '').resource_metadata).to.equal(
+      `http://mcp.example.com${ROOT}/a/mcp`,
+    )
+    const good = await issuer.issueToken({ audience: audience[0] as string })
+    expect(
+      await rawRequest(port, { headers: [...headers, `Authorization: Bearer ${good}`], target: '/a/mcp' }),
+    ).to.include({ status: 200 })
+  })
+
+  it('answers 500, and says nothing of why, where it throws or gives what could not be configured', async () => {
+    for (const resource of [
+      () => {
+        throw new Error('secret of a tenant')
+      },
+      () => '/mcp',
+      () => 'http://mcp.example.com/mcp',
+      () => null as never,
+      () => 5 as never,
+      () => 'https://mcp.example.com/a"b\u00e9',
+      async () => 'https://mcp.example.com/mcp',
+      () => Promise.reject(new Error('secret of a tenant')),
+    ]) {
+      const { port } = await listen(tenantsApp(options(resource as () => string)))
+      const token = await issuer.issueToken({ audience: audience[0] as string })
+      for (const target of ['/mcp', ROOT]) {
+        for (const authorization of [[], [`Authorization: Bearer ${token}`]]) {
+          const response = await rawRequest(port, { headers: ['Host: a', ...authorization], target })
+          expect(response.status).to.equal(500)
+          expect(response.body).to.equal('{"error":"server_error"}')
+          expect(response.header('www-authenticate')).to.equal(undefined)
+        }
+      }
+    }
+  })
+
+  it('is held to by adapters on both faces, also in a 403', async () => {
+    const router = KitMcpRouter.create()
+    const oauth: OAuthOptions = { ...options(byHost), scopes: ['mcp:read'] }
+    const adapter = createMcpAdapter({ router, oauth })
+    const token = await issuer.issueToken({ audience: 'https://a.example.com/mcp' })
+    const headers = { authorization: `Bearer ${token}`, accept: 'text/event-stream' }
+    const { port } = await listen(
+      express().use('/mcp', mcpAuth(adapter) as RequestHandler, mcpHandler(adapter) as RequestHandler),
+    )
+    for (const [tenant, status, error] of [
+      ['a', 403, 'insufficient_scope'],
+      ['b', 401, 'invalid_token'],
+    ] as const) {
+      const web = await adapter.server(new Request(`https://${tenant}.example.com/mcp`, { headers }))
+      const node = await rawRequest(port, {
+        headers: [`Host: ${tenant}.example.com`, `Authorization: Bearer ${token}`],
+      })
+      for (const [got, challenge] of [
+        [web.status, web.headers.get('www-authenticate')],
+        [node.status, node.header('www-authenticate')],
+      ] as const) {
+        expect(got).to.equal(status)
+        expect(parseChallenge(challenge ?? '')).to.include({
+          error,
+          resource_metadata: `https://${tenant}.example.com${ROOT}`,
+        })
+      }
+    }
+    for (const [path, status] of [
+      [ROOT, 200],
+      [`${ROOT}/mcp`, 200],
+      [`${ROOT}/other`, 404],
+      ['/mounted/elsewhere', 200],
+    ] as const) {
+      const document = await adapter.auth.resource(new Request(`https://a.example.com${path}`))
+      expect(document.status, path).to.equal(status)
+      if (status === 200) expect(await document.json()).to.include({ resource: 'https://a.example.com/mcp' })
+    }
+  })
+
+  it('is checked anew for every request, however many resources there are', async () => {
+    const { resourceOf } = resolveOAuthOptions(options((request) => request.headers.get('x') as string))
+    const of = (uri: string) => resourceOf?.(new Request('http://localhost', { headers: { x: uri } }))
+    for (let tenant = 0; tenant < 3_000; tenant++) {
+      const uri = `https://mcp.example.com/${tenant}`
+      expect(of(uri)).to.equal(uri)
+    }
+    expect(() => of('nothing')).to.throw(/resource must be an absolute URL/)
+  })
+
+  it('may give a function that throws later on: the challenge goes without a document', async () => {
+    let times = 0
+    const resource = () => {
+      times++
+      if (times > 1) throw new Error('no longer')
+      return undefined
+    }
+    const { port } = await listen(gatedApp(options(resource)))
+    const response = await rawRequest(port, { headers: ['Host: a'] })
+    expect(response.status).to.equal(401)
+    expect(parseChallenge(response.header('www-authenticate') ?? '')).not.to.have.property(
+      'resource_metadata',
+    )
+  })
+})
+
+describe('signedMetadata', () => {
+  const RESOURCE = 'https://mcp.example.com/mcp'
+  const jwt = (claims: object) =>
+    [{ alg: 'ES256' }, claims, {}]
+      .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+      .join('.')
+
+  it('is in the document, beside what it signs', async () => {
+    const signedMetadata = jwt({ iss: 'https://signer.example.com', resource: RESOURCE })
+    const { origin } = await listen(tenantsApp(oauthOptions({ resource: RESOURCE, signedMetadata })))
+    expect(await (await fetch(`${origin}${ROOT}`)).json()).to.deep.equal({
+      resource: RESOURCE,
+      authorization_servers: ['https://auth.example.com'],
+      bearer_methods_supported: ['header'],
+      signed_metadata: signedMetadata,
+    })
+  })
+
+  const iss = 'https://signer.example.com'
+  for (const [what, signedMetadata, resource] of [
+    ['no JWT', 'signed', RESOURCE],
+    ['of unreadable claims', 'a.b.c', RESOURCE],
+    ['without iss', jwt({ resource: RESOURCE }), RESOURCE],
+    ['about another resource', jwt({ iss, resource: `${RESOURCE}/` }), RESOURCE],
+    ['about no resource', jwt({ iss }), RESOURCE],
+    ['given without a resource', jwt({ iss, resource: RESOURCE }), undefined],
+    ['given with a function for a resource', jwt({ iss, resource: RESOURCE }), () => RESOURCE],
+    ['a function', () => jwt({ iss, resource: RESOURCE }), RESOURCE],
+  ] as const) {
+    it(`is refused when it is ${what}`, () => {
+      expect(() => mcpAuth(oauthOptions({ signedMetadata: signedMetadata as string, resource }))).to.throw(
+        /^signedMetadata must be a JWT/,
+      )
+    })
+  }
+})
