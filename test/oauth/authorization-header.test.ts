@@ -1,22 +1,9 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { readBearerToken } from '../../src/oauth/authorization-header.ts'
+import { readAccessToken, readBearerToken } from '../../src/oauth/authorization-header.ts'
+import { allowedToken } from '../support/authorization.ts'
 
 const LONGEST = 'a'.repeat(16_384)
-
-/** RFC 6750 §2.1, character by character. */
-function allowedToken(text: string): string | undefined {
-  if (text.slice(0, 6).toLowerCase() !== 'bearer' || text[6] !== ' ') return undefined
-  let start = 6
-  while (text[start] === ' ') start++
-  let end = text.length
-  while (text[end - 1] === '=') end--
-  const characters = [...text.slice(start, end)]
-  const allowed = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/'
-  return characters.length > 0 && characters.every((one) => allowed.includes(one))
-    ? text.slice(start)
-    : undefined
-}
 
 describe('the Authorization header', () => {
   const tokens: readonly (readonly [what: string, value: string, token: string])[] = [
@@ -118,6 +105,28 @@ describe('the Authorization header', () => {
       }),
       { numRuns: 2_000 },
     )
+  })
+
+  it('is read alike where DPoP is on, unless it is of that scheme', () => {
+    fc.assert(
+      fc.property(fc.string(), (text) => {
+        expect(readAccessToken(`Bearer ${text}`)).to.deep.equal(readBearerToken(`Bearer ${text}`))
+        const { kind } = readAccessToken(`DPoP ${text}`)
+        expect(kind).to.equal(readBearerToken(`Bearer ${text}`).kind === 'token' ? 'dpop' : 'malformed')
+      }),
+    )
+    for (const values of [
+      undefined,
+      '',
+      'Basic YTpi',
+      ['Basic YTpi', 'Basic YTpi'],
+      ['Bearer a', 'Bearer a'],
+      [],
+    ]) {
+      expect(readAccessToken(values)).to.deep.equal(readBearerToken(values))
+    }
+    expect(readAccessToken('dPoP  abc==')).to.deep.equal({ kind: 'dpop', token: 'abc==' })
+    expect(readAccessToken(`DPoP ${LONGEST}a`)).to.deep.equal({ kind: 'malformed' })
   })
 
   it('reads a header of 60 000 awkward characters at once', () => {

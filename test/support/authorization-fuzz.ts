@@ -1,0 +1,66 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import type { Answer } from '../../src/oauth/answer.ts'
+import { Gate, type GateRequest } from '../../src/oauth/gate.ts'
+import { RequestContext } from '../../src/oauth/inputs.ts'
+import { resolveOAuthOptions } from '../../src/oauth/options.ts'
+import { allowedToken, authorizations, proofs } from './authorization.ts'
+import { parseChallenges } from './challenge.ts'
+import { oauthOptions } from './gate-app.ts'
+
+/** Challenges that were found to be well-formed: there are few. */
+const wellFormed = new Set<string>()
+
+/** The response to a header that lets nobody in: complete, short, and with challenges that can be read. */
+export function expectRefusal(status: number, challenge: string, body: string): void {
+  expect(status).to.equal(401)
+  expect(body.length).to.be.below(300)
+  const { error } = JSON.parse(body)
+  expect(error).to.equal('invalid_token')
+  if (wellFormed.has(challenge)) return
+  expect(challenge.length).to.be.below(600)
+  const [bearer, dpop, ...others] = parseChallenges(challenge)
+  expect(bearer?.scheme).to.equal('Bearer')
+  expect(bearer?.parameters).to.include({ realm: 'mcp-server', error: 'invalid_token' })
+  expect(bearer?.parameters.error_description).to.match(/^[A-Za-z ]+$/)
+  expect(dpop?.scheme).to.be.oneOf(['DPoP', undefined])
+  expect(others).to.deep.equal([])
+  wellFormed.add(challenge)
+}
+
+/**
+ * Asks a gate about `count` random headers. Its verifier says yes to every token but the one that RFC 6750 finds in the
+ * header: whatever else the gate takes for a token lets somebody in.
+ */
+export async function fuzzGate(count: number, seed: number): Promise<void> {
+  let token: string | undefined
+  const gates = (['off', 'allowed', 'required'] as const).map((dpop) => {
+    const verifyToken = ({ bearerToken }: { bearerToken: string | undefined }) => ({
+      valid: bearerToken !== token,
+    })
+    return new Gate(
+      resolveOAuthOptions(oauthOptions({ verifyToken, dpop })),
+      [],
+      (request) => new RequestContext(request, {}),
+    )
+  })
+  const given = fc.tuple(authorizations, proofs)
+  for (const [index, [authorization, dpop]] of fc.sample(given, { numRuns: count, seed }).entries()) {
+    token = typeof authorization === 'string' ? allowedToken(authorization) : undefined
+    const request: GateRequest = {
+      authorization,
+      dpop,
+      method: 'POST',
+      origin: 'https://mcp.example.com',
+      path: '/mcp',
+      get request() {
+        return new Request('https://mcp.example.com/mcp')
+      },
+    }
+    const gate = gates[index % gates.length] as Gate
+    const decision = await gate.authenticate(request)
+    if (decision.outcome === 'accepted') throw new Error(`let in: ${JSON.stringify(authorization)}`)
+    const { status, headers, body } = gate.answer(decision, request) as Required<Answer>
+    expectRefusal(status, headers['WWW-Authenticate'] ?? '', body)
+  }
+}
