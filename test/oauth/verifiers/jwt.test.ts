@@ -231,6 +231,15 @@ describe('jwtVerifier()', () => {
       it(what, async () => expectRefused(await signToken(rsa, changes())))
     }
 
+    it('a token bound to a certificate, also beside a proof of a key', async () => {
+      const cnf = { jkt: 'thumbprint', 'x5t#S256': 'thumbprint' }
+      for (const changes of [{ cnf }, { cnf: { 'x5t#S256': 'thumbprint' } }]) {
+        const verify = jwtVerifier({ issuer: ISSUER, audience: AUDIENCE, publicKey: rsa.publicKey })
+        const token = await signToken(rsa, changes)
+        expect(await verify({ ...verifyInput(token), proofKey: 'thumbprint' })).to.equal(undefined)
+      }
+    })
+
     it('no token, whatever it is that is none', async () => {
       for (const token of [
         undefined,
