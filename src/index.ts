@@ -4,9 +4,20 @@ export { mcpHandler } from './express/mcp-handler.ts'
 export type { NodeMiddleware, NodeRequest } from './express/node-http.ts'
 export { protectedResourceRouter } from './express/protected-resource-router.ts'
 export type { GateTarget } from './express/target.ts'
+export type { Completer, CompletionInput } from './mcp/completion.ts'
 export type { KitContext } from './mcp/context.ts'
+export type { InputRequired } from './mcp/input-required.ts'
+export type { OperationScopes } from './mcp/operation-scopes.ts'
 export type { McpAdapterOptions, ServerInfo } from './mcp/options.ts'
-export { type AppContextFactory, KitMcpRouter, type ToolConfig, type ToolHandler } from './mcp/router.ts'
+export type { PromptConfig, PromptHandler, PromptResult } from './mcp/prompt.ts'
+export type {
+  ResourceConfig,
+  ResourceHandler,
+  ResourceTemplateConfig,
+  ResourceTemplateHandler,
+} from './mcp/resource.ts'
+export { KitMcpRouter, type KitMcpTypeError } from './mcp/router.ts'
+export type { AppContextFactory } from './mcp/router-table.ts'
 export {
   type CreateMcpAdapterOptions,
   createMcpAdapter,
@@ -15,10 +26,13 @@ export {
   type McpAdapter,
   type McpAuthHandlers,
   type McpHandler,
+  type McpNotifier,
   type RouterOption,
 } from './mcp/server.ts'
 export type { ServerFactory, ServerFactoryContext } from './mcp/service.ts'
+export type { ToolConfig, ToolHandler } from './mcp/tool.ts'
 export { KitToolError } from './mcp/tool-error.ts'
+export type { TemplateVariables } from './mcp/uri-template.ts'
 export { AuthInfo } from './oauth/auth-info.ts'
 export type { DpopMode, DpopOptions } from './oauth/dpop/options.ts'
 export { type ReplayRedisClient, redisReplayStore } from './oauth/dpop/redis-replay-store.ts'
@@ -31,6 +45,7 @@ export {
 } from './oauth/errors.ts'
 export type {
   OAuthOptions,
+  UserOf,
   VerifiedInput,
   VerifiedToken,
   VerifyContext,

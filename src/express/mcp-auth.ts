@@ -83,7 +83,14 @@ async function refuse(
 
 function visibleMessages(incoming: McpIncoming, req: NodeRequest): readonly unknown[] {
   if (holdsMessages(req)) return [req.body].flat()
-  return [{ method: incoming.header('mcp-method'), params: { name: incoming.header('mcp-name') } }]
+  const name = decodedHeader(incoming.header('mcp-name'))
+  return [{ method: incoming.header('mcp-method'), params: { name, uri: name } }]
+}
+
+/** A header value of 2026-07-28: what is no plain ASCII comes as `=?base64?…?=`. */
+function decodedHeader(value: string | undefined): string | undefined {
+  const encoded = /^=\?base64\?([A-Za-z0-9+/=]*)\?=$/.exec(value ?? '')?.[1]
+  return encoded === undefined ? value : Buffer.from(encoded, 'base64').toString('utf8')
 }
 
 /** Where something else than `mcpHandler` serves the route, the response ends what telemetry saw of it. */

@@ -1,40 +1,69 @@
-import type { LoggingLevel, ServerContext } from '@modelcontextprotocol/server'
+import {
+  acceptedContent,
+  type InputRequest,
+  type LoggingLevel,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
+import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import type { KitTelemetrySession } from '../telemetry/session.ts'
 import type { Exchange } from './exchange.ts'
+import { type InputRequired, inputRequired } from './input-required.ts'
 
 /** What a handler receives beside its arguments. */
-export interface KitContext<App = unknown> {
+export interface KitContext<App = unknown, User = any> {
   /** What the router's `.context()` returned for this request. */
   readonly context: App
   /** The HTTP request, without its body. */
   readonly request: Request
   /** The verified token. Absent when OAuth is off. */
-  readonly auth?: AuthInfo<any>
+  readonly auth?: AuthInfo<User>
   /** Aborts when the client cancels the call or hangs up. */
   readonly signal: AbortSignal
   /** The telemetry session of this request. Absent when no telemetry is configured. */
   readonly session?: KitTelemetrySession<any, any, any>
+  /** What the client answered to the round before, under the names it was asked; `{}` at first. Nobody has checked it. */
+  readonly inputResponses: Readonly<Record<string, unknown>>
+  /** What the round before kept, as `inputRequired` was given it; undefined at first. */
+  readonly state: unknown
   /** Sends a log message to the client. Never rejects. */
   log(level: LoggingLevel, data: unknown): Promise<void>
   /** Tells the client how far the call is, when it asked to know. Never rejects. */
   progress(progress: number, total?: number, message?: string): Promise<void>
+  /**
+   * To be returned: has the client asked, and the handler called again with the answers in `inputResponses`.
+   * Requests are made with `inputRequired.elicit()` and its like of the official SDK. Clients of a 2025 revision can
+   * be asked within a session only.
+   * @param state Any JSON value for the next round. Sealed: the client can neither read nor change it, and
+   * nobody but this user can present it, within an hour.
+   */
+  inputRequired(requests: Readonly<Record<string, InputRequest>>, state?: unknown): InputRequired
+  /**
+   * The content of a form that the user accepted, when it fits `schema`; undefined when it does not, was declined, or
+   * has not been asked for. The schema must validate synchronously.
+   */
+  accepted<Schema extends StandardSchemaV1>(
+    name: string,
+    schema: Schema,
+  ): StandardSchemaV1.InferOutput<Schema> | undefined
 }
 
 /** `KitContext` on the SDK's own context; the web-standard request is made only when read. */
 export class CallContext implements KitContext {
   readonly context: unknown
   readonly signal: AbortSignal
+  readonly state: unknown
   readonly auth?: AuthInfo
   readonly session?: KitTelemetrySession<any, any, any>
   readonly #exchange: Exchange
   readonly #sdk: ServerContext
 
-  constructor(exchange: Exchange, sdk: ServerContext) {
+  constructor(exchange: Exchange, sdk: ServerContext, state?: unknown) {
     this.#exchange = exchange
     this.#sdk = sdk
     this.context = exchange.context.context
     this.signal = sdk.mcpReq.signal
+    this.state = state
     if (exchange.auth !== undefined) this.auth = exchange.auth
     const session = exchange.observation?.session
     if (session !== undefined) this.session = session
@@ -42,6 +71,21 @@ export class CallContext implements KitContext {
 
   get request(): Request {
     return this.#exchange.context.request
+  }
+
+  get inputResponses(): Readonly<Record<string, unknown>> {
+    return this.#sdk.mcpReq.inputResponses ?? {}
+  }
+
+  inputRequired(requests: Readonly<Record<string, InputRequest>>, state?: unknown): InputRequired {
+    return inputRequired(requests, state)
+  }
+
+  accepted<Schema extends StandardSchemaV1>(
+    name: string,
+    schema: Schema,
+  ): StandardSchemaV1.InferOutput<Schema> | undefined {
+    return acceptedContent(this.#sdk.mcpReq.inputResponses, name, schema)
   }
 
   async log(level: LoggingLevel, data: unknown): Promise<void> {

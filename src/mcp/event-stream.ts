@@ -1,42 +1,130 @@
+import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
 import type { Answer } from '../oauth/answer.ts'
 import { jsonRpcError } from './rpc.ts'
 
 const MAX_STREAMS = 1024
+const MAX_SUBSCRIPTIONS = 1024
 const KEEP_ALIVE_MS = 15_000
+const LONGEST_TIMER_MS = 2_147_483_647
 
-let open = 0
+const METHODS: Readonly<Record<Exclude<ServerEvent['kind'], 'resource_updated'>, string>> = {
+  tools_list_changed: 'notifications/tools/list_changed',
+  prompts_list_changed: 'notifications/prompts/list_changed',
+  resources_list_changed: 'notifications/resources/list_changed',
+}
+
+interface EventStream {
+  readonly owner: string
+  readonly subscriptions: Set<string>
+}
+
+/** Whose stream it is, and until when. */
+export interface StreamOptions {
+  readonly owner: string
+  /** Seconds since 1970: the stream ends with its token. */
+  readonly expiresAt: number | undefined
+}
 
 /**
- * The stream that a client of a 2025 revision opens with GET. Stateless serving has nothing to say on it
- * but that it is alive; a comment does so every 15 s. At most 1024 are open at a time, further ones get 503.
+ * The streams that clients of 2025 revisions open with GET, where no session is: they carry list-changed
+ * notifications, updates of the resources that their owner has subscribed to while they were open, and a comment every 15 s.
+ * At most 1024 are open at a time, further ones get 503.
  */
-export function openEventStream(): Response | Answer {
-  if (open >= MAX_STREAMS) {
-    const answer = jsonRpcError(503, -32_000, 'Too many event streams are open')
-    return { ...answer, headers: { ...answer.headers, 'Retry-After': '5' } }
+export class EventStreams {
+  readonly #bus: ServerEventBus
+  readonly #open = new Set<EventStream>()
+
+  constructor(bus: ServerEventBus) {
+    this.#bus = bus
   }
-  const encoder = new TextEncoder()
-  let timer: NodeJS.Timeout
-  open++
-  const body = new ReadableStream<Uint8Array>({
-    start(controller) {
-      controller.enqueue(encoder.encode(': open\n\n'))
-      timer = setInterval(() => {
-        // A client that does not read shall not pile them up.
-        if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(': keep-alive\n\n'))
-      }, KEEP_ALIVE_MS)
-      timer.unref()
-    },
-    cancel() {
-      open--
-      clearInterval(timer)
-    },
-  })
-  return new Response(body, {
-    headers: {
-      'Content-Type': 'text/event-stream',
-      'Cache-Control': 'no-cache, no-transform',
-      'X-Accel-Buffering': 'no',
-    },
-  })
+
+  open({ owner, expiresAt }: StreamOptions): Response | Answer {
+    if (this.#open.size >= MAX_STREAMS) {
+      const answer = jsonRpcError(503, -32_000, 'Too many event streams are open')
+      return { ...answer, headers: { ...answer.headers, 'Retry-After': '5' } }
+    }
+    const stream: EventStream = { owner, subscriptions: new Set() }
+    this.#open.add(stream)
+    return new Response(this.#bodyOf(stream, expiresAt), {
+      headers: {
+        'Content-Type': 'text/event-stream',
+        'Cache-Control': 'no-cache, no-transform',
+        'X-Accel-Buffering': 'no',
+      },
+    })
+  }
+
+  /** Updates of `uri` go to the streams that `owner` has open; at most 1024 URIs each. */
+  subscribe(owner: string, uri: string): void {
+    for (const stream of this.#open) {
+      if (stream.owner === owner && stream.subscriptions.size < MAX_SUBSCRIPTIONS)
+        stream.subscriptions.add(uri)
+    }
+  }
+
+  unsubscribe(owner: string, uri: string): void {
+    for (const stream of this.#open) if (stream.owner === owner) stream.subscriptions.delete(uri)
+  }
+
+  #bodyOf(stream: EventStream, expiresAt: number | undefined): ReadableStream<Uint8Array> {
+    const encoder = new TextEncoder()
+    /** What a client that does not read has missed; a second notification of the same words says nothing more. */
+    const missed = new Set<string>()
+    let keepAlive: NodeJS.Timeout | undefined
+    let expiry: NodeJS.Timeout | undefined
+    let unsubscribe: (() => void) | undefined
+    const end = (): void => {
+      this.#open.delete(stream)
+      clearInterval(keepAlive)
+      clearTimeout(expiry)
+      unsubscribe?.()
+    }
+    return new ReadableStream<Uint8Array>({
+      start: (controller) => {
+        controller.enqueue(encoder.encode(': open\n\n'))
+        keepAlive = setInterval(() => {
+          // A client that does not read shall not pile them up.
+          if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(': keep-alive\n\n'))
+        }, KEEP_ALIVE_MS)
+        keepAlive.unref()
+        if (expiresAt !== undefined) {
+          const leftMs = Math.max(0, expiresAt * 1000 - Date.now())
+          expiry = setTimeout(
+            () => {
+              end()
+              controller.close()
+            },
+            Math.min(leftMs, LONGEST_TIMER_MS),
+          )
+          expiry.unref()
+        }
+        unsubscribe = this.#bus.subscribe((event) => {
+          const text = eventText(event, stream)
+          if (text === undefined) return
+          if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(text))
+          else missed.add(text)
+        })
+      },
+      pull: (controller) => {
+        if (missed.size === 0) return
+        controller.enqueue(encoder.encode([...missed].join('')))
+        missed.clear()
+      },
+      cancel: end,
+    })
+  }
+}
+
+function eventText(event: ServerEvent, { subscriptions }: EventStream): string | undefined {
+  if (event.kind === 'resource_updated') {
+    if (!subscriptions.has(event.uri)) return undefined
+    return messageText('notifications/resources/updated', { uri: event.uri })
+  }
+  const method = METHODS[event.kind]
+  return method === undefined ? undefined : messageText(method)
+}
+
+function messageText(method: string, params?: object): string {
+  const message = { jsonrpc: '2.0', method, ...(params !== undefined && { params }) }
+  return `event: message\ndata: ${JSON.stringify(message)}\n\n`
 }

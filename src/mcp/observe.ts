@@ -12,6 +12,8 @@ export interface ObservedMessage {
   readonly method: string | undefined
   readonly id: string | undefined
   readonly tool: string | undefined
+  readonly prompt: string | undefined
+  readonly resource: string | undefined
 }
 
 /** Longest text of a client that is recorded as an attribute. */
@@ -98,6 +100,21 @@ export class RequestObservation {
     this.#emit('kit.mcp.tool.failed', 'error', attributes, error)
   }
 
+  /** What the application gave for a prompt, a resource or a completion threw. */
+  operationFailed(
+    call: ObservedMessage,
+    durationMs: number,
+    error: unknown,
+    reference: string | undefined,
+  ): void {
+    const attributes = {
+      ...this.#attributesOf(call),
+      ...(reference !== undefined && { 'kit.error.reference': reference }),
+      duration_ms: durationMs,
+    }
+    this.#emit('kit.mcp.request.failed', 'error', attributes, error)
+  }
+
   /** The response has been given in full. Ends the observation. */
   completed(status: number): void {
     if (this.#ended) return
@@ -125,12 +142,14 @@ export class RequestObservation {
     void attempt(() => this.session?.end())
   }
 
-  #attributesOf({ method, id, tool }: ObservedMessage): Record<string, unknown> {
+  #attributesOf({ method, id, tool, prompt, resource }: ObservedMessage): Record<string, unknown> {
     return {
       ...(method !== undefined && { 'mcp.method.name': method }),
       ...(this.#protocolVersion !== undefined && { 'mcp.protocol.version': this.#protocolVersion }),
       ...(id !== undefined && { 'jsonrpc.request.id': id }),
       ...(tool !== undefined && { 'gen_ai.tool.name': tool, 'gen_ai.operation.name': 'execute_tool' }),
+      ...(prompt !== undefined && { 'gen_ai.prompt.name': prompt }),
+      ...(resource !== undefined && { 'mcp.resource.uri': resource }),
     }
   }
 
@@ -154,7 +173,13 @@ export class RequestObservation {
   }
 }
 
-const NO_MESSAGE: ObservedMessage = { method: undefined, id: undefined, tool: undefined }
+const NO_MESSAGE: ObservedMessage = {
+  method: undefined,
+  id: undefined,
+  tool: undefined,
+  prompt: undefined,
+  resource: undefined,
+}
 
 /** Milliseconds since `startedAt`, to a thousandth. */
 export function elapsedMs(startedAt: number): number {
@@ -164,11 +189,17 @@ export function elapsedMs(startedAt: number): number {
 /** What may be recorded of a JSON-RPC message; texts of the client are cut. */
 export function observedMessage(message: unknown): ObservedMessage {
   if (typeof message !== 'object' || message === null) return NO_MESSAGE
-  const { method, id, params } = message as { method?: unknown; id?: unknown; params?: { name?: unknown } }
+  const { method, id, params } = message as {
+    method?: unknown
+    id?: unknown
+    params?: { name?: unknown; uri?: unknown }
+  }
   return {
     method: clientText(method),
     id: clientText(typeof id === 'number' ? String(id) : id),
     tool: method === 'tools/call' ? clientText(params?.name) : undefined,
+    prompt: method === 'prompts/get' ? clientText(params?.name) : undefined,
+    resource: method === 'resources/read' ? clientText(params?.uri) : undefined,
   }
 }
 

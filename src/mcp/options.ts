@@ -1,4 +1,4 @@
-import type { Implementation } from '@modelcontextprotocol/server'
+import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
 import {
   checkBoolean,
   checkKnownOptions,
@@ -6,7 +6,9 @@ import {
   invalidOption,
   isOptionsObject,
 } from '../oauth/option-checks.ts'
+import { checkOperationScopes, type OperationScopes, type ScopedOperations } from './operation-scopes.ts'
 import { checkAllowedHosts, checkAllowedOrigins } from './origin-policy.ts'
+import { checkCache } from './resource.ts'
 
 /** Options of the adapter beyond router and OAuth. */
 export interface McpAdapterOptions {
@@ -17,12 +19,27 @@ export interface McpAdapterOptions {
   readonly allowedOrigins?: readonly string[] | '*' | undefined
   /** Host names, without port, that may stand in `Host`. Default: loopback names where the server listens on loopback. */
   readonly allowedHosts?: readonly string[] | undefined
-  /** Leaves out of `tools/list` what the token may not call. Default false. */
+  /** Leaves out of every list what the token may not use. Default false. */
   readonly listOnlyPermitted?: boolean | undefined
   /** Largest body in bytes. Default 4 MiB. */
   readonly maxBodyBytes?: number | undefined
   /** Milliseconds within which a body must have arrived. Default 30 000. */
   readonly bodyTimeoutMs?: number | undefined
+  /**
+   * How long clients of 2026-07-28 may keep lists and resources, and whether caches may share them. Default
+   * `{ ttlMs: 0, cacheScope: 'private' }`. What depends on the token is `private` whatever stands here.
+   */
+  readonly cache?: CacheHint | undefined
+  /**
+   * Key of what handlers keep between the rounds of a call (`context.inputRequired`): at least 32 characters or bytes.
+   * Default: a random one for each process, so that with several nodes a client whose answer reaches another node is
+   * refused. Set the same one on all nodes.
+   */
+  readonly requestStateSecret?: string | Uint8Array | undefined
+  /** Carries `notify` between nodes: the SDK's interface over a broker of your own. Default: within the process. */
+  readonly eventBus?: ServerEventBus | undefined
+  /** Scopes by operation, where `router` is a function. A `KitMcpRouter` names them itself. */
+  readonly scopes?: OperationScopes | undefined
 }
 
 /** `McpAdapterOptions`, checked and with their defaults. */
@@ -32,6 +49,10 @@ export interface ResolvedAdapterOptions {
   readonly listOnlyPermitted: boolean
   readonly maxBodyBytes: number
   readonly bodyTimeoutMs: number
+  readonly cache: CacheHint
+  readonly requestStateSecret: string | Uint8Array | undefined
+  readonly eventBus: ServerEventBus | undefined
+  readonly scopes: ScopedOperations | undefined
 }
 
 export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
@@ -40,6 +61,10 @@ export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
   'listOnlyPermitted',
   'maxBodyBytes',
   'bodyTimeoutMs',
+  'cache',
+  'requestStateSecret',
+  'eventBus',
+  'scopes',
 ]
 
 /** @throws {KitMcpConfigError} naming the option. */
@@ -47,6 +72,7 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
   if (!isOptionsObject(options)) throw invalidOption('options', 'must be an object')
   checkKnownOptions('the adapter', options, ADAPTER_OPTIONS)
   const { allowedOrigins, allowedHosts, listOnlyPermitted, maxBodyBytes, bodyTimeoutMs } = options
+  const { cache, requestStateSecret, eventBus, scopes } = options
   return {
     allowedOrigins: allowedOrigins === undefined ? undefined : checkAllowedOrigins(allowedOrigins),
     allowedHosts: allowedHosts === undefined ? undefined : checkAllowedHosts(allowedHosts),
@@ -55,7 +81,29 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
     maxBodyBytes:
       maxBodyBytes === undefined ? 4 * 1024 * 1024 : checkWholeNumber('maxBodyBytes', maxBodyBytes, 1),
     bodyTimeoutMs: bodyTimeoutMs === undefined ? 30_000 : checkWholeNumber('bodyTimeoutMs', bodyTimeoutMs, 1),
+    cache: checkCache('cache', cache),
+    requestStateSecret: requestStateSecret === undefined ? undefined : checkSecret(requestStateSecret),
+    eventBus: eventBus === undefined ? undefined : checkEventBus(eventBus),
+    scopes: scopes === undefined ? undefined : checkOperationScopes(scopes),
   }
+}
+
+const MIN_SECRET = 32
+
+function checkSecret(secret: unknown): string | Uint8Array {
+  const usable = typeof secret === 'string' || secret instanceof Uint8Array
+  if (!usable || secret.length < MIN_SECRET) {
+    throw invalidOption('requestStateSecret', `must be at least ${MIN_SECRET} random characters or bytes`)
+  }
+  return typeof secret === 'string' ? secret : Uint8Array.from(secret)
+}
+
+function checkEventBus(bus: unknown): ServerEventBus {
+  const { publish, subscribe } = (bus ?? {}) as Partial<Record<keyof ServerEventBus, unknown>>
+  if (typeof publish !== 'function' || typeof subscribe !== 'function') {
+    throw invalidOption('eventBus', 'must be an object with publish(event) and subscribe(listener)')
+  }
+  return bus as ServerEventBus
 }
 
 /** Who the server says it is. */

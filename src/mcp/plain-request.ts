@@ -5,6 +5,7 @@ import {
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
 import type { McpIncoming } from './incoming.ts'
+import type { RouterTable } from './router-table.ts'
 
 /** A request that needs nothing of what `createMcpHandler` does around a server. */
 export type PlainRequest =
@@ -30,13 +31,20 @@ const MIRRORED: ReadonlyMap<string, '' | 'name' | 'uri'> = new Map([
 ] as const)
 
 /**
- * `body` as a plain request: one well-formed JSON-RPC request of a known method, whose headers all agree with it.
+ * `body` as a plain request: one well-formed JSON-RPC request of a known method, whose headers all agree with it, and
+ * no arguments of which come in headers too.
  * `undefined` for everything else, however slightly unusual: the SDK's handler has the answers to that.
  */
-export function plainRequest(incoming: McpIncoming, body: unknown): PlainRequest | undefined {
+export function plainRequest(
+  incoming: McpIncoming,
+  body: unknown,
+  table: RouterTable,
+): PlainRequest | undefined {
   const { method, params } = (body ?? {}) as { method?: unknown; params?: Record<string, unknown> | null }
   const mirrored = MIRRORED.get(method as string)
   if (mirrored === undefined) return undefined
+  if (method === 'tools/call' && table.tools.get(params?.name as string)?.declaresHeaders === true)
+    return undefined
   const protocolVersionHeader = incoming.header('mcp-protocol-version')
   const mcpMethodHeader = incoming.header('mcp-method')
   const mcpNameHeader = incoming.header('mcp-name')

@@ -1,93 +1,48 @@
-import type { CallToolResult, Tool, ToolAnnotations } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { checkFunction, invalidOption } from '../oauth/option-checks.ts'
+import { checkName, type DefinitionKind, renamed } from './definition.ts'
+import { Entries } from './entries.ts'
+import { type PromptConfig, type PromptEntry, type PromptHandler, promptEntry } from './prompt.ts'
 import {
-  checkFunction,
-  checkKnownOptions,
-  checkRequiredScopes,
-  invalidOption,
-  isOptionsObject,
-} from '../oauth/option-checks.ts'
-import { unionOfScopes } from '../oauth/scope.ts'
-import type { KitContext } from './context.ts'
-import { type JsonSchema, jsonSchemaOf } from './json-schema.ts'
+  type ResourceConfig,
+  type ResourceEntry,
+  type ResourceHandler,
+  type ResourceTemplateConfig,
+  type ResourceTemplateEntry,
+  type ResourceTemplateHandler,
+  resourceEntry,
+  resourceTemplateEntry,
+} from './resource.ts'
+import { type AppContextFactory, type RouterTable, routerTable } from './router-table.ts'
+import { type ToolConfig, type ToolEntry, type ToolHandler, toolEntry } from './tool.ts'
 
-/** What a tool is, beside its handler. */
-export interface ToolConfig<Input, Output> {
-  readonly title?: string
-  /** What the tool does, for the model that chooses among tools. */
-  readonly description: string
-  /** Standard Schema of the arguments, able to give a JSON Schema. Default: no arguments. */
-  readonly input?: Input
-  /** Standard Schema of the result; what the handler returns is checked and sent as `structuredContent`. */
-  readonly output?: Output
-  /** Scopes this tool needs beside those of the endpoint. Without them the call is answered 403 (step-up). */
-  readonly scopes?: readonly string[]
-  readonly annotations?: ToolAnnotations
-}
-
-type ArgsOf<Input> = Input extends StandardSchemaV1
-  ? StandardSchemaV1.InferOutput<Input>
-  : Record<string, never>
-type ResultOf<Output> = Output extends StandardSchemaV1
-  ? StandardSchemaV1.InferInput<Output> | CallToolResult
-  : unknown
-
-/**
- * Runs a tool. Returns a string, any JSON value, or a whole MCP result. The text of a thrown
- * `KitToolError` is shown to the client, that of any other error is not.
- */
-export type ToolHandler<App, Input, Output> = (
-  args: ArgsOf<Input>,
-  context: KitContext<App>,
-) => ResultOf<Output> | Promise<ResultOf<Output>>
-
-/** A tool with everything about it that can be computed before a request. */
-export interface ToolEntry {
-  readonly definition: Tool
-  readonly scopes: readonly string[]
-  readonly input: StandardSchemaV1 | undefined
-  readonly output: StandardSchemaV1 | undefined
-  readonly outputJsonSchema: JsonSchema | undefined
-  readonly handler: (args: unknown, context: KitContext) => unknown
-}
-
-/** What `.context()` takes. */
-export type AppContextFactory<App> = (input: { readonly request: Request }) => App | Promise<App>
-
-/** The router as the adapter reads it: made once. */
-export interface RouterTable {
-  readonly makeContext: AppContextFactory<unknown> | undefined
-  readonly tools: ReadonlyMap<string, ToolEntry>
-  readonly definitions: readonly Tool[]
-  /** Every scope that any tool names. */
-  readonly scopes: readonly string[]
-}
-
-/** Reads the table of a router; set by the class, which alone can see inside. */
+/** Reads the table of a router, and what it is made of; set by the class, which alone can see inside. */
 let readTable: (router: KitMcpRouter<any>) => RouterTable
-
-const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/
-const NO_SCOPES: readonly string[] = Object.freeze([])
-const TOOL_OPTIONS = ['title', 'description', 'input', 'output', 'scopes', 'annotations'] as const
-
-/** Tools in the order they were added, shared by all routers of one chain; `size` says how many are this one's. */
-interface SharedTools {
-  readonly entries: ToolEntry[]
-  readonly indexes: Map<string, number>
-}
+let readProps: (router: KitMcpRouter<any>) => RouterProps
 
 interface RouterProps {
   readonly makeContext: AppContextFactory<unknown> | undefined
-  readonly tools: SharedTools
-  readonly size: number
+  readonly tools: Entries<ToolEntry>
+  readonly prompts: Entries<PromptEntry>
+  readonly resources: Entries<ResourceEntry>
+  readonly templates: Entries<ResourceTemplateEntry>
 }
 
+/** What a compiler error says where a router does not fit into another. */
+export interface KitMcpTypeError<Message extends string> {
+  readonly 'mcp-gatekit': Message
+}
+
+type Fits<Given, Needed, Message extends string> = [Given] extends [Needed]
+  ? unknown
+  : KitMcpTypeError<Message>
+
 /**
- * The typed router of an MCP server: tools and the scopes they need. Immutable, every method returns a
- * new router. JSON Schemas, scopes and checks are computed here, so that the number of tools does not
+ * The typed router of an MCP server: tools, prompts, resources and the scopes they need. Immutable, every method
+ * returns a new router. JSON Schemas, scopes and checks are computed here, so that the number of operations does not
  * change the cost of a call.
  */
-export class KitMcpRouter<App = unknown> {
+export class KitMcpRouter<App = unknown, User = any> {
   readonly #props: RouterProps
   #table: RouterTable | undefined
 
@@ -96,12 +51,20 @@ export class KitMcpRouter<App = unknown> {
   }
 
   /** An empty router. `App` is what `.context()` returns; it is inferred when not given. */
-  static create<App = unknown>(): KitMcpRouter<App> {
-    return new KitMcpRouter({ makeContext: undefined, tools: { entries: [], indexes: new Map() }, size: 0 })
+  static create<App = unknown, User = any>(): KitMcpRouter<App, User> {
+    return new KitMcpRouter({
+      makeContext: undefined,
+      tools: Entries.empty(),
+      prompts: Entries.empty(),
+      resources: Entries.empty(),
+      templates: Entries.empty(),
+    })
   }
 
   /** Makes the application's data for a request. Called once per request, before the token is verified. */
-  context<Made extends App>(make: AppContextFactory<Made>): KitMcpRouter<unknown extends App ? Made : App> {
+  context<Made extends App>(
+    make: AppContextFactory<Made>,
+  ): KitMcpRouter<unknown extends App ? Made : App, User> {
     checkFunction(
       'context',
       make,
@@ -111,8 +74,16 @@ export class KitMcpRouter<App = unknown> {
   }
 
   /**
+   * Says of what type `context.auth.user` is, for the handlers that follow; an adapter then wants a verifier that gives
+   * it. `UserOf<typeof verifyToken>` is the type that a verifier gives. Does nothing at run time.
+   */
+  user<Verified>(): KitMcpRouter<App, Verified> {
+    return new KitMcpRouter(this.#props)
+  }
+
+  /**
    * Adds a tool.
-   * @param name 1 to 128 of `A-Z a-z 0-9 _ . -`, unique in this router.
+   * @param name 1 to 128 of `A-Z a-z 0-9 _ . -`, unique among the tools of this router.
    * @throws {KitMcpConfigError} for a bad or duplicate name, or a schema that gives no JSON Schema.
    */
   tool<
@@ -121,33 +92,101 @@ export class KitMcpRouter<App = unknown> {
   >(
     name: string,
     config: ToolConfig<Input, Output>,
-    handler: ToolHandler<App, Input, Output>,
-  ): KitMcpRouter<App> {
-    const { tools, size } = this.#props
-    const index = tools.indexes.get(name)
-    if (index !== undefined && index < size)
-      throw invalidOption('tool', `'${name}' is there already: give it another name`)
+    handler: ToolHandler<App, Input, Output, User>,
+  ): KitMcpRouter<App, User> {
     const entry = toolEntry(name, config, handler as ToolEntry['handler'])
-    const own = tools.entries.length === size ? tools : ownCopy(tools, size)
-    own.entries.push(entry)
-    own.indexes.set(name, size)
-    return new KitMcpRouter({ ...this.#props, tools: own, size: size + 1 })
+    return new KitMcpRouter({ ...this.#props, tools: added(this.#props.tools, 'tool', entry) })
+  }
+
+  /**
+   * Adds a prompt.
+   * @param name 1 to 128 of `A-Z a-z 0-9 _ . -`, unique among the prompts of this router.
+   * @throws {KitMcpConfigError} for a bad or duplicate name, or a schema that gives no JSON Schema.
+   */
+  prompt<Input extends StandardSchemaV1 | undefined = undefined>(
+    name: string,
+    config: PromptConfig<Input, App, User>,
+    handler: PromptHandler<App, Input, User>,
+  ): KitMcpRouter<App, User> {
+    const entry = promptEntry(
+      name,
+      config as PromptConfig<StandardSchemaV1 | undefined>,
+      handler as PromptEntry['handler'],
+    )
+    return new KitMcpRouter({ ...this.#props, prompts: added(this.#props.prompts, 'prompt', entry) })
+  }
+
+  /**
+   * Adds a resource: one fixed URI.
+   * @param name 1 to 128 of `A-Z a-z 0-9 _ . -`, unique among the resources of this router, as the URI is.
+   * @throws {KitMcpConfigError} for a bad or duplicate name or URI.
+   */
+  resource(
+    name: string,
+    config: ResourceConfig,
+    handler: ResourceHandler<App, User>,
+  ): KitMcpRouter<App, User> {
+    const entry = resourceEntry(name, config, handler as ResourceEntry['handler'])
+    return new KitMcpRouter({ ...this.#props, resources: added(this.#props.resources, 'resource', entry) })
+  }
+
+  /**
+   * Adds the resources whose URIs a template describes (RFC 6570). Where several match, the first one added reads.
+   * @param name 1 to 128 of `A-Z a-z 0-9 _ . -`, unique among the templates of this router, as the template is.
+   * @throws {KitMcpConfigError} for a bad or duplicate name or template.
+   */
+  resourceTemplate<const Template extends string>(
+    name: string,
+    config: ResourceTemplateConfig<Template, App, User>,
+    handler: ResourceTemplateHandler<App, Template, User>,
+  ): KitMcpRouter<App, User> {
+    const entry = resourceTemplateEntry(
+      name,
+      config as unknown as ResourceTemplateConfig<string>,
+      handler as ResourceTemplateEntry['handler'],
+    )
+    return new KitMcpRouter({
+      ...this.#props,
+      templates: added(this.#props.templates, 'resourceTemplate', entry),
+    })
+  }
+
+  /**
+   * Adds all that another router has, with `prefix_` before every name; URIs stay as they are. Its handlers get this
+   * router's context: that must be all that the other one wants, and its own `.context()` is not called.
+   * @throws {KitMcpConfigError} for a name or URI that is there already, or a name that becomes too long.
+   */
+  merge<SubApp, SubUser>(
+    prefix: string,
+    router: KitMcpRouter<SubApp, SubUser> &
+      Fits<App, SubApp, 'the merged router needs a context that this router does not make'> &
+      Fits<User, SubUser, 'the merged router needs a user that this router does not have'>,
+  ): KitMcpRouter<App, User> {
+    checkName('merge', prefix)
+    if (!(router instanceof KitMcpRouter)) throw invalidOption('merge', `'${prefix}' needs a KitMcpRouter`)
+    const other = readProps(router)
+    if (other.makeContext !== undefined && this.#props.makeContext === undefined) {
+      throw invalidOption('merge', `'${prefix}' needs a context: call .context() of this router first`)
+    }
+    return new KitMcpRouter({
+      makeContext: this.#props.makeContext,
+      tools: merged(this.#props.tools, 'tool', prefix, other.tools),
+      prompts: merged(this.#props.prompts, 'prompt', prefix, other.prompts),
+      resources: merged(this.#props.resources, 'resource', prefix, other.resources),
+      templates: merged(this.#props.templates, 'resourceTemplate', prefix, other.templates),
+    })
   }
 
   static {
+    readProps = (router) => router.#props
     readTable = (router) => {
-      router.#table ??= router.#makeTable()
+      router.#table ??= routerTable(router.#props.makeContext, {
+        tools: router.#props.tools.toArray(),
+        prompts: router.#props.prompts.toArray(),
+        resources: router.#props.resources.toArray(),
+        templates: router.#props.templates.toArray(),
+      })
       return router.#table
-    }
-  }
-
-  #makeTable(): RouterTable {
-    const entries = this.#props.tools.entries.slice(0, this.#props.size)
-    return {
-      makeContext: this.#props.makeContext,
-      tools: new Map(entries.map((entry) => [entry.definition.name, entry])),
-      definitions: entries.map((entry) => entry.definition),
-      scopes: unionOfScopes(...entries.map((entry) => entry.scopes)),
     }
   }
 }
@@ -157,43 +196,36 @@ export function tableOf(router: KitMcpRouter<any>): RouterTable {
   return readTable(router)
 }
 
-/** The chain has branched: this branch goes on with its own list. */
-function ownCopy(tools: SharedTools, size: number): SharedTools {
-  const entries = tools.entries.slice(0, size)
-  return { entries, indexes: new Map(entries.map((entry, index) => [entry.definition.name, index])) }
+interface Named {
+  readonly definition: { readonly name: string; readonly uri?: unknown; readonly uriTemplate?: unknown }
 }
 
-function toolEntry(
-  name: string,
-  config: ToolConfig<StandardSchemaV1 | undefined, StandardSchemaV1 | undefined>,
-  handler: ToolEntry['handler'],
-): ToolEntry {
-  if (typeof name !== 'string' || !TOOL_NAME.test(name)) {
-    throw invalidOption('tool', `needs a name of 1 to 128 characters out of A-Z, a-z, 0-9, '_', '.' and '-'`)
+function added<Entry extends Named>(
+  entries: Entries<Entry>,
+  kind: DefinitionKind,
+  entry: Entry,
+): Entries<Entry> {
+  const { name, uri = entry.definition.uriTemplate } = entry.definition
+  const nameKey = `name ${name}`
+  if (entries.has(nameKey)) throw invalidOption(kind, `'${name}' is there already: give it another name`)
+  if (uri === undefined) return entries.with([nameKey], entry)
+  const uriKey = `uri ${String(uri)}`
+  if (entries.has(uriKey))
+    throw invalidOption(kind, `'${name}' is of '${String(uri)}', which is there already`)
+  return entries.with([nameKey, uriKey], entry)
+}
+
+function merged<Entry extends Named>(
+  entries: Entries<Entry>,
+  kind: DefinitionKind,
+  prefix: string,
+  others: Entries<Entry>,
+): Entries<Entry> {
+  let all = entries
+  for (const entry of others.toArray()) {
+    const name = `${prefix}_${entry.definition.name}`
+    checkName(kind, name)
+    all = added(all, kind, { ...entry, definition: renamed(entry.definition, name) })
   }
-  if (!isOptionsObject(config))
-    throw invalidOption('tool', `'${name}' needs an object with at least { description }`)
-  checkKnownOptions(`tool '${name}'`, config, TOOL_OPTIONS)
-  checkFunction('handler', handler, `tool '${name}' needs a function (args, context) => result`)
-  const { title, description, input, output, annotations } = config
-  if (typeof description !== 'string' || description === '') {
-    throw invalidOption('description', `of tool '${name}' must say what the tool does: models choose by it`)
-  }
-  const outputJsonSchema =
-    output === undefined ? undefined : jsonSchemaOf(`output of tool '${name}'`, output, 'output')
-  const inputSchema =
-    input === undefined
-      ? { type: 'object', properties: {} }
-      : jsonSchemaOf(`input of tool '${name}'`, input, 'input')
-  const definition = Object.freeze({
-    name,
-    ...(title !== undefined && { title }),
-    description,
-    inputSchema,
-    ...(outputJsonSchema !== undefined && { outputSchema: outputJsonSchema }),
-    ...(annotations !== undefined && { annotations: Object.freeze({ ...annotations }) }),
-  }) as Tool
-  const scopes =
-    config.scopes === undefined ? NO_SCOPES : checkRequiredScopes(`scopes of tool '${name}'`, config.scopes)
-  return { definition, scopes, input, output, outputJsonSchema, handler }
+  return all
 }

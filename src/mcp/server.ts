@@ -32,18 +32,33 @@ export interface KitMcpAdapter {
   /** Serves MCP, complete: guards, authenticates, answers OPTIONS, carries the CORS headers. */
   readonly handler: McpHandler
   readonly auth: McpAuthHandlers
+  readonly notify: McpNotifier
 }
 
 /** What `createMcpAdapter()` gives: the same, with the handler under the name `server`. */
 export interface McpAdapter {
   readonly server: McpHandler
   readonly auth: McpAuthHandlers
+  readonly notify: McpNotifier
+}
+
+/**
+ * Tells clients what has changed: those of 2026-07-28 that listen, those of 2025 revisions that have an event stream open. With
+ * an `eventBus` those of all nodes, else those of this process.
+ */
+export interface McpNotifier {
+  toolsChanged(): void
+  promptsChanged(): void
+  resourcesChanged(): void
+  /** For those who have subscribed to this very URI. */
+  resourceUpdated(uri: string): void
 }
 
 /** The typed router, or a function that makes a server of the official SDK for each request. */
 export type RouterOption = KitMcpRouter<any> | ServerFactory
 
 type AppOf<Router> = Router extends KitMcpRouter<infer App> ? App : unknown
+type UserOfRouter<Router> = Router extends KitMcpRouter<any, infer User> ? User : any
 
 export interface CreateMcpAdapterOptions<Router extends RouterOption = RouterOption, User = any>
   extends McpAdapterOptions {
@@ -69,9 +84,10 @@ export function serviceOf(adapter: unknown): McpService | undefined {
  * An MCP server over HTTP: `{ server, auth }`.
  * @throws {KitMcpConfigError} naming the option that is wrong.
  */
-export function createMcpAdapter<Router extends RouterOption, User = any>(
-  options: CreateMcpAdapterOptions<Router, User>,
-): McpAdapter {
+export function createMcpAdapter<
+  Router extends RouterOption,
+  User extends UserOfRouter<Router> = UserOfRouter<Router>,
+>(options: CreateMcpAdapterOptions<Router, User>): McpAdapter {
   if (!isOptionsObject(options))
     throw invalidOption('createMcpAdapter', 'takes an object with at least { router }')
   checkKnownOptions('createMcpAdapter', options, CREATE_OPTIONS)
@@ -84,8 +100,8 @@ export function createMcpAdapter<Router extends RouterOption, User = any>(
     telemetry: telemetry === undefined ? undefined : checkTelemetry(telemetry),
     options: resolveAdapterOptions(rest),
   })
-  const { handler, auth } = facesOf(service)
-  const adapter = Object.freeze({ server: handler, auth })
+  const { handler, auth, notify } = facesOf(service)
+  const adapter = Object.freeze({ server: handler, auth, notify })
   services.set(adapter, service)
   return adapter
 }
@@ -99,7 +115,7 @@ type BuilderProps = Partial<Omit<McpServiceProps, 'options'>> & {
 }
 
 /** Builds an MCP server over HTTP step by step. Immutable: every method returns a new builder. */
-export class KitMcpServer<App = unknown> {
+export class KitMcpServer<App = unknown, User = any> {
   readonly #props: BuilderProps
 
   private constructor(props: BuilderProps) {
@@ -111,32 +127,32 @@ export class KitMcpServer<App = unknown> {
   }
 
   /** What is served: the typed router, or a function that makes a server of the official SDK for each request. */
-  router<Router extends RouterOption>(router: Router): KitMcpServer<AppOf<Router>> {
+  router<Router extends RouterOption>(router: Router): KitMcpServer<AppOf<Router>, UserOfRouter<Router>> {
     return new KitMcpServer({ ...this.#props, router: checkRouter(router) })
   }
 
   /** Requires a valid bearer token of every request. @throws {KitMcpConfigError} */
-  withOAuth<User = any>(oauth: OAuthOptions<App, User>): KitMcpServer<App> {
+  withOAuth<Verified extends User = User>(oauth: OAuthOptions<App, Verified>): KitMcpServer<App, User> {
     return new KitMcpServer({ ...this.#props, oauth: resolveOAuthOptions(oauth) })
   }
 
   /** Who the server says it is. @throws {KitMcpConfigError} */
-  withServerInfo(info: ServerInfo): KitMcpServer<App> {
+  withServerInfo(info: ServerInfo): KitMcpServer<App, User> {
     return new KitMcpServer({ ...this.#props, serverInfo: checkServerInfo(info) })
   }
 
   /** How to use the server, for the model. @throws {KitMcpConfigError} */
-  withInstructions(text: string): KitMcpServer<App> {
+  withInstructions(text: string): KitMcpServer<App, User> {
     return new KitMcpServer({ ...this.#props, instructions: checkInstructions(text) })
   }
 
   /** Where the gate and the adapter emit their events. @throws {KitMcpConfigError} */
-  withTelemetry(manager: KitTelemetryManager<any, any, any>): KitMcpServer<App> {
+  withTelemetry(manager: KitTelemetryManager<any, any, any>): KitMcpServer<App, User> {
     return new KitMcpServer({ ...this.#props, telemetry: checkTelemetry(manager) })
   }
 
   /** Adapter options; called again, they merge. @throws {KitMcpConfigError} */
-  withOptions(options: McpAdapterOptions): KitMcpServer<App> {
+  withOptions(options: McpAdapterOptions): KitMcpServer<App, User> {
     if (!isOptionsObject(options)) throw invalidOption('options', 'must be an object')
     const given = { ...this.#props.given, ...options }
     return new KitMcpServer({ ...this.#props, given, options: resolveAdapterOptions(given) })
@@ -210,6 +226,7 @@ function facesOf(service: McpService): KitMcpAdapter {
         return toResponse(metadataAnswer(service, incoming), incoming.method)
       },
     }),
+    notify: service.notify,
   }
 }
 

@@ -1,9 +1,12 @@
 import {
+  type CacheHint,
   createMcpHandler,
   isJsonContentType,
   type McpHttpHandler,
   type McpServer,
-  Server,
+  type Server,
+  type ServerNotifier,
+  type ServerOptions,
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
 import type { Answer } from '../oauth/answer.ts'
@@ -11,20 +14,23 @@ import type { AuthInfo } from '../oauth/auth-info.ts'
 import { preflightHeaders } from '../oauth/cors.ts'
 import { Gate, type GateRequest } from '../oauth/gate.ts'
 import { HasRequest, RequestContext } from '../oauth/inputs.ts'
+import { invalidOption } from '../oauth/option-checks.ts'
 import type { ResolvedOAuthOptions, VerifyContext } from '../oauth/options.ts'
-import { unionOfScopes } from '../oauth/scope.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import { serveLegacy, serveModern } from './direct-transport.ts'
-import { openEventStream } from './event-stream.ts'
+import { EventStreams } from './event-stream.ts'
 import type { Exchange } from './exchange.ts'
 import type { McpIncoming } from './incoming.ts'
 import { clientText, observedMessage, RequestObservation } from './observe.ts'
+import type { Serving } from './operation.ts'
+import { neededScopes, type ScopedOperations } from './operation-scopes.ts'
 import type { ResolvedAdapterOptions, ServerInfo } from './options.ts'
 import { type OriginPolicyOptions, permitsOrigin } from './origin-policy.ts'
 import { plainRequest } from './plain-request.ts'
-import type { RouterTable } from './router.ts'
+import { ownerOf, RequestStates } from './request-state.ts'
+import { routerServer, simpleRouterServer } from './router-server.ts'
+import type { RouterTable } from './router-table.ts'
 import { jsonRpcError, parseMessages } from './rpc.ts'
-import { callTool } from './tool-call.ts'
 
 /** What a router function gets, once per request. */
 export interface ServerFactoryContext {
@@ -52,9 +58,12 @@ export type Admission = { readonly exchange: Exchange } | { readonly answer: Ans
 
 /** Where the SDK's server factory finds the exchange of the request it is called for. */
 const EXCHANGE: unique symbol = Symbol('exchange')
+/** And what that request asks for. */
+const MESSAGES: unique symbol = Symbol('messages')
 
 interface ServedRequest extends Request {
   [EXCHANGE]?: Exchange
+  [MESSAGES]?: readonly unknown[]
 }
 
 const FIRST_MODERN_REVISION = '2026-07-28'
@@ -79,19 +88,43 @@ export class McpService {
   servesDirectly = true
   readonly #props: McpServiceProps
   readonly #table: RouterTable | undefined
+  readonly #operations: ScopedOperations | undefined
   readonly #sdk: McpHttpHandler
+  readonly #serverOptions: ServerOptions
+  readonly #modernOptions: ServerOptions
+  readonly #states: RequestStates
+  readonly #streams: EventStreams
   readonly #originPolicy: OriginPolicyOptions
 
   constructor(props: McpServiceProps) {
     this.#props = props
     this.#table = typeof props.router === 'function' ? undefined : props.router
-    if (props.oauth !== undefined) {
-      this.gate = new Gate(props.oauth, this.#table?.scopes ?? [], (request) => this.#makeContext(request))
+    const { scopes, eventBus, requestStateSecret } = props.options
+    if (this.#table !== undefined && scopes !== undefined) {
+      throw invalidOption(
+        'scopes',
+        'are for a router that is a function: a KitMcpRouter names them with each operation',
+      )
     }
+    this.#operations = this.#table ?? scopes
+    if (props.oauth !== undefined) {
+      this.gate = new Gate(props.oauth, this.#operations?.scopes ?? [], (request) =>
+        this.#makeContext(request),
+      )
+    }
+    this.#serverOptions = serverOptions(props, this.#table)
+    this.#modernOptions = { ...this.#serverOptions, supportedProtocolVersions: MODERN_REVISIONS }
+    this.#states = new RequestStates(requestStateSecret)
     this.#originPolicy = { ...props.options, hasOAuth: this.gate !== undefined }
     this.#sdk = createMcpHandler(({ requestInfo }) => this.#makeServer(requestInfo as ServedRequest), {
       maxRequestBodySize: props.options.maxBodyBytes,
+      ...(eventBus !== undefined && { bus: eventBus }),
     })
+    this.#streams = new EventStreams(this.#sdk.bus)
+  }
+
+  get notify(): ServerNotifier {
+    return this.#sdk.notify
   }
 
   get trustsProxy(): boolean {
@@ -161,14 +194,7 @@ export class McpService {
 
   /** Scopes that the operations of these messages need beside the endpoint's. */
   operationScopes(messages: readonly unknown[]): readonly string[] {
-    if (this.#table === undefined || this.#table.scopes.length === 0) return []
-    return unionOfScopes(...messages.map((message) => this.#scopesOf(message)))
-  }
-
-  #scopesOf(message: unknown): readonly string[] {
-    const { method, params } = (message ?? {}) as { method?: unknown; params?: { name?: unknown } | null }
-    if (method !== 'tools/call') return []
-    return this.#table?.tools.get(String(params?.name))?.scopes ?? []
+    return this.#operations === undefined ? [] : neededScopes(this.#operations, messages)
   }
 
   /** Serves a request that the gate has let in. Judges all its scopes, after its message is known. */
@@ -179,7 +205,10 @@ export class McpService {
     const refused = this.judge(exchange, incoming, [])
     if (refused !== undefined) return await refused
     observation?.accepted()
-    return this.#observed(exchange, method === 'GET' ? this.#serveGet(incoming) : methodNotAllowed())
+    return this.#observed(
+      exchange,
+      method === 'GET' ? this.#serveGet(incoming, exchange) : methodNotAllowed(),
+    )
   }
 
   async #servePost(incoming: McpIncoming, exchange: Exchange): Promise<Response | Answer> {
@@ -209,27 +238,37 @@ export class McpService {
     const refused = this.judge(exchange, incoming, operation)
     if (refused !== undefined) return await refused
     observation?.accepted()
-    const serve = () => this.#answerTo(incoming, exchange, parsed.body)
+    const serve = () => this.#answerTo(incoming, exchange, parsed.body, parsed.messages)
     return this.#observed(exchange, await (observation === undefined ? serve() : observation.run(serve)))
   }
 
   /** The short way for plain requests, which most are; the SDK's handler for everything else. Both answer alike. */
-  #answerTo(incoming: McpIncoming, exchange: Exchange, body: unknown): Promise<Response | Answer> {
+  #answerTo(
+    incoming: McpIncoming,
+    exchange: Exchange,
+    body: unknown,
+    messages: readonly unknown[],
+  ): Promise<Response | Answer> {
     const { auth } = exchange
     const table = this.#table
-    const plain = table === undefined || !this.servesDirectly ? undefined : plainRequest(incoming, body)
+    const plain =
+      table === undefined || !this.servesDirectly ? undefined : plainRequest(incoming, body, table)
     if (table === undefined || plain === undefined) {
-      const request: ServedRequest = sdkRequest(incoming)
+      const request: ServedRequest = sdkRequest(incoming, listensUntil(messages, exchange))
       request[EXCHANGE] = exchange
+      request[MESSAGES] = messages
       return this.#sdk.fetch(request, { parsedBody: body, ...(auth !== undefined && { authInfo: auth }) })
     }
-    const call = { message: plain.message, auth, incoming }
+    const { message } = plain
+    const serverOf = (options: ServerOptions) =>
+      simpleRouterServer(this.#serving(table, exchange), this.#props.serverInfo, options, [message.method])
+    const call = { message, auth, incoming }
     return plain.era === 'modern'
-      ? serveModern(this.#tableServer(table, exchange, MODERN_REVISIONS), call, plain.classification)
-      : serveLegacy(this.#tableServer(table, exchange), call)
+      ? serveModern(serverOf(this.#modernOptions), call, plain.classification)
+      : serveLegacy(serverOf(this.#serverOptions), call)
   }
 
-  #serveGet(incoming: McpIncoming): Response | Answer {
+  #serveGet(incoming: McpIncoming, { auth }: Exchange): Response | Answer {
     const revision = incoming.header('mcp-protocol-version')
     if (revision !== undefined && revision >= FIRST_MODERN_REVISION) return methodNotAllowed()
     if (revision !== undefined && !SUPPORTED_PROTOCOL_VERSIONS.includes(revision)) {
@@ -242,7 +281,7 @@ export class McpService {
     if (!/\btext\/event-stream\b|\*\/\*/i.test(incoming.header('accept') ?? '*/*')) {
       return jsonRpcError(406, -32_000, 'Not Acceptable: Client must accept text/event-stream')
     }
-    return openEventStream()
+    return this.#streams.open({ owner: ownerOf(auth), expiresAt: auth?.expiresAt })
   }
 
   #observed(exchange: Exchange, response: Response | Answer): Response | Answer {
@@ -265,22 +304,15 @@ export class McpService {
 
   #makeServer(request: ServedRequest): Server | McpServer | Promise<Server | McpServer> {
     const exchange = request[EXCHANGE] as Exchange
-    const { router } = this.#props
+    const { router, serverInfo } = this.#props
     if (typeof router === 'function') return this.#callFactory(router, exchange, request)
-    return this.#tableServer(router, exchange)
+    const methods = methodsOf(request[MESSAGES] ?? [])
+    return routerServer(this.#serving(router, exchange), serverInfo, this.#serverOptions, methods)
   }
 
-  /** A server for one request, with what the router has. */
-  #tableServer(table: RouterTable, exchange: Exchange, supportedProtocolVersions?: string[]): Server {
-    const { serverInfo, instructions } = this.#props
-    const server = new Server(serverInfo, {
-      capabilities: { tools: { listChanged: true }, logging: {} },
-      ...(instructions !== undefined && { instructions }),
-      ...(supportedProtocolVersions !== undefined && { supportedProtocolVersions }),
-    })
-    server.setRequestHandler('tools/list', () => ({ tools: [...this.#definitionsFor(table, exchange)] }))
-    server.setRequestHandler('tools/call', (call, sdk) => callTool(table, exchange, call, sdk, server))
-    return server
+  #serving(table: RouterTable, exchange: Exchange): Serving {
+    const { listOnlyPermitted, cache } = this.#props.options
+    return { table, exchange, states: this.#states, streams: this.#streams, listOnlyPermitted, cache }
   }
 
   async #callFactory(
@@ -296,12 +328,33 @@ export class McpService {
       throw cause
     }
   }
+}
 
-  #definitionsFor(table: RouterTable, { gate, auth }: Exchange): RouterTable['definitions'] {
-    if (!this.#props.options.listOnlyPermitted || gate === undefined || auth === undefined)
-      return table.definitions
-    const permitted = [...table.tools.values()].filter((tool) => gate.permits(auth.scopes, tool.scopes))
-    return permitted.map((tool) => tool.definition)
+function methodsOf(messages: readonly unknown[]): Set<unknown> {
+  return new Set(messages.map((message) => (message as { method?: unknown } | null)?.method))
+}
+
+/** What every server of a router is told, made once. */
+function serverOptions(
+  { instructions, options }: McpServiceProps,
+  table: RouterTable | undefined,
+): ServerOptions {
+  const { cache, listOnlyPermitted } = options
+  const ownLists: CacheHint = listOnlyPermitted ? { ...cache, cacheScope: 'private' } : cache
+  const listing = table?.templates.some(({ list }) => list !== undefined) === true
+  return {
+    ...(table !== undefined && { capabilities: table.capabilities }),
+    ...(instructions !== undefined && { instructions }),
+    ...(Object.keys(cache).length > 0 && {
+      cacheHints: {
+        'server/discover': cache,
+        'tools/list': ownLists,
+        'prompts/list': ownLists,
+        'resources/templates/list': ownLists,
+        // What templates list may be made for the user.
+        'resources/list': listing ? { ...ownLists, cacheScope: 'private' } : ownLists,
+      },
+    }),
   }
 }
 

@@ -3,43 +3,48 @@ import { performance } from 'node:perf_hooks'
 import {
   type CallToolRequest,
   type CallToolResult,
+  type InputRequiredResult,
+  isInputRequiredResult,
   ProtocolError,
   ProtocolErrorCode,
   type Server,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import { CallContext } from './context.ts'
-import type { Exchange } from './exchange.ts'
+import type { CallContext } from './context.ts'
+import { type InputRequired, isInputRequired } from './input-required.ts'
 import { validate } from './json-schema.ts'
 import { elapsedMs, observedMessage } from './observe.ts'
-import type { RouterTable, ToolEntry } from './router.ts'
+import { isStateRefusal, runRound, type Serving } from './operation.ts'
+import type { ToolEntry } from './tool.ts'
 import { KitToolError } from './tool-error.ts'
 
 /**
  * Answers `tools/call`. Everything that goes wrong in the tool is a result with `isError: true`: the
  * text of a `KitToolError`, what is wrong with the arguments, or else a text with a reference id
  * under which telemetry has the cause.
- * @throws {ProtocolError} -32602 when there is no such tool.
+ * @throws {ProtocolError} -32602 when there is no such tool, or for a state that is not this user's.
  */
 export async function callTool(
-  table: RouterTable,
-  exchange: Exchange,
+  serving: Serving,
   request: CallToolRequest,
   sdk: ServerContext,
   server: Server,
-): Promise<CallToolResult> {
-  const tool = table.tools.get(request.params.name)
+): Promise<CallToolResult | InputRequiredResult> {
+  const tool = serving.table.tools.get(request.params.name)
   if (tool === undefined) {
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Tool ${request.params.name} not found`)
   }
-  const { observation } = exchange
+  const { observation } = serving.exchange
   const startedAt = observation === undefined ? 0 : performance.now()
-  let result: CallToolResult
+  let result: CallToolResult | InputRequiredResult
   let failure: unknown
   let reference: string | undefined
   try {
-    result = await runTool(tool, request.params.arguments ?? {}, new CallContext(exchange, sdk))
+    result = await runRound(serving, sdk, tool.definition.name, (context) =>
+      runTool(tool, request.params.arguments ?? {}, context),
+    )
   } catch (error) {
+    if (isStateRefusal(error)) throw error
     failure = error
     if (KitToolError.is(error)) {
       result = errorResult(error.message)
@@ -53,10 +58,14 @@ export async function callTool(
     if (result.isError === true) observation.toolFailed(call, elapsedMs(startedAt), failure, reference)
     else observation.toolCompleted(call, elapsedMs(startedAt))
   }
-  return server.projectCallToolResult(result, tool.outputJsonSchema)
+  return isInputRequiredResult(result) ? result : server.projectCallToolResult(result, tool.outputJsonSchema)
 }
 
-async function runTool(tool: ToolEntry, args: unknown, context: CallContext): Promise<CallToolResult> {
+async function runTool(
+  tool: ToolEntry,
+  args: unknown,
+  context: CallContext,
+): Promise<CallToolResult | InputRequired> {
   let parsed: unknown = {}
   if (tool.input !== undefined) {
     const validation = await validate(tool.input, args)
@@ -66,6 +75,7 @@ async function runTool(tool: ToolEntry, args: unknown, context: CallContext): Pr
     parsed = validation.value
   }
   const returned = await tool.handler(parsed, context)
+  if (isInputRequired(returned)) return returned
   const result = isToolResult(returned) ? returned : undefined
   if (tool.output === undefined) return result ?? { content: textContent(returned) }
   if (result?.isError === true) return result

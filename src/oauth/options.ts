@@ -64,6 +64,12 @@ export type VerifyToken<App = unknown, User = unknown> = (
   input: VerifyTokenInput<App>,
 ) => Promise<VerifiedToken<User> | undefined> | VerifiedToken<User> | undefined
 
+/** The type of the users that a verifier gives: `UserOf<typeof verifyToken>`. */
+export type UserOf<Verify extends VerifyToken<any, any>> =
+  NonNullable<Awaited<ReturnType<Verify>>> extends { readonly user?: infer User }
+    ? NonNullable<User>
+    : unknown
+
 /** What `onVerified` is told. */
 export interface VerifiedInput<App = unknown, User = unknown> {
   /** The object `verifyToken` got: setting `context.context.user` makes it visible to tools. */

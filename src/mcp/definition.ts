@@ -1,0 +1,74 @@
+import type { Icon } from '@modelcontextprotocol/server'
+import {
+  checkKnownOptions,
+  checkRequiredScopes,
+  invalidOption,
+  isOptionsObject,
+} from '../oauth/option-checks.ts'
+
+/** What tools, prompts, resources and templates may all say of themselves. */
+export interface DefinitionConfig {
+  /** The name that people read. */
+  readonly title?: string | undefined
+  readonly icons?: readonly Icon[] | undefined
+  /** Scopes this operation needs beside those of the endpoint. Without them it is answered 403 (step-up). */
+  readonly scopes?: readonly string[] | undefined
+  /** Metadata for clients that know it, under prefixed keys. */
+  readonly _meta?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** The options of `DefinitionConfig`. */
+export const DEFINITION_OPTIONS = ['title', 'icons', 'scopes', '_meta'] as const
+
+/** Which of the four a definition is of, as the builder's methods are called. */
+export type DefinitionKind = 'tool' | 'prompt' | 'resource' | 'resourceTemplate'
+
+const NAME = /^[A-Za-z0-9_.-]{1,128}$/
+const NO_SCOPES: readonly string[] = Object.freeze([])
+
+/** The configuration of `kind` under `name`, when both may stand. @throws {KitMcpConfigError} */
+export function checkDefinition<Config extends object>(
+  kind: DefinitionKind,
+  name: unknown,
+  config: Config,
+  known: readonly string[],
+  least: string,
+): Config {
+  checkName(kind, name)
+  if (!isOptionsObject(config))
+    throw invalidOption(kind, `'${name}' needs an object with at least { ${least} }`)
+  checkKnownOptions(`${kind} '${name}'`, config, known)
+  return config
+}
+
+/** @throws {KitMcpConfigError} for a name that MCP does not allow. */
+export function checkName(option: string, name: unknown): asserts name is string {
+  if (typeof name === 'string' && NAME.test(name)) return
+  throw invalidOption(option, `needs a name of 1 to 128 characters out of A-Z, a-z, 0-9, '_', '.' and '-'`)
+}
+
+/** The members that every definition has in common, copied. */
+export function commonMembers({ title, icons, _meta }: DefinitionConfig): object {
+  return {
+    ...(title !== undefined && { title }),
+    ...(icons !== undefined && { icons: frozenCopy(icons) }),
+    ...(_meta !== undefined && { _meta: frozenCopy(_meta) }),
+  }
+}
+
+export function scopesOf(owner: string, { scopes }: DefinitionConfig): readonly string[] {
+  return scopes === undefined ? NO_SCOPES : checkRequiredScopes(`scopes of ${owner}`, scopes)
+}
+
+/** A copy that nobody else holds. */
+export function frozenCopy<T extends object>(value: T): Readonly<T> {
+  return Object.freeze(structuredClone(value))
+}
+
+/** `definition` under the name that it has in another router. */
+export function renamed<Definition extends { readonly name: string }>(
+  definition: Definition,
+  name: string,
+): Definition {
+  return Object.freeze({ ...definition, name })
+}

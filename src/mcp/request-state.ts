@@ -1,0 +1,57 @@
+import { createHash, hkdfSync, randomBytes } from 'node:crypto'
+import type { AuthInfo } from '../oauth/auth-info.ts'
+
+/** Seconds that a client may take to answer. */
+const LIFETIME_SECONDS = 3600
+
+/**
+ * Seals what a handler keeps between the rounds of one call (multi-round-trip requests of 2026-07-28), as it
+ * travels through the client: a JWE (RFC 7516, `dir` and `A256GCM`) that the client can neither read nor change,
+ * for one hour, one user, one client and one operation. It may be presented more than once within its hour.
+ */
+export class RequestStates {
+  readonly #key: Uint8Array
+
+  /** @param secret shared by all nodes of a server; default a random one, which other nodes do not know. */
+  constructor(secret: string | Uint8Array | undefined) {
+    const material = secret ?? randomBytes(32)
+    this.#key = new Uint8Array(hkdfSync('sha256', material, '', 'mcp-gatekit requestState', 32))
+  }
+
+  /** @throws when `state` is no JSON value. */
+  async seal(state: unknown, holder: string): Promise<string> {
+    const { EncryptJWT } = await import('jose')
+    return await new EncryptJWT({ state })
+      .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
+      .setSubject(holder)
+      .setExpirationTime(Math.floor(Date.now() / 1000) + LIFETIME_SECONDS)
+      .encrypt(this.#key)
+  }
+
+  /** What was sealed for this very holder. @throws for anything else. */
+  async open(sealed: string, holder: string): Promise<unknown> {
+    const { jwtDecrypt } = await import('jose')
+    const { payload } = await jwtDecrypt(sealed, this.#key, {
+      subject: holder,
+      requiredClaims: ['exp', 'sub'],
+      keyManagementAlgorithms: ['dir'],
+      contentEncryptionAlgorithms: ['A256GCM'],
+    })
+    return payload.state
+  }
+}
+
+/** Who calls what: the same words for two calls only if it is the same user through the same client. */
+export function holderOf(auth: AuthInfo | undefined, ...operation: string[]): string {
+  return JSON.stringify([ownerOf(auth), ...operation])
+}
+
+/** The user behind a token and the client it was given to; the token itself where the verifier named neither. */
+export function ownerOf(auth: AuthInfo | undefined): string {
+  if (auth === undefined) return ''
+  const user = auth.user as { id?: unknown; sub?: unknown } | undefined
+  const id = user?.id ?? user?.sub
+  if (auth.clientId === '' && id === undefined)
+    return createHash('sha256').update(auth.token).digest('base64')
+  return JSON.stringify([auth.clientId, typeof id, id === undefined ? '' : String(id)])
+}

@@ -1,0 +1,165 @@
+import type { Annotations, CacheHint, Resource, ResourceTemplateType } from '@modelcontextprotocol/server'
+import {
+  checkFunction,
+  checkKnownOptions,
+  checkWholeNumber,
+  invalidOption,
+  isOptionsObject,
+} from '../oauth/option-checks.ts'
+import { type Completer, type Completers, checkCompleters } from './completion.ts'
+import type { KitContext } from './context.ts'
+import {
+  checkDefinition,
+  commonMembers,
+  DEFINITION_OPTIONS,
+  type DefinitionConfig,
+  frozenCopy,
+  scopesOf,
+} from './definition.ts'
+import { checkUriTemplate, type TemplateVariables, type UriMatcher } from './uri-template.ts'
+
+interface ResourceMembers extends DefinitionConfig {
+  readonly description?: string | undefined
+  /** Default of what is read: `text/plain` for text, `application/octet-stream` for bytes, `application/json` for values. */
+  readonly mimeType?: string | undefined
+  readonly annotations?: Annotations | undefined
+  /** How long clients of 2026-07-28 may keep what they read. Default: the adapter's `cache`. */
+  readonly cache?: CacheHint | undefined
+}
+
+/** What a resource is, beside its handler. */
+export interface ResourceConfig extends ResourceMembers {
+  readonly uri: string
+  /** Bytes. */
+  readonly size?: number | undefined
+}
+
+/**
+ * Reads a resource. Returns text, bytes, any JSON value, a whole MCP result, or what `context.inputRequired()` gives;
+ * undefined means that there is none. The text of a thrown `KitToolError` is shown to the client, that of any other
+ * error is not.
+ */
+export type ResourceHandler<App, User = any> = (uri: URL, context: KitContext<App, User>) => unknown
+
+/** What a resource template is, beside its handler. */
+export interface ResourceTemplateConfig<Template extends string, App = unknown, User = any>
+  extends ResourceMembers {
+  /** RFC 6570, such as `notes://{owner}/{id}`; one variable in braces, several after `?` and `&` only. */
+  readonly uriTemplate: Template
+  /** The resources there are now, for `resources/list`. Not asked for a token without the template's scopes. */
+  readonly list?: (context: KitContext<App, User>) => readonly Resource[] | Promise<readonly Resource[]>
+  /** Suggests values, by variable. */
+  readonly complete?: { readonly [Name in keyof TemplateVariables<Template>]?: Completer<App, User> }
+}
+
+/** Reads a resource of a template, as `ResourceHandler` does. Variables are percent-decoded: they may hold any character. */
+export type ResourceTemplateHandler<App, Template extends string, User = any> = (
+  uri: URL,
+  variables: TemplateVariables<Template>,
+  context: KitContext<App, User>,
+) => unknown
+
+/** A resource with everything about it that can be computed before a request. */
+export interface ResourceEntry {
+  readonly definition: Resource
+  readonly scopes: readonly string[]
+  readonly cache: CacheHint
+  readonly handler: (uri: URL, context: KitContext) => unknown
+}
+
+export interface ResourceTemplateEntry {
+  readonly definition: ResourceTemplateType
+  readonly scopes: readonly string[]
+  readonly cache: CacheHint
+  readonly matcher: UriMatcher
+  readonly completers: Completers | undefined
+  readonly list: ((context: KitContext) => readonly Resource[] | Promise<readonly Resource[]>) | undefined
+  readonly handler: (
+    uri: URL,
+    variables: Readonly<Record<string, string | string[]>>,
+    context: KitContext,
+  ) => unknown
+}
+
+const SHARED_OPTIONS = [...DEFINITION_OPTIONS, 'description', 'mimeType', 'annotations', 'cache']
+const RESOURCE_OPTIONS = [...SHARED_OPTIONS, 'uri', 'size']
+const TEMPLATE_OPTIONS = [...SHARED_OPTIONS, 'uriTemplate', 'list', 'complete']
+
+/** @throws {KitMcpConfigError} naming what is wrong. */
+export function resourceEntry(
+  name: string,
+  config: ResourceConfig,
+  handler: ResourceEntry['handler'],
+): ResourceEntry {
+  const { uri, size } = checkDefinition('resource', name, config, RESOURCE_OPTIONS, 'uri')
+  const owner = `resource '${name}'`
+  checkFunction('handler', handler, `${owner} needs a function (uri, context) => contents`)
+  if (typeof uri !== 'string' || !URL.canParse(uri)) {
+    throw invalidOption('uri', `of ${owner} must be an absolute URI such as 'notes://today'`)
+  }
+  if (size !== undefined) checkWholeNumber(`size of ${owner}`, size, 0)
+  const definition = Object.freeze({
+    name,
+    uri,
+    ...membersOf(config),
+    ...(size !== undefined && { size }),
+  }) as Resource
+  return {
+    definition,
+    scopes: scopesOf(owner, config),
+    cache: checkCache(`cache of ${owner}`, config.cache),
+    handler,
+  }
+}
+
+/** @throws {KitMcpConfigError} naming what is wrong. */
+export function resourceTemplateEntry(
+  name: string,
+  config: ResourceTemplateConfig<string>,
+  handler: ResourceTemplateEntry['handler'],
+): ResourceTemplateEntry {
+  const { uriTemplate, list, complete } = checkDefinition(
+    'resourceTemplate',
+    name,
+    config,
+    TEMPLATE_OPTIONS,
+    'uriTemplate',
+  )
+  const owner = `resourceTemplate '${name}'`
+  checkFunction('handler', handler, `${owner} needs a function (uri, variables, context) => contents`)
+  if (list !== undefined) checkFunction('list', list, `${owner} lists with a function (context) => resources`)
+  const matcher = checkUriTemplate(owner, uriTemplate)
+  const definition = Object.freeze({ name, uriTemplate, ...membersOf(config) }) as ResourceTemplateType
+  return {
+    definition,
+    scopes: scopesOf(owner, config),
+    cache: checkCache(`cache of ${owner}`, config.cache),
+    matcher,
+    completers: checkCompleters(owner, complete, matcher.variableNames),
+    list,
+    handler,
+  }
+}
+
+function membersOf(config: ResourceMembers): object {
+  const { description, mimeType, annotations } = config
+  return {
+    ...commonMembers(config),
+    ...(description !== undefined && { description }),
+    ...(mimeType !== undefined && { mimeType }),
+    ...(annotations !== undefined && { annotations: frozenCopy(annotations) }),
+  }
+}
+
+/** @throws {KitMcpConfigError} */
+export function checkCache(option: string, cache: unknown): CacheHint {
+  if (cache === undefined) return {}
+  if (!isOptionsObject(cache)) throw invalidOption(option, 'must be an object such as { ttlMs: 60_000 }')
+  checkKnownOptions(option, cache, ['ttlMs', 'cacheScope'])
+  const { ttlMs, cacheScope } = cache as Partial<Record<keyof CacheHint, unknown>>
+  if (ttlMs !== undefined) checkWholeNumber(`ttlMs of ${option}`, ttlMs, 0)
+  if (cacheScope !== undefined && cacheScope !== 'public' && cacheScope !== 'private') {
+    throw invalidOption(`cacheScope of ${option}`, `must be 'public' or 'private'`)
+  }
+  return { ...(cache as CacheHint) }
+}

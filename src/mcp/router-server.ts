@@ -1,0 +1,163 @@
+import {
+  McpServer,
+  type Resource,
+  ResourceNotFoundError,
+  Server,
+  type ServerContext,
+  type ServerOptions,
+} from '@modelcontextprotocol/server'
+import { complete } from './completion.ts'
+import { CallContext } from './context.ts'
+import { runSafely, type Serving } from './operation.ts'
+import type { ServerInfo } from './options.ts'
+import { getPrompt } from './prompt-get.ts'
+import { ownerOf } from './request-state.ts'
+import { readResource } from './resource-read.ts'
+import { findResource, type RouterTable } from './router-table.ts'
+import { callTool } from './tool-call.ts'
+
+/**
+ * A server of the official SDK for a router and one request. It has handlers for `methods` alone: what a request does
+ * not ask for costs it nothing.
+ */
+export function routerServer(
+  serving: Serving,
+  info: ServerInfo,
+  options: ServerOptions,
+  methods: Iterable<unknown>,
+): Server | McpServer {
+  if (!serving.table.declaresHeaders) return simpleRouterServer(serving, info, options, methods)
+  const checking = new HeaderCheckingServer(serving.table, info, options)
+  for (const method of methods) addHandler(checking.server, method, serving)
+  return checking
+}
+
+/** As `routerServer`, for methods and tools of which no header has to be compared with arguments. */
+export function simpleRouterServer(
+  serving: Serving,
+  info: ServerInfo,
+  options: ServerOptions,
+  methods: Iterable<unknown>,
+): Server {
+  const server = new Server(info, options)
+  for (const method of methods) addHandler(server, method, serving)
+  return server
+}
+
+/** The SDK compares `Mcp-Param-*` headers with arguments for its high-level server alone, by the schema that this one gives it. */
+class HeaderCheckingServer extends McpServer {
+  readonly #table: RouterTable
+
+  constructor(table: RouterTable, info: ServerInfo, { capabilities = {}, ...options }: ServerOptions) {
+    super(info, options)
+    this.server.registerCapabilities(capabilities)
+    this.#table = table
+  }
+
+  override toolInputSchemaJson(name: string): Record<string, unknown> | undefined {
+    const tool = this.#table.tools.get(name)
+    return tool?.declaresHeaders === true ? tool.definition.inputSchema : undefined
+  }
+}
+
+function addHandler(server: Server, method: unknown, serving: Serving): void {
+  const { capabilities } = serving.table
+  switch (method) {
+    case 'tools/list':
+      if (capabilities.tools)
+        server.setRequestHandler(method, () => ({ tools: listed(serving, serving.table.tools) }))
+      break
+    case 'tools/call':
+      if (capabilities.tools)
+        server.setRequestHandler(method, (call, sdk) => callTool(serving, call, sdk, server))
+      break
+    case 'prompts/list':
+      if (capabilities.prompts)
+        server.setRequestHandler(method, () => ({ prompts: listed(serving, serving.table.prompts) }))
+      break
+    case 'prompts/get':
+      if (capabilities.prompts) server.setRequestHandler(method, (get, sdk) => getPrompt(serving, get, sdk))
+      break
+    case 'completion/complete':
+      if (capabilities.completions)
+        server.setRequestHandler(method, (request, sdk) => complete(serving, request, sdk))
+      break
+    default:
+      if (capabilities.resources) addResourceHandler(server, method, serving)
+  }
+}
+
+function addResourceHandler(server: Server, method: unknown, serving: Serving): void {
+  switch (method) {
+    case 'resources/list':
+      server.setRequestHandler(method, async (request, sdk) => ({
+        resources: [
+          ...listed(serving, serving.table.resources),
+          ...(await listedByTemplates(serving, request, sdk)),
+        ],
+      }))
+      break
+    case 'resources/templates/list':
+      server.setRequestHandler(method, () => ({
+        resourceTemplates: listed(serving, new Map(serving.table.templates.entries())),
+      }))
+      break
+    case 'resources/read':
+      server.setRequestHandler(method, (read, sdk) => readResource(serving, read, sdk))
+      break
+    case 'resources/subscribe':
+      server.setRequestHandler(method, ({ params: { uri } }) => {
+        if (findResource(serving.table, uri) === undefined) throw new ResourceNotFoundError(uri)
+        serving.streams.subscribe(ownerOf(serving.exchange.auth), uri)
+        return {}
+      })
+      break
+    case 'resources/unsubscribe':
+      server.setRequestHandler(method, ({ params: { uri } }) => {
+        serving.streams.unsubscribe(ownerOf(serving.exchange.auth), uri)
+        return {}
+      })
+  }
+}
+
+interface Listable<Definition> {
+  readonly definition: Definition
+  readonly scopes: readonly string[]
+}
+
+function listed<Definition>(
+  serving: Serving,
+  entries: ReadonlyMap<unknown, Listable<Definition>>,
+): Definition[] {
+  const all = [...entries.values()]
+  const shown = serving.listOnlyPermitted ? all.filter(({ scopes }) => permits(serving, scopes)) : all
+  return shown.map(({ definition }) => definition)
+}
+
+function permits({ exchange: { gate, auth } }: Serving, scopes: readonly string[]): boolean {
+  return gate === undefined || auth === undefined || gate.permits(auth.scopes, scopes)
+}
+
+/** What templates list is data of theirs: nothing of it for a token without their scopes. */
+async function listedByTemplates(
+  serving: Serving,
+  request: { readonly method: string; readonly params?: object | undefined },
+  sdk: ServerContext,
+): Promise<Resource[]> {
+  const resources: Resource[] = []
+  for (const { list, scopes, definition } of serving.table.templates) {
+    if (list === undefined || !permits(serving, scopes)) continue
+    if (scopes.length > 0 && serving.exchange.auth === undefined) continue
+    const context = new CallContext(serving.exchange, sdk)
+    const own = await runSafely(
+      serving,
+      { method: request.method, params: {} },
+      sdk,
+      'Listing the resources',
+      async () => list(context),
+    )
+    const { mimeType } = definition
+    resources.push(...own.map((resource) => ({ ...(mimeType !== undefined && { mimeType }), ...resource })))
+  }
+  return resources
+}
