@@ -1,5 +1,7 @@
 import {
   acceptedContent,
+  CLIENT_CAPABILITIES_META_KEY,
+  type ClientCapabilities,
   type InputRequest,
   type LoggingLevel,
   type ServerContext,
@@ -22,6 +24,8 @@ export interface KitContext<App = unknown, User = any> {
   readonly signal: AbortSignal
   /** The telemetry session of this request. Absent when no telemetry is configured. */
   readonly session?: KitTelemetrySession<any, any, any>
+  /** What the client can do, as it says with each request since 2026-07-28; undefined before. */
+  readonly clientCapabilities: ClientCapabilities | undefined
   /** What the client answered to the round before, under the names it was asked; `{}` at first. Nobody has checked it. */
   readonly inputResponses: Readonly<Record<string, unknown>>
   /** What the round before kept, as `inputRequired` was given it; undefined at first. */
@@ -71,6 +75,11 @@ export class CallContext implements KitContext {
 
   get request(): Request {
     return this.#exchange.context.request
+  }
+
+  get clientCapabilities(): ClientCapabilities | undefined {
+    const envelope = this.#sdk.mcpReq.envelope as Partial<Record<string, ClientCapabilities>> | undefined
+    return envelope?.[CLIENT_CAPABILITIES_META_KEY]
   }
 
   get inputResponses(): Readonly<Record<string, unknown>> {
