@@ -1,0 +1,90 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import type { NodeMiddleware } from '../../src/express/node-http.ts'
+import { createMcpAdapter, type McpAdapter } from '../../src/mcp/server.ts'
+import { everything } from '../conformance/everything.ts'
+import { tokenProxy } from '../conformance/token-proxy.ts'
+import { type Listening, listen } from '../mcp/support-wire.ts'
+
+const SUITE = '@modelcontextprotocol/conformance@0.2.0-alpha.12'
+/** The suite wants a newer Node than the server under test. */
+const NODE = 'node@24'
+
+/** What the suite has found, with the failures that each revision is expected to have. */
+const REVISIONS = [
+  { revision: '2026-07-28', total: 'Total: 164 passed, 30 failed' },
+  { revision: '2025-11-25', total: 'Total: 63 passed, 4 failed' },
+] as const
+
+/** This file is run from where it was compiled to; the lists of failures are beside the sources. */
+const expectedFailures = (revision: string): string =>
+  fileURLToPath(new URL(`../../../test/conformance/expected-failures-${revision}.yaml`, import.meta.url))
+
+/** Runs the suite against a server. It works in a folder of its own, as it leaves its results there. */
+async function runSuite(url: string, revision: string): Promise<{ code: unknown; output: string }> {
+  const folder = await mkdtemp(join(tmpdir(), 'conformance-'))
+  try {
+    const options = ['--requirements', revision, '--expected-failures', expectedFailures(revision)]
+    const args = ['-y', '-p', NODE, '-p', SUITE, '--', 'conformance', 'server', '--url', url, ...options]
+    const suite = spawn('npx', args, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
+    let output = ''
+    for (const stream of [suite.stdout, suite.stderr])
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        output += text
+      })
+    const [code] = await once(suite, 'close')
+    return { code, output }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** The server of the suite, open to all. */
+async function ungated(): Promise<Listening[]> {
+  const adapter: McpAdapter = createMcpAdapter({ router: everything(() => adapter.notify) })
+  return [await listen(mcpHandler(adapter))]
+}
+
+/** The same behind the gate, and in front a proxy that brings the token. */
+async function gated(): Promise<Listening[]> {
+  const adapter: McpAdapter = createMcpAdapter({
+    router: everything(() => adapter.notify),
+    oauth: {
+      issuer: 'https://auth.example.com',
+      scopes: ['mcp:read'],
+      verifyToken: ({ bearerToken }) =>
+        bearerToken === 'good' ? { valid: true, user: { id: 'u1' }, scopes: ['mcp:read'] } : undefined,
+    },
+  })
+  const auth: NodeMiddleware = mcpAuth(adapter)
+  const handler = mcpHandler(adapter)
+  const server = await listen((req, res) => auth(req, res, () => handler(req, res)))
+  return [await listen(tokenProxy(server.port, 'good')), server]
+}
+
+describe('conformance: the suite of the protocol', () => {
+  for (const [what, serve] of [
+    ['a server without a gate', ungated],
+    ['a server behind the gate', gated],
+  ] as const) {
+    for (const { revision, total } of REVISIONS) {
+      it(`finds of ${what} nothing unexpected for ${revision}`, async () => {
+        const [front, ...behind] = await serve()
+        try {
+          const { code, output } = await runSuite(`${front?.origin}/mcp`, revision)
+          expect(output).to.contain(total)
+          expect(code, output.slice(-4000)).to.equal(0)
+        } finally {
+          for (const one of [front, ...behind]) await one?.close()
+        }
+      })
+    }
+  }
+})
