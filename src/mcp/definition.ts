@@ -48,11 +48,11 @@ export function checkName(option: string, name: unknown): asserts name is string
 }
 
 /** The members that every definition has in common, copied. */
-export function commonMembers({ title, icons, _meta }: DefinitionConfig): object {
+export function commonMembers(owner: string, { title, icons, _meta }: DefinitionConfig): object {
   return {
     ...(title !== undefined && { title }),
-    ...(icons !== undefined && { icons: frozenCopy(icons) }),
-    ...(_meta !== undefined && { _meta: frozenCopy(_meta) }),
+    ...(icons !== undefined && { icons: frozenCopy(`icons of ${owner}`, icons) }),
+    ...(_meta !== undefined && { _meta: frozenCopy(`_meta of ${owner}`, _meta) }),
   }
 }
 
@@ -60,9 +60,13 @@ export function scopesOf(owner: string, { scopes }: DefinitionConfig): readonly 
   return scopes === undefined ? NO_SCOPES : checkRequiredScopes(`scopes of ${owner}`, scopes)
 }
 
-/** A copy that nobody else holds. */
-export function frozenCopy<T extends object>(value: T): Readonly<T> {
-  return Object.freeze(structuredClone(value))
+/** A copy that nobody else holds. @throws {KitMcpConfigError} for what cannot be sent. */
+export function frozenCopy<T extends object>(option: string, value: T): Readonly<T> {
+  try {
+    return Object.freeze(structuredClone(value))
+  } catch {
+    throw invalidOption(option, 'must hold JSON values only')
+  }
 }
 
 /** `definition` under the name that it has in another router. */

@@ -63,7 +63,7 @@ export function promptEntry(
   const args = input === undefined ? [] : promptArguments(jsonSchemaOf(`input of ${owner}`, input, 'input'))
   const definition = Object.freeze({
     name,
-    ...commonMembers(config),
+    ...commonMembers(owner, config),
     ...(description !== undefined && { description }),
     ...(args.length > 0 && { arguments: args }),
   }) as Prompt

@@ -97,11 +97,13 @@ export function resourceEntry(
   if (typeof uri !== 'string' || !URL.canParse(uri)) {
     throw invalidOption('uri', `of ${owner} must be an absolute URI such as 'notes://today'`)
   }
-  if (size !== undefined) checkWholeNumber(`size of ${owner}`, size, 0)
+  if (size !== undefined && !(Number.isSafeInteger(size) && size >= 0)) {
+    throw invalidOption('size', `of ${owner} must be a whole number of bytes`)
+  }
   const definition = Object.freeze({
     name,
     uri,
-    ...membersOf(config),
+    ...membersOf(owner, config),
     ...(size !== undefined && { size }),
   }) as Resource
   return {
@@ -129,7 +131,7 @@ export function resourceTemplateEntry(
   checkFunction('handler', handler, `${owner} needs a function (uri, variables, context) => contents`)
   if (list !== undefined) checkFunction('list', list, `${owner} lists with a function (context) => resources`)
   const matcher = checkUriTemplate(owner, uriTemplate)
-  const definition = Object.freeze({ name, uriTemplate, ...membersOf(config) }) as ResourceTemplateType
+  const definition = Object.freeze({ name, uriTemplate, ...membersOf(owner, config) }) as ResourceTemplateType
   return {
     definition,
     scopes: scopesOf(owner, config),
@@ -141,13 +143,13 @@ export function resourceTemplateEntry(
   }
 }
 
-function membersOf(config: ResourceMembers): object {
+function membersOf(owner: string, config: ResourceMembers): object {
   const { description, mimeType, annotations } = config
   return {
-    ...commonMembers(config),
+    ...commonMembers(owner, config),
     ...(description !== undefined && { description }),
     ...(mimeType !== undefined && { mimeType }),
-    ...(annotations !== undefined && { annotations: frozenCopy(annotations) }),
+    ...(annotations !== undefined && { annotations: frozenCopy(`annotations of ${owner}`, annotations) }),
   }
 }
 

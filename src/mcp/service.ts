@@ -364,13 +364,27 @@ function initializeVersion(message: unknown): unknown {
   return method === 'initialize' ? params?.protocolVersion : '2025-03-26'
 }
 
+/** Seconds since 1970 at which a stream ends with its token; undefined for requests that are not streams. */
+function listensUntil(messages: readonly unknown[], { auth }: Exchange): number | undefined {
+  const [first] = messages as [{ method?: unknown } | null]
+  return first?.method === 'subscriptions/listen' ? auth?.expiresAt : undefined
+}
+
 /** The SDK wants both media types spelled out; a client that accepts anything accepts them too. */
-function sdkRequest({ request }: McpIncoming): Request {
+function sdkRequest({ request }: McpIncoming, endsAt: number | undefined): Request {
   const accept = request.headers.get('accept')
-  if (accept !== null && !accept.includes('*/*')) return request
+  const spelledOut = accept !== null && !accept.includes('*/*')
+  if (spelledOut && endsAt === undefined) return request
   const headers = new Headers(request.headers)
-  headers.set('accept', 'application/json, text/event-stream')
-  return new Request(request.url, { method: request.method, headers, signal: request.signal })
+  if (!spelledOut) headers.set('accept', 'application/json, text/event-stream')
+  const signal = endsAt === undefined ? request.signal : AbortSignal.any([request.signal, timeoutAt(endsAt)])
+  return new Request(request.url, { method: request.method, headers, signal })
+}
+
+const LONGEST_TIMER_MS = 2_147_483_647
+
+function timeoutAt(seconds: number): AbortSignal {
+  return AbortSignal.timeout(Math.min(Math.max(0, Math.ceil(seconds * 1000 - Date.now())), LONGEST_TIMER_MS))
 }
 
 function methodNotAllowed(): Answer {

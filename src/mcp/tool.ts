@@ -82,11 +82,11 @@ export function toolEntry(
       : jsonSchemaOf(`input of ${owner}`, input, 'input')
   const definition = Object.freeze({
     name,
-    ...commonMembers(config),
+    ...commonMembers(owner, config),
     description,
     inputSchema,
     ...(outputJsonSchema !== undefined && { outputSchema: outputJsonSchema }),
-    ...(annotations !== undefined && { annotations: frozenCopy(annotations) }),
+    ...(annotations !== undefined && { annotations: frozenCopy(`annotations of ${owner}`, annotations) }),
   }) as Tool
   return {
     definition,

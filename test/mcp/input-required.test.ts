@@ -44,6 +44,11 @@ const router = KitMcpRouter.create()
     state === undefined ? inputRequired({ requestState: 'plain' }) : `state ${state}`,
   )
   .tool('empty', { description: 'Asks nothing' }, (_args, context) => context.inputRequired({}))
+  .tool('folders', { description: 'Asks where it can' }, (_args, context) => {
+    if (context.clientCapabilities?.roots === undefined) return 'cannot ask'
+    const { folders } = context.inputResponses
+    return folders ?? context.inputRequired({ folders: inputRequired.listRoots() })
+  })
   .prompt('wipe', {}, (_args, context) => twice('prompt', context))
   .resource('wipe', { uri: 'notes://wipe' }, (_uri, context) => twice('resource', context))
 
@@ -113,6 +118,21 @@ describe('mcp: input that is required', () => {
       const client = await connect()
       const result = await client.callTool({ name: 'sdk', arguments: {} })
       expect(result.content[0].text).to.equal('state plain')
+    })
+
+    it('is asked for where the client says that it can give it', async () => {
+      const client = await connect()
+      const { content } = await client.callTool({ name: 'folders', arguments: {} })
+      expect(content[0].text).to.equal('cannot ask')
+      const roots = [{ uri: 'file:///notes', name: 'notes' }]
+      const able = await (CLIENT_KINDS[1] as (typeof CLIENT_KINDS)[number]).connect(served().origin, {
+        token: 'reader',
+        capabilities: { roots: {} },
+        prepare: (one) => one.setRequestHandler('roots/list', () => ({ roots })),
+      })
+      const asked = await able.client.callTool({ name: 'folders', arguments: {} })
+      expect(JSON.parse(asked.content[0].text)).to.deep.equal({ roots })
+      await able.close()
     })
 
     it('must be something', async () => {

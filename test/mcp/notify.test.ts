@@ -7,7 +7,7 @@ import { CLIENT_KINDS, type Connected, errorOf, type Heard } from './support-cli
 import { configError } from './support-config-error.ts'
 import { onNode, type Served, serving } from './support-faces.ts'
 import { oauth } from './support-notes.ts'
-import { bearer, eventsOf, LEGACY, legacy, MODERN, rpc } from './support-wire.ts'
+import { bearer, eventsOf, LEGACY, legacy, MODERN, modern, rpc } from './support-wire.ts'
 
 const router = KitMcpRouter.create()
   .tool('a', { description: 'x' }, () => 'x')
@@ -222,19 +222,33 @@ describe('mcp: notify', () => {
     })
 
     it('ends with its token', async () => {
-      const expiring = createMcpAdapter({
-        router,
-        oauth: oauth({
-          verifyToken: () => ({ valid: true, scopes: ['mcp:read'], expiresAt: Date.now() / 1000 + 0.05 }),
-        }),
-      })
+      const expiring = shortLived()
       const reader = await bodyOf(expiring, 'short')
       expect(await textOf(reader)).to.equal(': open\n\n')
       expect(await reader.read()).to.deep.equal({ done: true, value: undefined })
       expiring.notify.toolsChanged()
     })
   })
+
+  it('ends what a client of 2026-07-28 listens to with its token', async () => {
+    const { headers, body } = modern(
+      'subscriptions/listen',
+      { notifications: { toolsListChanged: true } },
+      bearer('short'),
+    )
+    const init = { method: 'POST', headers: headers as Record<string, string>, body: body as string }
+    const response = await shortLived().server(new Request('http://localhost/mcp', init))
+    expect(eventsOf(await response.text()).map(({ method }) => method)).to.deep.equal([
+      'notifications/subscriptions/acknowledged',
+    ])
+  })
 })
+
+/** Tokens are good for a moment. */
+function shortLived(): McpAdapter {
+  const verifyToken = () => ({ valid: true, scopes: ['mcp:read'], expiresAt: Date.now() / 1000 + 0.2 })
+  return createMcpAdapter({ router, oauth: oauth({ verifyToken }) })
+}
 
 /** A batch of subscriptions, as revision 2025-03-26 has it. */
 function subscribing(first: number, count: number): RequestInit {
