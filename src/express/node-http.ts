@@ -74,6 +74,10 @@ export class NodeIncoming implements McpIncoming {
     return pathOf(this.#req.originalUrl ?? this.#req.url)
   }
 
+  get httpVersion(): string {
+    return this.#req.httpVersion
+  }
+
   get listensOnLoopback(): boolean {
     const server = (this.#req.socket as { server?: Server }).server
     if (server === undefined) return false

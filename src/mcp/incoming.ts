@@ -5,6 +5,8 @@ import { requestOrigin } from '../oauth/request-origin.ts'
 export interface McpIncoming extends GateRequest {
   /** The `Host` header. */
   readonly host: string | undefined
+  /** Such as `1.1`, where it is known. */
+  readonly httpVersion: string | undefined
   /** Whether the server accepts connections on a loopback address only. */
   readonly listensOnLoopback: boolean
   /** Value of a request header, by its lower-case name. */
@@ -31,6 +33,7 @@ export type BodyRead =
 export class WebIncoming implements McpIncoming {
   readonly request: Request
   readonly listensOnLoopback = false
+  readonly httpVersion = undefined
   readonly #url: URL
   readonly #trustsProxy: boolean
 

@@ -1,63 +1,111 @@
 import { performance } from 'node:perf_hooks'
+import {
+  isJsonContentType,
+  type JSONRPCMessage,
+  type McpServer,
+  type Server,
+} from '@modelcontextprotocol/server'
+import type { Answer } from '../oauth/answer.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import type { Decision } from '../oauth/gate.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import type { KitTelemetrySession } from '../telemetry/session.ts'
+import { attempt } from './attempt.ts'
+import type { McpIncoming } from './incoming.ts'
+import {
+  clientText,
+  messageAttributes,
+  NO_MESSAGE,
+  type ObservedMessage,
+  observedMessage,
+} from './observed-message.ts'
+import { Operation, type RpcError } from './observed-operation.ts'
+import { watchServer } from './server-watch.ts'
+import { TokenEraser } from './token-eraser.ts'
+import { Tracing } from './tracing.ts'
 
 type AnyManager = KitTelemetryManager<any, any, any>
 type AnySession = KitTelemetrySession<any, any, any>
+type Attributes = Record<string, unknown>
 
-/** What is said of one JSON-RPC message. */
-export interface ObservedMessage {
-  readonly method: string | undefined
-  readonly id: string | undefined
-  readonly tool: string | undefined
-  readonly prompt: string | undefined
-  readonly resource: string | undefined
+/** The first revision without protocol sessions. */
+const FIRST_MODERN_REVISION = '2026-07-28'
+
+/** Longest text of arguments or results on a span. */
+const MAX_PAYLOAD = 16_384
+
+/** What an adapter with telemetry tells, and how. */
+export class Observer {
+  readonly manager: AnyManager
+  readonly tracing: Tracing = new Tracing()
+  /** Whether the arguments and results of tools are told. */
+  readonly tellsPayloads: boolean
+
+  constructor(manager: AnyManager, tellsPayloads: boolean) {
+    this.manager = manager
+    this.tellsPayloads = tellsPayloads
+  }
+
+  async observe(incoming: McpIncoming): Promise<RequestObservation> {
+    if (this.tracing.loading !== undefined) await this.tracing.loading
+    return new RequestObservation(this, incoming)
+  }
 }
-
-/** Longest text of a client that is recorded as an attribute. */
-const MAX_CLIENT_TEXT = 128
 
 /**
  * What the gate and the adapter tell telemetry about one request: events in one session, whose actor is
- * the verified user. Telemetry never changes an answer: whatever it throws ends here.
+ * the verified user, and a span for each message. Telemetry never changes an answer: whatever it throws ends here.
  */
 export class RequestObservation {
   readonly session: AnySession | undefined
+  readonly #observer: Observer
+  readonly #incoming: McpIncoming
   readonly #startedAt = performance.now()
+  readonly #startedAtMs = Date.now()
   #protocolVersion: string | undefined
-  #messages: readonly ObservedMessage[] = []
+  #operations: readonly Operation[] = []
+  #tokenEraser: TokenEraser | undefined
   #identified = false
   #ended = false
 
-  constructor(manager: AnyManager) {
-    this.session = attempt(() => manager.session())
+  constructor(observer: Observer, incoming: McpIncoming) {
+    this.#observer = observer
+    this.#incoming = incoming
+    this.session = attempt(() => observer.manager.session())
   }
 
   /** The gate's word on everything but an accepted token. Ends the observation. */
   decided(decision: Exclude<Decision, { outcome: 'accepted' }>): void {
+    if (this.#ended) return
+    const [operation] = this.#begun() as [Operation]
     switch (decision.outcome) {
-      case 'refused':
-        this.#emit('kit.mcp.auth.refused', 'warn', {
+      case 'refused': {
+        // Of what a verifier threw, only the kind: its text may quote anything, and every bad token would be an error.
+        const type = 'cause' in decision ? kindOf(decision.cause) : undefined
+        this.#emit(operation, 'auth.refused', 'warn', {
           reason: decision.reason,
-          ...this.#attributesOf(this.#messages[0] ?? NO_MESSAGE),
+          ...operation.attributes,
+          ...(type !== undefined && { 'error.type': type }),
           ...this.#duration(),
         })
         break
+      }
       case 'unavailable':
-        this.#emit('kit.mcp.auth.unavailable', 'error', this.#duration(), decision.cause)
+        this.#emit(operation, 'auth.unavailable', 'error', this.#duration(), decision.cause)
         break
       case 'failed':
-        this.#emit('kit.mcp.request.failed', 'error', this.#duration(), decision.cause)
+        this.#emit(operation, 'request.failed', 'error', this.#duration(), decision.cause)
         break
     }
-    this.end()
+    this.#close(statusOf(decision), {
+      ...(decision.outcome === 'refused' && { 'kit.mcp.auth.refused.reason': decision.reason }),
+    })
   }
 
   /** Whose token it is. */
   identify(auth: AuthInfo): void {
     this.#identified = true
+    this.#tokenEraser = new TokenEraser(auth.token)
     const user = auth.user as { id?: unknown; sub?: unknown } | undefined
     const id = [user?.id, user?.sub, auth.clientId].find((one) => isId(one))
     if (id !== undefined) attempt(() => this.session?.actor('user', String(id)))
@@ -66,68 +114,112 @@ export class RequestObservation {
   /** The token and its scopes suffice. Says nothing where no token was verified. */
   accepted(): void {
     if (!this.#identified) return
-    this.#emit('kit.mcp.auth.accepted', 'debug', this.#duration())
+    this.#emit(this.#begun()[0], 'auth.accepted', 'debug', this.#duration())
   }
 
-  /** The messages of the request. */
-  received(protocolVersion: string | undefined, messages: readonly ObservedMessage[]): void {
-    this.#protocolVersion = protocolVersion
-    this.#messages = messages
+  /**
+   * The messages of the request.
+   * @param known the tools that exist, where that can be said.
+   */
+  received(
+    protocolVersion: unknown,
+    messages: readonly unknown[],
+    known: { has(name: string): boolean } | undefined,
+  ): void {
+    this.#protocolVersion = clientText(protocolVersion, this.#erase)
+    const attributes = this.#sharedAttributes()
+    this.#operations = messages.map((message) => {
+      const observed = observedMessage(message, this.#erase)
+      const isKnown = observed.tool !== undefined && (known?.has(observed.tool) ?? false)
+      return this.#begin(observed, isKnown, attributes)
+    })
   }
 
-  /** Runs `fn` with the session as the ambient one, so that what handlers emit belongs to it. */
+  /**
+   * Runs `fn` with the session as the ambient one and, where there is one message, its span as the active
+   * one, so that what handlers emit belongs to both.
+   */
   async run<T>(fn: () => Promise<T>): Promise<T> {
     let running: Promise<T> | undefined
     const start = (): Promise<T> => {
       running ??= fn()
       return running
     }
-    void attempt(() => this.session?.run(start))
-    return await start()
+    const inside = (): Promise<T> => {
+      void attempt(() => this.session?.run(start))
+      return start()
+    }
+    const [operation] = this.#operations
+    return await (operation === undefined || this.#operations.length > 1 ? inside() : operation.run(inside))
   }
 
-  toolCompleted(call: ObservedMessage, durationMs: number): void {
-    this.#emit('kit.mcp.tool.completed', 'info', { ...this.#attributesOf(call), duration_ms: durationMs })
+  /**
+   * Watches what the server of this request answers.
+   * @param tellsTools whether the tool events are told from here, as they are for a server that is not ours.
+   */
+  watch(server: Server | McpServer, tellsTools: boolean): void {
+    const isBatch = this.#operations.length > 1
+    attempt(() =>
+      watchServer(server, {
+        delivered: (message, deliver) => {
+          const operation = 'id' in message ? this.#operationOf(message.id) : undefined
+          if (operation !== undefined) operation.deliveredAt = performance.now()
+          if (isBatch && operation !== undefined) operation.run(deliver)
+          else deliver()
+        },
+        sent: (message) => void attempt(() => this.#answered(message, tellsTools)),
+      }),
+    )
   }
 
-  toolFailed(call: ObservedMessage, durationMs: number, error: unknown, reference: string | undefined): void {
+  /** @param call the JSON-RPC message. */
+  toolCompleted(call: unknown, durationMs: number, result: unknown): void {
+    this.#toolCompleted(observedMessage(call, this.#erase), durationMs, result)
+  }
+
+  /** @param call the JSON-RPC message. */
+  toolFailed(call: unknown, durationMs: number, error: unknown, reference: string | undefined): void {
+    this.#toolFailed(observedMessage(call, this.#erase), durationMs, error, reference)
+  }
+
+  /**
+   * What the application gave for a prompt, a resource or a completion threw.
+   * @param call the JSON-RPC message.
+   */
+  operationFailed(call: unknown, durationMs: number, error: unknown, reference: string | undefined): void {
     const attributes = {
-      ...this.#attributesOf(call),
-      'error.type': 'tool_error',
+      ...this.#attributesOf(observedMessage(call, this.#erase)),
       ...(reference !== undefined && { 'kit.error.reference': reference }),
       duration_ms: durationMs,
     }
-    this.#emit('kit.mcp.tool.failed', 'error', attributes, error)
+    this.#emit(undefined, 'request.failed', 'error', attributes, error)
   }
 
-  /** What the application gave for a prompt, a resource or a completion threw. */
-  operationFailed(
-    call: ObservedMessage,
-    durationMs: number,
-    error: unknown,
-    reference: string | undefined,
-  ): void {
-    const attributes = {
-      ...this.#attributesOf(call),
-      ...(reference !== undefined && { 'kit.error.reference': reference }),
-      duration_ms: durationMs,
-    }
-    this.#emit('kit.mcp.request.failed', 'error', attributes, error)
+  /** The response has an HTTP status of failure. Ends the observation. @returns the response */
+  async failed<Given extends Response | Answer>(response: Given): Promise<Given> {
+    this.completed(response.status, await rpcErrorOf(response))
+    return response
   }
 
-  /** The response has been given in full. Ends the observation. */
-  completed(status: number): void {
+  /**
+   * The response has been given in full. Ends the observation.
+   * @param error what the body says, where it is a JSON-RPC error.
+   */
+  completed(status: number, error?: RpcError): void {
     if (this.#ended) return
-    const outcome = {
-      'http.response.status_code': status,
-      ...(status >= 400 && { 'error.type': String(status) }),
-      ...this.#duration(),
+    for (const operation of this.#begun()) {
+      if (error !== undefined) operation.error ??= error
+      const code = operation.error?.code
+      const type = status >= 400 ? status : code
+      this.#emit(operation, 'request.completed', 'info', {
+        ...operation.attributes,
+        'http.response.status_code': status,
+        ...(code !== undefined && { 'rpc.response.status_code': String(code) }),
+        ...(type !== undefined && { 'error.type': String(type) }),
+        ...this.#duration(),
+      })
     }
-    const messages = this.#messages.length === 0 ? [NO_MESSAGE] : this.#messages
-    for (const message of messages) {
-      this.#emit('kit.mcp.request.completed', 'info', { ...this.#attributesOf(message), ...outcome })
-    }
-    this.end()
+    this.#close(status, {})
   }
 
   /** Whether the end is still to come. */
@@ -135,50 +227,172 @@ export class RequestObservation {
     return !this.#ended
   }
 
-  end(): void {
-    if (this.#ended) return
+  #toolCompleted(call: ObservedMessage, durationMs: number, result: unknown): void {
+    const attributes = {
+      ...this.#attributesOf(call),
+      ...this.#payloads(call.args, result),
+      duration_ms: durationMs,
+    }
+    this.#emit(undefined, 'tool.completed', 'info', attributes)
+  }
+
+  #toolFailed(call: ObservedMessage, durationMs: number, error?: unknown, reference?: string): void {
+    const attributes = {
+      ...this.#attributesOf(call),
+      ...this.#payloads(call.args, undefined),
+      'error.type': 'tool_error',
+      ...(reference !== undefined && { 'kit.error.reference': reference }),
+      duration_ms: durationMs,
+    }
+    this.#emit(undefined, 'tool.failed', 'error', attributes, error)
+  }
+
+  #close(status: number, attributes: Record<string, string>): void {
     this.#ended = true
+    for (const operation of this.#operations)
+      operation.end({ status, attributes, more: () => this.#payloadTexts(operation) })
     // The session's end does not reject; it is not waited for.
     void attempt(() => this.session?.end())
   }
 
-  #attributesOf({ method, id, tool, prompt, resource }: ObservedMessage): Record<string, unknown> {
+  /** The operations, at least one: where no message is known, the request as a whole. */
+  #begun(): readonly Operation[] {
+    if (this.#operations.length === 0) this.#operations = [this.#begin(NO_MESSAGE, false, {})]
+    return this.#operations
+  }
+
+  #begin(message: ObservedMessage, isKnown: boolean, attributes: Record<string, string>): Operation {
+    const request = {
+      incoming: this.#incoming,
+      eraser: this.#eraser,
+      protocolVersion: this.#protocolVersion,
+      attributes,
+      startedAt: this.#startedAt,
+      startedAtMs: this.#startedAtMs,
+    }
+    return new Operation(this.#observer.tracing, request, message, isKnown)
+  }
+
+  #attributesOf(message: ObservedMessage): Record<string, string> {
+    return { ...messageAttributes(message), ...this.#sharedAttributes() }
+  }
+
+  /** What the messages of a request have in common. */
+  #sharedAttributes(): Record<string, string> {
+    const version = this.#protocolVersion
+    if (version === undefined) return {}
+    const isModern = version >= FIRST_MODERN_REVISION
+    const sessionId = isModern ? undefined : clientText(this.#incoming.header('mcp-session-id'), this.#erase)
     return {
-      ...(method !== undefined && { 'mcp.method.name': method }),
-      ...(this.#protocolVersion !== undefined && { 'mcp.protocol.version': this.#protocolVersion }),
-      ...(id !== undefined && { 'jsonrpc.request.id': id }),
-      ...(tool !== undefined && { 'gen_ai.tool.name': tool, 'gen_ai.operation.name': 'execute_tool' }),
-      ...(prompt !== undefined && { 'gen_ai.prompt.name': prompt }),
-      ...(resource !== undefined && { 'mcp.resource.uri': resource }),
+      'mcp.protocol.version': version,
+      ...(sessionId !== undefined && { 'mcp.session.id': sessionId }),
     }
   }
+
+  /** Arguments and results for an event; the manager redacts them. */
+  #payloads(args: unknown, result: unknown): Attributes {
+    if (!this.#observer.tellsPayloads) return {}
+    const told = attempt(() => ({
+      ...(args !== undefined && { 'gen_ai.tool.call.arguments': this.#eraser.json(args) }),
+      ...(result !== undefined && { 'gen_ai.tool.call.result': this.#eraser.json(contentOf(result)) }),
+    }))
+    return told ?? {}
+  }
+
+  /** The same for a span, which takes texts only, as the manager would redact them. */
+  #payloadTexts({ message, result }: Operation): Record<string, string> {
+    const payloads = this.#payloads(message.args, result)
+    if (Object.keys(payloads).length === 0) return {}
+    const redacted = attempt(() => this.#observer.manager.redact(payloads)) ?? {}
+    return Object.fromEntries(
+      Object.entries(redacted).map(([key, value]) => [key, JSON.stringify(value).slice(0, MAX_PAYLOAD)]),
+    )
+  }
+
+  #answered(message: JSONRPCMessage, tellsTools: boolean): void {
+    if (!('id' in message) || 'method' in message) return
+    const operation = this.#operationOf(message.id)
+    if (operation === undefined || operation.answeredAfter !== undefined) return
+    operation.answeredAfter = performance.now() - this.#startedAt
+    if ('error' in message) {
+      operation.error = message.error
+      return
+    }
+    if (operation.message.method !== 'tools/call') return
+    const { result } = message
+    operation.hasToolError = result.isError === true
+    if (!operation.hasToolError && this.#observer.tellsPayloads) operation.result = result
+    if (!tellsTools) return
+    const duration = elapsedMs(operation.deliveredAt ?? this.#startedAt)
+    operation.run(() => {
+      if (operation.hasToolError) this.#toolFailed(operation.message, duration)
+      else this.#toolCompleted(operation.message, duration, result)
+    })
+  }
+
+  /** The operation of a message by its id; of several with one id, the first that has not been answered. */
+  #operationOf(id: unknown): Operation | undefined {
+    if (this.#operations.length === 1) return this.#operations[0]
+    const text = clientText(String(id), this.#erase)
+    const same = this.#operations.filter(({ message }) => message.id === text)
+    return same.find(({ answeredAfter }) => answeredAfter === undefined) ?? same[0]
+  }
+
+  /** Made of the token when it was verified, else of whatever came in its place. */
+  get #eraser(): TokenEraser {
+    this.#tokenEraser ??= new TokenEraser(attempt(() => this.#incoming.authorization))
+    return this.#tokenEraser
+  }
+
+  readonly #erase = (text: string): string => this.#eraser.text(text)
 
   #duration(): { duration_ms: number } {
     return { duration_ms: elapsedMs(this.#startedAt) }
   }
 
+  /** @param operation in whose span it is emitted; undefined for the active one. */
   #emit(
-    name: `kit.mcp.${string}`,
+    operation: Operation | undefined,
+    event: string,
     level: 'debug' | 'info' | 'warn' | 'error',
-    attributes: object,
-    error?: unknown,
-  ) {
-    attempt(() =>
-      this.session?.emit(name, {
-        level,
-        attributes: attributes as Record<string, unknown>,
-        ...(error instanceof Error && { error }),
-      }),
-    )
+    attributes: Attributes,
+    cause?: unknown,
+  ): void {
+    const emit = (): void => {
+      attempt(() => {
+        const error = cause === undefined ? undefined : this.#eraser.error(cause)
+        return this.session?.emit(`kit.mcp.${event}`, {
+          level,
+          attributes,
+          ...(error !== undefined && { error }),
+        })
+      })
+    }
+    if (operation === undefined) emit()
+    else operation.run(emit)
   }
 }
 
-const NO_MESSAGE: ObservedMessage = {
-  method: undefined,
-  id: undefined,
-  tool: undefined,
-  prompt: undefined,
-  resource: undefined,
+/** The code or name of an error, where it is one word. */
+function kindOf(cause: unknown): string | undefined {
+  const words = attempt(() => {
+    const { code, name } = cause as { code?: unknown; name?: unknown }
+    return [code, name]
+  })
+  return words?.find((word) => typeof word === 'string' && /^[\w.-]{1,64}$/.test(word)) as string | undefined
+}
+
+/** The JSON-RPC error that an answer with an HTTP status of its own carries, if it does. */
+async function rpcErrorOf(response: Response | Answer): Promise<RpcError | undefined> {
+  try {
+    if (response instanceof Response && !isJsonContentType(response.headers.get('content-type')))
+      return undefined
+    const text = response instanceof Response ? await response.clone().text() : (response.body ?? '')
+    const { error } = JSON.parse(text) as { error?: RpcError }
+    return typeof error?.code === 'number' ? error : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** Milliseconds since `startedAt`, to a thousandth. */
@@ -186,38 +400,20 @@ export function elapsedMs(startedAt: number): number {
   return Math.round((performance.now() - startedAt) * 1000) / 1000
 }
 
-/** What may be recorded of a JSON-RPC message; texts of the client are cut. */
-export function observedMessage(message: unknown): ObservedMessage {
-  if (typeof message !== 'object' || message === null) return NO_MESSAGE
-  const { method, id, params } = message as {
-    method?: unknown
-    id?: unknown
-    params?: { name?: unknown; uri?: unknown }
-  }
-  return {
-    method: clientText(method),
-    id: clientText(typeof id === 'number' ? String(id) : id),
-    tool: method === 'tools/call' ? clientText(params?.name) : undefined,
-    prompt: method === 'prompts/get' ? clientText(params?.name) : undefined,
-    resource: method === 'resources/read' ? clientText(params?.uri) : undefined,
-  }
+/** The HTTP status that the gate answers a decision with. */
+function statusOf(decision: Exclude<Decision, { outcome: 'accepted' }>): number {
+  if (decision.outcome !== 'refused') return decision.outcome === 'unavailable' ? 503 : 500
+  return REFUSAL_STATUS[decision.reason] ?? 401
 }
 
-/** A text that a client sent, short enough to record. */
-export function clientText(value: unknown): string | undefined {
-  return typeof value === 'string' ? value.slice(0, MAX_CLIENT_TEXT) : undefined
+const REFUSAL_STATUS: Readonly<Record<string, number>> = { insufficient_scope: 403, rate_limited: 429 }
+
+/** What a tool's result holds for a reader. */
+function contentOf(result: unknown): unknown {
+  const { structuredContent, content } = result as { structuredContent?: unknown; content?: unknown }
+  return structuredContent ?? content
 }
 
 function isId(value: unknown): value is string | number {
   return (typeof value === 'string' && value !== '') || typeof value === 'number'
-}
-
-function attempt<T>(fn: () => T): T | undefined {
-  try {
-    const result = fn()
-    if (result instanceof Promise) result.catch(() => undefined)
-    return result
-  } catch {
-    return undefined
-  }
 }

@@ -11,7 +11,7 @@ import { CallContext } from './context.ts'
 import type { EventStreams } from './event-stream.ts'
 import type { Exchange } from './exchange.ts'
 import { isInputRequired, stateOf } from './input-required.ts'
-import { elapsedMs, observedMessage } from './observe.ts'
+import { elapsedMs } from './observe.ts'
 import { holderOf, type RequestStates } from './request-state.ts'
 import type { RouterTable } from './router-table.ts'
 import { KitToolError } from './tool-error.ts'
@@ -102,12 +102,8 @@ export async function runSafely<Result>(
   } catch (error) {
     if (error instanceof ProtocolError) throw error
     const reference = KitToolError.is(error) ? undefined : randomUUID()
-    observation?.operationFailed(
-      observedMessage({ ...request, id: sdk.mcpReq.id }),
-      elapsedMs(startedAt),
-      error,
-      reference,
-    )
+    const call = { ...request, jsonrpc: '2.0', id: sdk.mcpReq.id }
+    observation?.operationFailed(call, elapsedMs(startedAt), error, reference)
     throw new ProtocolError(
       ProtocolErrorCode.InternalError,
       reference === undefined ? (error as Error).message : `${what} failed. Reference: ${reference}`,

@@ -40,6 +40,11 @@ export interface McpAdapterOptions {
   readonly eventBus?: ServerEventBus | undefined
   /** Scopes by operation, where `router` is a function. A `KitMcpRouter` names them itself. */
   readonly scopes?: OperationScopes | undefined
+  /**
+   * Whether telemetry also tells the arguments and results of tools, in the tool events and on the spans
+   * (`gen_ai.tool.call.arguments`, `gen_ai.tool.call.result`), redacted as the manager is told to. Default false.
+   */
+  readonly recordPayloads?: boolean | undefined
 }
 
 /** `McpAdapterOptions`, checked and with their defaults. */
@@ -53,6 +58,7 @@ export interface ResolvedAdapterOptions {
   readonly requestStateSecret: string | Uint8Array | undefined
   readonly eventBus: ServerEventBus | undefined
   readonly scopes: ScopedOperations | undefined
+  readonly recordPayloads: boolean
 }
 
 export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
@@ -65,6 +71,7 @@ export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
   'requestStateSecret',
   'eventBus',
   'scopes',
+  'recordPayloads',
 ]
 
 /** @throws {KitMcpConfigError} naming the option. */
@@ -72,7 +79,7 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
   if (!isOptionsObject(options)) throw invalidOption('options', 'must be an object')
   checkKnownOptions('the adapter', options, ADAPTER_OPTIONS)
   const { allowedOrigins, allowedHosts, listOnlyPermitted, maxBodyBytes, bodyTimeoutMs } = options
-  const { cache, requestStateSecret, eventBus, scopes } = options
+  const { cache, requestStateSecret, eventBus, scopes, recordPayloads } = options
   return {
     allowedOrigins: allowedOrigins === undefined ? undefined : checkAllowedOrigins(allowedOrigins),
     allowedHosts: allowedHosts === undefined ? undefined : checkAllowedHosts(allowedHosts),
@@ -85,6 +92,7 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
     requestStateSecret: requestStateSecret === undefined ? undefined : checkSecret(requestStateSecret),
     eventBus: eventBus === undefined ? undefined : checkEventBus(eventBus),
     scopes: scopes === undefined ? undefined : checkOperationScopes(scopes),
+    recordPayloads: recordPayloads === undefined ? false : checkBoolean('recordPayloads', recordPayloads),
   }
 }
 

@@ -21,7 +21,7 @@ import { serveLegacy, serveModern } from './direct-transport.ts'
 import { EventStreams } from './event-stream.ts'
 import type { Exchange } from './exchange.ts'
 import type { McpIncoming } from './incoming.ts'
-import { clientText, observedMessage, RequestObservation } from './observe.ts'
+import { Observer } from './observe.ts'
 import type { Serving } from './operation.ts'
 import { neededScopes, type ScopedOperations } from './operation-scopes.ts'
 import type { ResolvedAdapterOptions, ServerInfo } from './options.ts'
@@ -95,6 +95,7 @@ export class McpService {
   readonly #states: RequestStates
   readonly #streams: EventStreams
   readonly #originPolicy: OriginPolicyOptions
+  readonly #observer: Observer | undefined
 
   constructor(props: McpServiceProps) {
     this.#props = props
@@ -116,6 +117,9 @@ export class McpService {
     this.#modernOptions = { ...this.#serverOptions, supportedProtocolVersions: MODERN_REVISIONS }
     this.#states = new RequestStates(requestStateSecret)
     this.#originPolicy = { ...props.options, hasOAuth: this.gate !== undefined }
+    if (props.telemetry !== undefined) {
+      this.#observer = new Observer(props.telemetry, props.options.recordPayloads)
+    }
     this.#sdk = createMcpHandler(({ requestInfo }) => this.#makeServer(requestInfo as ServedRequest), {
       maxRequestBodySize: props.options.maxBodyBytes,
       ...(eventBus !== undefined && { bus: eventBus }),
@@ -153,9 +157,8 @@ export class McpService {
   }
 
   /** Verifies the token of a request, or makes the context where OAuth is off. Scopes are judged later. */
-  async admit(request: GateRequest): Promise<Admission> {
-    const observation =
-      this.#props.telemetry === undefined ? undefined : new RequestObservation(this.#props.telemetry)
+  async admit(request: McpIncoming): Promise<Admission> {
+    const observation = this.#observer === undefined ? undefined : await this.#observer.observe(request)
     if (this.gate === undefined) {
       try {
         const context = await this.#makeContext(request)
@@ -224,6 +227,11 @@ export class McpService {
       observation?.accepted()
       return this.#observed(exchange, parsed.answer)
     }
+    observation?.received(
+      revision ?? initializeVersion(parsed.messages[0]),
+      parsed.messages,
+      this.#table?.tools,
+    )
     const operation = this.operationScopes(parsed.messages)
     if (exchange.gate === undefined && operation.length > 0 && exchange.auth === undefined) {
       return this.#observed(
@@ -231,10 +239,6 @@ export class McpService {
         jsonRpcError(403, -32_000, 'Forbidden: this operation needs scopes, and OAuth is off'),
       )
     }
-    observation?.received(
-      clientText(revision ?? initializeVersion(parsed.messages[0])),
-      parsed.messages.map(observedMessage),
-    )
     const refused = this.judge(exchange, incoming, operation)
     if (refused !== undefined) return await refused
     observation?.accepted()
@@ -260,8 +264,12 @@ export class McpService {
       return this.#sdk.fetch(request, { parsedBody: body, ...(auth !== undefined && { authInfo: auth }) })
     }
     const { message } = plain
-    const serverOf = (options: ServerOptions) =>
-      simpleRouterServer(this.#serving(table, exchange), this.#props.serverInfo, options, [message.method])
+    const serverOf = (options: ServerOptions) => {
+      const serving = this.#serving(table, exchange)
+      const server = simpleRouterServer(serving, this.#props.serverInfo, options, [message.method])
+      exchange.observation?.watch(server, false)
+      return server
+    }
     const call = { message, auth, incoming }
     return plain.era === 'modern'
       ? serveModern(serverOf(this.#modernOptions), call, plain.classification)
@@ -284,9 +292,10 @@ export class McpService {
     return this.#streams.open({ owner: ownerOf(auth), expiresAt: auth?.expiresAt })
   }
 
-  #observed(exchange: Exchange, response: Response | Answer): Response | Answer {
+  #observed(exchange: Exchange, response: Response | Answer): Response | Answer | Promise<Response | Answer> {
     const { observation } = exchange
     if (observation === undefined) return response
+    if (response.status >= 400) return observation.failed(response)
     if (!(response instanceof Response) || response.body === null || !isEventStream(response)) {
       observation.completed(response.status)
       return response
@@ -307,7 +316,9 @@ export class McpService {
     const { router, serverInfo } = this.#props
     if (typeof router === 'function') return this.#callFactory(router, exchange, request)
     const methods = methodsOf(request[MESSAGES] ?? [])
-    return routerServer(this.#serving(router, exchange), serverInfo, this.#serverOptions, methods)
+    const server = routerServer(this.#serving(router, exchange), serverInfo, this.#serverOptions, methods)
+    exchange.observation?.watch(server, false)
+    return server
   }
 
   #serving(table: RouterTable, exchange: Exchange): Serving {
@@ -322,7 +333,9 @@ export class McpService {
   ): Promise<Server | McpServer> {
     const { context, auth, observation } = exchange
     try {
-      return await router({ context: context.context, request, ...(auth !== undefined && { auth }) })
+      const server = await router({ context: context.context, request, ...(auth !== undefined && { auth }) })
+      observation?.watch(server, true)
+      return server
     } catch (cause) {
       observation?.decided({ outcome: 'failed', cause })
       throw cause

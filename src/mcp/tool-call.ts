@@ -13,7 +13,7 @@ import {
 import type { CallContext } from './context.ts'
 import { type InputRequired, isInputRequired } from './input-required.ts'
 import { validate } from './json-schema.ts'
-import { elapsedMs, observedMessage } from './observe.ts'
+import { elapsedMs } from './observe.ts'
 import { isStateRefusal, runRound, type Serving } from './operation.ts'
 import type { ToolEntry } from './tool.ts'
 import { KitToolError } from './tool-error.ts'
@@ -54,9 +54,9 @@ export async function callTool(
     }
   }
   if (observation !== undefined) {
-    const call = observedMessage({ method: 'tools/call', id: sdk.mcpReq.id, params: request.params })
+    const call = { ...request, jsonrpc: '2.0', id: sdk.mcpReq.id }
     if (result.isError === true) observation.toolFailed(call, elapsedMs(startedAt), failure, reference)
-    else observation.toolCompleted(call, elapsedMs(startedAt))
+    else observation.toolCompleted(call, elapsedMs(startedAt), result)
   }
   return isInputRequiredResult(result) ? result : server.projectCallToolResult(result, tool.outputJsonSchema)
 }

@@ -156,6 +156,11 @@ export class KitTelemetryManager<
     return this.#shutdown
   }
 
+  /** What `emit` would send of these attributes: JSON values, redacted. A frozen copy. */
+  redact(attributes: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+    return this.#redactor.map('attributes', attributes)
+  }
+
   /** What became of the events so far. */
   stats(): TelemetryStats {
     return {

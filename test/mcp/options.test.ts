@@ -25,6 +25,7 @@ describe('mcp: options', () => {
     maxBodyBytes: [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '4mb', null],
     bodyTimeoutMs: [0, -1, 1.5, Number.NaN, 2 ** 31, '30s', null],
     listOnlyPermitted: ['yes', 1, null],
+    recordPayloads: ['yes', 1, null],
     allowedOrigins: [
       'https://app.example.com',
       null,
@@ -63,6 +64,7 @@ describe('mcp: options', () => {
     maxBodyByte: 'maxBodyBytes',
     bodyTimeout: 'bodyTimeoutMs',
     listOnlyPermited: 'listOnlyPermitted',
+    recordPayload: 'recordPayloads',
   })) {
     it(`says that ${option} is unknown, and that ${meant} was meant`, () => {
       const error = refusal({ [option]: 1 })
