@@ -95,6 +95,20 @@ export function decodeLogsRequest(bytes: Uint8Array): LogsRequest {
   return decodeMessage(Buffer.from(bytes), 'LogsRequest')
 }
 
+/** An `ExportLogsServiceResponse`: empty, or a partial success. */
+export function encodeLogsResponse(rejected: number): Buffer {
+  if (rejected === 0) return Buffer.alloc(0)
+  const count: number[] = []
+  for (let rest = rejected; ; rest >>= 7) {
+    count.push(rest > 127 ? (rest & 127) | 128 : rest)
+    if (rest <= 127) break
+  }
+  const message = Buffer.from('too old')
+  // The message comes first, so that a reader that takes the first field for the number is found out.
+  const partialSuccess = [2 * 8 + 2, message.length, ...message, 8, ...count]
+  return Buffer.from([8 + 2, partialSuccess.length, ...partialSuccess])
+}
+
 function decodeMessage(bytes: Buffer, message: string): Record<string, unknown> {
   const decoded: Record<string, unknown> = {}
   let at = 0

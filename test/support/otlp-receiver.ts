@@ -1,8 +1,14 @@
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { gunzipSync } from 'node:zlib'
-import { type AnyValue, decodeLogsRequest, type KeyValue, type LogsRequest } from './otlp-protobuf.ts'
+import {
+  type AnyValue,
+  decodeLogsRequest,
+  encodeLogsResponse,
+  type KeyValue,
+  type LogsRequest,
+} from './otlp-protobuf.ts'
 
 /** A log record as it arrived, its values turned into plain ones. */
 export interface ReceivedRecord {
@@ -39,13 +45,21 @@ export interface OtlpAnswer {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
+  /** How many records of the request are rejected, the last ones, in an answer of partial success. */
+  readonly rejected?: number
+  /** Ends the response in another way; the records are kept nevertheless. */
+  readonly end?: (response: ServerResponse) => void
 }
+
+type Answer = Omit<OtlpAnswer, 'body'> & { readonly body?: string | Buffer }
 
 export interface OtlpReceiverOptions {
   /** Default any free one. */
   readonly port?: number
+  /** Asked when the head of a request has come, `count` from 1: `true` means it has taken the request over. */
+  readonly interrupt?: (count: number, request: IncomingMessage, response: ServerResponse) => boolean
   /**
-   * Asked once per request, `count` from 1. Nothing means the usual answer; `'hang'` means it has
+   * Asked once per complete request, `count` from 1. Nothing means the usual answer; `'hang'` means it has
    * taken the response over.
    */
   readonly answer?: (
@@ -60,6 +74,10 @@ export interface OtlpReceiver {
   readonly port: number
   readonly records: readonly ReceivedRecord[]
   readonly requests: readonly ReceivedRequest[]
+  /** How many are open. */
+  connections(): number
+  /** Serves a connection that somebody else has accepted. */
+  adopt(socket: Socket): void
   close(): Promise<void>
 }
 
@@ -71,7 +89,10 @@ export async function startOtlpReceiver(options: OtlpReceiverOptions = {}): Prom
   const records: ReceivedRecord[] = []
   const requests: ReceivedRequest[] = []
 
+  let heads = 0
+
   async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (options.interrupt?.(++heads, request, response)) return
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk)
     const body = Buffer.concat(chunks)
@@ -82,16 +103,28 @@ export async function startOtlpReceiver(options: OtlpReceiverOptions = {}): Prom
       requests.push({ ...seen, status: undefined })
       return
     }
-    const { status, body: text, headers: extra } = own ?? accept(request, body, records)
-    if (own !== undefined && own.status < 300) accept(request, body, records)
+    const usual = own !== undefined && own.status >= 300 ? own : accept(request, body, records, own?.rejected)
+    // What is malformed is refused, whatever the test would answer.
+    const {
+      status,
+      headers: extra,
+      body: text,
+      end,
+    }: Answer = usual.status === 400 ? usual : { ...usual, ...own }
     requests.push({ ...seen, status })
     response.writeHead(status, { 'content-type': headers['content-type'] ?? 'text/plain', ...extra })
-    response.end(text ?? (headers['content-type'] === 'application/json' ? '{}' : ''))
+    if (end !== undefined) end(response)
+    else response.end(text)
   }
 
   const server = createServer((request, response) => {
     // A client that gives up breaks its request off.
     receive(request, response).catch(() => response.destroy())
+  })
+  const sockets = new Set<Socket>()
+  server.on('connection', (socket) => {
+    sockets.add(socket)
+    socket.on('close', () => sockets.delete(socket))
   })
   server.listen(options.port ?? 0, '127.0.0.1')
   await once(server, 'listening')
@@ -101,6 +134,8 @@ export async function startOtlpReceiver(options: OtlpReceiverOptions = {}): Prom
     port,
     records,
     requests,
+    connections: () => sockets.size,
+    adopt: (socket) => void server.emit('connection', socket),
     async close() {
       const closed = once(server, 'close')
       server.close()
@@ -121,7 +156,8 @@ function accept(
   { method, url = '', headers }: IncomingMessage,
   raw: Buffer,
   into: ReceivedRecord[],
-): OtlpAnswer {
+  rejected = 0,
+): Answer {
   if (new URL(url, 'http://receiver').pathname !== '/v1/logs')
     return { status: 404, body: '404 page not found' }
   if (method !== 'POST') return { status: 405 }
@@ -130,11 +166,20 @@ function accept(
   try {
     const body = headers['content-encoding'] === 'gzip' ? gunzipSync(raw) : raw
     const request = type === 'application/json' ? JSON.parse(utf8(body)) : decodeLogsRequest(body)
-    into.push(...[...readRequest(request)])
-    return { status: 200 }
+    const received = [...readRequest(request)]
+    for (const record of received.slice(0, received.length - rejected)) into.push(record)
+    return {
+      status: 200,
+      body: type === 'application/json' ? jsonAnswer(rejected) : encodeLogsResponse(rejected),
+    }
   } catch (error) {
     return { status: 400, body: JSON.stringify({ code: 3, message: String(error) }) }
   }
+}
+
+function jsonAnswer(rejected: number): string {
+  const partialSuccess = { rejectedLogRecords: String(rejected), errorMessage: 'too old' }
+  return JSON.stringify(rejected === 0 ? {} : { partialSuccess })
 }
 
 function utf8(bytes: Uint8Array): string {

@@ -1,8 +1,5 @@
-import type { LogRecordExporter, LogRecordProcessor } from '@opentelemetry/sdk-logs'
 import { KitTelemetryError } from '../errors.ts'
-
-/** A record of the OpenTelemetry logs SDK. */
-export type SdkLogRecord = Parameters<LogRecordProcessor['onEmit']>[0]
+import { type OtlpFailure, OtlpLane, type OtlpLaneOptions, type SdkLogRecord } from './otlp-lane.ts'
 
 /** A record on its way, and whom to tell what became of it. */
 export interface OutgoingRecord {
@@ -11,15 +8,7 @@ export interface OutgoingRecord {
   readonly failed: (error: KitTelemetryError) => void
 }
 
-/** Makes an exporter that asks `headers` before each request, and ends its export when that rejects. */
-export type MakeExporter = (headers: () => Promise<Record<string, string>>) => LogRecordExporter
-
-export interface OtlpDeliveryOptions {
-  readonly makeExporter: MakeExporter
-  readonly headers: Readonly<Record<string, string>>
-  /** Runs the export outside the application's spans, so that the request is not traced. */
-  readonly untraced: (run: () => void) => void
-  readonly timeoutMs: number
+export interface OtlpDeliveryOptions extends OtlpLaneOptions {
   readonly retryBudgetMs: number
 }
 
@@ -30,6 +19,11 @@ const FIRST_BACKOFF_MS = 500
 const MAX_BACKOFF_MS = 30_000
 /** Longest backoff while somebody waits in `flush` or `close`. */
 const MAX_HURRIED_BACKOFF_MS = 1_000
+
+/** A wait that a `flush` cuts short. */
+interface Pause {
+  hurry(): void
+}
 
 class Batch {
   readonly records: OutgoingRecord[] = []
@@ -50,11 +44,11 @@ class Batch {
  */
 export class OtlpDelivery {
   readonly #options: OtlpDeliveryOptions
-  readonly #idle: Lane[]
-  readonly #lanes: readonly Lane[]
+  readonly #idle: OtlpLane[]
+  readonly #lanes: readonly OtlpLane[]
   readonly #ready: Batch[] = []
   readonly #unsettled: Set<Batch> = new Set()
-  readonly #pauses: Set<() => void> = new Set()
+  readonly #pauses: Set<Pause> = new Set()
   #open: Batch | undefined
   #openTimer: NodeJS.Timeout | undefined
   #startScheduled = false
@@ -65,7 +59,7 @@ export class OtlpDelivery {
 
   constructor(options: OtlpDeliveryOptions) {
     this.#options = options
-    this.#lanes = Array.from({ length: LANES }, () => new Lane(options))
+    this.#lanes = Array.from({ length: LANES }, () => new OtlpLane(options))
     this.#idle = [...this.#lanes]
   }
 
@@ -93,14 +87,19 @@ export class OtlpDelivery {
   async flush(): Promise<void> {
     this.#seal()
     this.#start()
-    for (const wake of this.#pauses) wake()
+    for (const pause of this.#pauses) pause.hurry()
     this.#waiting++
     await Promise.all(Array.from(this.#unsettled, (batch) => batch.settled))
     this.#waiting--
   }
 
-  /** As `flush`, then lets go of the exporters. Nothing may be added afterwards. */
+  /**
+   * As `flush`, then lets go of the exporters and closes their sockets. Nothing may be added afterwards.
+   * Called while a flush is under way, as by a manager whose deadline has passed, it goes on sending, but
+   * what is under way keeps the process alive no longer.
+   */
   async close(): Promise<void> {
+    if (this.#waiting > 0) for (const lane of this.#lanes) lane.release()
     await this.flush()
     for (const lane of this.#lanes) lane.close()
   }
@@ -128,39 +127,39 @@ export class OtlpDelivery {
   }
 
   /** Never rejects. */
-  async #send(records: readonly OutgoingRecord[], lane: Lane): Promise<void> {
+  async #send(records: readonly OutgoingRecord[], lane: OtlpLane): Promise<void> {
     const sdkRecords = records.map(({ record }) => record)
     let deadline = Number.POSITIVE_INFINITY
     for (let attempt = 1; ; attempt++) {
       if (this.#outage !== undefined) await this.#outage
       if (attempt === 1) deadline = performance.now() + this.#options.retryBudgetMs
-      const failure = await lane.export(sdkRecords)
-      if (!failure?.collectorNotReady) this.#failuresInARow = 0
-      if (failure === undefined) {
-        for (const { delivered } of records) delivered()
+      const outcome = await lane.export(sdkRecords)
+      if ('rejected' in outcome) {
+        this.#failuresInARow = 0
+        settleAccepted(records, outcome.rejected)
         return
       }
-      if (failure.perhapsOneRecord && records.length > 1) {
+      if (!outcome.collectorNotReady) this.#failuresInARow = 0
+      if (outcome.perhapsOneRecord && records.length > 1) {
         const middle = records.length >> 1
         await this.#send(records.slice(0, middle), lane)
         await this.#send(records.slice(middle), lane)
         return
       }
       const remainingMs = deadline - performance.now()
-      if (failure.final || remainingMs <= 0) {
-        const error = describe(failure, { events: records.length, attempts: attempt })
+      if (outcome.final || remainingMs <= 0) {
+        const error = describe(outcome, { events: records.length, attempts: attempt })
         for (const { failed } of records) failed(error)
         return
       }
-      if (failure.collectorNotReady) this.#waitForCollector(failure, remainingMs)
-      else await this.#pause(Math.min(this.#backoffMs(attempt), remainingMs))
+      if (outcome.collectorNotReady) this.#waitForCollector(outcome, remainingMs)
+      else await this.#pause(this.#backoffMs(attempt), outcome.waitMs, remainingMs)
     }
   }
 
-  #waitForCollector({ waitAtLeastMs = 0 }: Failure, atMostMs: number): void {
+  #waitForCollector({ waitMs }: OtlpFailure, atMostMs: number): void {
     if (this.#outage !== undefined) return
-    const backoffMs = this.#backoffMs(++this.#failuresInARow)
-    this.#outage = this.#pause(Math.min(Math.max(backoffMs, waitAtLeastMs), atMostMs)).then(() => {
+    this.#outage = this.#pause(this.#backoffMs(++this.#failuresInARow), waitMs, atMostMs).then(() => {
       this.#outage = undefined
     })
   }
@@ -171,124 +170,48 @@ export class OtlpDelivery {
     return Math.min(FIRST_BACKOFF_MS * 2 ** (failures - 1), most) * (0.5 + Math.random() / 2)
   }
 
-  #pause(delayMs: number): Promise<void> {
+  /**
+   * Waits for `backoffMs`, or for `askedMs` where the collector asked for more. A flush does not wait for a
+   * backoff, and for what the collector asked no longer than an attempt may take.
+   */
+  #pause(backoffMs: number, askedMs = 0, atMostMs = Number.POSITIVE_INFINITY): Promise<void> {
+    const started = performance.now()
+    const hurriedMs = Math.min(askedMs, this.#options.timeoutMs, atMostMs)
+    const longestMs = this.#waiting > 0 ? Math.max(backoffMs, hurriedMs) : Math.max(backoffMs, askedMs)
     return new Promise((resolve) => {
-      const wake = () => {
-        clearTimeout(timer)
-        this.#pauses.delete(wake)
+      const end = () => {
+        this.#pauses.delete(pause)
         resolve()
       }
-      const timer = setTimeout(wake, delayMs).unref()
-      this.#pauses.add(wake)
-    })
-  }
-}
-
-/**
- * Sends one batch at a time, with an exporter of its own.
- *
- * The exporter repeats a request by itself, on timers that keep the process alive. It is stopped
- * there: after its wait (about a second, or what `Retry-After` says) it asks for headers again and
- * is told no, so that an attempt is one request and `OtlpDelivery` alone decides about the next.
- */
-class Lane {
-  readonly #exporter: LogRecordExporter
-  readonly #options: OtlpDeliveryOptions
-  #requests = 0
-
-  constructor(options: OtlpDeliveryOptions) {
-    this.#options = options
-    this.#exporter = options.makeExporter(async () => {
-      if (this.#requests++ > 0) throw new Error('An attempt is one request')
-      return { ...options.headers }
-    })
-  }
-
-  /** @returns `undefined` when the batch is delivered. Never rejects. */
-  export(records: SdkLogRecord[]): Promise<Failure | undefined> {
-    const { timeoutMs, untraced } = this.#options
-    this.#requests = 0
-    return new Promise((resolve) => {
-      const settle = (failure: Failure | undefined) => {
-        clearTimeout(timer)
-        resolve(failure)
+      const pause = {
+        hurry: () => {
+          clearTimeout(timer)
+          const leftMs = hurriedMs - (performance.now() - started)
+          if (leftMs <= 0) end()
+          else timer = setTimeout(end, leftMs).unref()
+        },
       }
-      // The exporter's own timeout is one of silence: a trickling answer never ends it.
-      const timer = setTimeout(
-        () => settle(notReady(`gave no complete answer in ${timeoutMs} ms`)),
-        timeoutMs,
-      )
-      timer.unref()
-      try {
-        untraced(() =>
-          this.#exporter.export(records, ({ code, error }) =>
-            settle(code === 0 ? undefined : this.#readError(error)),
-          ),
-        )
-      } catch (cause) {
-        settle({ reason: 'the exporter threw', cause, final: true, perhapsOneRecord: true })
-      }
+      let timer = setTimeout(end, Math.min(longestMs, atMostMs)).unref()
+      this.#pauses.add(pause)
     })
   }
-
-  close(): void {
-    // Not awaited: it waits for requests that were given up, a trickling one for ever.
-    this.#exporter.shutdown().catch(() => {})
-  }
-
-  #readError(error: unknown): Failure {
-    const { code, name } = (error ?? {}) as { readonly code?: unknown; readonly name?: unknown }
-    if (typeof code === 'number') return refused(code)
-    if (this.#requests > 1) return notReady('could not be reached, or answered 429, 502, 503 or 504')
-    // Only a Retry-After that goes beyond the timeout makes the exporter give up without a code.
-    if (code === undefined && name === 'OTLPExporterError') {
-      return { ...notReady('asked to be left alone'), waitAtLeastMs: this.#options.timeoutMs }
-    }
-    return { ...notReady('could not be reached'), cause: error }
-  }
 }
 
-/** Why a batch was not delivered. */
-interface Failure {
-  readonly reason: string
-  readonly cause?: unknown
-  readonly status?: number
-  /** Trying again cannot help. */
-  readonly final?: boolean
-  /** A smaller batch may pass. */
-  readonly perhapsOneRecord?: boolean
-  /** No batch would have passed. */
-  readonly collectorNotReady?: boolean
-  readonly waitAtLeastMs?: number
-}
-
-function notReady(what: string): Failure {
-  return { reason: `the collector ${what}`, collectorNotReady: true }
-}
-
-/**
- * Final is every status but 408, 429 and 5xx; redirects are, as they are not followed.
- * The exporter's error is not kept: it holds the body of the answer, which may repeat a header.
- */
-function refused(status: number): Failure {
-  return {
-    reason: `the collector answered ${status}${adviceFor(status)}`,
-    status,
-    final: status !== 408 && status !== 429 && status < 500,
-    perhapsOneRecord: status === 413,
-  }
-}
-
-function adviceFor(status: number): string {
-  if (status === 401 || status === 403) return ' (check the credentials in headers)'
-  if (status === 404 || status === 405) return ' (check the path of url; collectors listen on /v1/logs)'
-  if (status === 415) return ' (it does not take this encoding or compression)'
-  if (status >= 300 && status < 400) return ' (redirects are not followed; give the final url)'
-  return ''
+/** The collector does not say which records it rejected, only how many; the last ones stand for them. */
+function settleAccepted(records: readonly OutgoingRecord[], rejected: number): void {
+  const accepted = Math.max(records.length - rejected, 0)
+  for (const { delivered } of records.slice(0, accepted)) delivered()
+  if (accepted === records.length) return
+  const error = new KitTelemetryError(
+    'TELEMETRY_TRANSPORT_FAILED',
+    `otlp: the collector rejected ${records.length - accepted} of ${records.length} events of a batch (partial success); it does not say which`,
+    { details: { events: records.length, rejected: records.length - accepted } },
+  )
+  for (const { failed } of records.slice(accepted)) failed(error)
 }
 
 function describe(
-  { reason, status, cause, final }: Failure,
+  { reason, status, cause, final }: OtlpFailure,
   counts: { readonly events: number; readonly attempts: number },
 ): KitTelemetryError {
   const spent = final ? '' : `, ${counts.attempts} times until retryBudgetMs was spent`

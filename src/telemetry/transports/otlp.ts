@@ -6,7 +6,8 @@ import { VERSION } from '../../version.ts'
 import type { TelemetryEnvelope } from '../envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryTransport, TelemetryTransportMeta } from '../transport.ts'
-import { type MakeExporter, OtlpDelivery, type SdkLogRecord } from './otlp-delivery.ts'
+import { OtlpDelivery } from './otlp-delivery.ts'
+import type { ExporterWishes, SdkLogRecord } from './otlp-lane.ts'
 import { type OtlpSettings, type OtlpTransportOptions, readOtlpOptions } from './otlp-options.ts'
 import { type OtlpAttributes, type OtlpRecord, toOtlpRecord, writeOtlpAttributes } from './otlp-record.ts'
 
@@ -35,8 +36,8 @@ interface ArrivingEvent {
  * `@opentelemetry/exporter-logs-otlp-http` or, for protobuf, `-proto`.
  *
  * Delivery is at least once: an attempt that ran out of time may have reached the collector before
- * it is repeated. Records of a batch that the collector accepts only in part count as delivered,
- * since the exporter does not say so; it writes a warning to OpenTelemetry's `diag` logger.
+ * it is repeated. Of a batch that the collector accepts only in part, as many events as it rejected count
+ * as failed; which they are it does not say, and why only to OpenTelemetry's `diag` logger.
  *
  * @example
  * OtlpTransportAdapter.create({ url: 'http://localhost:4318' })
@@ -174,12 +175,16 @@ function describeService(
   })
 }
 
-function exporterMaker(Exporter: typeof OTLPLogExporter, settings: OtlpSettings): MakeExporter {
+function exporterMaker(
+  Exporter: typeof OTLPLogExporter,
+  settings: OtlpSettings,
+): (wishes: ExporterWishes) => InstanceType<typeof OTLPLogExporter> {
   type Config = NonNullable<ConstructorParameters<typeof OTLPLogExporter>[0]>
-  return (headers) =>
+  return ({ headers, makeAgent }) =>
     new Exporter({
       url: settings.url,
       headers,
+      httpAgentOptions: makeAgent,
       timeoutMillis: settings.timeout,
       // An enum of a package that is no peer of ours; its values are these words.
       compression: settings.compression as NonNullable<Config['compression']>,

@@ -284,17 +284,6 @@ describe('OtlpTransportAdapter', () => {
   })
 
   describe('delivery', () => {
-    it('brings 20 000 events of one tick, each once, in few requests', async function () {
-      this.timeout(30_000)
-      const receiver = await receive()
-      const transport = await ready({ url: receiver.url })
-      const events = Array.from({ length: 20_000 }, (_, index) => envelope({ attributes: { index } }))
-      await deliver(transport, events)
-      expect(receiver.records).to.have.length(20_000)
-      expect(new Set(receiver.records.map(({ attributes }) => attributes.index)).size).to.equal(20_000)
-      expect(receiver.requests.length).to.equal(Math.ceil(20_000 / 512))
-    })
-
     it('sends by itself, about a second after the first event', async () => {
       const receiver = await receive()
       const transport = await ready({ url: receiver.url })
@@ -337,7 +326,7 @@ describe('OtlpTransportAdapter', () => {
       })
     }
 
-    it('waits for timeout where Retry-After asks for more', async () => {
+    it('waits no longer than timeout for Retry-After while somebody flushes', async () => {
       const arrivals: number[] = []
       const receiver = await receive({
         answer: (count) => {
@@ -391,25 +380,13 @@ describe('OtlpTransportAdapter', () => {
       expect(details).to.deep.equal({ events: 1, attempts: 1 })
     })
 
-    const stalls = {
-      'never answers': () => 'hang' as const,
-      'trickles its answer': (_: number, response: import('node:http').ServerResponse) => {
-        response.writeHead(200)
-        const timer = setInterval(() => response.write(' '), 50)
-        response.on('close', () => clearInterval(timer))
-        return 'hang' as const
-      },
-    }
-    for (const [what, answer] of Object.entries(stalls)) {
-      it(`settles though the collector ${what}`, async () => {
-        const receiver = await receive({ answer })
-        const transport = await ready({ url: receiver.url, timeout: 300, retryBudgetMs: 500 })
-        const started = performance.now()
-        await failureOf(transport, [envelope({})])
-        expect(performance.now() - started).to.be.within(300, 4_000)
-        await transport.shutdown()
-      })
-    }
+    it('settles though the collector never answers', async () => {
+      const receiver = await receive({ answer: () => 'hang' })
+      const transport = await ready({ url: receiver.url, timeout: 300, retryBudgetMs: 500 })
+      const error = await failureOf(transport, [envelope({})])
+      expect(error.message).to.include('gave no complete answer in 300 ms')
+      await transport.shutdown()
+    })
 
     it('does not let the event wait for a flush that came before it, nor the second flush return early', async () => {
       const receiver = await receive({ answer: () => sleep(200).then(() => undefined) })

@@ -1,0 +1,124 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { expect } from 'chai'
+import { type OtlpClientReport, runOtlpClient } from '../../support/otlp-client.ts'
+import {
+  countArrivals,
+  type OtlpFault,
+  type OtlpLoss,
+  otlpFaults,
+  REJECTED,
+  startFaulty,
+} from '../../support/otlp-faults.ts'
+import { deadPort, type OtlpReceiver, startOtlpReceiver } from '../../support/otlp-receiver.ts'
+
+const EVENTS = 600
+const BATCHES = 2
+
+/** How many faults are suffered at a time: most of it is waiting, but the rest must not outlast a timeout. */
+const AT_A_TIME = 7
+
+interface Outcome extends OtlpClientReport, OtlpLoss {
+  readonly requests: OtlpReceiver['requests']
+}
+
+/** Through the manager, against a collector with that fault. */
+async function suffer(fault: OtlpFault, encoding: 'json' | 'protobuf'): Promise<Outcome> {
+  const collector = await startFaulty(fault)
+  try {
+    const { timeout, retryBudgetMs, events = EVENTS, flushMs = 20_000, shutdownMs = 5_000 } = fault
+    const report = await runOtlpClient({
+      url: collector.url,
+      encoding,
+      events,
+      flushMs,
+      shutdownMs,
+      ...(timeout === undefined ? {} : { timeout }),
+      ...(retryBudgetMs === undefined ? {} : { retryBudgetMs }),
+    })
+    return { ...report, ...countArrivals(collector), requests: collector.requests }
+  } finally {
+    await collector.close()
+  }
+}
+
+describe('OtlpTransportAdapter, whatever the collector does', () => {
+  for (const encoding of ['json', 'protobuf'] as const) {
+    describe(encoding, () => {
+      const outcomes = new Map<string, Outcome>()
+      before(async function () {
+        this.timeout(60_000)
+        const faults = otlpFaults()
+        const sufferInTurn = async () => {
+          for (let fault = faults.shift(); fault !== undefined; fault = faults.shift())
+            outcomes.set(fault.name, await suffer(fault, encoding))
+        }
+        await Promise.all(Array.from({ length: AT_A_TIME }, sufferInTurn))
+      })
+
+      for (const fault of otlpFaults()) {
+        it(`${fault.name}: ${fault.fate}`, () => {
+          const { events = EVENTS, flushMs = 20_000, shutdownMs = 5_000 } = fault
+          const outcome = outcomes.get(fault.name) as Outcome
+          const { stats, arrived, twice, broken, samples } = outcome
+          expect(broken).to.deep.equal([])
+          expect(samples).to.be.above(5)
+          expect(outcome.flushMs).to.be.below(flushMs + 500)
+          expect(outcome.shutdownMs).to.be.below(shutdownMs + 500)
+          expect(stats).to.include({ type: 'otlp', accepted: events, dropped: 0 })
+          const rejected = fault.fate === 'in part' ? REJECTED * BATCHES : 0
+          if (fault.fate === 'arrived' || fault.fate === 'in part') {
+            expect(stats).to.include({ delivered: events - rejected, failed: rejected, pending: 0 })
+            expect(arrived).to.equal(events - rejected)
+            if (fault.again) expect(twice).to.be.above(0)
+            else expect(twice).to.equal(0)
+          } else {
+            expect(stats).to.include({ delivered: 0, [fault.fate]: events })
+            expect(arrived).to.equal(0)
+          }
+          expect(outcome.requests.map(({ url }) => url)).to.not.include('/elsewhere')
+          if (fault.fate === 'failed') expect(outcome.lastError).to.match(/lost$/)
+        })
+      }
+    })
+  }
+
+  it('tells how many records a partial success rejected', async () => {
+    const [fault] = otlpFaults().filter(({ fate }) => fate === 'in part')
+    const { lastError } = await suffer({ ...(fault as OtlpFault), events: 20 }, 'protobuf')
+    expect(lastError).to.include('rejected 7 of 20 events').and.to.include('partial success')
+    expect(lastError).not.to.include('too old')
+  })
+
+  for (const encoding of ['json', 'protobuf'] as const) {
+    it(`delivers all of it, ${encoding}, when the collector comes up after it has refused two connections`, async () => {
+      const port = await deadPort()
+      let collector: Promise<OtlpReceiver> | undefined
+      let refused = 0
+      const observe = (message: unknown) => {
+        const { socket } = message as { socket: import('node:net').Socket }
+        socket.once('error', (error: Error & { port?: number }) => {
+          if (error.port === port && ++refused === 2) collector = startOtlpReceiver({ port })
+        })
+      }
+      subscribe('net.client.socket', observe)
+      try {
+        const url = `http://127.0.0.1:${port}`
+        const report = await runOtlpClient({
+          url,
+          encoding,
+          events: EVENTS,
+          timeout: 500,
+          flushMs: 20_000,
+          shutdownMs: 5_000,
+        })
+        const receiver = (await collector) as OtlpReceiver
+        expect(countArrivals(receiver)).to.deep.equal({ arrived: EVENTS, twice: 0 })
+        expect(report.stats).to.include({ delivered: EVENTS, failed: 0, pending: 0 })
+        expect(report.broken).to.deep.equal([])
+      } finally {
+        unsubscribe('net.client.socket', observe)
+        await (await collector)?.close()
+      }
+    })
+  }
+})
