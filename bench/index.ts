@@ -1,13 +1,15 @@
 import { cpus } from 'node:os'
 import { benchEmit } from './emit.ts'
 import { benchGate } from './gate.ts'
+import { benchOtlp } from './otlp.ts'
 import { benchToolsCall } from './tools-call.ts'
 
-/** `npm run bench [-- gate|tools-call|emit]`: every question in turn, or one. */
+/** `npm run bench [-- gate|tools-call|emit|otlp]`: every question in turn, or one. */
 const questions: Record<string, () => Promise<void>> = {
   gate: benchGate,
   'tools-call': benchToolsCall,
   emit: benchEmit,
+  otlp: benchOtlp,
 }
 const asked = process.argv.slice(2)
 console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}`)

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { KitTelemetry } from '../../src/telemetry/builder.ts'
 import type { TelemetryTransportStats } from '../../src/telemetry/delivery.ts'
@@ -72,6 +74,28 @@ export async function runOtlpClient(options: OtlpClientOptions): Promise<OtlpCli
     samples,
     broken,
   }
+}
+
+/**
+ * The same in a process of its own.
+ * @returns its exit code, what it reported, and how long it lived on after that
+ */
+export async function spawnOtlpClient(
+  options: OtlpClientOptions,
+): Promise<{ code: number | null; report: OtlpClientReport; lingeredMs: number }> {
+  const program = fileURLToPath(import.meta.url)
+  const child = spawn(process.execPath, [program, JSON.stringify(options)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const ended = once(child, 'close')
+  let output = ''
+  let lastOutput = 0
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    output += chunk
+    lastOutput = performance.now()
+  })
+  const [code] = (await ended) as [number | null]
+  return { code, report: JSON.parse(output), lingeredMs: performance.now() - lastOutput }
 }
 
 /** As a process: options as JSON in, report as JSON out; it ends by itself. */

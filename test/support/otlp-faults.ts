@@ -1,5 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
+import { expect } from 'chai'
+import type { OtlpClientOptions, OtlpClientReport } from './otlp-client.ts'
 import { type OtlpReceiver, type OtlpReceiverOptions, startOtlpReceiver } from './otlp-receiver.ts'
 
 /** What must have become of the events in the end. */
@@ -18,8 +20,9 @@ export interface OtlpFault {
   readonly retryBudgetMs?: number
   readonly flushMs?: number
   readonly shutdownMs?: number
-  /** Events, where fewer than usual are enough. */
+  /** Events, where another number than usual is wanted. */
   readonly events?: number
+  readonly maxPending?: number
 }
 
 type Answer = NonNullable<OtlpReceiverOptions['answer']>
@@ -40,10 +43,10 @@ const final = (status: number, rest: Partial<OtlpFault> = {}): OtlpFault => ({
   ...rest,
 })
 
-/** Every fault; `scale` lengthens the waits of the full-length run. */
+/** Every fault; `scale`, a whole number, lengthens the waits of the full-length run. */
 export function otlpFaults(scale = 1): OtlpFault[] {
   const timeout = 400 * scale
-  const seconds = Math.ceil(scale)
+  const seconds = scale
   return [
     { name: 'none', fate: 'arrived' },
     {
@@ -259,14 +262,56 @@ export async function startFaulty({ receiver: options = {}, front }: OtlpFault):
   }
 }
 
-export interface OtlpLoss {
+/** What the client of a faulty collector is told. */
+export function clientOptions(
+  fault: OtlpFault,
+  usual: Pick<OtlpClientOptions, 'url' | 'encoding' | 'events' | 'flushMs' | 'shutdownMs'>,
+): OtlpClientOptions {
+  const { timeout, retryBudgetMs, maxPending, events, flushMs, shutdownMs } = fault
+  const own = { timeout, retryBudgetMs, maxPending, events, flushMs, shutdownMs }
+  return { ...usual, ...Object.fromEntries(Object.entries(own).filter(([, value]) => value !== undefined)) }
+}
+
+export interface OtlpArrivals {
   readonly arrived: number
   readonly twice: number
 }
 
 /** How many different events arrived, and how many of them more often than once. */
-export function countArrivals({ records }: OtlpReceiver): OtlpLoss {
+export function countArrivals({ records }: Pick<OtlpReceiver, 'records'>): OtlpArrivals {
   const times = new Map<unknown, number>()
   for (const { attributes } of records) times.set(attributes.index, (times.get(attributes.index) ?? 0) + 1)
   return { arrived: times.size, twice: [...times.values()].filter((count) => count > 1).length }
+}
+
+/** What of the fault's promise was not kept; the deadlines may be overrun by half a second. */
+export function checkLoss(
+  { fate, again }: OtlpFault,
+  { events, flushMs, shutdownMs, maxPending = Number.POSITIVE_INFINITY }: OtlpClientOptions,
+  report: OtlpClientReport,
+  { records, requests }: Pick<OtlpReceiver, 'records' | 'requests'>,
+): void {
+  const { arrived, twice } = countArrivals({ records })
+  expect(report.broken).to.deep.equal([])
+  expect(report.samples).to.be.above(5)
+  expect(report.flushMs).to.be.below(flushMs + 500)
+  expect(report.shutdownMs).to.be.below(shutdownMs + 500)
+  // Of level info, four fifths of maxPending are taken.
+  const taken = Math.min(events, maxPending * 0.8)
+  const rejected = fate === 'in part' ? REJECTED * requests.length : 0
+  const sent = fate === 'arrived' || fate === 'in part'
+  const { type, accepted, delivered, failed, dropped, pending } = report.stats
+  expect({ type, accepted, delivered, failed, dropped, pending }).to.deep.equal({
+    type: 'otlp',
+    accepted: events,
+    delivered: sent ? taken - rejected : 0,
+    failed: fate === 'failed' ? taken : rejected,
+    dropped: events - taken,
+    pending: fate === 'pending' ? taken : 0,
+  })
+  expect(arrived).to.equal(delivered)
+  if (again) expect(twice).to.be.above(0)
+  else expect(twice).to.equal(0)
+  expect(requests.map(({ url }) => url)).to.not.include('/elsewhere')
+  if (fate === 'failed') expect(report.lastError).to.match(/lost$/)
 }

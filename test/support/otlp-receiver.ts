@@ -1,5 +1,12 @@
 import { once } from 'node:events'
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from 'node:http'
+import { createServer as createSecureServer, type ServerOptions } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { gunzipSync } from 'node:zlib'
 import {
@@ -56,6 +63,8 @@ type Answer = Omit<OtlpAnswer, 'body'> & { readonly body?: string | Buffer }
 export interface OtlpReceiverOptions {
   /** Default any free one. */
   readonly port?: number
+  /** With it, the receiver speaks TLS. */
+  readonly tls?: ServerOptions
   /** Asked when the head of a request has come, `count` from 1: `true` means it has taken the request over. */
   readonly interrupt?: (count: number, request: IncomingMessage, response: ServerResponse) => boolean
   /**
@@ -117,10 +126,12 @@ export async function startOtlpReceiver(options: OtlpReceiverOptions = {}): Prom
     else response.end(text)
   }
 
-  const server = createServer((request, response) => {
+  const listener: RequestListener = (request, response) => {
     // A client that gives up breaks its request off.
     receive(request, response).catch(() => response.destroy())
-  })
+  }
+  const { tls } = options
+  const server = tls === undefined ? createServer(listener) : createSecureServer(tls, listener)
   const sockets = new Set<Socket>()
   server.on('connection', (socket) => {
     sockets.add(socket)
@@ -130,7 +141,7 @@ export async function startOtlpReceiver(options: OtlpReceiverOptions = {}): Prom
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`,
     port,
     records,
     requests,

@@ -6,6 +6,8 @@ export interface OutgoingRecord {
   readonly record: SdkLogRecord
   readonly delivered: () => void
   readonly failed: (error: KitTelemetryError) => void
+  /** Roughly its size in bytes. */
+  readonly weight: number
 }
 
 export interface OtlpDeliveryOptions extends OtlpLaneOptions {
@@ -13,6 +15,11 @@ export interface OtlpDeliveryOptions extends OtlpLaneOptions {
 }
 
 const MAX_BATCH = 512
+/**
+ * In bytes, roughly: at six bytes a character, the longest that JSON makes of one, such a batch is still below the
+ * 20 MiB of a collector's default limit, beyond which it answers 400.
+ */
+const MAX_BATCH_WEIGHT = 2 ** 21
 const BATCH_DELAY_MS = 1_000
 const LANES = 4
 const FIRST_BACKOFF_MS = 500
@@ -27,6 +34,7 @@ interface Pause {
 
 class Batch {
   readonly records: OutgoingRecord[] = []
+  weight = 0
   readonly settled: Promise<void>
   settle: () => void = () => {}
 
@@ -39,8 +47,8 @@ class Batch {
 
 /**
  * Collects records into batches and sends each until it is delivered, refused for good, or its
- * retry budget is spent. A batch leaves when it has 512 records, when its first record is a second
- * old, or on `flush`; four are on their way at a time. Its timers keep no process alive.
+ * retry budget is spent. A batch leaves when it has 512 records or about 2 MiB, when its first record
+ * is a second old, or on `flush`; four are on their way at a time. Its timers keep no process alive.
  */
 export class OtlpDelivery {
   readonly #options: OtlpDeliveryOptions
@@ -64,23 +72,11 @@ export class OtlpDelivery {
   }
 
   add(outgoing: OutgoingRecord): void {
-    if (this.#open === undefined) {
-      this.#open = new Batch()
-      this.#openTimer = setTimeout(() => {
-        this.#seal()
-        this.#start()
-      }, BATCH_DELAY_MS).unref()
-    }
-    this.#open.records.push(outgoing)
-    if (this.#open.records.length < MAX_BATCH) return
-    this.#seal()
-    // Not at once: encoding a batch takes milliseconds that are not the application's to spend.
-    if (this.#startScheduled) return
-    this.#startScheduled = true
-    setImmediate(() => {
-      this.#startScheduled = false
-      this.#start()
-    })
+    if (this.#open !== undefined && this.#open.weight + outgoing.weight > MAX_BATCH_WEIGHT) this.#sendSoon()
+    const open = this.#open ?? this.#begin()
+    open.records.push(outgoing)
+    open.weight += outgoing.weight
+    if (open.records.length === MAX_BATCH) this.#sendSoon()
   }
 
   /** Sends what was added, cutting pauses short; resolves when all of it is delivered or has failed. */
@@ -102,6 +98,26 @@ export class OtlpDelivery {
     if (this.#waiting > 0) for (const lane of this.#lanes) lane.release()
     await this.flush()
     for (const lane of this.#lanes) lane.close()
+  }
+
+  #begin(): Batch {
+    this.#open = new Batch()
+    this.#openTimer = setTimeout(() => {
+      this.#seal()
+      this.#start()
+    }, BATCH_DELAY_MS).unref()
+    return this.#open
+  }
+
+  /** Not at once: encoding a batch takes milliseconds that are not the application's to spend. */
+  #sendSoon(): void {
+    this.#seal()
+    if (this.#startScheduled) return
+    this.#startScheduled = true
+    setImmediate(() => {
+      this.#startScheduled = false
+      this.#start()
+    })
   }
 
   #seal(): void {

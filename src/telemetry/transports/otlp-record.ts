@@ -132,6 +132,22 @@ function toValue(value: unknown): OtlpValue | undefined {
   }
 }
 
+/** Roughly how many bytes attributes take in a request: a string its length, whatever else 16. */
+export function weighOtlpAttributes(attributes: OtlpAttributes): number {
+  let weight = 0
+  for (const key of Object.keys(attributes)) weight += key.length + weigh(attributes[key])
+  return weight
+}
+
+function weigh(value: OtlpValue | undefined): number {
+  if (typeof value === 'string') return value.length + 16
+  if (typeof value !== 'object' || value === null) return 16
+  if (!Array.isArray(value)) return weighOtlpAttributes(value) + 16
+  let weight = 16
+  for (const item of value) weight += weigh(item)
+  return weight
+}
+
 /**
  * JSON has no word for NaN and the infinities, and OTLP no room for integers of 2^63 and more:
  * a collector refuses a whole batch for one of them. What may have lost digits travels as text.

@@ -9,7 +9,13 @@ import type { TelemetryTransport, TelemetryTransportMeta } from '../transport.ts
 import { OtlpDelivery } from './otlp-delivery.ts'
 import type { ExporterWishes, SdkLogRecord } from './otlp-lane.ts'
 import { type OtlpSettings, type OtlpTransportOptions, readOtlpOptions } from './otlp-options.ts'
-import { type OtlpAttributes, type OtlpRecord, toOtlpRecord, writeOtlpAttributes } from './otlp-record.ts'
+import {
+  type OtlpAttributes,
+  type OtlpRecord,
+  toOtlpRecord,
+  weighOtlpAttributes,
+  writeOtlpAttributes,
+} from './otlp-record.ts'
 
 export type { OtlpLoggerProvider, OtlpTransportOptions } from './otlp-options.ts'
 export type { OtlpAttributes, OtlpRecord, OtlpValue } from './otlp-record.ts'
@@ -149,8 +155,8 @@ export class OtlpTransportAdapter implements TelemetryTransport {
         const arriving = this.#arriving
         if (arriving === undefined) return
         const { envelope, sent, delivered, failed } = arriving
-        writeOtlpAttributes(envelope, sent, record.attributes as OtlpAttributes)
-        delivery.add({ record, delivered, failed })
+        const attributes = writeOtlpAttributes(envelope, sent, record.attributes as OtlpAttributes)
+        delivery.add({ record, delivered, failed, weight: weighOtlpAttributes(attributes) })
         this.#arriving = undefined
       },
       forceFlush: () => delivery.flush(),

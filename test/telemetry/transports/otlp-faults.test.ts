@@ -1,41 +1,40 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { expect } from 'chai'
-import { type OtlpClientReport, runOtlpClient } from '../../support/otlp-client.ts'
+import { type OtlpClientOptions, type OtlpClientReport, runOtlpClient } from '../../support/otlp-client.ts'
 import {
+  checkLoss,
+  clientOptions,
   countArrivals,
   type OtlpFault,
-  type OtlpLoss,
   otlpFaults,
-  REJECTED,
   startFaulty,
 } from '../../support/otlp-faults.ts'
 import { deadPort, type OtlpReceiver, startOtlpReceiver } from '../../support/otlp-receiver.ts'
 
 const EVENTS = 600
-const BATCHES = 2
 
 /** How many faults are suffered at a time: most of it is waiting, but the rest must not outlast a timeout. */
 const AT_A_TIME = 7
 
-interface Outcome extends OtlpClientReport, OtlpLoss {
-  readonly requests: OtlpReceiver['requests']
+interface Outcome {
+  readonly options: OtlpClientOptions
+  readonly report: OtlpClientReport
+  readonly collector: OtlpReceiver
 }
 
 /** Through the manager, against a collector with that fault. */
 async function suffer(fault: OtlpFault, encoding: 'json' | 'protobuf'): Promise<Outcome> {
   const collector = await startFaulty(fault)
   try {
-    const { timeout, retryBudgetMs, events = EVENTS, flushMs = 20_000, shutdownMs = 5_000 } = fault
-    const report = await runOtlpClient({
-      url: collector.url,
+    const { url } = collector
+    const options = clientOptions(fault, {
+      url,
       encoding,
-      events,
-      flushMs,
-      shutdownMs,
-      ...(timeout === undefined ? {} : { timeout }),
-      ...(retryBudgetMs === undefined ? {} : { retryBudgetMs }),
+      events: EVENTS,
+      flushMs: 20_000,
+      shutdownMs: 5_000,
     })
-    return { ...report, ...countArrivals(collector), requests: collector.requests }
+    return { options, report: await runOtlpClient(options), collector }
   } finally {
     await collector.close()
   }
@@ -57,26 +56,8 @@ describe('OtlpTransportAdapter, whatever the collector does', () => {
 
       for (const fault of otlpFaults()) {
         it(`${fault.name}: ${fault.fate}`, () => {
-          const { events = EVENTS, flushMs = 20_000, shutdownMs = 5_000 } = fault
-          const outcome = outcomes.get(fault.name) as Outcome
-          const { stats, arrived, twice, broken, samples } = outcome
-          expect(broken).to.deep.equal([])
-          expect(samples).to.be.above(5)
-          expect(outcome.flushMs).to.be.below(flushMs + 500)
-          expect(outcome.shutdownMs).to.be.below(shutdownMs + 500)
-          expect(stats).to.include({ type: 'otlp', accepted: events, dropped: 0 })
-          const rejected = fault.fate === 'in part' ? REJECTED * BATCHES : 0
-          if (fault.fate === 'arrived' || fault.fate === 'in part') {
-            expect(stats).to.include({ delivered: events - rejected, failed: rejected, pending: 0 })
-            expect(arrived).to.equal(events - rejected)
-            if (fault.again) expect(twice).to.be.above(0)
-            else expect(twice).to.equal(0)
-          } else {
-            expect(stats).to.include({ delivered: 0, [fault.fate]: events })
-            expect(arrived).to.equal(0)
-          }
-          expect(outcome.requests.map(({ url }) => url)).to.not.include('/elsewhere')
-          if (fault.fate === 'failed') expect(outcome.lastError).to.match(/lost$/)
+          const { options, report, collector } = outcomes.get(fault.name) as Outcome
+          checkLoss(fault, options, report, collector)
         })
       }
     })
@@ -84,7 +65,8 @@ describe('OtlpTransportAdapter, whatever the collector does', () => {
 
   it('tells how many records a partial success rejected', async () => {
     const [fault] = otlpFaults().filter(({ fate }) => fate === 'in part')
-    const { lastError } = await suffer({ ...(fault as OtlpFault), events: 20 }, 'protobuf')
+    const outcome = await suffer({ ...(fault as OtlpFault), events: 20 }, 'protobuf')
+    const { lastError } = outcome.report
     expect(lastError).to.include('rejected 7 of 20 events').and.to.include('partial success')
     expect(lastError).not.to.include('too old')
   })

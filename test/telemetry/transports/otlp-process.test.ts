@@ -6,8 +6,8 @@ import { expect } from 'chai'
 import { KitTelemetry } from '../../../src/telemetry/builder.ts'
 import type { KitTelemetryManager } from '../../../src/telemetry/manager.ts'
 import { OtlpTransportAdapter, type OtlpTransportOptions } from '../../../src/telemetry/transports/otlp.ts'
-import type { OtlpClientReport } from '../../support/otlp-client.ts'
-import { countArrivals, otlpFaults, startFaulty } from '../../support/otlp-faults.ts'
+import { spawnOtlpClient } from '../../support/otlp-client.ts'
+import { clientOptions, countArrivals, otlpFaults, startFaulty } from '../../support/otlp-faults.ts'
 import {
   deadPort,
   type OtlpReceiver,
@@ -130,22 +130,13 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
       this.timeout(20_000)
       const collector = await startFaulty(fault)
       cleanups.push(collector.close)
-      const { timeout, retryBudgetMs, flushMs = 10_000, shutdownMs = 5_000 } = fault
-      const options = {
-        url: collector.url,
-        encoding: 'json',
-        events: 600,
-        timeout,
-        retryBudgetMs,
-        flushMs,
-        shutdownMs,
-      }
-      const { code, output, lingeredMs } = await run('../../support/otlp-client.js', JSON.stringify(options))
+      const { url } = collector
+      const usual = { url, encoding: 'json', events: 600, flushMs: 10_000, shutdownMs: 5_000 } as const
+      const { code, report, lingeredMs } = await spawnOtlpClient(clientOptions(fault, usual))
       expect(code).to.equal(0)
-      const { stats, broken } = JSON.parse(output) as OtlpClientReport
-      expect(broken).to.deep.equal([])
-      expect(stats).to.include({ accepted: 600 })
-      // A request that hangs could hold it for 30 s, a backoff of the exporter for 1 s.
+      expect(report.broken).to.deep.equal([])
+      expect(report.stats).to.include({ accepted: 600 })
+      // A request that hangs could hold it for 30 s.
       expect(lingeredMs).to.be.below(5_000)
     })
   }
@@ -153,10 +144,10 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
   it('lets a process end right after shutdown, collector: down', async function () {
     this.timeout(20_000)
     const url = `http://127.0.0.1:${await deadPort()}`
-    const options = { url, encoding: 'json', events: 600, flushMs: 300, shutdownMs: 300 }
-    const { code, output, lingeredMs } = await run('../../support/otlp-client.js', JSON.stringify(options))
+    const options = { url, encoding: 'json', events: 600, flushMs: 300, shutdownMs: 300 } as const
+    const { code, report, lingeredMs } = await spawnOtlpClient(options)
     expect(code).to.equal(0)
-    expect((JSON.parse(output) as OtlpClientReport).stats).to.include({ pending: 600 })
+    expect(report.stats).to.include({ pending: 600 })
     expect(lingeredMs).to.be.below(5_000)
   })
 
@@ -214,19 +205,4 @@ function held() {
     release = () => resolve(undefined)
   })
   return { answer: () => released, release }
-}
-
-/** @returns what the program wrote, and how long it lived on after that */
-async function run(program: string, argument: string) {
-  const path = fileURLToPath(new URL(program, import.meta.url))
-  const child = spawn(process.execPath, [path, argument], { stdio: ['ignore', 'pipe', 'inherit'] })
-  const ended = once(child, 'exit')
-  let output = ''
-  let lastOutput = 0
-  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
-    output += chunk
-    lastOutput = performance.now()
-  })
-  const [code] = (await ended) as [number | null]
-  return { code, output, lingeredMs: performance.now() - lastOutput }
 }

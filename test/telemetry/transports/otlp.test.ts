@@ -28,6 +28,7 @@ import {
   type OtlpReceiverOptions,
   startOtlpReceiver,
 } from '../../support/otlp-receiver.ts'
+import { selfSigned } from '../../support/self-signed.ts'
 
 const META = { service: 'billing', environment: 'test', version: '1.2.3' }
 
@@ -339,6 +340,33 @@ describe('OtlpTransportAdapter', () => {
       expect((arrivals[1] ?? 0) - (arrivals[0] ?? 0)).to.be.within(1_450, 2_500)
     })
 
+    it('obeys Retry-After to the end while nobody flushes, though it is longer than timeout', async () => {
+      const arrivals: number[] = []
+      const receiver = await receive({
+        answer: (count) => {
+          arrivals.push(performance.now())
+          return count === 1 ? { status: 503, headers: { 'retry-after': '1' } } : undefined
+        },
+      })
+      const transport = await ready({ url: receiver.url, timeout: 200 })
+      // Full batches leave by themselves.
+      await Promise.all(Array.from({ length: 512 }, () => transport.handle(envelope({}))))
+      expect((arrivals[1] ?? 0) - (arrivals[0] ?? 0)).to.be.above(950)
+      expect(receiver.records).to.have.length(512)
+    })
+
+    it('cuts that wait to timeout when somebody begins to flush', async () => {
+      const receiver = await receive({
+        answer: (count) => (count === 1 ? { status: 429, headers: { 'retry-after': '3600' } } : undefined),
+      })
+      const transport = await ready({ url: receiver.url, timeout: 300 })
+      const handled = Array.from({ length: 512 }, () => transport.handle(envelope({})))
+      while (receiver.requests.length === 0) await new Promise(setImmediate)
+      await transport.flush()
+      await Promise.all(handled)
+      expect(receiver.records).to.have.length(512)
+    })
+
     for (const status of [301, 400, 401, 403, 404, 405, 415, 422]) {
       it(`takes ${status} as final`, async () => {
         const receiver = await receive({ answer: (count) => (count === 1 ? { status } : undefined) })
@@ -361,6 +389,21 @@ describe('OtlpTransportAdapter', () => {
       )
       expect(receiver.records.map(({ eventName }) => eventName)).to.deep.equal(['e0', 'e1', 'e2', 'e3', 'e4'])
       expect(receiver.requests.map(({ status }) => status)).to.deep.equal([413, 200, 200])
+    })
+
+    it("keeps requests below a collector's limit of 20 MiB, even where JSON makes six bytes of a character", async () => {
+      const receiver = await receive()
+      const transport = await ready({ url: receiver.url })
+      const list = Array.from({ length: 100 }, () => '\u0001'.repeat(5_000))
+      await deliver(
+        transport,
+        Array.from({ length: 10 }, (_, index) => envelope({ attributes: { index, list, nested: { n: 1 } } })),
+      )
+      expect(receiver.records.map(({ attributes }) => attributes.index)).to.have.members([
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
+      ])
+      expect(Math.max(...receiver.requests.map(({ bytes }) => bytes))).to.be.within(2 ** 20, 20 * 2 ** 20)
+      expect(receiver.requests.length).to.be.within(2, 4)
     })
 
     it('gives a batch up when retryBudgetMs is spent', async () => {
@@ -594,6 +637,35 @@ describe('OtlpTransportAdapter', () => {
         const error = await failureOf(transport, [envelope({})])
         expect(inspect(error, { depth: 9, showHidden: true })).not.to.include('secret')
       }
+    })
+  })
+
+  describe('TLS', () => {
+    const variables = ['OTEL_EXPORTER_OTLP_CERTIFICATE', 'OTEL_EXPORTER_OTLP_CLIENT_KEY'] as const
+    afterEach(() => {
+      for (const variable of variables) delete process.env[variable]
+    })
+
+    it("trusts the certificate that the environment names, as OpenTelemetry's exporters do", async () => {
+      const tls = selfSigned()
+      const receiver = await receive({ tls })
+      const folder = await mkdtemp(join(tmpdir(), 'otlp-'))
+      cleanups.push(() => rm(folder, { recursive: true }))
+      await writeFile(join(folder, 'ca.pem'), tls.cert)
+      process.env.OTEL_EXPORTER_OTLP_CERTIFICATE = join(folder, 'ca.pem')
+      process.env.OTEL_EXPORTER_OTLP_CLIENT_KEY = join(folder, 'absent.pem')
+      const transport = await ready({ url: receiver.url })
+      await deliver(transport, [envelope({})])
+      expect(receiver.records).to.have.length(1)
+      await transport.shutdown()
+    })
+
+    it('trusts no other', async () => {
+      const receiver = await receive({ tls: selfSigned() })
+      const transport = await ready({ url: receiver.url, retryBudgetMs: 0 })
+      const { cause } = await failureOf(transport, [envelope({})])
+      expect(cause).to.have.property('code', 'DEPTH_ZERO_SELF_SIGNED_CERT')
+      expect(receiver.records).to.have.length(0)
     })
   })
 

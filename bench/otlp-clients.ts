@@ -1,0 +1,111 @@
+import { BatchLogRecordProcessor, LoggerProvider } from '@opentelemetry/sdk-logs'
+import { KitTelemetry } from '../src/telemetry/builder.ts'
+import { OtlpTransportAdapter } from '../src/telemetry/transports/otlp.ts'
+import { attributes, EVENT, SERVICE, SESSION } from './emit-event.ts'
+import { redactByHand } from './emit-peers.ts'
+
+/** Process of one contestant: told how many records to send, it says what they took. */
+export interface OtlpClient {
+  readonly name: 'OpenTelemetry SDK' | 'mcp-gatekit'
+  readonly url: string
+  readonly encoding: 'json' | 'protobuf'
+  readonly compression: 'none' | 'gzip'
+}
+
+export interface Figure {
+  readonly ms: number
+  readonly cpuMicros: number
+}
+
+interface Client {
+  emit(): void
+  /** Resolves when all of it is delivered. */
+  settle(): Promise<void>
+}
+
+/** Emitted in one turn of the event loop. */
+const BATCH = 500
+
+function gatekit({ url, encoding, compression }: OtlpClient): Client {
+  const telemetry = KitTelemetry.create()
+    .withService(SERVICE.service)
+    .withEnvironment(SERVICE.environment)
+    .withVersion(SERVICE.version)
+    .withValidation({ mode: 'none' })
+    .withSampling({ infoRate: 1 })
+    .withRedaction({ denylistKeys: ['password'], hashKeys: ['email'] })
+    .addTransport(OtlpTransportAdapter.create({ url, encoding, compression }))
+    .build()
+  const session = telemetry
+    .session()
+    .id(SESSION.sessionId)
+    .actor(SESSION.actor.type, SESSION.actor.id)
+    .scope(SESSION.scope.type, SESSION.scope.id)
+  return {
+    emit: () => session.emit(EVENT, { attributes: attributes() }),
+    settle: () => telemetry.flush(),
+  }
+}
+
+async function bareSdk({ url, encoding, compression }: OtlpClient): Promise<Client> {
+  const [{ resourceFromAttributes }, { OTLPLogExporter }] = await Promise.all([
+    import('@opentelemetry/resources'),
+    encoding === 'json'
+      ? import('@opentelemetry/exporter-logs-otlp-http')
+      : import('@opentelemetry/exporter-logs-otlp-proto'),
+  ])
+  const exporter = new OTLPLogExporter({ url, compression: compression as never })
+  const provider = new LoggerProvider({
+    resource: resourceFromAttributes({
+      'service.name': SERVICE.service,
+      'service.version': SERVICE.version,
+      'deployment.environment.name': SERVICE.environment,
+    }),
+    // As it is, the queue holds 2 048 records and drops the rest.
+    processors: [new BatchLogRecordProcessor({ exporter, maxQueueSize: 131_072 })],
+  })
+  const logger = provider.getLogger('bench', '1.0.0')
+  return {
+    emit: () =>
+      logger.emit({
+        eventName: EVENT,
+        body: EVENT,
+        timestamp: Date.now(),
+        severityNumber: 9,
+        severityText: 'info',
+        attributes: {
+          ...(redactByHand(attributes()) as Record<string, string>),
+          'session.id': SESSION.sessionId,
+          'kit.actor.type': SESSION.actor.type,
+          'kit.actor.id': SESSION.actor.id,
+          'user.id': SESSION.actor.id,
+          'kit.scope.type': SESSION.scope.type,
+          'kit.scope.id': SESSION.scope.id,
+        },
+      }),
+    settle: () => provider.forceFlush(),
+  }
+}
+
+async function measure({ emit, settle }: Client, records: number): Promise<Figure> {
+  const cpu = process.cpuUsage()
+  const start = performance.now()
+  for (let done = 0; done < records; done += BATCH) {
+    for (let index = 0; index < BATCH; index++) emit()
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await settle()
+  const ms = performance.now() - start
+  const { user, system } = process.cpuUsage(cpu)
+  return { ms, cpuMicros: user + system }
+}
+
+if (process.send !== undefined) {
+  const options: OtlpClient = JSON.parse(process.argv[2] as string)
+  const client = await (options.name === 'mcp-gatekit' ? gatekit(options) : bareSdk(options))
+  process.on('message', (records: number) => {
+    void measure(client, records).then((figure) => process.send?.(figure))
+  })
+  process.on('disconnect', () => process.exit())
+  process.send('ready')
+}
