@@ -42,7 +42,7 @@ describe('OTLP: what is lost, at full length', () => {
   it('is nothing that could be delivered, and what could not is counted', async function () {
     this.timeout(1_200_000)
     const left = (['json', 'protobuf'] as const).flatMap((encoding) =>
-      [DOWN, ...FULL, ...otlpFaults(5)].map((fault) => ({ encoding, fault })),
+      [DOWN, ...FULL, ...otlpFaults(5, 2_000)].map((fault) => ({ encoding, fault })),
     )
     const order = left.map(({ encoding, fault }) => `${encoding} ${fault.name}`)
     const rows: Row[] = []

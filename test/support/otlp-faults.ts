@@ -43,9 +43,12 @@ const final = (status: number, rest: Partial<OtlpFault> = {}): OtlpFault => ({
   ...rest,
 })
 
-/** Every fault; `scale`, a whole number, lengthens the waits of the full-length run. */
-export function otlpFaults(scale = 1): OtlpFault[] {
-  const timeout = 400 * scale
+/**
+ * Every fault; `scale`, a whole number, lengthens the waits of the full-length run.
+ * @param timeout of an attempt, where one has to pass, in milliseconds; a test process that is too busy for so long
+ * sends twice what it need not
+ */
+export function otlpFaults(scale = 1, timeout = 1_000): OtlpFault[] {
   const seconds = scale
   return [
     { name: 'none', fate: 'arrived' },
@@ -205,7 +208,7 @@ export function otlpFaults(scale = 1): OtlpFault[] {
           pour()
         },
       }),
-      timeout: 2_000 * scale,
+      timeout: 10_000,
     },
     { name: 'never answers, once', fate: 'arrived', receiver: firstly('hang'), timeout },
     {
@@ -213,12 +216,20 @@ export function otlpFaults(scale = 1): OtlpFault[] {
       fate: 'failed',
       receiver: always('hang'),
       timeout,
-      retryBudgetMs: 500 * scale,
+      retryBudgetMs: timeout * 1.2,
     },
     {
       name: 'never answers, beyond both deadlines',
       fate: 'pending',
       receiver: always('hang'),
+      timeout: 30_000,
+      flushMs: 300 * scale,
+      shutdownMs: 300 * scale,
+    },
+    {
+      name: 'asks to be left alone for longer than both deadlines',
+      fate: 'pending',
+      receiver: always({ status: 503, headers: { 'retry-after': '25' } }),
       timeout: 30_000,
       flushMs: 300 * scale,
       shutdownMs: 300 * scale,
@@ -284,7 +295,7 @@ export function countArrivals({ records }: Pick<OtlpReceiver, 'records'>): OtlpA
   return { arrived: times.size, twice: [...times.values()].filter((count) => count > 1).length }
 }
 
-/** What of the fault's promise was not kept; the deadlines may be overrun by half a second. */
+/** What of the fault's promise was not kept; a busy machine may overrun a deadline a little. */
 export function checkLoss(
   { fate, again }: OtlpFault,
   { events, flushMs, shutdownMs, maxPending = Number.POSITIVE_INFINITY }: OtlpClientOptions,
@@ -294,8 +305,8 @@ export function checkLoss(
   const { arrived, twice } = countArrivals({ records })
   expect(report.broken).to.deep.equal([])
   expect(report.samples).to.be.above(5)
-  expect(report.flushMs).to.be.below(flushMs + 500)
-  expect(report.shutdownMs).to.be.below(shutdownMs + 500)
+  expect(report.flushMs).to.be.below(flushMs + 2_000)
+  expect(report.shutdownMs).to.be.below(shutdownMs + 2_000)
   // Of level info, four fifths of maxPending are taken.
   const taken = Math.min(events, maxPending * 0.8)
   const rejected = fate === 'in part' ? REJECTED * requests.length : 0
