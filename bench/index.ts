@@ -3,10 +3,12 @@ import { benchEmit } from './emit.ts'
 import { benchGate } from './gate.ts'
 import { benchOtlp } from './otlp.ts'
 import { benchToolsCall } from './tools-call.ts'
+import { benchVerifiers } from './verifiers.ts'
 
-/** `npm run bench [-- gate|tools-call|emit|otlp]`: every question in turn, or one. */
+/** `npm run bench [-- gate|verifiers|tools-call|emit|otlp]`: every question in turn, or one. */
 const questions: Record<string, () => Promise<void>> = {
   gate: benchGate,
+  verifiers: benchVerifiers,
   'tools-call': benchToolsCall,
   emit: benchEmit,
   otlp: benchOtlp,

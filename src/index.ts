@@ -53,6 +53,14 @@ export type {
   VerifyTokenInput,
 } from './oauth/options.ts'
 export type { RateLimiterLike, RefusalLimit } from './oauth/refusal-limit.ts'
+export { type CachedVerifier, type CachedVerifierOptions, cachedVerifier } from './oauth/verifiers/cached.ts'
+export { firstMatch } from './oauth/verifiers/first-match.ts'
+export { introspectionVerifier } from './oauth/verifiers/introspection.ts'
+export type {
+  IntrospectionAuthentication,
+  IntrospectionUser,
+  IntrospectionVerifierOptions,
+} from './oauth/verifiers/introspection-options.ts'
 export { jwtVerifier } from './oauth/verifiers/jwt.ts'
 export type { JwtUser, JwtVerifierOptions } from './oauth/verifiers/jwt-options.ts'
 export type { PublicKeyInput } from './oauth/verifiers/public-keys.ts'

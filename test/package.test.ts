@@ -75,6 +75,7 @@ describe('package', function () {
       '@modelcontextprotocol',
       '@standard-schema',
       'jose',
+      'oauth4webapi',
       'zod',
       '@types/node',
       'undici-types',

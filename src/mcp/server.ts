@@ -100,8 +100,8 @@ export function createMcpAdapter<
     telemetry: telemetry === undefined ? undefined : checkTelemetry(telemetry),
     options: resolveAdapterOptions(rest),
   })
-  const { handler, auth, notify } = facesOf(service)
-  const adapter = Object.freeze({ server: handler, auth, notify })
+  const { handler, auth } = facesOf(service)
+  const adapter = Object.freeze(withNotify({ server: handler, auth }, service))
   services.set(adapter, service)
   return adapter
 }
@@ -170,7 +170,7 @@ export class KitMcpServer<App = unknown, User = any> {
       telemetry,
       options,
     })
-    const adapter = Object.freeze(facesOf(service))
+    const adapter = Object.freeze(withNotify(facesOf(service), service))
     services.set(adapter, service)
     return adapter
   }
@@ -205,7 +205,7 @@ function checkTelemetry(manager: KitTelemetryManager<any, any, any>): KitTelemet
   return manager
 }
 
-function facesOf(service: McpService): KitMcpAdapter {
+function facesOf(service: McpService): Omit<KitMcpAdapter, 'notify'> {
   const incomingOf = (request: Request): WebIncoming => new WebIncoming(request, service.trustsProxy)
   return {
     async handler(request) {
@@ -226,8 +226,15 @@ function facesOf(service: McpService): KitMcpAdapter {
         return toResponse(metadataAnswer(service, incoming), incoming.method)
       },
     }),
-    notify: service.notify,
   }
+}
+
+/** `notify` stands beside the two members that an adapter consists of, not among them. */
+function withNotify<Faces extends object>(
+  faces: Faces,
+  { notify }: McpService,
+): Faces & { notify: McpNotifier } {
+  return Object.defineProperty(faces, 'notify', { value: notify }) as Faces & { notify: McpNotifier }
 }
 
 async function respond(service: McpService, incoming: WebIncoming): Promise<Response | Answer> {

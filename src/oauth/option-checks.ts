@@ -99,6 +99,14 @@ export function checkScopes(option: string, value: unknown): readonly string[] {
   return Object.freeze([...new Set(value as string[])])
 }
 
+/** A copy of a list of non-empty strings. */
+export function checkTexts(option: string, value: unknown): readonly string[] {
+  if (!Array.isArray(value) || value.some((text) => typeof text !== 'string' || text === '')) {
+    throw invalidOption(option, 'must be an array of non-empty strings')
+  }
+  return Object.freeze([...value])
+}
+
 /** Scopes that a request must have: a challenge may never ask for `offline_access`. */
 export function checkRequiredScopes(option: string, value: unknown): readonly string[] {
   const scopes = checkScopes(option, value)

@@ -1,9 +1,12 @@
 import type { JSONWebKeySet, createRemoteJWKSet as RemoteJWKSet } from 'jose'
 import { VerifierUnavailableError } from '../errors.ts'
 import { isLoopbackHostname } from '../option-checks.ts'
+import { boundedFetch } from './bounded-fetch.ts'
 
 /** Where a verifier's public keys come from. */
 export interface KeySource {
+  /** The keys to try for a token whose header names `kid`, where they are at hand; undefined when they may have to be fetched. */
+  held(kid: string | undefined): JSONWebKeySet | undefined
   /**
    * The keys to try for a token whose header names `kid`.
    * @throws {VerifierUnavailableError} when they cannot be had right now.
@@ -20,8 +23,6 @@ export interface RemoteKeysOptions {
   readonly allowInsecureHttp: boolean
 }
 
-/** No JWKS and no metadata document of a real issuer comes near this. */
-const MAX_DOCUMENT_BYTES = 1_048_576
 const FETCH_TIMEOUT_MS = 5_000
 /** After a failed fetch, cached keys are used without another try for so long. */
 const FAILURE_PAUSE_MS = 1_000
@@ -44,11 +45,16 @@ export class RemoteKeys implements KeySource {
     this.#options = options
   }
 
+  held(kid: string | undefined): JSONWebKeySet | undefined {
+    const keys = this.#keys
+    return keys !== undefined && this.#remote?.fresh === true && holds(keys, kid) ? keys : undefined
+  }
+
   async keysFor(kid: string | undefined): Promise<JSONWebKeySet> {
     const remote = this.#remote ?? (await this.#open())
     const known = this.#keys
     if (known === undefined) return await this.#reload(remote)
-    const held = kid === undefined || known.keys.some((key) => key.kid === kid)
+    const held = holds(known, kid)
     if (held && remote.fresh) return known
     if (!held && remote.fresh && Date.now() < this.#soughtAt + this.#options.cooldownSeconds * 1000)
       return known
@@ -122,9 +128,9 @@ async function discoverJwksUri(issuer: string, allowInsecureHttp: boolean): Prom
       const jwksUri = metadata.jwks_uri
       if (jwksUri === undefined) throw new Error('the metadata document has no jwks_uri')
       const { protocol, hostname } = new URL(jwksUri)
-      if (protocol !== 'https:' && !allowInsecureHttp && !isLoopbackHostname(hostname)) {
-        throw new Error('jwks_uri is not https')
-      }
+      // An issuer elsewhere has no say about what this machine serves to itself.
+      const local = isLoopbackHostname(hostname) && isLoopbackHostname(url.hostname)
+      if (protocol !== 'https:' && !allowInsecureHttp && !local) throw new Error('jwks_uri is not https')
       return jwksUri
     } catch (error) {
       cause ??= error
@@ -133,21 +139,8 @@ async function discoverJwksUri(issuer: string, allowInsecureHttp: boolean): Prom
   throw unavailable(`the metadata document of ${issuer} could not be fetched`, cause)
 }
 
-/** `fetch` that follows no redirect and gives up on a long body. */
-async function boundedFetch(url: string, init: RequestInit): Promise<Response> {
-  const response = await fetch(url, { ...init, redirect: 'manual' })
-  if (response.body === null) return response
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of response.body as ReadableStream<Uint8Array>) {
-    size += chunk.byteLength
-    if (size > MAX_DOCUMENT_BYTES) throw new Error(`the answer is larger than ${MAX_DOCUMENT_BYTES} bytes`)
-    chunks.push(chunk)
-  }
-  return new Response(response.status === 204 || response.status === 304 ? null : Buffer.concat(chunks), {
-    status: response.status,
-    headers: response.headers,
-  })
+function holds({ keys }: JSONWebKeySet, kid: string | undefined): boolean {
+  return kid === undefined || keys.some((key) => key.kid === kid)
 }
 
 function unavailable(message: string, cause: unknown): VerifierUnavailableError {

@@ -3,12 +3,14 @@ import {
   checkBoolean,
   checkFunction,
   checkKnownOptions,
+  checkTexts,
   checkUrl,
   checkWholeNumber,
   invalidOption,
   isOptionsObject,
   missingOption,
 } from '../option-checks.ts'
+import { checkAudiences, resourcesAmong } from './audience.ts'
 import { type KeySource, RemoteKeys } from './jwks.ts'
 import { localKeys, type PublicKeyInput } from './public-keys.ts'
 
@@ -52,7 +54,19 @@ export interface JwtVerifierOptions<User = JwtUser> {
   readonly allowInsecureHttp?: boolean | undefined
 }
 
-const ASYMMETRIC = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA']
+const ASYMMETRIC = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+  'Ed25519',
+]
 const SYMMETRIC = ['HS256', 'HS384', 'HS512']
 
 const KNOWN_OPTIONS = [
@@ -76,6 +90,8 @@ const KNOWN_OPTIONS = [
 /** What a token is held against: the options, checked and with their defaults. */
 export interface JwtRules<User> {
   readonly audiences: readonly string[]
+  /** Those of the audiences that are resources. */
+  readonly resources: readonly string[]
   readonly algorithms: readonly string[]
   readonly clockTolerance: number
   readonly requiredClaims: readonly string[]
@@ -101,8 +117,10 @@ export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): Reso
       ? false
       : checkBoolean('allowInsecureHttp', options.allowInsecureHttp)
   const issuers = checkIssuers(options, allowInsecureHttp)
+  const audiences = checkAudiences(options)
   const rules: JwtRules<User> = {
-    audiences: checkAudiences(options),
+    audiences,
+    resources: resourcesAmong(audiences),
     algorithms: checkAlgorithms(options),
     clockTolerance: wholeNumber(options, 'clockToleranceSeconds', 0),
     requiredClaims: checkTexts('requiredClaims', options.requiredClaims ?? []),
@@ -161,22 +179,6 @@ function checkIssuers(options: JwtVerifierOptions<unknown>, allowInsecureHttp: b
   return [...new Set(given)]
 }
 
-function checkAudiences(options: JwtVerifierOptions<unknown>): readonly string[] {
-  const { audience, resource } = options
-  if (audience !== undefined && resource !== undefined) {
-    throw invalidOption('resource', 'cannot be given together with audience: both say what aud must be')
-  }
-  const option = resource === undefined ? 'audience' : 'resource'
-  const given = audience ?? resource
-  if (given === undefined || given.length === 0) {
-    throw missingOption(
-      'audience',
-      'give what aud must be, usually the URL of this MCP server: without it tokens for others would pass',
-    )
-  }
-  return checkTexts(option, typeof given === 'string' ? [given] : given)
-}
-
 function checkAlgorithms(options: JwtVerifierOptions<unknown>): readonly string[] {
   const { algorithms, secret } = options
   const supported = secret === undefined ? ASYMMETRIC : SYMMETRIC
@@ -191,13 +193,6 @@ function checkAlgorithms(options: JwtVerifierOptions<unknown>): readonly string[
     throw invalidOption('algorithms', `must hold only ${supported.join(', ')}`)
   }
   return given
-}
-
-function checkTexts(option: string, given: unknown): readonly string[] {
-  if (!Array.isArray(given) || given.some((text) => typeof text !== 'string' || text === '')) {
-    throw invalidOption(option, 'must be an array of non-empty strings')
-  }
-  return Object.freeze([...given])
 }
 
 function wholeNumber(

@@ -1,10 +1,14 @@
-import type { AuthOptions, AuthResult } from 'express-oauth2-jwt-bearer'
+import { isUtf8 } from 'node:buffer'
+import type * as Jose from 'jose'
 import type { JSONWebKeySet, JWTPayload } from 'jose'
 import { configuredResource, noteRefusal } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { grantedScopes } from '../scope.ts'
+import { resourceIn } from './audience.ts'
 import type { KeySource } from './jwks.ts'
+import { type JwtCheck, makeCheck } from './jwt-check.ts'
 import { type JwtRules, type JwtUser, type JwtVerifierOptions, resolveJwtOptions } from './jwt-options.ts'
+import { confirmationOf, mayBePresented } from './key-binding.ts'
 
 /** A token may be dated this far ahead: issuers' clocks run fast too. */
 const FUTURE_IAT_SECONDS = 60
@@ -25,13 +29,20 @@ export function jwtVerifier<User = JwtUser>(options: JwtVerifierOptions<User>): 
   const verifiers = new Map(
     [...sources].map(([issuer, keys]) => [issuer, new IssuerVerifier(issuer, keys, rules)] as const),
   )
+  const only = verifiers.size === 1 ? [...verifiers.values()][0] : undefined
+  let lastHeader: StatedHeader | undefined
   return async function verifyJwt(input: VerifyTokenInput): Promise<VerifiedToken<User> | undefined> {
-    const { bearerToken } = input
-    if (!bearerToken) return undefined
-    const stated = await decode(bearerToken)
-    // Nothing is fetched for a token that no key could make good.
-    if (stated === undefined || !rules.algorithms.includes(stated.alg)) return undefined
-    return await verifiers.get(String(stated.claims.iss))?.verify(bearerToken, stated.kid, input)
+    const { bearerToken: token } = input
+    if (!token || !isSpeltOnce(token)) return undefined
+    jose ??= await import('jose')
+    // The tokens of one key have one header.
+    const header = lastHeader?.isOf(token) === true ? lastHeader : readHeader(jose, token)
+    lastHeader = header ?? lastHeader
+    if (header === undefined || !rules.algorithms.includes(header.alg)) return undefined
+    // Nothing is fetched for a token that no key could make good. What needs no fetch, the check finds out by itself.
+    const verifier =
+      only?.isReady(header) === true ? only : verifiers.get(statedIssuer(jose, token) as string)
+    return await verifier?.verify(token, header, input)
   }
 }
 
@@ -48,22 +59,27 @@ class IssuerVerifier<User> {
     this.#rules = rules
   }
 
+  /** Whether the keys for such a token are at hand. */
+  isReady({ kid }: StatedHeader): boolean {
+    return this.#keys === undefined || this.#keys.held(kid) !== undefined
+  }
+
   async verify(
     token: string,
-    kid: string | undefined,
+    { alg, kid }: StatedHeader,
     input: VerifyTokenInput,
   ): Promise<VerifiedToken<User> | undefined> {
-    const keys = await this.#keys?.keysFor(kid)
-    if (this.#check === undefined || this.#check.keys !== keys) {
-      this.#check = { keys, run: await makeCheck(this.#issuer, keys, this.#rules) }
+    const keys = this.#keys?.held(kid) ?? (await this.#keys?.keysFor(kid))
+    let check = this.#check
+    if (check === undefined || check.keys !== keys) {
+      check = { keys, run: await makeCheck(this.#issuer, keys, this.#rules) }
+      this.#check = check
     }
-    const checked = await this.#check.run(token)
-    if (typeof checked === 'string') {
-      if (checked.startsWith('"exp" claim timestamp')) noteRefusal(input, 'expired')
-      if (/['"]aud['"]/.test(checked)) noteRefusal(input, 'wrong_resource')
-      return undefined
-    }
-    return await accept(checked.payload as JWTPayload, this.#rules, input)
+    const checked = await check.run(token, alg)
+    if (typeof checked === 'object')
+      return hasTextPayload(token) ? await accept(checked.claims, this.#rules, input) : undefined
+    if (checked !== 'invalid') noteRefusal(input, checked)
+    return undefined
   }
 }
 
@@ -72,101 +88,97 @@ async function accept<User>(
   rules: JwtRules<User>,
   input: VerifyTokenInput,
 ): Promise<VerifiedToken<User> | undefined> {
-  const cnf = bindingOf(claims)
-  if (cnf !== undefined && ('x5t#S256' in cnf || input.proofKey === undefined)) return undefined
-  for (const claim of rules.requiredClaims) if (claims[claim] === undefined) return undefined
+  const now = Date.now() / 1000
+  if (!isWellFormed(claims, now + Math.max(rules.clockTolerance, FUTURE_IAT_SECONDS))) return undefined
+  if (!mayBePresented(claims, input)) return undefined
+  for (const claim of rules.requiredClaims) if (!Object.hasOwn(claims, claim)) return undefined
   const exp = claims.exp as number
-  // A token may be for several resources; what counts is whether it is for the one that asks.
-  const resources = [claims.aud ?? []].flat().filter((aud) => rules.audiences.includes(aud) && isHttpUrl(aud))
-  const resource = resources.find((aud) => aud === configuredResource(input)) ?? resources[0]
   return {
     valid: true,
     user: rules.mapUser === undefined ? (userOf(claims) as User) : await rules.mapUser(claims),
     scopes: grantedScopes(claims.scope ?? claims.scp ?? claims.permissions),
-    clientId: [claims.client_id, claims.azp, claims.cid].find((id): id is string => typeof id === 'string'),
-    expiresAt: exp > Date.now() / 1000 ? exp : exp + rules.clockTolerance,
-    resource,
-    ...(cnf !== undefined && { cnf }),
+    clientId: text(claims.client_id) ?? text(claims.azp) ?? text(claims.cid),
+    expiresAt: exp > now ? exp : exp + rules.clockTolerance,
+    resource: resourceIn(claims.aud, rules.resources, configuredResource(input)),
+    ...confirmationOf(claims),
   }
+}
+
+/** What RFC 7519 §4.1 says of the claims that are used: JSON may hold anything, numbers beyond all bounds too. */
+function isWellFormed({ exp, iat, sub, client_id: clientId, jti }: JWTPayload, latestIat: number): boolean {
+  if (!Number.isFinite(exp)) return false
+  if (iat !== undefined && !(typeof iat === 'number' && iat <= latestIat)) return false
+  return isTextOrAbsent(sub) && isTextOrAbsent(clientId) && isTextOrAbsent(jti)
+}
+
+function isTextOrAbsent(value: unknown): boolean {
+  return value === undefined || typeof value === 'string'
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
 }
 
 function userOf(claims: JWTPayload): JwtUser {
   return { id: claims.sub, claims }
 }
 
-function isHttpUrl(value: string): boolean {
-  return /^https?:\/\//.test(value) && URL.canParse(value)
+const BASE64URL = /^[\w-]+$/
+/** By the length of a part modulo four: what its last character says beyond a whole byte is zero (RFC 4648 §3.5). */
+const LAST_CHARACTERS = ['', undefined, 'AQgw', 'AEIMQUYcgkosw048'] as const
+
+/**
+ * Whether the signature is base64url in its one spelling. Decoders that let more pass would give a token several, and
+ * who has blocked one of them would not have blocked the others. Header and payload are signed as they are spelt.
+ */
+function isSpeltOnce(token: string): boolean {
+  const signature = token.slice(token.lastIndexOf('.') + 1)
+  const last = LAST_CHARACTERS[signature.length % 4]
+  if (last === undefined || !BASE64URL.test(signature)) return false
+  return last === '' || last.includes(token.at(-1) as string)
 }
 
-/** What the token is bound to (RFC 9449 §6, RFC 8705 §3): it is worth nothing without a proof of that key. */
-function bindingOf({ cnf }: JWTPayload): Readonly<Record<string, unknown>> | undefined {
-  if (typeof cnf !== 'object' || cnf === null || !('jkt' in cnf || 'x5t#S256' in cnf)) return undefined
-  return cnf as Readonly<Record<string, unknown>>
-}
+/** Loaded with the first token: who imports this package may never see one. */
+let jose: typeof Jose | undefined
 
-interface StatedToken {
+/** What a token's header says: enough to find the key, not to be believed. */
+class StatedHeader {
+  readonly #text: string
   readonly alg: string
   readonly kid: string | undefined
-  readonly claims: JWTPayload
+
+  constructor(text: string, alg: string, kid: string | undefined) {
+    this.#text = text
+    this.alg = alg
+    this.kid = kid
+  }
+
+  isOf(token: string): boolean {
+    return token.startsWith(this.#text)
+  }
 }
 
-/** Header and claims as the token states them: enough to find the key, not to be believed. */
-async function decode(token: string): Promise<StatedToken | undefined> {
-  const { decodeJwt, decodeProtectedHeader } = await import('jose')
+/** Undefined for what is no JWT. */
+function readHeader({ decodeProtectedHeader }: typeof Jose, token: string): StatedHeader | undefined {
   try {
-    const { alg, kid } = decodeProtectedHeader(token)
-    return { alg: String(alg), kid: typeof kid === 'string' ? kid : undefined, claims: decodeJwt(token) }
+    const { alg, kid }: { readonly alg?: unknown; readonly kid?: unknown } = decodeProtectedHeader(token)
+    if (typeof alg !== 'string' || (kid !== undefined && typeof kid !== 'string')) return undefined
+    return new StatedHeader(token.slice(0, token.indexOf('.') + 1), alg, kid)
   } catch {
     return undefined
   }
 }
 
-/** The claims of a good token, or what is wrong with a bad one. */
-type JwtCheck = (token: string) => Promise<AuthResult | string>
-
-async function makeCheck<User>(
-  issuer: string,
-  keys: JSONWebKeySet | undefined,
-  rules: JwtRules<User>,
-): Promise<JwtCheck> {
-  const { auth } = await import('express-oauth2-jwt-bearer')
-  const { secret, algorithms, strict, clockTolerance } = rules
-  // Every option is given, as the library reads the environment for those that are not.
-  const options: AuthOptions = {
-    issuerBaseURL: '',
-    jwksUri: '',
-    issuer,
-    audience: [...rules.audiences],
-    secret,
-    tokenSigningAlg: secret === '' ? '' : (algorithms[0] as string),
-    ...(keys !== undefined && { publicKey: keys }),
-    clockTolerance,
-    strict: false,
-    dpop: { enabled: false },
-    validators: {
-      alg: (alg) => algorithms.includes(alg as string),
-      typ: (typ) => !strict || (typeof typ === 'string' && /^(?:application\/)?at\+jwt$/i.test(typ)),
-      iat: (iat) =>
-        iat === undefined ||
-        (typeof iat === 'number' && iat <= Date.now() / 1000 + Math.max(clockTolerance, FUTURE_IAT_SECONDS)),
-    },
+/** The `iss` that a token states, not to be believed either. */
+function statedIssuer({ decodeJwt }: typeof Jose, token: string): unknown {
+  try {
+    return decodeJwt(token).iss
+  } catch {
+    return undefined
   }
-  const middleware = auth(options)
-  return (token) =>
-    new Promise((resolve) => {
-      const request = {
-        headers: { authorization: `Bearer ${token}` },
-        method: 'GET',
-        protocol: 'https',
-        originalUrl: '/',
-        get: () => 'localhost',
-        is: () => false,
-        auth: undefined as AuthResult | undefined,
-      }
-      const next = (error?: unknown): void => {
-        if (request.auth !== undefined && error === undefined) resolve(request.auth)
-        else resolve(error instanceof Error ? error.message : 'not verified')
-      }
-      void middleware(request as never, {} as never, next)
-    })
+}
+
+/** RFC 7519 §7.2, step 10: what is no UTF-8 is no JWT. Decoders make U+FFFD of it, and so one `sub` of two. */
+function hasTextPayload(token: string): boolean {
+  return isUtf8(Buffer.from(token.slice(token.indexOf('.') + 1, token.lastIndexOf('.')), 'base64url'))
 }

@@ -18,15 +18,14 @@ export function localKeys(given: PublicKeyInput): KeySource {
   const nameless = keys.some((key) => key.kid === undefined)
   const set: JSONWebKeySet = { keys }
   let named: { readonly kid: string; readonly set: JSONWebKeySet } | undefined
-  return {
-    async keysFor(kid) {
-      if (!nameless || kid === undefined) return set
-      // A key without a name is for every `kid`; the library would look for that one only.
-      if (named?.kid !== kid)
-        named = { kid, set: { keys: keys.map((key) => ({ ...key, kid: key.kid ?? kid })) } }
-      return named.set
-    },
+  const held = (kid: string | undefined): JSONWebKeySet => {
+    if (!nameless || kid === undefined) return set
+    // A key without a name is for every `kid`; the library would look for that one only.
+    if (named?.kid !== kid)
+      named = { kid, set: { keys: keys.map((key) => ({ ...key, kid: key.kid ?? kid })) } }
+    return named.set
   }
+  return { held, keysFor: async (kid) => held(kid) }
 }
 
 function isKeySet(given: PublicKeyInput): given is JSONWebKeySet {

@@ -107,6 +107,48 @@ describe('the keys of jwtVerifier()', () => {
     })
   }
 
+  it('are not fetched from this machine on the word of an issuer elsewhere', async () => {
+    const server = await startKeyServer([first])
+    const issuer = 'https://issuer.invalid'
+    const document = { issuer, jwks_uri: server.jwksUri }
+    const { fetch } = globalThis
+    globalThis.fetch = async (url, init) =>
+      String(url).startsWith(issuer) ? Response.json(document) : await fetch(url, init)
+    try {
+      expect(await outcome(verifierFor({ issuer }), await signToken(first, { iss: issuer }))).to.equal(
+        'unavailable',
+      )
+      expect(server.asked).to.deep.equal([])
+      const allowed = verifierFor({ issuer, allowInsecureHttp: true })
+      expect(await outcome(allowed, await signToken(first, { iss: issuer }))).to.equal('accepted')
+    } finally {
+      globalThis.fetch = fetch
+    }
+  })
+
+  it('may be thousands, of any type and under any content type', async () => {
+    const crowd = Array.from({ length: 4_000 }, (_, index) => ({
+      kty: 'RSA',
+      kid: `crowd-${index}`,
+      n: 'AQAB',
+      e: 'AQAB',
+    }))
+    const odd = [
+      { kty: 'AKP', alg: 'ML-DSA-44', kid: 'pq', pub: 'x' },
+      { kty: 'oct', kid: 'oct', k: 'c2VjcmV0' },
+      { kty: 'unheard-of' },
+    ]
+    const server = await startKeyServer([first])
+    server.answer((_, res) => {
+      res.setHeader('Content-Type', 'text/plain')
+      res.end(JSON.stringify({ keys: [...odd, ...crowd, first.jwk, ...crowd.slice(0, 500)] }))
+    })
+    const verifier = verifierFor({ jwksUri: server.jwksUri })
+    expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+    for (const kid of ['crowd-7', 'crowd-3999', 'oct', 'pq', 'unheard-of'])
+      expect(await outcome(verifier, await signToken(first, {}, { kid }))).to.equal('refused')
+  })
+
   it('are looked for again after discovery failed', async () => {
     const server = await startKeyServer([first], (origin) => ({
       '/.well-known/oauth-authorization-server': { issuer: origin, jwks_uri: `${origin}/jwks` },
@@ -159,6 +201,16 @@ describe('the keys of jwtVerifier()', () => {
       }
       expect(server.asked).to.have.length.at.most(2)
       expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+    })
+
+    it('are told apart when two have the same kid', async () => {
+      const server = await startKeyServer([first])
+      const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCacheSeconds: 0 })
+      expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+      const twin = await createSigningKey('RS256', 'first')
+      server.serve(twin, first)
+      expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+      expect(await outcome(verifier, await signToken(twin))).to.equal('accepted')
     })
 
     it('are found at the first token with the new kid, however young the old ones are', async () => {

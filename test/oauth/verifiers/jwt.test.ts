@@ -1,6 +1,6 @@
-import { webcrypto } from 'node:crypto'
+import { generateKeyPairSync, webcrypto } from 'node:crypto'
 import { expect } from 'chai'
-import { type JWTPayload, UnsecuredJWT } from 'jose'
+import { CompactSign, type JWK, type JWTPayload, UnsecuredJWT } from 'jose'
 import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
 import type { JwtVerifierOptions } from '../../../src/oauth/verifiers/jwt-options.ts'
 import type { PublicKeyInput } from '../../../src/oauth/verifiers/public-keys.ts'
@@ -145,6 +145,69 @@ describe('jwtVerifier()', () => {
       }
     })
 
+    it('alg: Ed25519, the name of RFC 9864, also when strict and within the tolerance', async () => {
+      const named = { ...ed, alg: 'Ed25519' }
+      const { alg: _, ...jwk } = ed.jwk
+      for (const publicKey of [jwk, { keys: [rsa.jwk, jwk] }, ed.publicKey]) {
+        await expectAccepted(await signToken(named), { publicKey })
+        await expectAccepted(await signToken(named, {}, { kid: undefined }), { publicKey })
+        await expectAccepted(await signToken(named, {}, { typ: 'at+jwt' }), { publicKey, strict: true })
+        await expectRefused(await signToken(named, {}, { typ: 'JWT' }), { publicKey, strict: true })
+        await expectRefused(await signToken(named), { publicKey, algorithms: ['EdDSA'] })
+        const late = await signToken(named, { exp: nowSeconds() - 5 })
+        await expectAccepted(late, { publicKey, clockToleranceSeconds: 30 })
+        for (const wrong of [
+          { exp: nowSeconds() - 5 },
+          { exp: undefined },
+          { exp: 'soon' },
+          { iss: 'https://evil.example.com' },
+          { aud: 'https://other.example.com' },
+          { nbf: nowSeconds() + 60 },
+          { iat: nowSeconds() + 3_600 },
+          { sub: { id: 'ada' } },
+          { cnf: { jkt: 'thumbprint' } },
+        ])
+          await expectRefused(await signToken(named, wrong), { publicKey })
+      }
+      await expectRefused(await signToken(named), { publicKey: { keys: [rsa.jwk] } })
+    })
+
+    describe('a token that fits several keys', () => {
+      const keySet = (...keys: readonly SigningKey[]) => ({
+        keys: keys.map(({ jwk: { kid: _, ...jwk } }, index) => ({ ...jwk, kid: `k${index}` })),
+      })
+
+      it('without kid', async () => {
+        const [other, third] = [await createSigningKey('RS256', 'x'), await createSigningKey('RS256', 'y')]
+        for (const publicKey of [keySet(other, rsa), keySet(rsa, other, third), keySet(other, third, rsa)]) {
+          await expectAccepted(await signToken(rsa, {}, { kid: undefined }), { publicKey })
+          await expectRefused(await signToken(stranger, {}, { kid: undefined }), { publicKey })
+          await expectRefused(await signToken(rsa, { aud: 'x' }, { kid: undefined }), { publicKey })
+          await expectRefused(await signToken(rsa, { exp: 1 }, { kid: undefined }), { publicKey })
+        }
+      })
+
+      it('because two have the same kid', async () => {
+        const publicKey = { keys: [stranger.jwk, rsa.jwk] }
+        await expectAccepted(await signToken(rsa), { publicKey })
+        await expectAccepted(await signToken(stranger), { publicKey })
+        await expectRefused(await signToken(await createSigningKey('RS256', 'rsa-1')), { publicKey })
+      })
+
+      it('of which one cannot be used', async () => {
+        const short = generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey.export({ format: 'jwk' })
+        const publicKey = { keys: [{ ...(short as JWK), kid: 'rsa-1' }, rsa.jwk] }
+        await expectAccepted(await signToken(rsa), { publicKey })
+      })
+
+      it('but no more than sixteen', async () => {
+        const others = await Promise.all(Array.from({ length: 16 }, () => createSigningKey('ES256', 'x')))
+        const token = await signToken(ec, {}, { kid: undefined })
+        await expectAccepted(token, { publicKey: keySet(...others.slice(1), ec) })
+        await expectRefused(token, { publicKey: keySet(...others, ec) })
+      })
+    })
+
     it('a token without kid', async () => {
       await expectAccepted(await signToken(rsa, {}, { kid: undefined }))
     })
@@ -240,6 +303,14 @@ describe('jwtVerifier()', () => {
       }
     })
 
+    it('an exp beyond all numbers, which JSON can write', async () => {
+      const endless = JSON.stringify(claimsWith({ exp: 1 })).replace('"exp":1', '"exp":1e999')
+      const token = await new CompactSign(Buffer.from(endless))
+        .setProtectedHeader({ alg: 'RS256', kid: rsa.kid })
+        .sign(rsa.privateKey)
+      await expectRefused(token)
+    })
+
     it('no token, whatever it is that is none', async () => {
       for (const token of [
         undefined,
@@ -263,6 +334,18 @@ describe('jwtVerifier()', () => {
         const header = Buffer.from(JSON.stringify({ alg, kid: rsa.kid })).toString('base64url')
         await expectRefused(`${header}.${payload}.`)
         await expectRefused(`${header}.${payload}.`, { secret: SECRET })
+      }
+    })
+
+    it('a signature in another spelling than its own', async () => {
+      for (const key of [rsa, ec, ed]) {
+        const token = await signToken(key)
+        // The last character holds bits that no byte is made of.
+        const next = { A: 'B', Q: 'R', g: 'h', w: 'x' }[token.at(-1) as 'A']
+        await expectAccepted(token)
+        await expectRefused(token.slice(0, -1) + next)
+        await expectRefused(`${token}=`)
+        await expectRefused(`${token}A`)
       }
     })
 
@@ -325,6 +408,8 @@ describe('jwtVerifier()', () => {
       const requiredClaims = ['tenant']
       await expectRefused(await signToken(rsa), { requiredClaims })
       await expectAccepted(await signToken(rsa, { tenant: 'acme' }), { requiredClaims })
+      // What every object has is no claim.
+      await expectRefused(await signToken(rsa), { requiredClaims: ['constructor'] })
     })
   })
 

@@ -1,0 +1,135 @@
+import { createServer } from 'node:http'
+import express, { type RequestHandler } from 'express'
+import { auth } from 'express-oauth2-jwt-bearer'
+import type { JSONWebKeySet } from 'jose'
+import { mcpAuth } from '../src/express/mcp-auth.ts'
+import { Gate, type GateRequest } from '../src/oauth/gate.ts'
+import { RequestContext } from '../src/oauth/inputs.ts'
+import { resolveOAuthOptions, type VerifyToken } from '../src/oauth/options.ts'
+import { cachedVerifier } from '../src/oauth/verifiers/cached.ts'
+import { jwtVerifier } from '../src/oauth/verifiers/jwt.ts'
+import type { Contestant } from './contestants.ts'
+import { measureLoad } from './load.ts'
+import { printRatios } from './report.ts'
+
+const ISSUER = 'https://auth.example.com'
+const RESOURCE = 'https://mcp.example.com/mcp'
+const LIBRARY = 'express-oauth2-jwt-bearer'
+const CALLS_PER_ROUND = 4_000
+const ROUNDS = 9
+
+/** The public key goes to the processes of the contestants in their environment. */
+const JWKS = 'MCP_GATEKIT_BENCH_JWKS'
+
+/** One Express route behind each verifier, RS256. */
+export const contestants: Record<string, Contestant> = {
+  'bare Express': () => app(),
+  [LIBRARY]: () => app(library()),
+  'mcp-gatekit jwtVerifier': () => app(mcpAuth(gateOptions(ours()))),
+  'mcp-gatekit cachedVerifier(jwtVerifier)': () => app(mcpAuth(gateOptions(cachedVerifier(ours())))),
+}
+
+function app(...gates: RequestHandler[]) {
+  const served = express()
+  served.use('/mcp', ...gates, (_req, res) => {
+    res.writeHead(200, { 'Content-Type': 'application/json' })
+    res.end('{"ok":true}')
+  })
+  return createServer(served)
+}
+
+const keys = (): JSONWebKeySet => JSON.parse(process.env[JWKS] ?? '')
+const library = () => auth({ issuer: ISSUER, audience: RESOURCE, publicKey: keys() })
+const ours = () => jwtVerifier({ issuer: ISSUER, resource: RESOURCE, publicKey: keys() })
+const gateOptions = (verifyToken: VerifyToken<any, any>) => ({
+  issuer: ISSUER,
+  resource: RESOURCE,
+  scopes: ['mcp:read'],
+  verifyToken,
+})
+
+/** (d) What verifying a JWT costs, with and without a cache: requests per second over Express, and in process. */
+export async function benchVerifiers(): Promise<void> {
+  const token = await issueToken()
+  const figures = await measureLoad({
+    module: new URL(import.meta.url),
+    path: '/mcp',
+    names: Object.keys(contestants),
+    request: { headers: { authorization: `Bearer ${token}` } },
+    expectStatus: 200,
+  })
+  printRatios('(d) JWT, RS256, over Express', figures, LIBRARY, 'requests/s')
+  printRatios('(d) JWT, RS256, in process', await measureInProcess(token), LIBRARY, 'calls/s')
+}
+
+async function issueToken(): Promise<string> {
+  const { exportJWK, generateKeyPair, SignJWT } = await import('jose')
+  const { publicKey, privateKey } = await generateKeyPair('RS256')
+  const jwk = { ...(await exportJWK(publicKey)), kid: 'bench', alg: 'RS256', use: 'sig' }
+  process.env[JWKS] = JSON.stringify({ keys: [jwk] })
+  return await new SignJWT({ scope: 'mcp:read mcp:write', client_id: 'bench' })
+    .setProtectedHeader({ alg: 'RS256', kid: 'bench', typ: 'at+jwt' })
+    .setIssuer(ISSUER)
+    .setAudience(RESOURCE)
+    .setSubject('ada')
+    .setIssuedAt()
+    .setExpirationTime('1d')
+    .sign(privateKey)
+}
+
+/** Calls per second, one after the other, without HTTP; the contestants take turns. */
+async function measureInProcess(token: string): Promise<Record<string, number[]>> {
+  const calls: Record<string, () => Promise<unknown>> = {
+    [LIBRARY]: libraryCall(token),
+    'mcp-gatekit gate, jwtVerifier': gateCall(token, ours()),
+    'mcp-gatekit gate, cachedVerifier(jwtVerifier)': gateCall(token, cachedVerifier(ours())),
+  }
+  const figures: Record<string, number[]> = Object.fromEntries(Object.keys(calls).map((name) => [name, []]))
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const [name, call] of Object.entries(calls)) {
+      const started = performance.now()
+      for (let done = 0; done < CALLS_PER_ROUND; done++) await call()
+      // The first round warms up.
+      if (round > 0) figures[name]?.push((CALLS_PER_ROUND * 1000) / (performance.now() - started))
+    }
+  }
+  return figures
+}
+
+function libraryCall(token: string): () => Promise<unknown> {
+  const middleware = library()
+  return async () => {
+    const request = {
+      headers: { authorization: `Bearer ${token}` },
+      method: 'POST',
+      protocol: 'https',
+      originalUrl: '/mcp',
+      get: () => 'mcp.example.com',
+      is: () => false,
+    }
+    await middleware(request as never, {} as never, (error?: unknown) => {
+      if (error !== undefined) throw error
+    })
+  }
+}
+
+function gateCall(token: string, verifyToken: VerifyToken<any, any>): () => Promise<unknown> {
+  const gate = new Gate(
+    resolveOAuthOptions(gateOptions(verifyToken)),
+    [],
+    (request) => new RequestContext(request, {}),
+  )
+  return async () => {
+    const request: GateRequest = {
+      authorization: `Bearer ${token}`,
+      get request() {
+        return new Request(RESOURCE)
+      },
+      method: 'POST',
+      origin: 'https://mcp.example.com',
+      path: '/mcp',
+    }
+    const decision = await gate.authenticate(request)
+    if (decision.outcome !== 'accepted') throw new Error(decision.outcome)
+  }
+}

@@ -1,0 +1,568 @@
+import { createHmac, type KeyObject, sign } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect } from 'chai'
+import express from 'express'
+import { CompactEncrypt } from 'jose'
+import { mcpAuth } from '../../../src/express/mcp-auth.ts'
+import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
+import type { JwtVerifierOptions } from '../../../src/oauth/verifiers/jwt-options.ts'
+import {
+  AUDIENCE,
+  claimsWith,
+  createSigningKey,
+  ISSUER,
+  nowSeconds,
+  type SigningKey,
+} from '../../support/tokens.ts'
+
+const SECRET = 'a shared secret of more than thirty-two bytes'
+
+/** What the answers say; `accepted` is 200. */
+const DESCRIPTIONS = {
+  invalid: 'The access token is not valid',
+  expired: 'The access token has expired',
+  wrong_resource: 'The access token is for another resource',
+  malformed: 'The Authorization header does not hold one bearer token',
+  insufficient_scope: 'The access token lacks a scope that this request needs',
+  accepted: undefined,
+} as const
+
+type Answer = keyof typeof DESCRIPTIONS
+
+/** Everything an attacker may have at hand, and the issuer's own keys for what the issuer itself might sign. */
+interface Kit {
+  readonly rsa: SigningKey
+  readonly ec: SigningKey
+  readonly p384: SigningKey
+  readonly ed: SigningKey
+  /** In the set, but for encryption. */
+  readonly enc: SigningKey
+  /** The attacker's own. */
+  readonly evil: SigningKey
+  /** Where nothing may ever be fetched from. */
+  readonly canary: string
+}
+
+type Maker = (kit: Kit) => string | Promise<string>
+type Row = readonly [name: string, make: Maker, answer: Answer]
+
+const base64url = (text: string | Uint8Array): string => Buffer.from(text).toString('base64url')
+const json = (value: unknown): string => base64url(JSON.stringify(value))
+const good = (changes = {}): object => claimsWith({ scope: 'mcp:read', ...changes })
+
+/** Three parts of which the attacker chose every byte. */
+function craft(header: unknown, payload: string | Uint8Array, signer: (data: Buffer) => Uint8Array): string {
+  const signed = `${typeof header === 'string' ? header : json(header)}.${base64url(payload)}`
+  return `${signed}.${base64url(signer(Buffer.from(signed)))}`
+}
+
+const byRsa =
+  (key: KeyObject) =>
+  (data: Buffer): Uint8Array =>
+    sign('sha256', data, key)
+const byEc =
+  (key: KeyObject, hash = 'sha256') =>
+  (data: Buffer): Uint8Array =>
+    sign(hash, data, { key, dsaEncoding: 'ieee-p1363' })
+const byHmac =
+  (secret: string | Uint8Array, hash = 'sha256') =>
+  (data: Buffer): Uint8Array =>
+    createHmac(hash, secret).update(data).digest()
+const unsigned = (): Uint8Array => new Uint8Array(0)
+
+/** Signed by the issuer's RSA key, whatever it says. */
+const signed =
+  (payload: string | Uint8Array, header: object = {}): Maker =>
+  ({ rsa }) =>
+    craft({ alg: 'RS256', kid: rsa.kid, ...header }, payload, byRsa(rsa.privateKey))
+const issued =
+  (changes: object, header: object = {}): Maker =>
+  (kit) =>
+    signed(JSON.stringify({ ...good(), ...changes }), header)(kit)
+/** Signed by the attacker's key. */
+const forged =
+  (header: (kit: Kit) => object, changes: object = {}): Maker =>
+  (kit) =>
+    craft({ alg: 'RS256', ...header(kit) }, JSON.stringify(good(changes)), byRsa(kit.evil.privateKey))
+const parts = async (make: Maker, kit: Kit): Promise<[string, string, string]> =>
+  (await make(kit)).split('.') as [string, string, string]
+const ecToken = ({ ec }: Kit, header: object = {}, change = (made: Uint8Array) => made): string =>
+  craft({ alg: 'ES256', kid: ec.kid, ...header }, JSON.stringify(good()), (data) =>
+    change(byEc(ec.privateKey)(data)),
+  )
+const pem = ({ publicKey }: SigningKey): string => publicKey.export({ type: 'spki', format: 'pem' }) as string
+
+/** Order of the P-256 curve. */
+const P256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
+
+/** The other signature that is as good: (r, n − s) for (r, s). */
+function mirrored(signature: Uint8Array): Uint8Array {
+  const s = BigInt(`0x${Buffer.from(signature.subarray(32)).toString('hex')}`)
+  const other = (P256_ORDER - s).toString(16).padStart(64, '0')
+  return Buffer.concat([signature.subarray(0, 32), Buffer.from(other, 'hex')])
+}
+
+/** The same bytes spelt with another last character. */
+function respelt(part: string): string {
+  const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+  const last = alphabet.indexOf(part.at(-1) as string)
+  return `${part.slice(0, -1)}${alphabet[last + 1]}`
+}
+
+const nested = (depth: number): string => `${'['.repeat(depth)}${']'.repeat(depth)}`
+
+const ROWS: Readonly<Record<string, readonly Row[]>> = {
+  'with keys from a JWKS endpoint': [
+    ['a good RS256 token', issued({}), 'accepted'],
+    ['a good ES256 token', (kit) => ecToken(kit), 'accepted'],
+    [
+      'a good Ed25519 token, by its old name',
+      ({ ed }) =>
+        craft({ alg: 'EdDSA', kid: ed.kid }, JSON.stringify(good()), (data) =>
+          sign(null, data, ed.privateKey),
+        ),
+      'accepted',
+    ],
+    ...['none', 'None', 'NONE', 'nOnE', 'none ', ''].flatMap((alg): Row[] => [
+      [
+        `alg: ${JSON.stringify(alg)}, unsigned`,
+        () => craft({ alg }, JSON.stringify(good()), unsigned),
+        'invalid',
+      ],
+      [
+        `alg: ${JSON.stringify(alg)} beside a signature by the issuer`,
+        ({ rsa }) => craft({ alg, kid: rsa.kid }, JSON.stringify(good()), byRsa(rsa.privateKey)),
+        'invalid',
+      ],
+    ]),
+    [
+      'no alg',
+      ({ rsa }) => craft({ kid: rsa.kid }, JSON.stringify(good()), byRsa(rsa.privateKey)),
+      'invalid',
+    ],
+    ...[null, 5, ['RS256'], { RS256: true }, 'rs256', 'RS256\u0000', '__proto__', 'toString'].map(
+      (alg): Row => [`alg: ${JSON.stringify(alg)}`, signed(JSON.stringify(good()), { alg }), 'invalid'],
+    ),
+    ...(['HS256', 'HS384', 'HS512'] as const).flatMap((alg): Row[] => {
+      const hash = alg.replace('HS', 'sha')
+      return [
+        [
+          `${alg} with the public key as PEM`,
+          ({ rsa }) => craft({ alg, kid: rsa.kid }, JSON.stringify(good()), byHmac(pem(rsa), hash)),
+          'invalid',
+        ],
+        [
+          `${alg} with the public key as JWK`,
+          ({ rsa }) =>
+            craft({ alg, kid: rsa.kid }, JSON.stringify(good()), byHmac(JSON.stringify(rsa.jwk), hash)),
+          'invalid',
+        ],
+        [
+          `${alg} with the modulus`,
+          ({ rsa }) =>
+            craft(
+              { alg },
+              JSON.stringify(good()),
+              byHmac(Buffer.from(rsa.jwk.n as string, 'base64url'), hash),
+            ),
+          'invalid',
+        ],
+        [
+          `${alg} with an empty secret`,
+          () => craft({ alg }, JSON.stringify(good()), byHmac('', hash)),
+          'invalid',
+        ],
+      ]
+    }),
+
+    ['iss of somebody else', issued({ iss: 'https://evil.example.com' }), 'invalid'],
+    ['no iss', issued({ iss: undefined }), 'invalid'],
+    ['iss with a slash', issued({ iss: `${ISSUER}/` }), 'invalid'],
+    ['iss in capitals', issued({ iss: ISSUER.toUpperCase() }), 'invalid'],
+    ['iss as a list', issued({ iss: [ISSUER] }), 'invalid'],
+    ['iss as an object', issued({ iss: { toString: ISSUER } }), 'invalid'],
+    ['iss of an address on the canary', async (kit) => issued({ iss: kit.canary })(kit), 'invalid'],
+
+    ['aud of somebody else', issued({ aud: 'https://other.example.com/mcp' }), 'wrong_resource'],
+    ['aud as a list of others', issued({ aud: ['https://a.example.com', 'b'] }), 'wrong_resource'],
+    ['aud as a list with ours', issued({ aud: ['https://a.example.com', AUDIENCE] }), 'accepted'],
+    ['no aud', issued({ aud: undefined }), 'wrong_resource'],
+    ['an empty list for aud', issued({ aud: [] }), 'wrong_resource'],
+    ['aud with a slash', issued({ aud: `${AUDIENCE}/` }), 'wrong_resource'],
+    ['aud that begins with ours', issued({ aud: `${AUDIENCE}.evil.example.com` }), 'wrong_resource'],
+    ['aud with the client’s id', issued({ aud: 'some-client', client_id: 'some-client' }), 'wrong_resource'],
+    ['aud as an object', issued({ aud: { 0: AUDIENCE, length: 1 } }), 'wrong_resource'],
+    ['aud as a list in a list', issued({ aud: [[AUDIENCE]] }), 'wrong_resource'],
+    ['aud null', issued({ aud: null }), 'wrong_resource'],
+
+    ['no exp', issued({ exp: undefined }), 'invalid'],
+    ['exp of just now', (kit) => issued({ exp: nowSeconds() - 1 })(kit), 'expired'],
+    ['exp in 1970', issued({ exp: 0 }), 'expired'],
+    ['exp below zero', issued({ exp: -1e18 }), 'expired'],
+    ['exp as text', (kit) => issued({ exp: String(nowSeconds() + 300) })(kit), 'invalid'],
+    ['exp as "NaN"', issued({ exp: 'NaN' }), 'invalid'],
+    ['exp null', issued({ exp: null }), 'invalid'],
+    ['exp true', issued({ exp: true }), 'invalid'],
+    [
+      'exp beyond all numbers',
+      signed(JSON.stringify(good({ exp: 1 })).replace('"exp":1', '"exp":1e999')),
+      'invalid',
+    ],
+    ['nbf in the future', (kit) => issued({ nbf: nowSeconds() + 60 })(kit), 'invalid'],
+    ['nbf as text', issued({ nbf: '0' }), 'invalid'],
+    ['iat in the future', (kit) => issued({ iat: nowSeconds() + 3_600 })(kit), 'invalid'],
+    ['iat as text', issued({ iat: '0' }), 'invalid'],
+    ['sub as an object', issued({ sub: { id: 'ada' } }), 'invalid'],
+    ['sub as a list', issued({ sub: ['ada'] }), 'invalid'],
+    ['client_id as a number', issued({ client_id: 5 }), 'invalid'],
+    ['jti as an object', issued({ jti: {} }), 'invalid'],
+
+    ['crit that names what nobody knows', issued({}, { crit: ['urn:x'], 'urn:x': true }), 'invalid'],
+    ['crit that is empty', issued({}, { crit: [] }), 'invalid'],
+    ['crit that is text', issued({}, { crit: 'exp' }), 'invalid'],
+    ['crit that names exp', issued({}, { crit: ['exp'], exp: 9e9 }), 'invalid'],
+    ['b64: false with crit', issued({}, { crit: ['b64'], b64: false }), 'invalid'],
+    [
+      'b64: false, its payload not encoded',
+      ({ rsa }) => {
+        const header = json({ alg: 'RS256', kid: rsa.kid, crit: ['b64'], b64: false })
+        const payload = JSON.stringify(good()).replace(/[^\w-]/g, '')
+        return `${header}.${payload}.${base64url(byRsa(rsa.privateKey)(Buffer.from(`${header}.${payload}`)))}`
+      },
+      'invalid',
+    ],
+    ['an attacker’s key in jwk', forged(({ evil }) => ({ jwk: evil.jwk })), 'invalid'],
+    [
+      'an attacker’s key in jwk, under a known kid',
+      forged(({ evil, rsa }) => ({ jwk: evil.jwk, kid: rsa.kid })),
+      'invalid',
+    ],
+    ['jku', forged(({ canary }) => ({ jku: `${canary}/jwks`, kid: 'evil' })), 'invalid'],
+    [
+      'jku under a known kid',
+      forged(({ canary, rsa }) => ({ jku: `${canary}/jwks`, kid: rsa.kid })),
+      'invalid',
+    ],
+    ['x5u', forged(({ canary }) => ({ x5u: `${canary}/cert` })), 'invalid'],
+    ['x5c', forged(({ evil }) => ({ x5c: [pem(evil).replace(/-----[^-]+-----|\n/g, '')] })), 'invalid'],
+    ['an attacker’s key, nothing said', forged(() => ({})), 'invalid'],
+    ['an attacker’s key under a known kid', forged(({ rsa }) => ({ kid: rsa.kid })), 'invalid'],
+    ...(
+      [
+        '../../../../dev/null',
+        "x' UNION SELECT 'key' --",
+        '/dev/null',
+        'x'.repeat(8_000),
+        '__proto__',
+        'constructor',
+        'toString',
+        '',
+        'http://127.0.0.1/',
+        ['rsa-1'],
+        { toString: 'rsa-1' },
+        null,
+        0,
+      ] as const
+    ).map((kid): Row => [`kid: ${JSON.stringify(kid).slice(0, 40)}`, forged(() => ({ kid })), 'invalid']),
+    ['kid as a number, on a token of the issuer', issued({}, { kid: 1 }), 'invalid'],
+
+    [
+      'a key that is for encryption',
+      ({ enc }) => craft({ alg: 'RS256', kid: enc.kid }, JSON.stringify(good()), byRsa(enc.privateKey)),
+      'invalid',
+    ],
+    [
+      'the key of another curve',
+      ({ p384 }) => craft({ alg: 'ES256', kid: p384.kid }, JSON.stringify(good()), byEc(p384.privateKey)),
+      'invalid',
+    ],
+    [
+      'RS256 under the kid of an EC key',
+      ({ rsa, ec }) => craft({ alg: 'RS256', kid: ec.kid }, JSON.stringify(good()), byRsa(rsa.privateKey)),
+      'invalid',
+    ],
+    ['ES256 under the kid of an RSA key', (kit) => ecToken(kit, { kid: kit.rsa.kid }), 'invalid'],
+    ['PS256 named, RS256 signed', signed(JSON.stringify(good()), { alg: 'PS256' }), 'invalid'],
+    [
+      'RS512 with a key that is for RS256',
+      ({ rsa }) =>
+        craft({ alg: 'RS512', kid: rsa.kid }, JSON.stringify(good()), (data) =>
+          sign('sha512', data, rsa.privateKey),
+        ),
+      'invalid',
+    ],
+    [
+      'RS1',
+      ({ rsa }) =>
+        craft({ alg: 'RS1', kid: rsa.kid }, JSON.stringify(good()), (data) =>
+          sign('sha1', data, rsa.privateKey),
+        ),
+      'invalid',
+    ],
+
+    [
+      'an encrypted token for the encryption key',
+      async ({ enc }) =>
+        await new CompactEncrypt(Buffer.from(JSON.stringify(good())))
+          .setProtectedHeader({ alg: 'RSA-OAEP-256', enc: 'A256GCM', kid: enc.kid })
+          .encrypt(enc.publicKey),
+      'invalid',
+    ],
+    ['one part', () => 'abc', 'invalid'],
+    ['two parts', async (kit) => (await parts(issued({}), kit)).slice(0, 2).join('.'), 'invalid'],
+    ['four parts', async (kit) => `${await issued({})(kit)}.AAAA`, 'invalid'],
+    ['five parts', async (kit) => `${await issued({})(kit)}.AAAA.AAAA`, 'invalid'],
+    ['only dots', () => '..', 'invalid'],
+    ['no header', async (kit) => `.${(await parts(issued({}), kit)).slice(1).join('.')}`, 'invalid'],
+    ['no payload', async (kit) => (([h, , s]) => `${h}..${s}`)(await parts(issued({}), kit)), 'invalid'],
+    ['no signature', async (kit) => (([h, p]) => `${h}.${p}.`)(await parts(issued({}), kit)), 'invalid'],
+    ['a signature cut short', async (kit) => (await issued({})(kit)).slice(0, -4), 'invalid'],
+    ['a signature with more behind it', async (kit) => `${await issued({})(kit)}AAAA`, 'invalid'],
+    [
+      'the payload of another token',
+      async (kit) => {
+        const [header, , signature] = await parts(issued({}), kit)
+        return `${header}.${json(good({ sub: 'eve' }))}.${signature}`
+      },
+      'invalid',
+    ],
+    [
+      'the header of another token',
+      async (kit) => {
+        const [, payload, signature] = await parts(issued({}), kit)
+        return `${json({ alg: 'RS256', kid: kit.rsa.kid, typ: 'at+jwt' })}.${payload}.${signature}`
+      },
+      'invalid',
+    ],
+    ['padding behind the signature', async (kit) => `${await issued({})(kit)}==`, 'invalid'],
+    ['padding in the middle', async (kit) => (await issued({})(kit)).replace('.', '=.'), 'malformed'],
+    [
+      'base64 where base64url is due',
+      async (kit) => (await ecToken(kit, { x: '>>>???' })).replace('.', '+.'),
+      'invalid',
+    ],
+    [
+      'a signature in another spelling',
+      async (kit) => (([h, p, s]) => `${h}.${p}.${respelt(s)}`)(await parts(issued({}), kit)),
+      'invalid',
+    ],
+    ['an ECDSA signature of zeros', (kit) => ecToken(kit, {}, () => new Uint8Array(64)), 'invalid'],
+    [
+      'an ECDSA signature of r = n, s = n',
+      (kit) => ecToken(kit, {}, () => Buffer.from(P256_ORDER.toString(16).repeat(2), 'hex')),
+      'invalid',
+    ],
+    [
+      'an ECDSA signature in DER',
+      ({ ec }) =>
+        craft({ alg: 'ES256', kid: ec.kid }, JSON.stringify(good()), (data) =>
+          sign('sha256', data, ec.privateKey),
+        ),
+      'invalid',
+    ],
+    // Whoever has one signature of ECDSA can make the other; it says nothing that the first does not.
+    ['an ECDSA signature mirrored: (r, n − s)', (kit) => ecToken(kit, {}, mirrored), 'accepted'],
+
+    ['1 MB', () => 'a'.repeat(1_000_000), 'malformed'],
+    ['one character more than is read', () => 'a'.repeat(16_385), 'malformed'],
+    ['as many characters as are read', () => 'a'.repeat(16_384), 'invalid'],
+    ['JSON 5 000 levels deep', signed(`{"x":${nested(5_000)}}`), 'invalid'],
+    [
+      'a header 5 000 levels deep, by the issuer',
+      ({ rsa }) =>
+        craft(
+          base64url(`{"alg":"RS256","x":${nested(5_000)}}`),
+          JSON.stringify(good()),
+          byRsa(rsa.privateKey),
+        ),
+      'accepted',
+    ],
+    [
+      'a member twice, the last one wrong',
+      signed(JSON.stringify(good()).replace('}', ',"iss":"https://evil.example.com"}')),
+      'invalid',
+    ],
+    [
+      'alg twice, the last one none',
+      ({ rsa }) =>
+        craft(base64url(`{"alg":"RS256","kid":"${rsa.kid}","alg":"none"}`), JSON.stringify(good()), unsigned),
+      'invalid',
+    ],
+    ...['[]', '"text"', 'null', '5', 'true', '', '{', '{}{}', '\ufeff{}'].map(
+      (payload): Row => [`a payload of ${JSON.stringify(payload)}`, signed(payload), 'invalid'],
+    ),
+    [
+      'a payload that is no UTF-8',
+      signed(Buffer.from(JSON.stringify(good({ sub: '\u00ff' })), 'latin1')),
+      'invalid',
+    ],
+    [
+      'a header that is no JSON',
+      ({ rsa }) => craft(base64url('{alg:RS256}'), JSON.stringify(good()), byRsa(rsa.privateKey)),
+      'invalid',
+    ],
+    ['__proto__ in the payload', signed(`{"__proto__":${JSON.stringify(good())}}`), 'invalid'],
+
+    ['a token bound to a DPoP key', issued({ cnf: { jkt: 'thumbprint' } }), 'invalid'],
+    ['a token bound to a certificate', issued({ cnf: { 'x5t#S256': 'thumbprint' } }), 'invalid'],
+    ['a token bound to a key that is in it', issued({ cnf: { jwk: { kty: 'RSA' } } }), 'invalid'],
+    ['a token bound to nothing that can be read', issued({ cnf: 'thumbprint' }), 'invalid'],
+    ['a token with jkt null', issued({ cnf: { jkt: null } }), 'invalid'],
+    ...[
+      5,
+      true,
+      {},
+      { 'mcp:read': true },
+      [['mcp:read']],
+      ['mcp:read mcp:write'],
+      null,
+      'MCP:READ',
+      'mcp:read,mcp:write',
+    ].map((scope): Row => [`scope: ${JSON.stringify(scope)}`, issued({ scope }), 'insufficient_scope']),
+  ],
+
+  'when strict': [
+    ['an access token', issued({}, { typ: 'at+jwt' }), 'accepted'],
+    ['an access token by its long name', issued({}, { typ: 'application/at+jwt' }), 'accepted'],
+    ['an ID token', issued({ nonce: 'n' }, { typ: 'JWT' }), 'invalid'],
+    ['a token that does not say what it is', issued({}), 'invalid'],
+    ['a DPoP proof', issued({}, { typ: 'dpop+jwt' }), 'invalid'],
+    ['a logout token', issued({}, { typ: 'logout+jwt' }), 'invalid'],
+    ['typ as a list', issued({}, { typ: ['at+jwt'] }), 'invalid'],
+    ['typ with more behind it', issued({}, { typ: 'at+jwt; x' }), 'invalid'],
+  ],
+
+  'with a shared secret': [
+    ['a good HS256 token', () => craft({ alg: 'HS256' }, JSON.stringify(good()), byHmac(SECRET)), 'accepted'],
+    ['another secret', () => craft({ alg: 'HS256' }, JSON.stringify(good()), byHmac('guess')), 'invalid'],
+    ['an empty secret', () => craft({ alg: 'HS256' }, JSON.stringify(good()), byHmac('')), 'invalid'],
+    [
+      'HS512, which was not asked for',
+      () => craft({ alg: 'HS512' }, JSON.stringify(good()), byHmac(SECRET, 'sha512')),
+      'invalid',
+    ],
+    ['an RS256 token', issued({}), 'invalid'],
+    ['alg: none', () => craft({ alg: 'none' }, JSON.stringify(good()), unsigned), 'invalid'],
+    [
+      'a signature cut to nothing',
+      () => craft({ alg: 'HS256' }, JSON.stringify(good()), unsigned),
+      'invalid',
+    ],
+    [
+      'a signature cut to one byte',
+      () => craft({ alg: 'HS256' }, JSON.stringify(good()), (data) => byHmac(SECRET)(data).subarray(0, 1)),
+      'invalid',
+    ],
+    [
+      'an attacker’s secret in jwk',
+      () =>
+        craft(
+          { alg: 'HS256', jwk: { kty: 'oct', k: base64url('evil') } },
+          JSON.stringify(good()),
+          byHmac('evil'),
+        ),
+      'invalid',
+    ],
+  ],
+}
+
+describe('attacks with tokens', () => {
+  const servers: Server[] = []
+  const fetched: string[] = []
+  let kit: Kit
+  let guarded: string
+
+  async function serve(listener: RequestListener): Promise<string> {
+    const server = createServer({ maxHeaderSize: 2_097_152 }, listener).listen(0, '127.0.0.1')
+    servers.push(server)
+    await once(server, 'listening')
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  }
+
+  before(async () => {
+    const [rsa, ec, p384, ed, enc, evil] = await Promise.all([
+      createSigningKey('RS256', 'rsa-1'),
+      createSigningKey('ES256', 'ec-1'),
+      createSigningKey('ES384', 'ec-384'),
+      createSigningKey('EdDSA', 'ed-1'),
+      createSigningKey('RS256', 'enc-1'),
+      createSigningKey('RS256', 'rsa-1'),
+    ])
+    const canary = await serve((req, res) => {
+      fetched.push(`canary ${req.url}`)
+      res.end(JSON.stringify({ keys: [evil.jwk] }))
+    })
+    const published = [rsa, ec, p384, ed].map(({ jwk }) => jwk)
+    const keys = await serve((req, res) => {
+      fetched.push(`keys ${req.url}`)
+      res.end(JSON.stringify({ keys: [...published, { ...enc.jwk, use: 'enc' }] }))
+    })
+    kit = { rsa, ec, p384, ed, enc, evil, canary }
+
+    const app = express()
+    const guard = (options: Partial<JwtVerifierOptions>) => [
+      mcpAuth({
+        issuer: ISSUER,
+        resource: AUDIENCE,
+        scopes: ['mcp:read'],
+        verifyToken: jwtVerifier({ issuer: ISSUER, audience: AUDIENCE, ...options }),
+      }),
+      ((_req, res) => {
+        res.json({ ok: true })
+      }) as express.RequestHandler,
+    ]
+    app.use('/0', guard({ jwksUri: `${keys}/jwks` }))
+    app.use('/1', guard({ jwksUri: `${keys}/jwks`, strict: true }))
+    app.use('/2', guard({ secret: SECRET }))
+    guarded = await serve(app)
+  })
+
+  after(async () => {
+    for (const server of servers) server.close()
+    for (const server of servers) server.closeAllConnections()
+  })
+
+  for (const [index, [where, rows]] of Object.entries(ROWS).entries()) {
+    describe(where, () => {
+      for (const [name, make, answer] of rows) {
+        it(`${name}: ${answer}`, async () => {
+          const token = await make(kit)
+          const response = await fetch(`${guarded}/${index}`, {
+            method: 'POST',
+            headers: { authorization: `Bearer ${token}` },
+          })
+          const body = await response.text()
+          const description = DESCRIPTIONS[answer]
+          if (description === undefined) {
+            expect(response.status).to.equal(200)
+            expect(response.headers.get('www-authenticate')).to.equal(null)
+          } else {
+            const error = answer === 'insufficient_scope' ? answer : 'invalid_token'
+            expect(response.headers.get('www-authenticate')).to.equal(
+              `Bearer realm="mcp-server", error="${error}", scope="mcp:read", ` +
+                'resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource", ' +
+                `error_description="${description}"`,
+            )
+            expect(response.status).to.equal(answer === 'insufficient_scope' ? 403 : 401)
+            expect(JSON.parse(body)).to.include({ error, error_description: description })
+          }
+          expect(fetched.filter((address) => address !== 'keys /jwks')).to.deep.equal([])
+        })
+      }
+    })
+  }
+
+  describe('in all', () => {
+    it('have the keys fetched once, and once more for names that nobody knows', () => {
+      // Two verifiers use the endpoint, and each may look twice.
+      expect(fetched.length).to.be.within(2, 4)
+    })
+
+    it('would be noticed to reach out: the canary tells', async () => {
+      await fetch(`${kit.canary}/x`)
+      expect(fetched).to.include('canary /x')
+    })
+  })
+})

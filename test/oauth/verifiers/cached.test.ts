@@ -1,0 +1,470 @@
+import { createHash } from 'node:crypto'
+import { expect } from 'chai'
+import { expectTypeOf } from 'expect-type'
+import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
+import { noteRefusal, refusalNote, VerifyInput } from '../../../src/oauth/inputs.ts'
+import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../../../src/oauth/options.ts'
+import { cachedVerifier } from '../../../src/oauth/verifiers/cached.ts'
+import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
+import { expectConfigError } from '../../support/config-error.ts'
+import { AUDIENCE, createSigningKey, ISSUER, nowSeconds, signToken } from '../../support/tokens.ts'
+
+function inputOf(bearerToken: string | undefined, resource = AUDIENCE): VerifyInput {
+  const source = { request: new Request(AUDIENCE) }
+  return new VerifyInput(source, bearerToken, { context: {}, request: source.request }, resource)
+}
+
+/** A verifier that answers when it is told to, and counts what it is asked. */
+function slowVerifier() {
+  const open: {
+    readonly token: string | undefined
+    settle(result: unknown): void
+    fail(error: unknown): void
+  }[] = []
+  const verify: VerifyToken<unknown, any> = ({ bearerToken }) =>
+    new Promise((resolve, reject) => {
+      open.push({ token: bearerToken, settle: resolve as never, fail: reject })
+    })
+  return { verify, open }
+}
+
+/** A verifier that gives `result`, and counts. */
+function counting(result: (input: VerifyTokenInput, call: number) => unknown = () => ({ valid: true })) {
+  const asked: (string | undefined)[] = []
+  const verify = (async (input: VerifyTokenInput) => {
+    asked.push(input.bearerToken)
+    return result(input, asked.length)
+  }) as VerifyToken<unknown, any>
+  return { verify, asked }
+}
+
+describe('cachedVerifier()', () => {
+  const { now } = Date
+  const monotonic = performance.now
+  afterEach(() => {
+    Date.now = now
+    performance.now = monotonic
+  })
+  /** Sets the wall clock, and lets time pass or not. */
+  const setWallClock = (seconds: number): void => {
+    Date.now = () => now() + seconds * 1000
+  }
+  const letPass = (seconds: number): void => {
+    performance.now = () => monotonic.call(performance) + seconds * 1000
+    setWallClock(seconds)
+  }
+  /** `lru-cache` looks at the clock once in a millisecond. */
+  const nextTick = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5))
+
+  it('asks once for a token, and remembers what was said of it', async () => {
+    const exp = nowSeconds() + 300
+    const result = {
+      valid: true,
+      user: { id: 'ada', roles: ['admin'] },
+      scopes: ['a'],
+      clientId: 'cli',
+      expiresAt: exp,
+      resource: AUDIENCE,
+      extra: { tenant: 'acme' },
+    }
+    const { verify, asked } = counting(() => result)
+    const verifier = cachedVerifier(verify)
+    for (let round = 0; round < 3; round++) expect(await verifier(inputOf('t'))).to.deep.equal(result)
+    expect(asked).to.deep.equal(['t'])
+    await verifier(inputOf('u'))
+    expect(asked).to.deep.equal(['t', 'u'])
+  })
+
+  const unkept: readonly (readonly [what: string, result: unknown])[] = [
+    ['undefined', undefined],
+    ['null', null],
+    ['valid: false', { valid: false }],
+    ['valid: 1', { valid: 1 }],
+    ['a text', 'valid'],
+    ['an acceptance that has expired', { valid: true, expiresAt: 1 }],
+    ['an acceptance that expires at NaN', { valid: true, expiresAt: Number.NaN }],
+    ['an acceptance that never expires, by number', { valid: true, expiresAt: Number.POSITIVE_INFINITY }],
+    ['an acceptance that expires at a text', { valid: true, expiresAt: '99999999999' }],
+    ['an acceptance of more than fits', { valid: true, user: { text: 'x'.repeat(65_536) } }],
+    ['an acceptance with a vast list', { valid: true, user: new Array(1e9) }],
+    [
+      'an acceptance that goes round in a circle',
+      (() => {
+        const user: Record<string, unknown> = {}
+        user.user = user
+        return { valid: true, user }
+      })(),
+    ],
+    [
+      'an acceptance that throws when it is looked into',
+      {
+        valid: true,
+        user: {
+          get name() {
+            throw new Error('no')
+          },
+        },
+      },
+    ],
+  ]
+  for (const [what, result] of unkept) {
+    it(`does not remember ${what}, and hands it on`, async () => {
+      const { verify, asked } = counting(() => result)
+      const verifier = cachedVerifier(verify)
+      for (let round = 0; round < 2; round++) {
+        const given = await verifier(inputOf('t'))
+        if (typeof result !== 'object' || result === null) expect(given).to.equal(result)
+        else expect(given?.valid).to.equal((result as { valid: unknown }).valid)
+      }
+      expect(asked).to.have.length(2)
+    })
+  }
+
+  it('does not remember outages and errors, thrown or rejected', async () => {
+    const { verify, asked } = counting((_, call) => {
+      if (call === 1) throw new VerifierUnavailableError('down')
+      if (call === 2) throw new TypeError('broken')
+      return { valid: true }
+    })
+    const throwing: VerifyToken = (input) => {
+      if (asked.length === 2) {
+        asked.push('thrown')
+        throw new TypeError('thrown')
+      }
+      return verify(input)
+    }
+    const verifier = cachedVerifier(throwing)
+    const names: string[] = []
+    for (let round = 0; round < 5; round++) {
+      try {
+        names.push(String((await verifier(inputOf('t')))?.valid))
+      } catch (error) {
+        names.push((error as Error).name)
+      }
+    }
+    expect(names).to.deep.equal(['VerifierUnavailableError', 'TypeError', 'TypeError', 'true', 'true'])
+    expect(asked).to.have.length(4)
+  })
+
+  it('asks about every request without a token', async () => {
+    const { verify, asked } = counting()
+    const verifier = cachedVerifier(verify)
+    for (const none of [undefined, '', undefined, '']) await verifier(inputOf(none))
+    expect(asked).to.deep.equal([undefined, '', undefined, ''])
+  })
+
+  it('makes one call for many requests at a time, and one for each token', async () => {
+    const { verify, open } = slowVerifier()
+    const verifier = cachedVerifier(verify)
+    const answers = ['t', 'u', 't', 't', 'u'].map((token) => verifier(inputOf(token)))
+    expect(open.map(({ token }) => token)).to.deep.equal(['t', 'u'])
+    for (const call of open) call.settle({ valid: true, user: call.token })
+    const users = (await Promise.all(answers)).map((answer) => answer?.user)
+    expect(users).to.deep.equal(['t', 'u', 't', 't', 'u'])
+  })
+
+  it('tells all that wait of an outage, and asks again afterwards', async () => {
+    const { verify, open } = slowVerifier()
+    const verifier = cachedVerifier(verify)
+    const waiting = [verifier(inputOf('t')), verifier(inputOf('t'))]
+    open[0]?.fail(new VerifierUnavailableError('down'))
+    for (const outcome of await Promise.allSettled(waiting)) expect(outcome.status).to.equal('rejected')
+    void verifier(inputOf('t'))
+    expect(open).to.have.length(2)
+  })
+
+  it('tells all that wait why they are refused', async () => {
+    let refuse: () => void = () => undefined
+    const verifier = cachedVerifier(async (input) => {
+      await new Promise<void>((resolve) => {
+        refuse = resolve
+      })
+      noteRefusal(input, 'expired')
+      return undefined
+    })
+    const inputs = [inputOf('t'), inputOf('t'), inputOf('t')]
+    const answers = inputs.map((input) => verifier(input))
+    refuse()
+    expect(await Promise.all(answers)).to.deep.equal([undefined, undefined, undefined])
+    expect(inputs.map(refusalNote)).to.deep.equal(['expired', 'expired', 'expired'])
+  })
+
+  it('makes another call when one has not come back for ten seconds', async () => {
+    const { verify, open } = slowVerifier()
+    const verifier = cachedVerifier(verify)
+    void verifier(inputOf('t'))
+    letPass(9)
+    void verifier(inputOf('t'))
+    expect(open).to.have.length(1)
+    letPass(11)
+    const answer = verifier(inputOf('t'))
+    expect(open).to.have.length(2)
+    open[1]?.settle({ valid: true, user: 'second' })
+    expect((await answer)?.user).to.equal('second')
+    open[0]?.settle({ valid: true, user: 'first' })
+    await nextTick()
+    expect((await verifier(inputOf('t')))?.user).to.equal('second')
+  })
+
+  describe('believes an acceptance', () => {
+    const later: readonly (readonly [
+      what: string,
+      options: { ttlSeconds?: number },
+      expiresIn: number | undefined,
+      pass: () => void,
+      calls: number,
+    ])[] = [
+      ['for a minute', {}, undefined, () => letPass(59), 1],
+      ['for not more than a minute', {}, undefined, () => letPass(61), 2],
+      ['for as long as it is told to', { ttlSeconds: 600 }, undefined, () => letPass(599), 1],
+      ['for not longer than it is told to', { ttlSeconds: 600 }, 6_000, () => letPass(601), 2],
+      ['never beyond the expiry of the token', {}, 30, () => letPass(31), 2],
+      ['until the token expires', { ttlSeconds: 600 }, 300, () => letPass(290), 1],
+      ['not beyond its expiry when the clock is set forward', {}, 300, () => setWallClock(301), 2],
+      [
+        'not longer when the clock is set back',
+        {},
+        30,
+        () => {
+          letPass(61)
+          setWallClock(-3_600)
+        },
+        2,
+      ],
+    ]
+    for (const [what, options, expiresIn, pass, calls] of later) {
+      it(what, async () => {
+        const expiresAt = expiresIn === undefined ? undefined : now() / 1000 + expiresIn
+        const { verify, asked } = counting(() => ({ valid: true, expiresAt }))
+        const verifier = cachedVerifier(verify, options)
+        await verifier(inputOf('t'))
+        await nextTick()
+        pass()
+        await verifier(inputOf('t'))
+        expect(asked).to.have.length(calls)
+      })
+    }
+  })
+
+  it('forgets the token longest unused when there are too many', async () => {
+    const { verify, asked } = counting()
+    const verifier = cachedVerifier(verify, { maxEntries: 2 })
+    for (const token of ['a', 'b', 'a', 'c', 'a', 'b']) await verifier(inputOf(token))
+    expect(asked).to.deep.equal(['a', 'b', 'c', 'b'])
+  })
+
+  describe('forgets', () => {
+    const sha256 = (token: string): string => createHash('sha256').update(token).digest('hex')
+    const ways: readonly (readonly [
+      what: string,
+      forget: (verifier: ReturnType<typeof cachedVerifier>) => void,
+    ])[] = [
+      ['a token', (verifier) => verifier.invalidate('t')],
+      ['a token by its key', (verifier) => verifier.invalidateKey(sha256('t'))],
+      ['everything', (verifier) => verifier.clear()],
+    ]
+    for (const [what, forget] of ways) {
+      it(`${what}, at once`, async () => {
+        const { verify, asked } = counting()
+        const verifier = cachedVerifier(verify)
+        await verifier(inputOf('t'))
+        await verifier(inputOf('u'))
+        forget(verifier)
+        await verifier(inputOf('t'))
+        expect(asked).to.deep.equal(['t', 'u', 't'])
+      })
+
+      it(`${what}, while a call is in flight: who waits is answered, who comes later asks anew`, async () => {
+        const { verify, open } = slowVerifier()
+        const verifier = cachedVerifier(verify)
+        const waiting = [verifier(inputOf('t')), verifier(inputOf('t'))]
+        forget(verifier)
+        const later = verifier(inputOf('t'))
+        expect(open).to.have.length(2)
+        open[0]?.settle({ valid: true, user: 'before' })
+        expect((await Promise.all(waiting)).map((answer) => answer?.user)).to.deep.equal(['before', 'before'])
+        open[1]?.settle(undefined)
+        expect(await later).to.equal(undefined)
+        void verifier(inputOf('t'))
+        expect(open, 'the outcome of neither was kept').to.have.length(3)
+      })
+    }
+
+    it('nothing of other tokens, and bears a token it never saw', async () => {
+      const { verify, asked } = counting()
+      const verifier = cachedVerifier(verify)
+      await verifier(inputOf('t'))
+      verifier.invalidate('never seen')
+      verifier.invalidateKey('no key at all')
+      await verifier(inputOf('t'))
+      expect(asked).to.have.length(1)
+    })
+  })
+
+  describe('lends nothing from one request to another', () => {
+    it('of what it remembers: plain data is a frozen copy', async () => {
+      const user = { id: 'ada', roles: ['reader'], address: { city: 'London' } }
+      const result = { valid: true, user, scopes: ['a'], extra: { list: [1] } }
+      const verifier = cachedVerifier(async () => result)
+      const first = (await verifier(inputOf('t'))) as VerifiedToken<typeof user>
+      user.roles.push('admin')
+      result.scopes.push('b')
+      for (const change of [
+        () => first.user?.roles.push('admin'),
+        () => Object.assign(first.user?.address as object, { city: 'Paris' }),
+        () => (first.scopes as string[]).push('b'),
+        () => Object.assign(first, { clientId: 'eve' }),
+        () => (first.extra as { list: number[] }).list.push(2),
+      ]) {
+        expect(change).to.throw(TypeError)
+      }
+      expect(await verifier(inputOf('t'))).to.deep.equal({
+        valid: true,
+        user: { id: 'ada', roles: ['reader'], address: { city: 'London' } },
+        scopes: ['a'],
+        extra: { list: [1] },
+      })
+    })
+
+    it('of what it cannot copy: each of those that wait is verified by itself', async () => {
+      const { verify, asked } = counting((_, call) => ({
+        valid: true,
+        user: { call, text: 'x'.repeat(65_536) },
+      }))
+      const verifier = cachedVerifier(verify)
+      const answers = await Promise.all([verifier(inputOf('t')), verifier(inputOf('t'))])
+      expect(answers.map((answer) => answer?.user.call)).to.deep.equal([1, 2])
+      expect(asked).to.have.length(2)
+    })
+
+    it('but objects of a class, which it leaves alone', async () => {
+      class Account {
+        readonly #id = 7
+        get id(): number {
+          return this.#id
+        }
+      }
+      class Result {
+        readonly user = new Account()
+        get valid(): boolean {
+          return true
+        }
+        get scopes(): string[] {
+          return ['a']
+        }
+      }
+      const result = new Result()
+      const verifier = cachedVerifier(async () => result)
+      for (let round = 0; round < 2; round++) {
+        const given = await verifier(inputOf('t'))
+        expect(given?.user).to.equal(result.user)
+        expect(given?.user?.id).to.equal(7)
+        expect(given?.scopes).to.deep.equal(['a'])
+      }
+      expect(Object.isFrozen(result.user)).to.equal(false)
+    })
+
+    it('a member called __proto__, which changes no prototype', async () => {
+      const user = JSON.parse('{"__proto__":{"admin":true},"id":"ada"}')
+      const verifier = cachedVerifier(async () => ({ valid: true, user }))
+      await verifier(inputOf('t'))
+      const given = (await verifier(inputOf('t')))?.user
+      expect(given.admin).to.equal(undefined)
+      expect(Object.keys(given)).to.deep.equal(['__proto__', 'id'])
+    })
+
+    it('a result for another resource: gates have their own', async () => {
+      const key = await createSigningKey('ES256', 'k')
+      const other = 'https://other.example.com/mcp'
+      const verifier = cachedVerifier(
+        jwtVerifier({ issuer: ISSUER, audience: [AUDIENCE, other], publicKey: key.jwk }),
+      )
+      const token = await signToken(key, { aud: [AUDIENCE, other] })
+      for (const resource of [AUDIENCE, other, AUDIENCE])
+        expect(await verifier(inputOf(token, resource))).to.include({ valid: true, resource })
+    })
+
+    it('a result that a proof of a key has brought about', async () => {
+      const { verify, asked } = counting((input) =>
+        'proofKey' in input ? { valid: true, cnf: { jkt: input.proofKey } } : undefined,
+      )
+      const verifier = cachedVerifier(verify)
+      const proven = (proofKey: string): VerifyTokenInput => {
+        const source = { request: new Request('https://mcp.example.com/mcp') }
+        return new VerifyInput(source, 't', { context: {}, request: source.request }, undefined, proofKey)
+      }
+      expect(await verifier(proven('k1'))).to.deep.equal({ valid: true, cnf: { jkt: 'k1' } })
+      expect(await verifier(proven('k1'))).to.deep.equal({ valid: true, cnf: { jkt: 'k1' } })
+      expect(asked).to.have.length(1)
+      expect(await verifier(proven('k2'))).to.deep.equal({ valid: true, cnf: { jkt: 'k2' } })
+      expect(await verifier(inputOf('t'))).to.equal(undefined)
+    })
+  })
+
+  it('keeps the user of the verifier in its type', () => {
+    const verifier = cachedVerifier(async () => ({ valid: true, user: { id: 1 } }), { ttlSeconds: 5 })
+    expectTypeOf(verifier).toExtend<VerifyToken<unknown, { id: number }>>()
+    expectTypeOf(verifier.invalidate).toEqualTypeOf<(token: string) => void>()
+  })
+
+  describe('throws when it is built', () => {
+    const verify: VerifyToken = async () => undefined
+    const INVALID = 'MCP_CONFIG_INVALID_OPTION'
+    const wrong: readonly (readonly [
+      what: string,
+      build: () => unknown,
+      code: 'MCP_CONFIG_INVALID_OPTION' | 'MCP_CONFIG_MISSING_OPTION' | 'MCP_CONFIG_UNKNOWN_OPTION',
+      option: string,
+      message: RegExp,
+    ])[] = [
+      [
+        'without a verifier',
+        () => cachedVerifier(undefined as never),
+        'MCP_CONFIG_MISSING_OPTION',
+        'verifier',
+        /give/,
+      ],
+      ['with what is none', () => cachedVerifier({} as never), INVALID, 'verifier', /function/],
+      ['with null', () => cachedVerifier(verify, null as never), INVALID, 'cachedVerifier', /maxEntries/],
+      ['with no entries', () => cachedVerifier(verify, { maxEntries: 0 }), INVALID, 'maxEntries', /from 1/],
+      [
+        'with too many',
+        () => cachedVerifier(verify, { maxEntries: 2e9 }),
+        INVALID,
+        'maxEntries',
+        /at most 1000000/,
+      ],
+      [
+        'with a time of zero',
+        () => cachedVerifier(verify, { ttlSeconds: 0 }),
+        INVALID,
+        'ttlSeconds',
+        /from 1/,
+      ],
+      [
+        'with half a second',
+        () => cachedVerifier(verify, { ttlSeconds: 0.5 }),
+        INVALID,
+        'ttlSeconds',
+        /whole/,
+      ],
+      [
+        'with an option that does not exist',
+        () => cachedVerifier(verify, { ttl: 5 } as never),
+        'MCP_CONFIG_UNKNOWN_OPTION',
+        'ttl',
+        /Known are: maxEntries, ttlSeconds/,
+      ],
+      [
+        'with a misspelt one',
+        () => cachedVerifier(verify, { maxEntry: 5 } as never),
+        'MCP_CONFIG_UNKNOWN_OPTION',
+        'maxEntry',
+        /Did you mean 'maxEntries'/,
+      ],
+    ]
+    for (const [what, build, code, option, message] of wrong) {
+      it(what, () => expectConfigError(build, { code, option, message }))
+    }
+  })
+})

@@ -1,0 +1,163 @@
+import { expect } from 'chai'
+import { expectTypeOf } from 'expect-type'
+import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
+import { noteRefusal, type RefusalNote, refusalNote, VerifyInput } from '../../../src/oauth/inputs.ts'
+import type { VerifyToken } from '../../../src/oauth/options.ts'
+import { firstMatch } from '../../../src/oauth/verifiers/first-match.ts'
+import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
+import { expectConfigError } from '../../support/config-error.ts'
+import { AUDIENCE, createSigningKey, nowSeconds, signToken } from '../../support/tokens.ts'
+
+/** What the gate asks about a token. */
+function inputOf(bearerToken: string | undefined): VerifyInput {
+  const source = { request: new Request(AUDIENCE) }
+  return new VerifyInput(source, bearerToken, { context: {}, request: source.request }, AUDIENCE)
+}
+
+const accepts =
+  (name: string): VerifyToken =>
+  () => ({ valid: true, user: name })
+const refuses: VerifyToken = async () => undefined
+const throws: VerifyToken = () => {
+  throw new Error('broken')
+}
+const rejects: VerifyToken = async () => {
+  throw new Error('broken')
+}
+const notes =
+  (note: RefusalNote): VerifyToken =>
+  async (input) => {
+    noteRefusal(input, note)
+    return undefined
+  }
+const unavailable =
+  (retryAfterSeconds: number): VerifyToken =>
+  async () => {
+    throw new VerifierUnavailableError(`down for ${retryAfterSeconds}`, { retryAfterSeconds })
+  }
+
+describe('firstMatch()', () => {
+  const taken: readonly (readonly [what: string, verifiers: readonly VerifyToken[]])[] = [
+    ['the only one', [accepts('a')]],
+    ['the first that accepts', [accepts('a'), accepts('b')]],
+    ['one behind a refusal', [refuses, accepts('a')]],
+    ['one behind an outage', [unavailable(5), accepts('a')]],
+    ['one behind one that throws, and one that rejects', [throws, rejects, accepts('a')]],
+    ['one behind a reason', [notes('expired'), accepts('a')]],
+    ['one behind a lie', [() => ({ valid: 1 }) as never, () => 'valid' as never, accepts('a')]],
+  ]
+  for (const [what, verifiers] of taken) {
+    it(`takes the word of ${what}`, async () => {
+      expect(await firstMatch(...verifiers)(inputOf('t'))).to.deep.equal({ valid: true, user: 'a' })
+    })
+  }
+
+  it('asks one after the other, and nobody behind the one that accepts', async () => {
+    const asked: string[] = []
+    const asking =
+      (name: string, valid: boolean): VerifyToken =>
+      async ({ bearerToken }) => {
+        asked.push(`${name} begins`)
+        await new Promise(setImmediate)
+        asked.push(`${name} ends`)
+        return valid ? { valid, user: bearerToken } : undefined
+      }
+    const verifier = firstMatch(asking('a', false), asking('b', true), asking('c', true))
+    expect(await verifier(inputOf('t'))).to.deep.equal({ valid: true, user: 't' })
+    expect(asked).to.deep.equal(['a begins', 'a ends', 'b begins', 'b ends'])
+  })
+
+  it('asks about requests without a token as well', async () => {
+    const asked: unknown[] = []
+    const verifier = firstMatch(({ bearerToken }) => void asked.push(bearerToken) as never, refuses)
+    expect(await verifier(inputOf(undefined))).to.equal(undefined)
+    expect(asked).to.deep.equal([undefined])
+  })
+
+  const refusals: readonly (readonly [
+    what: string,
+    verifiers: readonly VerifyToken[],
+    note: RefusalNote | undefined,
+  ])[] = [
+    ['all refuse', [refuses, refuses], undefined],
+    ['all throw', [throws, rejects], undefined],
+    ['the first says expired', [notes('expired'), refuses], 'expired'],
+    ['the last says expired', [throws, notes('expired')], 'expired'],
+    ['a later one says less', [notes('expired'), notes('wrong_resource'), refuses], 'expired'],
+    ['a later one says more', [notes('wrong_resource'), notes('expired')], 'expired'],
+    ['one says it is for another resource', [refuses, notes('wrong_resource'), rejects], 'wrong_resource'],
+  ]
+  for (const [what, verifiers, note] of refusals) {
+    it(`refuses when ${what}: ${note ?? 'no reason'}`, async () => {
+      const input = inputOf('t')
+      expect(await firstMatch(...verifiers)(input)).to.equal(undefined)
+      expect(refusalNote(input)).to.equal(note)
+    })
+  }
+
+  async function outageOf(...verifiers: readonly VerifyToken[]): Promise<VerifierUnavailableError> {
+    try {
+      await firstMatch(...verifiers)(inputOf('t'))
+    } catch (error) {
+      expect(error).to.be.instanceOf(VerifierUnavailableError)
+      return error as VerifierUnavailableError
+    }
+    throw new Error('was available')
+  }
+
+  it('is unavailable when none accepts and one was', async () => {
+    for (const verifiers of [
+      [unavailable(7)],
+      [unavailable(7), refuses],
+      [notes('expired'), unavailable(7), throws],
+    ]) {
+      expect(await outageOf(...verifiers)).to.include({ message: 'down for 7', retryAfterSeconds: 7 })
+    }
+  })
+
+  it('is unavailable for as long as the one that stays away longest', async () => {
+    const outage = await outageOf(unavailable(3), refuses, unavailable(9), unavailable(1))
+    expect(outage).to.include({ message: '3 verifiers are unavailable', retryAfterSeconds: 9 })
+    const { errors, message } = outage.cause as AggregateError
+    expect(errors).to.have.length(3)
+    expect(message).to.equal('down for 3; down for 9; down for 1')
+  })
+
+  it('stands for several issuers, each with its own keys', async () => {
+    const [one, other] = [await createSigningKey('ES256', 'one'), await createSigningKey('ES256', 'other')]
+    const [a, b] = ['https://a.example.com', 'https://b.example.com']
+    const verifier = firstMatch(
+      jwtVerifier({ issuer: a, audience: AUDIENCE, publicKey: one.jwk }),
+      jwtVerifier({ issuer: b, audience: AUDIENCE, publicKey: other.jwk, mapUser: ({ sub }) => Number(sub) }),
+    )
+    expect((await verifier(inputOf(await signToken(one, { iss: a }))))?.user).to.include({ id: 'ada' })
+    expect((await verifier(inputOf(await signToken(other, { iss: b, sub: '7' }))))?.user).to.equal(7)
+    expect(await verifier(inputOf(await signToken(one, { iss: b })))).to.equal(undefined)
+    const expired = inputOf(await signToken(one, { iss: a, exp: nowSeconds() - 5 }))
+    expect(await verifier(expired)).to.equal(undefined)
+    expect(refusalNote(expired)).to.equal('expired')
+  })
+
+  it('has the users of all of them', () => {
+    const verifier = firstMatch(
+      async () => ({ valid: true, user: { id: 1 } }),
+      () => ({ valid: true, user: 'ada' as const }),
+    )
+    expectTypeOf(verifier).toEqualTypeOf<VerifyToken<unknown, { id: number } | 'ada'>>()
+  })
+
+  it('throws when it is built of nothing, or of what is no verifier', () => {
+    expectConfigError(() => firstMatch(), {
+      code: 'MCP_CONFIG_MISSING_OPTION',
+      option: 'verifiers',
+      message: /at least one/,
+    })
+    for (const wrong of [undefined, null, {}, [refuses]]) {
+      expectConfigError(() => firstMatch(refuses, wrong as never), {
+        code: 'MCP_CONFIG_INVALID_OPTION',
+        option: 'verifiers',
+        message: /functions/,
+      })
+    }
+  })
+})

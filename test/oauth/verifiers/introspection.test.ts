@@ -1,0 +1,467 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { inspect } from 'node:util'
+import { expect } from 'chai'
+import { expectTypeOf } from 'expect-type'
+import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
+import { refusalNote, VerifyInput } from '../../../src/oauth/inputs.ts'
+import type { VerifyToken } from '../../../src/oauth/options.ts'
+import { introspectionVerifier } from '../../../src/oauth/verifiers/introspection.ts'
+import type {
+  IntrospectionUser,
+  IntrospectionVerifierOptions,
+} from '../../../src/oauth/verifiers/introspection-options.ts'
+import { expectConfigError } from '../../support/config-error.ts'
+import { listen, stopListening } from '../../support/listen.ts'
+import { AUDIENCE, ISSUER, nowSeconds } from '../../support/tokens.ts'
+
+const SECRET = 'not a real: secret/+&'
+const TOKEN = 'an-opaque-token'
+
+interface Question {
+  readonly method: string | undefined
+  readonly headers: IncomingMessage['headers']
+  readonly body: URLSearchParams
+}
+
+/** An introspection endpoint that gives one answer, or answers in some way of its own. */
+async function endpointWith(answer: unknown | ((req: IncomingMessage, res: ServerResponse) => void)) {
+  const asked: Question[] = []
+  const { origin, server } = await listen(async (req, res) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of req) chunks.push(chunk)
+    const { method, headers } = req
+    asked.push({ method, headers, body: new URLSearchParams(Buffer.concat(chunks).toString()) })
+    if (typeof answer === 'function') return answer(req, res)
+    res.setHeader('Content-Type', 'application/json')
+    res.end(JSON.stringify(answer))
+  })
+  return { endpoint: `${origin}/introspect`, asked, server }
+}
+
+const active = (changes: object = {}): object => ({
+  active: true,
+  aud: AUDIENCE,
+  sub: 'ada',
+  client_id: 'cli',
+  scope: 'mcp:read mcp:write',
+  exp: nowSeconds() + 300,
+  token_type: 'Bearer',
+  ...changes,
+})
+
+const optionsFor = (endpoint: string): IntrospectionVerifierOptions => ({
+  endpoint,
+  clientId: 'mcp server',
+  clientSecret: SECRET,
+  audience: AUDIENCE,
+})
+
+function inputOf(bearerToken: string | undefined, resource = AUDIENCE): VerifyInput {
+  const source = { request: new Request(AUDIENCE) }
+  return new VerifyInput(source, bearerToken, { context: {}, request: source.request }, resource)
+}
+
+/** What the verifier with `options` makes of an answer. */
+async function verify(
+  answer: unknown,
+  options: Partial<IntrospectionVerifierOptions<any>> = {},
+  input = inputOf(TOKEN),
+) {
+  const { endpoint } = await endpointWith(answer)
+  const given = { ...optionsFor(endpoint), ...options }
+  if (options.resource !== undefined) delete (given as { audience?: unknown }).audience
+  return await introspectionVerifier(given)(input)
+}
+
+async function outageOf(verifier: VerifyToken<unknown, any>): Promise<VerifierUnavailableError> {
+  let given: unknown
+  try {
+    given = await verifier(inputOf(TOKEN))
+  } catch (error) {
+    expect(error, inspect(error)).to.be.instanceOf(VerifierUnavailableError)
+    for (const secret of [SECRET, TOKEN, `'ada'`, '"ada"']) {
+      expect(inspect(error, { depth: null, showHidden: true })).not.to.include(secret)
+    }
+    return error as VerifierUnavailableError
+  }
+  throw new Error(`not unavailable but ${inspect(given)}`)
+}
+
+describe('introspectionVerifier()', () => {
+  describe('asks', () => {
+    it('by POST, in a form, as the client it is, and only about a token', async () => {
+      const { endpoint, asked } = await endpointWith(active())
+      const verifier = introspectionVerifier(optionsFor(endpoint))
+      expect(await verifier(inputOf(undefined))).to.equal(undefined)
+      expect(await verifier(inputOf(''))).to.equal(undefined)
+      expect(asked).to.deep.equal([])
+      expect(await verifier(inputOf('a+token/with=='))).to.include({ valid: true })
+      const [{ method, headers, body }] = asked as [Question]
+      expect(method).to.equal('POST')
+      expect(headers['content-type']).to.match(/^application\/x-www-form-urlencoded/)
+      expect(headers.accept).to.equal('application/json')
+      expect([...body]).to.have.deep.members([
+        ['token', 'a+token/with=='],
+        ['token_type_hint', 'access_token'],
+      ])
+      // RFC 6749 §2.3.1: encoded as in a form, then in base64.
+      const [scheme, credentials] = (headers.authorization as string).split(' ')
+      const [id, secret] = Buffer.from(credentials as string, 'base64')
+        .toString()
+        .split(':')
+      const decode = (text: string | undefined) => new URLSearchParams(`x=${text}`).get('x')
+      expect([scheme, decode(id), decode(secret)]).to.deep.equal(['Basic', 'mcp server', SECRET])
+    })
+
+    it('with its credentials in the body, when told so', async () => {
+      const { endpoint, asked } = await endpointWith(active())
+      const clientAuthentication = 'client_secret_post'
+      await introspectionVerifier({ ...optionsFor(endpoint), clientAuthentication })(inputOf(TOKEN))
+      const [{ headers, body }] = asked as [Question]
+      expect(headers.authorization).to.equal(undefined)
+      expect(body.get('client_id')).to.equal('mcp server')
+      expect(body.get('client_secret')).to.equal(SECRET)
+    })
+
+    it('anew at every request', async () => {
+      const { endpoint, asked } = await endpointWith(active())
+      const verifier = introspectionVerifier(optionsFor(endpoint))
+      await verifier(inputOf(TOKEN))
+      await verifier(inputOf(TOKEN))
+      expect(asked).to.have.length(2)
+    })
+  })
+
+  describe('tells of an active token', () => {
+    it('its user, scopes, client, expiry, resource, and what else there is', async () => {
+      const answer = active({ username: 'Ada', tenant: 'acme', roles: ['admin'], iss: ISSUER })
+      expect(await verify(answer)).to.deep.equal({
+        valid: true,
+        user: { id: 'ada', claims: answer },
+        scopes: ['mcp:read', 'mcp:write'],
+        clientId: 'cli',
+        expiresAt: (answer as { exp: number }).exp,
+        resource: AUDIENCE,
+        extra: { tenant: 'acme', roles: ['admin'] },
+      })
+    })
+
+    it('a user by sub, else by username, else by client; null counts as absent', async () => {
+      for (const [changes, id] of [
+        [{ username: 'Ada' }, 'ada'],
+        [{ sub: undefined, username: 'Ada' }, 'Ada'],
+        [{ sub: null, username: null }, 'cli'],
+        [{ sub: undefined, client_id: undefined }, undefined],
+      ] as const) {
+        expect((await verify(active(changes)))?.user.id).to.equal(id)
+      }
+    })
+
+    it('the user that mapUser makes, now or later', async () => {
+      expect((await verify(active(), { mapUser: ({ sub }) => ({ name: sub }) }))?.user).to.deep.equal({
+        name: 'ada',
+      })
+      expect((await verify(active(), { mapUser: async () => 7 }))?.user).to.equal(7)
+    })
+
+    it('no expiry, client or scopes where there are none', async () => {
+      const nothing = { exp: undefined, client_id: null, scope: null }
+      expect(await verify(active(nothing))).to.include({
+        valid: true,
+        expiresAt: undefined,
+        clientId: undefined,
+      })
+      expect((await verify(active(nothing)))?.scopes).to.deep.equal([])
+    })
+
+    it('the resource that is asked for, of several', async () => {
+      const other = 'https://other.example.com/mcp'
+      const audience = [AUDIENCE, other, 'client-id']
+      const answer = active({ aud: [other, 'client-id', AUDIENCE] })
+      expect(await verify(answer, { audience })).to.include({ resource: AUDIENCE })
+      expect(await verify(answer, { audience }, inputOf(TOKEN, 'https://third.example.com'))).to.include({
+        resource: other,
+      })
+      expect(await verify(active({ aud: 'client-id' }), { audience })).to.include({ resource: undefined })
+    })
+
+    it('no resource where aud is not looked at', async () => {
+      expect(await verify(active({ aud: undefined }), { audience: false })).to.include({
+        valid: true,
+        resource: undefined,
+      })
+    })
+  })
+
+  const accepted: readonly (readonly [what: string, answer: object, options?: object])[] = [
+    ['an aud among others', active({ aud: ['x', AUDIENCE] })],
+    ['resource in the place of audience', active(), { resource: AUDIENCE }],
+    ['token_type in any case, or none', active({ token_type: 'bearer' })],
+    [
+      'a server that says what kind of token it is',
+      active({ token_type: 'access_token', token_use: 'access_token' }),
+    ],
+    ['the issuer it is told to expect', active({ iss: ISSUER }), { issuer: ISSUER }],
+    ['claims that are required', active({ tenant: 'acme' }), { requiredClaims: ['tenant', 'sub'] }],
+    ['an empty cnf', active({ cnf: {} })],
+  ]
+  for (const [what, answer, options] of accepted) {
+    it(`accepts ${what}`, async () => expect(await verify(answer, options)).to.include({ valid: true }))
+  }
+
+  const refused: readonly (readonly [
+    what: string,
+    answer: object,
+    note?: string | undefined,
+    options?: object,
+  ])[] = [
+    ['a token that is not active', { active: false }],
+    ['a token that is not active, whatever else is said', active({ active: false })],
+    ['another audience', active({ aud: 'https://other.example.com/mcp' }), 'wrong_resource'],
+    ['no audience', active({ aud: undefined }), 'wrong_resource'],
+    ['an audience that is null', active({ aud: null }), 'wrong_resource'],
+    ['no audience of several', active({ aud: [] }), 'wrong_resource'],
+    ['an audience that is an object', active({ aud: { 0: AUDIENCE } }), 'wrong_resource'],
+    ['the audience with a slash', active({ aud: `${AUDIENCE}/` }), 'wrong_resource'],
+    ['another audience than resource', active({ aud: 'x' }), 'wrong_resource', { resource: AUDIENCE }],
+    ['an active token that has expired', active({ exp: nowSeconds() - 1 }), 'expired'],
+    ['an expired token for somebody else', active({ exp: 0, aud: 'x' }), 'expired'],
+    ['another issuer', active({ iss: 'https://evil.example.com' }), undefined, { issuer: ISSUER }],
+    ['no issuer, where one is expected', active(), undefined, { issuer: ISSUER }],
+    ['a token without a claim that is required', active(), undefined, { requiredClaims: ['tenant'] }],
+    ['a required claim that only every object has', active(), undefined, { requiredClaims: ['constructor'] }],
+    ['a token bound to a DPoP key', active({ cnf: { jkt: 'x' } })],
+    ['a token bound to a certificate', active({ cnf: { 'x5t#S256': 'x' } })],
+    ['a token of type DPoP', active({ token_type: 'DPoP' })],
+    ['a refresh token', active({ token_type: 'refresh_token' })],
+    ['a refresh token, by its use', active({ token_type: undefined, token_use: 'refresh_token' })],
+    ['a token of a type nobody knows', active({ token_type: 'mac' })],
+    ['a token of a type that is no text', active({ token_type: ['Bearer'] })],
+  ]
+  for (const [what, answer, note, options] of refused) {
+    it(`refuses ${what}${note === undefined ? '' : `: ${note}`}`, async () => {
+      const input = inputOf(TOKEN)
+      expect(await verify(answer, options, input)).to.equal(undefined)
+      expect(refusalNote(input)).to.equal(note)
+    })
+  }
+
+  describe('is unavailable when the endpoint', () => {
+    const error = (status: number, body: object, headers: Record<string, string> = {}) =>
+      ((_, res) => {
+        res.writeHead(status, { 'Content-Type': 'application/json', ...headers })
+        res.end(JSON.stringify(body))
+      }) as (req: IncomingMessage, res: ServerResponse) => void
+    const said = (text: string, type = 'application/json') =>
+      ((_, res) => {
+        res.setHeader('Content-Type', type)
+        res.end(text)
+      }) as (req: IncomingMessage, res: ServerResponse) => void
+
+    const broken: readonly (readonly [
+      what: string,
+      answer: unknown,
+      message: RegExp,
+      retryAfter?: number,
+    ])[] = [
+      ['refuses the client: 401', error(401, { error: 'invalid_client' }), /answered 401/],
+      [
+        'refuses the client with a challenge',
+        error(401, { error: 'invalid_client' }, { 'www-authenticate': 'Basic realm="x"' }),
+        /answered 401/,
+      ],
+      ['refuses the client: 400 invalid_client', error(400, { error: 'invalid_client' }), /answered 400/],
+      ['forbids: 403', error(403, {}), /answered 403/],
+      ['says no more but active, with 401', error(401, active()), /answered 401/],
+      ['is not there: 404', error(404, {}), /answered 404/],
+      ['is overloaded: 429', error(429, {}, { 'retry-after': '17' }), /answered 429/, 17],
+      ['fails: 500', error(500, {}), /answered 500/],
+      ['is down: 503', error(503, {}, { 'retry-after': '120' }), /answered 503/, 120],
+      ['is down for a year', error(503, {}, { 'retry-after': '31536000' }), /answered 503/],
+      [
+        'is down until a date',
+        error(503, {}, { 'retry-after': 'Wed, 21 Oct 2026 07:28:00 GMT' }),
+        /answered 503/,
+      ],
+      ['has nothing to say: 204', error(204, {}), /answered 204/],
+      ['redirects', error(307, {}, { location: 'http://127.0.0.1:1/' }), /answered 307/],
+      ['says it created something: 201', error(201, active()), /answered 201/],
+      ['hangs up', (req: IncomingMessage) => req.socket.destroy(), /could not be asked/],
+      [
+        'breaks off in the middle',
+        (_: unknown, res: ServerResponse) => {
+          res.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' })
+          res.write('{"active":', () => res.destroy())
+        },
+        /could not be asked/,
+      ],
+      ['says nothing in time', () => undefined, /could not be asked/],
+      [
+        'goes on one byte at a time',
+        (_: unknown, res: ServerResponse) => {
+          const timer = setInterval(() => res.write(' '), 20)
+          res.once('close', () => clearInterval(timer))
+        },
+        /could not be asked/,
+      ],
+      ['says too much', said(`{"active":true,"padding":"${'x'.repeat(1_100_000)}"}`), /could not be asked/],
+      ['answers no JSON', said('<html>'), /gave an answer that is none/],
+      ['answers no JSON object', said('[{"active":true}]'), /gave an answer/],
+      ['answers nothing at all', said(''), /gave an answer/],
+      ['answers with a JWT', said('a.b.c', 'application/token-introspection+jwt'), /gave an answer/],
+      ['does not say active', { sub: 'ada', aud: AUDIENCE }, /gave an answer/],
+      ['says active: "true"', active({ active: 'true' }), /gave an answer/],
+      ['says active: 1', active({ active: 1 }), /gave an answer/],
+      ['gives an exp that is text', active({ exp: '9999999999' }), /gave an answer/],
+      [
+        'gives an exp beyond all numbers',
+        said(JSON.stringify(active({ exp: 5 })).replace('"exp":5', '"exp":1e999')),
+        /gave an answer/,
+      ],
+      ['gives a sub that is an object', active({ sub: { ada: 1 } }), /gave an answer/],
+      ['gives a client_id that is a number', active({ client_id: 5 }), /gave an answer/],
+      ['gives a username that is a list', active({ username: ['ada'] }), /gave an answer/],
+    ]
+    for (const [what, answer, message, retryAfter = 5] of broken) {
+      it(what, async () => {
+        const { endpoint, asked } = await endpointWith(answer)
+        const verifier = introspectionVerifier({ ...optionsFor(endpoint), timeoutMs: 300 })
+        const outage = await outageOf(verifier)
+        expect(outage.message).to.match(message).and.include(endpoint)
+        expect(outage.retryAfterSeconds).to.equal(retryAfter)
+        expect(asked).to.have.length(1)
+      })
+    }
+
+    it('cannot be reached', async () => {
+      const { endpoint, server } = await endpointWith(active())
+      await stopListening(server)
+      const outage = await outageOf(introspectionVerifier(optionsFor(endpoint)))
+      expect(inspect(outage.cause)).to.include('ECONNREFUSED')
+    })
+  })
+
+  it('has the user of mapUser in its type', () => {
+    const options = {
+      endpoint: 'https://auth.example.com/i',
+      clientId: 'a',
+      clientSecret: 'b',
+      audience: 'c',
+    }
+    expectTypeOf(introspectionVerifier(options)).toEqualTypeOf<VerifyToken<unknown, IntrospectionUser>>()
+    const mapped = introspectionVerifier({ ...options, mapUser: async ({ sub }) => ({ sub }) })
+    expectTypeOf(mapped).toEqualTypeOf<VerifyToken<unknown, { sub: string | undefined }>>()
+  })
+
+  describe('throws when it is built', () => {
+    const base = optionsFor('https://auth.example.com/introspect')
+    const without = (option: string) =>
+      Object.fromEntries(Object.entries(base).filter(([name]) => name !== option))
+    const INVALID = 'MCP_CONFIG_INVALID_OPTION'
+    const MISSING = 'MCP_CONFIG_MISSING_OPTION'
+    const UNKNOWN = 'MCP_CONFIG_UNKNOWN_OPTION'
+    const wrong: readonly (readonly [
+      what: string,
+      options: unknown,
+      code: typeof INVALID | typeof MISSING | typeof UNKNOWN,
+      option: string,
+      message: RegExp,
+    ])[] = [
+      ['without options', undefined, INVALID, 'introspectionVerifier', /endpoint, clientId/],
+      ['with a list', [], INVALID, 'introspectionVerifier', /endpoint, clientId/],
+      ['without endpoint', without('endpoint'), MISSING, 'endpoint', /https:\/\//],
+      [
+        'with an endpoint that is a path',
+        { ...base, endpoint: '/introspect' },
+        INVALID,
+        'endpoint',
+        /absolute URL/,
+      ],
+      [
+        'with an endpoint on http elsewhere',
+        { ...base, endpoint: 'http://auth.example.com/i' },
+        INVALID,
+        'endpoint',
+        /https.*allowInsecureHttp/,
+      ],
+      [
+        'with credentials in the endpoint',
+        { ...base, endpoint: 'https://a:b@c.example' },
+        INVALID,
+        'endpoint',
+        /credentials/,
+      ],
+      ['without clientId', without('clientId'), MISSING, 'clientId', /sign in/],
+      ['without clientSecret', without('clientSecret'), MISSING, 'clientSecret', /sign in/],
+      ['with an empty clientSecret', { ...base, clientSecret: '' }, MISSING, 'clientSecret', /sign in/],
+      [
+        'with a clientSecret that is no text',
+        { ...base, clientSecret: 5 },
+        INVALID,
+        'clientSecret',
+        /string/,
+      ],
+      ['without audience', without('audience'), MISSING, 'audience', /tokens for others/],
+      ['with audience: true', { ...base, audience: true }, INVALID, 'audience', /strings/],
+      ['with audience: null', { ...base, audience: null }, MISSING, 'audience', /tokens for others/],
+      [
+        'with audience and resource',
+        { ...base, resource: AUDIENCE },
+        INVALID,
+        'resource',
+        /together with audience/,
+      ],
+      [
+        'with audience: false and resource',
+        { ...base, audience: false, resource: AUDIENCE },
+        INVALID,
+        'resource',
+        /together with audience: false/,
+      ],
+      ['with an issuer that is none', { ...base, issuer: 'auth' }, INVALID, 'issuer', /absolute URL/],
+      [
+        'with another way to sign in',
+        { ...base, clientAuthentication: 'private_key_jwt' },
+        INVALID,
+        'clientAuthentication',
+        /client_secret_basic/,
+      ],
+      ['with no time', { ...base, timeoutMs: 0 }, INVALID, 'timeoutMs', /from 1/],
+      ['with a mapUser that is none', { ...base, mapUser: 'sub' }, INVALID, 'mapUser', /function/],
+      [
+        'with required claims that are no list',
+        { ...base, requiredClaims: 'sub' },
+        INVALID,
+        'requiredClaims',
+        /array/,
+      ],
+      [
+        'with allowInsecureHttp that is text',
+        { ...base, allowInsecureHttp: 'yes' },
+        INVALID,
+        'allowInsecureHttp',
+        /true/,
+      ],
+      ['with a misspelt option', { ...base, endPoint: 'x' }, UNKNOWN, 'endPoint', /Did you mean 'endpoint'/],
+      ['with another misspelt option', { ...base, timeout: 5 }, UNKNOWN, 'timeout', /timeoutMs/],
+    ]
+    for (const [what, options, code, option, message] of wrong) {
+      it(what, () =>
+        expectConfigError(() => introspectionVerifier(options as never), { code, option, message }),
+      )
+    }
+
+    it('without ever telling the secret', () => {
+      expectConfigError(() => introspectionVerifier({ ...base, clientSecret: { value: SECRET } as never }), {
+        code: INVALID,
+        option: 'clientSecret',
+        message: /^clientSecret must be a string$/,
+      })
+    })
+
+    it('but not for http where it is allowed', () => {
+      introspectionVerifier({ ...base, endpoint: 'http://auth.internal/i', allowInsecureHttp: true })
+      introspectionVerifier({ ...base, endpoint: 'http://localhost:8080/i' })
+    })
+  })
+})
