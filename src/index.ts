@@ -30,6 +30,7 @@ export {
   type RouterOption,
 } from './mcp/server.ts'
 export type { ServerFactory, ServerFactoryContext } from './mcp/service.ts'
+export type { McpSessionOptions } from './mcp/sessions.ts'
 export type { ToolConfig, ToolHandler } from './mcp/tool.ts'
 export { KitToolError } from './mcp/tool-error.ts'
 export type { TemplateVariables } from './mcp/uri-template.ts'

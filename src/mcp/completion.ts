@@ -59,7 +59,10 @@ export async function complete(
   const { ref, argument, context } = request.params
   const completer = completersFor(serving, ref)?.get(argument.name)
   if (completer === undefined) return { completion: { values: [] } }
-  const input = { arguments: context?.arguments ?? {}, context: new CallContext(serving.exchange, sdk) }
+  const input = {
+    arguments: context?.arguments ?? {},
+    context: new CallContext(serving.exchange, sdk, undefined, serving.sessionCapabilities),
+  }
   const values = await runSafely(serving, request, sdk, 'The completion', async () =>
     completer(argument.value, input),
   )

@@ -24,7 +24,7 @@ export interface KitContext<App = unknown, User = any> {
   readonly signal: AbortSignal
   /** The telemetry session of this request. Absent when no telemetry is configured. */
   readonly session?: KitTelemetrySession<any, any, any>
-  /** What the client can do, as it says with each request since 2026-07-28; undefined before. */
+  /** What the client can do, as it says with each request since 2026-07-28, or said when its session began; else undefined. */
   readonly clientCapabilities: ClientCapabilities | undefined
   /** What the client answered to the round before, under the names it was asked; `{}` at first. Nobody has checked it. */
   readonly inputResponses: Readonly<Record<string, unknown>>
@@ -34,6 +34,11 @@ export interface KitContext<App = unknown, User = any> {
   log(level: LoggingLevel, data: unknown): Promise<void>
   /** Tells the client how far the call is, when it asked to know. Never rejects. */
   progress(progress: number, total?: number, message?: string): Promise<void>
+  /**
+   * Lets go of the stream of this call: the client comes back with `Last-Event-ID` and gets what it missed, so that a long
+   * call needs no connection all the time. Within a session of a 2025-11-25 client; elsewhere it does nothing.
+   */
+  releaseStream(): void
   /**
    * To be returned: has the client asked, and the handler called again with the answers in `inputResponses`.
    * Requests are made with `inputRequired.elicit()` and its like of the official SDK. Clients of a 2025 revision can
@@ -61,10 +66,17 @@ export class CallContext implements KitContext {
   readonly session?: KitTelemetrySession<any, any, any>
   readonly #exchange: Exchange
   readonly #sdk: ServerContext
+  readonly #sessionCapabilities: ClientCapabilities | undefined
 
-  constructor(exchange: Exchange, sdk: ServerContext, state?: unknown) {
+  constructor(
+    exchange: Exchange,
+    sdk: ServerContext,
+    state?: unknown,
+    sessionCapabilities?: ClientCapabilities,
+  ) {
     this.#exchange = exchange
     this.#sdk = sdk
+    this.#sessionCapabilities = sessionCapabilities
     this.context = exchange.context.context
     this.signal = sdk.mcpReq.signal
     this.state = state
@@ -79,11 +91,15 @@ export class CallContext implements KitContext {
 
   get clientCapabilities(): ClientCapabilities | undefined {
     const envelope = this.#sdk.mcpReq.envelope as Partial<Record<string, ClientCapabilities>> | undefined
-    return envelope?.[CLIENT_CAPABILITIES_META_KEY]
+    return envelope?.[CLIENT_CAPABILITIES_META_KEY] ?? this.#sessionCapabilities
   }
 
   get inputResponses(): Readonly<Record<string, unknown>> {
     return this.#sdk.mcpReq.inputResponses ?? {}
+  }
+
+  releaseStream(): void {
+    this.#sdk.http?.closeSSE?.()
   }
 
   inputRequired(requests: Readonly<Record<string, InputRequest>>, state?: unknown): InputRequired {

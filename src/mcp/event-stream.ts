@@ -13,6 +13,12 @@ const METHODS: Readonly<Record<Exclude<ServerEvent['kind'], 'resource_updated'>,
   resources_list_changed: 'notifications/resources/list_changed',
 }
 
+/** Who wants to hear of which resources. */
+export interface Subscriptions {
+  subscribe(owner: string, uri: string): void
+  unsubscribe(owner: string, uri: string): void
+}
+
 interface EventStream {
   readonly owner: string
   readonly subscriptions: Set<string>
@@ -30,7 +36,7 @@ export interface StreamOptions {
  * notifications, updates of the resources that their owner has subscribed to while they were open, and a comment every 15 s.
  * At most 1024 are open at a time, further ones get 503.
  */
-export class EventStreams {
+export class EventStreams implements Subscriptions {
   readonly #bus: ServerEventBus
   readonly #open = new Set<EventStream>()
 
@@ -116,15 +122,16 @@ export class EventStreams {
 }
 
 function eventText(event: ServerEvent, { subscriptions }: EventStream): string | undefined {
-  if (event.kind === 'resource_updated') {
-    if (!subscriptions.has(event.uri)) return undefined
-    return messageText('notifications/resources/updated', { uri: event.uri })
-  }
-  const method = METHODS[event.kind]
-  return method === undefined ? undefined : messageText(method)
+  if (event.kind === 'resource_updated' && !subscriptions.has(event.uri)) return undefined
+  const notification = notificationOf(event)
+  if (notification === undefined) return undefined
+  return `event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', ...notification })}\n\n`
 }
 
-function messageText(method: string, params?: object): string {
-  const message = { jsonrpc: '2.0', method, ...(params !== undefined && { params }) }
-  return `event: message\ndata: ${JSON.stringify(message)}\n\n`
+/** What clients of the 2025 revisions are told of an event; undefined for one they know nothing of. */
+export function notificationOf(event: ServerEvent): { method: string; params?: { uri: string } } | undefined {
+  if (event.kind === 'resource_updated')
+    return { method: 'notifications/resources/updated', params: { uri: event.uri } }
+  const method = METHODS[event.kind]
+  return method === undefined ? undefined : { method }
 }

@@ -167,9 +167,17 @@ export class RequestObservation {
           if (isBatch && operation !== undefined) operation.run(deliver)
           else deliver()
         },
-        sent: (message) => void attempt(() => this.#answered(message, tellsTools)),
+        sent: (message) => this.answered(message, tellsTools),
       }),
     )
+  }
+
+  /**
+   * A message of the server goes out to the client.
+   * @param tellsTools as for `watch`.
+   */
+  answered(message: JSONRPCMessage, tellsTools: boolean): void {
+    attempt(() => this.#answered(message, tellsTools))
   }
 
   /** @param call the JSON-RPC message. */

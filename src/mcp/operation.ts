@@ -2,13 +2,14 @@ import { randomUUID } from 'node:crypto'
 import { performance } from 'node:perf_hooks'
 import {
   type CacheHint,
+  type ClientCapabilities,
   type InputRequiredResult,
   ProtocolError,
   ProtocolErrorCode,
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { CallContext } from './context.ts'
-import type { EventStreams } from './event-stream.ts'
+import type { Subscriptions } from './event-stream.ts'
 import type { Exchange } from './exchange.ts'
 import { isInputRequired, stateOf } from './input-required.ts'
 import { elapsedMs } from './observe.ts'
@@ -23,10 +24,12 @@ export interface Serving {
   readonly table: RouterTable
   readonly exchange: Exchange
   readonly states: RequestStates
-  readonly streams: EventStreams
+  readonly subscriptions: Subscriptions
   /** Whether lists leave out what the token may not use. */
   readonly listOnlyPermitted: boolean
   readonly cache: CacheHint
+  /** What the client of a session said it can do. */
+  readonly sessionCapabilities?: ClientCapabilities | undefined
 }
 
 /** A request of the client, as far as it is looked at here. */
@@ -41,14 +44,14 @@ export interface OperationRequest {
  * @throws {ProtocolError} -32602 for a state that was tampered with, is not this user's, or is too old.
  */
 export async function runRound<Result>(
-  { exchange, states }: Serving,
+  { exchange, states, sessionCapabilities }: Serving,
   sdk: ServerContext,
   name: string,
   run: (context: CallContext) => Promise<Result>,
 ): Promise<Result | InputRequiredResult> {
   const given: unknown = sdk.mcpReq.requestState()
   const state = given === undefined ? undefined : await opened(states, given, holder())
-  const result = await run(new CallContext(exchange, sdk, state))
+  const result = await run(new CallContext(exchange, sdk, state, sessionCapabilities))
   if (!isInputRequired(result)) return result
   const kept = stateOf(result)
   const { inputRequests } = result

@@ -9,9 +9,15 @@ import {
 import { checkOperationScopes, type OperationScopes, type ScopedOperations } from './operation-scopes.ts'
 import { checkAllowedHosts, checkAllowedOrigins } from './origin-policy.ts'
 import { checkCache } from './resource.ts'
+import type { McpSessionOptions, ResolvedSessionOptions } from './sessions.ts'
 
 /** Options of the adapter beyond router and OAuth. */
 export interface McpAdapterOptions {
+  /**
+   * Sessions for clients of the 2025 revisions: `Mcp-Session-Id`, streams that can be resumed, DELETE. Default false:
+   * every request stands for itself, so that any node can answer it. Clients of 2026-07-28 have no sessions.
+   */
+  readonly sessions?: boolean | McpSessionOptions | undefined
   /**
    * Origins that may call: a list, or `'*'`. Replaces the default rule: loopback origins for a loopback
    * host; elsewhere every origin when OAuth is on, else the server's own.
@@ -49,6 +55,7 @@ export interface McpAdapterOptions {
 
 /** `McpAdapterOptions`, checked and with their defaults. */
 export interface ResolvedAdapterOptions {
+  readonly sessions: ResolvedSessionOptions | undefined
   readonly allowedOrigins: '*' | ReadonlySet<string> | undefined
   readonly allowedHosts: ReadonlySet<string> | undefined
   readonly listOnlyPermitted: boolean
@@ -62,6 +69,7 @@ export interface ResolvedAdapterOptions {
 }
 
 export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
+  'sessions',
   'allowedOrigins',
   'allowedHosts',
   'listOnlyPermitted',
@@ -79,8 +87,9 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
   if (!isOptionsObject(options)) throw invalidOption('options', 'must be an object')
   checkKnownOptions('the adapter', options, ADAPTER_OPTIONS)
   const { allowedOrigins, allowedHosts, listOnlyPermitted, maxBodyBytes, bodyTimeoutMs } = options
-  const { cache, requestStateSecret, eventBus, scopes, recordPayloads } = options
+  const { sessions, cache, requestStateSecret, eventBus, scopes, recordPayloads } = options
   return {
+    sessions: checkSessions(sessions),
     allowedOrigins: allowedOrigins === undefined ? undefined : checkAllowedOrigins(allowedOrigins),
     allowedHosts: allowedHosts === undefined ? undefined : checkAllowedHosts(allowedHosts),
     listOnlyPermitted:
@@ -94,6 +103,25 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
     scopes: scopes === undefined ? undefined : checkOperationScopes(scopes),
     recordPayloads: recordPayloads === undefined ? false : checkBoolean('recordPayloads', recordPayloads),
   }
+}
+
+/** A timer cannot wait longer. */
+const MAX_IDLE_MS = 2_147_483_647
+
+function checkSessions(sessions: unknown): ResolvedSessionOptions | undefined {
+  if (sessions === undefined || sessions === false) return undefined
+  const given = sessions === true ? {} : sessions
+  if (!isOptionsObject(given)) {
+    throw invalidOption(
+      'sessions',
+      'must be true, false, or an object such as { idleTimeoutMs: 600000, max: 100 }',
+    )
+  }
+  checkKnownOptions('sessions', given, ['idleTimeoutMs', 'max'])
+  const { idleTimeoutMs = 1_800_000, max = 1000 } = given as McpSessionOptions
+  if (checkWholeNumber('sessions.idleTimeoutMs', idleTimeoutMs, 1) > MAX_IDLE_MS)
+    throw invalidOption('sessions.idleTimeoutMs', `must be at most ${MAX_IDLE_MS} milliseconds`)
+  return { idleTimeoutMs, max: checkWholeNumber('sessions.max', max, 1) }
 }
 
 const MIN_SECRET = 32

@@ -28,7 +28,7 @@ export function routerServer(
 ): Server | McpServer {
   if (!serving.table.declaresHeaders) return simpleRouterServer(serving, info, options, methods)
   const checking = new HeaderCheckingServer(serving.table, info, options)
-  for (const method of methods) addHandler(checking.server, method, serving)
+  for (const method of methods) addHandler(checking.server, method, serving.table, () => serving)
   return checking
 }
 
@@ -40,7 +40,19 @@ export function simpleRouterServer(
   methods: Iterable<unknown>,
 ): Server {
   const server = new Server(info, options)
-  for (const method of methods) addHandler(server, method, serving)
+  for (const method of methods) addHandler(server, method, serving.table, () => serving)
+  return server
+}
+
+/** A server for a whole session: with every handler, each working with what `servingOf` has for its request. */
+export function sessionRouterServer(
+  table: RouterTable,
+  servingOf: ServingOf,
+  info: ServerInfo,
+  options: ServerOptions,
+): Server {
+  const server = new Server(info, options)
+  for (const method of METHODS) addHandler(server, method, table, servingOf)
   return server
 }
 
@@ -60,61 +72,85 @@ class HeaderCheckingServer extends McpServer {
   }
 }
 
-function addHandler(server: Server, method: unknown, serving: Serving): void {
-  const { capabilities } = serving.table
+/** What the operations of a request work with, by the SDK's context of that request. */
+export type ServingOf = (sdk: ServerContext) => Serving
+
+const METHODS = [
+  'tools/list',
+  'tools/call',
+  'prompts/list',
+  'prompts/get',
+  'completion/complete',
+  'resources/list',
+  'resources/templates/list',
+  'resources/read',
+  'resources/subscribe',
+  'resources/unsubscribe',
+] as const
+
+function addHandler(server: Server, method: unknown, table: RouterTable, servingOf: ServingOf): void {
+  const { capabilities } = table
   switch (method) {
     case 'tools/list':
       if (capabilities.tools)
-        server.setRequestHandler(method, () => ({ tools: listed(serving, serving.table.tools) }))
+        server.setRequestHandler(method, (_request, sdk) => ({ tools: listed(servingOf(sdk), table.tools) }))
       break
     case 'tools/call':
       if (capabilities.tools)
-        server.setRequestHandler(method, (call, sdk) => callTool(serving, call, sdk, server))
+        server.setRequestHandler(method, (call, sdk) => callTool(servingOf(sdk), call, sdk, server))
       break
     case 'prompts/list':
       if (capabilities.prompts)
-        server.setRequestHandler(method, () => ({ prompts: listed(serving, serving.table.prompts) }))
+        server.setRequestHandler(method, (_request, sdk) => ({
+          prompts: listed(servingOf(sdk), table.prompts),
+        }))
       break
     case 'prompts/get':
-      if (capabilities.prompts) server.setRequestHandler(method, (get, sdk) => getPrompt(serving, get, sdk))
+      if (capabilities.prompts)
+        server.setRequestHandler(method, (get, sdk) => getPrompt(servingOf(sdk), get, sdk))
       break
     case 'completion/complete':
       if (capabilities.completions)
-        server.setRequestHandler(method, (request, sdk) => complete(serving, request, sdk))
+        server.setRequestHandler(method, (request, sdk) => complete(servingOf(sdk), request, sdk))
       break
     default:
-      if (capabilities.resources) addResourceHandler(server, method, serving)
+      if (capabilities.resources) addResourceHandler(server, method, table, servingOf)
   }
 }
 
-function addResourceHandler(server: Server, method: unknown, serving: Serving): void {
+function addResourceHandler(server: Server, method: unknown, table: RouterTable, servingOf: ServingOf): void {
   switch (method) {
     case 'resources/list':
-      server.setRequestHandler(method, async (request, sdk) => ({
-        resources: [
-          ...listed(serving, serving.table.resources),
-          ...(await listedByTemplates(serving, request, sdk)),
-        ],
-      }))
+      server.setRequestHandler(method, async (request, sdk) => {
+        const serving = servingOf(sdk)
+        return {
+          resources: [
+            ...listed(serving, table.resources),
+            ...(await listedByTemplates(serving, request, sdk)),
+          ],
+        }
+      })
       break
     case 'resources/templates/list':
-      server.setRequestHandler(method, () => ({
-        resourceTemplates: listed(serving, new Map(serving.table.templates.entries())),
+      server.setRequestHandler(method, (_request, sdk) => ({
+        resourceTemplates: listed(servingOf(sdk), new Map(table.templates.entries())),
       }))
       break
     case 'resources/read':
-      server.setRequestHandler(method, (read, sdk) => readResource(serving, read, sdk))
+      server.setRequestHandler(method, (read, sdk) => readResource(servingOf(sdk), read, sdk))
       break
     case 'resources/subscribe':
-      server.setRequestHandler(method, ({ params: { uri } }) => {
-        if (findResource(serving.table, uri) === undefined) throw new ResourceNotFoundError(uri)
-        serving.streams.subscribe(ownerOf(serving.exchange.auth), uri)
+      server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
+        if (findResource(table, uri) === undefined) throw new ResourceNotFoundError(uri)
+        const { subscriptions, exchange } = servingOf(sdk)
+        subscriptions.subscribe(ownerOf(exchange.auth), uri)
         return {}
       })
       break
     case 'resources/unsubscribe':
-      server.setRequestHandler(method, ({ params: { uri } }) => {
-        serving.streams.unsubscribe(ownerOf(serving.exchange.auth), uri)
+      server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
+        const { subscriptions, exchange } = servingOf(sdk)
+        subscriptions.unsubscribe(ownerOf(exchange.auth), uri)
         return {}
       })
   }
@@ -148,7 +184,7 @@ async function listedByTemplates(
   for (const { list, scopes, definition } of serving.table.templates) {
     if (list === undefined || !permits(serving, scopes)) continue
     if (scopes.length > 0 && serving.exchange.auth === undefined) continue
-    const context = new CallContext(serving.exchange, sdk)
+    const context = new CallContext(serving.exchange, sdk, undefined, serving.sessionCapabilities)
     const own = await runSafely(
       serving,
       { method: request.method, params: {} },

@@ -1,5 +1,6 @@
 import {
   type CacheHint,
+  classifyInboundRequest,
   createMcpHandler,
   isJsonContentType,
   type McpHttpHandler,
@@ -17,8 +18,9 @@ import { HasRequest, RequestContext } from '../oauth/inputs.ts'
 import { invalidOption } from '../oauth/option-checks.ts'
 import type { ResolvedOAuthOptions, VerifyContext } from '../oauth/options.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
+import { withBodyEnd } from './body-end.ts'
 import { serveLegacy, serveModern } from './direct-transport.ts'
-import { EventStreams } from './event-stream.ts'
+import { EventStreams, type Subscriptions } from './event-stream.ts'
 import type { Exchange } from './exchange.ts'
 import type { McpIncoming } from './incoming.ts'
 import { Observer } from './observe.ts'
@@ -28,9 +30,10 @@ import type { ResolvedAdapterOptions, ServerInfo } from './options.ts'
 import { type OriginPolicyOptions, permitsOrigin } from './origin-policy.ts'
 import { plainRequest } from './plain-request.ts'
 import { ownerOf, RequestStates } from './request-state.ts'
-import { routerServer, simpleRouterServer } from './router-server.ts'
+import { routerServer, sessionRouterServer, simpleRouterServer } from './router-server.ts'
 import type { RouterTable } from './router-table.ts'
 import { jsonRpcError, parseMessages } from './rpc.ts'
+import { McpSessions } from './sessions.ts'
 
 /** What a router function gets, once per request. */
 export interface ServerFactoryContext {
@@ -94,6 +97,7 @@ export class McpService {
   readonly #modernOptions: ServerOptions
   readonly #states: RequestStates
   readonly #streams: EventStreams
+  readonly #sessions: McpSessions | undefined
   readonly #originPolicy: OriginPolicyOptions
   readonly #observer: Observer | undefined
 
@@ -125,6 +129,12 @@ export class McpService {
       ...(eventBus !== undefined && { bus: eventBus }),
     })
     this.#streams = new EventStreams(this.#sdk.bus)
+    const { sessions } = props.options
+    if (sessions !== undefined) {
+      this.#sessions = new McpSessions(sessions, this.#sdk.bus, {
+        makeServer: (subscriptions, request) => this.#makeSessionServer(subscriptions, request),
+      })
+    }
   }
 
   get notify(): ServerNotifier {
@@ -208,10 +218,19 @@ export class McpService {
     const refused = this.judge(exchange, incoming, [])
     if (refused !== undefined) return await refused
     observation?.accepted()
-    return this.#observed(
-      exchange,
-      method === 'GET' ? this.#serveGet(incoming, exchange) : methodNotAllowed(),
-    )
+    const run = () => this.#serveBodiless(incoming, exchange)
+    return this.#observed(exchange, await (observation === undefined ? run() : observation.run(run)))
+  }
+
+  async #serveBodiless(incoming: McpIncoming, exchange: Exchange): Promise<Response | Answer> {
+    const { method } = incoming
+    const revision = incoming.header('mcp-protocol-version')
+    const isModern = revision !== undefined && revision >= FIRST_MODERN_REVISION
+    if (this.#sessions !== undefined && !isModern && (method === 'GET' || method === 'DELETE')) {
+      return await this.#serveSession(this.#sessions, incoming, exchange, undefined)
+    }
+    if (isModern || method !== 'GET') return methodNotAllowed(this.#sessions !== undefined)
+    return this.#openStream(incoming, exchange, revision)
   }
 
   async #servePost(incoming: McpIncoming, exchange: Exchange): Promise<Response | Answer> {
@@ -255,6 +274,9 @@ export class McpService {
   ): Promise<Response | Answer> {
     const { auth } = exchange
     const table = this.#table
+    if (this.#sessions !== undefined && isLegacy(incoming, body)) {
+      return this.#serveSession(this.#sessions, incoming, exchange, body)
+    }
     const plain =
       table === undefined || !this.servesDirectly ? undefined : plainRequest(incoming, body, table)
     if (table === undefined || plain === undefined) {
@@ -276,9 +298,25 @@ export class McpService {
       : serveLegacy(serverOf(this.#serverOptions), call)
   }
 
-  #serveGet(incoming: McpIncoming, { auth }: Exchange): Response | Answer {
-    const revision = incoming.header('mcp-protocol-version')
-    if (revision !== undefined && revision >= FIRST_MODERN_REVISION) return methodNotAllowed()
+  #serveSession(
+    sessions: McpSessions,
+    incoming: McpIncoming,
+    exchange: Exchange,
+    body: unknown,
+  ): Promise<Response | Answer> {
+    const request: ServedRequest = sdkRequest(incoming, undefined)
+    request[EXCHANGE] = exchange
+    const { auth, observation } = exchange
+    const tellsTools = this.#table === undefined
+    return sessions.serve({
+      request,
+      body,
+      auth,
+      onAnswer: observation && ((answer) => observation.answered(answer, tellsTools)),
+    })
+  }
+
+  #openStream(incoming: McpIncoming, { auth }: Exchange, revision: string | undefined): Response | Answer {
     if (revision !== undefined && !SUPPORTED_PROTOCOL_VERSIONS.includes(revision)) {
       return jsonRpcError(
         400,
@@ -301,7 +339,7 @@ export class McpService {
       return response
     }
     return new Response(
-      endObserved(response.body, () => observation.completed(response.status)),
+      withBodyEnd(response.body, () => observation.completed(response.status)),
       response,
     )
   }
@@ -314,16 +352,40 @@ export class McpService {
   #makeServer(request: ServedRequest): Server | McpServer | Promise<Server | McpServer> {
     const exchange = request[EXCHANGE] as Exchange
     const { router, serverInfo } = this.#props
-    if (typeof router === 'function') return this.#callFactory(router, exchange, request)
+    if (typeof router === 'function') return this.#makeWatched(router, exchange, request)
     const methods = methodsOf(request[MESSAGES] ?? [])
     const server = routerServer(this.#serving(router, exchange), serverInfo, this.#serverOptions, methods)
     exchange.observation?.watch(server, false)
     return server
   }
 
+  /** A server that outlives the request it is made for; what each request may know is found through that request. */
+  #makeSessionServer(subscriptions: Subscriptions, request: ServedRequest) {
+    const { router, serverInfo } = this.#props
+    const first = request[EXCHANGE] as Exchange
+    if (typeof router === 'function') return this.#callFactory(router, first, request)
+    const server: Server = sessionRouterServer(
+      router,
+      (sdk) => {
+        const { [EXCHANGE]: exchange = first } = (sdk.http?.req ?? {}) as Partial<ServedRequest>
+        const sessionCapabilities = server.getClientCapabilities()
+        return { ...this.#serving(router, exchange), subscriptions, sessionCapabilities }
+      },
+      serverInfo,
+      this.#serverOptions,
+    )
+    return server
+  }
+
   #serving(table: RouterTable, exchange: Exchange): Serving {
     const { listOnlyPermitted, cache } = this.#props.options
-    return { table, exchange, states: this.#states, streams: this.#streams, listOnlyPermitted, cache }
+    return { table, exchange, states: this.#states, subscriptions: this.#streams, listOnlyPermitted, cache }
+  }
+
+  async #makeWatched(router: ServerFactory, exchange: Exchange, request: Request) {
+    const server = await this.#callFactory(router, exchange, request)
+    exchange.observation?.watch(server, true)
+    return server
   }
 
   async #callFactory(
@@ -333,9 +395,7 @@ export class McpService {
   ): Promise<Server | McpServer> {
     const { context, auth, observation } = exchange
     try {
-      const server = await router({ context: context.context, request, ...(auth !== undefined && { auth }) })
-      observation?.watch(server, true)
-      return server
+      return await router({ context: context.context, request, ...(auth !== undefined && { auth }) })
     } catch (cause) {
       observation?.decided({ outcome: 'failed', cause })
       throw cause
@@ -400,36 +460,23 @@ function timeoutAt(seconds: number): AbortSignal {
   return AbortSignal.timeout(Math.min(Math.max(0, Math.ceil(seconds * 1000 - Date.now())), LONGEST_TIMER_MS))
 }
 
-function methodNotAllowed(): Answer {
+function methodNotAllowed(hasSessions: boolean): Answer {
   const answer = jsonRpcError(405, -32_000, 'Method not allowed.')
-  return { ...answer, headers: { ...answer.headers, Allow: 'GET, POST, OPTIONS' } }
+  const methods = hasSessions ? 'GET, POST, DELETE, OPTIONS' : 'GET, POST, OPTIONS'
+  return { ...answer, headers: { ...answer.headers, Allow: methods } }
+}
+
+/** Whether a POST is of a 2025 revision, as the SDK sees it. */
+function isLegacy(incoming: McpIncoming, body: unknown): boolean {
+  const protocolVersionHeader = incoming.header('mcp-protocol-version')
+  const { kind } = classifyInboundRequest({
+    httpMethod: 'POST',
+    ...(protocolVersionHeader !== undefined && { protocolVersionHeader }),
+    body,
+  })
+  return kind === 'legacy'
 }
 
 function isEventStream(response: Response): boolean {
   return response.headers.get('content-type')?.startsWith('text/event-stream') ?? false
-}
-
-/** `body`, with a word when it has ended in whatever way. */
-function endObserved(body: ReadableStream<Uint8Array>, onEnd: () => void): ReadableStream<Uint8Array> {
-  const reader = body.getReader()
-  return new ReadableStream(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await reader.read()
-          if (!done) return controller.enqueue(value)
-          onEnd()
-          controller.close()
-        } catch (error) {
-          onEnd()
-          controller.error(error)
-        }
-      },
-      async cancel(reason) {
-        onEnd()
-        await reader.cancel(reason).catch(() => undefined)
-      },
-    },
-    { highWaterMark: 0 },
-  )
 }

@@ -144,10 +144,15 @@ function tools(router: KitMcpRouter, notify: () => McpNotifier): KitMcpRouter {
     .tool('test_error_handling', { description: 'Fails' }, () => {
       throw new Error('This tool intentionally returns an error for testing')
     })
-    .tool('test_reconnection', { description: 'Takes a moment' }, async () => {
-      await delay(100)
-      return 'Reconnection test completed successfully'
-    })
+    .tool(
+      'test_reconnection',
+      { description: 'Lets its stream go and answers later' },
+      async (_args, context) => {
+        context.releaseStream()
+        await delay(100)
+        return 'Reconnection test completed successfully'
+      },
+    )
     .tool(
       'json_schema_2020_12_tool',
       { description: 'Tool with JSON Schema 2020-12 features', input: JSON_SCHEMA_2020_12 },

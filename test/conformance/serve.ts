@@ -3,9 +3,10 @@ import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter, type McpAdapter } from '../../src/mcp/server.ts'
 import { everything } from './everything.ts'
 
-/** `node build/test/conformance/serve.js [port]`: the server of the conformance suite, without a gate. */
+/** `node build/test/conformance/serve.js [port] [sessions]`: the server of the conformance suite, without a gate. */
 const adapter: McpAdapter = createMcpAdapter({
   router: everything(() => adapter.notify),
+  sessions: process.argv[3] === 'sessions',
   serverInfo: { name: 'everything', version: '1.0.0' },
 })
 const port = Number(process.argv[2] ?? 3999)

@@ -202,7 +202,7 @@ describe('mcp: options', () => {
     })
     it('gives frozen handlers that need no this', async () => {
       const adapter = KitMcpServer.create().router(notes).withOAuth(oauth()).build()
-      expect(adapter).to.have.all.keys('handler', 'auth', 'notify')
+      expect(adapter).to.have.all.keys('handler', 'auth')
       expect(Object.isFrozen(adapter) && Object.isFrozen(adapter.auth)).to.equal(true)
       const { cors, resource } = adapter.auth
       const url = 'https://mcp.example.com/.well-known/oauth-protected-resource'

@@ -48,11 +48,11 @@ export class WireAnswer {
   }
 }
 
-/** The data of each event of a stream so far. */
+/** The data of each event of a stream so far; events without any only mark a place in it. */
 export function eventsOf(text: string): any[] {
   return text
     .split('\n')
-    .filter((line) => line.startsWith('data: '))
+    .filter((line) => line.startsWith('data: ') && line.length > 'data: '.length)
     .map((line) => JSON.parse(line.slice('data: '.length)))
 }
 

@@ -386,7 +386,7 @@ describe('cachedVerifier()', () => {
 
     it('a result that a proof of a key has brought about', async () => {
       const { verify, asked } = counting((input) =>
-        'proofKey' in input ? { valid: true, cnf: { jkt: input.proofKey } } : undefined,
+        input.proofKey !== undefined ? { valid: true, cnf: { jkt: input.proofKey } } : undefined,
       )
       const verifier = cachedVerifier(verify)
       const proven = (proofKey: string): VerifyTokenInput => {
