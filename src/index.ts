@@ -1,3 +1,10 @@
+export {
+  type GracefulShutdown,
+  type GracefulShutdownOptions,
+  gracefulShutdown,
+  type ShutdownReport,
+  type ShutdownTelemetry,
+} from './express/graceful-shutdown.ts'
 export { mcpAuth } from './express/mcp-auth.ts'
 export { type CorsOrigin, type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
 export { mcpHandler } from './express/mcp-handler.ts'

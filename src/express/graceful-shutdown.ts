@@ -1,0 +1,201 @@
+import type { Server } from 'node:http'
+import { constants } from 'node:os'
+import {
+  checkFunction,
+  checkKnownOptions,
+  checkWholeNumber,
+  invalidOption,
+  isOptionsObject,
+} from '../oauth/option-checks.ts'
+import type { NodeMiddleware } from './node-http.ts'
+import { OpenConnections } from './open-connections.ts'
+
+/** What of a telemetry manager a shutdown needs. */
+export interface ShutdownTelemetry<Stats = unknown> {
+  shutdown(options: { readonly timeoutMs: number }): Promise<unknown>
+  stats(): Stats
+}
+
+export interface GracefulShutdownOptions<Stats = unknown> {
+  /** Flushed and shut down after the last request, with the time that is left. */
+  readonly telemetry?: ShutdownTelemetry<Stats> | undefined
+  /**
+   * Milliseconds from the end of the readiness delay to the end of everything. Default 25 000, as orchestrators kill
+   * after 30 000. With telemetry the last fifth of it is kept for the flush: requests still running then are cut.
+   */
+  readonly timeoutMs?: number | undefined
+  /** Milliseconds for which the server, no longer ready, goes on serving, so that load balancers notice. Default 0. */
+  readonly readinessDelayMs?: number | undefined
+  /** Signals that start the shutdown and then end the process; the second one ends it at once. Default none. */
+  readonly signals?: readonly NodeJS.Signals[] | undefined
+  /** Called when everything is closed, before the process ends; for what the application closes itself. */
+  readonly onClosed?: ((report: ShutdownReport<Stats>) => unknown) | undefined
+}
+
+/** What was left when the time was up; zeros after a clean shutdown. */
+export interface ShutdownReport<Stats = unknown> {
+  /** Connections that had to be cut. */
+  readonly openConnections: number
+  /** Requests that were not answered to their end. */
+  readonly pendingRequests: number
+  /** What `stats()` of the telemetry manager says. Absent without telemetry. */
+  readonly telemetry?: Stats
+}
+
+export interface GracefulShutdown<Stats = unknown> {
+  /** Whether the server wants new requests. */
+  readonly ready: boolean
+  /** Aborts when event streams are about to be ended: the moment for a last word on one. */
+  readonly signal: AbortSignal
+  /** A middleware for a readiness probe: 200 while `ready`, then 503. */
+  readiness(): NodeMiddleware
+  /** Starts the shutdown; further calls return the same promise. Never rejects. */
+  close(): Promise<ShutdownReport<Stats>>
+}
+
+const OPTIONS = ['telemetry', 'timeoutMs', 'readinessDelayMs', 'signals', 'onClosed'] as const
+const DEFAULT_TIMEOUT_MS = 25_000
+
+/** The part of the time that is kept for telemetry. */
+const TELEMETRY_SHARE = 0.2
+
+/** How often streams are looked for that were opened after the others had been ended. */
+const LATE_STREAMS_MS = 100
+
+/** What a process that was told to end may take for it of its own accord, once everything is closed. */
+const LINGER_MS = 1_000
+
+/**
+ * Prepares a server for an orderly end. Call it before the server listens: older connections are not known to it.
+ *
+ * `close()` turns the readiness probe, waits `readinessDelayMs`, stops accepting, ends idle connections and then event
+ * streams, lets running requests finish (their responses carry `Connection: close`), cuts what has not finished in
+ * time, and shuts telemetry down. Signal handlers are installed for `signals` only.
+ * @throws {KitMcpConfigError} for a wrong option.
+ */
+export function gracefulShutdown<Stats = unknown>(
+  server: Server,
+  options: GracefulShutdownOptions<Stats> = {},
+): GracefulShutdown<Stats> {
+  if (typeof server?.close !== 'function' || typeof server.closeIdleConnections !== 'function')
+    throw invalidOption(
+      'server',
+      'must be a server of node:http or node:https, such as what app.listen() returns',
+    )
+  const { telemetry, timeoutMs, readinessDelayMs, signals, onClosed } = resolve(options)
+  const connections = new OpenConnections(server)
+  const ending = new AbortController()
+  let closing: Promise<ShutdownReport<Stats>> | undefined
+
+  const close = (): Promise<ShutdownReport<Stats>> => {
+    closing ??= shutDown()
+    return closing
+  }
+
+  const shutDown = async (): Promise<ShutdownReport<Stats>> => {
+    if (readinessDelayMs > 0) await elapsed(readinessDelayMs)
+    const deadline = Date.now() + timeoutMs
+    const drained = connections.drain()
+    ending.abort()
+    // Listeners of the signal come first, those that answer by promises too.
+    await elapsed(0)
+    connections.endStreams()
+    const later = setInterval(() => connections.endStreams(), LATE_STREAMS_MS)
+    await within(timeoutMs * (telemetry === undefined ? 1 : 1 - TELEMETRY_SHARE), drained)
+    clearInterval(later)
+    const left = { openConnections: connections.count, pendingRequests: connections.pending }
+    connections.destroy()
+    if (telemetry === undefined) return await finish(left)
+    // What was cut tells telemetry so when its socket closes.
+    await elapsed(0)
+    const timeLeft = Math.max(0, deadline - Date.now())
+    await within(
+      timeLeft,
+      settled(() => telemetry.shutdown({ timeoutMs: timeLeft })),
+    )
+    return await finish({ ...left, telemetry: telemetry.stats() })
+  }
+
+  const finish = async (report: ShutdownReport<Stats>): Promise<ShutdownReport<Stats>> => {
+    await settled(() => onClosed?.(report))
+    return report
+  }
+
+  endOnSignals(signals, close)
+  return {
+    get ready() {
+      return closing === undefined
+    },
+    signal: ending.signal,
+    readiness: () => (_req, res) => {
+      const ready = closing === undefined
+      res.writeHead(ready ? 200 : 503, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' })
+      res.end(`{"status":"${ready ? 'ready' : 'closing'}"}`)
+    },
+    close,
+  }
+}
+
+function resolve<Stats>(options: GracefulShutdownOptions<Stats>) {
+  if (!isOptionsObject(options))
+    throw invalidOption('gracefulShutdown', 'takes options such as { telemetry, timeoutMs: 25_000 }')
+  checkKnownOptions('gracefulShutdown', options, OPTIONS)
+  const { telemetry, timeoutMs = DEFAULT_TIMEOUT_MS, readinessDelayMs = 0, signals = [], onClosed } = options
+  if (
+    telemetry !== undefined &&
+    (typeof telemetry?.shutdown !== 'function' || typeof telemetry.stats !== 'function')
+  )
+    throw invalidOption('telemetry', 'must be what KitTelemetry…build() returned')
+  if (onClosed !== undefined) checkFunction('onClosed', onClosed, 'it is called when everything is closed')
+  const wrong = Array.isArray(signals) ? signals.find((signal) => !(signal in constants.signals)) : 'no list'
+  if (wrong !== undefined || ['SIGKILL', 'SIGSTOP'].some((signal) => signals.includes(signal as 'SIGKILL')))
+    throw invalidOption(
+      'signals',
+      `must be an array of signals that can be handled, such as ['SIGTERM', 'SIGINT']`,
+    )
+  return {
+    telemetry,
+    timeoutMs: checkWholeNumber('timeoutMs', timeoutMs, 1),
+    readinessDelayMs: checkWholeNumber('readinessDelayMs', readinessDelayMs, 0),
+    signals: [...new Set(signals)],
+    onClosed,
+  }
+}
+
+/** The first signal closes and then ends the process, the second ends it at once with the exit code shells expect. */
+function endOnSignals(signals: readonly NodeJS.Signals[], close: () => Promise<unknown>): void {
+  let asked = false
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (asked) process.exit(128 + constants.signals[signal])
+    asked = true
+    void close().then(() => {
+      process.exitCode ??= 0
+      // What else the application holds open does not keep a closed server alive.
+      setTimeout(() => process.exit(), LINGER_MS).unref()
+    })
+  }
+  for (const signal of signals) process.on(signal, onSignal)
+}
+
+function elapsed(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+/** Waits for `work`, but no longer than `ms`. */
+async function within(ms: number, work: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms)
+  })
+  await Promise.race([work, late])
+  clearTimeout(timer)
+}
+
+/** What the application gave may fail; a shutdown may not. */
+async function settled(run: () => unknown): Promise<void> {
+  try {
+    await run()
+  } catch {
+    // There is nobody left to tell.
+  }
+}
