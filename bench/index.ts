@@ -1,16 +1,18 @@
 import { cpus } from 'node:os'
 import { benchEmit } from './emit.ts'
 import { benchGate } from './gate.ts'
+import { benchOpenApi } from './openapi.ts'
 import { benchOtlp } from './otlp.ts'
 import { benchToolsCall } from './tools-call.ts'
 import { benchVerifiers } from './verifiers.ts'
 
-/** `npm run bench [-- gate|verifiers|tools-call|emit|otlp]`: every question in turn, or one. */
+/** `npm run bench [-- gate|verifiers|tools-call|emit|otlp|openapi]`: every question in turn, or one. */
 const questions: Record<string, () => Promise<void>> = {
   gate: benchGate,
   verifiers: benchVerifiers,
   'tools-call': benchToolsCall,
   emit: benchEmit,
+  openapi: benchOpenApi,
   otlp: benchOtlp,
 }
 const asked = process.argv.slice(2)

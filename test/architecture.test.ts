@@ -48,6 +48,7 @@ const MAP: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>>> =
   telemetry: {},
   mcp: { oauth: 'all', telemetry: 'types' },
   express: { oauth: 'all', mcp: 'all' },
+  openapi: { oauth: 'all', mcp: 'all' },
   testing: { oauth: 'all', telemetry: 'all' },
 }
 

@@ -46,7 +46,7 @@ export class OpenConnections {
     })
     for (const [socket, responses] of this.#owed) {
       if (responses.length > 0) this.#announce(responses)
-      else if (socket.bytesRead === 0) socket.end()
+      else if (socket.bytesRead === 0) socket.destroy()
       else this.#giveHeadGrace(socket)
     }
     this.#tellWhenEmpty()

@@ -1,0 +1,138 @@
+import { invalidOption, isOptionsObject } from '../oauth/option-checks.ts'
+import { isScopeToken, unionOfScopes } from '../oauth/scope.ts'
+import type { Node, OpenApiDocument } from './document.ts'
+
+/** An operation of a document, as `include` and `scopes` see it. */
+export interface OpenApiOperation {
+  /** Upper case. */
+  readonly method: string
+  /** As the document writes it, such as `/pets/{petId}`. */
+  readonly path: string
+  readonly operationId?: string
+  readonly tags: readonly string[]
+  readonly summary?: string
+  readonly description?: string
+  readonly deprecated: boolean
+}
+
+/** An operation, and where its parts are. */
+export interface FoundOperation extends OpenApiOperation {
+  readonly node: Node
+  /** Of the path and of the operation, the latter winning; references followed. */
+  readonly parameters: readonly Node[]
+}
+
+const METHODS = new Set(['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'])
+
+/** All operations in the order of the document. */
+export function operationsOf(document: OpenApiDocument): FoundOperation[] {
+  const found: FoundOperation[] = []
+  for (const [path, item] of Object.entries((document.root.paths ?? {}) as Node)) {
+    const pathItem = document.resolve(item)
+    if (!path.startsWith('/') || pathItem === undefined) continue
+    for (const [method, given] of Object.entries(pathItem)) {
+      if (!METHODS.has(method) || !isOptionsObject(given)) continue
+      const node = given as Node
+      const { operationId, tags, summary = pathItem.summary, description = pathItem.description } = node
+      found.push({
+        method: method.toUpperCase(),
+        path,
+        ...(typeof operationId === 'string' && { operationId }),
+        tags: Array.isArray(tags) ? tags.filter((tag) => typeof tag === 'string') : [],
+        ...(typeof summary === 'string' && summary !== '' && { summary }),
+        ...(typeof description === 'string' && description !== '' && { description }),
+        deprecated: node.deprecated === true,
+        node,
+        parameters: parametersOf(document, pathItem, node),
+      })
+    }
+  }
+  return found
+}
+
+function parametersOf(document: OpenApiDocument, ...owners: readonly Node[]): Node[] {
+  const byPlace = new Map<string, Node>()
+  for (const { parameters } of owners) {
+    if (!Array.isArray(parameters)) continue
+    for (const one of parameters) {
+      const parameter = document.resolve(one)
+      if (parameter !== undefined) byPlace.set(`${parameter.in} ${parameter.name}`, parameter)
+    }
+  }
+  return [...byPlace.values()]
+}
+
+/** Names for tools that every MCP client and model takes: up to 64 of `A-Z a-z 0-9 _ -`, each once. */
+export class ToolNames {
+  readonly #taken = new Set<string>()
+
+  nameOf({ operationId, method, path }: OpenApiOperation): string {
+    const wanted = sanitised(operationId ?? '') || sanitised(`${method.toLowerCase()}${path}`) || 'operation'
+    let name = wanted.slice(0, 64)
+    for (let number = 2; this.#taken.has(name); number++) {
+      const suffix = `_${number}`
+      name = wanted.slice(0, 64 - suffix.length) + suffix
+    }
+    this.#taken.add(name)
+    return name
+  }
+}
+
+function sanitised(text: string): string {
+  return text.replace(/[^A-Za-z0-9_-]+/g, '_').replace(/^_+|_+$/g, '')
+}
+
+/** Gives a scope of the document the name it has at the authorization server; `undefined` asks for none. */
+export type ScopeMapping = (
+  scope: string,
+  operation: OpenApiOperation,
+) => string | readonly string[] | undefined
+
+/**
+ * The scopes that the document's `security` asks of an operation: those of its `oauth2` and `openIdConnect` schemes.
+ * Of several alternatives the first that names such a scheme counts; where one may be left out altogether (`{}`), none.
+ * @throws {KitMcpConfigError} for a security scheme that the document does not have.
+ */
+export function scopesOf(
+  document: OpenApiDocument,
+  operation: FoundOperation,
+  mapping: ScopeMapping | undefined,
+): readonly string[] {
+  const security = (operation.node.security ?? document.root.security ?? []) as readonly Node[]
+  const components = (document.root.components ?? {}) as Node
+  const schemes = (components.securitySchemes ?? {}) as Node
+  let chosen: string[] | undefined
+  for (const alternative of security) {
+    const names = Object.keys(alternative)
+    if (names.length === 0) return []
+    const scopes = names.flatMap((name) => {
+      const scheme = Object.hasOwn(schemes, name) ? document.resolve(schemes[name]) : undefined
+      if (scheme === undefined) {
+        throw invalidOption(
+          'document',
+          `is wrong at ${placeOf(operation)}: security scheme '${name}' is not in #/components/securitySchemes`,
+        )
+      }
+      if (scheme.type !== 'oauth2' && scheme.type !== 'openIdConnect') return []
+      return [alternative[name] as readonly string[]]
+    })
+    if (chosen === undefined && scopes.length > 0) chosen = scopes.flat()
+  }
+  const mapped = (chosen ?? []).map((scope) => {
+    const named = mapping === undefined ? scope : mapping(scope, operation)
+    return named === undefined ? [] : [named].flat()
+  })
+  const scopes = unionOfScopes([...new Set(mapped.flat())]).filter((scope) => scope !== 'offline_access')
+  const bad = scopes.find((scope) => !isScopeToken(scope))
+  if (bad !== undefined) {
+    throw invalidOption(
+      'scopes',
+      `: '${String(bad).slice(0, 64)}' of ${operation.method} ${operation.path} is no scope of RFC 6749 §3.3; rename it with scopes: (scope) => …`,
+    )
+  }
+  return scopes
+}
+
+export function placeOf({ method, path }: OpenApiOperation): string {
+  return `#/paths/${path.replaceAll('~', '~0').replaceAll('/', '~1')}/${method.toLowerCase()}`
+}

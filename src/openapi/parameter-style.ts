@@ -1,0 +1,122 @@
+import { KitToolError } from '../mcp/tool-error.ts'
+
+/** How a parameter is written (OpenAPI 3.1, Parameter Object). */
+export interface ParameterStyle {
+  readonly name: string
+  readonly style: string
+  readonly explode: boolean
+  readonly allowReserved?: boolean
+}
+
+/** One parameter of a URL or form, both sides percent-encoded already. */
+export type EncodedPair = readonly [name: string, value: string]
+
+type Members = readonly (readonly [string, string])[]
+
+/** Percent-encodes all but unreserved characters (RFC 3986 §2.3). */
+export function percentEncode(text: string): string {
+  // A lone surrogate has no UTF-8 form.
+  return encodeURIComponent(text.replace(/[\uD800-\uDFFF]/gu, '\uFFFD')).replace(/[!'()*]/g, hex)
+}
+
+/** Leaves reserved characters as they are, but for those that end a value. */
+function encodeReserved(text: string): string {
+  return percentEncode(text).replace(/%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B|5B|5D)/g, decodeURIComponent)
+}
+
+function hex(character: string): string {
+  return `%${character.charCodeAt(0).toString(16).toUpperCase()}`
+}
+
+/** A value inside a list or object as text; what is nested deeper is written as JSON. */
+function textOf(value: unknown): string {
+  if (value === null || value === undefined) return ''
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
+function membersOf(value: object): Members {
+  return Object.entries(value)
+    .filter(([, member]) => member !== undefined)
+    .map(([name, member]) => [name, textOf(member)])
+}
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
+
+/** A list, or an object's names and values in turn. */
+function flatOf(value: object): readonly string[] {
+  return Array.isArray(value) ? value.map(textOf) : membersOf(value).flat()
+}
+
+/** A path parameter: `simple`, `label` or `matrix`. */
+export function encodePath({ name, style, explode }: ParameterStyle, value: unknown): string {
+  const encode = percentEncode
+  const assigned = ([key, text]: readonly [string, string]): string => `${encode(key)}=${encode(text)}`
+  const key = encode(name)
+  if (style === 'label') {
+    if (!isObject(value)) return `.${encode(textOf(value))}`
+    if (!explode) return `.${flatOf(value).map(encode).join(',')}`
+    const parts = Array.isArray(value) ? value.map(textOf).map(encode) : membersOf(value).map(assigned)
+    return `.${parts.join('.')}`
+  }
+  if (style === 'matrix') {
+    if (!isObject(value)) return value === '' ? `;${key}` : `;${key}=${encode(textOf(value))}`
+    if (!explode) return `;${key}=${flatOf(value).map(encode).join(',')}`
+    const parts = Array.isArray(value)
+      ? value.map((one) => `${key}=${encode(textOf(one))}`)
+      : membersOf(value).map(assigned)
+    return parts.map((part) => `;${part}`).join('')
+  }
+  return simple(value, explode, encode)
+}
+
+/** A header: `simple`, not percent-encoded. @throws {KitToolError} when it cannot travel in one. */
+export function encodeHeader({ name, explode }: ParameterStyle, value: unknown): string {
+  const text = simple(value, explode, (part) => part)
+  if (!/^[\t\x20-\x7E\xA0-\xFF]*$/.test(text)) {
+    throw new KitToolError(`'${name}' cannot be sent: it must be one line of Latin text`)
+  }
+  return text
+}
+
+function simple(value: unknown, explode: boolean, encode: (text: string) => string): string {
+  if (!isObject(value)) return encode(textOf(value))
+  if (Array.isArray(value) || !explode) return flatOf(value).map(encode).join(',')
+  return membersOf(value)
+    .map(([key, text]) => `${encode(key)}=${encode(text)}`)
+    .join(',')
+}
+
+const DELIMITERS: Readonly<Record<string, string>> = { spaceDelimited: '%20', pipeDelimited: '%7C' }
+
+/**
+ * A parameter of the query, of a cookie or of a form: `form`, `spaceDelimited`, `pipeDelimited` or `deepObject`.
+ * An empty list or object is no parameter.
+ */
+export function encodePairs(parameter: ParameterStyle, value: unknown): EncodedPair[] {
+  const { name, style, explode, allowReserved } = parameter
+  const encode = allowReserved === true ? encodeReserved : percentEncode
+  const key = percentEncode(name)
+  if (!isObject(value)) return [[key, encode(textOf(value))]]
+  if (style === 'deepObject') return deepPairs(name, value, encode)
+  if (explode) {
+    return Array.isArray(value)
+      ? value.map((one) => [key, encode(textOf(one))])
+      : membersOf(value).map(([member, text]) => [percentEncode(member), encode(text)])
+  }
+  const parts = flatOf(value)
+  return parts.length === 0 ? [] : [[key, parts.map(encode).join(DELIMITERS[style] ?? ',')]]
+}
+
+/** `name[member]=value`; what lies deeper as `name[member][deeper]`, lists repeated. */
+function deepPairs(name: string, value: object, encode: (text: string) => string): EncodedPair[] {
+  return Object.entries(value).flatMap(([member, inner]): EncodedPair[] => {
+    if (inner === undefined) return []
+    const key = `${name}[${member}]`
+    if (Array.isArray(inner)) return inner.map((one) => [percentEncode(key), encode(textOf(one))])
+    return isObject(inner) ? deepPairs(key, inner, encode) : [[percentEncode(key), encode(textOf(inner))]]
+  })
+}
+
+export function joinPairs(pairs: readonly EncodedPair[]): string {
+  return pairs.map(([name, value]) => `${name}=${value}`).join('&')
+}

@@ -1,0 +1,234 @@
+import type { JsonSchema } from '../mcp/json-schema.ts'
+import { KitToolError } from '../mcp/tool-error.ts'
+import { isOptionsObject } from '../oauth/option-checks.ts'
+import type { Node, OpenApiDocument } from './document.ts'
+import type { FoundOperation } from './operations.ts'
+import {
+  type EncodedPair,
+  encodeHeader,
+  encodePairs,
+  encodePath,
+  joinPairs,
+  type ParameterStyle,
+} from './parameter-style.ts'
+import type { SchemaConverter } from './schemas.ts'
+
+/** A request to a route: the path begins with a slash and carries the query. */
+export interface RouteRequest {
+  readonly method: string
+  readonly path: string
+  readonly headers: Record<string, string>
+  readonly body?: string
+}
+
+/** Where an argument of a tool goes. */
+interface PlannedParameter extends ParameterStyle {
+  readonly argument: string
+  readonly in: 'path' | 'query' | 'header' | 'cookie'
+  /** Written as JSON: a parameter with `content`. */
+  readonly json: boolean
+}
+
+interface PlannedBody {
+  readonly argument: string
+  readonly mediaType: string
+  readonly encoding: Node | undefined
+}
+
+/** How the arguments of a tool become a request. */
+export interface RequestPlan {
+  readonly method: string
+  readonly path: string
+  readonly parameters: readonly PlannedParameter[]
+  readonly body: PlannedBody | undefined
+  readonly input: JsonSchema
+}
+
+const DEFAULT_STYLES: Readonly<Record<string, string>> = {
+  path: 'simple',
+  query: 'form',
+  header: 'simple',
+  cookie: 'form',
+}
+
+/**
+ * Headers that are not a tool's to set: what OpenAPI itself says to ignore, what frames a message, and what says who
+ * is asking.
+ */
+const RESERVED_HEADERS =
+  /^(?:accept|content-type|authorization|proxy-.*|cookie2?|host|connection|keep-alive|content-length|content-encoding|transfer-encoding|te|trailer|upgrade|expect|forwarded|x-forwarded-.*|x-real-ip)$/i
+
+/**
+ * Plans the requests of an operation.
+ * @returns why it cannot be a tool, where it cannot
+ */
+export function planRequest(
+  document: OpenApiDocument,
+  operation: FoundOperation,
+  schemas: SchemaConverter,
+): RequestPlan | string {
+  const { method, path, node } = operation
+  const names = new ArgumentNames(operation.parameters)
+  const members: Record<string, { schema: unknown; description?: string }> = {}
+  const required: string[] = []
+  const parameters: PlannedParameter[] = []
+  for (const one of operation.parameters) {
+    if (one.in === 'header' && RESERVED_HEADERS.test(String(one.name))) continue
+    const content = isOptionsObject(one.content) ? Object.entries(one.content as Node)[0] : undefined
+    if (content !== undefined && !isJson(content[0])) {
+      if (one.required === true) return `the parameter '${one.name}' has content of type ${content[0]}`
+      continue
+    }
+    const { name, in: place } = one as { name: string; in: PlannedParameter['in'] }
+    const style = typeof one.style === 'string' ? one.style : (DEFAULT_STYLES[place] as string)
+    const argument = names.argumentFor(name, place)
+    parameters.push({
+      argument,
+      name,
+      in: place,
+      style,
+      explode: typeof one.explode === 'boolean' ? one.explode : style === 'form',
+      allowReserved: one.allowReserved === true,
+      json: content !== undefined,
+    })
+    const schema = content === undefined ? one.schema : (content[1] as Node).schema
+    members[argument] = { schema, ...describedBy(one) }
+    if (one.required === true || place === 'path') required.push(argument)
+  }
+  const missing = [...path.matchAll(/\{([^{}]*)\}/g)].find(
+    ([, name]) => !parameters.some((one) => one.in === 'path' && one.name === name),
+  )
+  if (missing !== undefined) return `the path parameter '${missing[1]}' is not described`
+
+  const requestBody = method === 'GET' || method === 'HEAD' ? undefined : document.resolve(node.requestBody)
+  let body: PlannedBody | undefined
+  if (requestBody !== undefined) {
+    const content = (requestBody.content ?? {}) as Node
+    const mediaType = Object.keys(content).find(isJson) ?? Object.keys(content).find((type) => isForm(type))
+    if (mediaType === undefined) return `its body is of type ${Object.keys(content).join(', ') || 'unknown'}`
+    const { schema, encoding } = content[mediaType] as Node
+    const argument = names.argumentFor('body', 'body')
+    body = {
+      argument,
+      mediaType: isForm(mediaType) ? FORM : mediaType,
+      encoding: encoding as Node | undefined,
+    }
+    members[argument] = { schema, ...describedBy(requestBody) }
+    if (requestBody.required === true) required.push(argument)
+  }
+  return { method, path, parameters, body, input: schemas.object(members, required) }
+}
+
+const FORM = 'application/x-www-form-urlencoded'
+
+/** Whether a media type is JSON. A range is not: nobody knows what is behind it. */
+export function isJson(mediaType: string): boolean {
+  return /^application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i.test(mediaType)
+}
+
+function isForm(mediaType: string): boolean {
+  return mediaType.split(';', 1)[0]?.trim().toLowerCase() === FORM
+}
+
+function describedBy({ description }: Node): { description?: string } {
+  return typeof description === 'string' && description !== '' ? { description } : {}
+}
+
+/** Argument names that models' interfaces take: up to 64 of `A-Z a-z 0-9 _ . -`, each once. */
+class ArgumentNames {
+  readonly #taken = new Set<string>()
+  readonly #shared: ReadonlySet<string>
+
+  constructor(parameters: readonly Node[]) {
+    const names = parameters.map(({ name }) => String(name))
+    this.#shared = new Set(names.filter((name, index) => names.indexOf(name) !== index))
+  }
+
+  argumentFor(name: string, place: string): string {
+    const full = this.#shared.has(name) && place !== 'path' ? `${place}_${name}` : name
+    const wanted = full.replace(/[^\w.-]+/g, '_').slice(0, 60) || 'value'
+    let argument = wanted
+    if (place === 'body' && this.#taken.has(argument)) argument = 'requestBody'
+    for (let number = 2; this.#taken.has(argument); number++) argument = `${wanted}_${number}`
+    this.#taken.add(argument)
+    return argument
+  }
+}
+
+/**
+ * The request for these arguments.
+ * @throws {KitToolError} for an argument that would lead to another route, or cannot be sent.
+ */
+export function requestFor(plan: RequestPlan, args: Readonly<Record<string, unknown>>): RouteRequest {
+  const inPath = new Map<string, string>()
+  const query: EncodedPair[] = []
+  const cookies: EncodedPair[] = []
+  const headers: Record<string, string> = { accept: 'application/json, text/plain;q=0.9, */*;q=0.8' }
+  for (const parameter of plan.parameters) {
+    const given = argumentOf(args, parameter.argument)
+    if (given === undefined) continue
+    const value = parameter.json ? JSON.stringify(given) : given
+    if (parameter.in === 'path') inPath.set(parameter.name, encodePath(parameter, value))
+    else if (parameter.in === 'query') query.push(...encodePairs(parameter, value))
+    else if (parameter.in === 'cookie') cookies.push(...encodePairs(parameter, value))
+    else headers[parameter.name.toLowerCase()] = encodeHeader(parameter, value)
+  }
+  if (cookies.length > 0) headers.cookie = cookies.map(([name, value]) => `${name}=${value}`).join('; ')
+  const path = fillPath(plan.path, inPath)
+  return {
+    method: plan.method,
+    path: query.length === 0 ? path : `${path}?${joinPairs(query)}`,
+    headers,
+    ...bodyFor(plan.body, args, headers),
+  }
+}
+
+function argumentOf(args: Readonly<Record<string, unknown>>, name: string): unknown {
+  return Object.hasOwn(args, name) ? args[name] : undefined
+}
+
+/** An empty or dotted segment would be another path: `/users/` lists what `/users/{id}` shows. */
+function fillPath(template: string, values: ReadonlyMap<string, string>): string {
+  const segments = template.split('/').map((segment) => {
+    if (!segment.includes('{')) return segment
+    const filled = segment.replace(/\{([^{}]*)\}/g, (_whole, name: string) => values.get(name) ?? '')
+    if (filled === '' || filled === '.' || filled === '..') {
+      throw new KitToolError(`The path parameters of ${template} must not be empty, '.' or '..'`)
+    }
+    return filled
+  })
+  return segments.join('/')
+}
+
+function bodyFor(
+  body: PlannedBody | undefined,
+  args: Readonly<Record<string, unknown>>,
+  headers: Record<string, string>,
+): { body?: string } {
+  const value = body === undefined ? undefined : argumentOf(args, body.argument)
+  if (body === undefined || value === undefined) return {}
+  headers['content-type'] = body.mediaType
+  return { body: body.mediaType === FORM ? formOf(value, body.encoding) : JSON.stringify(value) }
+}
+
+/** Fields of a form; an object among them is JSON, unless `encoding` gives it a style. */
+function formOf(value: unknown, encoding: Node | undefined): string {
+  if (!isOptionsObject(value)) throw new KitToolError('The body must be an object: it is sent as a form')
+  const pairs = Object.entries(value).flatMap(([name, field]): EncodedPair[] => {
+    if (field === undefined) return []
+    const { style, explode, allowReserved } = (encoding?.[name] ?? {}) as Node
+    const styled = style !== undefined || explode !== undefined
+    const written = !styled && isOptionsObject(field) ? JSON.stringify(field) : field
+    const form = typeof style === 'string' ? style : 'form'
+    return encodePairs(
+      {
+        name,
+        style: form,
+        explode: typeof explode === 'boolean' ? explode : form === 'form',
+        allowReserved: allowReserved === true,
+      },
+      written,
+    )
+  })
+  return joinPairs(pairs)
+}

@@ -1,0 +1,237 @@
+import type { JsonSchema } from '../mcp/json-schema.ts'
+import { isOptionsObject } from '../oauth/option-checks.ts'
+import { type Node, type OpenApiDocument, pointerOf } from './document.ts'
+
+/** Characters of JSON that the definitions of one schema may have; what is beyond is cut. */
+const MAX_DEFINITIONS = 100_000
+
+const SCHEMA_MAPS = new Set(['properties', 'patternProperties', 'dependentSchemas'])
+const SCHEMA_LISTS = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems'])
+const SCHEMAS = new Set([
+  'items',
+  'additionalProperties',
+  'not',
+  'if',
+  'then',
+  'else',
+  'contains',
+  'propertyNames',
+  'unevaluatedItems',
+  'unevaluatedProperties',
+])
+
+/** What is kept as it is. Everything else (`xml`, `discriminator`, `x-…`) says nothing to a client. */
+const KEPT = new Set([
+  'type',
+  'title',
+  'description',
+  'enum',
+  'const',
+  'default',
+  'examples',
+  'deprecated',
+  'format',
+  'pattern',
+  'required',
+  'dependentRequired',
+  'contentEncoding',
+  'contentMediaType',
+  ...['multipleOf', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
+  ...['minLength', 'maxLength', 'minItems', 'maxItems', 'uniqueItems', 'minContains', 'maxContains'],
+  ...['minProperties', 'maxProperties'],
+])
+
+/** Formats that JSON Schema has; those of OpenAPI (`int64`, `password`, …) are unknown to validators. */
+const FORMATS = new Set([
+  ...['date-time', 'date', 'time', 'duration', 'email', 'idn-email', 'hostname', 'idn-hostname', 'ipv4'],
+  ...['ipv6', 'uri', 'uri-reference', 'iri', 'iri-reference', 'uri-template', 'uuid', 'json-pointer'],
+  ...['relative-json-pointer', 'regex'],
+])
+
+interface Definition {
+  readonly name: string
+  readonly schema: JsonSchema | boolean
+  readonly size: number
+  /** Definitions that it refers to. */
+  readonly refs: ReadonlySet<string>
+}
+
+/** What one conversion has come across. */
+type Refs = Set<string>
+
+/**
+ * Schemas of a document as JSON Schema 2020-12 that stands alone: what is referred to is in `$defs`, circles
+ * included. Properties that only answers have (`readOnly`) are not asked for, those that only requests have
+ * (`writeOnly`) are not promised.
+ */
+export class SchemaConverter {
+  readonly #document: OpenApiDocument
+  readonly #hidden: 'readOnly' | 'writeOnly'
+  readonly #definitions = new Map<string, Definition>()
+  readonly #names = new Map<string, string>()
+  readonly #taken = new Set<string>()
+
+  constructor(document: OpenApiDocument, side: 'input' | 'output') {
+    this.#document = document
+    this.#hidden = side === 'input' ? 'readOnly' : 'writeOnly'
+  }
+
+  /**
+   * An object of these schemas.
+   * @param required the members that must be there
+   */
+  object(
+    members: Readonly<Record<string, { schema: unknown; description?: string }>>,
+    required: readonly string[],
+  ): JsonSchema {
+    const refs: Refs = new Set()
+    const properties: Record<string, unknown> = {}
+    for (const [name, { schema, description }] of Object.entries(members)) {
+      const converted = this.#convert(schema ?? {}, refs)
+      properties[name] =
+        description === undefined || typeof converted === 'boolean'
+          ? converted
+          : { ...converted, description }
+    }
+    return {
+      type: 'object',
+      properties,
+      ...(required.length > 0 && { required }),
+      additionalProperties: false,
+      ...this.#definitionsFor(refs),
+    }
+  }
+
+  /** One schema. */
+  schema(schema: unknown): JsonSchema {
+    const refs: Refs = new Set()
+    const converted = this.#convert(schema, refs)
+    return { ...(typeof converted === 'boolean' ? {} : converted), ...this.#definitionsFor(refs) }
+  }
+
+  /** The definitions reached from `refs`, nearest first, until there are too many; the others allow anything. */
+  #definitionsFor(refs: Refs): { $defs?: Record<string, unknown> } {
+    if (refs.size === 0) return {}
+    const $defs: Record<string, unknown> = {}
+    let size = 0
+    // A set grows while it is walked.
+    const reached = new Set(refs)
+    for (const ref of reached) {
+      const definition = size > MAX_DEFINITIONS ? undefined : this.#definition(ref)
+      if (definition === undefined) {
+        $defs[this.#nameOf(ref)] = { $comment: 'left out: the schema is too large' }
+        continue
+      }
+      size += definition.size
+      $defs[definition.name] = definition.schema
+      for (const next of definition.refs) reached.add(next)
+    }
+    return { $defs }
+  }
+
+  #definition(ref: string): Definition {
+    const known = this.#definitions.get(ref)
+    if (known !== undefined) return known
+    const refs: Refs = new Set()
+    const schema = this.#convert(this.#document.at(ref), refs)
+    const definition = { name: this.#nameOf(ref), schema, size: JSON.stringify(schema).length, refs }
+    this.#definitions.set(ref, definition)
+    return definition
+  }
+
+  #nameOf(ref: string): string {
+    const known = this.#names.get(ref)
+    if (known !== undefined) return known
+    const last = (pointerOf(ref).at(-1) ?? '').replace(/[^\w.-]/g, '_') || 'schema'
+    let name = last
+    for (let number = 2; this.#taken.has(name); number++) name = `${last}_${number}`
+    this.#taken.add(name)
+    this.#names.set(ref, name)
+    return name
+  }
+
+  #convert(given: unknown, refs: Refs): JsonSchema | boolean {
+    if (typeof given === 'boolean') return given
+    if (!isOptionsObject(given)) return {}
+    const schema = given as Node
+    const made: Record<string, unknown> = {}
+    const { $ref } = schema
+    if (typeof $ref === 'string' && $ref.startsWith('#/')) {
+      refs.add($ref)
+      made.$ref = `#/$defs/${this.#nameOf($ref)}`
+      // In 3.0 what stands beside a reference counts for nothing.
+      if (this.#document.is30) return made
+    }
+    for (const [keyword, value] of Object.entries(schema)) {
+      if (SCHEMA_MAPS.has(keyword)) made[keyword] = this.#convertMap(keyword, value as Node, refs)
+      else if (SCHEMA_LISTS.has(keyword) && Array.isArray(value))
+        made[keyword] = value.map((one) => this.#convert(one, refs))
+      else if (SCHEMAS.has(keyword)) made[keyword] = this.#convert(value, refs)
+      else if (KEPT.has(keyword)) made[keyword] = value
+    }
+    this.#mend(schema, made)
+    return this.#document.is30 ? in2020(schema, made) : made
+  }
+
+  #convertMap(keyword: string, map: Node, refs: Refs): Record<string, unknown> {
+    const converted = Object.create(null) as Record<string, unknown>
+    for (const [name, schema] of Object.entries(map)) {
+      if (keyword === 'properties' && this.#isHidden(schema)) continue
+      converted[name] = this.#convert(schema, refs)
+    }
+    return { ...converted }
+  }
+
+  #isHidden(schema: unknown): boolean {
+    return isOptionsObject(schema) && (schema as Node)[this.#hidden] === true
+  }
+
+  /** What is the same in 3.0 and 3.1. */
+  #mend(schema: Node, made: Record<string, unknown>): void {
+    const { required, properties, format, pattern, example } = schema
+    if (Array.isArray(required) && isOptionsObject(properties)) {
+      const shown = required.filter((name) => !this.#isHidden((properties as Node)[name as string]))
+      if (shown.length > 0) made.required = shown
+      else delete made.required
+    }
+    if (example !== undefined && made.examples === undefined) made.examples = [example]
+    if (!Array.isArray(made.examples)) delete made.examples
+    if (format !== undefined && !FORMATS.has(format as string)) delete made.format
+    if (format === 'byte') made.contentEncoding = 'base64'
+    if (pattern !== undefined && !isPattern(pattern)) delete made.pattern
+  }
+}
+
+/** `nullable` and the boolean `exclusiveMinimum` and `exclusiveMaximum` of OpenAPI 3.0 as JSON Schema 2020-12 has them. */
+function in2020(schema: Node, made: Record<string, unknown>): JsonSchema {
+  for (const [bound, exclusive] of [
+    ['minimum', 'exclusiveMinimum'],
+    ['maximum', 'exclusiveMaximum'],
+  ] as const) {
+    if (typeof schema[exclusive] !== 'boolean') continue
+    delete made[exclusive]
+    if (schema[exclusive] === true && typeof schema[bound] === 'number') {
+      made[exclusive] = schema[bound]
+      delete made[bound]
+    }
+  }
+  if (schema.nullable !== true) return made
+  if (typeof made.type !== 'string') return isOfAnyType(made) ? made : { anyOf: [made, { type: 'null' }] }
+  made.type = [made.type, 'null']
+  if (Array.isArray(made.enum) && !made.enum.includes(null)) made.enum = [...made.enum, null]
+  return made
+}
+
+/** Whether nothing in it keeps null out. */
+function isOfAnyType(schema: Record<string, unknown>): boolean {
+  return !['enum', 'allOf', 'anyOf', 'oneOf', 'not'].some((keyword) => keyword in schema)
+}
+
+function isPattern(pattern: unknown): boolean {
+  try {
+    new RegExp(pattern as string, 'u')
+    return typeof pattern === 'string'
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,192 @@
+import type { KitContext } from '../mcp/context.ts'
+import type { JsonSchema } from '../mcp/json-schema.ts'
+import { lazySchema } from '../mcp/lazy-schema.ts'
+import { KitMcpRouter, type ToolConfig } from '../mcp/router.ts'
+import { KitToolError } from '../mcp/tool-error.ts'
+import { invalidOption } from '../oauth/option-checks.ts'
+import { errorResult, type RouteResult, resultOf } from './answer-result.ts'
+import { type Node, type OpenApiDocument, readDocument } from './document.ts'
+import { type FoundOperation, operationsOf, scopesOf, ToolNames } from './operations.ts'
+import {
+  included,
+  type OpenApiToolOptions,
+  type ResolvedOpenApiToolOptions,
+  resolveOpenApiToolOptions,
+} from './options.ts'
+import { isJson, planRequest, type RequestPlan, type RouteRequest, requestFor } from './request-plan.ts'
+import { inProcess, overHttp, type RouteAnswer, type RouteTarget } from './route-target.ts'
+import { SchemaConverter } from './schemas.ts'
+
+/** A redirect leads on so many times. */
+const MAX_REDIRECTS = 5
+
+/** What `.tool()` needs of a schema. */
+type AnyToolConfig = ToolConfig<ReturnType<typeof lazySchema>, ReturnType<typeof lazySchema> | undefined>
+
+/**
+ * Makes tools of the routes that an OpenAPI 3.0 or 3.1 document describes: `await toolsFromOpenApi(document, { app })`.
+ * A call becomes a request to the Express app in this process, or to another server (`baseUrl`).
+ *
+ * The token of the client goes nowhere: no header of the MCP request is passed on. An app in process finds the verified
+ * user at `req.auth`; for another server `headers` sets the application's own credentials.
+ * @param document the document as an object, or its text as JSON or YAML. Nothing is fetched.
+ * @throws {KitMcpConfigError} (as a rejection) for a wrong option, or a wrong document, naming the place.
+ */
+export async function toolsFromOpenApi<App = unknown>(
+  document: object | string,
+  options: OpenApiToolOptions<App>,
+): Promise<KitMcpRouter<App>> {
+  const resolved = resolveOpenApiToolOptions(options)
+  const read = await readDocument(document)
+  const { target, prefix } = await targetOf(resolved, read)
+  const schemas = { input: new SchemaConverter(read, 'input'), output: new SchemaConverter(read, 'output') }
+  const names = new ToolNames()
+
+  const operations = included(operationsOf(read), resolved.include)
+  if (operations.length === 0) throw invalidOption('include', 'leaves no operation of the document')
+  let router = KitMcpRouter.create<App>()
+  for (const operation of operations) {
+    const plan = planRequest(read, operation, schemas.input)
+    if (typeof plan === 'string' || operation.method === 'TRACE' || operation.method === 'OPTIONS') {
+      const why =
+        typeof plan === 'string' ? plan : `${operation.method} is about the connection, not the data`
+      const { node: _node, parameters: _parameters, ...told } = operation
+      resolved.onLeftOut({ ...told, why })
+      continue
+    }
+    const output = resolved.outputSchemas ? outputOf(read, operation, schemas.output) : undefined
+    const config: AnyToolConfig = {
+      ...describe(operation),
+      input: lazySchema(plan.input),
+      output: output === undefined ? undefined : lazySchema(output),
+      ...(resolved.scopes !== false && { scopes: scopesOf(read, operation, resolved.scopes) }),
+    }
+    const call = routeCall(target, prefix, plan, output !== undefined, resolved)
+    router = router.tool(names.nameOf(operation), config, call as never)
+  }
+  return router
+}
+
+/** Where requests go, and the path before every path of the document. */
+async function targetOf(
+  { app, baseUrl, basePath }: ResolvedOpenApiToolOptions,
+  document: OpenApiDocument,
+): Promise<{ target: RouteTarget; prefix: string }> {
+  const target = app === undefined ? overHttp((baseUrl as URL).origin) : await inProcess(app)
+  const prefix = baseUrl?.pathname ?? basePath ?? serverPath(document)
+  return { target, prefix: prefix.replace(/\/$/, '') }
+}
+
+/** The path that the first server of the document has before every route. */
+function serverPath({ root }: OpenApiDocument): string {
+  const [server] = (root.servers ?? []) as readonly Node[]
+  if (typeof server?.url !== 'string') return ''
+  const variables = (server.variables ?? {}) as Readonly<Record<string, Node>>
+  const url = server.url.replace(/\{([^{}]*)\}/g, (_whole, name: string) =>
+    String(variables[name]?.default ?? ''),
+  )
+  return URL.canParse(url, 'http://localhost') ? new URL(url, 'http://localhost').pathname : ''
+}
+
+function describe(operation: FoundOperation): Pick<AnyToolConfig, 'title' | 'description' | 'annotations'> {
+  const { method, path, summary, description, deprecated } = operation
+  const said = description ?? summary ?? `${method} ${path}`
+  return {
+    ...(summary !== undefined && { title: summary }),
+    description: deprecated ? `Deprecated. ${said}` : said,
+    annotations: {
+      readOnlyHint: method === 'GET' || method === 'HEAD',
+      ...((method === 'PUT' || method === 'DELETE') && { idempotentHint: true }),
+      ...(method === 'DELETE' && { destructiveHint: true }),
+    },
+  }
+}
+
+/** The schema of every 2xx answer, where all of them are JSON; else nothing can be promised. */
+function outputOf(
+  document: OpenApiDocument,
+  { node, method }: FoundOperation,
+  schemas: SchemaConverter,
+): JsonSchema | undefined {
+  if (method === 'HEAD') return undefined
+  const found: unknown[] = []
+  for (const [status, response] of Object.entries((node.responses ?? {}) as Node)) {
+    if (!/^2(?:\d\d|XX)$/i.test(status)) continue
+    const content = (document.resolve(response)?.content ?? {}) as Node
+    const mediaType = Object.keys(content).find(isJson)
+    const schema = mediaType === undefined ? undefined : (content[mediaType] as Node).schema
+    if (schema === undefined) return undefined
+    found.push(schema)
+  }
+  if (found.length === 0) return undefined
+  return schemas.schema(found.length === 1 ? found[0] : { anyOf: found })
+}
+
+/** The handler of a tool: arguments in, request out, answer back. */
+function routeCall(
+  target: RouteTarget,
+  prefix: string,
+  plan: RequestPlan,
+  structured: boolean,
+  options: ResolvedOpenApiToolOptions,
+) {
+  const { timeoutMs, maxAnswerBytes: maxBytes, headers: ownHeaders } = options
+  return async (args: Readonly<Record<string, unknown>>, context: KitContext<any>): Promise<RouteResult> => {
+    const planned = requestFor(plan, args)
+    const added = ownHeaders === undefined ? {} : await ownHeaders(context)
+    const request = {
+      ...planned,
+      path: prefix + planned.path,
+      headers: { ...planned.headers, ...lowerCased(added) },
+    }
+    const late = AbortSignal.timeout(timeoutMs)
+    const limits = { signal: AbortSignal.any([context.signal, late]), maxBytes }
+    try {
+      const answer = await untilAborted(
+        limits.signal,
+        follow(target, request, (next) => target.send(next, context, limits)),
+      )
+      return resultOf(answer, plan.method, structured)
+    } catch (error) {
+      if (late.aborted) return errorResult(`The route did not answer within ${timeoutMs} ms.`)
+      if (KitToolError.is(error)) throw error
+      throw new KitToolError('The route could not be reached, or broke off its answer.', { cause: error })
+    }
+  }
+}
+
+function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+}
+
+/** A handler that does not look at its signal is not waited for. */
+function untilAborted<Value>(signal: AbortSignal, work: Promise<Value>): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason)
+    if (signal.aborted) onAbort()
+    signal.addEventListener('abort', onAbort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+  })
+}
+
+/** Follows redirects of a GET or HEAD, and to a GET after a 303; never to another origin. */
+async function follow(
+  { origin }: RouteTarget,
+  first: RouteRequest,
+  send: (request: RouteRequest) => Promise<RouteAnswer>,
+): Promise<RouteAnswer> {
+  let request = first
+  for (let hops = 0; ; hops++) {
+    const answer = await send(request)
+    const { status } = answer
+    const location = answer.header('location')
+    if (location === undefined || ![301, 302, 303, 307, 308].includes(status)) return answer
+    const reads = request.method === 'GET' || request.method === 'HEAD'
+    if (hops === MAX_REDIRECTS || !(reads || status === 303)) return answer
+    const here = new URL(request.path, origin)
+    const there = URL.canParse(location, here.href) ? new URL(location, here) : undefined
+    if (there?.origin !== origin) return answer
+    const { 'content-type': _type, ...headers } = request.headers
+    request = { method: reads ? request.method : 'GET', path: there.pathname + there.search, headers }
+  }
+}
