@@ -57,7 +57,12 @@ describe('package', function () {
       maxBuffer: 64 * 1024 * 1024,
     })
     const { analysis } = JSON.parse(stdout)
-    expect(Object.keys(analysis.entrypoints)).to.include.members(['.', './telemetry', './testing'])
+    expect(Object.keys(analysis.entrypoints)).to.include.members([
+      '.',
+      './openapi',
+      './telemetry',
+      './testing',
+    ])
     const esm = Object.values<{ kind: string; resolutionKind?: string }>(analysis.problems).filter(
       ({ resolutionKind }) => resolutionKind === undefined || /node16-esm|bundler/.test(resolutionKind),
     )
@@ -83,7 +88,7 @@ describe('package', function () {
       await symlink(join(root, 'node_modules', name), join(modules, name))
     await writeFile(
       join(consumer, 'use.ts'),
-      ['mcp-gatekit', 'mcp-gatekit/telemetry', 'mcp-gatekit/testing']
+      ['mcp-gatekit', 'mcp-gatekit/openapi', 'mcp-gatekit/telemetry', 'mcp-gatekit/testing']
         .map((name, index) => `export * as entry${index} from '${name}'`)
         .join('\n'),
     )
@@ -144,6 +149,17 @@ describe('package', function () {
       const unwanted =
         /^(?:express|jose|oauth4webapi|express-oauth2-jwt-bearer)$|^@opentelemetry|^@modelcontextprotocol\/sdk/
       expect(loaded.filter((name) => unwanted.test(name))).to.deep.equal([])
+    })
+
+    it('./openapi loads what reads documents and calls apps only when it is asked to', async () => {
+      const loaded = await loadedBy('mcp-gatekit/openapi')
+      expect(loaded).to.include('dist/openapi/tools-from-open-api.js')
+      expect(
+        loaded.filter((name) => /^(?:@seriousme\/.*|ajv.*|yaml|light-my-request|express)$/.test(name)),
+      ).to.deep.equal([])
+      expect(
+        (await loadedBy('mcp-gatekit')).filter((name) => name.startsWith('dist/openapi/')),
+      ).to.deep.equal([])
     })
 
     it('sees what is loaded, be it ESM or CommonJS', async () => {

@@ -47,8 +47,12 @@ export async function inProcess(app: RouteApp): Promise<RouteTarget> {
         const answer = await inject(
           (req, res) => {
             response = res as unknown as ServerResponse
-            keepOwn(req)
             keepOwn(res)
+            // There is no socket that it could take with it.
+            req.destroy = (error) => {
+              response?.destroy(error)
+              return req
+            }
             if (auth !== undefined)
               Object.assign(req, { auth: new AuthInfo('', { ...auth, scopes: [...auth.scopes] }) })
             run(app, req as unknown as IncomingMessage, response)
@@ -84,12 +88,12 @@ function run(app: RouteApp, req: IncomingMessage, res: ServerResponse): void {
 }
 
 /**
- * Express gives requests and responses a prototype of its own, which would take the library's methods away; the
- * library's answer to that is to change Express's prototypes for the whole process, real connections included.
+ * Express gives a response a prototype of its own, which would take the library's methods away; the library's answer
+ * to that is to change Express's prototypes for the whole process, real connections included.
  */
-function keepOwn(message: object): void {
-  const { constructor: _, ...methods } = Object.getOwnPropertyDescriptors(Object.getPrototypeOf(message))
-  Object.defineProperties(message, methods)
+function keepOwn(response: object): void {
+  const { constructor: _, ...methods } = Object.getOwnPropertyDescriptors(Object.getPrototypeOf(response))
+  Object.defineProperties(response, methods)
 }
 
 /** Routes of another server. `fetch` follows no redirect, and sends nothing but what it is given. */

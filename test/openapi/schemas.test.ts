@@ -79,6 +79,14 @@ describe('openapi: schemas', () => {
     })
   }
 
+  it('of OpenAPI 3.0 count for nothing beside a reference', async () => {
+    const components = { A: { type: 'string', nullable: true } }
+    const given = { type: 'array', items: { $ref: '#/components/schemas/A', nullable: true, maxLength: 1 } }
+    const { inputSchema } = await toolOf(given, { version: '3.0.3', components })
+    expect(inputSchema.properties.body).to.deep.equal({ type: 'array', items: { $ref: '#/$defs/A' } })
+    expect(inputSchema.$defs).to.deep.equal({ A: { type: ['string', 'null'] } })
+  })
+
   it('of OpenAPI 3.1 stay what they are', async () => {
     const schema = {
       type: ['string', 'null'],
