@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, get, type IncomingMessage, type RequestListener, type Server } from 'node:http'
-import { createServer as createTlsServer } from 'node:https'
+import { createServer as createTlsServer, get as getOverTls, Agent as TlsAgent } from 'node:https'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
@@ -245,6 +245,32 @@ describe('gracefulShutdown', () => {
     await Promise.all([once(tls, 'connection'), once(one.socket, 'connect')])
     expect(await shutdown.close()).to.deep.equal({ openConnections: 1, pendingRequests: 0 })
     await one.ended
+  })
+
+  it('lets a request over TLS finish, and ends an idle connection', async () => {
+    // A key that both sides have is enough: no certificate.
+    const psk = { psk: Buffer.from('0123456789abcdef'), identity: 'test' }
+    const common = { ciphers: 'PSK-AES128-GCM-SHA256', maxVersion: 'TLSv1.2' as const }
+    const { begun, go, listener } = slowly()
+    const tls = createTlsServer({ ...common, pskCallback: () => psk.psk }, listener)
+    const shutdown = gracefulShutdown(tls, { timeoutMs: 3000 })
+    await once(tls.listen(0, '127.0.0.1'), 'listening')
+    const { port } = tls.address() as AddressInfo
+    const agent = new TlsAgent({ keepAlive: true })
+    const ask = async (path: string): Promise<[string | undefined, string]> => {
+      const options = { ...common, host: '127.0.0.1', port, path, agent, pskCallback: () => psk }
+      const asking = getOverTls({ ...options, checkServerIdentity: () => undefined })
+      const [res] = (await once(asking, 'response')) as [IncomingMessage]
+      return [res.headers.connection, (await res.setEncoding('utf8').toArray()).join('')]
+    }
+    const slow = ask('/slow')
+    await begun
+    expect(await ask('/idle')).to.deep.equal(['keep-alive', 'answer to /idle'])
+    const closing = shutdown.close()
+    go()
+    expect(await slow).to.deep.equal(['close', 'answer to /slow'])
+    expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+    agent.destroy()
   })
 
   describe('event streams', () => {
