@@ -7,6 +7,7 @@ import {
   readBearerToken,
 } from './authorization-header.ts'
 import { bearerChallenge, type DpopChallengeError, dpopChallenge } from './challenge.ts'
+import { Deadlines } from './deadlines.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'
 import { type CheckedProof, checkProof } from './dpop/proof.ts'
 import { VerifierUnavailableError } from './errors.ts'
@@ -106,6 +107,7 @@ export class Gate {
   readonly #hierarchy: ScopeHierarchy
   readonly #makeContext: ContextFactory
   readonly #announced: MetadataAnnouncement
+  readonly #deadlines: Deadlines
 
   constructor(
     options: ResolvedOAuthOptions,
@@ -118,6 +120,7 @@ export class Gate {
     this.#hierarchy = new ScopeHierarchy(options.scopeImplies)
     this.#makeContext = makeContext
     this.#announced = announced
+    this.#deadlines = new Deadlines(options.verifyTimeoutMs)
   }
 
   /** Challenges name the path-suffixed form from now on. */
@@ -275,9 +278,7 @@ export class Gate {
   async #takeProof({ replayKey, expiresAtSeconds }: CheckedProof): Promise<Decision | undefined> {
     try {
       const taken = this.options.dpop?.replayStore.use(replayKey, expiresAtSeconds)
-      const isNew = isPromiseLike(taken)
-        ? await withDeadline(taken, this.options.verifyTimeoutMs, 'The replay store')
-        : taken
+      const isNew = isPromiseLike(taken) ? await this.#deadlines.within(taken, 'The replay store') : taken
       return isNew === true
         ? undefined
         : { outcome: 'refused', reason: 'invalid', fault: 'invalid_dpop_proof' }
@@ -301,7 +302,7 @@ export class Gate {
   #verify(input: VerifyInput): unknown {
     const answered = this.options.verifyToken(input)
     if (!isPromiseLike(answered)) return answered
-    return withDeadline(answered, this.options.verifyTimeoutMs, 'verifyToken')
+    return this.#deadlines.within(answered, 'verifyToken')
   }
 
   /** The verifier hears of requests without a token too; what it says, or when, changes nothing. */
@@ -374,8 +375,7 @@ function judge(
       clientId: clientId === undefined ? '' : String(clientId),
       scopes: grantedScopes(given.scopes),
       expiresAt,
-      resource:
-        resource === undefined || !URL.canParse(String(resource)) ? undefined : new URL(String(resource)),
+      resource: resource === undefined ? undefined : urlOf(String(resource)),
       user: given.user ?? undefined,
       extra: typeof extra === 'object' ? { ...extra } : {},
     },
@@ -390,27 +390,16 @@ function isBoundTo(cnf: unknown, proofKey: string | undefined): boolean {
   return methods.length === 1 && proofKey !== undefined && (cnf as { jkt?: unknown }).jkt === proofKey
 }
 
+function urlOf(text: string): URL | undefined {
+  try {
+    return new URL(text)
+  } catch {
+    return undefined
+  }
+}
+
 function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
   return (
     typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
   )
-}
-
-function withDeadline(asked: PromiseLike<unknown>, timeoutMs: number, who: string): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      reject(new VerifierUnavailableError(`${who} has not answered within ${timeoutMs} ms`))
-    }, timeoutMs)
-    // A thenable that is no promise may throw, or give another promise in its turn.
-    Promise.resolve(asked).then(
-      (value) => {
-        clearTimeout(timer)
-        resolve(value)
-      },
-      (error) => {
-        clearTimeout(timer)
-        reject(error)
-      },
-    )
-  })
 }
