@@ -12,6 +12,10 @@ export interface AuthorizationServerOptions {
   readonly scopes: readonly string[]
   /** Whether access tokens are JWT, or say nothing by themselves and have to be asked about (RFC 7662). Default `jwt`. */
   readonly tokens?: 'jwt' | 'opaque'
+  /** How long an access token is good for. Default 3600. */
+  readonly tokenSeconds?: number
+  /** Whether a client that asks for the grant gets refresh tokens. Default false: Ada agrees again at once. */
+  readonly refreshTokens?: boolean
 }
 
 export interface AuthorizationServer {
@@ -19,13 +23,15 @@ export interface AuthorizationServer {
   readonly jwksUri: string
   /** A public client that is registered already; any port of 127.0.0.1 does for its redirect URI. */
   readonly clientId: string
+  /** A confidential client, for the client credentials grant alone: a service of its own, without a user. */
+  readonly service: { readonly clientId: string; readonly clientSecret: string }
   /** Where an MCP server asks about tokens, and what it is registered as. */
   readonly introspection: {
     readonly endpoint: string
     readonly clientId: string
     readonly clientSecret: string
   }
-  /** A token by the client credentials grant: for a script, nobody signs in. */
+  /** A token of that service: for a script, nobody signs in. */
   issueToken(scopes: readonly string[], resource?: string): Promise<string>
   close(): Promise<void>
 }
@@ -41,7 +47,8 @@ const INTROSPECTOR = 'notes-server'
  * with a user who signs in and consents by herself.
  *
  * It does what MCP asks for: metadata (RFC 8414), PKCE, resource indicators (RFC 8707), access tokens as
- * JWT (RFC 9068) whose `aud` is the one resource they are for, and dynamic registration.
+ * JWT (RFC 9068) whose `aud` is the one resource they are for, tokens bound to a key (DPoP, RFC 9449) for
+ * clients that have one, and dynamic registration.
  */
 export async function startAuthorizationServer(
   options: AuthorizationServerOptions,
@@ -59,7 +66,7 @@ export async function startAuthorizationServer(
       client_id: browserless,
       application_type: 'native',
       token_endpoint_auth_method: 'none',
-      grant_types: ['authorization_code'],
+      grant_types: ['authorization_code', 'refresh_token'],
       response_types: ['code'],
       redirect_uris: ['http://127.0.0.1/callback'],
     },
@@ -70,6 +77,7 @@ export async function startAuthorizationServer(
     issuer,
     jwksUri: `${issuer}/jwks`,
     clientId: browserless,
+    service: { clientId: service.client_id, clientSecret: service.client_secret },
     introspection: {
       endpoint: `${issuer}/token/introspection`,
       clientId: resourceServer.client_id,
@@ -95,7 +103,13 @@ type Clients = NonNullable<ConstructorParameters<typeof OidcProvider>[1]>['clien
 
 async function createProvider(
   issuer: string,
-  { resources, scopes, tokens = 'jwt' }: AuthorizationServerOptions,
+  {
+    resources,
+    scopes,
+    tokens = 'jwt',
+    tokenSeconds = 3600,
+    refreshTokens = false,
+  }: AuthorizationServerOptions,
   clients: NonNullable<Clients>,
 ): Promise<OidcProvider> {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -114,6 +128,7 @@ async function createProvider(
         clientCredentials: { enabled: true },
         introspection: { enabled: true, allowedPolicy: (_ctx, client) => client.clientId === INTROSPECTOR },
         registration: { enabled: true },
+        dPoP: { enabled: true },
         resourceIndicators: {
           enabled: true,
           getResourceServerInfo(_ctx, resource) {
@@ -122,7 +137,7 @@ async function createProvider(
               scope: scopes.join(' '),
               audience: resource,
               accessTokenFormat: tokens,
-              accessTokenTTL: 3600,
+              accessTokenTTL: tokenSeconds,
               jwt: { sign: { alg: 'ES256' } },
             }
           },
@@ -136,9 +151,7 @@ async function createProvider(
           delete metadata.scope
         },
       },
-      // Clients that register themselves name this grant, so it must be known. Nobody gets a refresh token:
-      // a token lasts for an hour, and Ada agrees again at once.
-      issueRefreshToken: () => false,
+      issueRefreshToken: (_ctx, client) => refreshTokens && client.grantTypeAllowed('refresh_token'),
       clientBasedCORS: () => true,
       findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
       extraTokenClaims: (_ctx, token) =>
@@ -158,8 +171,9 @@ async function createProvider(
       },
       interactions: { url: (_ctx, interaction) => `/interaction/${interaction.uid}` },
       ttl: {
-        AccessToken: 3600,
-        ClientCredentials: 3600,
+        AccessToken: tokenSeconds,
+        ClientCredentials: tokenSeconds,
+        RefreshToken: 3600,
         AuthorizationCode: 60,
         IdToken: 3600,
         Interaction: 3600,

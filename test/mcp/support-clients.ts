@@ -67,10 +67,23 @@ function authorized(token: string | undefined) {
   return { fetch: withToken, streaming: streaming.promise }
 }
 
+/** `client`, which tells `onHeard` of list changes and updates of resources. */
+export function hearing<Client extends ClientV1 | ClientV2>(
+  client: Client,
+  onHeard: ConnectOptions['onHeard'],
+): Client {
+  if (client instanceof ClientV1) {
+    for (const schema of CHANGES_V1)
+      client.setNotificationHandler(schema, (heard) => onHeard?.(heard as Heard))
+  } else {
+    for (const method of CHANGES) client.setNotificationHandler(method, (heard) => onHeard?.(heard as Heard))
+  }
+  return client
+}
+
 const v2 = (mode: 'legacy' | { pin: string }): ClientKind['connect'] =>
   async function connect(origin, { token, capabilities = {}, onHeard, prepare } = {}) {
-    const client = new ClientV2(INFO, { capabilities, versionNegotiation: { mode } })
-    for (const method of CHANGES) client.setNotificationHandler(method, (heard) => onHeard?.(heard as Heard))
+    const client = hearing(new ClientV2(INFO, { capabilities, versionNegotiation: { mode } }), onHeard)
     prepare?.(client)
     const { fetch, streaming } = authorized(token)
     await client.connect(new TransportV2(new URL('/mcp', origin), { fetch }))
@@ -78,8 +91,7 @@ const v2 = (mode: 'legacy' | { pin: string }): ClientKind['connect'] =>
   }
 
 const v1: ClientKind['connect'] = async (origin, { token, capabilities = {}, onHeard, prepare } = {}) => {
-  const client = new ClientV1(INFO, { capabilities })
-  for (const schema of CHANGES_V1) client.setNotificationHandler(schema, (heard) => onHeard?.(heard as Heard))
+  const client = hearing(new ClientV1(INFO, { capabilities }), onHeard)
   prepare?.(client)
   const { fetch, streaming } = authorized(token)
   const transport = new TransportV1(new URL('/mcp', origin), { fetch })

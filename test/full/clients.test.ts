@@ -1,0 +1,487 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ClientCredentialsProvider as ClientCredentialsV2, DpopSession } from '@modelcontextprotocol/client'
+import { ClientCredentialsProvider as ClientCredentialsV1 } from '@modelcontextprotocol/sdk/client/auth-extensions.js'
+import { McpServer, ResourceTemplate } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { KitMcpRouter } from '../../src/mcp/router.ts'
+import type { ServerFactory } from '../../src/mcp/service.ts'
+import type { Heard } from '../mcp/support-clients.ts'
+import { MODERN } from '../mcp/support-wire.ts'
+import { findInspector, Inspector, type InspectorProgram } from './inspector.ts'
+import { type ProtectedServer, startProtectedServer } from './protected-server.ts'
+import { Recorder, SIGN_IN_CLIENTS, SignedIn, V1, V2_LEGACY, V2_MODERN } from './sign-in-clients.ts'
+
+const RECIPES = ['bread', 'broth', 'cake']
+const startingWith = (value: string) => RECIPES.filter((name) => name.startsWith(value))
+
+const router = KitMcpRouter.create()
+  .tool('whoami', { description: 'Tells who is calling' }, (_args, { auth }) => auth?.user?.id)
+  .tool(
+    'save',
+    { description: 'Saves a recipe', input: z.object({ name: z.string() }), scopes: ['mcp:write'] },
+    ({ name }) => `Saved ${name}`,
+  )
+  .prompt(
+    'cook',
+    {
+      description: 'Cooks',
+      input: z.object({ recipe: z.string(), people: z.coerce.number().default(2) }),
+      complete: { recipe: startingWith },
+    },
+    ({ recipe, people }) => `Cook ${recipe} for ${people}`,
+  )
+  .prompt('publish', { description: 'Publishes', scopes: ['mcp:write'] }, () => 'Publish it')
+  .resource('index', { uri: 'recipes://index' }, () => RECIPES)
+  .resource('drafts', { uri: 'recipes://drafts', scopes: ['mcp:write'] }, () => 'none')
+  .resourceTemplate(
+    'recipe',
+    {
+      uriTemplate: 'recipes://all/{name}',
+      mimeType: 'text/markdown',
+      list: () => RECIPES.map((name) => ({ name, uri: `recipes://all/${name}` })),
+      complete: { name: startingWith },
+    },
+    (_uri, { name }) => `# ${name}`,
+  )
+
+/** An existing server, which knows nothing of scopes. */
+const existing: ServerFactory = ({ auth }) => {
+  const server = new McpServer({ name: 'existing', version: '3.2.1' })
+  server.registerTool('greet', { description: 'Greets' }, () => ({
+    content: [{ type: 'text', text: `Hello, ${auth?.user?.id}` }],
+  }))
+  server.registerTool(
+    'save',
+    { description: 'Saves', inputSchema: z.object({ name: z.string() }) },
+    (args) => ({
+      content: [{ type: 'text', text: `Saved ${args.name}` }],
+    }),
+  )
+  server.registerPrompt('publish', { description: 'Publishes' }, () => ({
+    messages: [{ role: 'user', content: { type: 'text', text: 'Publish it' } }],
+  }))
+  server.registerResource(
+    'recipe',
+    new ResourceTemplate('recipes://all/{name}', { list: undefined }),
+    {},
+    (uri) => ({
+      contents: [{ uri: uri.href, text: '# A recipe' }],
+    }),
+  )
+  return server
+}
+
+/** The client that is registered before anything happens. */
+const registeredAt = ({ authorization }: ProtectedServer) => ({
+  client_id: authorization.clientId,
+  issuer: authorization.issuer,
+})
+
+const textOf = (result: any): string => result.content[0].text
+
+/** Gathers what a client hears. `until(n)` settles with the methods when there are so many. */
+class Ears {
+  readonly heard: Heard[] = []
+  #wake: (() => void) | undefined
+
+  readonly hear = (heard: Heard): void => {
+    this.heard.push(heard)
+    this.#wake?.()
+  }
+
+  async until(count: number): Promise<string[]> {
+    while (this.heard.length < count) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+    return this.heard.map(({ method }) => method.slice('notifications/'.length))
+  }
+}
+
+describe('clients: signing in', () => {
+  let server: ProtectedServer
+  before(async () => {
+    server = await startProtectedServer({ router })
+  })
+  after(() => server.close())
+
+  for (const kind of SIGN_IN_CLIENTS) {
+    describe(kind.name, () => {
+      let session: SignedIn
+      let ears: Ears
+      afterEach(() => session.close())
+
+      async function signedIn(registered = true) {
+        ears = new Ears()
+        session = new SignedIn(kind, server.resource, {
+          ...(registered && { client: registeredAt(server) }),
+          onHeard: ears.hear,
+        })
+        return await session.connect()
+      }
+
+      for (const registered of [false, true]) {
+        it(`finds its way from the 401 to a token, ${registered ? 'registered before' : 'registering itself'}`, async () => {
+          expect(await signedIn(registered)).to.equal(kind.revision)
+          const { recorder, wallet } = session
+          const path = new URL(server.resource).pathname
+          const [first] = recorder.at(path)
+          expect(first).to.include({ status: 401 })
+          expect(first?.challenge).to.contain('scope="mcp:read"')
+          expect(recorder.at(`/.well-known/oauth-protected-resource${path}`)[0]).to.include({ status: 200 })
+          expect(recorder.at('/reg').map(({ status }) => status)).to.deep.equal(registered ? [] : [201])
+          const asked = recorder.at('/auth')[0]?.url.searchParams
+          expect(asked?.get('code_challenge_method')).to.equal('S256')
+          expect(asked?.get('resource')).to.equal(server.resource)
+          expect(asked?.get('scope')?.split(' ')).to.contain('mcp:read')
+          const [bought] = recorder.at('/token')
+          expect(bought?.form.get('code_verifier')).to.be.a('string')
+          expect(bought?.form.get('resource')).to.equal(server.resource)
+          expect(wallet.claims).to.include({ aud: server.resource, scope: 'mcp:read' })
+          expect(textOf(await session.client.callTool({ name: 'whoami', arguments: {} }))).to.equal('ada')
+        })
+
+        it(`steps up once for a tool that needs more, ${registered ? 'registered before' : 'registering itself'}`, async () => {
+          await signedIn(registered)
+          const save = () => session.client.callTool({ name: 'save', arguments: { name: 'soup' } })
+          await session.stepUp(save)
+          const refused = session.recorder.exchanges.filter(({ status }) => status === 403)
+          expect(refused).to.have.length(1)
+          expect(refused[0]?.challenge).to.match(
+            /^Bearer realm="mcp-server", error="insufficient_scope", scope="mcp:read mcp:write", resource_metadata="/,
+          )
+          expect(session.wallet.claims.scope).to.equal('mcp:read mcp:write')
+          expect(textOf(await save())).to.equal('Saved soup')
+          expect(textOf(await session.client.callTool({ name: 'whoami', arguments: {} }))).to.equal('ada')
+        })
+      }
+
+      it('steps up for a prompt and for a resource', async () => {
+        await signedIn()
+        const publish = () => session.client.getPrompt({ name: 'publish' })
+        await session.stepUp(publish)
+        expect((await publish()).messages[0].content.text).to.equal('Publish it')
+        await session.close()
+
+        await signedIn()
+        const read = () => session.client.readResource({ uri: 'recipes://drafts' })
+        await session.stepUp(read)
+        expect((await read()).contents[0].text).to.equal('none')
+      })
+
+      it('reads tools, prompts, resources and templates, and completes', async () => {
+        await signedIn()
+        const { client } = session
+        const names = (list: { name: string }[]) => list.map(({ name }) => name)
+        expect(names((await client.listTools()).tools)).to.deep.equal(['whoami', 'save'])
+        expect(names((await client.listPrompts()).prompts)).to.deep.equal(['cook', 'publish'])
+        expect(names((await client.listResources()).resources)).to.deep.equal(['index', 'drafts', ...RECIPES])
+        expect(names((await client.listResourceTemplates()).resourceTemplates)).to.deep.equal(['recipe'])
+        const { messages } = await client.getPrompt({
+          name: 'cook',
+          arguments: { recipe: 'cake', people: '4' },
+        })
+        expect(messages[0].content.text).to.equal('Cook cake for 4')
+        const index = await client.readResource({ uri: 'recipes://index' })
+        expect(JSON.parse(index.contents[0].text)).to.deep.equal(RECIPES)
+        expect((await client.readResource({ uri: 'recipes://all/cake' })).contents).to.deep.equal([
+          { uri: 'recipes://all/cake', mimeType: 'text/markdown', text: '# cake' },
+        ])
+        const complete = async (ref: object, name: string) =>
+          (await client.complete({ ref, argument: { name, value: 'br' } })).completion.values
+        expect(await complete({ type: 'ref/prompt', name: 'cook' }, 'recipe')).to.deep.equal([
+          'bread',
+          'broth',
+        ])
+        expect(await complete({ type: 'ref/resource', uri: 'recipes://all/{name}' }, 'name')).to.deep.equal([
+          'bread',
+          'broth',
+        ])
+      })
+
+      it('hears of changed lists and of the resources that it watches', async () => {
+        await signedIn()
+        const { client } = session
+        if (kind.revision === MODERN) {
+          await client.listen({
+            toolsListChanged: true,
+            promptsListChanged: true,
+            resourcesListChanged: true,
+            resourceSubscriptions: ['recipes://index'],
+          })
+        } else {
+          await session.streaming
+          await client.subscribeResource({ uri: 'recipes://index' })
+        }
+        const { notify } = server.adapter
+        notify.toolsChanged()
+        notify.promptsChanged()
+        notify.resourcesChanged()
+        notify.resourceUpdated('recipes://all/cake')
+        notify.resourceUpdated('recipes://index')
+        expect(await ears.until(4)).to.deep.equal([
+          'tools/list_changed',
+          'prompts/list_changed',
+          'resources/list_changed',
+          'resources/updated',
+        ])
+        expect(ears.heard.at(-1)?.params.uri).to.equal('recipes://index')
+      })
+    })
+  }
+})
+
+describe('clients: a token that runs out', () => {
+  const TOKEN_SECONDS = 3
+  let server: ProtectedServer
+  before(async () => {
+    server = await startProtectedServer({
+      router,
+      authorization: { tokenSeconds: TOKEN_SECONDS, refreshTokens: true },
+    })
+  })
+  after(() => server.close())
+
+  for (const kind of SIGN_IN_CLIENTS) {
+    it(`is refreshed by a ${kind.name}, which goes on`, async () => {
+      const session = new SignedIn(kind, server.resource, { client: registeredAt(server) })
+      await session.connect()
+      const { exp = 0, jti } = session.wallet.claims
+      await sleep(Math.max(0, exp * 1000 - Date.now()))
+      expect(textOf(await session.client.callTool({ name: 'whoami', arguments: {} }))).to.equal('ada')
+      const refused = session.recorder.at('/mcp').filter(({ status }) => status === 401)
+      expect(refused.at(-1)?.challenge).to.contain('error="invalid_token"').and.to.contain('expired')
+      const bought = session.recorder.at('/token').map(({ form }) => form.get('grant_type'))
+      expect(bought[0]).to.equal('authorization_code')
+      expect(bought).to.include('refresh_token')
+      expect(session.wallet.claims).to.include({ aud: server.resource, scope: 'mcp:read' })
+      expect(session.wallet.claims.jti).not.to.equal(jti)
+      await session.close()
+    })
+  }
+})
+
+describe('clients: client credentials', () => {
+  let server: ProtectedServer
+  before(async () => {
+    server = await startProtectedServer({ router })
+  })
+  after(() => server.close())
+
+  for (const [kind, Provider] of [
+    [V1, ClientCredentialsV1],
+    [V2_LEGACY, ClientCredentialsV2],
+    [V2_MODERN, ClientCredentialsV2],
+  ] as const) {
+    it(`let a ${kind.name} in, without a user`, async () => {
+      const { authorization, resource } = server
+      const provider = new Provider({
+        ...authorization.service,
+        expectedIssuer: authorization.issuer,
+        scope: 'mcp:read',
+      })
+      const recorder = new Recorder()
+      const connection = kind.open(resource, { fetch: recorder.fetch, provider })
+      expect(await connection.connect()).to.equal(kind.revision)
+      expect(recorder.at('/mcp')[0]).to.include({ status: 401 })
+      const call = await connection.client.callTool({ name: 'whoami', arguments: {} })
+      expect(textOf(call)).to.equal('notes-service')
+      expect(recorder.at('/token')).to.have.length(1)
+      await connection.client.close()
+    })
+  }
+})
+
+describe('clients: DPoP', () => {
+  for (const dpop of ['allowed', 'required', { mode: 'required', nonce: true }] as const) {
+    describe(`a server with dpop: ${JSON.stringify(dpop)}`, () => {
+      let server: ProtectedServer
+      before(async () => {
+        server = await startProtectedServer({ router, oauth: { dpop } })
+      })
+      after(() => server.close())
+
+      for (const kind of [V2_LEGACY, V2_MODERN]) {
+        it(`serves a ${kind.name} that holds a key, and has it step up`, async () => {
+          const key = await DpopSession.create()
+          const session = new SignedIn(kind, server.resource, { client: registeredAt(server), dpop: key })
+          expect(await session.connect()).to.equal(kind.revision)
+          expect(session.wallet.claims['cnf']).to.deep.equal({ jkt: key.thumbprint })
+          const save = () => session.client.callTool({ name: 'save', arguments: { name: 'soup' } })
+          await session.stepUp(save)
+          expect(textOf(await save())).to.equal('Saved soup')
+          const served = session.recorder.at('/mcp').filter(({ status }) => status === 200)
+          expect(served).not.to.have.length(0)
+          for (const { headers } of served) {
+            expect(headers.get('authorization')).to.match(/^DPoP /)
+            expect(headers.get('dpop')).to.match(/^[\w-]+\.[\w-]+\.[\w-]+$/)
+          }
+          await session.close()
+        })
+      }
+
+      it('takes the token of a key from nobody else', async () => {
+        const { clientId } = server.authorization
+        const session = new SignedIn(V2_MODERN, server.resource, {
+          client: registeredAt(server),
+          dpop: await DpopSession.create(),
+        })
+        await session.connect()
+        const stolen = { authorization: `Bearer ${session.wallet.tokens()?.access_token}` }
+        expect((await fetch(server.resource, { method: 'POST', headers: stolen })).status).to.equal(401)
+        await session.close()
+      })
+    })
+  }
+})
+
+describe('clients: a server of the official SDK, with scopes declared beside it', () => {
+  let server: ProtectedServer
+  before(async () => {
+    server = await startProtectedServer({
+      router: existing,
+      options: {
+        scopes: {
+          tools: { save: ['mcp:write'] },
+          prompts: { publish: ['mcp:write'] },
+          resources: { 'recipes://all/{name}': ['mcp:write'] },
+        },
+      },
+    })
+  })
+  after(() => server.close())
+
+  const OPERATIONS: Readonly<Record<string, (client: any) => Promise<string>>> = {
+    'a tool': async (client) => textOf(await client.callTool({ name: 'save', arguments: { name: 'soup' } })),
+    'a prompt': async (client) => (await client.getPrompt({ name: 'publish' })).messages[0].content.text,
+    'a resource': async (client) =>
+      (await client.readResource({ uri: 'recipes://all/cake' })).contents[0].text,
+  }
+
+  for (const kind of SIGN_IN_CLIENTS) {
+    for (const [what, operation] of Object.entries(OPERATIONS)) {
+      it(`has a ${kind.name} step up for ${what}`, async () => {
+        const session = new SignedIn(kind, server.resource, { client: registeredAt(server) })
+        await session.connect()
+        expect(textOf(await session.client.callTool({ name: 'greet', arguments: {} }))).to.equal('Hello, ada')
+        await session.stepUp(() => operation(session.client))
+        expect(session.wallet.claims.scope).to.equal('mcp:read mcp:write')
+        expect(await operation(session.client)).to.be.oneOf(['Saved soup', 'Publish it', '# A recipe'])
+        await session.close()
+      })
+    }
+  }
+})
+
+describe('clients: the Inspector', function () {
+  this.timeout(120_000)
+  let program: InspectorProgram
+  let server: ProtectedServer
+  let inspector: Inspector
+  before(async function () {
+    const found = await findInspector()
+    if (typeof found === 'string') {
+      console.warn(`    Skipped: ${found}`)
+      return this.skip()
+    }
+    program = found
+    server = await startProtectedServer({ router })
+  })
+  after(() => server?.close())
+  beforeEach(async () => {
+    inspector = await Inspector.create(program)
+  })
+  afterEach(() => inspector?.close())
+
+  const names = (list: { name: string }[]) => list.map(({ name }) => name)
+  const ASKED: readonly { options: string[]; check: (result: any) => void }[] = [
+    {
+      options: ['--method', 'tools/list'],
+      check: ({ tools }) => expect(names(tools)).to.deep.equal(['whoami', 'save']),
+    },
+    {
+      options: ['--method', 'prompts/list'],
+      check: ({ prompts }) => expect(names(prompts)).to.deep.equal(['cook', 'publish']),
+    },
+    {
+      options: [
+        '--method',
+        'prompts/get',
+        '--prompt-name',
+        'cook',
+        '--prompt-args',
+        'recipe=cake',
+        'people=4',
+      ],
+      check: ({ messages }) => expect(messages[0].content.text).to.equal('Cook cake for 4'),
+    },
+    {
+      options: ['--method', 'resources/list'],
+      check: ({ resources }) => expect(names(resources)).to.deep.equal(['index', 'drafts', ...RECIPES]),
+    },
+    {
+      options: ['--method', 'resources/templates/list'],
+      check: ({ resourceTemplates }) => expect(names(resourceTemplates)).to.deep.equal(['recipe']),
+    },
+    {
+      options: ['--method', 'resources/read', '--uri', 'recipes://all/cake'],
+      check: ({ contents }) => expect(contents[0].text).to.equal('# cake'),
+    },
+  ]
+
+  for (const era of ['legacy', 'modern']) {
+    describe(`--protocol-era ${era}`, () => {
+      const inEra = ['--protocol-era', era]
+
+      it('asks with a token in --header', async () => {
+        const token = await server.authorization.issueToken(['mcp:read'])
+        const options = [...inEra, '--header', `Authorization: Bearer ${token}`]
+        for (const asked of ASKED) {
+          const { code, answer } = await inspector.ask(server.resource, ...options, ...asked.options)
+          expect(code, asked.options.join(' ')).to.equal(0)
+          asked.check(answer.result)
+        }
+        const call = ['--method', 'tools/call', '--tool-name', 'whoami']
+        const { answer } = await inspector.ask(server.resource, ...options, ...call)
+        expect(textOf(answer.result)).to.equal('notes-service')
+      })
+
+      it('signs in for all that the metadata names, and asks on with what it has stored', async () => {
+        const [first] = ASKED
+        const asked = await inspector.askInTerminal(server.resource, ...inEra, ...(first?.options ?? []))
+        expect(asked.code).to.equal(0)
+        first?.check(asked.answer.result)
+        expect(asked.visited).to.have.length(1)
+        expect(Object.fromEntries(asked.visited[0]?.searchParams ?? [])).to.include({
+          scope: 'mcp:read mcp:write',
+          resource: server.resource,
+          code_challenge_method: 'S256',
+        })
+        const stored = [...inEra, '--stored-auth-only']
+        for (const { options, check } of ASKED) {
+          check((await inspector.ask(server.resource, ...stored, ...options)).answer.result)
+        }
+        const save = ['--method', 'tools/call', '--tool-name', 'save', '--tool-arg', 'name=soup']
+        const { answer } = await inspector.ask(server.resource, ...stored, ...save)
+        expect(textOf(answer.result)).to.equal('Saved soup')
+      })
+
+      it('is refused the tool that its token is too narrow for', async () => {
+        const token = await server.authorization.issueToken(['mcp:read'])
+        const options = [...inEra, '--header', `Authorization: Bearer ${token}`]
+        const save = ['--method', 'tools/call', '--tool-name', 'save', '--tool-arg', 'name=soup']
+        const { code, answer } = await inspector.ask(server.resource, ...options, ...save)
+        expect(code).not.to.equal(0)
+        expect(answer.result).to.equal(undefined)
+      })
+    })
+  }
+
+  it('says that it needs a token where nobody can sign in', async () => {
+    const { code, answer } = await inspector.ask(server.resource, '--method', 'tools/list')
+    expect(code).not.to.equal(0)
+    expect(answer.error?.code).to.equal('auth_required')
+  })
+})

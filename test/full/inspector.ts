@@ -1,0 +1,149 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Browser } from '../../examples/clients.ts'
+import { listen, stop } from '../../examples/listen.ts'
+
+const PACKAGE = '@modelcontextprotocol/inspector@2.12.0'
+/** The Inspector wants a newer Node than the server under test. */
+const NODE = 'node@22'
+
+/** Where npx put the Inspector, and the Node that runs it. */
+export interface InspectorProgram {
+  readonly node: string
+  readonly script: string
+}
+
+/** Has npx get the Inspector. Resolves with the reason, a text, when it cannot. */
+export async function findInspector(): Promise<InspectorProgram | string> {
+  const args = ['--yes', '--package', NODE, '--package', PACKAGE, '--', 'sh', '-c']
+  const { code, output } = await run('npx', [...args, 'command -v node && command -v mcp-inspector'], {
+    env: process.env,
+  })
+  const [node, script] = output.split('\n').filter((line) => line.startsWith('/'))
+  if (code !== 0 || node === undefined || script === undefined)
+    return `npx did not get ${PACKAGE}: ${output.trim().split('\n').at(-1)}`
+  return { node, script }
+}
+
+export interface Inspected {
+  readonly code: number
+  /** What it printed: one line of JSON, `{ result }` or `{ error }`. */
+  readonly answer: { readonly result?: any; readonly error?: { readonly code: string } }
+  /** Where it sent its user, in order. */
+  readonly visited: readonly URL[]
+}
+
+/** The Inspector's command line, in a home of its own that keeps what it has stored. */
+export class Inspector {
+  readonly #program: InspectorProgram
+  readonly #home: string
+  readonly #callbackUrl: string
+
+  private constructor(program: InspectorProgram, home: string, callbackUrl: string) {
+    this.#program = program
+    this.#home = home
+    this.#callbackUrl = callbackUrl
+  }
+
+  static async create(program: InspectorProgram): Promise<Inspector> {
+    // It listens where it is told to; a port that was free a moment ago will do.
+    const probe = createServer()
+    const port = await listen(probe, 0)
+    await stop(probe)
+    const home = await mkdtemp(join(tmpdir(), 'inspector-'))
+    return new Inspector(program, home, `http://127.0.0.1:${port}/oauth/callback`)
+  }
+
+  /** Asks the server at `url`. Without a terminal it never sends its user anywhere. */
+  async ask(url: string, ...options: string[]): Promise<Inspected> {
+    return inspected(await run(this.#program.node, this.#args(url, options), { env: this.#env() }), [])
+  }
+
+  /** The same in a terminal, with a user who goes where it says and signs in there. */
+  async askInTerminal(url: string, ...options: string[]): Promise<Inspected> {
+    const visited: URL[] = []
+    const browser = new Browser(fetch)
+    const failed = new AbortController()
+    const command = [this.#program.node, ...this.#args(url, options)].map(quoted).join(' ')
+    const ended = await run('script', ['-qec', command, '/dev/null'], {
+      env: this.#env(),
+      signal: failed.signal,
+      onOutput: (output) => {
+        const links = [...output.matchAll(/Please navigate to: \S*?(http[!-~]+)[^!-~]/g)]
+        for (const [, link = ''] of links.slice(visited.length)) {
+          const start = new URL(link)
+          visited.push(start)
+          browser
+            .follow(start, this.#callbackUrl)
+            .then((callback) => fetch(callback))
+            .catch((error) => failed.abort(error))
+        }
+      },
+    })
+    return inspected(ended, visited)
+  }
+
+  async close(): Promise<void> {
+    await rm(this.#home, { recursive: true })
+  }
+
+  #args(url: string, options: readonly string[]): string[] {
+    const fixed = ['--format', 'json', '--callback-url', this.#callbackUrl]
+    return [this.#program.script, '--cli', url, ...fixed, ...options]
+  }
+
+  #env(): NodeJS.ProcessEnv {
+    return {
+      PATH: process.env['PATH'],
+      HOME: this.#home,
+      MCP_CATALOG_PATH: join(this.#home, 'catalog.json'),
+      MCP_INSPECTOR_SECRET_STORE: 'file',
+    }
+  }
+}
+
+interface Ended {
+  readonly code: number
+  readonly output: string
+}
+
+function inspected({ code, output }: Ended, visited: readonly URL[]): Inspected {
+  const line = output.split(/\r?\n/).findLast((text) => text.startsWith('{'))
+  if (line === undefined) throw new Error(`The Inspector gave no answer (exit code ${code}): ${output}`)
+  return { code, answer: JSON.parse(line), visited }
+}
+
+function quoted(argument: string): string {
+  return `'${argument.replaceAll("'", `'\\''`)}'`
+}
+
+interface RunOptions {
+  readonly env: NodeJS.ProcessEnv
+  readonly signal?: AbortSignal
+  /** Is told all that the program has said so far. */
+  readonly onOutput?: (output: string) => void
+}
+
+/** Runs a program to its end, for two minutes at most. Both of its outputs are one text. */
+async function run(program: string, args: readonly string[], options: RunOptions): Promise<Ended> {
+  const { env, signal, onOutput } = options
+  const signals = [AbortSignal.timeout(120_000), ...(signal === undefined ? [] : [signal])]
+  const child = spawn(program, args, {
+    env,
+    signal: AbortSignal.any(signals),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output += text
+      onOutput?.(output)
+    })
+  }
+  const [code] = await once(child, 'close')
+  return { code: code ?? -1, output }
+}

@@ -1,0 +1,69 @@
+import { createServer, type RequestListener } from 'node:http'
+import express from 'express'
+import {
+  type AuthorizationServer,
+  type AuthorizationServerOptions,
+  startAuthorizationServer,
+} from '../../examples/authorization-server.ts'
+import { listen, stop } from '../../examples/listen.ts'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import { mcpCors } from '../../src/express/mcp-cors.ts'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
+import type { McpAdapterOptions } from '../../src/mcp/options.ts'
+import { createMcpAdapter, type McpAdapter, type RouterOption } from '../../src/mcp/server.ts'
+import type { OAuthOptions } from '../../src/oauth/options.ts'
+import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+
+export interface ProtectedServerOptions {
+  readonly router: RouterOption
+  readonly options?: McpAdapterOptions
+  /** Beside issuer, resource and verifier; `scopes` is `mcp:read` where it is not given. */
+  readonly oauth?: Partial<OAuthOptions<any, any>>
+  readonly authorization?: Partial<AuthorizationServerOptions>
+}
+
+/** An MCP server on Express, and the authorization server whose tokens it takes. */
+export interface ProtectedServer {
+  /** Of the MCP route, which is what tokens are for. */
+  readonly resource: string
+  readonly authorization: AuthorizationServer
+  readonly adapter: McpAdapter
+  close(): Promise<void>
+}
+
+export async function startProtectedServer(given: ProtectedServerOptions): Promise<ProtectedServer> {
+  // The port is part of the server's identity, so it is taken before anything else is set up.
+  const http = createServer()
+  const resource = `http://127.0.0.1:${await listen(http, 0)}/mcp`
+  const authorization = await startAuthorizationServer({
+    resources: [resource],
+    scopes: ['mcp:read', 'mcp:write'],
+    ...given.authorization,
+  })
+  const { issuer, jwksUri } = authorization
+  const adapter = createMcpAdapter({
+    router: given.router,
+    oauth: {
+      issuer,
+      resource,
+      scopes: ['mcp:read'],
+      verifyToken: jwtVerifier({ issuer, jwksUri, audience: resource, strict: true }),
+      ...given.oauth,
+    },
+    ...given.options,
+  })
+  const app = express()
+  app.use('/mcp', mcpCors(), mcpAuth(adapter), mcpHandler(adapter))
+  app.use(protectedResourceRouter(adapter))
+  http.on('request', app as RequestListener)
+  return {
+    resource,
+    authorization,
+    adapter,
+    async close() {
+      await stop(http)
+      await authorization.close()
+    },
+  }
+}

@@ -1,0 +1,276 @@
+import {
+  Client as ClientV2,
+  type DpopSession,
+  type OAuthClientProvider,
+  type OAuthDiscoveryState,
+  type StoredOAuthClientInformation,
+  type StoredOAuthTokens,
+  StreamableHTTPClientTransport as TransportV2,
+  UnauthorizedError as UnauthorizedV2,
+} from '@modelcontextprotocol/client'
+import {
+  type OAuthClientProvider as ProviderV1,
+  UnauthorizedError as UnauthorizedV1,
+} from '@modelcontextprotocol/sdk/client/auth.js'
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { decodeJwt, type JWTPayload } from 'jose'
+import { Browser } from '../../examples/clients.ts'
+import { type Heard, hearing } from '../mcp/support-clients.ts'
+import { LEGACY, MODERN, signalled } from '../mcp/support-wire.ts'
+
+const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
+const INFO = { name: 'test', version: '1.0.0' }
+
+/** One HTTP exchange of a client, its user's browser included. */
+export interface Exchanged {
+  readonly method: string
+  readonly url: URL
+  readonly status: number
+  readonly challenge: string | null
+  /** Of the request. */
+  readonly headers: Headers
+  /** The form that was sent; empty for anything else. */
+  readonly form: URLSearchParams
+}
+
+/** A `fetch` that remembers. */
+export class Recorder {
+  readonly exchanges: Exchanged[] = []
+
+  readonly fetch: typeof globalThis.fetch = async (input, init) => {
+    const url = new URL(input instanceof Request ? input.url : input)
+    const response = await fetch(input, init)
+    this.exchanges.push({
+      method: init?.method ?? 'GET',
+      url,
+      status: response.status,
+      challenge: response.headers.get('www-authenticate'),
+      headers: new Headers(init?.headers),
+      form: init?.body instanceof URLSearchParams ? init.body : new URLSearchParams(),
+    })
+    return response
+  }
+
+  /** The exchanges so far with this path. */
+  at(path: string): Exchanged[] {
+    return this.exchanges.filter(({ url }) => url.pathname === path)
+  }
+}
+
+export interface WalletOptions {
+  /** A client that is registered already, with the `issuer` it is registered at. Without it the client registers itself. */
+  readonly client?: StoredOAuthClientInformation | undefined
+  readonly dpop?: DpopSession | undefined
+}
+
+/** What a client keeps, and the user in front of it. It is a provider for both generations of the SDK. */
+export class Wallet implements OAuthClientProvider {
+  readonly redirectUrl = REDIRECT_URI
+  readonly clientMetadata = {
+    redirect_uris: [REDIRECT_URI],
+    client_name: INFO.name,
+    token_endpoint_auth_method: 'none',
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+  }
+  readonly dpop?: () => DpopSession
+  readonly #browser: Browser
+  #client: StoredOAuthClientInformation | undefined
+  #tokens: StoredOAuthTokens | undefined
+  #discovered: OAuthDiscoveryState | undefined
+  #state = ''
+  #verifier = ''
+  #authorizationUrl: URL | undefined
+
+  constructor(fetch: typeof globalThis.fetch, { client, dpop }: WalletOptions = {}) {
+    this.#browser = new Browser(fetch)
+    this.#client = client
+    if (dpop !== undefined) this.dpop = () => dpop
+  }
+
+  /** What is in the access token. */
+  get claims(): JWTPayload {
+    return decodeJwt(this.#tokens?.access_token ?? '')
+  }
+  state() {
+    this.#state = crypto.randomUUID()
+    return this.#state
+  }
+  clientInformation() {
+    return this.#client
+  }
+  saveClientInformation(client: StoredOAuthClientInformation) {
+    this.#client = client
+  }
+  tokens() {
+    return this.#tokens
+  }
+  saveTokens(tokens: StoredOAuthTokens) {
+    this.#tokens = tokens
+  }
+  codeVerifier() {
+    return this.#verifier
+  }
+  saveCodeVerifier(verifier: string) {
+    this.#verifier = verifier
+  }
+  discoveryState() {
+    return this.#discovered
+  }
+  saveDiscoveryState(state: OAuthDiscoveryState) {
+    this.#discovered = state
+  }
+  redirectToAuthorization(url: URL) {
+    this.#authorizationUrl = url
+  }
+
+  /** Signs in where the client was sent to. Resolves with the parameters of the redirect back. */
+  async signIn(): Promise<URLSearchParams> {
+    const url = this.#authorizationUrl
+    if (url === undefined) throw new Error('The client did not ask for authorization')
+    this.#authorizationUrl = undefined
+    const { searchParams } = await this.#browser.follow(url, REDIRECT_URI)
+    if (searchParams.get('state') !== this.#state) throw new Error('The redirect answers another request')
+    return searchParams
+  }
+}
+
+/** One transport with its client: a refused one is not started again. */
+export interface Connection {
+  /** v1's or v2's client: what the tests use of it, both have. */
+  readonly client: any
+  /** Settles when the event stream of a 2025 client is open. */
+  readonly streaming: Promise<void>
+  /** Resolves with the negotiated revision. */
+  connect(): Promise<string | undefined>
+  finishAuth(callback: URLSearchParams): Promise<void>
+}
+
+export interface OpenOptions {
+  readonly fetch: typeof globalThis.fetch
+  readonly provider: unknown
+  readonly onHeard?: (heard: Heard) => void
+}
+
+export interface SignInClient {
+  readonly name: string
+  readonly revision: string
+  readonly Unauthorized: new () => Error
+  open(url: string, options: OpenOptions): Connection
+}
+
+/** `fetch` that says when an event stream is open. */
+function watching(fetch: typeof globalThis.fetch) {
+  const streaming = signalled()
+  const watchingFetch: typeof fetch = async (input, init) => {
+    const response = await fetch(input, init)
+    const { status, headers } = response
+    if (status === 200 && headers.get('content-type') === 'text/event-stream' && init?.method === 'GET')
+      streaming.resolve()
+    return response
+  }
+  return { fetch: watchingFetch, streaming: streaming.promise }
+}
+
+const v2 = (mode: 'legacy' | { pin: string }): SignInClient['open'] =>
+  function open(url, { fetch, provider, onHeard }) {
+    const client = hearing(new ClientV2(INFO, { versionNegotiation: { mode } }), onHeard)
+    const watched = watching(fetch)
+    const authProvider = provider as OAuthClientProvider
+    const transport = new TransportV2(new URL(url), { authProvider, fetch: watched.fetch })
+    return {
+      client,
+      streaming: watched.streaming,
+      async connect() {
+        await client.connect(transport)
+        return client.getNegotiatedProtocolVersion()
+      },
+      finishAuth: (callback) => transport.finishAuth(callback),
+    }
+  }
+
+const v1: SignInClient['open'] = (url, { fetch, provider, onHeard }) => {
+  const client = hearing(new ClientV1(INFO), onHeard)
+  const watched = watching(fetch)
+  const authProvider = provider as ProviderV1
+  const transport = new TransportV1(new URL(url), { authProvider, fetch: watched.fetch })
+  return {
+    client,
+    streaming: watched.streaming,
+    async connect() {
+      // The cast is for `exactOptionalPropertyTypes`, which v1's own types do not pass.
+      await client.connect(transport as Parameters<typeof client.connect>[0])
+      return transport.protocolVersion
+    },
+    finishAuth: (callback) => transport.finishAuth(callback.get('code') ?? ''),
+  }
+}
+
+export const V1: SignInClient = {
+  name: 'v1 client',
+  revision: LEGACY,
+  Unauthorized: UnauthorizedV1,
+  open: v1,
+}
+export const V2_LEGACY: SignInClient = {
+  name: 'v2 client, legacy era',
+  revision: LEGACY,
+  Unauthorized: UnauthorizedV2,
+  open: v2('legacy'),
+}
+export const V2_MODERN: SignInClient = {
+  name: `v2 client, ${MODERN}`,
+  revision: MODERN,
+  Unauthorized: UnauthorizedV2,
+  open: v2({ pin: MODERN }),
+}
+export const SIGN_IN_CLIENTS: readonly SignInClient[] = [V1, V2_LEGACY, V2_MODERN]
+
+/** A client with its wallet, from one connection to the next. */
+export class SignedIn {
+  readonly recorder: Recorder = new Recorder()
+  readonly wallet: Wallet
+  readonly #kind: SignInClient
+  readonly #open: () => Connection
+  #connection: Connection
+
+  constructor(kind: SignInClient, url: string, options: WalletOptions & Pick<OpenOptions, 'onHeard'> = {}) {
+    const { fetch } = this.recorder
+    this.wallet = new Wallet(fetch, options)
+    this.#kind = kind
+    this.#open = () => kind.open(url, { fetch, provider: this.wallet, ...options })
+    this.#connection = this.#open()
+  }
+
+  get client(): any {
+    return this.#connection.client
+  }
+
+  get streaming(): Promise<void> {
+    return this.#connection.streaming
+  }
+
+  /** Runs `action`, which is to be refused; has the user agree, and the client connect anew. Resolves with the revision. */
+  async stepUp(action: () => Promise<unknown>): Promise<string | undefined> {
+    const refused = await action().then(
+      () => undefined,
+      (error: unknown) => error,
+    )
+    if (refused === undefined) throw new Error('The server let pass what it should have refused')
+    if (!(refused instanceof this.#kind.Unauthorized)) throw refused
+    await this.#connection.finishAuth(await this.wallet.signIn())
+    await this.close()
+    this.#connection = this.#open()
+    return await this.#connection.connect()
+  }
+
+  /** The first connection, with the sign-in that it takes. Resolves with the negotiated revision. */
+  async connect(): Promise<string | undefined> {
+    return await this.stepUp(() => this.#connection.connect())
+  }
+
+  async close(): Promise<void> {
+    await this.#connection.client.close()
+  }
+}
