@@ -308,7 +308,7 @@ describe('clients: DPoP', () => {
           const key = await DpopSession.create()
           const session = new SignedIn(kind, server.resource, { client: registeredAt(server), dpop: key })
           expect(await session.connect()).to.equal(kind.revision)
-          expect(session.wallet.claims['cnf']).to.deep.equal({ jkt: key.thumbprint })
+          expect(session.wallet.claims.cnf).to.deep.equal({ jkt: key.thumbprint })
           const save = () => session.client.callTool({ name: 'save', arguments: { name: 'soup' } })
           await session.stepUp(save)
           expect(textOf(await save())).to.equal('Saved soup')
@@ -323,7 +323,6 @@ describe('clients: DPoP', () => {
       }
 
       it('takes the token of a key from nobody else', async () => {
-        const { clientId } = server.authorization
         const session = new SignedIn(V2_MODERN, server.resource, {
           client: registeredAt(server),
           dpop: await DpopSession.create(),

@@ -22,7 +22,7 @@ export async function findInspector(): Promise<InspectorProgram | string> {
   const args = ['--yes', '--package', NODE, '--package', PACKAGE, '--', 'sh', '-c']
   const { code, output } = await run('npx', [...args, 'command -v node && command -v mcp-inspector'], {
     env: process.env,
-  })
+  }).catch((error) => ({ code: -1, output: String(error) }))
   const [node, script] = output.split('\n').filter((line) => line.startsWith('/'))
   if (code !== 0 || node === undefined || script === undefined)
     return `npx did not get ${PACKAGE}: ${output.trim().split('\n').at(-1)}`
@@ -98,7 +98,7 @@ export class Inspector {
 
   #env(): NodeJS.ProcessEnv {
     return {
-      PATH: process.env['PATH'],
+      PATH: process.env.PATH,
       HOME: this.#home,
       MCP_CATALOG_PATH: join(this.#home, 'catalog.json'),
       MCP_INSPECTOR_SECRET_STORE: 'file',

@@ -1,0 +1,315 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { Browser } from '../../examples/clients.ts'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { createMcpAdapter } from '../../src/mcp/server.ts'
+import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { createTestIssuer, type TestIssuer, type TestTokenOptions } from '../../src/testing/test-issuer.ts'
+import {
+  bearer,
+  call,
+  type HeaderFields,
+  LEGACY,
+  type Listening,
+  legacy,
+  listen,
+  MODERN,
+  modern,
+  rpc,
+  send,
+  type WireAnswer,
+  type WireRequest,
+} from '../mcp/support-wire.ts'
+import { parseChallenge } from '../support/challenge.ts'
+import { type ProtectedServer, startProtectedServer } from './protected-server.ts'
+
+// The published conformance suite has nothing about the authorization of servers. What is checked here follows the
+// authorization chapter of MCP and the scenarios that were proposed for that suite: the flow of a client that registers
+// itself, step-up, and the audience of tokens. The client is none of the SDK's: it does what the texts say, and no more.
+
+const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
+
+const router = KitMcpRouter.create()
+  .tool('echo', { description: 'Echoes', input: z.object({ text: z.string() }) }, ({ text }) => text)
+  .tool('admin-action', { description: 'Needs more', scopes: ['mcp:write'] }, () => 'done')
+
+/** The messages of a client, in the way of each era. */
+const ERAS = [
+  {
+    era: LEGACY,
+    first: (headers: HeaderFields) =>
+      legacy(
+        rpc('initialize', {
+          protocolVersion: LEGACY,
+          capabilities: {},
+          clientInfo: { name: 'test', version: '1' },
+        }),
+        { 'mcp-protocol-version': undefined, ...headers },
+      ),
+    list: (headers: HeaderFields) => legacy(rpc('tools/list'), headers),
+    call: (name: string, args: Record<string, unknown>, headers: HeaderFields) =>
+      legacy(call(name, args), headers),
+  },
+  {
+    era: MODERN,
+    first: (headers: HeaderFields) => modern('server/discover', {}, headers),
+    list: (headers: HeaderFields) => modern('tools/list', {}, headers),
+    call: (name: string, args: Record<string, unknown>, headers: HeaderFields) =>
+      modern('tools/call', { name, arguments: args }, headers),
+  },
+] as const
+
+const jsonOf = async (url: string | URL): Promise<any> => {
+  const response = await fetch(url)
+  expect(response.status, String(url)).to.equal(200)
+  expect(response.headers.get('content-type')).to.match(/^application\/json/)
+  return await response.json()
+}
+
+/** What a client that knows nothing but the URL of a server finds out on its way to a token. */
+interface Discovered {
+  readonly refused: WireAnswer
+  readonly challenge: Record<string, string>
+  readonly resourceMetadata: any
+  readonly serverMetadata: any
+  readonly client: any
+}
+
+/** From the 401 to a client that is registered. */
+async function discover(server: ProtectedServer, request: WireRequest): Promise<Discovered> {
+  const refused = await sendTo(server, request)
+  const challenge = parseChallenge(refused.headers.get('www-authenticate') ?? '')
+  const resourceMetadata = await jsonOf(challenge.resource_metadata ?? '')
+  const [issuer] = resourceMetadata.authorization_servers
+  const serverMetadata = await jsonOf(`${issuer}/.well-known/oauth-authorization-server`)
+  const registered = await fetch(serverMetadata.registration_endpoint, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      redirect_uris: [REDIRECT_URI],
+      token_endpoint_auth_method: 'none',
+      grant_types: ['authorization_code'],
+      scope: challenge.scope,
+    }),
+  })
+  expect(registered.status).to.equal(201)
+  return { refused, challenge, resourceMetadata, serverMetadata, client: await registered.json() }
+}
+
+/** A token for `scope`, by authorization code with PKCE. */
+async function authorize(
+  { resourceMetadata, serverMetadata, client }: Discovered,
+  scope: string,
+): Promise<any> {
+  const { resource } = resourceMetadata
+  const verifier = randomBytes(32).toString('base64url')
+  const url = new URL(serverMetadata.authorization_endpoint)
+  url.search = new URLSearchParams({
+    response_type: 'code',
+    client_id: client.client_id,
+    redirect_uri: REDIRECT_URI,
+    scope,
+    resource,
+    state: randomBytes(8).toString('hex'),
+    code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+    code_challenge_method: 'S256',
+  }).toString()
+  const { searchParams } = await new Browser(fetch).follow(url, REDIRECT_URI)
+  const response = await fetch(serverMetadata.token_endpoint, {
+    method: 'POST',
+    body: new URLSearchParams({
+      grant_type: 'authorization_code',
+      client_id: client.client_id,
+      redirect_uri: REDIRECT_URI,
+      code: searchParams.get('code') ?? '',
+      code_verifier: verifier,
+      resource,
+    }),
+  })
+  expect(response.status).to.equal(200)
+  return await response.json()
+}
+
+const sendTo = (server: ProtectedServer, request: WireRequest) =>
+  send(Number(new URL(server.resource).port), request)
+
+for (const { era, first, list, call } of ERAS) {
+  describe(`auth conformance, ${era}: a client that registers itself`, () => {
+    let server: ProtectedServer
+    let found: Discovered
+    let token: { access_token: string; token_type: string; scope?: string }
+    before(async () => {
+      server = await startProtectedServer({ router })
+      found = await discover(server, first({}))
+      token = await authorize(found, found.challenge.scope ?? '')
+    })
+    after(() => server.close())
+
+    const CHECKS: Readonly<Record<string, () => unknown>> = {
+      'is refused with 401 without a token': () => expect(found.refused.status).to.equal(401),
+      'gets a Bearer challenge that can be read strictly': () =>
+        expect(found.challenge).to.include({ realm: 'mcp-server', error: 'invalid_token' }),
+      'is told the scopes of the endpoint, not more': () =>
+        expect(found.challenge.scope).to.equal('mcp:read'),
+      'is told where the metadata of the resource is, at the path-inserted URL': () =>
+        expect(found.challenge.resource_metadata).to.equal(
+          server.resource.replace('/mcp', '/.well-known/oauth-protected-resource/mcp'),
+        ),
+      'finds the resource under exactly the URL that it uses': () =>
+        expect(found.resourceMetadata.resource).to.equal(server.resource),
+      'finds an authorization server': () =>
+        expect(found.resourceMetadata.authorization_servers).to.deep.equal([server.authorization.issuer]),
+      'finds that tokens go into the header, and no offline_access among the scopes': () => {
+        expect(found.resourceMetadata.bearer_methods_supported).to.deep.equal(['header'])
+        expect(found.resourceMetadata.scopes_supported).to.have.members(['mcp:read', 'mcp:write'])
+      },
+      'finds the same document at the root': async () => {
+        const { origin } = new URL(server.resource)
+        expect(await jsonOf(`${origin}/.well-known/oauth-protected-resource`)).to.deep.equal(
+          found.resourceMetadata,
+        )
+      },
+      'finds an authorization server that does PKCE with S256 and registers clients': () => {
+        expect(found.serverMetadata.issuer).to.equal(server.authorization.issuer)
+        expect(found.serverMetadata.code_challenge_methods_supported).to.include('S256')
+        expect(found.client.client_id).to.be.a('string')
+      },
+      'gets a bearer token': () => expect(token.token_type).to.equal('Bearer'),
+      'is let in with it': async () => {
+        const { status, message } = await sendTo(server, first(bearer(token.access_token)))
+        expect(status).to.equal(200)
+        expect(message.result).to.have.property('capabilities')
+      },
+      'lists and calls tools with it': async () => {
+        const listed = await sendTo(server, list(bearer(token.access_token)))
+        expect(listed.status).to.equal(200)
+        expect(listed.message.result.tools).to.have.length(2)
+        const called = await sendTo(server, call('echo', { text: 'hello' }, bearer(token.access_token)))
+        expect(called.message.result.content[0].text).to.equal('hello')
+      },
+      'needs it for every request': async () => {
+        expect((await sendTo(server, list({}))).status).to.equal(401)
+        expect((await sendTo(server, call('echo', { text: 'x' }, {}))).status).to.equal(401)
+      },
+      'is refused where the token is in the query': async () => {
+        const path = `/mcp?access_token=${token.access_token}`
+        expect((await sendTo(server, { ...list({}), path })).status).to.equal(401)
+      },
+      'is refused with GET and DELETE alike': async () => {
+        for (const method of ['GET', 'DELETE']) {
+          const headers = { accept: 'text/event-stream' }
+          expect((await sendTo(server, { method, headers })).status, method).to.equal(401)
+        }
+      },
+    }
+    for (const [title, check] of Object.entries(CHECKS)) it(title, async () => void (await check()))
+  })
+
+  describe(`auth conformance, ${era}: step-up`, () => {
+    let server: ProtectedServer
+    let found: Discovered
+    let narrow: { access_token: string }
+    let refused: WireAnswer
+    let challenge: Record<string, string>
+    before(async () => {
+      server = await startProtectedServer({ router })
+      found = await discover(server, first({}))
+      narrow = await authorize(found, 'mcp:read')
+      refused = await sendTo(server, call('admin-action', {}, bearer(narrow.access_token)))
+      challenge = parseChallenge(refused.headers.get('www-authenticate') ?? '')
+    })
+    after(() => server.close())
+
+    it('lets the narrow token do what it is good for', async () => {
+      expect((await sendTo(server, list(bearer(narrow.access_token)))).status).to.equal(200)
+    })
+    it('refuses the privileged tool with HTTP 403, not with an error inside a 200', () => {
+      expect(refused.status).to.equal(403)
+      expect(challenge).to.include({ realm: 'mcp-server', error: 'insufficient_scope' })
+    })
+    it('names every scope of the operation at once', () => {
+      expect(challenge.scope?.split(' ')).to.have.members(['mcp:read', 'mcp:write'])
+    })
+    it('says where the metadata is, the same as the 401', () => {
+      expect(challenge.resource_metadata).to.equal(found.challenge.resource_metadata)
+    })
+    it('lets in a token for the scopes of the challenge', async () => {
+      const wider = await authorize(found, challenge.scope ?? '')
+      const { status, message } = await sendTo(server, call('admin-action', {}, bearer(wider.access_token)))
+      expect(status).to.equal(200)
+      expect(message.result.content[0].text).to.equal('done')
+    })
+    it('goes on to refuse the narrow token', async () => {
+      const again = await sendTo(server, call('admin-action', {}, bearer(narrow.access_token)))
+      expect(again.status).to.equal(403)
+    })
+  })
+
+  describe(`auth conformance, ${era}: the audience of tokens`, () => {
+    let keys: Listening
+    let keysFetched = 0
+    let served: Listening
+    let issuer: TestIssuer
+    let stranger: TestIssuer
+    before(async () => {
+      keys = await listen((_req, res) => {
+        keysFetched++
+        res.setHeader('content-type', 'application/json').end(JSON.stringify(issuer.jwks))
+      })
+      served = await listen((req, res) => auth(req, res, () => handler(req, res)))
+      const audience = `${served.origin}/mcp`
+      issuer = createTestIssuer({ issuer: keys.origin, audience })
+      stranger = createTestIssuer({ issuer: keys.origin, audience })
+      const verifyToken = jwtVerifier({ issuer: keys.origin, jwksUri: `${keys.origin}/jwks`, audience })
+      const adapter = createMcpAdapter({
+        router,
+        oauth: { issuer: keys.origin, resource: audience, verifyToken },
+      })
+      const auth = mcpAuth(adapter)
+      const handler = mcpHandler(adapter)
+    })
+    after(async () => {
+      await served.close()
+      await keys.close()
+    })
+
+    it('refuses a request without a token, and fetches no keys for it', async () => {
+      const { status, headers } = await served.send(list({}))
+      expect(status).to.equal(401)
+      expect(parseChallenge(headers.get('www-authenticate') ?? '')).to.include({ error: 'invalid_token' })
+      expect(keysFetched).to.equal(0)
+    })
+
+    const elsewhere = 'https://elsewhere.example/mcp'
+    const TOKENS: readonly {
+      what: string
+      by?: () => TestIssuer
+      token: TestTokenOptions
+      status: number
+    }[] = [
+      { what: 'a token for this server', token: {}, status: 200 },
+      { what: 'a token for another server', token: { audience: elsewhere }, status: 401 },
+      { what: 'a token for nobody', token: { claims: { aud: undefined } }, status: 401 },
+      { what: 'a token that has expired', token: { expiresIn: -60 }, status: 401 },
+      { what: 'a token of a key that is not the issuer’s', by: () => stranger, token: {}, status: 401 },
+      { what: 'a token for an audience that begins like this one', token: { audience: '?' }, status: 401 },
+      { what: 'a token of another issuer', token: { claims: { iss: 'https://other.example' } }, status: 401 },
+    ]
+    for (const { what, by = () => issuer, token, status } of TOKENS) {
+      it(`answers ${status} to ${what}`, async () => {
+        const audience = token.audience === '?' ? `${issuer.audience}-2` : token.audience
+        const answer = await served.send(list(bearer(await by().issueToken({ ...token, audience }))))
+        expect(answer.status).to.equal(status)
+        if (status === 200) expect(answer.message.result.tools).to.have.length(2)
+        else expect(answer.headers.get('www-authenticate')).to.match(/^Bearer .*error="invalid_token"/)
+      })
+    }
+    it('takes a token for several servers when this is one of them', async () => {
+      const audience = [elsewhere, issuer.audience]
+      expect((await served.send(list(bearer(await issuer.issueToken({ audience }))))).status).to.equal(200)
+    })
+  })
+}
