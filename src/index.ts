@@ -18,6 +18,7 @@ export type { OperationScopes } from './mcp/operation-scopes.ts'
 export type { McpAdapterOptions, ServerInfo } from './mcp/options.ts'
 export type { PromptConfig, PromptHandler, PromptResult } from './mcp/prompt.ts'
 export type {
+  ListedResource,
   ResourceConfig,
   ResourceHandler,
   ResourceTemplateConfig,
@@ -38,7 +39,7 @@ export {
 } from './mcp/server.ts'
 export type { ServerFactory, ServerFactoryContext } from './mcp/service.ts'
 export type { McpSessionOptions } from './mcp/sessions.ts'
-export type { ToolConfig, ToolHandler } from './mcp/tool.ts'
+export type { ToolConfig, ToolHandler, ToolResult } from './mcp/tool.ts'
 export { KitToolError } from './mcp/tool-error.ts'
 export type { TemplateVariables } from './mcp/uri-template.ts'
 export { AuthInfo } from './oauth/auth-info.ts'

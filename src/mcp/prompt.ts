@@ -25,8 +25,16 @@ export interface PromptConfig<Input, App = unknown, User = any> extends Definiti
   readonly complete?: { readonly [Name in ArgumentNames<Input>]?: Completer<App, User> }
 }
 
+/** One message of a prompt. An interface, as `WholePrompt` is, so that compilers and editors tell it by its name. */
+export interface WrittenMessage extends PromptMessage {}
+
+/** A whole MCP result. */
+export interface WholePrompt extends GetPromptResult {
+  messages: WrittenMessage[]
+}
+
 /** What a prompt may give: the text of one message of the user, messages, or a whole MCP result. */
-export type PromptResult = string | readonly PromptMessage[] | GetPromptResult | InputRequired
+export type PromptResult = string | readonly WrittenMessage[] | WholePrompt | InputRequired
 
 /** Makes a prompt. The text of a thrown `KitToolError` is shown to the client, that of any other error is not. */
 export type PromptHandler<App, Input, User = any> = (

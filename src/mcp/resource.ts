@@ -41,13 +41,18 @@ export interface ResourceConfig extends ResourceMembers {
  */
 export type ResourceHandler<App, User = any> = (uri: URL, context: KitContext<App, User>) => unknown
 
+/** A resource as a template lists it. An interface, so that compilers and editors tell it by its name. */
+export interface ListedResource extends Resource {}
+
+type Listed = readonly ListedResource[] | Promise<readonly ListedResource[]>
+
 /** What a resource template is, beside its handler. */
 export interface ResourceTemplateConfig<Template extends string, App = unknown, User = any>
   extends ResourceMembers {
   /** RFC 6570, such as `notes://{owner}/{id}`; one variable in braces, several after `?` and `&` only. */
   readonly uriTemplate: Template
   /** The resources there are now, for `resources/list`. Not asked for a token without the template's scopes. */
-  readonly list?: (context: KitContext<App, User>) => readonly Resource[] | Promise<readonly Resource[]>
+  readonly list?: (context: KitContext<App, User>) => Listed
   /** Suggests values, by variable. */
   readonly complete?: { readonly [Name in keyof TemplateVariables<Template>]?: Completer<App, User> }
 }
@@ -73,7 +78,7 @@ export interface ResourceTemplateEntry {
   readonly cache: CacheHint
   readonly matcher: UriMatcher
   readonly completers: Completers | undefined
-  readonly list: ((context: KitContext) => readonly Resource[] | Promise<readonly Resource[]>) | undefined
+  readonly list: ((context: KitContext) => Listed) | undefined
   readonly handler: (
     uri: URL,
     variables: Readonly<Record<string, string | string[]>>,

@@ -29,8 +29,11 @@ export interface ToolConfig<Input, Output> extends DefinitionConfig {
 export type ArgsOf<Input> = Input extends StandardSchemaV1
   ? StandardSchemaV1.InferOutput<Input>
   : Record<string, never>
+/** A whole MCP result, as a handler may return it. An interface, so that compilers and editors tell it by its name. */
+export interface ToolResult extends CallToolResult {}
+
 type ResultOf<Output> = Output extends StandardSchemaV1
-  ? StandardSchemaV1.InferInput<Output> | CallToolResult | InputRequired
+  ? StandardSchemaV1.InferInput<Output> | ToolResult | InputRequired
   : unknown
 
 /**
