@@ -1,0 +1,79 @@
+import express, { type Express } from 'express'
+import {
+  createMcpAdapter,
+  KitMcpRouter,
+  KitToolError,
+  type McpAdapter,
+  mcpAuth,
+  mcpCors,
+  mcpHandler,
+  type OAuthOptions,
+  protectedResourceRouter,
+} from 'mcp-gatekit'
+import { z } from 'zod'
+
+const name = z.string().regex(/^[a-z-]{1,40}$/)
+
+/** An Express application that serves recipes: to be read as resources, cooked from prompts, written by a tool. */
+export function createRecipesServer(oauth: OAuthOptions): Express {
+  const recipes = new Map([
+    ['bread', 'Flour, water, salt, time.'],
+    ['broth', 'Bones, water, more time.'],
+  ])
+  const startingWith = (value: string) => [...recipes.keys()].filter((one) => one.startsWith(value))
+
+  const router = KitMcpRouter.create()
+    // Clients offer prompts to people, who fill in the arguments; `complete` suggests values while they type.
+    .prompt(
+      'cook',
+      {
+        description: 'Plans a meal around a recipe',
+        input: z.object({ recipe: name, people: z.coerce.number().int().positive().default(2) }),
+        complete: { recipe: startingWith },
+      },
+      ({ recipe, people }) => {
+        const text = recipes.get(recipe)
+        if (text === undefined) throw new KitToolError(`There is no recipe for ${recipe}`)
+        return `Plan a meal for ${people} around this recipe:\n\n${text}`
+      },
+    )
+    // One fixed URI. What is no text and no bytes is sent as JSON.
+    .resource('index', { uri: 'recipes://index', title: 'All recipes' }, () => [...recipes.keys()])
+    // One URI for each recipe. `undefined` says that there is none.
+    .resourceTemplate(
+      'recipe',
+      {
+        uriTemplate: 'recipes://all/{recipe}',
+        mimeType: 'text/markdown',
+        list: () => [...recipes.keys()].map((recipe) => ({ name: recipe, uri: `recipes://all/${recipe}` })),
+        complete: { recipe: startingWith },
+      },
+      (_uri, { recipe }) => recipes.get(recipe),
+    )
+    // Writing needs a scope of its own. Whoever listens is told.
+    .tool(
+      'save_recipe',
+      {
+        description: 'Saves a recipe',
+        input: z.object({ recipe: name, text: z.string() }),
+        scopes: ['mcp:write'],
+      },
+      ({ recipe, text }) => {
+        const isNew = !recipes.has(recipe)
+        recipes.set(recipe, text)
+        adapter.notify.resourceUpdated(`recipes://all/${recipe}`)
+        if (isNew) adapter.notify.resourcesChanged()
+        return `Saved ${recipe}`
+      },
+    )
+  const adapter: McpAdapter = createMcpAdapter({
+    router,
+    oauth,
+    serverInfo: { name: 'recipes', version: '1.0.0' },
+  })
+
+  const app = express()
+  app.use('/mcp', mcpCors(), mcpAuth(adapter), mcpHandler(adapter))
+  app.use(protectedResourceRouter(adapter))
+  return app
+}

@@ -1,0 +1,72 @@
+import { expect } from 'chai'
+import { createRecipesServer } from '../../examples/prompts-and-resources.ts'
+import { CLIENT_KINDS, type Connected, type Heard } from '../mcp/support-clients.ts'
+import { oauth } from '../mcp/support-notes.ts'
+import { type Listening, listen, MODERN, signalled } from '../mcp/support-wire.ts'
+
+describe('the example of prompts and resources', () => {
+  for (const { name, revision, connect } of CLIENT_KINDS) {
+    describe(`for a ${name}`, () => {
+      let served: Listening
+      let connected: Connected
+      let told: (heard: Heard) => void = () => undefined
+      before(async () => {
+        served = await listen(createRecipesServer(oauth()))
+        connected = await connect(served.origin, { token: 'writer', onHeard: (heard) => told(heard) })
+      })
+      after(async () => {
+        await connected.close()
+        await served.close()
+      })
+
+      it('cooks from a prompt, whose argument is completed', async () => {
+        const ref = { type: 'ref/prompt', name: 'cook' }
+        const completed = await connected.client.complete({ ref, argument: { name: 'recipe', value: 'bre' } })
+        expect(completed.completion.values).to.deep.equal(['bread'])
+        const { messages } = await connected.client.getPrompt({
+          name: 'cook',
+          arguments: { recipe: 'bread' },
+        })
+        expect(messages[0].content.text).to.equal(
+          'Plan a meal for 2 around this recipe:\n\nFlour, water, salt, time.',
+        )
+        const missing = connected.client.getPrompt({ name: 'cook', arguments: { recipe: 'cake' } })
+        const error = await missing.catch((cause: Error) => cause)
+        expect(error.message).to.contain('There is no recipe for cake')
+      })
+
+      it('lists and reads recipes', async () => {
+        const { resources } = await connected.client.listResources()
+        expect(resources.map(({ uri }: { uri: string }) => uri)).to.deep.equal([
+          'recipes://index',
+          'recipes://all/bread',
+          'recipes://all/broth',
+        ])
+        const index = await connected.client.readResource({ uri: 'recipes://index' })
+        expect(index.contents[0].text).to.equal('["bread","broth"]')
+        const broth = await connected.client.readResource({ uri: 'recipes://all/broth' })
+        expect(broth.contents[0]).to.deep.include({
+          mimeType: 'text/markdown',
+          text: 'Bones, water, more time.',
+        })
+      })
+
+      it('tells of a recipe that was saved', async () => {
+        const { client } = connected
+        const updated = signalled<Heard>()
+        told = (heard) => {
+          if (heard.method === 'notifications/resources/updated') updated.resolve(heard)
+        }
+        const uri = 'recipes://all/bread'
+        if (revision === MODERN) await client.listen({ resourceSubscriptions: [uri] })
+        else {
+          await connected.streaming
+          await client.subscribeResource({ uri })
+        }
+        await client.callTool({ name: 'save_recipe', arguments: { recipe: 'bread', text: 'Buy it.' } })
+        expect((await updated.promise).params.uri).to.equal(uri)
+        expect((await client.readResource({ uri })).contents[0].text).to.equal('Buy it.')
+      })
+    })
+  }
+})
