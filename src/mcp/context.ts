@@ -106,26 +106,32 @@ export class CallContext implements KitContext {
     return inputRequired(requests, state)
   }
 
-  accepted<Schema extends StandardSchemaV1>(
-    name: string,
-    schema: Schema,
-  ): StandardSchemaV1.InferOutput<Schema> | undefined {
-    return acceptedContent(this.#sdk.mcpReq.inputResponses, name, schema)
+  // What follows is made when it is read, so that it works taken out of the context too: `(args, { log }) => …`.
+
+  get accepted(): KitContext['accepted'] {
+    const responses = this.#sdk.mcpReq.inputResponses
+    return (name, schema) => acceptedContent(responses, name, schema)
   }
 
-  async log(level: LoggingLevel, data: unknown): Promise<void> {
-    await this.#sdk.mcpReq.log(level, data).catch(() => undefined)
-  }
-
-  async progress(progress: number, total?: number, message?: string): Promise<void> {
-    const progressToken = this.#sdk.mcpReq._meta?.progressToken
-    if (progressToken === undefined) return
-    const params = {
-      progressToken,
-      progress,
-      ...(total !== undefined && { total }),
-      ...(message && { message }),
+  get log(): KitContext['log'] {
+    const { mcpReq } = this.#sdk
+    return async (level, data) => {
+      await mcpReq.log(level, data).catch(() => undefined)
     }
-    await this.#sdk.mcpReq.notify({ method: 'notifications/progress', params }).catch(() => undefined)
+  }
+
+  get progress(): KitContext['progress'] {
+    const { mcpReq } = this.#sdk
+    return async (progress, total, message) => {
+      const progressToken = mcpReq._meta?.progressToken
+      if (progressToken === undefined) return
+      const params = {
+        progressToken,
+        progress,
+        ...(total !== undefined && { total }),
+        ...(message && { message }),
+      }
+      await mcpReq.notify({ method: 'notifications/progress', params }).catch(() => undefined)
+    }
   }
 }

@@ -98,10 +98,10 @@ const router = KitMcpRouter.create()
   .tool('fail', { description: 'Fails' }, () => {
     throw new KitToolError('no such note')
   })
-  .tool('count', { description: 'Counts to two' }, async (_args, context) => {
-    await context.log('warning', { counting: true })
-    await context.progress(1, 2, 'one')
-    await context.progress(2, 2)
+  .tool('count', { description: 'Counts to two' }, async (_args, { log, progress }) => {
+    await log('warning', { counting: true })
+    await progress(1, 2, 'one')
+    await progress(2, 2)
     return 'two'
   })
   .tool('wait', { description: 'Waits to be aborted' }, async (_args, { signal }) => {

@@ -36,8 +36,8 @@ const router = KitMcpRouter.create()
   .tool(
     'checked',
     { description: 'Has an output', output: z.object({ sure: z.boolean() }) },
-    (_args, context) => {
-      return context.accepted('confirm', CONFIRM) ?? context.inputRequired(confirm('sure?'))
+    (_args, { accepted, inputRequired }) => {
+      return accepted('confirm', CONFIRM) ?? inputRequired(confirm('sure?'))
     },
   )
   .tool('sdk', { description: 'Made with the SDK' }, (_args, { state }) =>
