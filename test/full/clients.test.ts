@@ -261,6 +261,18 @@ describe('clients: a token that runs out', () => {
       await session.close()
     })
   }
+
+  // The v1 client would refresh its token for the scopes that it has, and give up.
+  for (const kind of [V2_LEGACY, V2_MODERN]) {
+    it(`can be refreshed, which does not keep a ${kind.name} from stepping up`, async () => {
+      const session = new SignedIn(kind, server.resource, { client: registeredAt(server) })
+      await session.connect()
+      const save = () => session.client.callTool({ name: 'save', arguments: { name: 'soup' } })
+      await session.stepUp(save)
+      expect(textOf(await save())).to.equal('Saved soup')
+      await session.close()
+    })
+  }
 })
 
 describe('clients: client credentials', () => {
