@@ -98,10 +98,6 @@ export class CallContext implements KitContext {
     return this.#sdk.mcpReq.inputResponses ?? {}
   }
 
-  releaseStream(): void {
-    this.#sdk.http?.closeSSE?.()
-  }
-
   inputRequired(requests: Readonly<Record<string, InputRequest>>, state?: unknown): InputRequired {
     return inputRequired(requests, state)
   }
@@ -111,6 +107,11 @@ export class CallContext implements KitContext {
   get accepted(): KitContext['accepted'] {
     const responses = this.#sdk.mcpReq.inputResponses
     return (name, schema) => acceptedContent(responses, name, schema)
+  }
+
+  get releaseStream(): KitContext['releaseStream'] {
+    const { http } = this.#sdk
+    return () => http?.closeSSE?.()
   }
 
   get log(): KitContext['log'] {
