@@ -2,9 +2,10 @@ import {
   type JSONRPCMessage,
   type JSONRPCRequest,
   type MessageClassification,
+  type MessageExtraInfo,
   PerRequestHTTPServerTransport,
+  ProtocolErrorCode,
   type Server,
-  type Transport,
   type TransportSendOptions,
 } from '@modelcontextprotocol/server'
 import type { Answer } from '../oauth/answer.ts'
@@ -18,7 +19,7 @@ export interface DirectCall {
   readonly incoming: McpIncoming
 }
 
-/** How long a call of a 2025-era revision may be silent before its stream is begun, and then between signs of life. */
+/** How long a stream may be silent. */
 const KEEP_ALIVE_MS = 15_000
 
 const JSON_HEADERS = { 'Content-Type': 'application/json' }
@@ -32,128 +33,155 @@ const EVENT_STREAM_HEADERS = {
 /** What nobody will read, because the client has hung up. */
 const CLIENT_GONE: Answer = { status: 499, headers: {} }
 
+/** What the server says before it has asked a handler, as 2026-07-28 wants it in HTTP. */
+const STATUS_BEFORE_HANDLER: ReadonlyMap<number, number> = new Map([
+  [ProtocolErrorCode.ParseError, 400],
+  [ProtocolErrorCode.InvalidRequest, 400],
+  [ProtocolErrorCode.MethodNotFound, 404],
+  [ProtocolErrorCode.UnsupportedProtocolVersion, 400],
+])
+
 /**
- * Has `server` answer one request of revision 2026-07-28. A lone result is given as it is, without a web `Response`
- * around it; whatever else happens (notifications before it, errors with a status of their own) is the SDK's transport's.
+ * Has `server` answer one request of revision 2026-07-28, without a web request or response around it where the answer
+ * is a lone message: JSON then, and an event stream when notifications come before it.
  */
-export async function serveModern(
+export function serveModern(
   server: Server,
   call: DirectCall,
   classification: MessageClassification,
 ): Promise<Answer | Response> {
-  const transport = new ModernTransport({ classification })
-  await server.connect(transport)
-  return await transport.serve(call)
-}
-
-class ModernTransport extends PerRequestHTTPServerTransport {
-  #answer: ((answer: Answer) => void) | undefined
-
-  async serve({ message, auth, incoming }: DirectCall): Promise<Answer | Response> {
-    const answered = new Promise<Answer>((resolve) => {
-      this.#answer = resolve
-    })
-    incoming.onDisconnect(() => void this.close())
-    const handled = this.handleMessage(message, auth === undefined ? {} : { authInfo: auth })
-    try {
-      return await Promise.race([answered, handled])
-    } catch (error) {
-      if (incoming.disconnected) return CLIENT_GONE
-      throw error
-    }
-  }
-
-  override async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
-    if (this.#answer === undefined || !('result' in message)) {
-      this.#answer = undefined
-      await super.send(message, options)
-      return
-    }
-    this.#answer({ status: 200, headers: JSON_HEADERS, body: JSON.stringify(message) })
-    this.#answer = undefined
-    queueMicrotask(() => void this.close())
-  }
+  return new ModernTransport(call, classification).serve(server)
 }
 
 /**
- * Has `server` answer one request of a 2025-era revision, statelessly. The answer is an event stream, as the SDK's is;
- * one that holds nothing but the result is given as a text.
+ * The same for a 2025-era revision, statelessly. The answer is an event stream, as the SDK's is; one that holds nothing
+ * but the result is given as a text.
  */
-export async function serveLegacy(server: Server, call: DirectCall): Promise<Answer | Response> {
-  const transport = new LegacyTransport(call)
-  await server.connect(transport)
-  return await transport.serve()
+export function serveLegacy(server: Server, call: DirectCall): Promise<Answer | Response> {
+  return new LegacyTransport(call, { era: 'legacy' }).serve(server)
 }
 
-class LegacyTransport implements Transport {
-  onclose?: () => void
-  onerror?: (error: Error) => void
-  onmessage?: Transport['onmessage']
-  readonly #call: DirectCall
+/**
+ * The SDK's transport for one exchange, with everything it does done here. It is that class for the one thing that a
+ * server looks at: which revision it is to speak.
+ */
+abstract class DirectTransport extends PerRequestHTTPServerTransport {
+  protected readonly call: DirectCall
+  readonly #extra: MessageExtraInfo
+  /** Until the answer has begun. */
   #answer: ((answer: Answer | Response) => void) | undefined
   #stream: ReadableStreamDefaultController<string> | undefined
   #keepAlive: NodeJS.Timeout | undefined
-  #closed = false
+  #ended = false
+  /** Whether the server is being handed the request: handlers run later. */
+  #handing = false
 
-  constructor(call: DirectCall) {
-    this.#call = call
+  constructor(call: DirectCall, classification: MessageClassification) {
+    super({ classification })
+    const { auth } = call
+    this.call = call
+    this.#extra = auth === undefined ? { classification } : { classification, authInfo: auth }
   }
 
-  async start(): Promise<void> {}
+  /** The answer that is a lone message. */
+  protected abstract lone(message: JSONRPCMessage, beforeHandler: boolean): Answer
 
-  serve(): Promise<Answer | Response> {
-    const { message, auth, incoming } = this.#call
+  async serve(server: Server): Promise<Answer | Response> {
+    await server.connect(this)
     const answered = new Promise<Answer | Response>((resolve) => {
       this.#answer = resolve
     })
-    incoming.onDisconnect(() => void this.close())
-    this.#keepAlive = setInterval(() => this.#write(': keepalive\n\n'), KEEP_ALIVE_MS).unref()
-    this.onmessage?.(message, auth === undefined ? {} : { authInfo: auth })
-    return answered
+    this.call.incoming.onDisconnect(() => void this.close())
+    this.#handing = true
+    this.onmessage?.(this.call.message, this.#extra)
+    this.#handing = false
+    return await answered
   }
 
-  async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+  override async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+    if (this.#ended) return
     const last = 'result' in message || 'error' in message
-    // Without a session there is no other stream that could carry it.
-    if (!last && options?.relatedRequestId !== this.#call.message.id) return
-    const event = `event: message\ndata: ${JSON.stringify(message)}\n\n`
+    // There is no other stream that could carry what does not belong to this request.
+    if ((last ? message.id : options?.relatedRequestId) !== this.call.message.id) return
     if (last && this.#stream === undefined) {
-      this.#answer?.({ status: 200, headers: EVENT_STREAM_HEADERS, body: event })
-    } else {
-      this.#write(event)
+      this.#ended = true
+      clearInterval(this.#keepAlive)
+      // The server is not closed: nothing of it is left but what the collector takes.
+      this.#answer?.(this.lone(message, this.#handing))
+      return
     }
+    this.#write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
     if (last) queueMicrotask(() => void this.close())
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return
-    this.#closed = true
+  override async close(): Promise<void> {
+    if (this.#ended && this.#stream === undefined) return
+    this.#ended = true
     clearInterval(this.#keepAlive)
     this.#answer?.(CLIENT_GONE)
     try {
       this.#stream?.close()
     } catch {
-      // Its reader has gone already.
+      // It has been closed, or its reader has gone.
     }
+    this.#stream = undefined
     this.onclose?.()
   }
 
+  /** Begins the stream, if it has not begun, when nothing has been said for so long. */
+  protected keepAlive(): void {
+    this.#keepAlive ??= setInterval(() => this.#write(': keepalive\n\n'), KEEP_ALIVE_MS).unref()
+  }
+
   #write(text: string): void {
-    if (this.#closed) return
-    this.#stream ??= this.#begin()
+    if (this.#ended) return
+    if (this.#stream === undefined) {
+      const { stream, response } = this.#begin()
+      this.#stream = stream
+      this.#answer?.(response)
+      this.keepAlive()
+    }
     this.#stream.enqueue(text)
   }
 
-  #begin(): ReadableStreamDefaultController<string> {
-    let controller!: ReadableStreamDefaultController<string>
+  #begin(): { stream: ReadableStreamDefaultController<string>; response: Response } {
+    let stream!: ReadableStreamDefaultController<string>
     const texts = new ReadableStream<string>({
-      start: (given) => {
-        controller = given
+      start: (controller) => {
+        stream = controller
       },
       cancel: () => this.close(),
     })
     const body = texts.pipeThrough(new TextEncoderStream())
-    this.#answer?.(new Response(body, { status: 200, headers: EVENT_STREAM_HEADERS }))
-    return controller
+    return { stream, response: new Response(body, { status: 200, headers: EVENT_STREAM_HEADERS }) }
   }
+}
+
+class ModernTransport extends DirectTransport {
+  protected override lone(message: JSONRPCMessage, beforeHandler: boolean): Answer {
+    return { status: statusOf(message, beforeHandler), headers: JSON_HEADERS, body: JSON.stringify(message) }
+  }
+}
+
+class LegacyTransport extends DirectTransport {
+  override async serve(server: Server): Promise<Answer | Response> {
+    this.keepAlive()
+    return await super.serve(server)
+  }
+
+  protected override lone(message: JSONRPCMessage): Answer {
+    return {
+      status: 200,
+      headers: EVENT_STREAM_HEADERS,
+      body: `event: message\ndata: ${JSON.stringify(message)}\n\n`,
+    }
+  }
+}
+
+function statusOf(message: JSONRPCMessage, beforeHandler: boolean): number {
+  if (!('error' in message)) return 200
+  const { code } = message.error
+  // The one whose status the specification gives wherever it comes from.
+  if (code === ProtocolErrorCode.MissingRequiredClientCapability) return 400
+  return (beforeHandler ? STATUS_BEFORE_HANDLER.get(code) : undefined) ?? 200
 }
