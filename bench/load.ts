@@ -14,14 +14,17 @@ export interface LoadOptions {
   readonly rounds?: number
   readonly secondsPerRound?: number
   readonly connections?: number
+  /** What is taken from a round. Default: requests per second. */
+  readonly figure?: (result: autocannon.Result) => number
 }
 
 /**
- * Requests per second of each contestant, a figure per round. The contestants run in processes of their
+ * Requests per second of each contestant, or another figure, one per round. The contestants run in processes of their
  * own and take turns within each round, so that a machine that changes its speed changes it for all.
  */
 export async function measureLoad(options: LoadOptions): Promise<Record<string, number[]>> {
   const { names, rounds = 9, secondsPerRound = 1, connections = 50 } = options
+  const { figure = ({ requests }: autocannon.Result) => requests.average } = options
   const hosts = await Promise.all(
     names.map(async (name) => [name, ...(await start(options.module, name))] as const),
   )
@@ -40,7 +43,7 @@ export async function measureLoad(options: LoadOptions): Promise<Record<string, 
         const wrong = result.statusCodeStats?.[`${options.expectStatus}`]?.count !== result.requests.total
         if (wrong || result.errors > 0) throw new Error(`${name}: ${JSON.stringify(result.statusCodeStats)}`)
         // The first round warms up.
-        if (round > 0) figures[name]?.push(result.requests.average)
+        if (round > 0) figures[name]?.push(figure(result))
       }
     }
   } finally {

@@ -16,7 +16,7 @@ const EXPIRES_AT = Math.floor(Date.now() / 1000) + 86_400
 const INPUT = z.object({ a: z.number(), b: z.number() })
 
 export const contestants: Record<string, Contestant> = Object.fromEntries(
-  [10, 1000].flatMap((tools) => [
+  [1, 10, 1000, 10_000].flatMap((tools) => [
     [`SDK, ${tools} tools`, () => sdk(tools)],
     [`mcp-gatekit, ${tools} tools`, () => gatekit(tools)],
     [`mcp-gatekit mcpHandler alone, ${tools} tools`, () => gatekitAlone(tools)],
@@ -102,39 +102,74 @@ const META = {
   'io.modelcontextprotocol/clientCapabilities': {},
 }
 
-function call(params: object, headers: Record<string, string>) {
+interface Asked {
+  readonly method: 'tools/call' | 'tools/list'
+  readonly modern: boolean
+}
+
+const NAME = 'tool-0'
+
+/** A request of revision 2026-07-28 or of 2025-11-25. */
+function requestFor({ method, modern }: Asked) {
+  const mirrored = method === 'tools/call' ? { 'mcp-name': NAME } : {}
+  const params = {
+    ...(method === 'tools/call' && { name: NAME, arguments: { a: 1, b: 2 } }),
+    ...(modern && { _meta: META }),
+  }
   return {
     method: 'POST' as const,
     headers: {
       authorization: 'Bearer good-token',
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',
-      ...headers,
+      'mcp-protocol-version': modern ? '2026-07-28' : '2025-11-25',
+      ...(modern && { 'mcp-method': method, ...mirrored }),
     },
-    body: JSON.stringify({
-      jsonrpc: '2.0',
-      id: 1,
-      method: 'tools/call',
-      params: { name: 'tool-7', arguments: { a: 1, b: 2 }, ...params },
-    }),
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
   }
 }
 
-/** (b) `tools/call`, with few and with many tools. */
+/** (b) `tools/call` and `tools/list`, with few and with many tools. */
 export async function benchToolsCall(): Promise<void> {
-  const common = {
+  const measure = async (title: string, asked: Asked, names: readonly string[]): Promise<void> => {
+    const common = { module: new URL(import.meta.url), path: '/mcp', expectStatus: 200 }
+    const figures = await measureLoad({ ...common, names, request: requestFor(asked) })
+    printRatios(title, figures, names[0] as string, 'requests/s')
+  }
+  const modern: Asked = { method: 'tools/call', modern: true }
+  await measure('(b) tools/call, revision 2026-07-28', modern, [
+    'SDK, 10 tools',
+    'mcp-gatekit, 10 tools',
+    'mcp-gatekit mcpHandler alone, 10 tools',
+    "mcp-gatekit behind the SDK's toNodeHandler, 10 tools",
+  ])
+  await measure('(b) tools/call, revision 2026-07-28, many tools', modern, [
+    'SDK, 1000 tools',
+    'mcp-gatekit, 1000 tools',
+  ])
+  await measure('(b) tools/call, revision 2025-11-25', { ...modern, modern: false }, [
+    'SDK, 10 tools',
+    'mcp-gatekit, 10 tools',
+  ])
+  await measure(
+    '(b) tools/call, revision 2026-07-28, as the number of tools grows',
+    modern,
+    [10, 1, 1000, 10_000].map((tools) => `mcp-gatekit, ${tools} tools`),
+  )
+  await measure('(b) tools/list, revision 2026-07-28', { method: 'tools/list', modern: true }, [
+    'SDK, 1000 tools',
+    'mcp-gatekit, 1000 tools',
+  ])
+  const names = ['SDK, 10 tools', 'mcp-gatekit, 10 tools']
+  const latencies = await measureLoad({
     module: new URL(import.meta.url),
     path: '/mcp',
-    names: Object.keys(contestants),
     expectStatus: 200,
-  }
-  const modernHeaders = {
-    'mcp-protocol-version': '2026-07-28',
-    'mcp-method': 'tools/call',
-    'mcp-name': 'tool-7',
-  }
-  const modern = await measureLoad({ ...common, request: call({ _meta: META }, modernHeaders) })
-  printRatios('(b) tools/call, revision 2026-07-28', modern, 'SDK, 10 tools', 'requests/s')
-  const legacy = await measureLoad({ ...common, request: call({}, { 'mcp-protocol-version': '2025-11-25' }) })
-  printRatios('(b) tools/call, revision 2025-11-25', legacy, 'SDK, 10 tools', 'requests/s')
+    names,
+    request: requestFor(modern),
+    connections: 200,
+    secondsPerRound: 2,
+    figure: ({ latency }) => latency.p99,
+  })
+  printRatios('(b) tools/call, 200 clients at once, 99th percentile', latencies, 'SDK, 10 tools', 'ms')
 }
