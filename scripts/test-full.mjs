@@ -1,18 +1,44 @@
 // What takes too long for `npm test`: the tests of test/full, then the whole suite on the other Node lines
 // that are supported. Their binaries come from the npm packages node@22 and node@24, which stay out of
-// package.json because they would put themselves on PATH.
-import { spawnSync } from 'node:child_process'
+// package.json because they would put themselves on PATH. The soak, which mostly waits, runs beside all that.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
 
 const MOCHA = 'node_modules/mocha/bin/mocha.js'
+const FULL = 'build/test/full/'
+const SOAK = 'soak.test.js'
+const LONG = [MOCHA, '--no-config', '--forbid-only', '--timeout', '1800000']
 
-function run(command, args) {
-  const { status } = spawnSync(command, args, { stdio: 'inherit' })
+async function run(command, args) {
+  const [status] = await once(spawn(command, args, { stdio: 'inherit' }), 'close')
   if (status !== 0) process.exit(status ?? 1)
 }
 
-run('node', [MOCHA, '--no-config', '--forbid-only', '--timeout', '600000', 'build/test/full/**/*.test.js'])
+/** Runs a command whose output is shown when it has ended. */
+async function runAside(command, args) {
+  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text) => {
+      output += text
+    })
+  }
+  process.once('exit', () => child.kill())
+  const [status] = await once(child, 'close')
+  return { status, output }
+}
 
+const tests = readdirSync(FULL).filter((name) => name.endsWith('.test.js'))
+const soaking = tests.includes(SOAK) ? runAside('node', [...LONG, FULL + SOAK]) : undefined
+await run('node', [...LONG, ...tests.filter((name) => name !== SOAK).map((name) => FULL + name)])
 for (const line of ['22', '24']) {
   console.log(`\nNode ${line}`)
-  run('npx', ['--yes', '--package', `node@${line}`, '--', 'node', MOCHA, '--reporter', 'dot'])
+  await run('npx', ['--yes', '--package', `node@${line}`, '--', 'node', MOCHA, '--reporter', 'dot'])
+}
+if (soaking !== undefined) {
+  console.log('\nThe soak')
+  const { status, output } = await soaking
+  console.log(output)
+  process.exitCode = status ?? 1
 }
