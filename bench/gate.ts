@@ -1,11 +1,15 @@
 import { createServer } from 'node:http'
-import { requireBearerAuth } from '@modelcontextprotocol/express'
+import { mcpAuthMetadataRouter, requireBearerAuth } from '@modelcontextprotocol/express'
 import express, { type RequestHandler } from 'express'
 import { mcpAuth } from '../src/express/mcp-auth.ts'
+import { protectedResourceRouter } from '../src/express/protected-resource-router.ts'
 import type { Contestant } from './contestants.ts'
 import { measureLoad } from './load.ts'
 import { printRatios } from './report.ts'
 
+const ISSUER = 'https://auth.example.com'
+const RESOURCE = 'https://mcp.example.com/mcp'
+const METADATA_PATH = '/.well-known/oauth-protected-resource/mcp'
 const EXPIRES_AT = Math.floor(Date.now() / 1000) + 86_400
 
 /** One Express route behind each gate, with a verifier that costs nothing. */
@@ -23,14 +27,14 @@ export const contestants: Record<string, Contestant> = {
           }),
         },
         requiredScopes: ['mcp:read'],
-        resourceMetadataUrl: 'https://mcp.example.com/.well-known/oauth-protected-resource/mcp',
+        resourceMetadataUrl: new URL(METADATA_PATH, RESOURCE).href,
       }),
     ),
   'mcp-gatekit mcpAuth': () =>
     app(
       mcpAuth({
-        issuer: 'https://auth.example.com',
-        resource: 'https://mcp.example.com/mcp',
+        issuer: ISSUER,
+        resource: RESOURCE,
         scopes: ['mcp:read'],
         verifyToken: async ({ bearerToken }) =>
           bearerToken === undefined || bearerToken === 'bad'
@@ -39,6 +43,31 @@ export const contestants: Record<string, Contestant> = {
       }),
     ),
 }
+
+const GATES = Object.keys(contestants)
+
+Object.assign(contestants, {
+  'SDK mcpAuthMetadataRouter': () =>
+    createServer(
+      express().use(
+        mcpAuthMetadataRouter({
+          oauthMetadata: {
+            issuer: ISSUER,
+            authorization_endpoint: `${ISSUER}/auth`,
+            token_endpoint: `${ISSUER}/token`,
+            response_types_supported: ['code'],
+          },
+          resourceServerUrl: new URL(RESOURCE),
+          scopesSupported: ['mcp:read'],
+        }),
+      ),
+    ),
+  'mcp-gatekit protectedResourceRouter': () => {
+    const verifyToken = () => undefined
+    const oauth = { issuer: ISSUER, resource: RESOURCE, scopes: ['mcp:read'], verifyToken }
+    return createServer(express().use(protectedResourceRouter(oauth)))
+  },
+} satisfies Record<string, Contestant>)
 
 function app(...gates: RequestHandler[]) {
   const served = express()
@@ -49,21 +78,29 @@ function app(...gates: RequestHandler[]) {
   return createServer(served)
 }
 
-/** (a) Requests per second through the gate. */
+/** (a) Requests per second through the gate, and of the metadata document. */
 export async function benchGate(): Promise<void> {
   const common = { module: new URL(import.meta.url), path: '/mcp' }
   const accepted = await measureLoad({
     ...common,
-    names: Object.keys(contestants),
+    names: GATES,
     request: { headers: { authorization: 'Bearer good-token' } },
     expectStatus: 200,
   })
   printRatios('(a) accepted requests through the gate', accepted, 'SDK requireBearerAuth', 'requests/s')
   const refused = await measureLoad({
     ...common,
-    names: Object.keys(contestants).slice(1),
+    names: GATES.slice(1),
     request: { headers: {} },
     expectStatus: 401,
   })
   printRatios('(a) refused requests (401, no token)', refused, 'SDK requireBearerAuth', 'requests/s')
+  const metadata = await measureLoad({
+    ...common,
+    path: METADATA_PATH,
+    names: ['SDK mcpAuthMetadataRouter', 'mcp-gatekit protectedResourceRouter'],
+    request: {},
+    expectStatus: 200,
+  })
+  printRatios('(a) the metadata document', metadata, 'SDK mcpAuthMetadataRouter', 'requests/s')
 }

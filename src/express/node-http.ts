@@ -261,7 +261,8 @@ function appendable(res: ServerResponse, name: string, value: string): void {
 
 /** A body that nobody will read is let in and dropped, so that the client gets to read the answer; not for ever. */
 function discardBody(req: IncomingMessage): void {
-  if (req.complete || req.readableEnded) return
+  const { 'content-length': length, 'transfer-encoding': coding } = req.headers
+  if ((length === undefined && coding === undefined) || req.complete || req.readableEnded) return
   req.resume()
   const timer = setTimeout(() => req.destroy(), DISCARD_MS)
   timer.unref()

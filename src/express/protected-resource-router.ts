@@ -13,6 +13,14 @@ export function protectedResourceRouter(target: GateTarget): NodeMiddleware {
   const { gate } = resolveTarget(target)
   gate.announceSuffixedMetadata()
   return function protectedResourceRouter(req, res, next = () => undefined) {
+    if (req.method === 'GET' && req.headers['if-none-match'] === undefined) {
+      const whole = gate.resource.wholeAt(req.originalUrl ?? req.url ?? '')
+      if (whole !== undefined && !res.headersSent) {
+        res.writeHead(whole.status, whole.headers)
+        res.end(whole.body)
+        return
+      }
+    }
     const incoming = new NodeIncoming(req, res, gate.options.trustProxy)
     const { path, method } = incoming
     if (!gate.resource.owns(path)) return next()
@@ -23,7 +31,9 @@ export function protectedResourceRouter(target: GateTarget): NodeMiddleware {
     const answer = gate.resource.respond({
       method,
       path,
-      origin: incoming.origin,
+      get origin() {
+        return incoming.origin
+      },
       ifNoneMatch: incoming.header('if-none-match'),
       get request() {
         return incoming.request

@@ -17,9 +17,11 @@ export interface MetadataRequest extends RequestSource {
   readonly ifNoneMatch: string | undefined
 }
 
+/** The document, and the answers it is given in. */
 interface RenderedDocument {
-  readonly body: string
   readonly etag: string
+  readonly whole: Answer
+  readonly unchanged: Answer
 }
 
 /** A resource whose URI is known, and all that is made of it. */
@@ -111,6 +113,15 @@ export class ProtectedResource {
     return this.#configured === undefined || path.slice(root.length) === this.#configured.path
   }
 
+  /** The answer to a GET of exactly this path, where it is the same for all; made beforehand. */
+  wholeAt(path: string): Answer | undefined {
+    if (this.#configured === undefined) return undefined
+    const root = this.#options.resourceMetadataPath
+    return path === root || path === root + this.#configured.path
+      ? this.#configured.document.whole
+      : undefined
+  }
+
   /**
    * The answer to a request that `owns` accepted: 200, 304, or 405 for other methods than GET and HEAD. Undefined
    * for a path that is none of the resources a function names.
@@ -131,11 +142,11 @@ export class ProtectedResource {
       }
     }
     if (document === undefined) return notFound()
-    const headers = { ...CROSS_ORIGIN, 'Cache-Control': 'public, max-age=3600', ETag: document.etag }
+    const { ifNoneMatch } = request
     // Only the entity tag decides: fetch() adds `Cache-Control: no-cache` of its own to a conditional request.
-    if (fresh({ 'if-none-match': request.ifNoneMatch }, { etag: document.etag }))
-      return { status: 304, headers }
-    return { status: 200, headers: { ...headers, 'Content-Type': 'application/json' }, body: document.body }
+    const isFresh =
+      ifNoneMatch !== undefined && fresh({ 'if-none-match': ifNoneMatch }, { etag: document.etag })
+    return isFresh ? document.unchanged : document.whole
   }
 
   #document(request: MetadataRequest): RenderedDocument | 'elsewhere' | undefined {
@@ -174,7 +185,21 @@ export class ProtectedResource {
 
   #render(resource: string): RenderedDocument {
     const body = JSON.stringify({ resource, ...this.#members })
-    return { body, etag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"` }
+    const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"`
+    const headers = { ...CROSS_ORIGIN, 'Cache-Control': 'public, max-age=3600', ETag: etag }
+    return {
+      etag,
+      unchanged: { status: 304, headers },
+      whole: {
+        status: 200,
+        headers: {
+          ...headers,
+          'Content-Type': 'application/json',
+          'Content-Length': String(Buffer.byteLength(body)),
+        },
+        body,
+      },
+    }
   }
 }
 
