@@ -1,0 +1,243 @@
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { isIP } from 'node:net'
+import type { TLSSocket } from 'node:tls'
+
+/** Longer answers are cut; what is left is no JSON then. */
+const MAX_BODY_BYTES = 8 * 1024 * 1024
+
+export interface Outgoing {
+  readonly method: string
+  readonly url: URL
+  /** Sent as given, `Host` and `Origin` included. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string | undefined
+  /** Milliseconds for the whole exchange. */
+  readonly timeoutMs: number
+}
+
+/** Why there was no answer. */
+export type UnansweredKind =
+  | 'name' // the host name is not known
+  | 'refused' // nothing listens there
+  | 'closed' // the connection was closed before the answer was complete
+  | 'timeout'
+  | 'certificate' // TLS, but the certificate is not to be trusted
+  | 'tls' // no TLS spoken there, or none in common
+  | 'not-http'
+  | 'network'
+
+/** No answer came. `detail` is Node's code for it. */
+export class Unanswered extends Error {
+  override readonly name = 'Unanswered'
+  readonly kind: UnansweredKind
+  readonly detail: string
+
+  constructor(kind: UnansweredKind, detail: string) {
+    super(`no answer: ${detail}`)
+    this.kind = kind
+    this.detail = detail
+  }
+}
+
+/** What is known of the TLS connection behind an answer. */
+export interface TlsFacts {
+  readonly protocol: string
+  /** When the certificate ends. */
+  readonly validTo: Date | undefined
+}
+
+/** One answer, read to its end, or of an event stream to the first JSON-RPC response in it. */
+export class Exchange {
+  readonly outgoing: Outgoing
+  readonly status: number
+  readonly body: string
+  readonly durationMs: number
+  readonly tls: TlsFacts | undefined
+  readonly #headers: ReadonlyMap<string, string>
+
+  constructor(
+    outgoing: Outgoing,
+    response: Pick<IncomingMessage, 'statusCode' | 'rawHeaders' | 'socket'>,
+    body: string,
+    startedAt: number,
+  ) {
+    this.outgoing = outgoing
+    this.status = response.statusCode ?? 0
+    this.body = body
+    this.durationMs = Math.round(performance.now() - startedAt)
+    this.tls = tlsFacts(response.socket)
+    this.#headers = joined(response.rawHeaders)
+  }
+
+  /** A header by its lower-case name; several lines of it are joined by commas (RFC 9110 §5.3). */
+  header(name: string): string | undefined {
+    return this.#headers.get(name)
+  }
+
+  /** Whether the status is 2xx. */
+  get succeeded(): boolean {
+    return this.status >= 200 && this.status < 300
+  }
+
+  get mediaType(): string {
+    return (this.header('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
+  }
+
+  /** The body as JSON; undefined when it is none. */
+  get json(): unknown {
+    try {
+      return JSON.parse(this.body)
+    } catch {
+      return undefined
+    }
+  }
+
+  /** The JSON-RPC response of the answer, be it JSON or an event stream; undefined when there is none. */
+  get message(): RpcResponse | undefined {
+    const found = this.mediaType === 'text/event-stream' ? responseIn(this.body) : this.json
+    return isResponse(found) ? found : undefined
+  }
+
+  /** `200 application/json`. */
+  get summary(): string {
+    return this.mediaType === '' ? String(this.status) : `${this.status} ${this.mediaType}`
+  }
+}
+
+/** A JSON-RPC response, as far as anything may be believed of it. */
+export interface RpcResponse {
+  readonly result?: unknown
+  readonly error?: unknown
+}
+
+function isResponse(value: unknown): value is RpcResponse {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    (value as { jsonrpc?: unknown }).jsonrpc === '2.0' &&
+    ('result' in value || 'error' in value)
+  )
+}
+
+/** The first response among the events of a stream. */
+function responseIn(stream: string): unknown {
+  for (const event of stream.split(/\r?\n\r?\n/)) {
+    const data = event
+      .split(/\r?\n/)
+      .filter((line) => line.startsWith('data:'))
+      .map((line) => line.slice('data:'.length).replace(/^ /, ''))
+    try {
+      const message: unknown = JSON.parse(data.join('\n'))
+      if (isResponse(message)) return message
+    } catch {
+      // A comment, or an event that has not come whole yet.
+    }
+  }
+  return undefined
+}
+
+/**
+ * Sends one request over a connection of its own and reads the answer. Redirects are not followed, cookies not kept.
+ * A stream that a GET opens is closed as soon as its headers are there.
+ * @throws {Unanswered}
+ */
+export function exchange(outgoing: Outgoing): Promise<Exchange> {
+  const { method, url, headers, body, timeoutMs } = outgoing
+  const startedAt = performance.now()
+  return new Promise((resolve, reject) => {
+    const options = {
+      method,
+      headers: {
+        ...headers,
+        ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) }),
+      },
+      agent: false as const,
+      maxHeaderSize: 65_536,
+    }
+    let request: ClientRequest
+    const timer = setTimeout(
+      () => end(() => reject(new Unanswered('timeout', `nothing within ${timeoutMs / 1000} s`))),
+      timeoutMs,
+    )
+    /** Settles, and leaves nothing open. What comes after the first call is ignored by the promise. */
+    const end = (settle: () => void): void => {
+      clearTimeout(timer)
+      settle()
+      request.destroy()
+    }
+    const lost = (error: Error): void => end(() => reject(unanswered(error)))
+
+    const respond = (response: IncomingMessage): void => {
+      const chunks: Buffer[] = []
+      let length = 0
+      const finish = (): void =>
+        end(() =>
+          resolve(new Exchange(outgoing, response, Buffer.concat(chunks).toString('utf8'), startedAt)),
+        )
+      const streams = /^text\/event-stream\b/i.test(response.headers['content-type'] ?? '')
+      if (streams && method === 'GET') {
+        finish()
+        return
+      }
+      response.on('data', (chunk: Buffer) => {
+        chunks.push(chunk)
+        length += chunk.length
+        const complete = streams && responseIn(Buffer.concat(chunks).toString('utf8')) !== undefined
+        if (complete || length > MAX_BODY_BYTES) finish()
+      })
+      response.on('end', finish)
+      response.on('error', lost)
+    }
+    request =
+      url.protocol === 'https:'
+        ? // Node would take the name to ask for from the Host header, which is not always the host's.
+          httpsRequest(
+            url,
+            { ...options, servername: isIP(bare(url.hostname)) === 0 ? url.hostname : '' },
+            respond,
+          )
+        : httpRequest(url, options, respond)
+    request.on('error', lost)
+    request.end(body)
+  })
+}
+
+/** An IPv6 address without its brackets. */
+function bare(hostname: string): string {
+  return hostname.replace(/^\[|\]$/g, '')
+}
+
+function unanswered(error: Error & { code?: unknown }): Unanswered {
+  const code = typeof error.code === 'string' ? error.code : error.name
+  if (/^(?:ENOTFOUND|EAI_)/.test(code)) return new Unanswered('name', code)
+  if (code === 'ECONNREFUSED') return new Unanswered('refused', code)
+  if (/^(?:ECONNRESET|ECONNABORTED|EPIPE|UND_ERR_SOCKET)$/.test(code)) return new Unanswered('closed', code)
+  if (code === 'ETIMEDOUT') return new Unanswered('timeout', code)
+  if (/CERT|^UNABLE_TO_|^ERR_TLS_CERT|^HOSTNAME_MISMATCH|^INVALID_CA|^CRL_/.test(code))
+    return new Unanswered('certificate', code)
+  if (/^(?:EPROTO|ERR_SSL_|ERR_TLS_)/.test(code)) return new Unanswered('tls', code)
+  if (/^HPE_/.test(code)) return new Unanswered('not-http', code)
+  return new Unanswered('network', code)
+}
+
+function joined(rawHeaders: readonly string[]): Map<string, string> {
+  const headers = new Map<string, string>()
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    const name = (rawHeaders[index] as string).toLowerCase()
+    const before = headers.get(name)
+    const value = rawHeaders[index + 1] as string
+    headers.set(name, before === undefined ? value : `${before}, ${value}`)
+  }
+  return headers
+}
+
+function tlsFacts(socket: IncomingMessage['socket']): TlsFacts | undefined {
+  const tls = socket as Partial<TLSSocket>
+  if (tls.encrypted !== true) return undefined
+  const validTo = new Date(tls.getPeerCertificate?.().valid_to ?? Number.NaN)
+  return {
+    protocol: tls.getProtocol?.() ?? 'TLS',
+    validTo: Number.isNaN(validTo.getTime()) ? undefined : validTo,
+  }
+}

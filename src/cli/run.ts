@@ -1,0 +1,43 @@
+import { nearestName } from '../nearest-name.ts'
+import { VERSION } from '../version.ts'
+import { doctorCommand } from './doctor/command.ts'
+import type { Surroundings } from './output.ts'
+import { UsageError } from './usage-error.ts'
+
+const HELP = `Usage: mcp-gatekit <command>
+
+Commands:
+  doctor <url>    look at a running MCP server from outside, and say how to mend it
+
+mcp-gatekit doctor --help says more. --version prints the version.
+`
+
+const COMMANDS: Readonly<Record<string, (argv: readonly string[], around: Surroundings) => Promise<number>>> =
+  {
+    doctor: doctorCommand,
+  }
+
+/** Runs a command line. Resolves with the exit code: 2 when it cannot be followed, which is told in one line. */
+export async function run(argv: readonly string[], around: Surroundings): Promise<number> {
+  const [name, ...rest] = argv
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
+    around.stdout.write(HELP)
+    return name === undefined ? 2 : 0
+  }
+  if (name === '--version') {
+    around.stdout.write(`${VERSION}\n`)
+    return 0
+  }
+  try {
+    const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+    if (command !== undefined) return await command(rest, around)
+    const meant = nearestName(name, Object.keys(COMMANDS))
+    throw new UsageError(
+      `there is no such command: ${meant === undefined ? 'see --help' : `did you mean ${meant}?`}`,
+    )
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    around.stderr.write(`mcp-gatekit: ${error.message}\n`)
+    return 2
+  }
+}

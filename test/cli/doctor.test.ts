@@ -1,0 +1,366 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { createServer as createTcpServer } from 'node:net'
+import { mcpAuthMetadataRouter, requireBearerAuth } from '@modelcontextprotocol/express'
+import { toNodeHandler } from '@modelcontextprotocol/node'
+import { McpServer as McpServerV1 } from '@modelcontextprotocol/sdk/server/mcp.js'
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import { createMcpHandler, McpServer, OAuthError, OAuthErrorCode } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import express, { type Express } from 'express'
+import { startAuthorizationServer } from '../../examples/authorization-server.ts'
+import { Browser } from '../../examples/clients.ts'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import { mcpCors } from '../../src/express/mcp-cors.ts'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
+import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { createMcpAdapter } from '../../src/mcp/server.ts'
+import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
+import { listen } from '../support/listen.ts'
+import { selfSigned } from '../support/self-signed.ts'
+import { complaints, examinePatient, look, startPatient } from './support-patient.ts'
+
+/** The finding of one check. */
+const findingOf = (report: Awaited<ReturnType<typeof look>>, id: string) =>
+  report.checks.find((check) => check.id === id)
+
+describe('the doctor', () => {
+  it('has nothing to say against a server that is as it should be', async () => {
+    const report = await examinePatient(await startPatient())
+    expect(complaints(report)).to.deep.equal([])
+    const skipped = report.checks.filter(({ status }) => status === 'skip').map(({ id }) => id)
+    expect(skipped).to.deep.equal(['token.login'])
+    expect(report.verdict).to.equal('ok')
+  })
+
+  it('says as much as can be said without a token, and what it needs for the rest', async () => {
+    const report = await look((await startPatient()).url)
+    expect(complaints(report)).to.deep.equal([])
+    expect(findingOf(report, 'token.forged')?.status).to.equal('ok')
+    expect(findingOf(report, 'cors.headers')?.status).to.equal('ok')
+    expect(findingOf(report, 'protocol.revisions')).to.include({ status: 'skip' })
+    expect(findingOf(report, 'protocol.revisions')?.seen).to.contain('--token or --login')
+  })
+
+  it('never calls a tool unless it is named', async () => {
+    const called: unknown[] = []
+    const patient = await startPatient({
+      alter: (_answer, { message }) => {
+        if (message?.method === 'tools/call') called.push(message.params.name)
+      },
+    })
+    const { weakToken: _, ...rest } = patient
+    await look(rest.url, { token: rest.token })
+    expect(called).to.deep.equal([])
+    await look(rest.url, { token: rest.token, call: 'greet' })
+    expect(called).to.deep.equal(['greet'])
+  })
+
+  it('keeps to the session of a server that has them, and ends those it has opened', async () => {
+    const open = new Map<string, StreamableHTTPServerTransport>()
+    const { origin } = await listen(async (req, res) => {
+      const id = req.headers['mcp-session-id']
+      const known = open.get(String(id))
+      if (known !== undefined) return await known.handleRequest(req, res)
+      if (id !== undefined) return res.writeHead(404).end()
+      const transport = new StreamableHTTPServerTransport({
+        sessionIdGenerator: randomUUID,
+        onsessioninitialized: (opened) => void open.set(opened, transport),
+        onsessionclosed: (closed) => void open.delete(closed),
+      })
+      const server = new McpServerV1({ name: 'sessions', version: '1.0.0' })
+      server.registerTool('ping_me', {}, () => ({ content: [] }))
+      await server.connect(transport as Parameters<typeof server.connect>[0])
+      await transport.handleRequest(req, res)
+    })
+    const report = await look(new URL(`${origin}/mcp`))
+    expect(findingOf(report, 'call.round-trip')?.seen).to.match(/^ping of 2025-11-25/)
+    expect(findingOf(report, 'call.tools-list')?.seen).to.match(/^1 tools/)
+    expect([...open.keys()]).to.deep.equal([])
+  })
+
+  describe('of other servers', () => {
+    const server = () => {
+      const made = new McpServer({ name: 'official', version: '1.0.0' })
+      made.registerTool('whoami', { description: 'Says who is calling' }, () => ({
+        content: [{ type: 'text', text: 'you' }],
+      }))
+      return made
+    }
+
+    it('sees what the middleware of the official SDK does, and leaves to others', async () => {
+      const { issuer } = await startPatient()
+      const app = express()
+      app.set('env', 'test')
+      const { origin } = await listen(app)
+      const resource = `${origin}/mcp`
+      protectBySdk(app, issuer, resource, toNodeHandler(createMcpHandler(server)))
+      const report = await look(new URL(resource), { token: 'right' })
+      expect(complaints(report)).to.deep.equal([
+        'cors.preflight: warn',
+        'origin.foreign: fail',
+        'host.foreign: fail',
+      ])
+      expect(findingOf(report, 'protocol.revisions')?.seen).to.contain('2026-07-28')
+      expect(findingOf(report, 'call.tools-list')?.seen).to.match(/^1 tools/)
+    })
+
+    it('warns of one that is open to everybody', async () => {
+      const app = express()
+      const { origin } = await listen(app)
+      app.use('/mcp', mcpHandler(createMcpAdapter({ router: KitMcpRouter.create() })))
+      const report = await look(new URL(`${origin}/mcp`))
+      expect(complaints(report)).to.deep.equal(['auth.required: warn'])
+      expect(findingOf(report, 'call.round-trip')?.status).to.equal('ok')
+      expect(findingOf(report, 'metadata.found')?.status).to.equal('skip')
+    })
+
+    it('says that an open one can be used by any page, where nothing looks at Origin and Host', async () => {
+      const handle = toNodeHandler(createMcpHandler(server))
+      const { origin } = await listen((req, res) => void handle(req as Parameters<typeof handle>[0], res))
+      const report = await look(new URL(`${origin}/mcp`))
+      expect(complaints(report)).to.include.members(['origin.foreign: fail', 'host.foreign: fail'])
+    })
+  })
+
+  describe('of what does not answer as a server should', () => {
+    for (const { what, respond, expected, seen, mend } of [
+      {
+        what: 'hangs',
+        respond: () => undefined,
+        expected: 'server.reachable: fail',
+        seen: /nothing within 0\.2 s/,
+        mend: /--timeout/,
+      },
+      {
+        what: 'closes the connection',
+        respond: (_req: unknown, res: { destroy(): void }) => res.destroy(),
+        expected: 'server.reachable: fail',
+        seen: /ECONNRESET/,
+        mend: /proxy in front/,
+      },
+      {
+        what: 'answers with a page',
+        respond: (_req: unknown, res: any) =>
+          res.setHeader('content-type', 'text/html').end('<h1>Hello</h1>'),
+        expected: 'server.endpoint: fail',
+        seen: /200 text\/html/,
+        mend: /URL of the MCP endpoint/,
+      },
+      {
+        what: 'redirects',
+        respond: (_req: unknown, res: any) =>
+          res.writeHead(308, { location: 'https://example.com/mcp' }).end(),
+        expected: 'server.endpoint: fail',
+        seen: /308, a redirect to https:\/\/example\.com\/mcp/,
+        mend: /address it leads to/,
+      },
+    ] as const) {
+      it(`says so of one that ${what}`, async () => {
+        const { origin } = await listen(respond as Parameters<typeof listen>[0])
+        const report = await look(new URL(`${origin}/mcp`), { timeoutMs: 200 })
+        expect(complaints(report)).to.deep.equal([expected])
+        const finding = report.checks.find(({ status }) => status === 'fail')
+        expect(finding?.seen).to.match(seen)
+        expect(finding?.mend).to.match(mend)
+      })
+    }
+
+    it('says so where nothing listens', async () => {
+      const tcp = createTcpServer().listen(0, '127.0.0.1')
+      await once(tcp, 'listening')
+      const { port } = tcp.address() as AddressInfo
+      tcp.close()
+      await once(tcp, 'close')
+      const report = await look(new URL(`http://127.0.0.1:${port}/mcp`))
+      expect(complaints(report)).to.deep.equal(['server.reachable: fail'])
+      expect(findingOf(report, 'server.reachable')?.mend).to.match(/start the server/)
+      expect(report.summary.skip).to.equal(report.checks.length - 1)
+    })
+
+    it('says so where no HTTP is spoken', async () => {
+      const tcp = createTcpServer((socket) => socket.end('SSH-2.0-OpenSSH_9.9\r\n')).listen(0, '127.0.0.1')
+      await once(tcp, 'listening')
+      const { port } = tcp.address() as AddressInfo
+      try {
+        const report = await look(new URL(`http://127.0.0.1:${port}/mcp`))
+        expect(complaints(report)).to.deep.equal(['server.reachable: fail'])
+        expect(findingOf(report, 'server.reachable')?.mend).to.match(/speaks no HTTP/)
+      } finally {
+        tcp.close()
+      }
+    })
+  })
+
+  describe('over TLS', () => {
+    let tls: TlsServer
+    let url: URL
+    let authorizations: unknown[]
+
+    beforeEach(async () => {
+      authorizations = []
+      tls = createTlsServer(selfSigned(), (req, res) => {
+        authorizations.push(req.headers.authorization)
+        res.writeHead(401).end()
+      }).listen(0, '127.0.0.1')
+      await once(tls, 'listening')
+      url = new URL(`https://127.0.0.1:${(tls.address() as AddressInfo).port}/mcp`)
+    })
+    afterEach(() => {
+      tls.close()
+      tls.closeAllConnections()
+    })
+
+    it('sends nothing to whom it cannot trust', async () => {
+      const report = await look(url, { token: 'not-for-strangers' })
+      expect(complaints(report)).to.deep.equal(['server.tls: fail'])
+      const finding = findingOf(report, 'server.tls')
+      expect(finding?.seen).to.match(/SELF_SIGNED/)
+      expect(finding?.mend).to.match(/NODE_EXTRA_CA_CERTS/)
+      expect(authorizations).to.deep.equal([])
+    })
+
+    it('says so where the port speaks another protocol', async () => {
+      const plain = await listen((_req, res) => res.end())
+      const report = await look(new URL(`https://127.0.0.1:${plain.port}/mcp`))
+      expect(complaints(report)).to.deep.equal(['server.reachable: fail'])
+      expect(findingOf(report, 'server.reachable')?.mend).to.match(/speaks no TLS/)
+    })
+  })
+
+  it('signs in, and goes on with the token it gets', async () => {
+    const { report, secrets } = await signIn({})
+    expect(complaints(report)).to.deep.equal([])
+    expect(findingOf(report, 'token.login')?.seen).to.equal('a token for the scopes mcp:read')
+    expect(findingOf(report, 'token.accepted')?.status).to.equal('ok')
+    expect(findingOf(report, 'call.tools-list')?.status).to.equal('ok')
+    expect(secrets.length).to.be.greaterThan(0)
+    expectNoLeak(report, secrets)
+  })
+
+  it('signs in as a client that is registered', async () => {
+    const { report } = await signIn({ clientId: 'notes-demo' })
+    expect(complaints(report)).to.deep.equal([])
+    expect(findingOf(report, 'token.accepted')?.status).to.equal('ok')
+  })
+
+  for (const [what, parameters, seen] of [
+    [
+      'the user does not agree',
+      { error: 'access_denied' },
+      'the authorization server answered access_denied',
+    ],
+    ['the code is worth nothing', { code: 'secret-code' }, 'it failed: OAUTH_RESPONSE_IS_NOT_CONFORM'],
+  ] as const) {
+    it(`says so when ${what}, and leaves alone what is not the answer`, async () => {
+      const patient = await startPatient()
+      const visits: Promise<unknown>[] = []
+      const report = await look(patient.url, {
+        login: { redirectPort: 0, clientId: 'doctor' },
+        tell: (text) => visits.push(answerSignIn(text, parameters)),
+      })
+      expect(await Promise.all(visits)).to.deep.equal([[404, 404, 200]])
+      expect(complaints(report)).to.deep.equal(['token.login: fail'])
+      expect(findingOf(report, 'token.login')?.seen).to.equal(seen)
+      expectNoLeak(report, ['secret-code'])
+    })
+  }
+
+  it('says when there is no way to sign in', async () => {
+    const patient = await startPatient({ issuer: (document) => delete document.registration_endpoint })
+    const report = await look(patient.url, { login: { redirectPort: 0 } })
+    expect(complaints(report)).to.deep.equal(['issuer.registration: warn', 'token.login: fail'])
+    expect(findingOf(report, 'token.login')?.mend).to.contain('--client-id')
+  })
+})
+
+function protectBySdk(
+  app: Express,
+  issuer: string,
+  resource: string,
+  serve: ReturnType<typeof toNodeHandler>,
+): void {
+  const { origin, pathname } = new URL(resource)
+  const gate = requireBearerAuth({
+    verifier: {
+      async verifyAccessToken(token) {
+        if (token !== 'right') throw new OAuthError(OAuthErrorCode.InvalidToken, 'The token is not known')
+        return { token, clientId: 'doctor', scopes: ['mcp:read'], expiresAt: Date.now() / 1000 + 300 }
+      },
+    },
+    requiredScopes: ['mcp:read'],
+    resourceMetadataUrl: `${origin}/.well-known/oauth-protected-resource${pathname}`,
+  })
+  app.use(
+    mcpAuthMetadataRouter({
+      oauthMetadata: {
+        issuer,
+        authorization_endpoint: `${issuer}/authorize`,
+        token_endpoint: `${issuer}/token`,
+        response_types_supported: ['code'],
+      },
+      resourceServerUrl: new URL(resource),
+      scopesSupported: ['mcp:read'],
+    }),
+  )
+  app.use('/mcp', gate, (req, res) => void serve(req as Parameters<typeof serve>[0], res))
+}
+
+/** Examines a server whose authorization server is a real one, with a user who opens what is printed. */
+async function signIn(client: { readonly clientId?: string }) {
+  const secrets: string[] = []
+  const app = express()
+  const { origin } = await listen((req, res) => {
+    const token = /^Bearer (ey\S+)/i.exec(req.headers.authorization ?? '')?.[1]
+    if (token !== undefined) secrets.push(token)
+    app(req, res)
+  })
+  const resource = `${origin}/mcp`
+  const authorization = await startAuthorizationServer({ resources: [resource], scopes: ['mcp:read'] })
+  const { issuer, jwksUri } = authorization
+  const verifyToken = jwtVerifier({ issuer, jwksUri, audience: resource })
+  const adapter = createMcpAdapter({
+    router: KitMcpRouter.create(),
+    oauth: { issuer, resource, scopes: ['mcp:read'], verifyToken },
+  })
+  app.use('/mcp', mcpCors(), mcpAuth(adapter), mcpHandler(adapter))
+  app.use(protectedResourceRouter(adapter))
+  const visits: Promise<unknown>[] = []
+  try {
+    const report = await look(new URL(resource), {
+      login: { redirectPort: 0, ...client },
+      tell: (text) => visits.push(visit(text)),
+    })
+    await Promise.allSettled(visits)
+    return { report, secrets }
+  } finally {
+    await authorization.close()
+  }
+}
+
+/** What a user does who is told to open an address. */
+async function visit(text: string): Promise<void> {
+  const url = new URL(/https?:\/\/\S+/.exec(text)?.[0] ?? '')
+  const redirectUri = url.searchParams.get('redirect_uri') ?? ''
+  const callback = await new Browser(fetch).follow(url, redirectUri)
+  await (await fetch(callback)).text()
+}
+
+/** Answers a sign-in at once: first with what is not the answer, then in the given way. Resolves with the statuses. */
+async function answerSignIn(text: string, parameters: Readonly<Record<string, string>>): Promise<number[]> {
+  const asked = new URL(/https?:\/\/\S+/.exec(text)?.[0] ?? '').searchParams
+  const redirectUri = asked.get('redirect_uri') ?? ''
+  const answer = new URLSearchParams({ ...parameters, state: asked.get('state') ?? '' })
+  const addresses = [
+    new URL('/', redirectUri).href,
+    `${redirectUri}?code=forged&state=guessed`,
+    `${redirectUri}?${answer}`,
+  ]
+  const statuses: number[] = []
+  for (const address of addresses) statuses.push((await fetch(address)).status)
+  return statuses
+}
