@@ -149,6 +149,7 @@ describe('package', function () {
       const unwanted =
         /^(?:express|jose|oauth4webapi|express-oauth2-jwt-bearer)$|^@opentelemetry|^@modelcontextprotocol\/sdk/
       expect(loaded.filter((name) => unwanted.test(name))).to.deep.equal([])
+      expect(loaded.filter((name) => name.startsWith('dist/cli/'))).to.deep.equal([])
     })
 
     it('./openapi loads what reads documents and calls apps only when it is asked to', async () => {
@@ -167,6 +168,22 @@ describe('package', function () {
       expect(await loadedBy('jose')).to.include('jose')
       expect(await loadedBy('@opentelemetry/sdk-logs')).to.include('@opentelemetry/api')
     })
+  })
+
+  it('installs the command', async () => {
+    const prefix = join(folder, 'installed')
+    await mkdir(prefix)
+    await run('tar', ['-xf', tarball, '-C', prefix])
+    const { bin } = JSON.parse(await readFile(join(prefix, 'package', 'package.json'), 'utf8'))
+    const file = join(prefix, 'package', bin['mcp-gatekit'])
+    expect(await readFile(file, 'utf8')).to.match(/^#!\/usr\/bin\/env node\n/)
+    // Beside the packages it needs, it runs without Express and the SDK.
+    const modules = join(prefix, 'package', 'node_modules')
+    await mkdir(modules)
+    for (const name of ['fastest-levenshtein', 'oauth4webapi', 'lru-cache'])
+      await symlink(join(root, 'node_modules', name), join(modules, name))
+    const { stdout } = await run(process.execPath, [file, 'doctor', '--list'])
+    expect(stdout).to.match(/^server\.reachable +The server answers$/m)
   })
 
   it('opens nothing but its entries', async () => {

@@ -87,13 +87,11 @@ export async function startPatient(fault: Fault = {}): Promise<Patient> {
   const behind = await listen(inner)
   const front = await listen(
     (req, res) =>
-      void forward(req, behind.port, fault).then(
-        ({ status, headers, body }) => {
-          res.writeHead(status, headers as Record<string, string>)
-          res.end(body)
-        },
-        () => res.destroy(),
-      ),
+      void forward(req, behind.port, fault)
+        .then(({ status, headers, body }) =>
+          res.writeHead(status, headers as Record<string, string>).end(body),
+        )
+        .catch(() => res.destroy()),
   )
   const url = new URL(`${front.origin}/mcp`)
   const issuer = createTestIssuer({ issuer: authorization.origin, audience: url.href })

@@ -26,7 +26,7 @@ Options:
   --call <tool>                 call this tool once
   --arguments <json>            what to call it with (default: {})
   --origin <origin>             a web page whose client must work, such as https://app.example.com
-  --ignore <check>              leave a check out; may be given several times
+  --ignore <check>              let a check not count; may be given several times
   --list                        list the checks, and do nothing
   --timeout <seconds>           for each request (default: ${DEFAULT_TIMEOUT_SECONDS})
   --json                        print the report as JSON

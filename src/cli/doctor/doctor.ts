@@ -43,15 +43,18 @@ export async function examine(options: ExaminationOptions, watcher: Watcher): Pr
   const startedAt = new Date()
   const started = performance.now()
   const examination = new Examination(options)
-  const reports = new Map<string, CheckReport>()
-  for (const { title: group, checks } of CHECK_GROUPS) {
-    for (const check of checks) {
+  const checks: CheckReport[] = []
+  const statuses = new Map<string, Status>()
+  for (const group of CHECK_GROUPS) {
+    for (const check of group.checks) {
       watcher.begins(check.title)
       const began = performance.now()
-      const finding = await findingOf(check, examination, reports)
-      reports.set(check.id, {
+      const found = await findingOf(check, examination, statuses)
+      statuses.set(check.id, found.status)
+      const finding = options.ignore.includes(check.id) ? skip('ignored') : found
+      checks.push({
         id: check.id,
-        group,
+        group: group.title,
         title: check.title,
         status: finding.status,
         seen: examination.secrets.erase(finding.seen),
@@ -62,7 +65,6 @@ export async function examine(options: ExaminationOptions, watcher: Watcher): Pr
   }
   // What was opened is closed; whether that works is no question of this examination.
   for (const close of examination.closing.reverse()) await close().catch(() => undefined)
-  const checks = [...reports.values()]
   const count = (status: Status): number => checks.filter((check) => check.status === status).length
   const summary = { ok: count('ok'), warn: count('warn'), fail: count('fail'), skip: count('skip') }
   return {
@@ -87,10 +89,9 @@ function withoutQuery({ origin, pathname, search }: URL): string {
 async function findingOf(
   check: Check,
   examination: Examination,
-  reports: ReadonlyMap<string, CheckReport>,
+  statuses: ReadonlyMap<string, Status>,
 ): Promise<Finding> {
-  if (examination.options.ignore.includes(check.id)) return skip('left out by --ignore')
-  const missing = check.needs?.find((id) => ['fail', 'skip'].includes(reports.get(id)?.status ?? 'skip'))
+  const missing = check.needs?.find((id) => ['fail', 'skip'].includes(statuses.get(id) ?? 'skip'))
   if (missing !== undefined) return skip(`see ${missing}`)
   try {
     return await check.run(examination)

@@ -25,7 +25,7 @@ export interface ExaminationOptions {
   readonly origin?: string | undefined
   /** Milliseconds for each request. */
   readonly timeoutMs: number
-  /** Ids of checks that are left out. */
+  /** Ids of checks whose outcome does not count. */
   readonly ignore: readonly string[]
   /** Says something to the person who waits: the address to open for `--login`. */
   readonly tell: (text: string) => void

@@ -34,6 +34,7 @@ export const refusal: Observation<Exchange> = observation(async (examination) =>
 
 /** Whether the server wants a token, for anything. */
 export async function isGuarded(examination: Examination): Promise<boolean> {
+  if ((await firstAnswer(examination)).status === 403) return true
   return await refusal(examination).then(
     () => true,
     () => false,

@@ -148,6 +148,7 @@ export const TOKENS: readonly Check[] = [
   {
     id: 'token.login',
     title: 'Signing in gives a token',
+    needs: ['server.endpoint'],
     async run(examination) {
       if (examination.options.login === undefined) throw new Inconclusive('only with --login')
       if (!examination.mayCarryToken) throw new Inconclusive('no token is sent in the clear: see server.tls')

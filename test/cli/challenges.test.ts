@@ -1,0 +1,136 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { bearerChallengeOf, ChallengeSyntaxError, parseChallenges } from '../../src/cli/doctor/challenges.ts'
+import { parseChallenges as parseStrictly } from '../support/challenge.ts'
+
+/** As plain values. */
+const read = (header: string) =>
+  parseChallenges(header).map(({ scheme, token68, parameters }) => ({
+    scheme,
+    token68,
+    parameters: Object.fromEntries(parameters),
+  }))
+
+describe('parseChallenges()', () => {
+  for (const [header, expected] of [
+    ['Bearer', [{ scheme: 'Bearer', token68: undefined, parameters: {} }]],
+    ['', []],
+    [
+      'Bearer realm="a \\"b\\" \\\\", Error=invalid_token',
+      [{ scheme: 'Bearer', token68: undefined, parameters: { realm: 'a "b" \\', error: 'invalid_token' } }],
+    ],
+    [
+      'Negotiate YWJj==, bearer scope="a b" , realm = x,,DPoP algs="ES256"',
+      [
+        { scheme: 'Negotiate', token68: 'YWJj==', parameters: {} },
+        { scheme: 'bearer', token68: undefined, parameters: { scope: 'a b', realm: 'x' } },
+        { scheme: 'DPoP', token68: undefined, parameters: { algs: 'ES256' } },
+      ],
+    ],
+    [
+      'Bearer, Basic realm="x"',
+      [
+        { scheme: 'Bearer', token68: undefined, parameters: {} },
+        { scheme: 'Basic', token68: undefined, parameters: { realm: 'x' } },
+      ],
+    ],
+  ] as const) {
+    it(`reads ${header || 'nothing'}`, () => expect(read(header)).to.deep.equal(expected))
+  }
+
+  for (const [header, complaint] of [
+    ['Bearer, error="x"', 'belongs to no scheme'],
+    ['error="x"', 'belongs to no scheme'],
+    ['Bearer realm="x" error="y"', 'comma is missing'],
+    ['Bearer realm="x', 'neither a token nor a quoted string'],
+    ['Bearer realm="x", realm="y"', 'comes twice'],
+    ['Bearer realm=a b', 'comma is missing'],
+    ['Negotiate YWJj, realm="x"', 'belongs to no scheme'],
+    ['Bearer resource_metadata=https://example.com', 'comma is missing'],
+    ['"Bearer"', 'neither a scheme nor a parameter'],
+  ] as const) {
+    it(`refuses ${header}`, () =>
+      expect(() => parseChallenges(header)).to.throw(ChallengeSyntaxError, complaint))
+  }
+
+  const token = fc.stringMatching(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,8}$/)
+  const text = fc.stringMatching(/^[\t\x20-\x7E]{0,20}$/)
+  const challenge = fc.record({
+    scheme: token,
+    parameters: fc.uniqueArray(fc.tuple(token, text, fc.boolean()), {
+      maxLength: 4,
+      selector: ([name]) => name.toLowerCase(),
+    }),
+  })
+
+  it('reads whatever is written as the grammar says', () => {
+    fc.assert(
+      fc.property(fc.array(challenge, { minLength: 1, maxLength: 4 }), (challenges) => {
+        const header = challenges
+          .map(({ scheme, parameters }) =>
+            [
+              scheme,
+              parameters.map(([name, value]) => `${name}="${value.replace(/["\\]/g, '\\$&')}"`).join(', '),
+            ]
+              .join(' ')
+              .trimEnd(),
+          )
+          .join(', ')
+        expect(read(header)).to.deep.equal(
+          challenges.map(({ scheme, parameters }) => ({
+            scheme,
+            token68: undefined,
+            parameters: Object.fromEntries(parameters.map(([name, value]) => [name.toLowerCase(), value])),
+          })),
+        )
+      }),
+    )
+  })
+
+  it('agrees with another parser, or is the more lenient one, and throws nothing else', () => {
+    const piece = fc.constantFrom(
+      'Bearer',
+      'DPoP',
+      ' ',
+      ', ',
+      ',',
+      '=',
+      '"',
+      'realm',
+      'a b',
+      '\\',
+      'x==',
+      '"x"',
+      '/',
+    )
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
+        const header = pieces.join('').trim()
+        let strict: unknown
+        try {
+          strict = parseStrictly(header).map(({ parameters, ...rest }) => ({
+            ...rest,
+            parameters: { ...parameters },
+          }))
+        } catch {
+          strict = undefined
+        }
+        try {
+          const found = read(header)
+          if (strict !== undefined) expect(found).to.deep.equal(strict)
+        } catch (error) {
+          expect(error).to.be.instanceOf(ChallengeSyntaxError)
+          expect(strict).to.equal(undefined)
+        }
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  it('finds the Bearer challenge among others, in any case', () => {
+    expect(bearerChallengeOf('DPoP algs="ES256", BEARER realm="x"')?.parameters.get('realm')).to.equal('x')
+    expect(bearerChallengeOf('Basic realm="x"')).to.equal(undefined)
+    expect(bearerChallengeOf('Bearer "')).to.equal(undefined)
+    expect(bearerChallengeOf(undefined)).to.equal(undefined)
+  })
+})

@@ -1,0 +1,288 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer as createTlsServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { CHECK_GROUPS } from '../../src/cli/doctor/checks.ts'
+import { run } from '../../src/cli/run.ts'
+import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
+import { VERSION } from '../../src/version.ts'
+import { listen } from '../support/listen.ts'
+import { selfSigned } from '../support/self-signed.ts'
+import { startPatient } from './support-patient.ts'
+
+const IDS = CHECK_GROUPS.flatMap(({ checks }) => checks.map(({ id }) => id))
+
+/** The program, in this process. */
+async function command(argv: readonly string[], { env = {}, isTTY = false } = {}) {
+  const said = { stdout: '', stderr: '' }
+  const stream = (name: 'stdout' | 'stderr') => ({
+    isTTY,
+    write: (text: string) => {
+      said[name] += text
+    },
+  })
+  const exitCode = await run(argv, { stdout: stream('stdout'), stderr: stream('stderr'), env })
+  return { exitCode, ...said }
+}
+
+/** The program that is built, as a process of its own. */
+async function program(argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const file = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url))
+  const child = spawn(process.execPath, [file, ...argv], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const said = { stdout: '', stderr: '' }
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    said.stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said.stderr += text
+  })
+  const [exitCode] = await once(child, 'close')
+  return { exitCode, ...said }
+}
+
+const count = z.number().int().min(0)
+const status = z.enum(['ok', 'warn', 'fail', 'skip'])
+/** What docs/doctor.md promises of `--json`. */
+const REPORT = z.strictObject({
+  schema: z.literal(1),
+  tool: z.literal('mcp-gatekit doctor'),
+  version: z.literal(VERSION),
+  url: z.url(),
+  startedAt: z.iso.datetime(),
+  durationMs: count,
+  requests: count,
+  verdict: z.enum(['ok', 'warn', 'fail']),
+  summary: z.strictObject({ ok: count, warn: count, fail: count, skip: count }),
+  checks: z.array(
+    z.strictObject({
+      id: z.enum(IDS as [string, ...string[]]),
+      group: z.string().min(1),
+      title: z.string().min(1),
+      status,
+      seen: z.string().min(1),
+      mend: z.string().min(1).optional(),
+      durationMs: count,
+    }),
+  ),
+})
+
+describe('the command mcp-gatekit', () => {
+  describe('with a wrong command line', () => {
+    for (const [argv, complaint] of [
+      [['docter'], 'did you mean doctor?'],
+      [['frobnicate'], 'see --help'],
+      [['doctor'], 'give the URL'],
+      [['doctor', 'example.com/mcp'], 'the URL cannot be read'],
+      [['doctor', 'localhost:3000/mcp'], 'must begin with https://'],
+      [['doctor', 'ftp://example.com'], 'must begin with https://'],
+      [['doctor', 'https://ada:hunter2@example.com/'], '--token-env'],
+      [['doctor', 'https://example.com/#x'], 'fragment'],
+      [['doctor', 'https://example.com', 'hunter2'], 'give one URL'],
+      [['doctor', 'https://example.com', '--tokn', 'x'], 'no option --tokn. Did you mean --token?'],
+      [['doctor', 'https://example.com', '--hunter2-hunter2-hunter2-hunter2-hunter2-x'], 'unknown option'],
+      [['doctor', 'https://example.com', '-z'], 'no option -z'],
+      [['doctor', 'https://example.com', '--token'], '--token needs a value'],
+      [['doctor', 'https://example.com', '--token', '-hunter2'], '--token=…'],
+      [['doctor', 'https://example.com', '--json=hunter2'], '--json takes no value'],
+      [['doctor', 'https://example.com', '--token', 'Bearer hunter2'], 'without "Bearer"'],
+      [['doctor', 'https://example.com', '--token-env', 'hunter2'], 'is not set'],
+      [['doctor', 'https://example.com', '--token', 'x', '--login'], 'only one of --token and --login'],
+      [['doctor', 'https://example.com', '--client-id', 'x'], 'is for --login'],
+      [['doctor', 'https://example.com', '--login', '--client-secret-env', 'x'], 'is for --client-id'],
+      [['doctor', 'https://example.com', '--login', '--redirect-port', '70000'], '0 to 65535'],
+      [['doctor', 'https://example.com', '--arguments', '{}'], 'is for --call'],
+      [['doctor', 'https://example.com', '--call', ''], 'name of a tool'],
+      [['doctor', 'https://example.com', '--call', 'a', '--arguments', '[hunter2]'], 'JSON object'],
+      [['doctor', 'https://example.com', '--call', 'a', '--arguments', '[]'], 'JSON object'],
+      [['doctor', 'https://example.com', '--timeout', '0'], 'takes seconds'],
+      [['doctor', 'https://example.com', '--timeout', '10s'], 'takes seconds'],
+      [['doctor', 'https://example.com', '--origin', 'https://a.example/'], 'scheme, host and port'],
+      [['doctor', 'https://example.com', '--ignore', 'cors.preflght'], 'Did you mean cors.preflight?'],
+    ] as const) {
+      it(`says in one line what is wrong with ${argv.join(' ')}`, async () => {
+        const { exitCode, stdout, stderr } = await command(argv)
+        expect(exitCode).to.equal(2)
+        expect(stdout).to.equal('')
+        expect(stderr).to.match(/^mcp-gatekit: [^\n]+\n$/)
+        expect(stderr).to.contain(complaint)
+        if (complaint !== 'unknown option' || argv.some((argument) => argument.includes('hunter2')))
+          expectNoLeak(stderr, ['hunter2'])
+      })
+    }
+  })
+
+  it('helps', async () => {
+    expect(await command(['--help'])).to.deep.include({ exitCode: 0, stderr: '' })
+    expect((await command([])).exitCode).to.equal(2)
+    const { exitCode, stdout } = await command(['doctor', '--help'])
+    expect(exitCode).to.equal(0)
+    expect(stdout).to.contain('--under-scoped-token-env').and.to.contain('Exit codes')
+    expect((await command(['--version'])).stdout).to.equal(`${VERSION}\n`)
+  })
+
+  it('lists the checks, each of which has its heading in docs/doctor.md', async () => {
+    const { stdout } = await command(['doctor', '--list'])
+    expect(
+      stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => line.split(' ', 1)[0]),
+    ).to.deep.equal(IDS)
+    expect(new Set(IDS).size).to.equal(IDS.length)
+    const page = readFileSync(fileURLToPath(new URL('../../../docs/doctor.md', import.meta.url)), 'utf8')
+    const headings = [...page.matchAll(/^### (\S+)$/gm)].map(([, heading]) => heading)
+    expect(headings).to.deep.equal(IDS)
+  })
+
+  it('has checks that need only what comes before them', () => {
+    const before = new Set<string>()
+    for (const { id, needs = [] } of CHECK_GROUPS.flatMap(({ checks }) => checks)) {
+      expect([...before]).to.include.members([...needs], id)
+      before.add(id)
+    }
+  })
+
+  it('prints a report for people, in colours on a terminal alone', async () => {
+    const { url } = await startPatient()
+    const plain = await command(['doctor', url.href])
+    expect(plain.exitCode).to.equal(0)
+    expect(plain.stderr).to.equal('')
+    expect(plain.stdout).to.match(/^ {2}✓ Without a token the answer is 401 \(auth\.required\)\n {6}401$/m)
+    expect(plain.stdout).to.match(/^\d+ good, 0 warnings, 0 failures, \d+ skipped$/m)
+    expect(plain.stdout).not.to.contain('\x1b')
+
+    const coloured = await command(['doctor', url.href], { isTTY: true })
+    expect(coloured.stdout).to.contain('\x1b[32m✓\x1b[0m')
+    expect(coloured.stderr).to.contain('The server answers')
+    expect(coloured.stderr.endsWith('\r\x1b[2K')).to.equal(true)
+    for (const env of [{ NO_COLOR: '1' }, { TERM: 'dumb' }])
+      expect((await command(['doctor', url.href], { isTTY: true, env })).stdout).not.to.contain('\x1b')
+  })
+
+  it('prints one for machines, whatever it finds, and nothing beside it', async () => {
+    const patient = await startPatient()
+    const broken = await listen((_req, res) => res.end())
+    for (const [argv, exitCode] of [
+      [[patient.url.href], 0],
+      [[`${broken.origin}/mcp`], 1],
+      [['http://127.0.0.1:9/mcp', '--timeout', '2'], 1],
+    ] as const) {
+      const outcome = await command(['doctor', ...argv, '--json'], { isTTY: true })
+      expect(outcome).to.deep.include({ exitCode, stderr: '' })
+      const report = REPORT.parse(JSON.parse(outcome.stdout))
+      expect(report.checks.map(({ id }) => id)).to.deep.equal(IDS)
+      for (const check of report.checks)
+        expect(check.mend !== undefined, check.id).to.equal(
+          check.status === 'warn' || check.status === 'fail',
+        )
+      for (const one of status.options)
+        expect(report.summary[one]).to.equal(report.checks.filter((check) => check.status === one).length)
+    }
+  })
+
+  it('ignores what it is told to, but not what that means for other checks', async () => {
+    const { url } = await startPatient({ issuerAnswer: () => ({ status: 404 }) })
+    expect((await command(['doctor', url.href])).exitCode).to.equal(1)
+    const { exitCode, stdout } = await command(['doctor', url.href, '--ignore', 'issuer.metadata'])
+    expect(exitCode).to.equal(0)
+    expect(stdout).to.contain('(issuer.metadata): ignored')
+    expect(stdout).to.contain('(issuer.pkce): see issuer.metadata')
+  })
+
+  it('does not let a server write to the terminal', async () => {
+    const { url } = await startPatient({
+      alter: (answer, { path }) => {
+        if (!path.startsWith('/.well-known/')) return
+        answer.body = JSON.stringify({ resource: 'https://x.example/\u001b]0;owned\u0007\u202e\r\nFAKE' })
+      },
+    })
+    const { stdout } = await command(['doctor', url.href])
+    expect(stdout).to.contain('x.example')
+    for (const character of ['\u001b', '\u0007', '\u202e', '\r', '\nFAKE'])
+      expect(stdout).not.to.contain(character)
+  })
+
+  it('never prints a token, whatever the server makes of it', async () => {
+    const { url, token, weakToken } = await startPatient({
+      alter: (answer, { headers }) => {
+        const given = headers.authorization?.slice('Bearer '.length)
+        if (given === undefined) return
+        // A server that sends back what it got, in every place that is looked at.
+        answer.headers['retry-after'] = given
+        answer.headers['ratelimit-limit'] = encodeURIComponent(given)
+        if (answer.headers['www-authenticate'] !== undefined)
+          answer.headers['www-authenticate'] =
+            `Bearer error="${given}", scope="${given}", resource_metadata="https://x.example/${given}"`
+        answer.body = answer.body.replaceAll('greet', given)
+      },
+    })
+    const env = { WEAK: weakToken, TOKEN: token }
+    const secrets = [token, weakToken, ...token.split('.').slice(1), ...weakToken.split('.').slice(1)]
+    for (const format of [[], ['--json']]) {
+      const argv = ['doctor', `${url.href}?key=hunter2hunter2`, '--token-env', 'TOKEN', '--call', 'erase']
+      const outcome = await command([...argv, '--under-scoped-token-env', 'WEAK', ...format], { env })
+      expect(outcome.stdout).to.contain('[secret]').and.to.contain('/mcp?…')
+      expectNoLeak([outcome.stdout, outcome.stderr], [...secrets, 'hunter2hunter2'])
+    }
+  })
+
+  describe('as a process of its own', () => {
+    it('ends with 0 where nothing fails, and says nothing of the token', async () => {
+      const { url, token } = await startPatient()
+      const outcome = await program(['doctor', url.href, '--token', token, '--json'])
+      expect(outcome).to.deep.include({ exitCode: 0, stderr: '' })
+      expect(REPORT.parse(JSON.parse(outcome.stdout)).verdict).to.equal('ok')
+      expectNoLeak([outcome.stdout, outcome.stderr], [token])
+    })
+
+    it('ends with 1 where something does', async () => {
+      const { url } = await startPatient({ issuerAnswer: () => ({ status: 404 }) })
+      const { exitCode, stdout, stderr } = await program(['doctor', url.href])
+      expect({ exitCode, stderr }).to.deep.equal({ exitCode: 1, stderr: '' })
+      expect(stdout).to.match(/✗ Each authorization server can be discovered \(issuer\.metadata\)/)
+      expect(stdout).to.contain('mend: serve it at')
+    })
+
+    it('ends with 2 where it was called in a wrong way', async () => {
+      const { exitCode, stdout, stderr } = await program(['doctor', 'no-url'])
+      expect({ exitCode, stdout }).to.deep.equal({ exitCode: 2, stdout: '' })
+      expect(stderr).to.match(/^mcp-gatekit: the URL cannot be read: [^\n]+\n$/)
+    })
+
+    it('trusts an authority of its own where it is named', async () => {
+      const { key, cert } = selfSigned()
+      const tls = createTlsServer({ key, cert }, (_req, res) => {
+        res.writeHead(401, { 'www-authenticate': 'Bearer' }).end()
+      }).listen(0, '127.0.0.1')
+      await once(tls, 'listening')
+      const folder = await mkdtemp(join(tmpdir(), 'doctor-'))
+      try {
+        await writeFile(join(folder, 'ca.pem'), cert)
+        const { port } = tls.address() as AddressInfo
+        const { stdout } = await program(['doctor', `https://127.0.0.1:${port}/mcp`, '--json'], {
+          NODE_EXTRA_CA_CERTS: join(folder, 'ca.pem'),
+        })
+        const { checks } = REPORT.parse(JSON.parse(stdout))
+        const tlsCheck = checks.find(({ id }) => id === 'server.tls')
+        // It is good for a day only.
+        expect(tlsCheck).to.include({ status: 'warn' })
+        expect(tlsCheck?.seen).to.match(/^TLSv1\.3, certificate until \d{4}-/)
+        expect(checks.find(({ id }) => id === 'auth.required')?.status).to.equal('ok')
+      } finally {
+        tls.close()
+        tls.closeAllConnections()
+        await rm(folder, { recursive: true })
+      }
+    })
+  })
+})
