@@ -2,7 +2,7 @@ import type { Check } from './check.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
 import { type Finding, fail, Inconclusive, ok, warn, worst } from './finding.ts'
 import { type FoundDocument, fetchDocument, textsOf } from './metadata-documents.ts'
-import { quote, quoteAll } from './quote.ts'
+import { quote, quoteAll, quoteValue } from './quote.ts'
 import { resourceMetadata } from './resource-metadata.ts'
 
 /** More are not looked at. */
@@ -34,7 +34,8 @@ export function discoveryUrls(issuer: string): readonly URL[] {
 export const authorizationServers: Observation<readonly AuthorizationServerSeen[]> = observation(
   async (examination) => {
     const { document } = await resourceMetadata(examination)
-    const issuers = textsOf(document, 'authorization_servers').filter((issuer) => URL.canParse(issuer))
+    const named = textsOf(document, 'authorization_servers') ?? []
+    const issuers = named.filter((issuer) => URL.canParse(issuer))
     if (issuers.length === 0) throw new Inconclusive('the resource names no authorization server')
     const servers: AuthorizationServerSeen[] = []
     for (const issuer of issuers.slice(0, MAX_SERVERS)) servers.push(await discover(examination, issuer))
@@ -82,7 +83,7 @@ export const AUTHORIZATION_SERVERS: readonly Check[] = [
     needs: ['issuer.metadata'],
     run: ofEach(({ issuer: said }, issuer) => {
       if (said === issuer) return ok(quote(issuer))
-      const seen = `named as ${quote(issuer)}, it calls itself ${quote(String(said))}`
+      const seen = `named as ${quote(issuer)}, it calls itself ${quoteValue(said)}`
       const mend =
         'write both alike, to the letter (RFC 8414 §3.3): clients that compare refuse the document otherwise'
       return typeof said === 'string' && said.replace(/\/$/, '') === issuer.replace(/\/$/, '')
@@ -105,9 +106,9 @@ export const AUTHORIZATION_SERVERS: readonly Check[] = [
       }
       if (metadata.response_types_supported === undefined) return ok('both endpoints')
       const types = textsOf(metadata, 'response_types_supported')
-      return types.includes('code')
+      return types?.includes('code') === true
         ? ok('both endpoints, and code')
-        : fail(`response types are ${quoteAll(types)}`, mend)
+        : fail(`response types are ${quoteAll(types ?? []) || 'no list'}`, mend)
     }),
   },
   {
@@ -120,9 +121,9 @@ export const AUTHORIZATION_SERVERS: readonly Check[] = [
       if (metadata.code_challenge_methods_supported === undefined)
         return fail(`${quote(issuer)} does not name code_challenge_methods_supported`, mend)
       const methods = textsOf(metadata, 'code_challenge_methods_supported')
-      return methods.includes('S256')
+      return methods?.includes('S256') === true
         ? ok(quoteAll(methods))
-        : fail(`only ${quoteAll(methods) || 'nothing'}`, mend)
+        : fail(`only ${quoteAll(methods ?? []) || 'nothing'}`, mend)
     }),
   },
   {

@@ -1,4 +1,4 @@
-import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
@@ -155,11 +155,6 @@ export function exchange(outgoing: Outgoing): Promise<Exchange> {
       agent: false as const,
       maxHeaderSize: 65_536,
     }
-    let request: ClientRequest
-    const timer = setTimeout(
-      () => end(() => reject(new Unanswered('timeout', `nothing within ${timeoutMs / 1000} s`))),
-      timeoutMs,
-    )
     /** Settles, and leaves nothing open. What comes after the first call is ignored by the promise. */
     const end = (settle: () => void): void => {
       clearTimeout(timer)
@@ -189,7 +184,7 @@ export function exchange(outgoing: Outgoing): Promise<Exchange> {
       response.on('end', finish)
       response.on('error', lost)
     }
-    request =
+    const request =
       url.protocol === 'https:'
         ? // Node would take the name to ask for from the Host header, which is not always the host's.
           httpsRequest(
@@ -198,6 +193,10 @@ export function exchange(outgoing: Outgoing): Promise<Exchange> {
             respond,
           )
         : httpRequest(url, options, respond)
+    const timer = setTimeout(
+      () => end(() => reject(new Unanswered('timeout', `nothing within ${timeoutMs / 1000} s`))),
+      timeoutMs,
+    )
     request.on('error', lost)
     request.end(body)
   })

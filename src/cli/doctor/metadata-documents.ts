@@ -1,6 +1,5 @@
 import { type Examination, type Observation, observation } from './examination.ts'
 import type { Exchange } from './exchange.ts'
-import { Inconclusive } from './finding.ts'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 const MAX_REDIRECTS = 3
@@ -83,10 +82,13 @@ export async function placedDocuments(
   return [{ ...challenged, place: 'challenge' }, ...placed.filter((found) => found.url.href !== url.href)]
 }
 
-/** The strings of a member that should be a list of them. @throws {Inconclusive} when it is none */
-export function textsOf(document: Readonly<Record<string, unknown>>, member: string): readonly string[] {
+/** The strings of a member that is a list of them; undefined when it is none. */
+export function textsOf(
+  document: Readonly<Record<string, unknown>>,
+  member: string,
+): readonly string[] | undefined {
   const value = document[member]
-  if (!Array.isArray(value) || !value.every((entry): entry is string => typeof entry === 'string'))
-    throw new Inconclusive(`${member} is no list of texts`)
-  return value
+  return Array.isArray(value) && value.every((entry): entry is string => typeof entry === 'string')
+    ? value
+    : undefined
 }

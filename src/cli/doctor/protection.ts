@@ -4,28 +4,38 @@ import type { Check } from './check.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
 import type { Exchange } from './exchange.ts'
 import { fail, Inconclusive, ok, warn, worst } from './finding.ts'
-import { legacyMessage, NEWEST_LEGACY } from './messages.ts'
+import { legacyMessage, modernMessage, NEWEST_LEGACY } from './messages.ts'
 import { metadataUrls, publishedDocuments } from './metadata-documents.ts'
 import { quote } from './quote.ts'
 import { firstAnswer } from './reachability.ts'
 
-/** What a list of tools is answered with, without a token, where the handshake needed none. */
+/** What a list of tools is answered with, without a token, where the handshake was answered without one. */
 const openListing: Observation<Exchange> = observation(async (examination) => {
-  const sessionId = (await firstAnswer(examination)).header('mcp-session-id')
+  const first = await firstAnswer(examination)
+  // No handshake: a server of 2026-07-28 alone.
+  if (first.message?.result === undefined) return await examination.post(modernMessage('tools/list'))
+  const sessionId = first.header('mcp-session-id')
   return await examination.post(legacyMessage(NEWEST_LEGACY, 'tools/list', {}, { sessionId }))
 })
 
-/** Whether the handshake is served to everybody. */
-async function isOpen(examination: Examination): Promise<boolean> {
+/** Whether the handshake is answered by something else than a gate. */
+async function isAnswered(examination: Examination): Promise<boolean> {
   const { status, message } = await firstAnswer(examination)
   return message !== undefined && status !== 401 && status !== 403
+}
+
+/** Whether anything is served to everybody: the handshake, or the list of tools. A list that there is not counts too. */
+async function isOpen(examination: Examination): Promise<boolean> {
+  if ((await firstAnswer(examination)).message?.result !== undefined) return true
+  const { message } = await openListing(examination)
+  return message?.result !== undefined || (message?.error as { code?: unknown } | undefined)?.code === -32_601
 }
 
 /** The 401 that a client without a token gets. @throws {Inconclusive} where there is none */
 export const refusal: Observation<Exchange> = observation(async (examination) => {
   const first = await firstAnswer(examination)
   if (first.status === 401) return first
-  if (await isOpen(examination)) {
+  if (await isAnswered(examination)) {
     const listing = await openListing(examination)
     if (listing.status === 401) return listing
   }
@@ -54,18 +64,16 @@ export const PROTECTION: readonly Check[] = [
     async run(examination) {
       const { status } = await firstAnswer(examination)
       if (status === 401) return ok('401')
-      if (!(await isOpen(examination))) {
-        return fail(
-          `${status} to a request without a token`,
-          'answer 401 with a WWW-Authenticate header: clients sign in on nothing else',
-        )
-      }
+      const mend = 'answer 401 with a WWW-Authenticate header: clients sign in on nothing else'
+      if (!(await isAnswered(examination))) return fail(`${status} to a request without a token`, mend)
       if ((await openListing(examination)).status === 401) {
         return warn(
           'initialize is answered without a token, tools/list is not',
           'ask for the token from the first request on: some clients sign in on nothing else',
         )
       }
+      if (!(await isOpen(examination)))
+        return fail(`a JSON-RPC error (${status}) to a request without a token`, mend)
       const meantToBeGuarded =
         examination.options.token !== undefined ||
         examination.options.login !== undefined ||

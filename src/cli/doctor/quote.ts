@@ -10,6 +10,11 @@ export function quote(text: string): string {
   return characters.length <= MAX_LENGTH ? plain : `${characters.slice(0, MAX_LENGTH).join('')}…`
 }
 
+/** Whatever JSON may hold, in the same way. */
+export function quoteValue(value: unknown): string {
+  return value === undefined ? 'nothing' : quote(typeof value === 'string' ? value : JSON.stringify(value))
+}
+
 /** Several of them, with commas. Beyond twelve they are only counted. */
 export function quoteAll(texts: readonly string[]): string {
   const shown = texts.slice(0, 12).map(quote).join(', ')

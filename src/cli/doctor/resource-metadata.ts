@@ -4,7 +4,7 @@ import { type Examination, type Observation, observation } from './examination.t
 import { type Finding, fail, Inconclusive, ok, warn, worst } from './finding.ts'
 import { metadataUrls, type PlacedDocument, placedDocuments, textsOf } from './metadata-documents.ts'
 import { bearerChallenge, isGuarded } from './protection.ts'
-import { quote, quoteAll } from './quote.ts'
+import { quote, quoteAll, quoteValue } from './quote.ts'
 
 /** The documents about this resource, in the order in which clients read them. */
 const documents: Observation<readonly PlacedDocument[]> = observation(async (examination) => {
@@ -87,8 +87,8 @@ export const RESOURCE_METADATA: readonly Check[] = [
         )
       const wrong = given.filter((entry) => !isIssuer(entry, examination))
       return wrong.length > 0
-        ? fail(`no https URL, or one with a query or fragment: ${quoteAll(wrong.map(String))}`, mend)
-        : ok(quoteAll(given))
+        ? fail(`no https URL, or one with a query or fragment: ${wrong.map(quoteValue).join(', ')}`, mend)
+        : ok(given.map(quoteValue).join(', '))
     },
   },
   {
@@ -101,7 +101,7 @@ export const RESOURCE_METADATA: readonly Check[] = [
       if (document.scopes_supported !== undefined) findings.push(judgeScopes(document))
       if (document.bearer_methods_supported !== undefined) {
         findings.push(
-          textsOf(document, 'bearer_methods_supported').includes('header')
+          textsOf(document, 'bearer_methods_supported')?.includes('header') === true
             ? ok('tokens in the header')
             : fail(
                 'bearer_methods_supported does not hold "header"',
@@ -146,10 +146,10 @@ function isIssuer(value: unknown, examination: Examination): boolean {
 
 function judgeScopes(document: Readonly<Record<string, unknown>>): Finding {
   const scopes = textsOf(document, 'scopes_supported')
-  if (scopes.length === 0 || !scopes.every(isScopeToken)) {
+  if (scopes === undefined || scopes.length === 0 || !scopes.every(isScopeToken)) {
     return fail(
-      scopes.length === 0
-        ? 'scopes_supported is empty'
+      scopes === undefined || scopes.length === 0
+        ? `scopes_supported is ${scopes === undefined ? 'no list of texts' : 'empty'}`
         : `scopes_supported holds what is no scope: ${quoteAll(scopes)}`,
       'list scopes of RFC 6749 §3.3, or leave the member out',
     )

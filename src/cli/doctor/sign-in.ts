@@ -170,7 +170,7 @@ async function scopeToAskFor(
   const challenged = await bearerChallenge(examination).catch(() => undefined)
   const scope = challenged?.parameters.get('scope')
   if (scope !== undefined) return scope
-  return document.scopes_supported === undefined ? '' : textsOf(document, 'scopes_supported').join(' ')
+  return (textsOf(document, 'scopes_supported') ?? []).join(' ')
 }
 
 async function listenForRedirect(

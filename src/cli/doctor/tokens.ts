@@ -1,6 +1,6 @@
 import { bearerChallengeOf } from './challenges.ts'
 import type { Check } from './check.ts'
-import { conversation, goodToken, handshake } from './conversation.ts'
+import { conversation, goodToken, handshake, memberOf } from './conversation.ts'
 import type { Examination } from './examination.ts'
 import type { Exchange } from './exchange.ts'
 import { type Finding, fail, Inconclusive, ok, warn } from './finding.ts'
@@ -12,26 +12,23 @@ import { quote } from './quote.ts'
 import { resourceMetadata } from './resource-metadata.ts'
 import { signIn } from './sign-in.ts'
 
-/** Sends a token that is none to the request that was refused without one. */
+/** Sends a token that is none with the very request that was refused without one. */
 async function tryToken(examination: Examination, token: string): Promise<Exchange> {
-  // Where the handshake is open to everybody, only what comes behind it shows anything.
-  const { outgoing } = await refusal(examination)
-  const { body = '' } = outgoing
-  const isHandshake = body.includes('"initialize"')
-  const message: McpMessage = isHandshake
-    ? initialize(NEWEST_LEGACY)
-    : legacyMessage(NEWEST_LEGACY, 'tools/list', {}, { sessionId: outgoing.headers['mcp-session-id'] })
-  return await examination.post(message, { token })
+  const { method, headers, body } = (await refusal(examination)).outgoing
+  return await examination.send(method, headers, { ...(body !== undefined && { body }), token })
 }
 
+/** What the protocol says behind the gate to a revision or message that it does not take. */
+const BEHIND_THE_GATE: readonly unknown[] = [-32_022, -32_020, -32_600, -32_601, -32_602]
+
 function judgeRefusal(answer: Exchange, accepted: string): Finding {
-  const { status } = answer
-  if (answer.succeeded || (answer.message !== undefined && status !== 401 && status !== 403)) {
+  const { status, message } = answer
+  const code = memberOf(message?.error, 'code')
+  if ((answer.succeeded && code === undefined) || (status === 400 && BEHIND_THE_GATE.includes(code)))
     return fail(`${status}: it was accepted`, accepted)
-  }
   const mend =
     'answer 401 with error="invalid_token": on nothing else do clients get a new token (RFC 6750 §3.1)'
-  if (status !== 401) return fail(String(status), mend)
+  if (status !== 401) return fail(answer.succeeded ? `an error within a ${status}` : String(status), mend)
   const challenge = bearerChallengeOf(answer.header('www-authenticate'))
   if (challenge === undefined) return fail('401 without a Bearer challenge', mend)
   const error = challenge.parameters.get('error')
@@ -47,17 +44,10 @@ async function temptingClaims(examination: Examination, expiresIn: number): Prom
     (found) => found.document,
     () => ({}) as Readonly<Record<string, unknown>>,
   )
-  const listed = (member: string): readonly string[] => {
-    try {
-      return textsOf(document, member)
-    } catch {
-      return []
-    }
-  }
   return {
-    issuer: listed('authorization_servers')[0] ?? examination.url.origin,
+    issuer: textsOf(document, 'authorization_servers')?.[0] ?? examination.url.origin,
     audience: typeof document.resource === 'string' ? document.resource : examination.url.href,
-    scope: challenged ?? (listed('scopes_supported').join(' ') || undefined),
+    scope: challenged ?? textsOf(document, 'scopes_supported')?.join(' '),
     expiresIn,
   }
 }
@@ -214,7 +204,7 @@ export const TOKENS: readonly Check[] = [
         'answer 403 with WWW-Authenticate: Bearer error="insufficient_scope", scope="…", resource_metadata="…": clients ask for more scopes on nothing else'
       if (answer.succeeded) {
         const { message } = answer
-        return message?.result === undefined || memberIsError(message.result)
+        return message?.result === undefined || memberOf(message.result, 'isError') === true
           ? fail(`an error within a ${status}`, mend)
           : fail(
               `${status}: it was accepted`,
@@ -232,7 +222,3 @@ export const TOKENS: readonly Check[] = [
     },
   },
 ]
-
-function memberIsError(result: unknown): boolean {
-  return (result as { isError?: unknown } | null)?.isError === true
-}
