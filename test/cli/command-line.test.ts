@@ -236,6 +236,34 @@ describe('the command mcp-gatekit', () => {
     }
   })
 
+  it('prints the address to sign in at beside the report, and says when the port is taken', async () => {
+    const { url } = await startPatient()
+    const taken = await listen((_req, res) => res.end())
+    const argv = ['doctor', url.href, '--login', '--client-id', 'me', '--json']
+    const refused = await command([...argv, '--redirect-port', String(taken.port)])
+    expect(refused).to.deep.include({ exitCode: 0, stderr: '' })
+    expect(refused.stdout).to.contain(`port ${taken.port} of 127.0.0.1 is in use`)
+
+    const said: string[] = []
+    const stdout = { write: (text: string) => said.push(text) }
+    let visit: Promise<unknown> | undefined
+    const stderr = {
+      write: (text: string) => {
+        const asked = new URL(/https?:\/\/\S+/.exec(text)?.[0] ?? '').searchParams
+        expect(asked.get('code_challenge_method')).to.equal('S256')
+        expect(asked.get('resource')).to.equal(url.href)
+        const answer = new URLSearchParams({ error: 'access_denied', state: asked.get('state') ?? '' })
+        visit = fetch(`${asked.get('redirect_uri')}?${answer}`)
+      },
+    }
+    const env = { SECRET: 'hunter2hunter2' }
+    expect(await run([...argv, '--client-secret-env', 'SECRET'], { stdout, stderr, env })).to.equal(1)
+    await visit
+    expect(
+      REPORT.parse(JSON.parse(said.join(''))).checks.find(({ id }) => id === 'token.login')?.seen,
+    ).to.contain('access_denied')
+  })
+
   describe('as a process of its own', () => {
     it('ends with 0 where nothing fails, and says nothing of the token', async () => {
       const { url, token } = await startPatient()
@@ -278,6 +306,8 @@ describe('the command mcp-gatekit', () => {
         expect(tlsCheck).to.include({ status: 'warn' })
         expect(tlsCheck?.seen).to.match(/^TLSv1\.3, certificate until \d{4}-/)
         expect(checks.find(({ id }) => id === 'auth.required')?.status).to.equal('ok')
+        // A foreign Host changes nothing in what the certificate must be for.
+        expect(checks.find(({ id }) => id === 'host.foreign')?.seen).to.match(/^401/)
       } finally {
         tls.close()
         tls.closeAllConnections()

@@ -22,7 +22,7 @@ import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 import { listen } from '../support/listen.ts'
 import { selfSigned } from '../support/self-signed.ts'
-import { complaints, examinePatient, look, startPatient } from './support-patient.ts'
+import { complaints, examinePatient, type Incoming, look, startPatient } from './support-patient.ts'
 
 /** The finding of one check. */
 const findingOf = (report: Awaited<ReturnType<typeof look>>, id: string) =>
@@ -58,6 +58,65 @@ describe('the doctor', () => {
     expect(called).to.deep.equal([])
     await look(rest.url, { token: rest.token, call: 'greet' })
     expect(called).to.deep.equal(['greet'])
+  })
+
+  for (const [what, open] of [
+    ['a server', undefined],
+    ['an open server', true],
+  ] as const) {
+    it(`understands ${what} of 2026-07-28 alone`, async () => {
+      const patient = await startPatient({
+        ...(open && { open }),
+        alter: (answer, { headers }) => {
+          if (answer.status !== 200 || headers['mcp-protocol-version'] === '2026-07-28') return
+          if (headers['content-type'] === undefined) return
+          answer.status = 400
+          answer.headers['content-type'] = 'application/json'
+          answer.body = '{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"unsupported"}}'
+        },
+      })
+      const report = open ? await look(patient.url) : await examinePatient(patient)
+      // Open, and yet there is metadata of a protected resource.
+      expect(complaints(report)).to.deep.equal(open ? ['auth.required: fail'] : [])
+      expect(findingOf(report, 'protocol.revisions')?.seen).to.match(/^2026-07-28; not 2025-03-26 \(400\)/)
+      expect(findingOf(report, 'call.tools-list')?.status).to.equal('ok')
+    })
+  }
+
+  it('follows where a metadata document has gone, but to nobody else than it may ask', async () => {
+    const asked: string[] = []
+    const elsewhere = await listen((req, res) => {
+      asked.push(req.url ?? '')
+      res.end()
+    })
+    const moved = (location: string) => ({
+      instead: ({ method, path }: Incoming) =>
+        method === 'GET' && path === '/.well-known/oauth-protected-resource/mcp'
+          ? { status: 307, headers: { location } }
+          : undefined,
+    })
+    const followed = await look((await startPatient(moved('/.well-known/oauth-protected-resource'))).url)
+    expect(complaints(followed)).to.deep.equal([])
+    for (const location of [
+      'http://mcp.example.com/',
+      'http://[',
+      'http://ada:pw@127.0.0.1/',
+      '/.well-known/oauth-protected-resource/mcp',
+    ]) {
+      const report = await look((await startPatient(moved(location))).url)
+      expect(complaints(report), location).to.deep.equal(['metadata.found: fail'])
+    }
+    await look((await startPatient(moved(`${elsewhere.origin}/moved`))).url, { token: 'secret-token' })
+    expect(asked).to.deep.equal(['/moved'])
+  })
+
+  it('takes a closed connection for a refusal of a foreign host', async () => {
+    const { origin } = await listen((req, res) => {
+      if (req.headers.host?.startsWith('attacker') === true) res.destroy()
+      else res.writeHead(401, { 'www-authenticate': 'Bearer' }).end()
+    })
+    const report = await look(new URL(`${origin}/mcp`))
+    expect(findingOf(report, 'host.foreign')).to.include({ status: 'ok', seen: 'the connection was closed' })
   })
 
   it('keeps to the session of a server that has them, and ends those it has opened', async () => {

@@ -1,4 +1,4 @@
-import { challenge, itTells, metadata } from './support-faults.ts'
+import { challenge, itTells, json, metadata } from './support-faults.ts'
 import type { Incoming } from './support-patient.ts'
 
 const isPost = ({ method, path }: Incoming): boolean => method === 'POST' && path === '/mcp'
@@ -72,6 +72,16 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'auth.required: fail',
         seen: /403/,
+        mend: /answer 401/,
+      },
+      {
+        what: 'it refuses within a 200',
+        instead: ({ method, path, headers }) =>
+          method === 'POST' && path === '/mcp' && headers.authorization === undefined
+            ? json({ error: { code: -32_001, message: 'Unauthorized' } })
+            : undefined,
+        complaint: 'auth.required: fail',
+        seen: /JSON-RPC error \(200\)/,
         mend: /answer 401/,
       },
       {
@@ -438,6 +448,16 @@ describe('faults that the doctor finds in the protection of a server', () => {
         complaint: 'token.wrong: warn',
         seen: /no error/,
         mend: /invalid_token/,
+      },
+      {
+        what: 'it refuses a wrong token within a 200',
+        instead: ({ headers }) =>
+          headers.authorization?.startsWith('Bearer doctor-') === true
+            ? json({ error: { code: -32_001, message: 'Unauthorized' } })
+            : undefined,
+        complaint: 'token.wrong: fail',
+        seen: /an error within a 200/,
+        mend: /answer 401/,
       },
       {
         what: 'it reads claims and no signature',

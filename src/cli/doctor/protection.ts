@@ -42,13 +42,10 @@ export const refusal: Observation<Exchange> = observation(async (examination) =>
   throw new Inconclusive('no request was answered 401: see auth.required')
 })
 
-/** Whether the server wants a token, for anything. */
+/** Whether the server wants a token, for anything, however it says so. */
 export async function isGuarded(examination: Examination): Promise<boolean> {
-  if ((await firstAnswer(examination)).status === 403) return true
-  return await refusal(examination).then(
-    () => true,
-    () => false,
-  )
+  if (!(await isAnswered(examination)) || !(await isOpen(examination))) return true
+  return (await openListing(examination)).status === 401
 }
 
 /** The `Bearer` challenge of that 401; undefined when it cannot be read. */
