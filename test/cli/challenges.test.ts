@@ -87,7 +87,7 @@ describe('parseChallenges()', () => {
     )
   })
 
-  it('agrees with another parser, or is the more lenient one, and throws nothing else', () => {
+  it('agrees with another parser where both read something, and throws nothing else', () => {
     const piece = fc.constantFrom(
       'Bearer',
       'DPoP',
@@ -120,7 +120,8 @@ describe('parseChallenges()', () => {
           if (strict !== undefined) expect(found).to.deep.equal(strict)
         } catch (error) {
           expect(error).to.be.instanceOf(ChallengeSyntaxError)
-          expect(strict).to.equal(undefined)
+          // The other one lets parameters follow a comma behind a scheme that has none: `Bearer, error=x`.
+          if (strict !== undefined) expect((error as Error).message).to.contain('belongs to no scheme')
         }
       }),
       { numRuns: 2000 },
