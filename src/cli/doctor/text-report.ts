@@ -23,7 +23,7 @@ export function textReport(report: DoctorReport, colours: boolean): string {
     paint(DIM, `${requests} requests in ${(durationMs / 1000).toFixed(1)} s`),
   )
   if (report.verdict !== 'ok')
-    lines.push(paint(DIM, 'What each check means: https://www.npmjs.com/package/mcp-gatekit, docs/doctor.md'))
+    lines.push(paint(DIM, 'What each check means: docs/doctor.md of mcp-gatekit'))
   return `${lines.join('\n')}\n`
 }
 
