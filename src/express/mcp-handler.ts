@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Exchange } from '../mcp/exchange.ts'
 import { type KitMcpAdapter, type McpAdapter, serviceOf } from '../mcp/server.ts'
-import type { McpService } from '../mcp/service.ts'
+import { type McpService, SERVER_ERROR } from '../mcp/service.ts'
 import { CORS_RESPONSE_HEADERS } from '../oauth/cors.ts'
 import { invalidOption } from '../oauth/option-checks.ts'
 import { admissionBy, admissionByOptions } from './admissions.ts'
@@ -27,8 +27,19 @@ export function mcpHandler(adapter: KitMcpAdapter | McpAdapter): NodeMiddleware 
   return function mcpHandler(req, res, next) {
     handle(service, req, res).catch((error: unknown) => {
       if (next !== undefined && !res.headersSent) next(error)
-      else res.destroy()
+      else if (!answersFailure(req, res)) res.destroy()
     })
+  }
+}
+
+/** Whether a client that has heard nothing yet can be told of a failure. */
+function answersFailure(req: NodeRequest, res: ServerResponse): boolean {
+  if (res.headersSent) return false
+  try {
+    writeAnswer(req, res, SERVER_ERROR)
+    return true
+  } catch {
+    return false
   }
 }
 

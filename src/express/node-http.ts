@@ -179,12 +179,17 @@ function webRequest(req: NodeRequest, res: ServerResponse, origin: string): Requ
   }
   const abort = new AbortController()
   whenCut(res, () => abort.abort())
-  return new Request(urlOf(req.originalUrl ?? req.url ?? '/', origin), {
-    method: req.method ?? 'GET',
+  const { method = 'GET' } = req
+  const request = new Request(urlOf(req.originalUrl ?? req.url ?? '/', origin), {
+    method: UNREQUESTED.has(method) ? 'GET' : method,
     headers,
     signal: abort.signal,
   })
+  return UNREQUESTED.has(method) ? Object.defineProperty(request, 'method', { value: method }) : request
 }
+
+/** What a web-standard request cannot be made with (Fetch §2.2.1), and a server gets all the same. */
+const UNREQUESTED: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRACK'])
 
 /** Calls `listener` when the connection ends before the response is complete. */
 function whenCut(res: ServerResponse, listener: () => void): void {

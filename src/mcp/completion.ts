@@ -63,16 +63,12 @@ export async function complete(
     arguments: context?.arguments ?? {},
     context: new CallContext(serving.exchange, sdk, undefined, serving.sessionCapabilities),
   }
-  const values = await runSafely(serving, request, sdk, 'The completion', async () =>
-    completer(argument.value, input),
-  )
-  return {
-    completion: {
-      values: values.slice(0, MAX_VALUES),
-      total: values.length,
-      hasMore: values.length > MAX_VALUES,
-    },
-  }
+  const { values, total } = await runSafely(serving, request, sdk, 'The completion', async () => {
+    const all = await completer(argument.value, input)
+    if (!Array.isArray(all)) throw new TypeError(`A completer returned a ${typeof all}, not an array`)
+    return { values: all.slice(0, MAX_VALUES), total: all.length }
+  })
+  return { completion: { values, total, hasMore: total > MAX_VALUES } }
 }
 
 function completersFor({ table }: Serving, ref: CompleteRequest['params']['ref']): Completers | undefined {

@@ -57,7 +57,10 @@ export interface KitContext<App = unknown, User = any> {
   ): StandardSchemaV1.InferOutput<Schema> | undefined
 }
 
-/** `KitContext` on the SDK's own context; the web-standard request is made only when read. */
+/**
+ * `KitContext` on the SDK's own context. The web-standard request is made only when read, and so are the functions, which
+ * are good without their object: handlers take them apart, `(args, { progress }) => …`.
+ */
 export class CallContext implements KitContext {
   readonly context: unknown
   readonly signal: AbortSignal
@@ -116,9 +119,7 @@ export class CallContext implements KitContext {
 
   get log(): KitContext['log'] {
     const { mcpReq } = this.#sdk
-    return async (level, data) => {
-      await mcpReq.log(level, data).catch(() => undefined)
-    }
+    return (level, data) => quietly(() => mcpReq.log(level, data))
   }
 
   get progress(): KitContext['progress'] {
@@ -132,7 +133,16 @@ export class CallContext implements KitContext {
         ...(total !== undefined && { total }),
         ...(message && { message }),
       }
-      await mcpReq.notify({ method: 'notifications/progress', params }).catch(() => undefined)
+      await quietly(() => mcpReq.notify({ method: 'notifications/progress', params }))
     }
+  }
+}
+
+/** What cannot be told a client, because of what it is or because the client has gone, is not told. */
+async function quietly(tell: () => Promise<void>): Promise<void> {
+  try {
+    await tell()
+  } catch {
+    // A handler goes on without.
   }
 }

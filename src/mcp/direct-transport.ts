@@ -11,6 +11,7 @@ import {
 import type { Answer } from '../oauth/answer.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import type { McpIncoming } from './incoming.ts'
+import { answerText } from './sendable.ts'
 
 /** One request, and who waits for its answer. */
 export interface DirectCall {
@@ -110,7 +111,7 @@ abstract class DirectTransport extends PerRequestHTTPServerTransport {
       this.#answer?.(this.lone(message, this.#handing))
       return
     }
-    this.#write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
+    this.#write(`event: message\ndata: ${last ? answerText(message) : JSON.stringify(message)}\n\n`)
     if (last) queueMicrotask(() => void this.close())
   }
 
@@ -159,7 +160,7 @@ abstract class DirectTransport extends PerRequestHTTPServerTransport {
 
 class ModernTransport extends DirectTransport {
   protected override lone(message: JSONRPCMessage, beforeHandler: boolean): Answer {
-    return { status: statusOf(message, beforeHandler), headers: JSON_HEADERS, body: JSON.stringify(message) }
+    return { status: statusOf(message, beforeHandler), headers: JSON_HEADERS, body: answerText(message) }
   }
 }
 
@@ -173,7 +174,7 @@ class LegacyTransport extends DirectTransport {
     return {
       status: 200,
       headers: EVENT_STREAM_HEADERS,
-      body: `event: message\ndata: ${JSON.stringify(message)}\n\n`,
+      body: `event: message\ndata: ${answerText(message)}\n\n`,
     }
   }
 }

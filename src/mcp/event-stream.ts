@@ -1,5 +1,6 @@
 import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
 import type { Answer } from '../oauth/answer.ts'
+import type { McpIncoming } from './incoming.ts'
 import { jsonRpcError } from './rpc.ts'
 
 const MAX_STREAMS = 1024
@@ -29,6 +30,8 @@ export interface StreamOptions {
   readonly owner: string
   /** Seconds since 1970: the stream ends with its token. */
   readonly expiresAt: number | undefined
+  /** Who reads it: a host that has lost its client may do nothing with the stream. */
+  readonly client: Pick<McpIncoming, 'onDisconnect'>
 }
 
 /**
@@ -44,14 +47,14 @@ export class EventStreams implements Subscriptions {
     this.#bus = bus
   }
 
-  open({ owner, expiresAt }: StreamOptions): Response | Answer {
+  open({ owner, expiresAt, client }: StreamOptions): Response | Answer {
     if (this.#open.size >= MAX_STREAMS) {
       const answer = jsonRpcError(503, -32_000, 'Too many event streams are open')
       return { ...answer, headers: { ...answer.headers, 'Retry-After': '5' } }
     }
     const stream: EventStream = { owner, subscriptions: new Set() }
     this.#open.add(stream)
-    return new Response(this.#bodyOf(stream, expiresAt), {
+    return new Response(this.#bodyOf(stream, expiresAt, client), {
       headers: {
         'Content-Type': 'text/event-stream',
         'Cache-Control': 'no-cache, no-transform',
@@ -72,7 +75,11 @@ export class EventStreams implements Subscriptions {
     for (const stream of this.#open) if (stream.owner === owner) stream.subscriptions.delete(uri)
   }
 
-  #bodyOf(stream: EventStream, expiresAt: number | undefined): ReadableStream<Uint8Array> {
+  #bodyOf(
+    stream: EventStream,
+    expiresAt: number | undefined,
+    client: StreamOptions['client'],
+  ): ReadableStream<Uint8Array> {
     const encoder = new TextEncoder()
     /** What a client that does not read has missed; a second notification of the same words says nothing more. */
     const missed = new Set<string>()
@@ -93,15 +100,14 @@ export class EventStreams implements Subscriptions {
           if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(': keep-alive\n\n'))
         }, KEEP_ALIVE_MS)
         keepAlive.unref()
+        const close = (): void => {
+          if (!this.#open.has(stream)) return
+          end()
+          controller.close()
+        }
         if (expiresAt !== undefined) {
           const leftMs = Math.max(0, expiresAt * 1000 - Date.now())
-          expiry = setTimeout(
-            () => {
-              end()
-              controller.close()
-            },
-            Math.min(leftMs, LONGEST_TIMER_MS),
-          )
+          expiry = setTimeout(close, Math.min(leftMs, LONGEST_TIMER_MS))
           expiry.unref()
         }
         unsubscribe = this.#bus.subscribe((event) => {
@@ -110,6 +116,7 @@ export class EventStreams implements Subscriptions {
           if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(text))
           else missed.add(text)
         })
+        client.onDisconnect(close)
       },
       pull: (controller) => {
         if (missed.size === 0) return

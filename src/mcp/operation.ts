@@ -8,6 +8,7 @@ import {
   ProtocolErrorCode,
   type ServerContext,
 } from '@modelcontextprotocol/server'
+import { attempt } from './attempt.ts'
 import { CallContext } from './context.ts'
 import type { Subscriptions } from './event-stream.ts'
 import type { Exchange } from './exchange.ts'
@@ -15,6 +16,7 @@ import { isInputRequired, stateOf } from './input-required.ts'
 import { elapsedMs } from './observe.ts'
 import { holderOf, type RequestStates } from './request-state.ts'
 import type { RouterTable } from './router-table.ts'
+import { checkJson } from './sendable.ts'
 import { KitToolError } from './tool-error.ts'
 
 const STATE_REFUSED = 'invalid_request_state'
@@ -78,10 +80,12 @@ async function opened(states: RequestStates, given: unknown, holder: string): Pr
 
 /** Whether `runRound` itself refused the call, before the application was asked. */
 export function isStateRefusal(error: unknown): boolean {
-  return (
-    error instanceof ProtocolError &&
-    (error.data as { reason?: unknown } | undefined)?.reason === STATE_REFUSED
-  )
+  return isProtocolError(error) && (error.data as { reason?: unknown } | undefined)?.reason === STATE_REFUSED
+}
+
+/** Asks what was thrown, whatever it is: a proxy may throw at the question. */
+function isProtocolError(error: unknown): error is ProtocolError {
+  return attempt(() => error instanceof ProtocolError) === true
 }
 
 /**
@@ -101,9 +105,11 @@ export async function runSafely<Result>(
   const { observation } = exchange
   const startedAt = observation === undefined ? 0 : performance.now()
   try {
-    return await run()
+    const result = await run()
+    checkJson(result)
+    return result
   } catch (error) {
-    if (error instanceof ProtocolError) throw error
+    if (isProtocolError(error)) throw error
     const reference = KitToolError.is(error) ? undefined : randomUUID()
     const call = { ...request, jsonrpc: '2.0', id: sdk.mcpReq.id }
     observation?.operationFailed(call, elapsedMs(startedAt), error, reference)

@@ -190,10 +190,13 @@ async function listedByTemplates(
       { method: request.method, params: {} },
       sdk,
       'Listing the resources',
-      async () => list(context),
+      async () => {
+        const { mimeType } = definition
+        const shared = mimeType === undefined ? {} : { mimeType }
+        return (await list(context)).map((resource) => ({ ...shared, ...resource }))
+      },
     )
-    const { mimeType } = definition
-    resources.push(...own.map((resource) => ({ ...(mimeType !== undefined && { mimeType }), ...resource })))
+    for (const resource of own) resources.push(resource)
   }
   return resources
 }

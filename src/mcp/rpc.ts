@@ -40,8 +40,18 @@ export function parseMessages(read: BodyRead, revision: string | undefined): Par
   if (body.length === 0 || body.length > MAX_BATCH) {
     return { answer: invalidRequest(`a batch holds 1 to ${MAX_BATCH} messages`) }
   }
+  if (!hasDistinctIds(body)) return { answer: invalidRequest('two requests of a batch have one id') }
   const messages = withoutSelfCancellations(body)
   return { body: messages, messages }
+}
+
+/** An answer names its request by the id alone; of two requests with one id only one would be answered. */
+function hasDistinctIds(batch: readonly unknown[]): boolean {
+  const ids = batch.flatMap((message) => {
+    const { id, method } = (message ?? {}) as Partial<Record<'id' | 'method', unknown>>
+    return method !== undefined && (typeof id === 'string' || typeof id === 'number') ? [id] : []
+  })
+  return new Set(ids).size === ids.length
 }
 
 /** A request that its own batch cancels would never be answered, and the response with it never end. */

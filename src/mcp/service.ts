@@ -18,6 +18,7 @@ import { HasRequest, RequestContext } from '../oauth/inputs.ts'
 import { invalidOption } from '../oauth/option-checks.ts'
 import type { ResolvedOAuthOptions, VerifyContext } from '../oauth/options.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
+import { attempt } from './attempt.ts'
 import { withBodyEnd } from './body-end.ts'
 import { serveLegacy, serveModern } from './direct-transport.ts'
 import { EventStreams, type Subscriptions } from './event-stream.ts'
@@ -33,6 +34,7 @@ import { ownerOf, RequestStates } from './request-state.ts'
 import { routerServer, sessionRouterServer, simpleRouterServer } from './router-server.ts'
 import type { RouterTable } from './router-table.ts'
 import { jsonRpcError, parseMessages } from './rpc.ts'
+import { guardAnswers } from './server-watch.ts'
 import { McpSessions } from './sessions.ts'
 
 /** What a router function gets, once per request. */
@@ -75,7 +77,7 @@ const FIRST_MODERN_REVISION = '2026-07-28'
 const MODERN_REVISIONS = [FIRST_MODERN_REVISION, ...SUPPORTED_PROTOCOL_VERSIONS]
 
 /** The answer when a hook of the application threw, as the gate gives it where OAuth is on. */
-const SERVER_ERROR: Answer = {
+export const SERVER_ERROR: Answer = {
   status: 500,
   headers: { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' },
   body: '{"error":"server_error"}',
@@ -219,7 +221,11 @@ export class McpService {
     if (refused !== undefined) return await refused
     observation?.accepted()
     const run = () => this.#serveBodiless(incoming, exchange)
-    return this.#observed(exchange, await (observation === undefined ? run() : observation.run(run)))
+    return this.#observed(
+      incoming,
+      exchange,
+      await (observation === undefined ? run() : observation.run(run)),
+    )
   }
 
   async #serveBodiless(incoming: McpIncoming, exchange: Exchange): Promise<Response | Answer> {
@@ -244,7 +250,7 @@ export class McpService {
         }
     if ('answer' in parsed) {
       observation?.accepted()
-      return this.#observed(exchange, parsed.answer)
+      return this.#observed(incoming, exchange, parsed.answer)
     }
     observation?.received(
       revision ?? initializeVersion(parsed.messages[0]),
@@ -254,6 +260,7 @@ export class McpService {
     const operation = this.operationScopes(parsed.messages)
     if (exchange.gate === undefined && operation.length > 0 && exchange.auth === undefined) {
       return this.#observed(
+        incoming,
         exchange,
         jsonRpcError(403, -32_000, 'Forbidden: this operation needs scopes, and OAuth is off'),
       )
@@ -262,7 +269,11 @@ export class McpService {
     if (refused !== undefined) return await refused
     observation?.accepted()
     const serve = () => this.#answerTo(incoming, exchange, parsed.body, parsed.messages)
-    return this.#observed(exchange, await (observation === undefined ? serve() : observation.run(serve)))
+    return this.#observed(
+      incoming,
+      exchange,
+      await (observation === undefined ? serve() : observation.run(serve)),
+    )
   }
 
   /** The short way for plain requests, which most are; the SDK's handler for everything else. Both answer alike. */
@@ -327,21 +338,24 @@ export class McpService {
     if (!/\btext\/event-stream\b|\*\/\*/i.test(incoming.header('accept') ?? '*/*')) {
       return jsonRpcError(406, -32_000, 'Not Acceptable: Client must accept text/event-stream')
     }
-    return this.#streams.open({ owner: ownerOf(auth), expiresAt: auth?.expiresAt })
+    return this.#streams.open({ owner: ownerOf(auth), expiresAt: auth?.expiresAt, client: incoming })
   }
 
-  #observed(exchange: Exchange, response: Response | Answer): Response | Answer | Promise<Response | Answer> {
-    const { observation } = exchange
+  #observed(
+    incoming: McpIncoming,
+    { observation }: Exchange,
+    response: Response | Answer,
+  ): Response | Answer | Promise<Response | Answer> {
     if (observation === undefined) return response
     if (response.status >= 400) return observation.failed(response)
     if (!(response instanceof Response) || response.body === null || !isEventStream(response)) {
       observation.completed(response.status)
       return response
     }
-    return new Response(
-      withBodyEnd(response.body, () => observation.completed(response.status)),
-      response,
-    )
+    const onEnd = (): void => observation.completed(response.status)
+    // A host that has lost its client may do nothing with the stream.
+    incoming.onDisconnect(onEnd)
+    return new Response(withBodyEnd(response.body, onEnd), response)
   }
 
   async #makeContext(request: GateRequest): Promise<VerifyContext> {
@@ -356,6 +370,7 @@ export class McpService {
     const methods = methodsOf(request[MESSAGES] ?? [])
     const server = routerServer(this.#serving(router, exchange), serverInfo, this.#serverOptions, methods)
     exchange.observation?.watch(server, false)
+    guardAnswers(server)
     return server
   }
 
@@ -374,6 +389,7 @@ export class McpService {
       serverInfo,
       this.#serverOptions,
     )
+    guardAnswers(server)
     return server
   }
 
@@ -395,7 +411,9 @@ export class McpService {
   ): Promise<Server | McpServer> {
     const { context, auth, observation } = exchange
     try {
-      return await router({ context: context.context, request, ...(auth !== undefined && { auth }) })
+      const server = await router({ context: context.context, request, ...(auth !== undefined && { auth }) })
+      attempt(() => guardAnswers(server))
+      return server
     } catch (cause) {
       observation?.decided({ outcome: 'failed', cause })
       throw cause

@@ -15,6 +15,7 @@ import { type InputRequired, isInputRequired } from './input-required.ts'
 import { validate } from './json-schema.ts'
 import { elapsedMs } from './observe.ts'
 import { isStateRefusal, runRound, type Serving } from './operation.ts'
+import { checkJson } from './sendable.ts'
 import type { ToolEntry } from './tool.ts'
 import { KitToolError } from './tool-error.ts'
 
@@ -75,8 +76,9 @@ async function runTool(
     parsed = validation.value
   }
   const returned = await tool.handler(parsed, context)
-  if (isInputRequired(returned)) return returned
   const result = isToolResult(returned) ? returned : undefined
+  if (result !== undefined || isInputRequired(returned)) checkJson(returned)
+  if (isInputRequired(returned)) return returned
   if (tool.output === undefined) return result ?? { content: textContent(returned) }
   if (result?.isError === true) return result
   const validation = await validate(tool.output, result === undefined ? returned : result.structuredContent)
@@ -86,9 +88,9 @@ async function runTool(
     )
   }
   const structuredContent = validation.value as Record<string, unknown>
-  return result === undefined
-    ? { content: textContent(structuredContent), structuredContent }
-    : { ...result, structuredContent }
+  if (result === undefined) return { content: textContent(structuredContent), structuredContent }
+  checkJson(structuredContent)
+  return { ...result, structuredContent }
 }
 
 const RESULT_MEMBERS = new Set(['content', 'structuredContent', 'isError', '_meta', 'resultType'])

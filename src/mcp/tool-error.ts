@@ -14,6 +14,12 @@ export class KitToolError extends Error {
 
   /** Whether `error` is a `KitToolError`, also one of another copy of this package. */
   static is(error: unknown): error is KitToolError {
-    return typeof error === 'object' && error !== null && (error as { [BRAND]?: unknown })[BRAND] === true
+    if (typeof error !== 'object' || error === null) return false
+    try {
+      return (error as { [BRAND]?: unknown })[BRAND] === true
+    } catch {
+      // A proxy, or a getter.
+      return false
+    }
   }
 }

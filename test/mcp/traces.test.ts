@@ -535,7 +535,7 @@ describe('mcp: traces', () => {
       const batch = [
         message(1, 'echo', '1'.repeat(16)),
         message(2, 'crash', '2'.repeat(16)),
-        message(2, 'echo', '3'.repeat(16)),
+        message(3, 'echo', '3'.repeat(16)),
         { jsonrpc: '2.0', method: 'notifications/initialized' },
       ]
       await served().send(legacy(batch, { ...bearer('reader'), 'mcp-protocol-version': undefined }))

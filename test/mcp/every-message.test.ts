@@ -1,0 +1,13 @@
+import { fuzzFaces, fuzzSockets } from '../support/every-message.ts'
+
+describe('mcp: every message', function () {
+  this.timeout(60_000)
+
+  it('gets exactly one answer, the same by the short way and the long one', async () => {
+    await fuzzFaces(1500, 1)
+  })
+
+  it('gets exactly one answer over sockets', async () => {
+    await fuzzSockets(400, 2)
+  })
+})

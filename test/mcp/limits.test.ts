@@ -1,0 +1,207 @@
+import { once } from 'node:events'
+import { request as httpRequest, METHODS } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { createMcpAdapter, serviceOf } from '../../src/mcp/server.ts'
+import { FACES, onNode, type Served, serving, web } from './support-faces.ts'
+import { call, definedOf, legacy, modern, rpc, type WireAnswer, type WireRequest } from './support-wire.ts'
+
+const router = KitMcpRouter.create()
+  // What a hook reads of the request must not depend on its method.
+  .context(({ request }) => ({ method: request.method, agent: request.headers.get('user-agent') }))
+  .tool('size', { description: 'x', input: z.looseObject({}) }, (args, { context }) => ({
+    size: JSON.stringify(args).length,
+    method: context.method,
+  }))
+
+const DEPTH = 10_000
+const nested = (open: string, inner: string, close: string, depth = DEPTH): string =>
+  open.repeat(depth) + inner + close.repeat(depth)
+
+/** A call as text, with `argument` as the text of an argument. */
+const calling = (argument: string): string =>
+  `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"size","arguments":{"x":${argument}}}}`
+
+const bodies: Readonly<Record<string, { request: WireRequest; status: number; code?: number }>> = {
+  'arrays in arguments': { request: legacy(calling(nested('[', '1', ']'))), status: 200 },
+  'objects in arguments': { request: legacy(calling(nested('{"a":', '1', '}'))), status: 200 },
+  'arrays of 2026-07-28': {
+    request: modern('tools/call', { name: 'size', arguments: { x: JSON.parse(nested('[', '', ']', 1000)) } }),
+    status: 200,
+  },
+  'arrays alone': { request: legacy(nested('[', '', ']')), status: 400 },
+  'arrays in a batch': {
+    request: legacy(`[${nested('[', '', ']')}]`, { 'mcp-protocol-version': undefined }),
+    status: 400,
+  },
+  'an id': {
+    request: legacy(`{"jsonrpc":"2.0","id":${nested('[', '', ']')},"method":"ping"}`),
+    status: 400,
+  },
+  'a method': {
+    request: legacy(`{"jsonrpc":"2.0","id":1,"method":${nested('[', '', ']')}}`),
+    status: 400,
+  },
+  'a _meta': {
+    request: legacy(
+      `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"a":${nested('[', '', ']')}}}}`,
+    ),
+    status: 200,
+  },
+  'a notification': {
+    request: legacy(`{"jsonrpc":"2.0","method":"notifications/x","params":{"a":${nested('[', '', ']')}}}`),
+    status: 202,
+  },
+  '4 MiB of brackets that never close': {
+    request: legacy('['.repeat(4 * 1024 * 1024)),
+    status: 400,
+    code: -32_700,
+  },
+  '2 Mi levels': { request: legacy(nested('[', '', ']', 2 * 1024 * 1024)), status: 400 },
+}
+
+/** One JSON-RPC message, and never a stack overflow of ours. */
+function expectOne({ status, text: said, messages }: WireAnswer, expected: number, code?: number): void {
+  expect(status).to.equal(expected)
+  if (status === 202) return void expect(said).to.equal('')
+  expect(messages).to.have.length(1)
+  if (status === 200) expect(messages[0].id).to.equal(1)
+  if (code !== undefined) expect(messages[0].error.code).to.equal(code)
+}
+
+describe('mcp: JSON of many levels', () => {
+  for (const face of FACES.filter(({ name }) => /^server of|^mcpHandler on node/.test(name))) {
+    describe(face.name, () => {
+      const served = serving(() => face.serve({ router }))
+      for (const [what, { request, status, code }] of Object.entries(bodies)) {
+        it(`is answered as ${what}`, async () => {
+          expectOne(await served().send(request), status, code)
+          expectOne(await served().send(legacy(rpc('ping'))), 200)
+        })
+      }
+    })
+  }
+
+  it('leaves its mark in no answer: what a tool says again of 10 000 levels is an error result at worst', async () => {
+    const again = KitMcpRouter.create().tool(
+      'size',
+      { description: 'x', input: z.looseObject({}) },
+      (args) => args,
+    )
+    const { send } = web(createMcpAdapter({ router: again }).server)
+    const { status, message } = await send(legacy(calling(nested('[', '', ']'))))
+    expect(status).to.equal(200)
+    expect(message.result.content[0].text).to.match(/^(?:\{"x":\[\[\[|The tool failed\. Reference: )/)
+  })
+})
+
+describe('mcp: batches', () => {
+  const { send } = web(createMcpAdapter({ router }).server)
+  const ask = (...messages: unknown[]) => send(legacy(messages, { 'mcp-protocol-version': '2025-03-26' }))
+
+  it('answer each of 100 requests once', async () => {
+    const { messages } = await ask(...Array.from({ length: 100 }, (_, id) => call('size', { id }, id)))
+    expect(messages.map(({ id }) => id).sort((a, b) => a - b)).to.deep.equal([...Array(100).keys()])
+  })
+
+  for (const [what, first, second] of [
+    ['a number', 1, 1],
+    ['a text', 'a', 'a'],
+    ['zero', 0, -0],
+  ] as const) {
+    it(`with ${what} twice for an id are refused whole: one of the two would have no answer`, async () => {
+      const { status, messages } = await ask(
+        call('size', {}, first),
+        rpc('ping', {}, 'other'),
+        call('size', {}, second),
+      )
+      expect(status).to.equal(400)
+      expect(messages).to.have.length(1)
+      expect(messages[0].error.code).to.equal(-32_600)
+      expect(messages[0].id).to.equal(null)
+    })
+  }
+
+  it('may hold a number and a text that look alike, and answers of the client with the ids of requests', async () => {
+    const answer = { jsonrpc: '2.0', id: 1, result: {} }
+    const { status, messages } = await ask(call('size', {}, 1), call('size', {}, '1'), answer)
+    expect(status).to.equal(200)
+    expect(messages.map(({ id }) => typeof id).sort()).to.deep.equal(['number', 'string'])
+  })
+})
+
+describe('mcp: bodies that come slowly', () => {
+  for (const face of FACES.filter(({ wire, parsed }) => wire && !parsed)) {
+    it(`${face.name} ends a body that comes byte by byte, whatever its length says`, async () => {
+      const served = await face.serve({ router, bodyTimeoutMs: 100 })
+      try {
+        for (const length of [undefined, '1000']) {
+          const { status, message } = await trickled(served, length)
+          expect(status).to.equal(408)
+          expect(message.error.code).to.equal(-32_000)
+        }
+        expectOne(await served.send(legacy(rpc('ping'))), 200)
+      } finally {
+        await served.close()
+      }
+    })
+  }
+})
+
+/** Sends one space after the other until the answer is there. */
+async function trickled(
+  { origin }: Served,
+  length: string | undefined,
+): Promise<{ status: number; message: any }> {
+  const { headers = {} } = legacy('', { 'content-length': length })
+  const outgoing = httpRequest(`${origin}/mcp`, { method: 'POST', agent: false, headers: definedOf(headers) })
+  outgoing.on('error', () => undefined)
+  outgoing.flushHeaders()
+  const writing = setInterval(() => outgoing.write(' '), 10)
+  try {
+    const [response] = await once(outgoing, 'response')
+    return { status: response.statusCode, message: JSON.parse(await text(response)) }
+  } finally {
+    clearInterval(writing)
+    outgoing.destroy()
+  }
+}
+
+describe('mcp: a failure of our own', () => {
+  it('is answered too where no next middleware could be told', async () => {
+    const adapter = createMcpAdapter({ router })
+    const service = serviceOf(adapter)
+    if (service === undefined) throw new Error('no service')
+    service.serve = async () => {
+      throw new Error('a secret')
+    }
+    const served = await onNode(mcpHandler(adapter))
+    try {
+      const { status, text: said } = await served.send(legacy(rpc('ping')))
+      expect(status).to.equal(500)
+      expect(said).to.equal('{"error":"server_error"}')
+    } finally {
+      await served.close()
+    }
+  })
+})
+
+describe('mcp: every HTTP method', () => {
+  for (const face of FACES.filter(({ wire }) => wire)) {
+    it(`gets an answer from ${face.name}, and none of them is a failure`, async () => {
+      const served = await face.serve({ router })
+      try {
+        for (const method of METHODS) {
+          if (method === 'CONNECT' || method === 'GET') continue // a tunnel, and a stream that stays open
+          const { status } = await served.send({ ...legacy(rpc('ping')), method })
+          expect(status, method).to.equal({ POST: 200, OPTIONS: 204 }[method] ?? 405)
+        }
+      } finally {
+        await served.close()
+      }
+    })
+  }
+})

@@ -1,0 +1,151 @@
+import { once } from 'node:events'
+import { Agent, request as httpRequest } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter, type McpAdapter, serviceOf } from '../../src/mcp/server.ts'
+import { KitTelemetry } from '../../src/telemetry/index.ts'
+import { listen } from './listen.ts'
+import { type FuzzedRequest, fuzzedRequests, fuzzRouter } from './message-fuzz.ts'
+
+interface Told {
+  readonly status: number
+  readonly type: string
+  readonly text: string
+}
+
+function adapter(direct: boolean, observed = false): McpAdapter {
+  const telemetry = KitTelemetry.create()
+    .addTransport({ type: 'none', handle: () => undefined })
+    .build()
+  const made = createMcpAdapter({ router: fuzzRouter, ...(observed && { telemetry, recordPayloads: true }) })
+  const service = serviceOf(made)
+  if (service === undefined) throw new Error('no service')
+  service.servesDirectly = direct
+  return made
+}
+
+const told = (status: number, type: string | null | undefined, said: string): Told => ({
+  status,
+  type: type ?? '',
+  text: said.replace(/Reference: [\w-]+/g, 'Reference: …'),
+})
+
+const definedOf = (headers: FuzzedRequest['headers']): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== undefined)) as Record<
+    string,
+    string
+  >
+
+async function askFunction({ server }: McpAdapter, { body, headers }: FuzzedRequest): Promise<Told> {
+  const init = {
+    method: 'POST',
+    headers: definedOf(headers),
+    body: typeof body === 'string' ? body : new Uint8Array(body),
+  }
+  const response = await server(new Request('http://localhost/mcp', init))
+  return told(response.status, response.headers.get('content-type'), await response.text())
+}
+
+/**
+ * Both ways of serving answer each of `count` random requests once, and alike, whether telemetry watches or not.
+ * @param seed random where it is left out; a failure tells it.
+ */
+export async function fuzzFaces(count: number, seed?: number): Promise<void> {
+  const ways = [adapter(true), adapter(false), adapter(true, true), adapter(false, true)]
+  await fc.assert(
+    fc.asyncProperty(fuzzedRequests, async (request) => {
+      const answers = await Promise.all(ways.map((way) => askFunction(way, request)))
+      const [first, ...others] = answers as [Told, ...Told[]]
+      expectOneAnswer(request, first)
+      for (const other of others) expect(inOrder(other)).to.deep.equal(inOrder(first))
+    }),
+    { numRuns: count, ...(seed !== undefined && { seed }) },
+  )
+}
+
+/** The same over sockets, each way on a connection of its own that has to stay in step. */
+export async function fuzzSockets(count: number, seed?: number): Promise<void> {
+  const agents = [
+    new Agent({ keepAlive: true, maxSockets: 1 }),
+    new Agent({ keepAlive: true, maxSockets: 1 }),
+  ] as const
+  const servers = await Promise.all([true, false].map((direct) => listen(mcpHandler(adapter(direct)))))
+  const ask = async (way: 0 | 1, { body, headers }: FuzzedRequest): Promise<Told> => {
+    const { port = 0 } = servers[way] ?? {}
+    const outgoing = httpRequest({
+      host: '127.0.0.1',
+      port,
+      path: '/mcp',
+      method: 'POST',
+      agent: agents[way],
+      headers: { ...definedOf(headers), 'content-length': Buffer.byteLength(body) },
+    })
+    outgoing.end(body)
+    const [response] = await once(outgoing, 'response')
+    return told(response.statusCode, response.headers['content-type'], await text(response))
+  }
+  try {
+    await fc.assert(
+      fc.asyncProperty(fuzzedRequests, async (request) => {
+        const answers = await Promise.all([ask(0, request), ask(1, request)])
+        expectOneAnswer(request, answers[0])
+        expect(inOrder(answers[0])).to.deep.equal(inOrder(answers[1]))
+      }),
+      { numRuns: count, ...(seed !== undefined && { seed }) },
+    )
+  } finally {
+    for (const agent of agents) agent.destroy()
+  }
+}
+
+/** Answers to the messages of a batch come as they are ready. */
+const inOrder = (answer: Told): Told => ({ ...answer, text: answer.text.split('\n').sort().join('\n') })
+
+/** What an answer says, be it JSON or an event stream. */
+function messagesOf({ type, text: said }: Told): any[] {
+  if (!type.startsWith('text/event-stream')) return [JSON.parse(said)]
+  return said
+    .split('\n')
+    .filter((line) => line.startsWith('data: '))
+    .map((line) => JSON.parse(line.slice('data: '.length)))
+}
+
+const parsed = (body: string | Buffer): unknown => {
+  try {
+    return JSON.parse(body.toString())
+  } catch {
+    return undefined
+  }
+}
+
+/** One HTTP answer that is not our failure, and in it one for each id that was asked, and for nothing else. */
+function expectOneAnswer({ body }: FuzzedRequest, answer: Told): void {
+  expect(answer.status).to.be.within(200, 499)
+  expect(answer.text).not.to.contain('a secret')
+  if (answer.status === 202) {
+    expect(answer.text).to.equal('')
+    expect(askedIds(body), 'a request was taken for a notification').to.deep.equal([])
+    return
+  }
+  const messages = messagesOf(answer)
+  const answers = messages.filter((message) => !('method' in message))
+  for (const one of answers) expect('result' in one !== 'error' in one).to.equal(true)
+  if (answer.status === 200) {
+    expect(answers.map(({ id }) => JSON.stringify(id)).sort()).to.deep.equal(askedIds(body).sort())
+    return
+  }
+  expect(messages).to.have.length(1)
+  expect(messages[0]).to.have.nested.property('error.code')
+  expect(JSON.stringify(messages[0].id ?? null)).to.be.oneOf(['null', ...askedIds(body)])
+}
+
+/** The ids of the requests that a body holds, as JSON. */
+function askedIds(body: string | Buffer): string[] {
+  return [parsed(body)].flat().flatMap((message) => {
+    const { id, method } = (message ?? {}) as { id?: unknown; method?: unknown }
+    const isRequest = (typeof id === 'string' || typeof id === 'number') && typeof method === 'string'
+    return isRequest ? [JSON.stringify(id)] : []
+  })
+}
