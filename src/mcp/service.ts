@@ -375,10 +375,14 @@ export class McpService {
   }
 
   /** A server that outlives the request it is made for; what each request may know is found through that request. */
-  #makeSessionServer(subscriptions: Subscriptions, request: ServedRequest) {
+  async #makeSessionServer(subscriptions: Subscriptions, request: ServedRequest) {
     const { router, serverInfo } = this.#props
     const first = request[EXCHANGE] as Exchange
-    if (typeof router === 'function') return this.#callFactory(router, first, request)
+    if (typeof router === 'function') {
+      const own = await this.#callFactory(router, first, request)
+      attempt(() => guardAnswers(own))
+      return own
+    }
     const server: Server = sessionRouterServer(
       router,
       (sdk) => {
@@ -401,6 +405,8 @@ export class McpService {
   async #makeWatched(router: ServerFactory, exchange: Exchange, request: Request) {
     const server = await this.#callFactory(router, exchange, request)
     exchange.observation?.watch(server, true)
+    // Last, so that what is watched is what is sent.
+    attempt(() => guardAnswers(server))
     return server
   }
 
@@ -411,9 +417,7 @@ export class McpService {
   ): Promise<Server | McpServer> {
     const { context, auth, observation } = exchange
     try {
-      const server = await router({ context: context.context, request, ...(auth !== undefined && { auth }) })
-      attempt(() => guardAnswers(server))
-      return server
+      return await router({ context: context.context, request, ...(auth !== undefined && { auth }) })
     } catch (cause) {
       observation?.decided({ outcome: 'failed', cause })
       throw cause
