@@ -17,6 +17,7 @@ export type { InputRequired } from './mcp/input-required.ts'
 export type { OperationScopes } from './mcp/operation-scopes.ts'
 export type { McpAdapterOptions, ServerInfo } from './mcp/options.ts'
 export type { PromptConfig, PromptHandler, PromptResult } from './mcp/prompt.ts'
+export { type RedisEventBus, redisEventBus } from './mcp/redis-event-bus.ts'
 export type {
   ListedResource,
   ResourceConfig,
@@ -61,6 +62,12 @@ export type {
   VerifyToken,
   VerifyTokenInput,
 } from './oauth/options.ts'
+export type {
+  PubSubRedis,
+  PubSubRedisClient,
+  RedisBroadcastOptions,
+  RedisShared,
+} from './oauth/redis-broadcast.ts'
 export type { RateLimiterLike, RefusalLimit } from './oauth/refusal-limit.ts'
 export { type CachedVerifier, type CachedVerifierOptions, cachedVerifier } from './oauth/verifiers/cached.ts'
 export { firstMatch } from './oauth/verifiers/first-match.ts'
@@ -73,4 +80,5 @@ export type {
 export { jwtVerifier } from './oauth/verifiers/jwt.ts'
 export type { JwtUser, JwtVerifierOptions } from './oauth/verifiers/jwt-options.ts'
 export type { PublicKeyInput } from './oauth/verifiers/public-keys.ts'
+export { type SharedVerifier, shareInvalidations } from './oauth/verifiers/share-invalidations.ts'
 export * from './telemetry/index.ts'

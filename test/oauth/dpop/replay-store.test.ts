@@ -68,10 +68,10 @@ describe('replay stores', () => {
         const shared = [redisReplayStore(ioredis), redisReplayStore(nodeRedis)] as const
         expect(await shared[0].use('x', later())).to.equal(true)
         expect(await shared[1].use('x', later())).to.equal(false)
-        expect(await ioredis.ttl('mcp-gatekit:dpop:x')).to.be.within(58, 61)
-        // One that is over already is still kept for a second.
+        expect(await ioredis.ttl('mcp-gatekit:dpop:x')).to.be.within(118, 121)
+        // One that is over already is still kept, for a node whose clock is slow.
         expect(await shared[1].use('past', nowSeconds() - 5)).to.equal(true)
-        expect(await ioredis.ttl('mcp-gatekit:dpop:past')).to.be.within(0, 1)
+        expect(await ioredis.ttl('mcp-gatekit:dpop:past')).to.be.within(59, 61)
       } finally {
         ioredis.disconnect()
         nodeRedis.destroy()

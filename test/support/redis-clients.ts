@@ -1,0 +1,30 @@
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import type { PubSubRedisClient } from '../../src/oauth/redis-broadcast.ts'
+
+/** A connected client of either library. It keeps its own errors to itself. */
+export interface RedisClientKind {
+  readonly name: string
+  connect(port: number): Promise<PubSubRedisClient & { end(): void }>
+}
+
+export const REDIS_CLIENTS: readonly RedisClientKind[] = [
+  {
+    name: 'ioredis',
+    async connect(port) {
+      const client = new Redis(port, '127.0.0.1', { retryStrategy: () => 50 })
+      client.on('error', () => undefined)
+      return Object.assign(client, { end: () => client.disconnect() })
+    },
+  },
+  {
+    name: 'node-redis',
+    async connect(port) {
+      const url = `redis://127.0.0.1:${port}`
+      const client = createClient({ url, socket: { reconnectStrategy: () => 50 } })
+      client.on('error', () => undefined)
+      await client.connect()
+      return Object.assign(client as unknown as PubSubRedisClient, { end: () => client.destroy() })
+    },
+  },
+]
