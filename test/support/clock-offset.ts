@@ -1,0 +1,14 @@
+/** For `node --import`: the wall clock of this process is `CLOCK_OFFSET_MS` ahead; negative, behind. */
+const offset = Number(process.env.CLOCK_OFFSET_MS ?? 0)
+const TrueDate = Date
+
+globalThis.Date = class extends TrueDate {
+  constructor(...given: any[]) {
+    if (given.length === 0) super(TrueDate.now() + offset)
+    else super(...(given as [number]))
+  }
+
+  static override now(): number {
+    return TrueDate.now() + offset
+  }
+} as DateConstructor

@@ -1,0 +1,106 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+
+const LEGACY = { mode: 'legacy' } as const
+const MODERN = { mode: { pin: '2026-07-28' } } as const
+
+export interface Failure {
+  readonly phase: string
+  readonly message: string
+}
+
+/** A client of the official SDK, of either era, that keeps its own errors to itself. */
+export async function connectClient(url: URL, token: string, era: 'legacy' | 'modern'): Promise<Client> {
+  const client = new Client(
+    { name: 'load', version: '1.0.0' },
+    { capabilities: { elicitation: {} }, versionNegotiation: era === 'legacy' ? LEGACY : MODERN },
+  )
+  client.onerror = () => undefined
+  const requestInit = { headers: { authorization: `Bearer ${token}` } }
+  await client.connect(new StreamableHTTPClientTransport(url, { requestInit }))
+  return client
+}
+
+/** Many clients, of both eras by turns, that call `greet` again and again; and what came of it, by phase. */
+export class ClusterLoad {
+  phase = ''
+  readonly requests: Record<string, number> = {}
+  readonly wrong: string[] = []
+  readonly failures: Failure[] = []
+  #running = true
+  readonly #clients: Client[] = []
+  #work: Promise<unknown> = Promise.resolve()
+
+  async start(url: URL, tokens: readonly string[], clients: number): Promise<void> {
+    for (let index = 0; index < clients; index++) {
+      const token = tokens[index % tokens.length] as string
+      this.#clients.push(await connectClient(url, token, index % 2 === 0 ? 'modern' : 'legacy'))
+    }
+    this.#work = Promise.all(this.#clients.map((client, index) => this.#callOn(client, index)))
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false
+    await this.#work
+    for (const client of this.#clients) await client.close()
+  }
+
+  async #callOn(client: Client, index: number): Promise<void> {
+    for (let count = 0; this.#running; count++) {
+      const name = `${index}-${count}`
+      this.requests[this.phase] = (this.requests[this.phase] ?? 0) + 1
+      try {
+        const { content } = await client.callTool({ name: 'greet', arguments: { name } })
+        const text = JSON.stringify(content)
+        if (text !== JSON.stringify([{ type: 'text', text: `Hello, ${name}!` }])) this.wrong.push(text)
+      } catch (error) {
+        this.failures.push({ phase: this.phase, message: wordsOf(error) })
+      }
+      // Whoever calls tools thinks in between.
+      await new Promise((resolve) => setTimeout(resolve, 50 + Math.random() * 100))
+    }
+  }
+}
+
+function wordsOf(error: unknown): string {
+  const { message, cause } = error as Error
+  const { code, message: why } = (cause ?? {}) as { code?: unknown; message?: unknown }
+  return [message, code, why].filter((part) => part !== undefined).join(' / ')
+}
+
+/** A client that listens to one node for updates of one resource, and counts them. */
+export class ClusterListener {
+  heard = 0
+  gaps = 0
+  readonly #client: Client
+
+  private constructor(client: Client) {
+    this.#client = client
+    client.setNotificationHandler('notifications/resources/updated', () => {
+      this.heard++
+    })
+    client.setNotificationHandler('notifications/tools/list_changed', () => {
+      this.gaps++
+    })
+  }
+
+  static async open(
+    url: URL,
+    token: string,
+    era: 'legacy' | 'modern',
+    uri: string,
+  ): Promise<ClusterListener> {
+    const client = await connectClient(url, token, era)
+    const listener = new ClusterListener(client)
+    if (era === 'modern') await client.listen({ toolsListChanged: true, resourceSubscriptions: [uri] })
+    else {
+      // Its event stream opens by itself, some time after `connect`.
+      await new Promise((resolve) => setTimeout(resolve, 200))
+      await client.subscribeResource({ uri })
+    }
+    return listener
+  }
+
+  close(): Promise<void> {
+    return this.#client.close()
+  }
+}

@@ -1,0 +1,151 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { freePort } from './redis.ts'
+
+const NGINX = '/usr/sbin/nginx'
+
+/** Why tests with a real nginx cannot run here; `undefined` when they can. */
+export function nginxMissing(): string | undefined {
+  return spawnSync(NGINX, ['-v']).error === undefined ? undefined : `${NGINX} is not installed`
+}
+
+/** What the telemetry of a node that ended in order has to say. */
+export interface TransportCounts {
+  readonly accepted: number
+  readonly delivered: number
+  readonly failed: number
+  readonly dropped: number
+  readonly pending: number
+}
+
+/** A process of examples/cluster/node.ts. */
+export class ClusterNode {
+  readonly port: number
+  readonly #env: NodeJS.ProcessEnv
+  #child: ChildProcess | undefined
+  #said = ''
+
+  constructor(port: number, env: Readonly<Record<string, string>>) {
+    this.port = port
+    this.#env = { ...process.env, ...env, PORT: String(port) }
+  }
+
+  get url(): URL {
+    return new URL(`http://127.0.0.1:${this.port}/mcp`)
+  }
+
+  async start(): Promise<void> {
+    const shim = new URL('./clock-offset.js', import.meta.url).href
+    const file = fileURLToPath(new URL('../../examples/cluster/node.js', import.meta.url))
+    const args = this.#env.CLOCK_OFFSET_MS === undefined ? [file] : ['--import', shim, file]
+    const child = spawn(process.execPath, args, { env: this.#env, stdio: ['ignore', 'pipe', 'inherit'] })
+    this.#child = child
+    this.#said = ''
+    const serving = new Promise<void>((resolve, reject) => {
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        this.#said += `${line}\n`
+        if (line.startsWith('Serving ')) resolve()
+      })
+      child.once('exit', (code) => reject(new Error(`the node ended with ${code}: ${this.#said}`)))
+    })
+    await serving
+  }
+
+  /** Without a farewell. */
+  async kill(): Promise<void> {
+    await this.#end('SIGKILL')
+  }
+
+  /** In order. What its telemetry said at the end; undefined where it had not been started. */
+  async stop(): Promise<TransportCounts | undefined> {
+    if (!(await this.#end('SIGTERM'))) return undefined
+    const closed = /^\{"closed":.*$/m.exec(this.#said)?.[0]
+    if (closed === undefined) throw new Error(`the node did not end in order: ${this.#said}`)
+    return JSON.parse(closed).closed.transports[0]
+  }
+
+  async #end(signal: 'SIGKILL' | 'SIGTERM'): Promise<boolean> {
+    const child = this.#child
+    this.#child = undefined
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return false
+    const closed = once(child, 'close')
+    child.kill(signal)
+    await closed
+    return true
+  }
+}
+
+/** nginx with examples/cluster/nginx.conf, on ports of its own. */
+export interface Nginx {
+  readonly port: number
+  /** What it has complained of so far. */
+  readonly complaints: readonly string[]
+  /** Takes nodes out, by port; all others are in. Resolves when the new workers are there. */
+  reload(out?: readonly number[]): Promise<void>
+  stop(): Promise<void>
+}
+
+export async function startNginx(port: number, [first, second]: readonly [number, number]): Promise<Nginx> {
+  const dir = await mkdtemp(join(tmpdir(), 'mcp-gatekit-nginx-'))
+  const conf = join(dir, 'nginx.conf')
+  const taken = await readFile(new URL('../../../examples/cluster/nginx.conf', import.meta.url), 'utf8')
+  const configure = async (out: readonly number[]): Promise<void> => {
+    const ports: Readonly<Record<string, number>> = { 3000: port, 3001: first, 3002: second }
+    const text = taken
+      .replace(/:(300[0-2])\b/g, (_, given: string) => `:${ports[given]}`)
+      .replace(/server 127\.0\.0\.1:(\d+)/g, (server, at) =>
+        out.includes(Number(at)) ? `${server} down` : server,
+      )
+      // Who runs as root would have workers that cannot read the folder.
+      .replace(
+        /^worker_processes auto;$/m,
+        `worker_processes 2;${process.getuid?.() === 0 ? '\nuser root;' : ''}`,
+      )
+      .replace('error_log stderr warn;', 'error_log stderr notice;')
+    await writeFile(conf, text)
+  }
+  await configure([])
+  const complaints: string[] = []
+  let waiting: { readonly pattern: RegExp; count: number; readonly done: () => void } | undefined
+  const child = spawn(NGINX, ['-p', dir, '-c', conf, '-g', 'daemon off;'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  const ended = once(child, 'close')
+  createInterface({ input: child.stderr }).on('line', (line) => {
+    if (/\[(?:warn|error|crit|alert|emerg)\]/.test(line)) complaints.push(line)
+    if (waiting?.pattern.test(line) && --waiting.count === 0) waiting.done()
+  })
+  const said = (pattern: RegExp, count: number): Promise<void> =>
+    new Promise((done, reject) => {
+      waiting = { pattern, count, done }
+      void ended.then(() => reject(new Error(`nginx has ended: ${complaints.join('\n')}`)))
+    })
+  await said(/start worker process \d/, 2)
+  return {
+    port,
+    complaints,
+    async reload(out = []) {
+      await configure(out)
+      const reloaded = said(/gracefully shutting down/, 2)
+      child.kill('SIGHUP')
+      await reloaded
+    },
+    async stop() {
+      child.kill('SIGTERM')
+      await ended
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** As many free ports, no two alike. */
+export async function freePorts(count: number): Promise<number[]> {
+  const ports = new Set<number>()
+  while (ports.size < count) ports.add(await freePort())
+  return [...ports]
+}
