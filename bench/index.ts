@@ -1,4 +1,5 @@
 import { cpus } from 'node:os'
+import { benchCluster } from './cluster.ts'
 import { benchEmit } from './emit.ts'
 import { benchGate } from './gate.ts'
 import { benchOpenApi } from './openapi.ts'
@@ -6,7 +7,7 @@ import { benchOtlp } from './otlp.ts'
 import { benchToolsCall } from './tools-call.ts'
 import { benchVerifiers } from './verifiers.ts'
 
-/** `npm run bench [-- gate|verifiers|tools-call|emit|otlp|openapi]`: every question in turn, or one. */
+/** `npm run bench [-- gate|verifiers|tools-call|emit|otlp|openapi|cluster]`: every question in turn, or one. */
 const questions: Record<string, () => Promise<void>> = {
   gate: benchGate,
   verifiers: benchVerifiers,
@@ -14,6 +15,7 @@ const questions: Record<string, () => Promise<void>> = {
   emit: benchEmit,
   openapi: benchOpenApi,
   otlp: benchOtlp,
+  cluster: benchCluster,
 }
 const asked = process.argv.slice(2)
 console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}`)

@@ -129,6 +129,9 @@ function requestFor({ method, modern }: Asked) {
   }
 }
 
+/** A call of revision 2026-07-28, as a request of autocannon. */
+export const CALL_MODERN: ReturnType<typeof requestFor> = requestFor({ method: 'tools/call', modern: true })
+
 /** (b) `tools/call` and `tools/list`, with few and with many tools. */
 export async function benchToolsCall(): Promise<void> {
   const measure = async (title: string, asked: Asked, names: readonly string[]): Promise<void> => {

@@ -139,11 +139,15 @@ const app = express()
 // nginx says who the client is, and is on this machine.
 app.set('trust proxy', 'loopback')
 const server = createServer(app)
+// Longer than nginx keeps an idle connection (60 s): whoever closes first must be the one who sends requests on it.
+server.keepAliveTimeout = 75_000
 const shutdown = gracefulShutdown(server, {
   telemetry: collected,
   signals: ['SIGTERM', 'SIGINT'],
   // A load balancer that asks /ready needs some seconds here to see that the node is about to end.
   readinessDelayMs: Number(process.env.READINESS_DELAY_MS ?? 0),
+  // nginx keeps connections to the nodes. A call that it sends just as one is closed would be lost.
+  idleGraceMs: 2_000,
   async onClosed({ pendingRequests, telemetry }) {
     console.log(JSON.stringify({ closed: { pendingRequests, transports: telemetry?.transports } }))
     await Promise.all([eventBus.close(), verifyToken.close()])

@@ -26,6 +26,13 @@ export interface GracefulShutdownOptions<Stats = unknown> {
   readonly timeoutMs?: number | undefined
   /** Milliseconds for which the server, no longer ready, goes on serving, so that load balancers notice. Default 0. */
   readonly readinessDelayMs?: number | undefined
+  /**
+   * Milliseconds for which connections without a request are left open once nothing new is accepted; a request that
+   * comes on one of them is answered, and is its last. For servers behind a proxy that keeps connections to them: what it
+   * sends at just that moment would be lost, and it may send no POST again. Default 0: they are closed at once.
+   * Counts as part of `timeoutMs`. Anything below 1 000 but 0 counts as 1 000.
+   */
+  readonly idleGraceMs?: number | undefined
   /** Signals that start the shutdown and then end the process; the second one ends it at once. Default none. */
   readonly signals?: readonly NodeJS.Signals[] | undefined
   /** Called when everything is closed, before the process ends; for what the application closes itself. */
@@ -53,7 +60,7 @@ export interface GracefulShutdown<Stats = unknown> {
   close(): Promise<ShutdownReport<Stats>>
 }
 
-const OPTIONS = ['telemetry', 'timeoutMs', 'readinessDelayMs', 'signals', 'onClosed'] as const
+const OPTIONS = ['telemetry', 'timeoutMs', 'readinessDelayMs', 'idleGraceMs', 'signals', 'onClosed'] as const
 const DEFAULT_TIMEOUT_MS = 25_000
 
 /** The part of the time that is kept for telemetry. */
@@ -82,7 +89,7 @@ export function gracefulShutdown<Stats = unknown>(
       'server',
       'must be a server of node:http or node:https, such as what app.listen() returns',
     )
-  const { telemetry, timeoutMs, readinessDelayMs, signals, onClosed } = resolve(options)
+  const { telemetry, timeoutMs, readinessDelayMs, idleGraceMs, signals, onClosed } = resolve(options)
   const connections = new OpenConnections(server)
   const ending = new AbortController()
   let closing: Promise<ShutdownReport<Stats>> | undefined
@@ -95,7 +102,7 @@ export function gracefulShutdown<Stats = unknown>(
   const shutDown = async (): Promise<ShutdownReport<Stats>> => {
     if (readinessDelayMs > 0) await elapsed(readinessDelayMs)
     const deadline = Date.now() + timeoutMs
-    const drained = connections.drain()
+    const drained = connections.drain(idleGraceMs)
     ending.abort()
     // Listeners of the signal come first, those that answer by promises too.
     await elapsed(0)
@@ -140,7 +147,8 @@ function resolve<Stats>(options: GracefulShutdownOptions<Stats>) {
   if (!isOptionsObject(options))
     throw invalidOption('gracefulShutdown', 'takes options such as { telemetry, timeoutMs: 25_000 }')
   checkKnownOptions('gracefulShutdown', options, OPTIONS)
-  const { telemetry, timeoutMs = DEFAULT_TIMEOUT_MS, readinessDelayMs = 0, signals = [], onClosed } = options
+  const { telemetry, timeoutMs = DEFAULT_TIMEOUT_MS, readinessDelayMs = 0, idleGraceMs = 0 } = options
+  const { signals = [], onClosed } = options
   if (
     telemetry !== undefined &&
     (typeof telemetry?.shutdown !== 'function' || typeof telemetry.stats !== 'function')
@@ -157,6 +165,7 @@ function resolve<Stats>(options: GracefulShutdownOptions<Stats>) {
     telemetry,
     timeoutMs: checkWholeNumber('timeoutMs', timeoutMs, 1),
     readinessDelayMs: checkWholeNumber('readinessDelayMs', readinessDelayMs, 0),
+    idleGraceMs: checkWholeNumber('idleGraceMs', idleGraceMs, 0),
     signals: [...new Set(signals)],
     onClosed,
   }

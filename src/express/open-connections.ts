@@ -1,5 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import { Server as NetServer, type Socket } from 'node:net'
 
 /** How long a connection on which no request is under way may take, once the server closes, to complete a request head. */
 const HEAD_GRACE_MS = 1_000
@@ -16,6 +16,7 @@ export class OpenConnections {
   /** Answers to requests by which a client listens for as long as the connection lasts. */
   readonly #mayListen = new WeakSet<ServerResponse>()
   #closing = false
+  #idleGraceMs = 0
   #onEmpty: () => void = () => undefined
 
   constructor(server: Server) {
@@ -37,16 +38,24 @@ export class OpenConnections {
     return pending
   }
 
-  /** Accepts nothing new from now on; resolves when the last connection is gone. What is owed is still answered. */
-  drain(): Promise<void> {
+  /**
+   * Accepts nothing new from now on; resolves when the last connection is gone. What is owed is still answered.
+   * @param idleGraceMs for how long idle connections may still bring a request.
+   */
+  drain(idleGraceMs: number = 0): Promise<void> {
     this.#closing = true
-    const listening = new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    this.#idleGraceMs = idleGraceMs
+    const listening = new Promise<void>((resolve) => {
+      // That of HTTP closes idle connections as well, also those whose next request has come but was not read yet.
+      if (idleGraceMs > 0) NetServer.prototype.close.call(this.#server, () => resolve())
+      else this.#server.close(() => resolve())
+    })
     const empty = new Promise<void>((resolve) => {
       this.#onEmpty = resolve
     })
     for (const [socket, responses] of this.#owed) {
       if (responses.length > 0) this.#announce(responses)
-      else if (socket.bytesRead === 0) socket.destroy()
+      else if (socket.bytesRead === 0 && idleGraceMs === 0) socket.destroy()
       else this.#giveHeadGrace(socket)
     }
     this.#tellWhenEmpty()
@@ -99,7 +108,9 @@ export class OpenConnections {
     res.once('close', () => {
       responses.splice(responses.indexOf(res), 1)
       // One that had promised to keep the connection alive before it was known that the server closes.
-      if (this.#closing && responses.length === 0) setImmediate(() => this.#server.closeIdleConnections())
+      if (!this.#closing || responses.length > 0) return
+      if (this.#idleGraceMs > 0) this.#giveHeadGrace(socket)
+      else setImmediate(() => this.#server.closeIdleConnections())
     })
   }
 
@@ -113,9 +124,12 @@ export class OpenConnections {
   }
 
   #giveHeadGrace(socket: Socket): void {
-    const timer = setTimeout(() => {
-      if (this.#owed.get(socket)?.length === 0) socket.destroy()
-    }, HEAD_GRACE_MS)
+    const timer = setTimeout(
+      () => {
+        if (this.#owed.get(socket)?.length === 0) socket.destroy()
+      },
+      Math.max(HEAD_GRACE_MS, this.#idleGraceMs),
+    )
     timer.unref()
     socket.once('close', () => clearTimeout(timer))
   }

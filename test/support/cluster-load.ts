@@ -31,9 +31,12 @@ export class ClusterLoad {
   #work: Promise<unknown> = Promise.resolve()
 
   async start(url: URL, tokens: readonly string[], clients: number): Promise<void> {
-    for (let index = 0; index < clients; index++) {
-      const token = tokens[index % tokens.length] as string
-      this.#clients.push(await connectClient(url, token, index % 2 === 0 ? 'modern' : 'legacy'))
+    const tokenOf = (index: number) => tokens[index % tokens.length] as string
+    for (let index = 0; index < clients; index += 20) {
+      const batch = Array.from({ length: Math.min(20, clients - index) }, (_, at) =>
+        connectClient(url, tokenOf(index + at), at % 2 === 0 ? 'modern' : 'legacy'),
+      )
+      this.#clients.push(...(await Promise.all(batch)))
     }
     this.#work = Promise.all(this.#clients.map((client, index) => this.#callOn(client, index)))
   }
@@ -56,7 +59,7 @@ export class ClusterLoad {
         this.failures.push({ phase: this.phase, message: wordsOf(error) })
       }
       // Whoever calls tools thinks in between.
-      await new Promise((resolve) => setTimeout(resolve, 50 + Math.random() * 100))
+      await new Promise((resolve) => setTimeout(resolve, 300 + Math.random() * 300))
     }
   }
 }

@@ -85,8 +85,8 @@ export interface Nginx {
   readonly port: number
   /** What it has complained of so far. */
   readonly complaints: readonly string[]
-  /** Takes nodes out, by port; all others are in. Resolves when the new workers are there. */
-  reload(out?: readonly number[]): Promise<void>
+  /** Resolves when the old workers have begun to end. */
+  reload(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -94,22 +94,14 @@ export async function startNginx(port: number, [first, second]: readonly [number
   const dir = await mkdtemp(join(tmpdir(), 'mcp-gatekit-nginx-'))
   const conf = join(dir, 'nginx.conf')
   const taken = await readFile(new URL('../../../examples/cluster/nginx.conf', import.meta.url), 'utf8')
-  const configure = async (out: readonly number[]): Promise<void> => {
-    const ports: Readonly<Record<string, number>> = { 3000: port, 3001: first, 3002: second }
-    const text = taken
-      .replace(/:(300[0-2])\b/g, (_, given: string) => `:${ports[given]}`)
-      .replace(/server 127\.0\.0\.1:(\d+)/g, (server, at) =>
-        out.includes(Number(at)) ? `${server} down` : server,
-      )
-      // Who runs as root would have workers that cannot read the folder.
-      .replace(
-        /^worker_processes auto;$/m,
-        `worker_processes 2;${process.getuid?.() === 0 ? '\nuser root;' : ''}`,
-      )
-      .replace('error_log stderr warn;', 'error_log stderr notice;')
-    await writeFile(conf, text)
-  }
-  await configure([])
+  const ports: Readonly<Record<string, number>> = { 3000: port, 3001: first, 3002: second }
+  // Who runs as root would have workers that cannot read the folder.
+  const workers = `worker_processes 2;${process.getuid?.() === 0 ? '\nuser root;' : ''}`
+  const text = taken
+    .replace(/:(300[0-2])\b/g, (_, given: string) => `:${ports[given]}`)
+    .replace(/^worker_processes auto;$/m, workers)
+    .replace('error_log stderr warn;', 'error_log stderr notice;')
+  await writeFile(conf, text)
   const complaints: string[] = []
   let waiting: { readonly pattern: RegExp; count: number; readonly done: () => void } | undefined
   const child = spawn(NGINX, ['-p', dir, '-c', conf, '-g', 'daemon off;'], {
@@ -129,8 +121,7 @@ export async function startNginx(port: number, [first, second]: readonly [number
   return {
     port,
     complaints,
-    async reload(out = []) {
-      await configure(out)
+    async reload() {
       const reloaded = said(/gracefully shutting down/, 2)
       child.kill('SIGHUP')
       await reloaded
