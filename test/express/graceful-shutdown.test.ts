@@ -114,6 +114,24 @@ describe('gracefulShutdown', () => {
     await Promise.all([used.ended, silent.ended])
   })
 
+  it('with idleGraceMs, answers what comes on an idle connection meanwhile, and accepts no other', async () => {
+    const { shutdown, wire } = await open((_req, res) => res.end('hello'), { idleGraceMs: 1_000 })
+    const [used, silent] = [wire(), wire()]
+    await once(silent.socket, 'connect')
+    used.write('GET / HTTP/1.1', 'Host: a')
+    await used.until(/hello/)
+    const closing = shutdown.close()
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    used.write('GET / HTTP/1.1', 'Host: a')
+    await used.until(/hello[\s\S]*Connection: close[\s\S]*hello/i)
+    await used.ended
+    const late = wire()
+    const [refused] = await once(late.socket, 'error')
+    expect(refused.code).to.equal('ECONNREFUSED')
+    expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+    await silent.ended
+  })
+
   it('lets a request in flight finish, and says that the connection closes', async () => {
     const { begun, go, listener } = slowly()
     const { shutdown, wire } = await open(listener)

@@ -1,0 +1,234 @@
+import { once } from 'node:events'
+import { get } from 'node:http'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { expect } from 'chai'
+import { Redis } from 'ioredis'
+import { ClusterNode, freePorts } from '../support/cluster.ts'
+import { createProofKey, type ProofKey, proofFor } from '../support/dpop.ts'
+import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
+import {
+  createSigningKey,
+  type KeyServer,
+  nowSeconds,
+  type SigningKey,
+  signToken,
+  startKeyServer,
+} from '../support/tokens.ts'
+
+const RESOURCE = 'http://127.0.0.1:9/mcp'
+const STREAMS = 1_000
+
+/** Passes everything on to `target`, what Redis answers after `delayMs`. */
+async function startSlowProxy(target: number) {
+  const slow = { port: 0, delayMs: 0, close: () => undefined as unknown }
+  const sockets = new Set<Socket>()
+  const server = createServer((client) => {
+    const upstream = connect(target, '127.0.0.1')
+    for (const socket of [client, upstream]) {
+      sockets.add(socket)
+      socket.on('error', () => undefined)
+      socket.on('close', () => {
+        client.destroy()
+        upstream.destroy()
+      })
+    }
+    client.pipe(upstream)
+    upstream.on('data', (data) => setTimeout(() => client.write(data), slow.delayMs))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  slow.port = (server.address() as AddressInfo).port
+  slow.close = () => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  }
+  return slow
+}
+
+describe('a cluster in trouble', function () {
+  this.timeout(60_000)
+
+  let redis: RedisServer
+  let admin: Redis
+  let slow: Awaited<ReturnType<typeof startSlowProxy>>
+  let keys: KeyServer
+  let key: SigningKey
+  let proofKey: ProofKey
+  let env: Readonly<Record<string, string>>
+  const nodes: ClusterNode[] = []
+
+  beforeEach(async function () {
+    const missing = redisMissing()
+    if (missing !== undefined) {
+      console.log(`    skipped: ${missing}`)
+      return this.skip()
+    }
+    redis = await startRedis()
+    admin = new Redis(redis.port, '127.0.0.1')
+    admin.on('error', () => undefined)
+    slow = await startSlowProxy(redis.port)
+    key = await createSigningKey('ES256', 'key')
+    keys = await startKeyServer([key])
+    proofKey = await createProofKey()
+    env = {
+      ISSUER: keys.origin,
+      JWKS_URI: keys.jwksUri,
+      RESOURCE,
+      REDIS_URL: `redis://127.0.0.1:${slow.port}`,
+      STATE_SECRET: 'a secret that all nodes of the test share',
+    }
+  })
+  afterEach(async () => {
+    for (const node of nodes.splice(0)) await node.kill()
+    slow?.close()
+    admin?.disconnect()
+    await redis?.stop()
+  })
+
+  async function startTwo(clockOffsetMs?: number): Promise<readonly [ClusterNode, ClusterNode]> {
+    const ports = (await freePorts(2)) as [number, number]
+    const shifted = clockOffsetMs === undefined ? {} : { CLOCK_OFFSET_MS: String(clockOffsetMs) }
+    const pair = [new ClusterNode(ports[0], env), new ClusterNode(ports[1], { ...env, ...shifted })] as const
+    nodes.push(...pair)
+    await Promise.all(pair.map((node) => node.start()))
+    return pair
+  }
+
+  const token = (claims: object = {}) =>
+    signToken(key, { iss: keys.origin, aud: RESOURCE, client_id: 'c', scope: 'mcp:read', ...claims })
+  const boundToken = () => token({ cnf: { jkt: proofKey.thumbprint } })
+  const proof = (bound: string, iat = nowSeconds()) =>
+    proofFor(proofKey, 'POST', RESOURCE, { token: bound, claims: { iat } })
+
+  /** The status of a call. */
+  async function call(
+    node: ClusterNode,
+    authorization: string,
+    dpop?: string,
+    [method, params]: readonly [string, object] = ['tools/call', { name: 'greet', arguments: { name: 'a' } }],
+  ): Promise<number> {
+    const headers = {
+      authorization,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...(dpop !== undefined && { dpop }),
+    }
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+    const response = await fetch(node.url, { method: 'POST', headers, body })
+    const text = await response.text()
+    if (response.status === 200) expect(text).to.not.include('"error"')
+    return response.status
+  }
+
+  for (const [name, begin, end] of [
+    ['is full', () => admin.config('SET', 'maxmemory', '1'), () => admin.config('SET', 'maxmemory', '0')],
+    ['is read-only', () => admin.replicaof('127.0.0.1', 1), () => admin.replicaof('NO', 'ONE')],
+    [
+      'gives errors',
+      () => admin.acl('SETUSER', 'default', '-@all', '+acl'),
+      () => admin.acl('SETUSER', 'default', '+@all'),
+    ],
+    [
+      'is slow',
+      () => {
+        slow.delayMs = 3_000
+      },
+      () => {
+        slow.delayMs = 0
+      },
+    ],
+    ['is gone', () => redis.kill(), () => redis.start()],
+  ] as const) {
+    it(`serves where Redis ${name}, all but proofs that nobody can remember, and those again after it`, async () => {
+      const pair = await startTwo()
+      await begin()
+      for (const node of pair) {
+        expect(await call(node, `Bearer ${await token()}`)).to.equal(200)
+        expect(await call(node, 'Bearer bad')).to.equal(401)
+        const bound = await boundToken()
+        expect(await call(node, `DPoP ${bound}`, await proof(bound))).to.equal(503)
+      }
+      await end()
+      const bound = await boundToken()
+      const [one, other] = pair
+      // A client that has been away connects again in its own time.
+      let used = ''
+      for (let status = 503; status !== 200; ) {
+        used = await proof(bound)
+        status = await call(one, `DPoP ${bound}`, used)
+        expect(status).to.be.oneOf([200, 503])
+      }
+      let replayed = 503
+      while (replayed === 503) replayed = await call(other, `DPoP ${bound}`, used)
+      expect(replayed).to.equal(401)
+    })
+  }
+
+  it('takes tokens, proofs and states where clocks are ten seconds apart, and every proof once', async () => {
+    const [one, ahead] = await startTwo(10_000)
+    for (const node of [one, ahead]) {
+      expect(await call(node, `Bearer ${await token({ nbf: nowSeconds() })}`)).to.equal(200)
+      expect(await call(node, `Bearer ${await token({ exp: nowSeconds() - 60 })}`)).to.equal(401)
+    }
+    const bound = await boundToken()
+    const fresh = await proof(bound)
+    expect(await call(one, `DPoP ${bound}`, fresh)).to.equal(200)
+    expect(await call(ahead, `DPoP ${bound}`, fresh)).to.equal(401)
+    // Nearly too old where the clock is ahead, good for ten more seconds where it is not.
+    const old = await proof(bound, nowSeconds() - 288)
+    expect(await call(ahead, `DPoP ${bound}`, old)).to.equal(200)
+    await new Promise((resolve) => setTimeout(resolve, 3_500))
+    expect(await call(one, `DPoP ${bound}`, old)).to.equal(401)
+
+    const client = new Client(
+      { name: 'test', version: '1.0.0' },
+      { capabilities: { elicitation: { form: {} } }, versionNegotiation: { mode: { pin: '2026-07-28' } } },
+    )
+    client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { sure: true } }))
+    let requests = 0
+    const alternating: typeof fetch = (_url, init) => fetch((requests++ % 2 === 0 ? one : ahead).url, init)
+    const requestInit = { headers: { authorization: `Bearer ${await token()}` } }
+    await client.connect(new StreamableHTTPClientTransport(one.url, { fetch: alternating, requestInit }))
+    for (const round of [0, 1]) {
+      if (round === 1) await client.callTool({ name: 'greet', arguments: { name: 'x' } })
+      const { content } = await client.callTool({ name: 'clear', arguments: {} })
+      expect(content).to.deep.equal([{ type: 'text', text: '0 notes are gone.' }])
+    }
+    await client.close()
+  })
+
+  it('reaches a thousand event streams on each of two nodes', async () => {
+    const pair = await startTwo()
+    const [one] = pair
+    const authorization = `Bearer ${await token()}`
+    let heard = 0
+    const sockets: { destroy(): unknown }[] = []
+    const open = (node: ClusterNode) =>
+      new Promise<void>((resolve, reject) => {
+        const headers = { authorization, accept: 'text/event-stream' }
+        const request = get(node.url, { headers, agent: false }, (response) => {
+          if (response.statusCode !== 200) reject(new Error(`${response.statusCode}`))
+          response.on('error', () => undefined)
+          response.on('data', (data) => {
+            if (String(data).includes('notifications/resources/updated')) heard++
+          })
+          resolve()
+        })
+        request.on('error', reject)
+        sockets.push(request)
+      })
+    for (const node of pair) {
+      for (let count = 0; count < STREAMS; count += 100)
+        await Promise.all(Array.from({ length: 100 }, () => open(node)))
+      expect(
+        await call(node, authorization, undefined, ['resources/subscribe', { uri: 'board://notes' }]),
+      ).to.equal(200)
+    }
+    const startedAt = performance.now()
+    const post = ['tools/call', { name: 'post', arguments: { note: 'x' } }] as const
+    expect(await call(one, authorization, undefined, post)).to.equal(200)
+    while (heard < 2 * STREAMS) await new Promise((resolve) => setTimeout(resolve, 10))
+    console.log(`    ${heard} streams have heard after ${Math.round(performance.now() - startedAt)} ms`)
+    for (const socket of sockets) socket.destroy()
+  })
+})
