@@ -218,11 +218,15 @@ describe('a cluster in trouble', function () {
         sockets.push(request)
       })
     for (const node of pair) {
+      for (let count = 0; count < 300; count++) await call(node, authorization)
+      const before = await node.residentKiB()
       for (let count = 0; count < STREAMS; count += 100)
         await Promise.all(Array.from({ length: 100 }, () => open(node)))
       expect(
         await call(node, authorization, undefined, ['resources/subscribe', { uri: 'board://notes' }]),
       ).to.equal(200)
+      const each = ((await node.residentKiB()) - before) / STREAMS
+      console.log(`    an event stream takes ${each.toFixed(0)} KiB of the node`)
     }
     const startedAt = performance.now()
     const post = ['tools/call', { name: 'post', arguments: { note: 'x' } }] as const

@@ -172,6 +172,8 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
       `telemetry of nodes ended in order: ${total('accepted')} accepted, ${total('delivered')} delivered,`,
       `${total('failed') + total('dropped') + total('pending')} lost; ${collector.records.length} at the collector`,
     )
+    const bytes = collector.requests.reduce((sum, request) => sum + request.bytes, 0)
+    console.log(`${(bytes / collector.records.length).toFixed(0)} bytes per event, compressed`)
     for (const line of new Set(
       load.failures.map(({ phase, message }) => `${phase}: ${message.slice(0, 60)}`),
     ))

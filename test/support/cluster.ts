@@ -39,6 +39,12 @@ export class ClusterNode {
     return new URL(`http://127.0.0.1:${this.port}/mcp`)
   }
 
+  /** What the process has in memory, where the system tells. */
+  async residentKiB(): Promise<number> {
+    const status = await readFile(`/proc/${this.#child?.pid}/status`, 'utf8').catch(() => '')
+    return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1])
+  }
+
   async start(): Promise<void> {
     const shim = new URL('./clock-offset.js', import.meta.url).href
     const file = fileURLToPath(new URL('../../examples/cluster/node.js', import.meta.url))
