@@ -170,6 +170,51 @@ describe('the examples of identity providers', function () {
     })
   })
 
+  describe('introspection, with an authorization server whose tokens say nothing', () => {
+    let server: AuthorizationServer
+    let started: Started
+
+    before(async () => {
+      const port = await freePort()
+      const resources = [`http://127.0.0.1:${port}/mcp`, 'http://127.0.0.1:9/other']
+      server = await startAuthorizationServer({
+        resources,
+        scopes: ['mcp:read', 'mcp:write'],
+        tokens: 'opaque',
+      })
+      const { endpoint, clientId, clientSecret } = server.introspection
+      const settings = {
+        ISSUER: server.issuer,
+        INTROSPECTION_ENDPOINT: endpoint,
+        CLIENT_ID: clientId,
+        CLIENT_SECRET: clientSecret,
+      }
+      started = await start('introspection', settings, port)
+    })
+    after(async () => {
+      await started?.stop()
+      await server?.close()
+    })
+
+    it('takes its tokens', async () => {
+      const token = await server.issueToken(['mcp:read'])
+      expect(token).not.to.include('.')
+      for (const answer of [await started.whoami(token), await started.whoami(token)])
+        expect(said(answer)).to.include({ client: 'notes-service' })
+    })
+
+    it('asks for the scope that one lacks', async () => {
+      const answer = await started.whoami(await server.issueToken(['mcp:write']))
+      expect(answer.status).to.equal(403)
+      expect(challengeOf(answer).scope).to.equal('mcp:read')
+    })
+
+    it('refuses those for another server, and what is none', async () => {
+      const other = await server.issueToken(['mcp:read'], 'http://127.0.0.1:9/other')
+      for (const token of [other, 'made-up']) expect((await started.whoami(token)).status).to.equal(401)
+    })
+  })
+
   it('keycloak takes tokens with what the audience mapper adds, and no others', async () => {
     const key = await createSigningKey('RS256', 'of the realm')
     let jwksUri = ''
