@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
 import { Redis } from 'ioredis'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterUnion } from 'rate-limiter-flexible'
+import { createClient } from 'redis'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpCors } from '../../src/express/mcp-cors.ts'
 import { KitMcpRouter } from '../../src/mcp/router.ts'
@@ -193,6 +194,21 @@ describe('rateLimit', () => {
         redis = await startRedis()
       })
       after(() => redis?.stop())
+
+      it('by node-redis as well', async () => {
+        const storeClient = createClient({ url: `redis://127.0.0.1:${redis.port}` })
+        await storeClient.connect()
+        try {
+          const rateLimit = new RateLimiterRedis({
+            ...{ storeClient, useRedisPackage: true, keyPrefix: 'node-redis' },
+            ...{ points: 1, duration: 60 },
+          })
+          const { port } = await listen(gatedApp(oauthOptions({ rateLimit })))
+          expect(await statuses(port, [], [], [GOOD])).to.deep.equal([401, 429, 200])
+        } finally {
+          storeClient.destroy()
+        }
+      })
 
       it('which several processes share, and which may fail', async () => {
         const clients = [new Redis(redis.port), new Redis(redis.port, { enableOfflineQueue: false })] as const
