@@ -122,7 +122,7 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
     load.phase = PHASES[1]
     await Promise.all([post(15), seconds(1).then(() => two.kill())])
     const killComplaints = nginx.complaints.filter((line) =>
-      new RegExp(`(?:failed|closed).* while reading .*:${two.port}/`).test(line),
+      new RegExp(`(?:failed|closed).* while reading response header from upstream.*:${two.port}/`).test(line),
     ).length
     await two.start()
     for (const listener of doomed.splice(0)) await listener.close()
@@ -176,6 +176,9 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
     )
     const bytes = collector.requests.reduce((sum, request) => sum + request.bytes, 0)
     console.log(`${(bytes / collector.records.length).toFixed(0)} bytes per event, compressed`)
+    const complaints = nginx.complaints.map((line) => /\*\d+ (.*?), client/.exec(line)?.[1] ?? line)
+    for (const line of new Set(complaints))
+      console.log(`  nginx, ${complaints.filter((one) => one === line).length} times: ${line}`)
     for (const line of new Set(
       load.failures.map(({ phase, message }) => `${phase}: ${message.slice(0, 60)}`),
     ))
