@@ -63,6 +63,12 @@ export function serveLegacy(server: Server, call: DirectCall): Promise<Answer | 
 }
 
 /**
+ * The exchanges under way. A web-standard `Request` hears of its client only as long as somebody has it, and a handler that
+ * waits for nothing but its signal is nobody: without this, both would be collected as garbage, and nothing ever aborted.
+ */
+const underWay = new Set<object>()
+
+/**
  * The SDK's transport for one exchange, with everything it does done here. It is that class for the one thing that a
  * server looks at: which revision it is to speak.
  */
@@ -92,7 +98,10 @@ abstract class DirectTransport extends PerRequestHTTPServerTransport {
     const answered = new Promise<Answer | Response>((resolve) => {
       this.#answer = resolve
     })
+    underWay.add(this)
     this.call.incoming.onDisconnect(() => void this.close())
+    // Nobody would ever stop what is begun now.
+    if (this.#ended) return await answered
     this.#handing = true
     this.onmessage?.(this.call.message, this.#extra)
     this.#handing = false
@@ -106,6 +115,7 @@ abstract class DirectTransport extends PerRequestHTTPServerTransport {
     if ((last ? message.id : options?.relatedRequestId) !== this.call.message.id) return
     if (last && this.#stream === undefined) {
       this.#ended = true
+      underWay.delete(this)
       clearInterval(this.#keepAlive)
       // The server is not closed: nothing of it is left but what the collector takes.
       this.#answer?.(this.lone(message, this.#handing))
@@ -118,6 +128,7 @@ abstract class DirectTransport extends PerRequestHTTPServerTransport {
   override async close(): Promise<void> {
     if (this.#ended && this.#stream === undefined) return
     this.#ended = true
+    underWay.delete(this)
     clearInterval(this.#keepAlive)
     this.#answer?.(CLIENT_GONE)
     try {

@@ -66,6 +66,9 @@ const EXCHANGE: unique symbol = Symbol('exchange')
 /** And what that request asks for. */
 const MESSAGES: unique symbol = Symbol('messages')
 
+/** Where a signal keeps the request that it is of. */
+const REQUEST: unique symbol = Symbol('request')
+
 interface ServedRequest extends Request {
   [EXCHANGE]?: Exchange
   [MESSAGES]?: readonly unknown[]
@@ -294,6 +297,8 @@ export class McpService {
       const request: ServedRequest = sdkRequest(incoming, listensUntil(messages, exchange))
       request[EXCHANGE] = exchange
       request[MESSAGES] = messages
+      // A signal hears of the client only as long as its request is there, and the SDK keeps the signal alone.
+      Object.defineProperty(request.signal, REQUEST, { value: request, configurable: true })
       return this.#sdk.fetch(request, { parsedBody: body, ...(auth !== undefined && { authInfo: auth }) })
     }
     const { message } = plain
