@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { get } from 'node:http'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { expect } from 'chai'
 import { Redis } from 'ioredis'
@@ -34,7 +35,15 @@ async function startSlowProxy(target: number) {
       })
     }
     client.pipe(upstream)
-    upstream.on('data', (data) => setTimeout(() => client.write(data), slow.delayMs))
+    // Answers never overtake each other: what is in front of one is waited for too.
+    let written = Promise.resolve()
+    upstream.on('data', (data) => {
+      const delayed = sleep(slow.delayMs)
+      written = written.then(async () => {
+        await delayed
+        client.write(data)
+      })
+    })
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   slow.port = (server.address() as AddressInfo).port
