@@ -87,14 +87,26 @@ export async function benchGate(): Promise<void> {
     request: { headers: { authorization: 'Bearer good-token' } },
     expectStatus: 200,
   })
-  printRatios('(a) accepted requests through the gate', accepted, 'SDK requireBearerAuth', 'requests/s')
+  printRatios(
+    '(a) accepted requests through the gate',
+    accepted.rounds,
+    'SDK requireBearerAuth',
+    'requests/s',
+    accepted.cpu,
+  )
   const refused = await measureLoad({
     ...common,
     names: GATES.slice(1),
     request: { headers: {} },
     expectStatus: 401,
   })
-  printRatios('(a) refused requests (401, no token)', refused, 'SDK requireBearerAuth', 'requests/s')
+  printRatios(
+    '(a) refused requests (401, no token)',
+    refused.rounds,
+    'SDK requireBearerAuth',
+    'requests/s',
+    refused.cpu,
+  )
   const metadata = await measureLoad({
     ...common,
     path: METADATA_PATH,
@@ -102,5 +114,11 @@ export async function benchGate(): Promise<void> {
     request: {},
     expectStatus: 200,
   })
-  printRatios('(a) the metadata document', metadata, 'SDK mcpAuthMetadataRouter', 'requests/s')
+  printRatios(
+    '(a) the metadata document',
+    metadata.rounds,
+    'SDK mcpAuthMetadataRouter',
+    'requests/s',
+    metadata.cpu,
+  )
 }

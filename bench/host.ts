@@ -1,8 +1,12 @@
 import { type Contestant, listen } from './contestants.ts'
 
-/** Process of one contestant: `host.js <module> <name>`; tells its parent the port. */
+/** Process of one contestant: `host.js <module> <name>`; tells its parent the port, and what CPU time it has used when asked. */
 const [module, name] = process.argv.slice(2) as [string, string]
 const { contestants } = (await import(module)) as { contestants: Record<string, Contestant> }
 const server = await (contestants[name] as Contestant)()
 process.send?.(await listen(server))
+process.on('message', () => {
+  const { user, system } = process.cpuUsage()
+  process.send?.(user + system)
+})
 process.on('disconnect', () => process.exit())

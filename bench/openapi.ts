@@ -75,7 +75,13 @@ export async function benchOpenApi(): Promise<void> {
     expectStatus: 200,
     rounds: 5,
   })
-  printRatios('(f) a route as a tool', figures, 'a tool that calls the route with fetch', 'requests/s')
+  printRatios(
+    '(f) a route as a tool',
+    figures.rounds,
+    'a tool that calls the route with fetch',
+    'requests/s',
+    figures.cpu,
+  )
   printRatios('(f) one call after the other, MCP left out', await oneByOne(), 'the route over loopback', 'ns')
 }
 

@@ -15,14 +15,20 @@ export function printRatios(
   figures: Record<string, readonly number[]>,
   baseline: string,
   unit: string,
+  cpu?: Record<string, readonly number[]>,
 ): void {
   console.log(`\n### ${title}\n`)
-  console.log(`| contestant | ${unit} | ratio to ${baseline} | min to max |\n|---|---|---|---|`)
+  const cpuHead = cpu === undefined ? '' : ' CPU µs each | × less CPU |'
+  const rule = '|---'.repeat(cpu === undefined ? 4 : 6)
+  console.log(`| contestant | ${unit} | ratio to ${baseline} | min to max |${cpuHead}\n${rule}|`)
   for (const [name, values] of Object.entries(figures)) {
     const ratios = values.map((value, round) => value / (figures[baseline]?.[round] as number))
     const range = `${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)}`
+    const own = cpu?.[name]
+    const less = own?.map((value, round) => (cpu?.[baseline]?.[round] as number) / value)
+    const cost = own && less ? ` ${Math.round(median(own))} | ${median(less).toFixed(2)} |` : ''
     console.log(
-      `| ${name} | ${Math.round(median(values)).toLocaleString('en')} | ${median(ratios).toFixed(2)} | ${range} |`,
+      `| ${name} | ${Math.round(median(values)).toLocaleString('en')} | ${median(ratios).toFixed(2)} | ${range} |${cost}`,
     )
   }
 }

@@ -137,7 +137,7 @@ export async function benchToolsCall(): Promise<void> {
   const measure = async (title: string, asked: Asked, names: readonly string[]): Promise<void> => {
     const common = { module: new URL(import.meta.url), path: '/mcp', expectStatus: 200 }
     const figures = await measureLoad({ ...common, names, request: requestFor(asked) })
-    printRatios(title, figures, names[0] as string, 'requests/s')
+    printRatios(title, figures.rounds, names[0] as string, 'requests/s', figures.cpu)
   }
   const modern: Asked = { method: 'tools/call', modern: true }
   await measure('(b) tools/call, revision 2026-07-28', modern, [
@@ -174,5 +174,11 @@ export async function benchToolsCall(): Promise<void> {
     secondsPerRound: 2,
     figure: ({ latency }) => latency.p99,
   })
-  printRatios('(b) tools/call, 200 clients at once, 99th percentile', latencies, 'SDK, 10 tools', 'ms')
+  printRatios(
+    '(b) tools/call, 200 clients at once, 99th percentile',
+    latencies.rounds,
+    'SDK, 10 tools',
+    'ms',
+    latencies.cpu,
+  )
 }
