@@ -37,7 +37,8 @@ describe('what can be done with an AuthInfo without showing its token', () => {
       return found
     },
     'own property descriptors': () => Object.getOwnPropertyDescriptors(auth),
-    structuredClone: () => structuredClone(auth),
+    // Since Node 22 a URL cannot be cloned; without one, the rest can.
+    structuredClone: () => structuredClone(new AuthInfo(TOKEN, { ...auth, resource: undefined })),
     'v8.serialize': () => serialize(auth).toString('latin1'),
   }
   for (const [way, act] of Object.entries(ways)) {
