@@ -103,7 +103,12 @@ abstract class DirectTransport extends PerRequestHTTPServerTransport {
     // Nobody would ever stop what is begun now.
     if (this.#ended) return await answered
     this.#handing = true
-    this.onmessage?.(this.call.message, this.#extra)
+    try {
+      this.onmessage?.(this.call.message, this.#extra)
+    } catch (error) {
+      await this.close()
+      throw error
+    }
     this.#handing = false
     return await answered
   }

@@ -314,7 +314,7 @@ export class McpService {
       : serveLegacy(serverOf(this.#serverOptions), call)
   }
 
-  #serveSession(
+  async #serveSession(
     sessions: McpSessions,
     incoming: McpIncoming,
     exchange: Exchange,
@@ -324,12 +324,18 @@ export class McpService {
     request[EXCHANGE] = exchange
     const { auth, observation } = exchange
     const tellsTools = this.#table === undefined
-    return sessions.serve({
-      request,
-      body,
-      auth,
-      onAnswer: observation && ((answer) => observation.answered(answer, tellsTools)),
-    })
+    try {
+      return await sessions.serve({
+        request,
+        body,
+        auth,
+        onDisconnect: (listener) => incoming.onDisconnect(listener),
+        onAnswer: observation && ((answer) => observation.answered(answer, tellsTools)),
+      })
+    } catch {
+      // As the SDK's handler answers when a server cannot be made; telemetry has been told why.
+      return jsonRpcError(500, -32_603, 'Internal server error')
+    }
   }
 
   #openStream(incoming: McpIncoming, { auth }: Exchange, revision: string | undefined): Response | Answer {
@@ -391,7 +397,10 @@ export class McpService {
     const server: Server = sessionRouterServer(
       router,
       (sdk) => {
-        const { [EXCHANGE]: exchange = first } = (sdk.http?.req ?? {}) as Partial<ServedRequest>
+        const exchange = (sdk.http?.req as ServedRequest | undefined)?.[EXCHANGE]
+        // Never another request's: that one may have had another token.
+        if (exchange === undefined)
+          throw new TypeError('a request of a session has come without its exchange')
         const sessionCapabilities = server.getClientCapabilities()
         return { ...this.#serving(router, exchange), subscriptions, sessionCapabilities }
       },

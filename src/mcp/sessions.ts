@@ -36,6 +36,8 @@ export interface SessionRequest {
   /** The parsed body of a POST. */
   readonly body: unknown
   readonly auth: AuthInfo | undefined
+  /** Calls `listener` when the client hangs up: a host that has lost it may do nothing with a stream. */
+  onDisconnect(listener: () => void): void
   /** Hears of the answers to the requests in `body`. */
   readonly onAnswer?: ((answer: JSONRPCMessage) => void) | undefined
 }
@@ -142,9 +144,11 @@ export class McpSessions {
   }
 
   /** Hands a request to the session, which is in use until the answer has ended. */
-  async #use(session: Session, { request, body, auth, onAnswer }: SessionRequest): Promise<Response> {
+  async #use(session: Session, asked: SessionRequest): Promise<Response> {
+    const { request, body, auth, onAnswer } = asked
     session.inUse++
-    if (onAnswer !== undefined) for (const id of requestIds(body)) session.awaited.set(id, onAnswer)
+    const ids = onAnswer === undefined ? [] : requestIds(body)
+    if (onAnswer !== undefined) for (const id of ids) session.awaited.set(id, onAnswer)
     if (this.#sessions.delete(session.id)) this.#sessions.set(session.id, session)
     let released = false
     const release = (): void => {
@@ -152,13 +156,17 @@ export class McpSessions {
       released = true
       session.inUse--
       session.idleSince = Date.now()
+      // A call that was cancelled has no answer.
+      for (const id of ids) if (session.awaited.get(id) === onAnswer) session.awaited.delete(id)
     }
+    asked.onDisconnect(release)
     try {
       const response = await session.transport.handleRequest(request, {
         ...(body !== undefined && { parsedBody: body }),
         ...(auth !== undefined && { authInfo: auth }),
       })
-      if (response.body === null) {
+      const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true
+      if (response.body === null || !isStream) {
         release()
         return response
       }

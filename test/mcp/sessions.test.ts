@@ -16,6 +16,7 @@ import { oauth } from './support-notes.ts'
 import {
   bearer,
   call,
+  definedOf,
   eventsOf,
   LEGACY,
   type Listening,
@@ -322,6 +323,65 @@ describe('mcp: sessions', () => {
     }
     expect(made).to.equal(1)
     await own.close()
+  })
+
+  it('do not begin where no server can be made, and say so', async () => {
+    const recorder = createTelemetryRecorder()
+    const telemetry = KitTelemetry.create().addTransport(recorder).build()
+    const own = await Host.start({
+      telemetry,
+      router: () => {
+        throw new Error('no server today')
+      },
+    })
+    const answer = await own.send('reader', legacy(INITIALIZE, { 'mcp-protocol-version': undefined }))
+    expect(answer.status).to.equal(500)
+    expect(answer.message.error).to.deep.equal({ code: -32_603, message: 'Internal server error' })
+    expect(answer.headers.get('mcp-session-id')).to.equal(null)
+    recorder.expectEvent('kit.mcp.request.failed', { error: { message: 'no server today' } })
+    await own.close()
+  })
+
+  it('let the client cancel a call', async () => {
+    const [began, aborted] = [signalled(), signalled()]
+    const own = await Host.start({
+      router: KitMcpRouter.create().tool('wait', { description: 'Waits' }, async (_args, { signal }) => {
+        signal.addEventListener('abort', () => aborted.resolve())
+        began.resolve()
+        await aborted.promise
+      }),
+    })
+    const session = await own.begin()
+    own.send('reader', legacy(call('wait', {}, 7)), session).catch(() => undefined)
+    await began.promise
+    const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } }
+    expect((await own.send('reader', legacy(cancelled), session)).status).to.equal(202)
+    await aborted.promise
+    await own.close()
+  })
+
+  it('are idle once the client of a web-standard host has gone, whatever the host does with the stream', async () => {
+    const adapter = createMcpAdapter({ router, oauth: oauth(), sessions: { idleTimeoutMs: 30 } })
+    const ask = (method: string, headers: Record<string, string>, init: RequestInit = {}) =>
+      adapter.server(
+        new Request('http://localhost:3000/mcp', {
+          method,
+          headers: { ...definedOf(as('reader', legacy({})).headers ?? {}), ...headers },
+          ...init,
+        }),
+      )
+    const begun = await ask('POST', {}, { body: JSON.stringify(INITIALIZE) })
+    await begun.text()
+    const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? '' }
+    const client = new AbortController()
+    const stream = await ask('GET', session, { signal: client.signal })
+    expect(stream.status).to.equal(200)
+    const status = async () => (await ask('GET', session)).status
+    expect(await status()).to.equal(409)
+    client.abort()
+    for (let waited = 0; (await status()) !== 404 && waited < 40; waited++)
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    expect(await status()).to.equal(404)
   })
 
   it('tell telemetry of every request', async () => {
