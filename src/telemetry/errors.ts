@@ -22,6 +22,7 @@ export const KIT_TELEMETRY_ERROR_CODES = {
   TELEMETRY_EMIT_FAILED: 'TELEMETRY_EMIT_FAILED',
   TELEMETRY_RUNTIME_NOT_INITIALIZED: 'TELEMETRY_RUNTIME_NOT_INITIALIZED',
 } as const
+Object.freeze(KIT_TELEMETRY_ERROR_CODES)
 
 /** One of the 21 codes of `KIT_TELEMETRY_ERROR_CODES`. */
 export type KitTelemetryErrorCode = keyof typeof KIT_TELEMETRY_ERROR_CODES
@@ -29,11 +30,14 @@ export type KitTelemetryErrorCode = keyof typeof KIT_TELEMETRY_ERROR_CODES
 /** Marks errors of this package across copies of it, where `instanceof` would not hold. */
 const BRAND = Symbol.for('mcp-gatekit.KitTelemetryError')
 
+/** What `KitTelemetryError` takes beside code and message. */
 export interface KitTelemetryErrorOptions {
   /** The error that led to this one. */
   readonly cause?: unknown
   /** Facts for programs, such as the issues of a failed validation. Never holds a secret. */
   readonly details?: Readonly<Record<string, unknown>>
+  /** Default: the heading of the code in `docs/errors.md`. */
+  readonly docs?: string
 }
 
 /**
@@ -42,13 +46,18 @@ export interface KitTelemetryErrorOptions {
  */
 export class KitTelemetryError extends Error {
   override readonly name = 'KitTelemetryError'
+  /** What happened, for programs. */
   readonly code: KitTelemetryErrorCode
+  /** Facts for programs, such as the issues of a failed validation. Never holds a secret. */
   readonly details?: Readonly<Record<string, unknown>>
+  /** Where the documentation of this package tells more: `docs/errors.md#…`. */
+  readonly docs: string
 
   constructor(code: KitTelemetryErrorCode, message: string, options: KitTelemetryErrorOptions = {}) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code
     if (options.details !== undefined) this.details = options.details
+    this.docs = options.docs ?? `docs/errors.md#${code.toLowerCase()}`
     Object.defineProperty(this, BRAND, { value: true })
   }
 

@@ -8,6 +8,6 @@ export function suggestion(given: string, known: Iterable<string>): string {
 
 /** `value` in an error message: quoted, escaped and short. */
 export function quoted(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value.length > 80 ? `${value.slice(0, 79)}…` : value)
+  if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 59)}…` : value)
   return value === null ? 'null' : Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`
 }

@@ -15,7 +15,9 @@ export interface TelemetryValidationOptions {
 
 /** Validation options with every default filled in. */
 export interface ResolvedValidationOptions {
+  /** When events are checked. */
   readonly mode: 'development' | 'always' | 'none'
+  /** Whether an attribute that the schema does not declare fails. */
   readonly strict: boolean
 }
 

@@ -1,0 +1,229 @@
+import { readFileSync } from 'node:fs'
+import { inspect } from 'node:util'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import * as kit from '../src/index.ts'
+import { toolsFromOpenApi } from '../src/openapi/index.ts'
+import { ARGUMENTS, type OptionsTaker, TAKERS } from './support/option-takers.ts'
+
+/** The headings of docs/errors.md, as GitHub makes links of them. */
+const headings = [
+  ...readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
+    .replace(/^```[\s\S]*?^```$/gm, '')
+    .matchAll(/^#+ (.+)$/gm),
+].map(([, text = '']) =>
+  text
+    .toLowerCase()
+    .replace(/[^\w\- ]/g, '')
+    .replaceAll(' ', '-'),
+)
+
+type ConfigError = kit.KitMcpConfigError | kit.KitTelemetryError
+
+/** What a call throws or rejects with, if it does. */
+async function failureOf(call: () => unknown): Promise<ConfigError | undefined> {
+  try {
+    await call()
+    return undefined
+  } catch (error) {
+    const ours = error instanceof kit.KitMcpConfigError || kit.KitTelemetryError.is(error)
+    if (!ours) throw error
+    return error
+  }
+}
+
+async function refusalOf(call: () => unknown): Promise<ConfigError> {
+  const error = await failureOf(call)
+  if (error === undefined) throw new Error('it was accepted')
+  return error
+}
+
+/** All that a log could hold of an error. */
+function textsOf(error: ConfigError): string {
+  return [error.message, error.stack, inspect(error, { depth: 9 }), JSON.stringify(error)].join('\n')
+}
+
+/** The error leads to its heading, in its message and by itself. */
+function expectLink(error: ConfigError, heading: string): void {
+  expect(error.docs).to.equal(`docs/errors.md#${heading}`)
+  expect(error.message.endsWith(` See ${error.docs}`), error.message).to.equal(true)
+  expect(headings, 'headings of docs/errors.md').to.include(heading)
+}
+
+/** The options that the code itself knows: it lists them to whoever gives another. */
+async function knownTo({ call, good }: OptionsTaker): Promise<string[]> {
+  const { message } = await refusalOf(() => call({ ...good, zzzzzzzzzzzz: 1 }))
+  const [, list = ''] = /Known are: (.+)\. See /.exec(message) ?? []
+  return list.split(', ')
+}
+
+/** Insertions, deletions, replacements and swaps of neighbours from one to the other (optimal string alignment). */
+function editsBetween(one: string, other: string): number {
+  const rows = Array.from({ length: one.length + 1 }, (_, i) =>
+    Array.from({ length: other.length + 1 }, (_, j) => (i === 0 ? j : j === 0 ? i : 0)),
+  )
+  const at = (i: number, j: number) => rows[i]?.[j] as number
+  for (let i = 1; i <= one.length; i++) {
+    for (let j = 1; j <= other.length; j++) {
+      const same = one[i - 1] === other[j - 1] ? 0 : 1
+      let edits = Math.min(at(i - 1, j) + 1, at(i, j - 1) + 1, at(i - 1, j - 1) + same)
+      if (i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1])
+        edits = Math.min(edits, at(i - 2, j - 2) + 1)
+      ;(rows[i] as number[])[j] = edits
+    }
+  }
+  return at(one.length, other.length)
+}
+
+/** `name` with one letter left out, put in, or changed places with the next. */
+function misspelt(name: string, kind: 'drop' | 'add' | 'swap', index: number, letter: string): string {
+  const at = index % name.length
+  if (kind === 'drop') return name.slice(0, at) + name.slice(at + 1)
+  if (kind === 'add') return name.slice(0, at) + letter + name.slice(at)
+  const from = index % (name.length - 1)
+  return name.slice(0, from) + name.charAt(from + 1) + name.charAt(from) + name.slice(from + 2)
+}
+
+/** By a description, or because what is wrong names it: a combination, a part, something that is not there. */
+const TELLS_WHAT_WAS_GIVEN = new RegExp(
+  [
+    ', got ',
+    ' is missing: ',
+    ' cannot be given together | exclude each other| belongs to | without a secret',
+    ' must not | must have no | must begin | has a name that ',
+    ", not '| names '| has '| has no variable",
+  ].join('|'),
+)
+
+/** Longer than anything that a message repeats, and in no URL's origin. */
+const SECRET = 'S3cr3t-never-to-be-shown-0123456789-abcdef'
+
+/** Ways in which a secret gets where it does not belong. */
+const WITH_SECRET: readonly unknown[] = [
+  SECRET,
+  [SECRET],
+  { value: SECRET },
+  `https://ada:${SECRET}@example.com/${SECRET}?key=${SECRET}#${SECRET}`,
+  `http://example.com/${SECRET}`,
+  [`http://example.com/${SECRET}`],
+  `${SECRET}\u0000`,
+  [`${SECRET} ${SECRET}`],
+  Buffer.from(SECRET),
+  new Map([[SECRET, SECRET]]),
+  Symbol(SECRET),
+]
+
+/** Options that are secrets themselves: not even short ones are repeated. */
+const SECRET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
+  mcpAuth: ['signedMetadata'],
+  'dpop.nonce': ['secret'],
+  jwtVerifier: ['secret', 'publicKey'],
+  introspectionVerifier: ['clientSecret'],
+  createMcpAdapter: ['requestStateSecret'],
+  toolsFromOpenApi: ['headers'],
+  withRedaction: ['hashSecret'],
+  'HttpTransportAdapter.create': ['url', 'headers'],
+  'OtlpTransportAdapter.create': ['url', 'headers'],
+  'TeamChatTransportAdapter.create': ['webhookUrl'],
+  'CommunityChatTransportAdapter.create': ['webhookUrl', 'avatarUrl'],
+  'MessengerTransportAdapter.create': ['botToken'],
+}
+
+describe('an error of configuration', () => {
+  for (const taker of TAKERS) {
+    const { name, heading, call, good, wrong, elsewhere = {} } = taker
+
+    describe(`of ${name}`, () => {
+      it('is known for every option that there is', async () => {
+        expect(await failureOf(() => call(good))).to.equal(undefined)
+        expect(Object.keys(wrong)).to.have.members(await knownTo(taker))
+      })
+
+      it('names the option, what was expected, what was given, and where to read on', async () => {
+        for (const [option, values] of Object.entries(wrong)) {
+          for (const value of values) {
+            const error = await refusalOf(() => call({ ...good, [option]: value })).catch((reason) => {
+              throw new Error(`${option}: ${inspect(value)}: ${reason}`)
+            })
+            expect(error.message).to.match(new RegExp(`\\b${elsewhere[option] ?? option}\\b`))
+            expect(error.message, option).to.match(TELLS_WHAT_WAS_GIVEN)
+            const own = heading === 'oauth' || elsewhere[option] === 'oauth'
+            const anchor = !own ? heading : option === 'oauth' ? 'oauth' : `oauth-${option.toLowerCase()}`
+            expectLink(error, anchor)
+          }
+        }
+      })
+
+      it('holds no secret that was given', async () => {
+        for (const option of Object.keys(wrong)) {
+          for (const value of WITH_SECRET) {
+            const error = await failureOf(() => call({ ...good, [option]: value }))
+            if (error !== undefined) expect(textsOf(error), option).not.to.include(SECRET)
+          }
+        }
+        for (const option of SECRET_OPTIONS[name] ?? []) {
+          for (const value of ['S3cr3t', 'https://ada:S3cr3t@x.test', { a: 'S3cr3t\n' }]) {
+            const error = await failureOf(() => call({ ...good, [option]: value }))
+            if (error !== undefined) expect(textsOf(error), option).not.to.include('S3cr3t')
+          }
+        }
+        // Only `dpop` may be a text itself, and then one of three words.
+        const inPlaceOfAll = name === 'dpop' ? [SECRET] : [SECRET, 'S3cr3t']
+        for (const value of inPlaceOfAll) {
+          const error = await failureOf(() => call(value))
+          if (error !== undefined) expect(textsOf(error)).not.to.match(/S3cr3t/)
+        }
+      })
+
+      it('suggests what a misspelt option was meant to be', async () => {
+        const known = await knownTo(taker)
+        const spelling = fc.record({
+          option: fc.constantFrom(...known),
+          kind: fc.constantFrom('drop', 'add', 'swap'),
+          index: fc.nat(40),
+          letter: fc.constantFrom(...'abcdefghijklmnopqrstuvwxyzXYZ_'),
+        })
+        await fc.assert(
+          fc.asyncProperty(spelling, async ({ option, kind, index, letter }) => {
+            const given = misspelt(option, kind, index, letter)
+            fc.pre(!known.includes(given))
+            const error = await refusalOf(() => call({ ...good, [given]: 1 }))
+            const [, meant = ''] = /[Dd]id you mean ["'](\w+)["']/.exec(error.message) ?? []
+            expect(known).to.include(meant)
+            // Between two options that are equally near nobody can tell.
+            const edits = editsBetween(given.toLowerCase(), meant.toLowerCase())
+            if (meant !== option) expect(edits).to.be.at.most(1)
+            expectLink(error, heading)
+          }),
+          { numRuns: 60 },
+        )
+      })
+    })
+  }
+
+  for (const [what, heading, names, call] of ARGUMENTS) {
+    it(`names an argument: ${what}`, async () => {
+      const error = await refusalOf(call)
+      expect(error.message).to.match(names)
+      expectLink(error, heading)
+    })
+  }
+
+  it('has one link for each heading and one heading for each link', () => {
+    expect(headings.filter((heading, index) => headings.indexOf(heading) !== index)).to.deep.equal([])
+  })
+
+  it('does not quote the text of a document that cannot be read', async () => {
+    for (const text of [`{"key": S3cr3t}`, `{"key": "${SECRET}`, `key: [S3cr3t`, `key: S3cr3t: x`, SECRET]) {
+      const error = await refusalOf(() => toolsFromOpenApi(text, { app: () => {} }))
+      expect(textsOf(error), text)
+        .to.match(/document (?:is no|must be)/)
+        .and.not.include('S3cr3t')
+    }
+  })
+
+  it('cuts long names, and shows no control characters', async () => {
+    const error = await refusalOf(() => kit.mcpAuth({ [`a\n\u202e${'b'.repeat(500)}`]: 1 } as never))
+    expect(error.message).to.match(/^oauth has no option 'a\\u\{a\}\\u\{202e\}b{30,60}…'\. Known are: /)
+  })
+})

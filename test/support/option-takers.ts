@@ -1,0 +1,733 @@
+import { createServer } from 'node:http'
+import { z } from 'zod'
+import * as kit from '../../src/index.ts'
+import { toolsFromOpenApi } from '../../src/openapi/index.ts'
+import { createTestIssuer } from '../../src/testing/index.ts'
+
+/** For arguments that do not compile. */
+type Wrong = any
+
+/** A function of this package that takes options, or an object among them. */
+export interface OptionsTaker {
+  /** As the tests call it. */
+  readonly name: string
+  /** Its heading in docs/errors.md; for `oauth` that of all options, each of which has one of its own. */
+  readonly heading: string
+  readonly call: (options: Wrong) => unknown
+  /** Options that are accepted. */
+  readonly good: object
+  /** For each option values that cannot be. All options that there are must be here. */
+  readonly wrong: Readonly<Record<string, readonly unknown[]>>
+  /** Options that are documented under another heading. */
+  readonly elsewhere?: Readonly<Record<string, string>>
+}
+
+const url = 'https://auth.example.com'
+const audience = 'https://mcp.example.com/mcp'
+const verifyToken = () => undefined
+const oauth = { issuer: url, verifyToken }
+const router = kit.KitMcpRouter.create()
+const functionRouter: Wrong = () => ({})
+const schema = z.object({ a: z.string() })
+const handle = () => {}
+const telemetry = () => kit.KitTelemetry.create()
+const events = kit.KitTelemetryEvents.namespace('billing').event('paid', schema).build()
+const logger = { debug() {}, info() {}, warn() {}, error() {} }
+const webhookUrl = 'https://hooks.example.com/T0'
+
+/** A Redis that answers everything with nothing. */
+const redis = {
+  publish: async () => 0,
+  subscribe: async () => 0,
+  unsubscribe: async () => 0,
+  quit: async () => {},
+  on() {},
+  off() {},
+  duplicate: () => redis,
+}
+
+/** What is served by a route, for tools. */
+const app = () => {}
+const document = {
+  openapi: '3.1.0',
+  info: { title: 'pets', version: '1' },
+  paths: {
+    '/pets': { get: { operationId: 'listPets', tags: ['pet'], responses: { 200: { description: 'ok' } } } },
+  },
+}
+
+const NO_TEXT: readonly unknown[] = [null, 5, {}]
+const NO_BOOLEAN: readonly unknown[] = [null, 'yes', 1]
+const NO_NUMBER: readonly unknown[] = ['10', -1, Number.NaN, {}]
+const NO_FUNCTION: readonly unknown[] = ['handler', {}, 5]
+const NO_OBJECT: readonly unknown[] = ['x', 5, []]
+const NO_URL: readonly unknown[] = [
+  'auth.example.com',
+  5,
+  'ftp://auth.example.com',
+  'http://auth.example.com',
+]
+const NO_SCOPES: readonly unknown[] = ['mcp:read', ['mcp:read mcp:write'], [5], {}]
+
+const DEFINITION = { title: NO_TEXT, icons: ['x', [5]], scopes: NO_SCOPES, _meta: NO_OBJECT }
+const CACHE = { ttlMs: NO_NUMBER, cacheScope: ['publc', 5, null] }
+const SHARED_RESOURCE = {
+  ...DEFINITION,
+  description: NO_TEXT,
+  mimeType: NO_TEXT,
+  annotations: NO_OBJECT,
+  cache: NO_OBJECT,
+}
+const BROADCAST = { channel: ['', 5], onError: NO_FUNCTION, onCaughtUp: NO_FUNCTION }
+
+const ADAPTER = {
+  sessions: ['yes', 5, []],
+  allowedOrigins: ['https://app.example.com', ['https://app.example.com/path'], [5]],
+  allowedHosts: ['mcp.example.com', [], ['mcp.example.com:8080'], [5]],
+  listOnlyPermitted: NO_BOOLEAN,
+  maxBodyBytes: NO_NUMBER,
+  bodyTimeoutMs: NO_NUMBER,
+  cache: NO_OBJECT,
+  requestStateSecret: ['short', 5, {}],
+  eventBus: [{}, 5, 'bus'],
+  scopes: [...NO_OBJECT, { tools: { wipe: 'mcp:admin' } }],
+  recordPayloads: NO_BOOLEAN,
+}
+
+/** All of them: a new option fails the tests until it is here. */
+export const TAKERS: readonly OptionsTaker[] = [
+  {
+    name: 'mcpAuth',
+    heading: 'oauth',
+    call: (options) => kit.mcpAuth(options),
+    good: oauth,
+    wrong: {
+      issuer: [undefined, null, ...NO_URL, 'https://ada@auth.example.com', 'https://auth.example.com/#a'],
+      verifyToken: [undefined, ...NO_FUNCTION],
+      resourceMetadataPath: ['metadata', '//metadata', '/metadata?a', 5],
+      scopes: [...NO_SCOPES, ['offline_access']],
+      resource: NO_URL,
+      realm: ['', 'a\nb', 5],
+      authorizationServers: [url, [], [5], ['auth.example.com']],
+      resourceName: ['', 'a\u0000b', 5],
+      resourceDocumentation: ['docs', 5, 'javascript:alert(1)'],
+      scopesSupported: NO_SCOPES,
+      scopeImplies: [...NO_OBJECT, { 'mcp:write': 'mcp:read' }],
+      onVerified: NO_FUNCTION,
+      trustProxy: NO_BOOLEAN,
+      verifyTimeoutMs: NO_NUMBER,
+      allowInsecureHttp: NO_BOOLEAN,
+      signedMetadata: ['jwt', 5, {}],
+      dpop: ['requried', true, {}, { mode: 'on' }],
+      rateLimit: ['10', 10, { points: 0, durationSeconds: 1 }],
+      clientAddress: NO_FUNCTION,
+    },
+  },
+  {
+    name: 'dpop',
+    heading: 'oauth-dpop',
+    call: (dpop) => kit.mcpAuth({ ...oauth, dpop }),
+    good: { mode: 'allowed' },
+    wrong: {
+      mode: ['requried', true, null],
+      replayStore: [{}, 'redis', 5],
+      nonce: ['x'.repeat(40), 5],
+      proofMaxAgeSeconds: NO_NUMBER,
+      algorithms: ['ES256', [], ['HS256'], [5]],
+    },
+    // It is named by the option that it makes a good or a bad value of.
+    elsewhere: { mode: 'dpop' },
+  },
+  {
+    name: 'dpop.nonce',
+    heading: 'oauth-dpop',
+    call: (nonce) => kit.mcpAuth({ ...oauth, dpop: { mode: 'required', nonce } }),
+    good: { secret: 'x'.repeat(32) },
+    wrong: { secret: [undefined, 'short', 5], lifetimeSeconds: NO_NUMBER },
+  },
+  {
+    name: 'rateLimit',
+    heading: 'oauth-ratelimit',
+    call: (rateLimit) => kit.mcpAuth({ ...oauth, rateLimit }),
+    good: { points: 10, durationSeconds: 60 },
+    wrong: { points: [undefined, ...NO_NUMBER], durationSeconds: [undefined, ...NO_NUMBER] },
+  },
+  {
+    name: 'jwtVerifier',
+    heading: 'jwtverifier',
+    call: (options) => kit.jwtVerifier(options),
+    good: { issuer: url, audience },
+    wrong: {
+      issuer: [undefined, ...NO_URL],
+      issuers: [url, [], ['auth.example.com']],
+      audience: [undefined, '', [], [5], [''], {}],
+      resource: [audience, 5],
+      jwksUri: NO_URL,
+      publicKey: ['key', 5, {}, { keys: [] }],
+      secret: ['', 5],
+      algorithms: ['RS256', [], ['HS256'], ['none'], [5]],
+      clockToleranceSeconds: NO_NUMBER,
+      requiredClaims: ['sub', [5], ['']],
+      strict: NO_BOOLEAN,
+      mapUser: NO_FUNCTION,
+      jwksCooldownSeconds: NO_NUMBER,
+      jwksCacheSeconds: NO_NUMBER,
+      allowInsecureHttp: NO_BOOLEAN,
+    },
+    elsewhere: { issuers: 'issuer' },
+  },
+  {
+    name: 'introspectionVerifier',
+    heading: 'introspectionverifier',
+    call: (options) => kit.introspectionVerifier(options),
+    good: { endpoint: `${url}/introspect`, clientId: 'mcp', clientSecret: 'S', audience },
+    wrong: {
+      endpoint: [undefined, null, ...NO_URL],
+      clientId: [undefined, '', 5],
+      clientSecret: [undefined, '', 5, {}],
+      clientAuthentication: ['client_secret_basc', 5, 'none'],
+      audience: [undefined, '', [5]],
+      resource: [audience, 5],
+      issuer: NO_URL,
+      requiredClaims: ['sub', [5]],
+      mapUser: NO_FUNCTION,
+      timeoutMs: NO_NUMBER,
+      allowInsecureHttp: NO_BOOLEAN,
+    },
+  },
+  {
+    name: 'cachedVerifier',
+    heading: 'cachedverifier',
+    call: (options) => kit.cachedVerifier(verifyToken, options),
+    good: {},
+    wrong: { maxEntries: [...NO_NUMBER, 2 ** 30], ttlSeconds: NO_NUMBER },
+  },
+  {
+    name: 'shareInvalidations',
+    heading: 'shareinvalidations',
+    call: (options) =>
+      kit.shareInvalidations(kit.cachedVerifier(verifyToken), redis as Wrong, options).close(),
+    good: {},
+    wrong: BROADCAST,
+  },
+  {
+    name: 'redisEventBus',
+    heading: 'rediseventbus',
+    call: (options) => kit.redisEventBus(redis as Wrong, options).close(),
+    good: {},
+    wrong: BROADCAST,
+  },
+  {
+    name: 'createMcpAdapter',
+    heading: 'createmcpadapter',
+    call: (options) => kit.createMcpAdapter(options),
+    good: { router: functionRouter },
+    wrong: {
+      router: [undefined, null, {}, 'router'],
+      oauth: [null, true, 'https://auth.example.com', []],
+      serverInfo: NO_OBJECT,
+      instructions: NO_TEXT,
+      telemetry: [null, {}, 'telemetry'],
+      ...ADAPTER,
+    },
+    elsewhere: { oauth: 'oauth' },
+  },
+  {
+    name: 'KitMcpServer.withOptions',
+    heading: 'createmcpadapter',
+    call: (options) => kit.KitMcpServer.create().withOptions(options),
+    good: {},
+    wrong: ADAPTER,
+  },
+  {
+    name: 'sessions',
+    heading: 'createmcpadapter',
+    call: (sessions) => kit.createMcpAdapter({ router, sessions }),
+    good: {},
+    wrong: { idleTimeoutMs: NO_NUMBER, max: NO_NUMBER },
+  },
+  {
+    name: 'serverInfo',
+    heading: 'createmcpadapter',
+    call: (serverInfo) => kit.createMcpAdapter({ router, serverInfo }),
+    good: { name: 'notes', version: '1' },
+    wrong: {
+      name: [undefined, '', 5],
+      version: [undefined, '', 5],
+      title: NO_TEXT,
+      description: NO_TEXT,
+      websiteUrl: NO_TEXT,
+      icons: ['x', {}],
+    },
+  },
+  {
+    name: 'cache of the adapter',
+    heading: 'createmcpadapter',
+    call: (cache) => kit.createMcpAdapter({ router, cache }),
+    good: {},
+    wrong: CACHE,
+  },
+  {
+    name: 'scopes of the adapter',
+    heading: 'createmcpadapter',
+    call: (scopes) => kit.createMcpAdapter({ router: functionRouter, scopes }),
+    good: {},
+    wrong: {
+      tools: [...NO_OBJECT, { wipe: 'mcp:admin' }],
+      prompts: [...NO_OBJECT, { write: ['a b'] }],
+      resources: [...NO_OBJECT, { 'notes://{': ['mcp:read'] }, { 'notes://a': [5] }],
+    },
+    elsewhere: { resources: '(?:resources|uriTemplate)' },
+  },
+  {
+    name: 'tool',
+    heading: 'kitmcprouter',
+    call: (config) => router.tool('a', config, handle),
+    good: { description: 'x' },
+    wrong: {
+      ...DEFINITION,
+      description: [undefined, '', 5],
+      input: [{}, 'x', z.string()],
+      output: [{}, 'x', null],
+      annotations: NO_OBJECT,
+    },
+  },
+  {
+    name: 'prompt',
+    heading: 'kitmcprouter',
+    call: (config) => router.prompt('a', config, () => ''),
+    good: { input: schema },
+    wrong: {
+      ...DEFINITION,
+      description: NO_TEXT,
+      input: [{}, 'x', z.string()],
+      complete: [...NO_OBJECT, { b: () => [] }, { a: 'x' }],
+    },
+  },
+  {
+    name: 'resource',
+    heading: 'kitmcprouter',
+    call: (config) => router.resource('a', config, handle),
+    good: { uri: 'notes://a' },
+    wrong: { ...SHARED_RESOURCE, uri: [undefined, 'notes', 5], size: NO_NUMBER },
+  },
+  {
+    name: 'resourceTemplate',
+    heading: 'kitmcprouter',
+    call: (config) => router.resourceTemplate('a', config, handle),
+    good: { uriTemplate: 'notes://{id}' },
+    wrong: {
+      ...SHARED_RESOURCE,
+      uriTemplate: [undefined, 'notes', 'notes://a', 'notes://{a,b}', 'notes://{a}/{a}', 5],
+      list: NO_FUNCTION,
+      complete: [...NO_OBJECT, { owner: () => [] }, { id: 'x' }],
+    },
+  },
+  {
+    name: 'cache of a resource',
+    heading: 'kitmcprouter',
+    call: (cache) => router.resource('a', { uri: 'notes://a', cache }, handle),
+    good: {},
+    wrong: CACHE,
+  },
+  {
+    name: 'mcpCors',
+    heading: 'mcpcors',
+    call: (options) => kit.mcpCors(options),
+    good: {},
+    wrong: { origin: [null, 5, {}, [5]] },
+  },
+  {
+    name: 'gracefulShutdown',
+    heading: 'gracefulshutdown',
+    call: (options) => kit.gracefulShutdown(createServer(), options),
+    good: {},
+    wrong: {
+      telemetry: [null, {}, 'telemetry'],
+      timeoutMs: NO_NUMBER,
+      readinessDelayMs: NO_NUMBER,
+      idleGraceMs: NO_NUMBER,
+      signals: ['SIGTERM', ['SIGKILL'], ['SIGTREM'], ['toString'], [undefined], [5]],
+      onClosed: NO_FUNCTION,
+    },
+  },
+  {
+    name: 'toolsFromOpenApi',
+    heading: 'toolsfromopenapi',
+    call: (options) => toolsFromOpenApi(document, options),
+    good: { app },
+    wrong: {
+      app: [undefined, 'app', {}],
+      baseUrl: [url, 'api.example.com'],
+      allowInsecureHttp: NO_BOOLEAN.slice(1),
+      basePath: ['api', 5],
+      include: [...NO_OBJECT, { tags: ['pets'] }],
+      scopes: NO_OBJECT,
+      outputSchemas: NO_BOOLEAN.slice(1),
+      headers: NO_OBJECT,
+      timeoutMs: NO_NUMBER,
+      maxAnswerBytes: NO_NUMBER,
+      onLeftOut: NO_FUNCTION,
+    },
+  },
+  {
+    name: 'include',
+    heading: 'toolsfromopenapi',
+    call: (include) => toolsFromOpenApi(document, { app, include }),
+    good: {},
+    wrong: { tags: ['pet', [5], ['pets']], operationIds: ['x', ['listPet']], paths: ['/pets', ['/pet']] },
+  },
+  {
+    name: 'createTestIssuer',
+    heading: 'createtestissuer',
+    call: (options) => createTestIssuer(options),
+    good: {},
+    wrong: { issuer: NO_TEXT, audience: NO_TEXT },
+  },
+  {
+    name: 'issueToken',
+    heading: 'createtestissuer',
+    call: (options) => createTestIssuer().issueToken(options),
+    good: {},
+    wrong: {
+      sub: NO_TEXT,
+      scopes: ['mcp:read', [5]],
+      audience: [5, [5]],
+      clientId: NO_TEXT,
+      expiresIn: ['300', Number.NaN],
+      claims: NO_OBJECT,
+    },
+  },
+  {
+    name: 'withSampling',
+    heading: 'withsampling',
+    call: (policy) => telemetry().withSampling(policy),
+    good: {},
+    wrong: {
+      ...Object.fromEntries(
+        ['debugRate', 'infoRate', 'warnRate', 'errorRate'].map((rate) => [rate, [10, -1, '1', Number.NaN]]),
+      ),
+      always: ['a.*', [5], ['']],
+      never: ['a.*', [5], ['']],
+      unit: ['sesion', 5, null],
+    },
+  },
+  {
+    name: 'withRedaction',
+    heading: 'withredaction',
+    call: (policy) => telemetry().withRedaction(policy),
+    good: {},
+    wrong: {
+      denylistKeys: ['password', [5], ['']],
+      hashKeys: ['email', [5], ['']],
+      hashSecret: ['', 5, {}],
+      maxStringLength: NO_NUMBER,
+    },
+  },
+  {
+    name: 'withValidation',
+    heading: 'withvalidation',
+    call: (options) => telemetry().withValidation(options),
+    good: {},
+    wrong: { mode: ['developmnt', 5, null], strict: NO_BOOLEAN },
+  },
+  {
+    name: 'addEvents',
+    heading: 'addevents',
+    call: (options) => telemetry().addEvents(events, options),
+    good: {},
+    wrong: { mode: ['developmnt', 5, null], strict: NO_BOOLEAN },
+  },
+  {
+    name: 'addTransport',
+    heading: 'addtransport',
+    call: (options) => telemetry().addTransport(kit.InMemoryTransportAdapter.create(), options),
+    good: {},
+    wrong: { maxPending: [0, ...NO_NUMBER] },
+  },
+  ...(['addActor', 'addScope'] as const).map((name) => ({
+    name,
+    heading: name.toLowerCase(),
+    call: (options: Wrong) => telemetry()[name]('user', options),
+    good: {},
+    wrong: { description: NO_TEXT, required: NO_BOOLEAN },
+  })),
+  {
+    name: 'LoggerTransportAdapter.create',
+    heading: 'loggertransportadaptercreate',
+    call: (options) => kit.LoggerTransportAdapter.create(options),
+    good: { logger },
+    wrong: {
+      logger: [undefined, {}, 'console'],
+      format: ['jsn', 5, null],
+      minLevel: ['warning', 5, null],
+      includeTimestamp: NO_BOOLEAN,
+    },
+  },
+  {
+    name: 'DevConsoleTransportAdapter.create',
+    heading: 'devconsoletransportadaptercreate',
+    call: (options) => kit.DevConsoleTransportAdapter.create(options),
+    good: {},
+    wrong: { url: ['example.com', 5, 'https://127.0.0.1', 'http://example.com'] },
+  },
+  {
+    name: 'HttpTransportAdapter.create',
+    heading: 'httptransportadaptercreate',
+    call: (options) => kit.HttpTransportAdapter.create(options),
+    good: { url: webhookUrl },
+    wrong: {
+      url: [undefined, 'example.com', 5, 'https://ada:pw@example.com'],
+      headers: [...NO_OBJECT, { 'a b': 'x' }, { a: 5 }, { Connection: 'close' }],
+      timeout: [0, ...NO_NUMBER],
+      retries: NO_NUMBER,
+      batch: NO_OBJECT,
+    },
+  },
+  {
+    name: 'batch of HttpTransportAdapter.create',
+    heading: 'httptransportadaptercreate',
+    call: (batch) => kit.HttpTransportAdapter.create({ url: webhookUrl, batch }),
+    good: { maxSize: 5, maxDelayMs: 10 },
+    wrong: { maxSize: [undefined, 0, ...NO_NUMBER], maxDelayMs: [undefined, ...NO_NUMBER] },
+  },
+  {
+    name: 'OtlpTransportAdapter.create',
+    heading: 'otlptransportadaptercreate',
+    call: (options) => kit.OtlpTransportAdapter.create(options),
+    good: { url: 'http://localhost:4318' },
+    wrong: {
+      url: [undefined, '', 'localhost:4318', 'localhost', 5, 'https://ada:pw@example.com'],
+      headers: [...NO_OBJECT, { 'a b': 'x' }, { a: 5 }],
+      timeout: [0, ...NO_NUMBER],
+      encoding: ['proto', 5],
+      compression: ['gzp', true],
+      maxPending: [0, ...NO_NUMBER],
+      retryBudgetMs: NO_NUMBER,
+      loggerProvider: [null, {}, 'provider'],
+    },
+  },
+  {
+    name: 'ErrorTrackerTransportAdapter.create',
+    heading: 'errortrackertransportadaptercreate',
+    call: (options) => kit.ErrorTrackerTransportAdapter.create(options),
+    good: { sdk: { captureException() {} } },
+    wrong: { sdk: [undefined, {}, 'sdk'], flushTimeout: [0, ...NO_NUMBER], fingerprint: NO_FUNCTION },
+  },
+  {
+    name: 'TeamChatTransportAdapter.create',
+    heading: 'teamchattransportadaptercreate',
+    call: (options) => kit.TeamChatTransportAdapter.create(options),
+    good: { webhookUrl },
+    wrong: {
+      webhookUrl: [undefined, 'example.com', 5],
+      minLevel: ['warning', 5],
+      username: ['', 5],
+      iconEmoji: ['bar_chart', 5],
+    },
+  },
+  {
+    name: 'CommunityChatTransportAdapter.create',
+    heading: 'communitychattransportadaptercreate',
+    call: (options) => kit.CommunityChatTransportAdapter.create(options),
+    good: { webhookUrl },
+    wrong: {
+      webhookUrl: [undefined, 'example.com', 5],
+      minLevel: ['warning', 5],
+      username: ['', 'everyone', 5],
+      avatarUrl: ['example.com', 5],
+    },
+  },
+  {
+    name: 'MessengerTransportAdapter.create',
+    heading: 'messengertransportadaptercreate',
+    call: (options) => kit.MessengerTransportAdapter.create(options),
+    good: { botToken: '1:a', chatId: '5' },
+    wrong: {
+      botToken: [undefined, '', 'a b', 5],
+      chatId: [undefined, '', {}],
+      minLevel: ['warning', 5],
+      apiRoot: ['example.com', 5, 'https://example.com?a=b'],
+    },
+  },
+  {
+    name: 'StoreStreamTransportAdapter.create',
+    heading: 'storestreamtransportadaptercreate',
+    call: (options) => kit.StoreStreamTransportAdapter.create(options),
+    good: { store: { xadd: async () => '' } },
+    wrong: { store: [undefined, {}, 'redis'], stream: ['', 5], maxLen: [0, ...NO_NUMBER] },
+  },
+]
+
+/** Arguments that are no options, and cannot be. */
+export const ARGUMENTS: readonly (readonly [
+  what: string,
+  heading: string,
+  names: RegExp,
+  call: () => unknown,
+])[] = [
+  ['no verifiers', 'firstmatch', /^verifiers /, () => kit.firstMatch()],
+  ['a verifier that is none', 'firstmatch', /^verifiers /, () => kit.firstMatch(url as Wrong)],
+  ['nothing to cache', 'cachedverifier', /^verifier /, () => kit.cachedVerifier(5 as Wrong)],
+  [
+    'nothing to share',
+    'shareinvalidations',
+    /^verifier /,
+    () => kit.shareInvalidations(verifyToken as Wrong, redis as Wrong),
+  ],
+  [
+    'no Redis to share by',
+    'shareinvalidations',
+    /^shareInvalidations /,
+    () => kit.shareInvalidations(kit.cachedVerifier(verifyToken), url as Wrong),
+  ],
+  ['no Redis for events', 'rediseventbus', /^redisEventBus /, () => kit.redisEventBus({} as Wrong)],
+  [
+    'no Redis for proofs',
+    'redisreplaystore',
+    /^replayStore /,
+    () => kit.redisReplayStore('redis://localhost' as Wrong),
+  ],
+  [
+    'a prefix that is none',
+    'redisreplaystore',
+    /^prefix /,
+    () => kit.redisReplayStore({ set() {} }, 5 as Wrong),
+  ],
+  [
+    'a tool without a name',
+    'kitmcprouter',
+    /^tool /,
+    () => router.tool('' as Wrong, { description: 'x' }, handle),
+  ],
+  [
+    'a tool without a handler',
+    'kitmcprouter',
+    /^handler /,
+    () => router.tool('a', { description: 'x' }, undefined as Wrong),
+  ],
+  [
+    'a tool twice',
+    'kitmcprouter',
+    /^tool 'a' /,
+    () => router.tool('a', { description: 'x' }, handle).tool('a', { description: 'x' }, handle),
+  ],
+  ['a context that is none', 'kitmcprouter', /^context /, () => router.context({} as Wrong)],
+  ['a merge with nothing', 'kitmcprouter', /^merge /, () => router.merge('a', {} as Wrong)],
+  [
+    'scopes beside a router that has them',
+    'createmcpadapter',
+    /^scopes /,
+    () => kit.createMcpAdapter({ router, scopes: {} }),
+  ],
+  ['a server without a router', 'createmcpadapter', /^router /, () => kit.KitMcpServer.create().build()],
+  ['an adapter without OAuth', 'mcpauth', /^oauth /, () => kit.mcpAuth(kit.createMcpAdapter({ router }))],
+  [
+    'a copy of an adapter',
+    'mcpauth',
+    /^target /,
+    () => kit.protectedResourceRouter({ ...kit.createMcpAdapter({ router, oauth }) } as Wrong),
+  ],
+  ['no adapter to serve', 'mcphandler', /^adapter /, () => kit.mcpHandler({} as Wrong)],
+  ['no server to shut down', 'gracefulshutdown', /^server /, () => kit.gracefulShutdown(app as Wrong)],
+  ['no document', 'toolsfromopenapi', /^document /, () => toolsFromOpenApi(5 as Wrong, { app })],
+  [
+    'a path for a document',
+    'toolsfromopenapi',
+    /^document /,
+    () => toolsFromOpenApi('./openapi.yaml', { app }),
+  ],
+  ['JSON that is none', 'toolsfromopenapi', /^document /, () => toolsFromOpenApi('{"openapi"', { app })],
+  [
+    'no options for tools',
+    'toolsfromopenapi',
+    /^options /,
+    () => toolsFromOpenApi(document, undefined as Wrong),
+  ],
+  [
+    'a service without a name',
+    'telemetry_service_required',
+    /^withService/,
+    () => telemetry().withService(''),
+  ],
+  [
+    'an environment without a name',
+    'telemetry_environment_required',
+    /^withEnvironment/,
+    () => telemetry().withEnvironment(5 as Wrong),
+  ],
+  ['a version that is a number', 'withversion', /withVersion/, () => telemetry().withVersion(1 as Wrong)],
+  ['a logger without methods', 'withlogger', /withLogger/, () => telemetry().withLogger({} as Wrong)],
+  ['no registry', 'addevents', /addEvents/, () => telemetry().addEvents({} as Wrong)],
+  [
+    'a registry twice',
+    'telemetry_duplicate_namespace',
+    /billing/,
+    () =>
+      telemetry()
+        .addEvents(events)
+        .addEvents(events as Wrong),
+  ],
+  [
+    'a class for a transport',
+    'telemetry_invalid_transport',
+    /got the class InMemoryTransportAdapter/,
+    () => telemetry().addTransport(kit.InMemoryTransportAdapter as Wrong),
+  ],
+  [
+    'a flush that is none',
+    'telemetry_invalid_transport',
+    /^flush /,
+    () => telemetry().addTransport({ type: 'x', handle, flush: 1 } as Wrong),
+  ],
+  [
+    'a bound of a transport that is none',
+    'addtransport',
+    /maxPending/,
+    () => telemetry().addTransport({ type: 'x', handle, maxPending: 0 }),
+  ],
+  ['an actor without a name', 'telemetry_invalid_actor', /^addActor/, () => telemetry().addActor('')],
+  ['a scope twice', 'telemetry_duplicate_scope', /org/, () => telemetry().addScope('org').addScope('org')],
+  [
+    'a namespace with a space',
+    'telemetry_invalid_namespace',
+    /namespace/,
+    () => kit.KitTelemetryEvents.namespace('a b'),
+  ],
+  [
+    'a namespace of ours',
+    'telemetry_reserved_namespace',
+    /namespace/,
+    () => kit.KitTelemetryEvents.namespace('kit'),
+  ],
+  [
+    'an event without a schema',
+    'event',
+    /^event\("paid"/,
+    () => kit.KitTelemetryEvents.namespace('a').event('paid', {} as Wrong),
+  ],
+  [
+    'an event with a space',
+    'telemetry_invalid_event_name',
+    /name/,
+    () => kit.KitTelemetryEvents.namespace('a').event('a b', schema),
+  ],
+  [
+    'an event twice',
+    'telemetry_duplicate_event',
+    /paid/,
+    () => kit.KitTelemetryEvents.namespace('a').event('paid', schema).event('paid', schema),
+  ],
+  [
+    'a group without a function',
+    'group',
+    /group/,
+    () => kit.KitTelemetryEvents.namespace('a').group('b', 5 as Wrong),
+  ],
+  [
+    'a group that is not returned',
+    'group',
+    /group/,
+    () => kit.KitTelemetryEvents.namespace('a').group('b', (() => {}) as Wrong),
+  ],
+]
