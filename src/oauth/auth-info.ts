@@ -37,6 +37,7 @@ export class AuthInfo<User = unknown> {
   /** What else the verifier gave. */
   readonly extra: Record<string, unknown>
 
+  /** Made by the gate. @internal */
   constructor(token: string, members: AuthInfoMembers<User>) {
     this.#token = token
     this.clientId = members.clientId

@@ -6,15 +6,17 @@ import {
   readAccessToken,
   readBearerToken,
 } from './authorization-header.ts'
-import { bearerChallenge, type DpopChallengeError, dpopChallenge } from './challenge.ts'
 import { Deadlines } from './deadlines.ts'
+import type { Decision, ProofFault, Refusal } from './decision.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'
 import { type CheckedProof, checkProof } from './dpop/proof.ts'
 import { VerifierUnavailableError } from './errors.ts'
 import { OnVerifiedInput, refusalNote, VerifyInput } from './inputs.ts'
-import type { ResolvedOAuthOptions, VerifiedToken, VerifyContext } from './options.ts'
+import type { ResolvedOAuthOptions, VerifyContext } from './options.ts'
 import { ProtectedResource } from './protected-resource.ts'
-import { grantedScopes, ScopeHierarchy, unionOfScopes } from './scope.ts'
+import { FAILED_ANSWER, refusalAnswer, unavailableAnswer } from './refusal-answers.ts'
+import { ScopeHierarchy, unionOfScopes } from './scope.ts'
+import { judge, type Verdict } from './verdict.ts'
 
 /** What the gate looks at. Members other than `authorization` are read only when needed. */
 export interface GateRequest {
@@ -32,59 +34,6 @@ export interface GateRequest {
   /** IP address of the client, where it is known. */
   readonly clientAddress?: string | undefined
 }
-
-export type RefusalReason =
-  | 'missing'
-  | 'malformed'
-  | 'invalid'
-  | 'expired'
-  | 'wrong_resource'
-  | 'insufficient_scope'
-  | 'rate_limited'
-
-/** What the gate made of a request. */
-export type Decision =
-  | { readonly outcome: 'accepted'; readonly auth: AuthInfo; readonly context: VerifyContext }
-  | Refusal
-  | { readonly outcome: 'unavailable'; readonly retryAfterSeconds: number; readonly cause: unknown }
-  | { readonly outcome: 'failed'; readonly cause: unknown }
-
-export type Refusal =
-  | {
-      readonly outcome: 'refused'
-      readonly reason: Exclude<RefusalReason, 'insufficient_scope' | 'rate_limited'>
-      readonly cause?: unknown
-      /** What was wrong with the DPoP proof, or for want of one. */
-      readonly fault?: ProofFault
-    }
-  | { readonly outcome: 'refused'; readonly reason: 'rate_limited'; readonly retryAfterSeconds: number }
-  | { readonly outcome: 'refused'; readonly reason: 'insufficient_scope'; readonly scopes: readonly string[] }
-
-/** What DPoP adds to an `invalid` token. */
-export type ProofFault = 'invalid_dpop_proof' | 'use_dpop_nonce' | 'proof_needed' | 'not_bound'
-
-const FAULTS: Readonly<Record<ProofFault, { error: DpopChallengeError; description: string }>> = {
-  invalid_dpop_proof: { error: 'invalid_dpop_proof', description: 'The DPoP proof is not valid' },
-  use_dpop_nonce: { error: 'use_dpop_nonce', description: 'The DPoP proof needs a nonce of this server' },
-  proof_needed: { error: 'invalid_token', description: 'The access token must come with a DPoP proof' },
-  not_bound: {
-    error: 'invalid_token',
-    description: 'The access token is not bound to the key of the DPoP proof',
-  },
-}
-
-/** The only texts that ever stand in `error_description`: nothing a client, a token or a verifier said. */
-const DESCRIPTIONS: Readonly<Record<RefusalReason, string>> = {
-  missing: 'An access token is needed',
-  malformed: 'The Authorization header does not hold one bearer token',
-  invalid: 'The access token is not valid',
-  expired: 'The access token has expired',
-  wrong_resource: 'The access token is for another resource',
-  insufficient_scope: 'The access token lacks a scope that this request needs',
-  rate_limited: 'Too many requests of this address were refused',
-}
-
-const JSON_HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }
 
 const NO_SCOPES: readonly string[] = []
 
@@ -156,7 +105,8 @@ export class Gate {
     let context: VerifyContext
     try {
       const made = this.#makeContext(request)
-      context = made instanceof Promise ? await made : made
+      context =
+        made instanceof Promise ? ((await this.#deadlines.within(made, '.context()')) as VerifyContext) : made
     } catch (cause) {
       return { outcome: 'failed', cause }
     }
@@ -177,7 +127,8 @@ export class Gate {
     const { onVerified } = this.options
     if (onVerified !== undefined) {
       try {
-        await onVerified(new OnVerifiedInput(request, context, auth))
+        const heard: unknown = onVerified(new OnVerifiedInput(request, context, auth))
+        if (isPromiseLike(heard)) await this.#deadlines.within(heard, 'onVerified')
       } catch (cause) {
         return { outcome: 'failed', cause }
       }
@@ -215,40 +166,11 @@ export class Gate {
   answer(decision: Exclude<Decision, { outcome: 'accepted' }>, request: GateRequest): Answer {
     switch (decision.outcome) {
       case 'refused':
-        return this.#refusal(decision, request)
+        return refusalAnswer(decision, this.options, () => this.#metadataUrl(request))
       case 'unavailable':
-        return {
-          status: 503,
-          headers: { ...JSON_HEADERS, 'Retry-After': String(decision.retryAfterSeconds) },
-          body: '{"error":"temporarily_unavailable","error_description":"The access token could not be verified right now"}',
-        }
+        return unavailableAnswer(decision.retryAfterSeconds)
       case 'failed':
-        return { status: 500, headers: JSON_HEADERS, body: '{"error":"server_error"}' }
-    }
-  }
-
-  #refusal(refusal: Refusal, request: GateRequest): Answer {
-    if (refusal.reason === 'rate_limited') return tooManyRefusals(refusal.retryAfterSeconds)
-    const { dpop, realm } = this.options
-    const error = refusal.reason === 'insufficient_scope' ? 'insufficient_scope' : 'invalid_token'
-    const scopes = refusal.reason === 'insufficient_scope' ? refusal.scopes : this.options.scopes
-    const fault = 'fault' in refusal && refusal.fault !== undefined ? FAULTS[refusal.fault] : undefined
-    const errorDescription = fault?.description ?? DESCRIPTIONS[refusal.reason]
-    const resourceMetadata = this.#metadataUrl(request)
-    let challenge = bearerChallenge({ realm, error, scopes, resourceMetadata, errorDescription })
-    if (dpop !== undefined) challenge += `, ${dpopChallenge(dpop.algorithms, fault?.error, errorDescription)}`
-    return {
-      status: refusal.reason === 'insufficient_scope' ? 403 : 401,
-      headers: {
-        ...JSON_HEADERS,
-        'WWW-Authenticate': challenge,
-        ...(fault?.error === 'use_dpop_nonce' && nonceHeaders(dpop)),
-      },
-      body: JSON.stringify({
-        error,
-        error_description: errorDescription,
-        ...(refusal.reason === 'insufficient_scope' && { scope: scopes.join(' ') }),
-      }),
+        return FAILED_ANSWER
     }
   }
 
@@ -323,79 +245,8 @@ function refusedFor(credentials: Exclude<BearerCredentials, { kind: 'token' }>):
   return { outcome: 'refused', reason: credentials.kind }
 }
 
-/** RFC 6585 §4. No challenge: another token would not be heard either. */
-function tooManyRefusals(retryAfterSeconds: number): Answer {
-  return {
-    status: 429,
-    headers: { ...JSON_HEADERS, 'Retry-After': String(retryAfterSeconds) },
-    body: JSON.stringify({ error: 'too_many_requests', error_description: DESCRIPTIONS.rate_limited }),
-  }
-}
-
-/** RFC 9449 §9. A page must be able to read it. */
-function nonceHeaders(dpop: ResolvedDpopOptions | undefined): Record<string, string> {
-  return {
-    'DPoP-Nonce': dpop?.nonces?.current() ?? '',
-    'Access-Control-Expose-Headers': 'DPoP-Nonce',
-  }
-}
-
-type Verdict = { readonly token: AuthInfoParts } | Refusal
-type AuthInfoParts = ConstructorParameters<typeof AuthInfo>[1]
-
 function notedRefusal(input: VerifyInput): Refusal {
   return { outcome: 'refused', reason: refusalNote(input) ?? 'invalid' }
-}
-
-/** What a verifier's result means; undefined when it does not say that the token is valid. */
-function judge(
-  result: unknown,
-  configuredResource: string | undefined,
-  proofKey: string | undefined,
-): Verdict | undefined {
-  if (typeof result !== 'object' || result === null) return undefined
-  const given = result as VerifiedToken
-  if (given.valid !== true) return undefined
-  const expiresAt = given.expiresAt ?? undefined
-  if (expiresAt !== undefined && !Number.isFinite(expiresAt)) return { outcome: 'refused', reason: 'invalid' }
-  if (expiresAt !== undefined && expiresAt <= Date.now() / 1000)
-    return { outcome: 'refused', reason: 'expired' }
-  const resource = given.resource ?? undefined
-  if (resource !== undefined && configuredResource !== undefined && String(resource) !== configuredResource) {
-    return { outcome: 'refused', reason: 'wrong_resource' }
-  }
-  const bound = given.cnf ?? undefined
-  if (bound === undefined ? proofKey !== undefined : !isBoundTo(bound, proofKey)) {
-    return { outcome: 'refused', reason: 'invalid', ...(proofKey !== undefined && { fault: 'not_bound' }) }
-  }
-  const clientId = given.clientId ?? undefined
-  const extra = given.extra ?? undefined
-  return {
-    token: {
-      clientId: clientId === undefined ? '' : String(clientId),
-      scopes: grantedScopes(given.scopes),
-      expiresAt,
-      resource: resource === undefined ? undefined : urlOf(String(resource)),
-      user: given.user ?? undefined,
-      extra: typeof extra === 'object' ? { ...extra } : {},
-    },
-  }
-}
-
-/** Whether `cnf` names the key of the proof, and nothing else that would have to be proven (RFC 7800, RFC 8705). */
-function isBoundTo(cnf: unknown, proofKey: string | undefined): boolean {
-  if (typeof cnf !== 'object' || cnf === null) return false
-  const methods = Object.keys(cnf)
-  if (methods.length === 0) return proofKey === undefined
-  return methods.length === 1 && proofKey !== undefined && (cnf as { jkt?: unknown }).jkt === proofKey
-}
-
-function urlOf(text: string): URL | undefined {
-  try {
-    return new URL(text)
-  } catch {
-    return undefined
-  }
 }
 
 function isPromiseLike(value: unknown): value is PromiseLike<unknown> {

@@ -6,26 +6,52 @@ export interface RequestSource {
   readonly request: Request
 }
 
-/** What has the web-standard request, which is made only when read. */
-export class HasRequest {
-  readonly #request: RequestSource
+/** One getter for all, so that objects of a class keep one shape. */
+let requestProperty: PropertyDescriptor & ThisType<HasRequest>
 
-  constructor(request: RequestSource) {
-    this.#request = request
+/**
+ * What has the web-standard request, which is made only when read. It is a property of the object's own, so that
+ * verifiers can hand on a copy: `verify({ ...input, bearerToken })`.
+ */
+export class HasRequest {
+  declare readonly request: Request
+  readonly #source: RequestSource
+
+  constructor(source: RequestSource) {
+    this.#source = source
+    Object.defineProperty(this, 'request', requestProperty)
   }
 
-  get request(): Request {
-    return this.#request.request
+  static {
+    requestProperty = {
+      enumerable: true,
+      get() {
+        return this.#source.request
+      },
+    }
   }
 }
+
+/** Set by the class below, which alone can see inside. */
+let leaveWith: (context: VerifyContext, input: VerifyInput) => void
+let leftWith: (context: VerifyContext) => VerifyInput | undefined
 
 /** The context that verifiers and handlers share. */
 export class RequestContext<App> extends HasRequest implements VerifyContext<App> {
   readonly context: App
+  /** What the verifier was asked with. */
+  #input: VerifyInput | undefined
 
   constructor(request: RequestSource, context: App) {
     super(request)
     this.context = context
+  }
+
+  static {
+    leaveWith = (context, input) => {
+      if (#input in context) context.#input = input
+    }
+    leftWith = (context) => (isObject(context) && #input in context ? context.#input : undefined)
   }
 }
 
@@ -47,19 +73,20 @@ export class OnVerifiedInput extends HasRequest {
 export type RefusalNote = 'expired' | 'wrong_resource'
 
 /** Set by the class below, which alone can see inside. */
-let note: (input: VerifyTokenInput, refusal: RefusalNote) => void
-let noted: (input: VerifyTokenInput) => RefusalNote | undefined
-let resourceOf: (input: VerifyTokenInput) => string | undefined
+let note: (input: VerifyInput, refusal: RefusalNote) => void
+let noted: (input: VerifyInput) => RefusalNote | undefined
+let resourceOf: (input: VerifyInput) => string | undefined
 
 /**
  * What `verifyToken` gets. Verifiers of this package find two things more in it: the resource that the gate is
- * configured for, and a place to leave the reason of a refusal, for which `undefined` has no room.
+ * configured for, and a place to leave the reason of a refusal, for which `undefined` has no room. A copy that an
+ * application's own verifier hands on leads to both by its context.
  */
 export class VerifyInput extends HasRequest implements VerifyTokenInput {
   readonly bearerToken: string | undefined
   readonly context: VerifyContext
+  declare readonly proofKey?: string
   readonly #resource: string | undefined
-  readonly #proofKey: string | undefined
   #refusal: RefusalNote | undefined
 
   constructor(
@@ -73,33 +100,42 @@ export class VerifyInput extends HasRequest implements VerifyTokenInput {
     this.bearerToken = bearerToken
     this.context = context
     this.#resource = resource
-    this.#proofKey = proofKey
-  }
-
-  get proofKey(): string | undefined {
-    return this.#proofKey
+    if (proofKey !== undefined) this.proofKey = proofKey
+    leaveWith(context, this)
   }
 
   static {
     note = (input, refusal) => {
-      if (#refusal in input) input.#refusal = refusal
+      input.#refusal = refusal
     }
-    noted = (input) => (#refusal in input ? input.#refusal : undefined)
-    resourceOf = (input) => (#resource in input ? input.#resource : undefined)
+    noted = (input) => input.#refusal
+    resourceOf = (input) => input.#resource
   }
 }
 
 /** Tells the gate why a verifier refuses. */
 export function noteRefusal(input: VerifyTokenInput, refusal: RefusalNote): void {
-  note(input, refusal)
+  const asked = originalOf(input)
+  if (asked !== undefined) note(asked, refusal)
 }
 
 /** What was noted for this request, if anything. */
 export function refusalNote(input: VerifyTokenInput): RefusalNote | undefined {
-  return noted(input)
+  const asked = originalOf(input)
+  return asked && noted(asked)
 }
 
 /** The resource that the asking gate is configured for. */
 export function configuredResource(input: VerifyTokenInput): string | undefined {
-  return resourceOf(input)
+  const asked = originalOf(input)
+  return asked && resourceOf(asked)
+}
+
+/** What the gate asked with, when `input` is it or a copy of it. */
+function originalOf(input: VerifyTokenInput): VerifyInput | undefined {
+  return input instanceof VerifyInput ? input : leftWith(input.context)
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null
 }

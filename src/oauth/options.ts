@@ -1,6 +1,9 @@
 import { LRUCache } from 'lru-cache'
 import { type DpopMode, type DpopOptions, type ResolvedDpopOptions, resolveDpop } from './dpop/options.ts'
-import {
+import { isOptionsObject, optionChecksOf } from './option-checks.ts'
+import { type RateLimiterLike, type RefusalLimit, RefusalLimiter } from './refusal-limit.ts'
+
+const {
   checkBoolean,
   checkFunction,
   checkHeaderText,
@@ -10,16 +13,16 @@ import {
   checkScopes,
   checkUrl,
   checkWholeNumber,
+  invalidKind,
   invalidOption,
-  isOptionsObject,
   missingOption,
-} from './option-checks.ts'
-import { type RateLimiterLike, type RefusalLimit, RefusalLimiter } from './refusal-limit.ts'
+} = optionChecksOf('oauth')
 
 /** What a verifier and `onVerified` find of the router: the application's data, and the request. */
 export interface VerifyContext<App = unknown> {
   /** What the router's `.context()` returned; `{}` where there is none. */
   readonly context: App
+  /** The request being authorized, without its body. */
   readonly request: Request
 }
 
@@ -29,6 +32,7 @@ export interface VerifyTokenInput<App = unknown> {
   readonly request: Request
   /** The token of the `Authorization` header; absent when none was sent. */
   readonly bearerToken: string | undefined
+  /** The application's data, and the request; `onVerified` gets the same object. */
   readonly context: VerifyContext<App>
   /**
    * SHA-256 thumbprint (RFC 7638) of the key that this request has proven to hold, where the token came with a good
@@ -39,15 +43,19 @@ export interface VerifyTokenInput<App = unknown> {
 
 /** What a verifier says of a valid token. Everything but `valid` may be left out; `null` counts as absent. */
 export interface VerifiedToken<User = unknown> {
+  /** Only `true` accepts the token. */
   readonly valid: boolean
+  /** Whom the token stands for: what handlers find at `auth.user`. */
   readonly user?: User | null | undefined
   /** The scopes granted: a list, or one string with spaces between them. Absent means none. */
   readonly scopes?: readonly string[] | string | null | undefined
+  /** The OAuth client that the token was issued to. */
   readonly clientId?: string | null | undefined
   /** Seconds since 1970. Past, or no finite number: the token is refused. */
   readonly expiresAt?: number | null | undefined
   /** What the token is for (RFC 8707); compared with the configured `resource`. */
   readonly resource?: string | URL | null | undefined
+  /** Anything else, for `auth.extra`. */
   readonly extra?: Readonly<Record<string, unknown>> | null | undefined
   /**
    * What the token is bound to (RFC 7800): the `cnf` claim of a JWT, or `cnf` of an introspection answer. With `jkt`
@@ -74,8 +82,11 @@ export type UserOf<Verify extends VerifyToken<any, any>> =
 export interface VerifiedInput<App = unknown, User = unknown> {
   /** The object `verifyToken` got: setting `context.context.user` makes it visible to tools. */
   readonly context: VerifyContext<App>
+  /** What the verifier gave as `user`. */
   readonly user: User | undefined
+  /** The scopes as granted; broader ones are not expanded. */
   readonly scopes: readonly string[]
+  /** The request being authorized, without its body. */
   readonly request: Request
 }
 
@@ -115,7 +126,7 @@ export interface OAuthOptions<App = any, User = any> {
    * In Express its own `trust proxy` setting decides instead.
    */
   readonly trustProxy?: boolean | undefined
-  /** Milliseconds after which a verifier counts as unavailable (503). Default 10 000. */
+  /** Milliseconds after which a verifier counts as unavailable (503), and `.context()` or `onVerified` as failed (500). Default 10 000. */
   readonly verifyTimeoutMs?: number | undefined
   /** Allows http for `issuer`, `resource` and `authorizationServers` on hosts that are not loopback. Default false. */
   readonly allowInsecureHttp?: boolean | undefined
@@ -184,7 +195,11 @@ const KNOWN_OPTIONS = [
 /** Checks what `withOAuth()`, `oauth` and `mcpAuth()` take. @throws {KitMcpConfigError} naming the option. */
 export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
   if (!isOptionsObject(options)) {
-    throw invalidOption('oauth', 'must be an object with OAuth options, at least { issuer, verifyToken }')
+    throw invalidKind(
+      'oauth',
+      'must be an object with OAuth options, at least { issuer, verifyToken }',
+      options,
+    )
   }
   const given: Partial<Record<keyof OAuthOptions, unknown>> = options
   checkKnownOptions('oauth', given, KNOWN_OPTIONS)
@@ -221,16 +236,18 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
     authorizationServers:
       optional(given.authorizationServers, (value) => {
         if (!Array.isArray(value) || value.length === 0) {
-          throw invalidOption(
+          throw invalidKind(
             'authorizationServers',
-            'must be a non-empty array of URLs; leave it out for [issuer]',
+            'must be a non-empty array of URLs',
+            value,
+            'leave it out for [issuer]',
           )
         }
         return Object.freeze(value.map((entry) => url('authorizationServers', entry)))
       }) ?? Object.freeze([issuer]),
     resourceName: optional(given.resourceName, (value) => {
       if (typeof value !== 'string' || value === '' || /\p{Cc}/u.test(value))
-        throw invalidOption('resourceName', 'must be a non-empty string without control characters')
+        throw invalidOption('resourceName', 'must be a non-empty string without control characters', value)
       return value
     }),
     resourceDocumentation: optional(given.resourceDocumentation, (value) => {
@@ -275,9 +292,11 @@ function checkResource(
 function checkSignedMetadata(value: unknown, resource: unknown): string {
   const claims = claimsOf(value)
   if (typeof resource !== 'string' || typeof claims?.iss !== 'string' || claims.resource !== resource) {
-    throw invalidOption(
+    throw invalidKind(
       'signedMetadata',
-      'must be a JWT with the claims iss and resource, the latter equal to the option resource (RFC 9728 §2.2)',
+      'must be a JWT with the claims iss and resource, the latter equal to the option resource',
+      value,
+      'RFC 9728 §2.2',
     )
   }
   return value as string
@@ -299,9 +318,10 @@ function optional<T>(value: unknown, check: (value: unknown) => T): T | undefine
 
 function checkScopeImplies(value: unknown): Readonly<Record<string, readonly string[]>> {
   if (!isOptionsObject(value)) {
-    throw invalidOption(
+    throw invalidKind(
       'scopeImplies',
-      `must map a scope to the scopes it implies: { 'mcp:write': ['mcp:read'] }`,
+      `must map a scope to the scopes it implies, as in { 'mcp:write': ['mcp:read'] }`,
+      value,
     )
   }
   checkScopes('scopeImplies', Object.keys(value))

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { checkFunction, checkKnownOptions, invalidOption, isOptionsObject } from './option-checks.ts'
+import { isOptionsObject, optionChecksOf } from './option-checks.ts'
 
 /** An ioredis client, or a node-redis client. */
 export interface PubSubRedisClient {
@@ -22,6 +22,10 @@ export type PubSubRedis =
       readonly subscriber: Pick<PubSubRedisClient, 'subscribe' | 'unsubscribe' | 'on' | 'off'>
     }
 
+/** Who shares something through Redis. */
+export type RedisBroadcastOwner = 'redisEventBus' | 'shareInvalidations'
+
+/** How nodes talk over Redis. */
 export interface RedisBroadcastOptions {
   /** The Redis channel. All nodes of one server name the same, other servers on that Redis another. */
   readonly channel?: string | undefined
@@ -87,7 +91,7 @@ export class RedisBroadcast implements RedisShared {
 
   /** @throws {KitMcpConfigError} naming the option. */
   constructor(
-    owner: string,
+    owner: RedisBroadcastOwner,
     redis: PubSubRedis,
     options: RedisBroadcastOptions,
     listener: BroadcastListener,
@@ -236,14 +240,18 @@ function isNodeRedis(client: AnyClient): boolean {
   return typeof client.pSubscribe === 'function'
 }
 
-function checkRedis(owner: string, redis: unknown): { publisher: AnyClient; subscriber?: AnyClient } {
+function checkRedis(
+  owner: RedisBroadcastOwner,
+  redis: unknown,
+): { publisher: AnyClient; subscriber?: AnyClient } {
   const { publisher, subscriber } = (redis ?? {}) as Record<'publisher' | 'subscriber', unknown>
   if (hasMethods(publisher, ['publish']) && hasMethods(subscriber, ['subscribe', 'unsubscribe', 'on', 'off']))
     return { publisher, subscriber }
   if (hasMethods(redis, ['publish', 'duplicate'])) return { publisher: redis }
-  throw invalidOption(
+  throw optionChecksOf(owner).invalidKind(
     owner,
     'must be made of an ioredis or a node-redis client, or of { publisher, subscriber }, two such clients',
+    redis,
   )
 }
 
@@ -251,13 +259,14 @@ function hasMethods(client: unknown, names: readonly string[]): client is AnyCli
   return names.every((name) => typeof (client as AnyClient | null | undefined)?.[name] === 'function')
 }
 
-function checkOptions(owner: string, options: RedisBroadcastOptions): RedisBroadcastOptions {
+function checkOptions(owner: RedisBroadcastOwner, options: RedisBroadcastOptions): RedisBroadcastOptions {
+  const { checkFunction, checkKnownOptions, invalidKind, invalidOption } = optionChecksOf(owner)
   if (!isOptionsObject(options))
-    throw invalidOption(owner, 'takes options such as { channel, onError: console.warn }')
+    throw invalidKind(owner, 'takes options such as { channel, onError: console.warn }', options)
   checkKnownOptions(owner, options, KNOWN_OPTIONS)
   const { channel, onError, onCaughtUp } = options
   if (typeof channel !== 'string' || channel === '')
-    throw invalidOption('channel', 'must be a non-empty string')
+    throw invalidOption('channel', 'must be a non-empty string', channel)
   if (onError !== undefined) checkFunction('onError', onError, 'it hears that Redis is away')
   if (onCaughtUp !== undefined) checkFunction('onCaughtUp', onCaughtUp, 'it hears that Redis is back')
   return { ...options }

@@ -1,5 +1,7 @@
 import { clientKey } from './client-address.ts'
-import { checkKnownOptions, checkWholeNumber, invalidOption, isOptionsObject } from './option-checks.ts'
+import { isOptionsObject, optionChecksOf } from './option-checks.ts'
+
+const { checkKnownOptions, checkWholeNumber, invalidKind } = optionChecksOf('oauth')
 
 /** What counts: a limiter of `rate-limiter-flexible`, in memory, in Redis or elsewhere. */
 export interface RateLimiterLike {
@@ -9,7 +11,9 @@ export interface RateLimiterLike {
 
 /** So many refusals in so many seconds, counted in this process. */
 export interface RefusalLimit {
+  /** How many refusals an address may cause in that time. */
   readonly points: number
+  /** Seconds of that time, from the first refusal. */
   readonly durationSeconds: number
 }
 
@@ -33,9 +37,10 @@ export class RefusalLimiter {
       return new RefusalLimiter(() => value as RateLimiterLike)
     }
     if (!isOptionsObject(value)) {
-      throw invalidOption(
+      throw invalidKind(
         'rateLimit',
         'must be { points, durationSeconds }, or a limiter of rate-limiter-flexible',
+        value,
       )
     }
     checkKnownOptions('rateLimit', value, ['points', 'durationSeconds'])

@@ -3,8 +3,9 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import type { Answer } from '../../src/oauth/answer.ts'
 import type { AuthInfo } from '../../src/oauth/auth-info.ts'
+import type { Decision } from '../../src/oauth/decision.ts'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
-import { type ContextFactory, type Decision, Gate, type GateRequest } from '../../src/oauth/gate.ts'
+import { type ContextFactory, Gate, type GateRequest } from '../../src/oauth/gate.ts'
 import { RequestContext } from '../../src/oauth/inputs.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../../src/oauth/options.ts'
 import { parseChallenge } from '../support/challenge.ts'
@@ -593,6 +594,15 @@ describe('the gate', () => {
     }
     const cause = new Error(LEAK)
 
+    it('when the context, or what follows a verification, has not come in time', async () => {
+      const never = () => new Promise<never>(() => undefined)
+      const late = [
+        gateWith({ verifyTimeoutMs: 20 }, never),
+        gateWith({ verifyTimeoutMs: 20, verifyToken: async () => ({ valid: true }), onVerified: never }),
+      ]
+      for (const gate of late) expect(await run(gate)).to.deep.equal(failed)
+    })
+
     it('when the context cannot be made; the verifier is not asked', async () => {
       let asked = 0
       const verifyToken = async () => {
@@ -658,6 +668,24 @@ describe('the gate', () => {
         await gate.authenticate(requestWith(authorization))
       }
       expect(asked).to.deep.equal(['one', undefined, undefined, undefined, undefined, 'two'])
+    })
+
+    it('with what can be handed on as a copy', async () => {
+      const copies: object[] = []
+      const gate = gateWith({
+        verifyToken: async (input) => {
+          copies.push({ ...input }, { ...input.context })
+          return { valid: true }
+        },
+        onVerified: (input) => {
+          copies.push({ ...input })
+        },
+      })
+      expect(await run(gate)).to.have.property('token', 'good')
+      expect(copies[0]).to.have.all.keys('request', 'bearerToken', 'context')
+      expect(copies[1]).to.have.all.keys('request', 'context')
+      expect(copies[2]).to.have.all.keys('request', 'context', 'user', 'scopes')
+      for (const copy of copies) expect(copy).to.have.property('request').that.is.instanceOf(Request)
     })
 
     it('but does not wait for it without a token, and does not mind what it does', async () => {

@@ -1,6 +1,7 @@
 import { inspect } from 'node:util'
 import { expect } from 'chai'
-import { type Decision, Gate, type GateRequest } from '../../src/oauth/gate.ts'
+import type { Decision } from '../../src/oauth/decision.ts'
+import { Gate, type GateRequest } from '../../src/oauth/gate.ts'
 import { RequestContext } from '../../src/oauth/inputs.ts'
 import { resolveOAuthOptions, type VerifyToken } from '../../src/oauth/options.ts'
 import { cachedVerifier } from '../../src/oauth/verifiers/cached.ts'

@@ -371,8 +371,8 @@ describe('wrong OAuth options', () => {
     expect((await auth.resource(new Request(url))).status).to.equal(404)
   })
 
-  it('never show a value in the message', () => {
-    for (const issuer of ['http://leak.example.com', 'https://leak:leak@auth.example.com']) {
+  it('never show credentials, a path or a query in the message', () => {
+    for (const issuer of ['http://auth.example.com/leak?leak', 'https://leak:leak@auth.example.com']) {
       expect(() => resolveOAuthOptions({ ...GOOD, issuer }))
         .to.throw(KitMcpConfigError)
         .with.property('message')

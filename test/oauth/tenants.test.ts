@@ -5,7 +5,7 @@ import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
 import { KitMcpRouter } from '../../src/mcp/router.ts'
 import { createMcpAdapter } from '../../src/mcp/server.ts'
-import { type OAuthOptions, resolveOAuthOptions } from '../../src/oauth/options.ts'
+import { type OAuthOptions, resolveOAuthOptions, type VerifyTokenInput } from '../../src/oauth/options.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { createTestIssuer } from '../../src/testing/test-issuer.ts'
 import { parseChallenge } from '../support/challenge.ts'
@@ -121,6 +121,31 @@ describe('resource as a function of the request', () => {
       ['http://mcp.example.com/a/mcp', 'a'],
       ['http://mcp.example.com/a/mcp?x=y', 'a'],
     ])
+  })
+
+  it('is known to a verifier that gets a copy from one of the application', async () => {
+    const copies: ((input: VerifyTokenInput) => VerifyTokenInput)[] = [
+      (input) => ({ ...input }),
+      ({ request, bearerToken, context }) => ({ request, bearerToken, context }),
+    ]
+    const token = await issuer.issueToken({ audience: [...audience] })
+    const expired = await issuer.issueToken({ audience: [...audience], expiresIn: -60 })
+    for (const copy of copies) {
+      const oauth = {
+        ...options(byHost),
+        verifyToken: async (input: VerifyTokenInput) => verifyToken(copy(input)),
+      }
+      const { port } = await listen(tenantsApp(oauth))
+      for (const tenant of ['a', 'b']) {
+        const headers = [`Host: ${tenant}.example.com`]
+        const ask = (one: string) =>
+          rawRequest(port, { headers: [...headers, `Authorization: Bearer ${one}`], target: '/mcp' })
+        expect(await ask(token)).to.include({ status: 200 })
+        expect(JSON.parse((await ask(expired)).body).error_description).to.equal(
+          'The access token has expired',
+        )
+      }
+    }
   })
 
   it('may leave it to the URL of the request', async () => {

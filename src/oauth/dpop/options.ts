@@ -1,14 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import {
-  checkBoolean,
-  checkFunction,
-  checkKnownOptions,
-  checkWholeNumber,
-  invalidOption,
-  isOptionsObject,
-} from '../option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../option-checks.ts'
 import { DpopNonces } from './nonces.ts'
 import { type DpopReplayStore, MemoryReplayStore } from './replay-store.ts'
+
+const { checkKnownOptions, checkOneOf, checkWholeNumber, invalidKind, invalidOption } =
+  optionChecksOf('oauth')
 
 /**
  * `off`: `Authorization: DPoP …` is no token. `allowed`: it is, with its proof; Bearer tokens that are bound to no key
@@ -18,6 +14,7 @@ export type DpopMode = 'off' | 'allowed' | 'required'
 
 /** DPoP (RFC 9449) in detail. */
 export interface DpopOptions {
+  /** Whether DPoP may, or must, be used. */
   readonly mode: DpopMode
   /** Where used proofs are remembered. Default: in this process, the latest 100 000. */
   readonly replayStore?: DpopReplayStore | undefined
@@ -42,7 +39,7 @@ export interface ResolvedDpopOptions {
   readonly algorithms: readonly string[]
 }
 
-const MODES: readonly unknown[] = ['off', 'allowed', 'required']
+const MODES: readonly DpopMode[] = ['off', 'allowed', 'required']
 const KNOWN_OPTIONS = ['mode', 'replayStore', 'nonce', 'proofMaxAgeSeconds', 'algorithms']
 
 /** RFC 9449 §11.6: asymmetric, and never `none`. */
@@ -55,8 +52,14 @@ const ALGORITHMS: readonly string[] = [
 export function resolveDpop(value: unknown): ResolvedDpopOptions | undefined {
   const given: Partial<Record<keyof DpopOptions, unknown>> = isOptionsObject(value) ? value : { mode: value }
   checkKnownOptions('dpop', given, KNOWN_OPTIONS)
-  if (!MODES.includes(given.mode))
-    throw invalidOption('dpop', `must be 'off', 'allowed' or 'required', or an object with such a mode`)
+  if (typeof given.mode === 'string') checkOneOf('dpop', given.mode, MODES)
+  else {
+    throw invalidOption(
+      'dpop',
+      `must be 'off', 'allowed' or 'required', or an object with such a mode`,
+      given.mode,
+    )
+  }
   const resolved = Object.freeze({
     required: given.mode === 'required',
     replayStore: checkReplayStore(given.replayStore),
@@ -69,28 +72,37 @@ export function resolveDpop(value: unknown): ResolvedDpopOptions | undefined {
 
 function checkReplayStore(value: unknown): DpopReplayStore {
   if (value === undefined) return new MemoryReplayStore()
-  checkFunction(
-    'dpop.replayStore',
-    (value as { use?: unknown } | null)?.use ?? false,
-    'it needs a method use(key, expiresAtSeconds), such as that of redisReplayStore(client)',
-  )
+  if (typeof (value as { use?: unknown } | null)?.use !== 'function') {
+    throw invalidKind(
+      'dpop.replayStore',
+      'must be an object with a function use(key, expiresAtSeconds)',
+      value,
+      'such as redisReplayStore(client)',
+    )
+  }
   return value as DpopReplayStore
 }
 
 function checkNonce(value: unknown): DpopNonces | undefined {
   if (!isOptionsObject(value)) {
-    return checkBoolean('dpop.nonce', value) ? new DpopNonces(randomBytes(32), 300) : undefined
+    if (typeof value !== 'boolean')
+      throw invalidKind('dpop.nonce', 'must be true or false, or an object such as { secret }', value)
+    return value ? new DpopNonces(randomBytes(32), 300) : undefined
   }
   checkKnownOptions('dpop.nonce', value, ['secret', 'lifetimeSeconds'])
   const { secret, lifetimeSeconds = 300 } = value as { secret?: unknown; lifetimeSeconds?: unknown }
   if (typeof secret !== 'string' || secret.length < 32)
-    throw invalidOption('dpop.nonce.secret', 'must be a string of 32 characters or more')
+    throw invalidKind('dpop.nonce.secret', 'must be a string of 32 characters or more', secret)
   return new DpopNonces(secret, checkWholeNumber('dpop.nonce.lifetimeSeconds', lifetimeSeconds, 2))
 }
 
 function checkAlgorithms(value: unknown): readonly string[] {
   const fits = Array.isArray(value) && value.length > 0 && value.every((one) => ALGORITHMS.includes(one))
   if (!fits)
-    throw invalidOption('dpop.algorithms', `must be a list of at least one of ${ALGORITHMS.join(', ')}`)
+    throw invalidOption(
+      'dpop.algorithms',
+      `must be a list of at least one of ${ALGORITHMS.join(', ')}`,
+      value,
+    )
   return Object.freeze([...new Set(value as string[])])
 }

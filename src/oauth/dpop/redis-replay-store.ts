@@ -1,5 +1,7 @@
-import { invalidOption } from '../option-checks.ts'
+import { optionChecksOf } from '../option-checks.ts'
 import type { DpopReplayStore } from './replay-store.ts'
+
+const { invalidKind, invalidOption } = optionChecksOf('redisReplayStore')
 
 /** An ioredis client, or a node-redis client; of either also a cluster. */
 export interface ReplayRedisClient {
@@ -20,8 +22,8 @@ export function redisReplayStore(
   prefix: string = 'mcp-gatekit:dpop:',
 ): DpopReplayStore {
   if (typeof client?.set !== 'function')
-    throw invalidOption('replayStore', 'must be made of an ioredis or a node-redis client')
-  if (typeof prefix !== 'string') throw invalidOption('prefix', 'must be a string')
+    throw invalidKind('replayStore', 'must be made of an ioredis or a node-redis client', client)
+  if (typeof prefix !== 'string') throw invalidOption('prefix', 'must be a string', prefix)
   // The two spell every command of more than one word differently.
   const likeNodeRedis = typeof (client as { xAdd?: unknown }).xAdd === 'function'
   return {

@@ -1,4 +1,4 @@
-import { checkTexts, invalidOption, missingOption } from '../option-checks.ts'
+import type { OptionChecks } from '../option-checks.ts'
 
 export interface AudienceOptions {
   readonly audience?: string | readonly string[] | undefined
@@ -6,7 +6,10 @@ export interface AudienceOptions {
 }
 
 /** What `aud` must hold one of, by `audience` or `resource`. @throws {KitMcpConfigError} for neither, or both. */
-export function checkAudiences({ audience, resource }: AudienceOptions): readonly string[] {
+export function checkAudiences(
+  { checkTexts, invalidOption, missingOption }: OptionChecks,
+  { audience, resource }: AudienceOptions,
+): readonly string[] {
   if (audience !== undefined && resource !== undefined) {
     throw invalidOption('resource', 'cannot be given together with audience: both say what aud must be')
   }

@@ -1,16 +1,14 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { configuredResource, noteRefusal, refusalNote } from '../inputs.ts'
-import {
-  checkFunction,
-  checkKnownOptions,
-  checkWholeNumber,
-  invalidOption,
-  isOptionsObject,
-} from '../option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../option-checks.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { frozenCopy } from './frozen-copy.ts'
 
+const { checkFunction, checkKnownOptions, checkWholeNumber, invalidKind, invalidOption } =
+  optionChecksOf('cachedVerifier')
+
+/** What `cachedVerifier()` takes beside the verifier. */
 export interface CachedVerifierOptions {
   /** How many tokens are remembered; beyond it, the one longest unused is forgotten. Default 10 000. */
   readonly maxEntries?: number | undefined
@@ -20,6 +18,7 @@ export interface CachedVerifierOptions {
 
 /** A verifier that remembers, and can be made to forget. */
 export interface CachedVerifier<App = unknown, User = unknown> {
+  /** The remembered answer, else that of the verifier. */
   (input: VerifyTokenInput<App>): ReturnType<VerifyToken<App, User>>
   /**
    * Forgets a token, such as one that was revoked. The outcome of a call in flight is not remembered either: requests
@@ -151,13 +150,17 @@ function resolveOptions(
   options: CachedVerifierOptions,
 ): Required<{ [K in keyof CachedVerifierOptions]: number }> {
   if (!isOptionsObject(options)) {
-    throw invalidOption('cachedVerifier', 'takes an object such as { maxEntries: 10000, ttlSeconds: 60 }')
+    throw invalidKind(
+      'cachedVerifier',
+      'takes an object such as { maxEntries: 10000, ttlSeconds: 60 }',
+      options,
+    )
   }
   checkKnownOptions('cachedVerifier', options, KNOWN_OPTIONS)
   const { maxEntries = 10_000, ttlSeconds = 60 } = options
   checkWholeNumber('ttlSeconds', ttlSeconds, 1)
   if (checkWholeNumber('maxEntries', maxEntries, 1) > MAX_ENTRIES)
-    throw invalidOption('maxEntries', `must be at most ${MAX_ENTRIES}`)
+    throw invalidOption('maxEntries', `must be at most ${MAX_ENTRIES}`, maxEntries)
   return { maxEntries, ttlSeconds }
 }
 

@@ -1,7 +1,9 @@
 import { VerifierUnavailableError } from '../errors.ts'
 import { noteRefusal, type RefusalNote, refusalNote } from '../inputs.ts'
-import { invalidOption, missingOption } from '../option-checks.ts'
+import { optionChecksOf } from '../option-checks.ts'
 import type { UserOf, VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
+
+const { invalidKind, missingOption } = optionChecksOf('firstMatch')
 
 /** The reasons that a refusal may have, the one that tells a client most first. */
 const MOST_TELLING: readonly RefusalNote[] = ['expired', 'wrong_resource']
@@ -22,7 +24,7 @@ export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
     throw missingOption('verifiers', 'give firstMatch at least one, such as firstMatch(jwtVerifier(…), …)')
   }
   for (const verifier of verifiers) {
-    if (typeof verifier !== 'function') throw invalidOption('verifiers', 'must all be functions')
+    if (typeof verifier !== 'function') throw invalidKind('verifiers', 'must all be functions', verifier)
   }
   return async function verifyByFirstMatch(
     input: VerifyTokenInput,

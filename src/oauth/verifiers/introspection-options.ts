@@ -1,16 +1,20 @@
 import type { IntrospectionResponse } from 'oauth4webapi'
-import {
+import { isOptionsObject, optionChecksOf } from '../option-checks.ts'
+import { checkAudiences, resourcesAmong } from './audience.ts'
+
+const checks = optionChecksOf('introspectionVerifier')
+const {
   checkBoolean,
   checkFunction,
   checkKnownOptions,
+  checkOneOf,
   checkTexts,
   checkUrl,
   checkWholeNumber,
+  invalidKind,
   invalidOption,
-  isOptionsObject,
   missingOption,
-} from '../option-checks.ts'
-import { checkAudiences, resourcesAmong } from './audience.ts'
+} = checks
 
 /** The user when no `mapUser` is given. */
 export interface IntrospectionUser {
@@ -20,13 +24,16 @@ export interface IntrospectionUser {
   readonly claims: IntrospectionResponse
 }
 
+/** How the client sends its credentials (RFC 6749 §2.3.1): in the `Authorization` header, or in the body. */
 export type IntrospectionAuthentication = 'client_secret_basic' | 'client_secret_post'
 
+/** What `introspectionVerifier()` takes. */
 export interface IntrospectionVerifierOptions<User = IntrospectionUser> {
   /** The authorization server's introspection endpoint. https, or http on loopback. */
   readonly endpoint: string
   /** What this server is registered as at the authorization server. */
   readonly clientId: string
+  /** Its secret there. It appears in no error. */
   readonly clientSecret: string
   /** How the two are sent (RFC 6749 §2.3.1). Default `client_secret_basic`. */
   readonly clientAuthentication?: IntrospectionAuthentication | undefined
@@ -84,9 +91,10 @@ export function resolveIntrospectionOptions<User>(
   options: IntrospectionVerifierOptions<User>,
 ): ResolvedIntrospectionOptions<User> {
   if (!isOptionsObject(options)) {
-    throw invalidOption(
+    throw invalidKind(
       'introspectionVerifier',
       'takes an object with at least { endpoint, clientId, clientSecret, audience }',
+      options,
     )
   }
   checkKnownOptions('introspectionVerifier', options, KNOWN_OPTIONS)
@@ -123,7 +131,7 @@ function audiencesOf({
   audience,
   resource,
 }: Pick<IntrospectionVerifierOptions, 'audience' | 'resource'>): readonly string[] | false {
-  if (audience !== false) return checkAudiences({ audience, resource })
+  if (audience !== false) return checkAudiences(checks, { audience, resource })
   if (resource !== undefined) {
     throw invalidOption(
       'resource',
@@ -137,11 +145,10 @@ function checkCredential(option: 'clientId' | 'clientSecret', value: unknown): s
   if (value === undefined || value === null || value === '') {
     throw missingOption(option, 'the authorization server tells nobody about tokens who does not sign in')
   }
-  if (typeof value !== 'string') throw invalidOption(option, 'must be a string')
+  if (typeof value !== 'string') throw invalidKind(option, 'must be a string', value)
   return value
 }
 
 function checkAuthentication(value: unknown): IntrospectionAuthentication {
-  if (value === 'client_secret_basic' || value === 'client_secret_post') return value
-  throw invalidOption('clientAuthentication', `must be 'client_secret_basic' or 'client_secret_post'`)
+  return checkOneOf('clientAuthentication', value, ['client_secret_basic', 'client_secret_post'])
 }

@@ -1,26 +1,31 @@
 import type { JWTPayload } from 'jose'
-import {
+import { isOptionsObject, optionChecksOf } from '../option-checks.ts'
+import { checkAudiences, resourcesAmong } from './audience.ts'
+import { type KeySource, RemoteKeys } from './jwks.ts'
+import { localKeys, type PublicKeyInput } from './public-keys.ts'
+
+const checks = optionChecksOf('jwtVerifier')
+const {
   checkBoolean,
   checkFunction,
   checkKnownOptions,
   checkTexts,
   checkUrl,
   checkWholeNumber,
+  invalidKind,
   invalidOption,
-  isOptionsObject,
   missingOption,
-} from '../option-checks.ts'
-import { checkAudiences, resourcesAmong } from './audience.ts'
-import { type KeySource, RemoteKeys } from './jwks.ts'
-import { localKeys, type PublicKeyInput } from './public-keys.ts'
+} = checks
 
 /** The user when no `mapUser` is given. */
 export interface JwtUser {
   /** The `sub` claim. */
   readonly id: string | undefined
+  /** All claims of the token. */
   readonly claims: JWTPayload
 }
 
+/** What `jwtVerifier()` takes. */
 export interface JwtVerifierOptions<User = JwtUser> {
   /** The `iss` that is accepted. This or `issuers`. */
   readonly issuer?: string | undefined
@@ -110,14 +115,14 @@ export interface ResolvedJwtOptions<User> {
 /** @throws {KitMcpConfigError} naming the option that is wrong. */
 export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): ResolvedJwtOptions<User> {
   if (!isOptionsObject(options))
-    throw invalidOption('jwtVerifier', 'takes an object with at least { issuer, audience }')
+    throw invalidKind('jwtVerifier', 'takes an object with at least { issuer, audience }', options)
   checkKnownOptions('jwtVerifier', options, KNOWN_OPTIONS)
   const allowInsecureHttp =
     options.allowInsecureHttp === undefined
       ? false
       : checkBoolean('allowInsecureHttp', options.allowInsecureHttp)
   const issuers = checkIssuers(options, allowInsecureHttp)
-  const audiences = checkAudiences(options)
+  const audiences = checkAudiences(checks, options)
   const rules: JwtRules<User> = {
     audiences,
     resources: resourcesAmong(audiences),
@@ -148,7 +153,7 @@ function keySources(
     )
   }
   if (options.secret !== undefined && (typeof options.secret !== 'string' || options.secret === '')) {
-    throw invalidOption('secret', 'must be a non-empty string')
+    throw invalidKind('secret', 'must be a non-empty string', options.secret)
   }
   if (options.jwksUri !== undefined) checkUrl('jwksUri', options.jwksUri, { allowInsecureHttp })
   const remote = {
@@ -172,7 +177,7 @@ function checkIssuers(options: JwtVerifierOptions<unknown>, allowInsecureHttp: b
     throw invalidOption('issuers', 'cannot be given together with issuer: put all of them into issuers')
   }
   const given = issuers ?? (issuer === undefined ? [] : [issuer])
-  if (!Array.isArray(given)) throw invalidOption('issuers', 'must be an array of URLs')
+  if (!Array.isArray(given)) throw invalidKind('issuers', 'must be an array of URLs', given)
   if (given.length === 0)
     throw missingOption('issuer', `give the 'iss' of your tokens, such as 'https://auth.example.com'`)
   for (const one of given) checkUrl(issuer === undefined ? 'issuers' : 'issuer', one, { allowInsecureHttp })
@@ -185,12 +190,12 @@ function checkAlgorithms(options: JwtVerifierOptions<unknown>): readonly string[
   if (algorithms === undefined) return secret === undefined ? ASYMMETRIC : ['HS256']
   const given = checkTexts('algorithms', algorithms)
   if (given.length === 0)
-    throw invalidOption('algorithms', `must name at least one of ${supported.join(', ')}`)
+    throw invalidOption('algorithms', `must name at least one of ${supported.join(', ')}`, given)
   for (const algorithm of given) {
     if (supported.includes(algorithm)) continue
     if (SYMMETRIC.includes(algorithm))
       throw invalidOption('algorithms', `must not hold ${algorithm} without a secret`)
-    throw invalidOption('algorithms', `must hold only ${supported.join(', ')}`)
+    throw invalidOption('algorithms', `must hold only ${supported.join(', ')}`, algorithm)
   }
   return given
 }

@@ -6,7 +6,7 @@ import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts
 import { grantedScopes } from '../scope.ts'
 import { resourceIn } from './audience.ts'
 import type { KeySource } from './jwks.ts'
-import { type JwtCheck, makeCheck } from './jwt-check.ts'
+import { type JwtCheck, makeCheck, type StatedKey } from './jwt-check.ts'
 import { type JwtRules, type JwtUser, type JwtVerifierOptions, resolveJwtOptions } from './jwt-options.ts'
 import { confirmationOf, mayBePresented } from './key-binding.ts'
 
@@ -66,16 +66,17 @@ class IssuerVerifier<User> {
 
   async verify(
     token: string,
-    { alg, kid }: StatedHeader,
+    header: StatedHeader,
     input: VerifyTokenInput,
   ): Promise<VerifiedToken<User> | undefined> {
+    const { kid } = header
     const keys = this.#keys?.held(kid) ?? (await this.#keys?.keysFor(kid))
     let check = this.#check
     if (check === undefined || check.keys !== keys) {
       check = { keys, run: await makeCheck(this.#issuer, keys, this.#rules) }
       this.#check = check
     }
-    const checked = await check.run(token, alg)
+    const checked = await check.run(token, header)
     if (typeof checked === 'object')
       return hasTextPayload(token) ? await accept(checked.claims, this.#rules, input) : undefined
     if (checked !== 'invalid') noteRefusal(input, checked)
@@ -142,7 +143,7 @@ function isSpeltOnce(token: string): boolean {
 let jose: typeof Jose | undefined
 
 /** What a token's header says: enough to find the key, not to be believed. */
-class StatedHeader {
+class StatedHeader implements StatedKey {
   readonly #text: string
   readonly alg: string
   readonly kid: string | undefined
@@ -178,7 +179,12 @@ function statedIssuer({ decodeJwt }: typeof Jose, token: string): unknown {
   }
 }
 
+/** Where payloads are decoded to be looked at, over and over: the gate lets none pass that is longer. */
+const decoded = Buffer.alloc(16_384)
+
 /** RFC 7519 §7.2, step 10: what is no UTF-8 is no JWT. Decoders make U+FFFD of it, and so one `sub` of two. */
 function hasTextPayload(token: string): boolean {
-  return isUtf8(Buffer.from(token.slice(token.indexOf('.') + 1, token.lastIndexOf('.')), 'base64url'))
+  const payload = token.slice(token.indexOf('.') + 1, token.lastIndexOf('.'))
+  if (payload.length > decoded.length) return isUtf8(Buffer.from(payload, 'base64url'))
+  return isUtf8(decoded.subarray(0, decoded.write(payload, 'base64url')))
 }

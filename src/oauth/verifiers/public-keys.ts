@@ -1,7 +1,9 @@
 import { createPublicKey, type JsonWebKey, KeyObject, type webcrypto } from 'node:crypto'
 import type { JSONWebKeySet, JWK } from 'jose'
-import { invalidOption, isOptionsObject } from '../option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../option-checks.ts'
 import type { KeySource } from './jwks.ts'
+
+const { invalidKind } = optionChecksOf('jwtVerifier')
 
 /** A public key in any of the forms people have them in. */
 export type PublicKeyInput = string | JWK | JSONWebKeySet | KeyObject | webcrypto.CryptoKey
@@ -13,7 +15,7 @@ export function localKeys(given: PublicKeyInput): KeySource {
     keys = (isKeySet(given) ? given.keys : [given]).map(publicJwk)
     if (keys.length === 0) throw new TypeError('no key')
   } catch {
-    throw invalidOption('publicKey', 'must be a public key: PEM, JWK, JWK Set, KeyObject or CryptoKey')
+    throw invalidKind('publicKey', 'must be a public key: PEM, JWK, JWK Set, KeyObject or CryptoKey', given)
   }
   const nameless = keys.some((key) => key.kid === undefined)
   const set: JSONWebKeySet = { keys }

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { checkFunction } from '../option-checks.ts'
+import { optionChecksOf } from '../option-checks.ts'
 import {
   type PubSubRedis,
   RedisBroadcast,
@@ -7,6 +7,8 @@ import {
   type RedisShared,
 } from '../redis-broadcast.ts'
 import type { CachedVerifier } from './cached.ts'
+
+const { checkFunction, invalidKind } = optionChecksOf('shareInvalidations')
 
 /** A verifier whose `invalidate`, `invalidateKey` and `clear` reach all nodes. */
 export interface SharedVerifier<App = unknown, User = unknown>
@@ -31,7 +33,8 @@ export function shareInvalidations<App = unknown, User = unknown>(
   options: RedisBroadcastOptions = {},
 ): SharedVerifier<App, User> {
   checkFunction('verifier', verifier, 'give what cachedVerifier() returned')
-  checkFunction('verifier', verifier.invalidateKey, 'give what cachedVerifier() returned')
+  if (typeof verifier.invalidateKey !== 'function')
+    throw invalidKind('verifier', 'must be what cachedVerifier() returned', verifier)
   const channel = options?.channel ?? 'mcp-gatekit:invalidations'
   const given = typeof options === 'object' && options !== null ? { ...options, channel } : options
   const broadcast: RedisBroadcast = new RedisBroadcast('shareInvalidations', redis, given, {

@@ -455,7 +455,8 @@ describe('introspectionVerifier()', () => {
       expectConfigError(() => introspectionVerifier({ ...base, clientSecret: { value: SECRET } as never }), {
         code: INVALID,
         option: 'clientSecret',
-        message: /^clientSecret must be a string$/,
+        message:
+          /^clientSecret must be a string, got an object with 1 member\. See docs\/errors\.md#introspectionverifier$/,
       })
     })
 

@@ -167,7 +167,7 @@ describe('shareInvalidations', () => {
     const clients = { publisher: silent, subscriber: silent }
     for (const [make, code, option] of [
       [() => shareInvalidations(undefined as never, clients), 'MCP_CONFIG_MISSING_OPTION', 'verifier'],
-      [() => shareInvalidations((() => {}) as never, clients), 'MCP_CONFIG_MISSING_OPTION', 'verifier'],
+      [() => shareInvalidations((() => {}) as never, clients), 'MCP_CONFIG_INVALID_OPTION', 'verifier'],
       [() => shareInvalidations(verifier, {} as never), 'MCP_CONFIG_INVALID_OPTION', 'shareInvalidations'],
       [
         () => shareInvalidations(verifier, clients, { onErrors() {} } as never),

@@ -1,0 +1,86 @@
+import type { Answer } from './answer.ts'
+import { bearerChallenge, type DpopChallengeError, dpopChallenge } from './challenge.ts'
+import type { ProofFault, Refusal, RefusalReason } from './decision.ts'
+import type { ResolvedDpopOptions } from './dpop/options.ts'
+import type { ResolvedOAuthOptions } from './options.ts'
+
+const FAULTS: Readonly<Record<ProofFault, { error: DpopChallengeError; description: string }>> = {
+  invalid_dpop_proof: { error: 'invalid_dpop_proof', description: 'The DPoP proof is not valid' },
+  use_dpop_nonce: { error: 'use_dpop_nonce', description: 'The DPoP proof needs a nonce of this server' },
+  proof_needed: { error: 'invalid_token', description: 'The access token must come with a DPoP proof' },
+  not_bound: {
+    error: 'invalid_token',
+    description: 'The access token is not bound to the key of the DPoP proof',
+  },
+}
+
+/** The only texts that ever stand in `error_description`: nothing a client, a token or a verifier said. */
+const DESCRIPTIONS: Readonly<Record<RefusalReason, string>> = {
+  missing: 'An access token is needed',
+  malformed: 'The Authorization header does not hold one bearer token',
+  invalid: 'The access token is not valid',
+  expired: 'The access token has expired',
+  wrong_resource: 'The access token is for another resource',
+  insufficient_scope: 'The access token lacks a scope that this request needs',
+  rate_limited: 'Too many requests of this address were refused',
+}
+
+const JSON_HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }
+
+/** 401, or 403 where a scope is missing, with its challenge; 429 where an address has caused too many. */
+export function refusalAnswer(
+  refusal: Refusal,
+  { dpop, realm, scopes: endpointScopes }: ResolvedOAuthOptions,
+  metadataUrl: () => string | undefined,
+): Answer {
+  if (refusal.reason === 'rate_limited') return tooManyRefusals(refusal.retryAfterSeconds)
+  const error = refusal.reason === 'insufficient_scope' ? 'insufficient_scope' : 'invalid_token'
+  const scopes = refusal.reason === 'insufficient_scope' ? refusal.scopes : endpointScopes
+  const fault = 'fault' in refusal && refusal.fault !== undefined ? FAULTS[refusal.fault] : undefined
+  const errorDescription = fault?.description ?? DESCRIPTIONS[refusal.reason]
+  const resourceMetadata = metadataUrl()
+  let challenge = bearerChallenge({ realm, error, scopes, resourceMetadata, errorDescription })
+  if (dpop !== undefined) challenge += `, ${dpopChallenge(dpop.algorithms, fault?.error, errorDescription)}`
+  return {
+    status: refusal.reason === 'insufficient_scope' ? 403 : 401,
+    headers: {
+      ...JSON_HEADERS,
+      'WWW-Authenticate': challenge,
+      ...(fault?.error === 'use_dpop_nonce' && nonceHeaders(dpop)),
+    },
+    body: JSON.stringify({
+      error,
+      error_description: errorDescription,
+      ...(refusal.reason === 'insufficient_scope' && { scope: scopes.join(' ') }),
+    }),
+  }
+}
+
+/** The verifier could not find out. No challenge: a client must not throw a good token away. */
+export function unavailableAnswer(retryAfterSeconds: number): Answer {
+  return {
+    status: 503,
+    headers: { ...JSON_HEADERS, 'Retry-After': String(retryAfterSeconds) },
+    body: '{"error":"temporarily_unavailable","error_description":"The access token could not be verified right now"}',
+  }
+}
+
+/** A hook of the application threw. */
+export const FAILED_ANSWER: Answer = { status: 500, headers: JSON_HEADERS, body: '{"error":"server_error"}' }
+
+/** RFC 6585 §4. No challenge: another token would not be heard either. */
+function tooManyRefusals(retryAfterSeconds: number): Answer {
+  return {
+    status: 429,
+    headers: { ...JSON_HEADERS, 'Retry-After': String(retryAfterSeconds) },
+    body: JSON.stringify({ error: 'too_many_requests', error_description: DESCRIPTIONS.rate_limited }),
+  }
+}
+
+/** RFC 9449 §9. A page must be able to read it. */
+function nonceHeaders(dpop: ResolvedDpopOptions | undefined): Record<string, string> {
+  return {
+    'DPoP-Nonce': dpop?.nonces?.current() ?? '',
+    'Access-Control-Expose-Headers': 'DPoP-Nonce',
+  }
+}
