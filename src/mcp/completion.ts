@@ -5,14 +5,18 @@ import {
   ProtocolErrorCode,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import { checkFunction, invalidOption, isOptionsObject } from '../oauth/option-checks.ts'
+import { quotedName } from '../given.ts'
+import { didYouMean, isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
 import { CallContext, type KitContext } from './context.ts'
 import { runSafely, type Serving } from './operation.ts'
+
+const { checkFunction, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
 
 /** What a completer knows beside the text so far. */
 export interface CompletionInput<App = unknown, User = any> {
   /** The other arguments, as far as they are filled in. */
   readonly arguments: Readonly<Record<string, string>>
+  /** What the handlers of the same request get. */
   readonly context: KitContext<App, User>
 }
 
@@ -32,12 +36,16 @@ export function checkCompleters(
 ): Completers | undefined {
   if (complete === undefined) return undefined
   if (!isOptionsObject(complete)) {
-    throw invalidOption('complete', `of ${owner} must be an object with a function for each argument`)
+    throw invalidKind('complete', `of ${owner} must be an object with a function for each argument`, complete)
   }
   const entries = Object.entries(complete)
   for (const [name, completer] of entries) {
-    if (!names.includes(name))
-      throw invalidOption('complete', `of ${owner} names '${name}', which is no argument of it`)
+    if (!names.includes(name)) {
+      throw invalidOption(
+        'complete',
+        `of ${owner} names ${quotedName(name)}, which is no argument of it.${didYouMean(name, names)} Known are: ${names.join(', ')}`,
+      )
+    }
     checkFunction(
       'complete',
       completer,

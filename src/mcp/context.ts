@@ -8,6 +8,7 @@ import {
 } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { AuthInfo } from '../oauth/auth-info.ts'
+import { HasRequest } from '../oauth/inputs.ts'
 import type { KitTelemetrySession } from '../telemetry/session.ts'
 import type { Exchange } from './exchange.ts'
 import { type InputRequired, inputRequired } from './input-required.ts'
@@ -58,84 +59,63 @@ export interface KitContext<App = unknown, User = any> {
 }
 
 /**
- * `KitContext` on the SDK's own context. The web-standard request is made only when read, and so are the functions, which
- * are good without their object: handlers take them apart, `(args, { progress }) => …`.
+ * `KitContext` on the SDK's own context. Every member is the object's own and the functions are good without it: handlers
+ * take it apart, `(args, { progress }) => …`, and hand on copies, `next(args, { ...context, tenant })`.
  */
-export class CallContext implements KitContext {
+export class CallContext extends HasRequest implements KitContext {
   readonly context: unknown
   readonly signal: AbortSignal
+  readonly clientCapabilities: ClientCapabilities | undefined
+  readonly inputResponses: Readonly<Record<string, unknown>>
   readonly state: unknown
-  readonly auth?: AuthInfo
-  readonly session?: KitTelemetrySession<any, any, any>
-  readonly #exchange: Exchange
-  readonly #sdk: ServerContext
-  readonly #sessionCapabilities: ClientCapabilities | undefined
+  declare readonly auth?: AuthInfo
+  declare readonly session?: KitTelemetrySession<any, any, any>
+  readonly log: KitContext['log']
+  readonly progress: KitContext['progress']
+  readonly releaseStream: KitContext['releaseStream']
+  readonly inputRequired: KitContext['inputRequired']
+  readonly accepted: KitContext['accepted']
 
   constructor(
     exchange: Exchange,
-    sdk: ServerContext,
+    { mcpReq, http }: ServerContext,
     state?: unknown,
     sessionCapabilities?: ClientCapabilities,
   ) {
-    this.#exchange = exchange
-    this.#sdk = sdk
-    this.#sessionCapabilities = sessionCapabilities
+    super(exchange.context)
+    const envelope = mcpReq.envelope as Partial<Record<string, ClientCapabilities>> | undefined
+    const responses = mcpReq.inputResponses
     this.context = exchange.context.context
-    this.signal = sdk.mcpReq.signal
+    this.signal = mcpReq.signal
+    this.clientCapabilities = envelope?.[CLIENT_CAPABILITIES_META_KEY] ?? sessionCapabilities
+    this.inputResponses = responses ?? {}
     this.state = state
     if (exchange.auth !== undefined) this.auth = exchange.auth
     const session = exchange.observation?.session
     if (session !== undefined) this.session = session
+    this.log = (level, data) => quietly(() => mcpReq.log(level, data))
+    this.progress = (progress, total, message) => reportProgress(mcpReq, progress, total, message)
+    this.releaseStream = () => http?.closeSSE?.()
+    this.inputRequired = inputRequired
+    this.accepted = (name, schema) => acceptedContent(responses, name, schema)
   }
+}
 
-  get request(): Request {
-    return this.#exchange.context.request
+async function reportProgress(
+  mcpReq: ServerContext['mcpReq'],
+  progress: number,
+  total: number | undefined,
+  message: string | undefined,
+): Promise<void> {
+  const progressToken = mcpReq._meta?.progressToken
+  if (progressToken === undefined) return
+  const params = {
+    progressToken,
+    progress,
+    ...(total !== undefined && { total }),
+    ...(message && { message }),
   }
-
-  get clientCapabilities(): ClientCapabilities | undefined {
-    const envelope = this.#sdk.mcpReq.envelope as Partial<Record<string, ClientCapabilities>> | undefined
-    return envelope?.[CLIENT_CAPABILITIES_META_KEY] ?? this.#sessionCapabilities
-  }
-
-  get inputResponses(): Readonly<Record<string, unknown>> {
-    return this.#sdk.mcpReq.inputResponses ?? {}
-  }
-
-  inputRequired(requests: Readonly<Record<string, InputRequest>>, state?: unknown): InputRequired {
-    return inputRequired(requests, state)
-  }
-
-  // What follows is made when it is read, so that it works taken out of the context too: `(args, { log }) => …`.
-
-  get accepted(): KitContext['accepted'] {
-    const responses = this.#sdk.mcpReq.inputResponses
-    return (name, schema) => acceptedContent(responses, name, schema)
-  }
-
-  get releaseStream(): KitContext['releaseStream'] {
-    const { http } = this.#sdk
-    return () => http?.closeSSE?.()
-  }
-
-  get log(): KitContext['log'] {
-    const { mcpReq } = this.#sdk
-    return (level, data) => quietly(() => mcpReq.log(level, data))
-  }
-
-  get progress(): KitContext['progress'] {
-    const { mcpReq } = this.#sdk
-    return async (progress, total, message) => {
-      const progressToken = mcpReq._meta?.progressToken
-      if (progressToken === undefined) return
-      const params = {
-        progressToken,
-        progress,
-        ...(total !== undefined && { total }),
-        ...(message && { message }),
-      }
-      await quietly(() => mcpReq.notify({ method: 'notifications/progress', params }))
-    }
-  }
+  await quietly(() => mcpReq.notify({ method: 'notifications/progress', params }))
 }
 
 /** What cannot be told a client, because of what it is or because the client has gone, is not told. */

@@ -9,6 +9,7 @@ const STATE: unique symbol = Symbol('state')
 
 /** What a handler returns to have the client asked: see `KitContext.inputRequired`. */
 export interface InputRequired extends InputRequiredResult {
+  /** @internal */
   readonly [STATE]?: unknown
 }
 

@@ -1,5 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { invalidOption } from '../oauth/option-checks.ts'
+import { optionChecksOf } from '../oauth/option-checks.ts'
+
+const { invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
 
 /** A JSON Schema document. */
 export type JsonSchema = { readonly [keyword: string]: unknown }
@@ -15,7 +17,7 @@ interface JsonSchemaSource {
 export function jsonSchemaOf(option: string, schema: StandardSchemaV1, side: 'input' | 'output'): JsonSchema {
   const standard = (schema as Partial<StandardSchemaV1> | undefined)?.['~standard']
   if (typeof standard?.validate !== 'function') {
-    throw invalidOption(option, 'must be a Standard Schema, such as z.object({ … }) of zod 4')
+    throw invalidKind(option, 'must be a Standard Schema, such as z.object({ … }) of zod 4', schema)
   }
   const convert = (standard as JsonSchemaSource).jsonSchema?.[side]
   if (convert === undefined) {

@@ -1,16 +1,12 @@
 import { performance } from 'node:perf_hooks'
-import {
-  isJsonContentType,
-  type JSONRPCMessage,
-  type McpServer,
-  type Server,
-} from '@modelcontextprotocol/server'
+import type { JSONRPCMessage, McpServer, Server } from '@modelcontextprotocol/server'
 import type { Answer } from '../oauth/answer.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
-import type { Decision } from '../oauth/gate.ts'
+import type { Decision } from '../oauth/decision.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import type { KitTelemetrySession } from '../telemetry/session.ts'
 import { attempt } from './attempt.ts'
+import { elapsedMs } from './elapsed.ts'
 import type { McpIncoming } from './incoming.ts'
 import {
   clientText,
@@ -20,6 +16,8 @@ import {
   observedMessage,
 } from './observed-message.ts'
 import { Operation, type RpcError } from './observed-operation.ts'
+import { kindOf, rpcErrorOf, statusOf } from './observed-outcome.ts'
+import { type Payloads, payloads, payloadTexts } from './observed-payloads.ts'
 import { watchServer } from './server-watch.ts'
 import { TokenEraser } from './token-eraser.ts'
 import { Tracing } from './tracing.ts'
@@ -30,9 +28,6 @@ type Attributes = Record<string, unknown>
 
 /** The first revision without protocol sessions. */
 const FIRST_MODERN_REVISION = '2026-07-28'
-
-/** Longest text of arguments or results on a span. */
-const MAX_PAYLOAD = 16_384
 
 /** What an adapter with telemetry tells, and how. */
 export class Observer {
@@ -84,7 +79,7 @@ export class RequestObservation {
         const type = 'cause' in decision ? kindOf(decision.cause) : undefined
         this.#emit(operation, 'auth.refused', 'warn', {
           reason: decision.reason,
-          ...operation.attributes,
+          ...this.#known(),
           ...(type !== undefined && { 'error.type': type }),
           ...this.#duration(),
         })
@@ -114,7 +109,8 @@ export class RequestObservation {
   /** The token and its scopes suffice. Says nothing where no token was verified. */
   accepted(): void {
     if (!this.#identified) return
-    this.#emit(this.#begun()[0], 'auth.accepted', 'debug', this.#duration())
+    const [operation] = this.#begun()
+    this.#emit(operation, 'auth.accepted', 'debug', { ...this.#known(), ...this.#duration() })
   }
 
   /**
@@ -265,8 +261,18 @@ export class RequestObservation {
 
   /** The operations, at least one: where no message is known, the request as a whole. */
   #begun(): readonly Operation[] {
-    if (this.#operations.length === 0) this.#operations = [this.#begin(NO_MESSAGE, false, {})]
+    if (this.#operations.length > 0) return this.#operations
+    // Of a client whose token was not verified nothing is told that it said.
+    if (this.#identified)
+      this.#protocolVersion = clientText(this.#incoming.header('mcp-protocol-version'), this.#erase)
+    this.#operations = [this.#begin(NO_MESSAGE, false, this.#sharedAttributes())]
     return this.#operations
+  }
+
+  /** What can be told of the request as a whole: of a batch what its messages have in common. */
+  #known(): Record<string, string> {
+    const [operation, another] = this.#begun()
+    return operation === undefined || another !== undefined ? this.#sharedAttributes() : operation.attributes
   }
 
   #begin(message: ObservedMessage, isKnown: boolean, attributes: Record<string, string>): Operation {
@@ -297,24 +303,13 @@ export class RequestObservation {
     }
   }
 
-  /** Arguments and results for an event; the manager redacts them. */
-  #payloads(args: unknown, result: unknown): Attributes {
-    if (!this.#observer.tellsPayloads) return {}
-    const told = attempt(() => ({
-      ...(args !== undefined && { 'gen_ai.tool.call.arguments': this.#eraser.json(args) }),
-      ...(result !== undefined && { 'gen_ai.tool.call.result': this.#eraser.json(contentOf(result)) }),
-    }))
-    return told ?? {}
+  #payloads(args: unknown, result: unknown): Payloads {
+    return this.#observer.tellsPayloads ? payloads(this.#eraser, args, result) : {}
   }
 
-  /** The same for a span, which takes texts only, as the manager would redact them. */
   #payloadTexts({ message, result }: Operation): Record<string, string> {
-    const payloads = this.#payloads(message.args, result)
-    if (Object.keys(payloads).length === 0) return {}
-    const redacted = attempt(() => this.#observer.manager.redact(payloads)) ?? {}
-    return Object.fromEntries(
-      Object.entries(redacted).map(([key, value]) => [key, JSON.stringify(value).slice(0, MAX_PAYLOAD)]),
-    )
+    const { manager } = this.#observer
+    return payloadTexts(this.#payloads(message.args, result), (given) => manager.redact(given))
   }
 
   #answered(message: JSONRPCMessage, tellsTools: boolean): void {
@@ -379,47 +374,6 @@ export class RequestObservation {
     if (operation === undefined) emit()
     else operation.run(emit)
   }
-}
-
-/** The code or name of an error, where it is one word. */
-function kindOf(cause: unknown): string | undefined {
-  const words = attempt(() => {
-    const { code, name } = cause as { code?: unknown; name?: unknown }
-    return [code, name]
-  })
-  return words?.find((word) => typeof word === 'string' && /^[\w.-]{1,64}$/.test(word)) as string | undefined
-}
-
-/** The JSON-RPC error that an answer with an HTTP status of its own carries, if it does. */
-async function rpcErrorOf(response: Response | Answer): Promise<RpcError | undefined> {
-  try {
-    if (response instanceof Response && !isJsonContentType(response.headers.get('content-type')))
-      return undefined
-    const text = response instanceof Response ? await response.clone().text() : (response.body ?? '')
-    const { error } = JSON.parse(text) as { error?: RpcError }
-    return typeof error?.code === 'number' ? error : undefined
-  } catch {
-    return undefined
-  }
-}
-
-/** Milliseconds since `startedAt`, to a thousandth. */
-export function elapsedMs(startedAt: number): number {
-  return Math.round((performance.now() - startedAt) * 1000) / 1000
-}
-
-/** The HTTP status that the gate answers a decision with. */
-function statusOf(decision: Exclude<Decision, { outcome: 'accepted' }>): number {
-  if (decision.outcome !== 'refused') return decision.outcome === 'unavailable' ? 503 : 500
-  return REFUSAL_STATUS[decision.reason] ?? 401
-}
-
-const REFUSAL_STATUS: Readonly<Record<string, number>> = { insufficient_scope: 403, rate_limited: 429 }
-
-/** What a tool's result holds for a reader. */
-function contentOf(result: unknown): unknown {
-  const { structuredContent, content } = result as { structuredContent?: unknown; content?: unknown }
-  return structuredContent ?? content
 }
 
 function isId(value: unknown): value is string | number {

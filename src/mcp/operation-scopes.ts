@@ -1,12 +1,10 @@
-import {
-  checkKnownOptions,
-  checkRequiredScopes,
-  invalidOption,
-  isOptionsObject,
-} from '../oauth/option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
 import { unionOfScopes } from '../oauth/scope.ts'
 import { findResource } from './router-table.ts'
 import { checkUriTemplate, type UriMatcher } from './uri-template.ts'
+
+const checks = optionChecksOf('createMcpAdapter')
+const { checkKnownOptions, checkRequiredScopes, invalidKind } = checks
 
 interface Scoped {
   readonly scopes: readonly string[]
@@ -14,7 +12,7 @@ interface Scoped {
 
 interface ScopedTemplate extends Scoped {
   readonly definition: { readonly uriTemplate: string }
-  readonly matcher: UriMatcher
+  readonly matcher: Pick<UriMatcher, 'match'>
 }
 
 /** The operations that need scopes beside the endpoint's; a router's table is one. */
@@ -26,6 +24,8 @@ export interface ScopedOperations {
   /** By URI. */
   readonly resources: ReadonlyMap<string, Scoped>
   readonly templates: readonly ScopedTemplate[]
+  /** What the server may take a URI for, where that is not the URI as it is written. */
+  readonly spellingsOf?: (uri: string) => readonly string[]
 }
 
 /** Scopes by operation, for a router that is a function of the application. */
@@ -76,7 +76,17 @@ function scopesOf(operations: ScopedOperations, { method, params }: Message): (r
 }
 
 function scopesOfResource(operations: ScopedOperations, uri: unknown): readonly string[] {
-  return typeof uri === 'string' ? (findResource(operations, uri)?.entry.scopes ?? []) : []
+  if (typeof uri !== 'string') return []
+  const { spellingsOf } = operations
+  if (spellingsOf === undefined) return findResource(operations, uri)?.entry.scopes ?? []
+  return unionOfScopes(
+    ...spellingsOf(uri).map((spelling) => findResource(operations, spelling)?.entry.scopes ?? []),
+  )
+}
+
+/** As it is written, and as the URL parser writes it, which is what `McpServer` of the official SDK looks for. */
+function spellingsOf(uri: string): readonly string[] {
+  return URL.canParse(uri) ? [uri, new URL(uri).href] : [uri]
 }
 
 function scopesOfReference(
@@ -91,7 +101,7 @@ function scopesOfReference(
 /** Checks the option `scopes`. @throws {KitMcpConfigError} naming what is wrong. */
 export function checkOperationScopes(given: unknown): ScopedOperations {
   if (!isOptionsObject(given))
-    throw invalidOption('scopes', `must be an object such as { tools: { wipe: ['mcp:admin'] } }`)
+    throw invalidKind('scopes', `must be an object such as { tools: { wipe: ['mcp:admin'] } }`, given)
   checkKnownOptions('scopes', given, ['tools', 'prompts', 'resources'])
   const { tools, prompts, resources } = given as Readonly<Record<keyof OperationScopes, unknown>>
   const byUri = [...checkScopesBy('resources', resources)]
@@ -104,8 +114,9 @@ export function checkOperationScopes(given: unknown): ScopedOperations {
       .map(([uriTemplate, { scopes }]) => ({
         scopes,
         definition: { uriTemplate },
-        matcher: checkUriTemplate(`scopes.resources['${uriTemplate}']`, uriTemplate),
+        matcher: looseMatcher(`scopes.resources['${uriTemplate}']`, uriTemplate),
       })),
+    spellingsOf,
   }
   const all = [
     ...operations.tools.values(),
@@ -115,10 +126,16 @@ export function checkOperationScopes(given: unknown): ScopedOperations {
   return { ...operations, scopes: unionOfScopes(...all.map(({ scopes }) => scopes)) }
 }
 
+/** Finds what the server of an application may find, not only what a router here would. */
+function looseMatcher(owner: string, uriTemplate: string): Pick<UriMatcher, 'match'> {
+  const { mayMatch } = checkUriTemplate(owner, uriTemplate, checks)
+  return { match: (uri) => (mayMatch(uri) ? {} : undefined) }
+}
+
 function checkScopesBy(kind: keyof OperationScopes, given: unknown): Map<string, Scoped> {
   if (given === undefined) return new Map()
   if (!isOptionsObject(given))
-    throw invalidOption(`scopes.${kind}`, 'must be an object with a list of scopes for each')
+    throw invalidKind(`scopes.${kind}`, 'must be an object with a list of scopes for each', given)
   return new Map(
     Object.entries(given).map(([name, scopes]) => [
       name,

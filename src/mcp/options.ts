@@ -1,15 +1,12 @@
 import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
-import {
-  checkBoolean,
-  checkKnownOptions,
-  checkWholeNumber,
-  invalidOption,
-  isOptionsObject,
-} from '../oauth/option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
 import { checkOperationScopes, type OperationScopes, type ScopedOperations } from './operation-scopes.ts'
 import { checkAllowedHosts, checkAllowedOrigins } from './origin-policy.ts'
 import { checkCache } from './resource.ts'
 import type { McpSessionOptions, ResolvedSessionOptions } from './sessions.ts'
+
+const checks = optionChecksOf('createMcpAdapter')
+const { checkBoolean, checkKnownOptions, checkText, checkWholeNumber, invalidKind, invalidOption } = checks
 
 /** Options of the adapter beyond router and OAuth. */
 export interface McpAdapterOptions {
@@ -84,7 +81,7 @@ export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
 
 /** @throws {KitMcpConfigError} naming the option. */
 export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapterOptions {
-  if (!isOptionsObject(options)) throw invalidOption('options', 'must be an object')
+  if (!isOptionsObject(options)) throw invalidKind('options', 'must be an object', options)
   checkKnownOptions('the adapter', options, ADAPTER_OPTIONS)
   const { allowedOrigins, allowedHosts, listOnlyPermitted, maxBodyBytes, bodyTimeoutMs } = options
   const { sessions, cache, requestStateSecret, eventBus, scopes, recordPayloads } = options
@@ -97,7 +94,7 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
     maxBodyBytes:
       maxBodyBytes === undefined ? 4 * 1024 * 1024 : checkWholeNumber('maxBodyBytes', maxBodyBytes, 1),
     bodyTimeoutMs: bodyTimeoutMs === undefined ? 30_000 : checkWholeNumber('bodyTimeoutMs', bodyTimeoutMs, 1),
-    cache: checkCache('cache', cache),
+    cache: checkCache('cache', cache, checks),
     requestStateSecret: requestStateSecret === undefined ? undefined : checkSecret(requestStateSecret),
     eventBus: eventBus === undefined ? undefined : checkEventBus(eventBus),
     scopes: scopes === undefined ? undefined : checkOperationScopes(scopes),
@@ -112,15 +109,20 @@ function checkSessions(sessions: unknown): ResolvedSessionOptions | undefined {
   if (sessions === undefined || sessions === false) return undefined
   const given = sessions === true ? {} : sessions
   if (!isOptionsObject(given)) {
-    throw invalidOption(
+    throw invalidKind(
       'sessions',
       'must be true, false, or an object such as { idleTimeoutMs: 600000, max: 100 }',
+      sessions,
     )
   }
   checkKnownOptions('sessions', given, ['idleTimeoutMs', 'max'])
   const { idleTimeoutMs = 1_800_000, max = 1000 } = given as McpSessionOptions
   if (checkWholeNumber('sessions.idleTimeoutMs', idleTimeoutMs, 1) > MAX_IDLE_MS)
-    throw invalidOption('sessions.idleTimeoutMs', `must be at most ${MAX_IDLE_MS} milliseconds`)
+    throw invalidOption(
+      'sessions.idleTimeoutMs',
+      `must be at most ${MAX_IDLE_MS} milliseconds`,
+      idleTimeoutMs,
+    )
   return { idleTimeoutMs, max: checkWholeNumber('sessions.max', max, 1) }
 }
 
@@ -129,7 +131,11 @@ const MIN_SECRET = 32
 function checkSecret(secret: unknown): string | Uint8Array {
   const usable = typeof secret === 'string' || secret instanceof Uint8Array
   if (!usable || secret.length < MIN_SECRET) {
-    throw invalidOption('requestStateSecret', `must be at least ${MIN_SECRET} random characters or bytes`)
+    throw invalidKind(
+      'requestStateSecret',
+      `must be at least ${MIN_SECRET} random characters or bytes`,
+      secret,
+    )
   }
   return typeof secret === 'string' ? secret : Uint8Array.from(secret)
 }
@@ -137,7 +143,7 @@ function checkSecret(secret: unknown): string | Uint8Array {
 function checkEventBus(bus: unknown): ServerEventBus {
   const { publish, subscribe } = (bus ?? {}) as Partial<Record<keyof ServerEventBus, unknown>>
   if (typeof publish !== 'function' || typeof subscribe !== 'function') {
-    throw invalidOption('eventBus', 'must be an object with publish(event) and subscribe(listener)')
+    throw invalidKind('eventBus', 'must be an object with publish(event) and subscribe(listener)', bus)
   }
   return bus as ServerEventBus
 }
@@ -148,12 +154,17 @@ export type ServerInfo = Implementation
 /** @throws {KitMcpConfigError} when name or version are missing. */
 export function checkServerInfo(info: unknown): ServerInfo {
   if (!isOptionsObject(info))
-    throw invalidOption('serverInfo', `must be an object such as { name: 'notes', version: '1.0.0' }`)
+    throw invalidKind('serverInfo', `must be an object such as { name: 'notes', version: '1.0.0' }`, info)
   checkKnownOptions('serverInfo', info, ['name', 'version', 'title', 'description', 'websiteUrl', 'icons'])
   const { name, version } = info as { name?: unknown; version?: unknown }
   for (const [member, value] of Object.entries({ name, version })) {
     if (typeof value !== 'string' || value === '')
-      throw invalidOption(`serverInfo.${member}`, 'must be a non-empty string')
+      throw invalidOption(`serverInfo.${member}`, 'must be a non-empty string', value)
   }
+  const { title, description, websiteUrl, icons } = info as Partial<Record<keyof ServerInfo, unknown>>
+  for (const [member, value] of Object.entries({ title, description, websiteUrl }))
+    if (value !== undefined) checkText(`serverInfo.${member}`, value)
+  if (icons !== undefined && !Array.isArray(icons))
+    throw invalidKind('serverInfo.icons', `must be an array such as [{ src: 'https://…' }]`, icons)
   return Object.freeze({ ...(info as ServerInfo) })
 }

@@ -1,5 +1,7 @@
-import { invalidOption, isLoopbackHostname } from '../oauth/option-checks.ts'
+import { isLoopbackHostname, optionChecksOf } from '../oauth/option-checks.ts'
 import type { McpIncoming } from './incoming.ts'
+
+const { invalidKind, invalidOption } = optionChecksOf('createMcpAdapter')
 
 /** What the checks look at; a member is read only when it decides. */
 export type OriginRequest = Pick<McpIncoming, 'header' | 'host' | 'origin' | 'listensOnLoopback'>
@@ -57,9 +59,10 @@ function parseOrigin(value: string): URL | undefined {
 export function checkAllowedOrigins(value: unknown): '*' | ReadonlySet<string> {
   if (value === '*') return value
   if (!Array.isArray(value)) {
-    throw invalidOption(
+    throw invalidKind(
       'allowedOrigins',
       `must be '*' or an array of origins such as ['https://app.example.com']`,
+      value,
     )
   }
   return new Set(
@@ -69,6 +72,7 @@ export function checkAllowedOrigins(value: unknown): '*' | ReadonlySet<string> {
         throw invalidOption(
           'allowedOrigins',
           `must hold origins only: scheme, host and port, such as 'https://app.example.com'`,
+          entry,
         )
       }
       return origin.origin
@@ -79,13 +83,14 @@ export function checkAllowedOrigins(value: unknown): '*' | ReadonlySet<string> {
 /** `allowedHosts`, checked: host names without a port. */
 export function checkAllowedHosts(value: unknown): ReadonlySet<string> {
   const expected = `must be an array of host names without a port, such as ['mcp.example.com']`
-  if (!Array.isArray(value) || value.length === 0) throw invalidOption('allowedHosts', expected)
+  if (!Array.isArray(value) || value.length === 0) throw invalidOption('allowedHosts', expected, value)
   return new Set(
     value.map((entry) => {
       if (typeof entry !== 'string' || !URL.canParse(`http://${entry}`))
-        throw invalidOption('allowedHosts', expected)
+        throw invalidOption('allowedHosts', expected, entry)
       const url = new URL(`http://${entry}`)
-      if (url.host !== entry.toLowerCase() || url.port !== '') throw invalidOption('allowedHosts', expected)
+      if (url.host !== entry.toLowerCase() || url.port !== '')
+        throw invalidOption('allowedHosts', expected, entry)
       return url.hostname
     }),
   )

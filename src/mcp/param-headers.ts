@@ -1,5 +1,7 @@
-import { invalidOption } from '../oauth/option-checks.ts'
+import { optionChecksOf } from '../oauth/option-checks.ts'
 import type { JsonSchema } from './json-schema.ts'
+
+const { invalidOption } = optionChecksOf('KitMcpRouter')
 
 const KEYWORD = 'x-mcp-header'
 /** RFC 9110 §5.6.2. */

@@ -1,9 +1,9 @@
 import {
-  classifyInboundRequest,
   type JSONRPCRequest,
   type MessageClassification,
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
+import { classifyRequest } from './classification.ts'
 import type { McpIncoming } from './incoming.ts'
 import type { RouterTable } from './router-table.ts'
 
@@ -48,29 +48,27 @@ export function plainRequest(
   const protocolVersionHeader = incoming.header('mcp-protocol-version')
   const mcpMethodHeader = incoming.header('mcp-method')
   const mcpNameHeader = incoming.header('mcp-name')
-  const outcome = classifyInboundRequest({
-    httpMethod: 'POST',
-    ...(protocolVersionHeader !== undefined && { protocolVersionHeader }),
-    ...(mcpMethodHeader !== undefined && { mcpMethodHeader }),
-    ...(mcpNameHeader !== undefined && { mcpNameHeader }),
+  const classification = classifyRequest(
+    () => ({
+      ...(protocolVersionHeader !== undefined && { protocolVersionHeader }),
+      ...(mcpMethodHeader !== undefined && { mcpMethodHeader }),
+      ...(mcpNameHeader !== undefined && { mcpNameHeader }),
+    }),
     body,
-  })
-  if (outcome.kind === 'modern' && outcome.messageKind === 'request') {
-    const { classification, message } = outcome
-    const plain =
-      classification.revision === MODERN_REVISION &&
-      protocolVersionHeader === MODERN_REVISION &&
-      mcpMethodHeader === method &&
-      (mirrored === '' || (mcpNameHeader === params?.[mirrored] && isUnencoded(mcpNameHeader)))
-    return plain ? { era: 'modern', message, classification } : undefined
+  )
+  if (classification === undefined) return undefined
+  const message = body as JSONRPCRequest
+  if (classification === 'legacy') {
+    const isServed =
+      protocolVersionHeader === undefined || SUPPORTED_PROTOCOL_VERSIONS.includes(protocolVersionHeader)
+    return isServed && acceptsBoth(incoming.header('accept')) ? { era: 'legacy', message } : undefined
   }
-  if (outcome.kind !== 'legacy' || outcome.reason !== 'no-claim') return undefined
-  if (protocolVersionHeader !== undefined && !SUPPORTED_PROTOCOL_VERSIONS.includes(protocolVersionHeader)) {
-    return undefined
-  }
-  return acceptsBoth(incoming.header('accept'))
-    ? { era: 'legacy', message: body as JSONRPCRequest }
-    : undefined
+  const isPlain =
+    classification.revision === MODERN_REVISION &&
+    protocolVersionHeader === MODERN_REVISION &&
+    mcpMethodHeader === method &&
+    (mirrored === '' || (mcpNameHeader === params?.[mirrored] && isUnencoded(mcpNameHeader)))
+  return isPlain ? { era: 'modern', message, classification } : undefined
 }
 
 /** Whether a header value stands for itself; `=?base64?…?=` stands for something else. */

@@ -1,6 +1,6 @@
 import type { GetPromptResult, Prompt, PromptArgument, PromptMessage } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { checkFunction } from '../oauth/option-checks.ts'
+import { optionChecksOf } from '../oauth/option-checks.ts'
 import { type Completer, type Completers, checkCompleters } from './completion.ts'
 import type { KitContext } from './context.ts'
 import {
@@ -9,15 +9,19 @@ import {
   DEFINITION_OPTIONS,
   type DefinitionConfig,
   scopesOf,
+  textMember,
 } from './definition.ts'
 import type { InputRequired } from './input-required.ts'
 import { type JsonSchema, jsonSchemaOf } from './json-schema.ts'
 import type { ArgsOf } from './tool.ts'
 
+const { checkFunction } = optionChecksOf('KitMcpRouter')
+
 type ArgumentNames<Input> = Input extends StandardSchemaV1 ? keyof StandardSchemaV1.InferInput<Input> : never
 
 /** What a prompt is, beside its handler. */
 export interface PromptConfig<Input, App = unknown, User = any> extends DefinitionConfig {
+  /** What the prompt is for, for people who choose among prompts. */
   readonly description?: string | undefined
   /** Standard Schema of the arguments, able to give a JSON Schema. Clients send strings. Default: no arguments. */
   readonly input?: Input
@@ -72,7 +76,7 @@ export function promptEntry(
   const definition = Object.freeze({
     name,
     ...commonMembers(owner, config),
-    ...(description !== undefined && { description }),
+    ...textMember(owner, 'description', description),
     ...(args.length > 0 && { arguments: args }),
   }) as Prompt
   const completers = checkCompleters(

@@ -1,5 +1,6 @@
 import { createHash, hkdfSync, randomBytes } from 'node:crypto'
 import type { AuthInfo } from '../oauth/auth-info.ts'
+import { attempt } from './attempt.ts'
 
 /** Seconds that a client may take to answer. */
 const LIFETIME_SECONDS = 3600
@@ -46,12 +47,25 @@ export function holderOf(auth: AuthInfo | undefined, ...operation: string[]): st
   return JSON.stringify([ownerOf(auth), ...operation])
 }
 
-/** The user behind a token and the client it was given to; the token itself where the verifier named neither. */
+/**
+ * The user behind a token and the client it was given to; the client, where no user is behind it. The token itself where
+ * the verifier named neither, or a user that is told from others by neither `id` nor `sub`.
+ */
 export function ownerOf(auth: AuthInfo | undefined): string {
   if (auth === undefined) return ''
-  const user = auth.user as { id?: unknown; sub?: unknown } | undefined
-  const id = user?.id ?? user?.sub
-  if (auth.clientId === '' && id === undefined)
-    return createHash('sha256').update(auth.token).digest('base64')
-  return JSON.stringify([auth.clientId, typeof id, id === undefined ? '' : String(id)])
+  const { clientId, user, token } = auth
+  const identity = user === undefined && clientId !== '' ? [] : identityOf(user)
+  return identity === undefined
+    ? createHash('sha256').update(token).digest('base64')
+    : JSON.stringify([clientId, ...identity])
+}
+
+/** What tells a user from all others: of which type it is counts too, and so does the issuer where `jwtVerifier` tells it. */
+function identityOf(user: unknown): readonly unknown[] | undefined {
+  const { id, sub, claims } = Object(user ?? undefined) as { id?: unknown; sub?: unknown; claims?: unknown }
+  const known = typeof user === 'object' ? (id ?? sub) : user
+  const text = attempt(() => String(known))
+  if (known === undefined || known === null || text === undefined || text.startsWith('[object '))
+    return undefined
+  return [typeof known, text, (claims as { iss?: unknown } | undefined)?.iss]
 }

@@ -1,11 +1,5 @@
 import type { Annotations, CacheHint, Resource, ResourceTemplateType } from '@modelcontextprotocol/server'
-import {
-  checkFunction,
-  checkKnownOptions,
-  checkWholeNumber,
-  invalidOption,
-  isOptionsObject,
-} from '../oauth/option-checks.ts'
+import { isOptionsObject, type OptionChecks, optionChecksOf } from '../oauth/option-checks.ts'
 import { type Completer, type Completers, checkCompleters } from './completion.ts'
 import type { KitContext } from './context.ts'
 import {
@@ -13,15 +7,21 @@ import {
   commonMembers,
   DEFINITION_OPTIONS,
   type DefinitionConfig,
-  frozenCopy,
+  objectCopy,
   scopesOf,
+  textMember,
 } from './definition.ts'
 import { checkUriTemplate, type TemplateVariables, type UriMatcher } from './uri-template.ts'
 
+const checks = optionChecksOf('KitMcpRouter')
+const { checkFunction, invalidOption } = checks
+
 interface ResourceMembers extends DefinitionConfig {
+  /** What is in it, for the model. */
   readonly description?: string | undefined
   /** Default of what is read: `text/plain` for text, `application/octet-stream` for bytes, `application/json` for values. */
   readonly mimeType?: string | undefined
+  /** Whom it is for, and how much it matters; hints, which clients may ignore. */
   readonly annotations?: Annotations | undefined
   /** How long clients of 2026-07-28 may keep what they read. Default: the adapter's `cache`. */
   readonly cache?: CacheHint | undefined
@@ -29,6 +29,7 @@ interface ResourceMembers extends DefinitionConfig {
 
 /** What a resource is, beside its handler. */
 export interface ResourceConfig extends ResourceMembers {
+  /** The absolute URI, such as `notes://today`. */
   readonly uri: string
   /** Bytes. */
   readonly size?: number | undefined
@@ -100,10 +101,10 @@ export function resourceEntry(
   const owner = `resource '${name}'`
   checkFunction('handler', handler, `${owner} needs a function (uri, context) => contents`)
   if (typeof uri !== 'string' || !URL.canParse(uri)) {
-    throw invalidOption('uri', `of ${owner} must be an absolute URI such as 'notes://today'`)
+    throw invalidOption('uri', `of ${owner} must be an absolute URI such as 'notes://today'`, uri)
   }
   if (size !== undefined && !(Number.isSafeInteger(size) && size >= 0)) {
-    throw invalidOption('size', `of ${owner} must be a whole number of bytes`)
+    throw invalidOption('size', `of ${owner} must be a whole number of bytes`, size)
   }
   const definition = Object.freeze({
     name,
@@ -152,21 +153,23 @@ function membersOf(owner: string, config: ResourceMembers): object {
   const { description, mimeType, annotations } = config
   return {
     ...commonMembers(owner, config),
-    ...(description !== undefined && { description }),
-    ...(mimeType !== undefined && { mimeType }),
-    ...(annotations !== undefined && { annotations: frozenCopy(`annotations of ${owner}`, annotations) }),
+    ...textMember(owner, 'description', description),
+    ...textMember(owner, 'mimeType', mimeType),
+    ...(annotations !== undefined && { annotations: objectCopy(`annotations of ${owner}`, annotations) }),
   }
 }
 
 /** @throws {KitMcpConfigError} */
-export function checkCache(option: string, cache: unknown): CacheHint {
+export function checkCache(
+  option: string,
+  cache: unknown,
+  { checkKnownOptions, checkOneOf, checkWholeNumber, invalidKind }: OptionChecks = checks,
+): CacheHint {
   if (cache === undefined) return {}
-  if (!isOptionsObject(cache)) throw invalidOption(option, 'must be an object such as { ttlMs: 60_000 }')
+  if (!isOptionsObject(cache)) throw invalidKind(option, 'must be an object such as { ttlMs: 60_000 }', cache)
   checkKnownOptions(option, cache, ['ttlMs', 'cacheScope'])
   const { ttlMs, cacheScope } = cache as Partial<Record<keyof CacheHint, unknown>>
   if (ttlMs !== undefined) checkWholeNumber(`ttlMs of ${option}`, ttlMs, 0)
-  if (cacheScope !== undefined && cacheScope !== 'public' && cacheScope !== 'private') {
-    throw invalidOption(`cacheScope of ${option}`, `must be 'public' or 'private'`)
-  }
+  if (cacheScope !== undefined) checkOneOf(`cacheScope of ${option}`, cacheScope, ['public', 'private'])
   return { ...(cache as CacheHint) }
 }

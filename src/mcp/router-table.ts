@@ -74,4 +74,4 @@ export function findResource<Entry, Template extends TemplateLike>(
   return undefined
 }
 
-type TemplateLike = Pick<ResourceTemplateEntry, 'matcher'>
+type TemplateLike = { readonly matcher: Pick<ResourceTemplateEntry['matcher'], 'match'> }

@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { checkFunction, invalidOption } from '../oauth/option-checks.ts'
+import { quotedName } from '../given.ts'
+import { optionChecksOf } from '../oauth/option-checks.ts'
 import { checkName, type DefinitionKind, renamed } from './definition.ts'
 import { Entries } from './entries.ts'
 import { type PromptConfig, type PromptEntry, type PromptHandler, promptEntry } from './prompt.ts'
@@ -15,6 +16,8 @@ import {
 } from './resource.ts'
 import { type AppContextFactory, type RouterTable, routerTable } from './router-table.ts'
 import { type ToolConfig, type ToolEntry, type ToolHandler, toolEntry } from './tool.ts'
+
+const { checkFunction, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
 
 /** Reads the table of a router, and what it is made of; set by the class, which alone can see inside. */
 let readTable: (router: KitMcpRouter<any>) => RouterTable
@@ -163,7 +166,8 @@ export class KitMcpRouter<App = unknown, User = any> {
       Fits<User, SubUser, 'the merged router needs a user that this router does not have'>,
   ): KitMcpRouter<App, User> {
     checkName('merge', prefix)
-    if (!(router instanceof KitMcpRouter)) throw invalidOption('merge', `'${prefix}' needs a KitMcpRouter`)
+    if (!(router instanceof KitMcpRouter))
+      throw invalidKind('merge', `'${prefix}' needs a KitMcpRouter`, router)
     const other = readProps(router)
     if (other.makeContext !== undefined && this.#props.makeContext === undefined) {
       throw invalidOption('merge', `'${prefix}' needs a context: call .context() of this router first`)
@@ -211,7 +215,7 @@ function added<Entry extends Named>(
   if (uri === undefined) return entries.with([nameKey], entry)
   const uriKey = `uri ${String(uri)}`
   if (entries.has(uriKey))
-    throw invalidOption(kind, `'${name}' is of '${String(uri)}', which is there already`)
+    throw invalidOption(kind, `'${name}' is of ${quotedName(String(uri))}, which is there already`)
   return entries.with([nameKey, uriKey], entry)
 }
 

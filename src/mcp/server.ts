@@ -1,6 +1,6 @@
 import { type Answer, toResponse } from '../oauth/answer.ts'
 import { CORS_RESPONSE_HEADERS, preflightHeaders } from '../oauth/cors.ts'
-import { checkKnownOptions, invalidOption, isOptionsObject, missingOption } from '../oauth/option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
 import { notFound } from '../oauth/protected-resource.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
@@ -14,7 +14,10 @@ import {
   type ServerInfo,
 } from './options.ts'
 import { KitMcpRouter, tableOf } from './router.ts'
-import { McpService, type McpServiceProps, type ServerFactory } from './service.ts'
+import type { ServerFactory } from './sdk-servers.ts'
+import { McpService, type McpServiceProps } from './service.ts'
+
+const { checkKnownOptions, invalidKind, invalidOption, missingOption } = optionChecksOf('createMcpAdapter')
 
 /** A web-standard request handler. */
 export type McpHandler = (request: Request) => Promise<Response>
@@ -31,14 +34,19 @@ export interface McpAuthHandlers {
 export interface KitMcpAdapter {
   /** Serves MCP, complete: guards, authenticates, answers OPTIONS, carries the CORS headers. */
   readonly handler: McpHandler
+  /** What answers beside the MCP route: preflights, and the metadata document. */
   readonly auth: McpAuthHandlers
+  /** Tells clients what has changed. */
   readonly notify: McpNotifier
 }
 
 /** What `createMcpAdapter()` gives: the same, with the handler under the name `server`. */
 export interface McpAdapter {
+  /** Serves MCP, complete: guards, authenticates, answers OPTIONS, carries the CORS headers. */
   readonly server: McpHandler
+  /** What answers beside the MCP route: preflights, and the metadata document. */
   readonly auth: McpAuthHandlers
+  /** Tells clients what has changed. */
   readonly notify: McpNotifier
 }
 
@@ -47,8 +55,11 @@ export interface McpAdapter {
  * an `eventBus` those of all nodes, else those of this process.
  */
 export interface McpNotifier {
+  /** The list of tools has changed. */
   toolsChanged(): void
+  /** The list of prompts has changed. */
   promptsChanged(): void
+  /** The list of resources, or of templates, has changed. */
   resourcesChanged(): void
   /** For those who have subscribed to this very URI. */
   resourceUpdated(uri: string): void
@@ -57,11 +68,16 @@ export interface McpNotifier {
 /** The typed router, or a function that makes a server of the official SDK for each request. */
 export type RouterOption = KitMcpRouter<any> | ServerFactory
 
-type AppOf<Router> = Router extends KitMcpRouter<infer App> ? App : unknown
+/** What hooks find at `context.context`: anything, where the router does not say. */
+type AppOf<Router> = Router extends KitMcpRouter<infer App> ? (unknown extends App ? any : App) : any
 type UserOfRouter<Router> = Router extends KitMcpRouter<any, infer User> ? User : any
 
+/** What `createMcpAdapter()` takes. */
 export interface CreateMcpAdapterOptions<Router extends RouterOption = RouterOption, User = any>
   extends McpAdapterOptions {
+  /**
+   * What is served: the typed router, or a function that makes a server of the official SDK for each request.
+   */
   readonly router: Router
   /** Absent or undefined: no OAuth, everything is open. */
   readonly oauth?: OAuthOptions<AppOf<Router>, User> | undefined
@@ -69,6 +85,7 @@ export interface CreateMcpAdapterOptions<Router extends RouterOption = RouterOpt
   readonly serverInfo?: ServerInfo | undefined
   /** How to use the server, for the model. */
   readonly instructions?: string | undefined
+  /** Where the gate and the adapter emit their events. Default: nowhere. */
   readonly telemetry?: KitTelemetryManager<any, any, any> | undefined
 }
 
@@ -89,7 +106,7 @@ export function createMcpAdapter<
   User extends UserOfRouter<Router> = UserOfRouter<Router>,
 >(options: CreateMcpAdapterOptions<Router, User>): McpAdapter {
   if (!isOptionsObject(options))
-    throw invalidOption('createMcpAdapter', 'takes an object with at least { router }')
+    throw invalidKind('createMcpAdapter', 'takes an object with at least { router }', options)
   checkKnownOptions('createMcpAdapter', options, CREATE_OPTIONS)
   const { router, oauth, serverInfo, instructions, telemetry, ...rest } = options
   const service = new McpService({
@@ -122,7 +139,8 @@ export class KitMcpServer<App = unknown, User = any> {
     this.#props = props
   }
 
-  static create(): KitMcpServer {
+  /** An empty builder; `.router()` must follow before `.build()`. */
+  static create(): KitMcpServer<any> {
     return new KitMcpServer({ given: {}, options: resolveAdapterOptions({}) })
   }
 
@@ -153,12 +171,12 @@ export class KitMcpServer<App = unknown, User = any> {
 
   /** Adapter options; called again, they merge. @throws {KitMcpConfigError} */
   withOptions(options: McpAdapterOptions): KitMcpServer<App, User> {
-    if (!isOptionsObject(options)) throw invalidOption('options', 'must be an object')
+    if (!isOptionsObject(options)) throw invalidKind('options', 'must be an object', options)
     const given = { ...this.#props.given, ...options }
     return new KitMcpServer({ ...this.#props, given, options: resolveAdapterOptions(given) })
   }
 
-  /** @throws {KitMcpConfigError} without a router. */
+  /** Makes the adapter. @throws {KitMcpConfigError} without a router. */
   build(): KitMcpAdapter {
     const { router, oauth, serverInfo, instructions, telemetry, options } = this.#props
     if (router === undefined) throw noRouter()
@@ -180,9 +198,10 @@ function checkRouter(router: unknown): McpServiceProps['router'] {
   if (router === undefined || router === null) throw noRouter()
   if (router instanceof KitMcpRouter) return tableOf(router)
   if (typeof router === 'function') return router as ServerFactory
-  throw invalidOption(
+  throw invalidKind(
     'router',
     'must be a KitMcpRouter, or a function that returns a server of the official SDK',
+    router,
   )
 }
 
@@ -194,13 +213,13 @@ function noRouter(): Error {
 }
 
 function checkInstructions(text: unknown): string {
-  if (typeof text !== 'string') throw invalidOption('instructions', 'must be a string')
+  if (typeof text !== 'string') throw invalidOption('instructions', 'must be a string', text)
   return text
 }
 
 function checkTelemetry(manager: KitTelemetryManager<any, any, any>): KitTelemetryManager<any, any, any> {
   if (typeof (manager as { session?: unknown } | null)?.session !== 'function') {
-    throw invalidOption('telemetry', 'must be what KitTelemetry…build() returned')
+    throw invalidKind('telemetry', 'must be what KitTelemetry…build() returned', manager)
   }
   return manager
 }
@@ -232,7 +251,7 @@ function facesOf(service: McpService): Omit<KitMcpAdapter, 'notify'> {
 /** `notify` stands beside the two members that an adapter consists of, not among them. */
 function withNotify<Faces extends object>(
   faces: Faces,
-  { notify }: McpService,
+  { dispatch: { notify } }: McpService,
 ): Faces & { notify: McpNotifier } {
   return Object.defineProperty(faces, 'notify', { value: notify }) as Faces & { notify: McpNotifier }
 }

@@ -11,9 +11,9 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import type { CallContext } from './context.ts'
+import { elapsedMs } from './elapsed.ts'
 import { type InputRequired, isInputRequired } from './input-required.ts'
 import { validate } from './json-schema.ts'
-import { elapsedMs } from './observe.ts'
 import { isStateRefusal, runRound, type Serving } from './operation.ts'
 import { checkJson } from './sendable.ts'
 import type { ToolEntry } from './tool.ts'

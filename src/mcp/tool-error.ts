@@ -7,6 +7,7 @@ const BRAND = Symbol.for('mcp-gatekit.KitToolError')
 export class KitToolError extends Error {
   override readonly name = 'KitToolError'
 
+  /** @param message what the client is told. @param options `cause` is told to telemetry alone. */
   constructor(message: string, options?: { readonly cause?: unknown }) {
     super(message, options)
     Object.defineProperty(this, BRAND, { value: true })

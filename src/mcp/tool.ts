@@ -1,18 +1,20 @@
 import type { CallToolResult, Tool, ToolAnnotations } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { checkFunction, invalidOption } from '../oauth/option-checks.ts'
+import { optionChecksOf } from '../oauth/option-checks.ts'
 import type { KitContext } from './context.ts'
 import {
   checkDefinition,
   commonMembers,
   DEFINITION_OPTIONS,
   type DefinitionConfig,
-  frozenCopy,
+  objectCopy,
   scopesOf,
 } from './definition.ts'
 import type { InputRequired } from './input-required.ts'
 import { type JsonSchema, jsonSchemaOf } from './json-schema.ts'
 import { declaresHeaders } from './param-headers.ts'
+
+const { checkFunction, invalidOption } = optionChecksOf('KitMcpRouter')
 
 /** What a tool is, beside its handler. */
 export interface ToolConfig<Input, Output> extends DefinitionConfig {
@@ -22,6 +24,7 @@ export interface ToolConfig<Input, Output> extends DefinitionConfig {
   readonly input?: Input
   /** Standard Schema of the result; what the handler returns is checked and sent as `structuredContent`. */
   readonly output?: Output
+  /** Hints about what a call does, such as `readOnlyHint`, which clients may ignore. */
   readonly annotations?: ToolAnnotations
 }
 
@@ -75,7 +78,12 @@ export function toolEntry(
   const owner = `tool '${name}'`
   checkFunction('handler', handler, `${owner} needs a function (args, context) => result`)
   if (typeof description !== 'string' || description === '') {
-    throw invalidOption('description', `of ${owner} must say what the tool does: models choose by it`)
+    throw invalidOption(
+      'description',
+      `of ${owner} must say what the tool does`,
+      description,
+      'models choose by it',
+    )
   }
   const outputJsonSchema =
     output === undefined ? undefined : jsonSchemaOf(`output of ${owner}`, output, 'output')
@@ -89,7 +97,7 @@ export function toolEntry(
     description,
     inputSchema,
     ...(outputJsonSchema !== undefined && { outputSchema: outputJsonSchema }),
-    ...(annotations !== undefined && { annotations: frozenCopy(`annotations of ${owner}`, annotations) }),
+    ...(annotations !== undefined && { annotations: objectCopy(`annotations of ${owner}`, annotations) }),
   }) as Tool
   return {
     definition,

@@ -45,7 +45,7 @@ describe('mcp: a web-standard request whose host keeps nothing but its way to ab
         const eventBus = new InMemoryServerEventBus()
         const adapter = createMcpAdapter({ router, eventBus })
         const service = serviceOf(adapter)
-        if (service !== undefined) service.servesDirectly = direct
+        if (service !== undefined) service.dispatch.servesDirectly = direct
         const aborts = Array.from({ length: 20 }, () => new AbortController())
         for (const { signal } of aborts) {
           const init = { method, headers: definedOf(headers), body: (body ?? null) as string | null, signal }

@@ -151,7 +151,7 @@ function expectAnswer({ status, messages, text: said }: WireAnswer): void {
 function adapter(direct: boolean, given: RouterOption = router) {
   const made = createMcpAdapter({ router: given })
   const service = serviceOf(made)
-  if (service !== undefined) service.servesDirectly = direct
+  if (service !== undefined) service.dispatch.servesDirectly = direct
   return made
 }
 
@@ -236,6 +236,26 @@ describe('mcp: a handler that', () => {
     expect(JSON.parse(old.message.result.content[0].text)).to.deep.equal(expected(null))
     for (const { messages } of [present, old])
       expect(messages[0].params).to.include({ progressToken: 1, progress: 1, total: 2 })
+  })
+
+  it('is called with a copy of its context has everything of it', async () => {
+    const wrapped = KitMcpRouter.create()
+      .context(() => ({ tenant: 'acme' }))
+      .tool('wrapped', { description: 'x' }, async (_args, context) => {
+        const { request, log, progress, ...copy } = { ...context, more: 1 }
+        await progress(1)
+        await log('info', 'x')
+        return [request.method, Object.keys(copy).sort()]
+      })
+    const { send } = web(createMcpAdapter({ router: wrapped }).server)
+    const members =
+      'accepted clientCapabilities context inputRequired inputResponses more releaseStream signal state'
+    const params = { name: 'wrapped', _meta: { progressToken: 1 } }
+    for (const request of both('tools/call', params)) {
+      const { message, messages } = await send(request)
+      expect(JSON.parse(message.result.content[0].text)).to.deep.equal(['POST', members.split(' ')])
+      expect(messages[0].params).to.include({ progressToken: 1, progress: 1 })
+    }
   })
 
   it('tells its progress after its end disturbs nobody', async () => {

@@ -1,4 +1,4 @@
-import { McpServer } from '@modelcontextprotocol/server'
+import { McpServer, ResourceTemplate } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import type { McpAdapterOptions } from '../../src/mcp/options.ts'
@@ -163,6 +163,48 @@ describe('mcp: scopes of operations', () => {
       })
     })
   }
+
+  describe('a function and its scopes, however a URI is written', () => {
+    const text = 'for writers only'
+    const { server } = createMcpAdapter({
+      router: () => {
+        const own = new McpServer({ name: 'own', version: '1' })
+        const read = (uri: URL) => ({ contents: [{ uri: uri.href, text }] })
+        own.registerResource('note', 'notes://write', {}, read)
+        own.registerResource('page', 'https://notes.example.com/write', {}, read)
+        own.registerResource('by', new ResourceTemplate('notes://by/{name}', { list: undefined }), {}, read)
+        return own
+      },
+      oauth: oauth(),
+      scopes: {
+        resources: {
+          'notes://write': ['mcp:write'],
+          'https://notes.example.com/write': ['mcp:write'],
+          'notes://by/{name}': ['mcp:write'],
+        },
+      },
+    })
+    for (const uri of [
+      'NOTES://write',
+      ' notes://write',
+      'notes://wr\tite\n',
+      'HTTPS://Notes.example.com/write',
+      'https://notes.example.com:443/a/../write',
+      'Notes://by/ann',
+      'notes://by/./ann',
+      'notes://by/%zz',
+      `notes://by/${'a'.repeat(10_000)}`,
+    ]) {
+      it(`needs the scopes of ${JSON.stringify(uri.slice(0, 50))}`, async () => {
+        const read = (token: string) =>
+          web(server).send(legacy(rpc('resources/read', { uri }), bearer(token)))
+        const answer = await read('reader')
+        expect(answer.status).to.equal(403)
+        expect(challengeScope(answer.headers)).to.equal('mcp:read mcp:write')
+        expect((await read('writer')).message.result.contents[0].text).to.equal(text)
+      })
+    }
+  })
 
   for (const face of FACES) {
     it(`are judged by ${face.name}`, async () => {

@@ -141,6 +141,6 @@ function adapter(direct: boolean) {
   const made = createMcpAdapter({ router, serverInfo: { name: 'plain', version: '1.0.0' } })
   const service = serviceOf(made)
   if (service === undefined) throw new Error('no service')
-  service.servesDirectly = direct
+  service.dispatch.servesDirectly = direct
   return made
 }

@@ -1,11 +1,13 @@
 import { expect } from 'chai'
+import connect, { type NextHandleFunction } from 'connect'
 import { expectTypeOf } from 'expect-type'
 import { z } from 'zod'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import type { KitContext } from '../../src/mcp/context.ts'
 import { KitMcpRouter } from '../../src/mcp/router.ts'
 import { createMcpAdapter, KitMcpServer } from '../../src/mcp/server.ts'
 import type { TemplateVariables } from '../../src/mcp/uri-template.ts'
-import type { UserOf, VerifyToken } from '../../src/oauth/options.ts'
+import type { UserOf, VerifiedInput, VerifyToken } from '../../src/oauth/options.ts'
 
 interface Account {
   id: string
@@ -118,5 +120,48 @@ describe('mcp: types of prompts, resources and users', () => {
     KitMcpServer.create().router(typed).withOAuth({ issuer, verifyToken: inferred })
     // Where the router does not say, any verifier will do.
     createMcpAdapter({ router, oauth: { issuer, verifyToken: inferred } })
+  })
+
+  it('leave hooks a context of any kind where the router does not say', () => {
+    const untyped = KitMcpRouter.create().tool('a', { description: 'x' }, () => '')
+    const onVerified = ({ context, user }: VerifiedInput<any, Account>): void => {
+      context.context.user = user
+    }
+    createMcpAdapter({ router: untyped, oauth: { issuer, verifyToken, onVerified } })
+    createMcpAdapter({
+      router: untyped,
+      oauth: {
+        issuer,
+        verifyToken: () => undefined,
+        onVerified: ({ context }) => {
+          expectTypeOf(context.context).toBeAny()
+        },
+      },
+    })
+    for (const builder of [KitMcpServer.create(), KitMcpServer.create().router(untyped)]) {
+      builder.withOAuth({
+        issuer,
+        verifyToken: ({ context }) => {
+          expectTypeOf(context.context).toBeAny()
+          return undefined
+        },
+      })
+    }
+    createMcpAdapter({
+      router,
+      oauth: {
+        issuer,
+        verifyToken: ({ context }) => {
+          expectTypeOf(context.context).toEqualTypeOf<{ db: 'notes' }>()
+          return undefined
+        },
+      },
+    })
+  })
+
+  it('let Connect take the middleware', () => {
+    const gate = mcpAuth({ issuer, verifyToken })
+    expectTypeOf(gate).toExtend<NextHandleFunction>()
+    expect(() => connect().use('/mcp', gate)).to.not.throw()
   })
 })

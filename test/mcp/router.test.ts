@@ -192,7 +192,9 @@ describe('mcp: KitMcpRouter', () => {
     }
     it('refuses a name that is there already', () => {
       const error = configError(() => tool('a').tool('a', { description: 'x' }, () => 'x'))
-      expect(error.message).to.equal("tool 'a' is there already: give it another name")
+      expect(error.message).to.equal(
+        "tool 'a' is there already: give it another name. See docs/errors.md#kitmcprouter",
+      )
     })
     it('goes on after a refused tool', () => {
       const router = tool('a')

@@ -7,11 +7,12 @@ import { z } from 'zod'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { KitMcpRouter } from '../../src/mcp/router.ts'
 import { type CreateMcpAdapterOptions, createMcpAdapter, type McpAdapter } from '../../src/mcp/server.ts'
+import type { VerifyToken } from '../../src/oauth/options.ts'
 import { KitTelemetry } from '../../src/telemetry/index.ts'
 import { createTelemetryRecorder } from '../../src/testing/index.ts'
 import { CLIENT_KINDS } from './support-clients.ts'
 import { configError } from './support-config-error.ts'
-import { onNode } from './support-faces.ts'
+import { onNode, web } from './support-faces.ts'
 import { oauth } from './support-notes.ts'
 import {
   bearer,
@@ -164,6 +165,39 @@ describe('mcp: sessions', () => {
       expect((await host.send('writer', request, session)).status).to.equal(404)
     })
   }
+
+  describe('of one client belong to the user', () => {
+    const USERS: readonly (readonly [what: string, own: unknown, other: unknown, shared: boolean])[] = [
+      ['with an id', { id: 7, name: 'Ada' }, { id: 7, name: 'Ada King' }, true],
+      ['with another id', { id: 7 }, { id: 8 }, false],
+      ['with an id of another type', { id: 7 }, { id: '7' }, false],
+      ['with a sub', { sub: 'ada' }, { sub: 'ada' }, true],
+      ['of another issuer', { id: 'ada', claims: { iss: 'a' } }, { id: 'ada', claims: { iss: 'b' } }, false],
+      ['that is a name', 'ada', 'ada', true],
+      ['that is another name', 'ada', 'bob', false],
+      ['with an id that has a text', { id: new URL('user:ada') }, { id: new URL('user:ada') }, true],
+      ['without id and sub', { email: 'ada@example.com' }, { email: 'bob@example.com' }, false],
+      ['with an id that says nothing', { id: { n: 1 } }, { id: { n: 2 } }, false],
+      ['that is nobody, but the client', undefined, undefined, true],
+    ]
+    for (const [what, own, other, shared] of USERS) {
+      it(what, async () => {
+        const verifyToken: VerifyToken = ({ bearerToken }) => ({
+          valid: true,
+          clientId: 'web',
+          user: bearerToken === 'own' ? own : other,
+          scopes: ['mcp:read'],
+        })
+        const { server } = createMcpAdapter({ router, oauth: { ...oauth(), verifyToken }, sessions: true })
+        const { send } = web(server)
+        const begun = await send(as('own', legacy(INITIALIZE, { 'mcp-protocol-version': undefined })))
+        const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? '' }
+        const ping = legacy(rpc('ping'))
+        expect((await send(as('own', ping, session))).status).to.equal(200)
+        expect((await send(as('other', ping, session))).status).to.equal(shared ? 200 : 404)
+      })
+    }
+  })
 
   it('still want a token, and scopes', async () => {
     const session = await host.begin()

@@ -126,7 +126,8 @@ describe('mcp: telemetry', () => {
           'gen_ai.tool.name': 'echo',
           'gen_ai.operation.name': 'execute_tool',
         }
-        const [, tool, request] = events.map(({ attributes }) => attributes)
+        const [accepted, tool, request] = events.map(({ attributes }) => attributes)
+        expect(accepted).to.deep.equal({ ...about, duration_ms: accepted?.duration_ms })
         expect(tool).to.deep.equal({ ...about, duration_ms: tool?.duration_ms })
         expect(request).to.deep.equal({
           ...about,
@@ -263,6 +264,27 @@ describe('mcp: telemetry', () => {
           .map(({ attributes }) => attributes?.['jsonrpc.request.id'])
         expect(ids).to.deep.equal(['1', '2'])
         expect(last(events).attributes?.['mcp.protocol.version']).to.equal('2025-03-26')
+        const accepted = events.find(({ name }) => name === 'kit.mcp.auth.accepted')
+        expect(accepted?.attributes).to.have.all.keys('mcp.protocol.version', 'duration_ms')
+      })
+
+      it('tells of a request without a message what its headers say, once its token is verified', async () => {
+        const get = (token: string) =>
+          told(served, {
+            method: 'PUT',
+            headers: { ...bearer(token), 'mcp-protocol-version': '2025-06-18', 'mcp-session-id': 's1' },
+          })
+        for (const token of ['reader', 'stranger']) {
+          for (const { name, attributes } of await get(token))
+            expect(attributes, name).to.include({
+              'mcp.protocol.version': '2025-06-18',
+              'mcp.session.id': 's1',
+            })
+        }
+        for (const token of ['nobody', 'outage']) {
+          for (const { attributes } of await get(token))
+            expect(attributes).not.to.have.any.keys('mcp.protocol.version', 'mcp.session.id')
+        }
       })
 
       it('lends its session to what handlers emit', async () => {

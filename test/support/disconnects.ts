@@ -231,7 +231,7 @@ async function disconnect(
     },
   })
   const service = serviceOf(adapter)
-  if (service !== undefined) service.servesDirectly = direct
+  if (service !== undefined) service.dispatch.servesDirectly = direct
   const { port, server } = await serve(adapter)
   for (let done = 0; done < count; done += 10) {
     const clients = Array.from({ length: 10 }, (_, index) => ASKED[(done + index) % ASKED.length] ?? GET)

@@ -22,7 +22,7 @@ function adapter(direct: boolean, observed = false): McpAdapter {
   const made = createMcpAdapter({ router: fuzzRouter, ...(observed && { telemetry, recordPayloads: true }) })
   const service = serviceOf(made)
   if (service === undefined) throw new Error('no service')
-  service.servesDirectly = direct
+  service.dispatch.servesDirectly = direct
   return made
 }
 
