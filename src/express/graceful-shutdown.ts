@@ -1,21 +1,21 @@
-import type { Server } from 'node:http'
+import type * as http from 'node:http'
 import { constants } from 'node:os'
-import {
-  checkFunction,
-  checkKnownOptions,
-  checkWholeNumber,
-  invalidOption,
-  isOptionsObject,
-} from '../oauth/option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
 import type { NodeMiddleware } from './node-http.ts'
 import { OpenConnections } from './open-connections.ts'
 
+const { checkFunction, checkKnownOptions, checkWholeNumber, invalidKind, invalidOption } =
+  optionChecksOf('gracefulShutdown')
+
 /** What of a telemetry manager a shutdown needs. */
 export interface ShutdownTelemetry<Stats = unknown> {
+  /** Flushes and closes within `timeoutMs`. */
   shutdown(options: { readonly timeoutMs: number }): Promise<unknown>
+  /** What became of the events, for the report. */
   stats(): Stats
 }
 
+/** What `gracefulShutdown()` takes. Times are in milliseconds. */
 export interface GracefulShutdownOptions<Stats = unknown> {
   /** Flushed and shut down after the last request, with the time that is left. */
   readonly telemetry?: ShutdownTelemetry<Stats> | undefined
@@ -49,6 +49,7 @@ export interface ShutdownReport<Stats = unknown> {
   readonly telemetry?: Stats
 }
 
+/** What `gracefulShutdown()` gives: the state of the server, and the way to end it. */
 export interface GracefulShutdown<Stats = unknown> {
   /** Whether the server wants new requests. */
   readonly ready: boolean
@@ -81,13 +82,14 @@ const LINGER_MS = 1_000
  * @throws {KitMcpConfigError} for a wrong option.
  */
 export function gracefulShutdown<Stats = unknown>(
-  server: Server,
+  server: http.Server,
   options: GracefulShutdownOptions<Stats> = {},
 ): GracefulShutdown<Stats> {
   if (typeof server?.close !== 'function' || typeof server.closeIdleConnections !== 'function')
-    throw invalidOption(
+    throw invalidKind(
       'server',
       'must be a server of node:http or node:https, such as what app.listen() returns',
+      server,
     )
   const { telemetry, timeoutMs, readinessDelayMs, idleGraceMs, signals, onClosed } = resolve(options)
   const connections = new OpenConnections(server)
@@ -145,7 +147,7 @@ export function gracefulShutdown<Stats = unknown>(
 
 function resolve<Stats>(options: GracefulShutdownOptions<Stats>) {
   if (!isOptionsObject(options))
-    throw invalidOption('gracefulShutdown', 'takes options such as { telemetry, timeoutMs: 25_000 }')
+    throw invalidKind('gracefulShutdown', 'takes options such as { telemetry, timeoutMs: 25_000 }', options)
   checkKnownOptions('gracefulShutdown', options, OPTIONS)
   const { telemetry, timeoutMs = DEFAULT_TIMEOUT_MS, readinessDelayMs = 0, idleGraceMs = 0 } = options
   const { signals = [], onClosed } = options
@@ -153,14 +155,15 @@ function resolve<Stats>(options: GracefulShutdownOptions<Stats>) {
     telemetry !== undefined &&
     (typeof telemetry?.shutdown !== 'function' || typeof telemetry.stats !== 'function')
   )
-    throw invalidOption('telemetry', 'must be what KitTelemetry…build() returned')
+    throw invalidKind('telemetry', 'must be what KitTelemetry…build() returned', telemetry)
   if (onClosed !== undefined) checkFunction('onClosed', onClosed, 'it is called when everything is closed')
-  const wrong = Array.isArray(signals) ? signals.find((signal) => !(signal in constants.signals)) : 'no list'
-  if (wrong !== undefined || ['SIGKILL', 'SIGSTOP'].some((signal) => signals.includes(signal as 'SIGKILL')))
+  if (!Array.isArray(signals) || !signals.every(canBeHandled)) {
     throw invalidOption(
       'signals',
       `must be an array of signals that can be handled, such as ['SIGTERM', 'SIGINT']`,
+      Array.isArray(signals) ? signals.find((signal) => !canBeHandled(signal)) : signals,
     )
+  }
   return {
     telemetry,
     timeoutMs: checkWholeNumber('timeoutMs', timeoutMs, 1),
@@ -169,6 +172,14 @@ function resolve<Stats>(options: GracefulShutdownOptions<Stats>) {
     signals: [...new Set(signals)],
     onClosed,
   }
+}
+
+function canBeHandled(signal: unknown): boolean {
+  return (
+    typeof signal === 'string' &&
+    Object.hasOwn(constants.signals, signal) &&
+    !['SIGKILL', 'SIGSTOP'].includes(signal)
+  )
 }
 
 /** The first signal closes and then ends the process, the second ends it at once with the exit code shells expect. */

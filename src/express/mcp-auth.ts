@@ -12,8 +12,8 @@ import {
   NodeIncoming,
   type NodeMiddleware,
   type NodeRequest,
-  writeAnswer,
 } from './node-http.ts'
+import { writeAnswer } from './node-response.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
 /**

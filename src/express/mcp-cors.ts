@@ -1,11 +1,14 @@
 import cors from 'cors'
 import { CORS_EXPOSED_HEADERS, CORS_METHODS, corsRequestHeaders } from '../oauth/cors.ts'
-import { checkKnownOptions, invalidOption, isOptionsObject } from '../oauth/option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
 import type { NodeMiddleware } from './node-http.ts'
+
+const { checkKnownOptions, invalidKind, invalidOption } = optionChecksOf('mcpCors')
 
 /** One origin or a rule for origins, as the `cors` package takes it. */
 export type CorsOrigin = boolean | string | RegExp | (boolean | string | RegExp)[]
 
+/** What `mcpCors()` takes. */
 export interface McpCorsOptions {
   /** Which origins may read responses, as in the `cors` package. Default `*`, without credentials. */
   readonly origin?:
@@ -24,9 +27,10 @@ export interface McpCorsOptions {
  */
 export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
   if (!isOptionsObject(options))
-    throw invalidOption('mcpCors', `takes an object such as { origin: 'https://app.example.com' }`)
+    throw invalidKind('mcpCors', `takes an object such as { origin: 'https://app.example.com' }`, options)
   checkKnownOptions('mcpCors', options, ['origin'])
   const { origin = '*' } = options
+  checkOrigin(origin)
   const fixed = { origin, methods: [...CORS_METHODS], exposedHeaders: [...CORS_EXPOSED_HEADERS] }
   const middleware = cors((req, callback) => {
     const asked = req.headers['access-control-request-headers']
@@ -39,5 +43,17 @@ export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
     // Which headers a preflight allows depends on those it asks for.
     if (req.method === 'OPTIONS') res.appendHeader('Vary', 'Access-Control-Request-Headers')
     middleware(req as Parameters<typeof middleware>[0], res, next)
+  }
+}
+
+function checkOrigin(origin: unknown): void {
+  if (typeof origin === 'function') return
+  for (const one of Array.isArray(origin) ? origin : [origin]) {
+    if (typeof one === 'boolean' || typeof one === 'string' || one instanceof RegExp) continue
+    throw invalidOption(
+      'origin',
+      "must be true, false, a string, a RegExp, an array of these, or a function, as in the package 'cors'",
+      one,
+    )
   }
 }

@@ -1,17 +1,15 @@
 import type { ServerResponse } from 'node:http'
 import type { Exchange } from '../mcp/exchange.ts'
 import { type KitMcpAdapter, type McpAdapter, serviceOf } from '../mcp/server.ts'
-import { type McpService, SERVER_ERROR } from '../mcp/service.ts'
+import type { McpService } from '../mcp/service.ts'
 import { CORS_RESPONSE_HEADERS } from '../oauth/cors.ts'
-import { invalidOption } from '../oauth/option-checks.ts'
+import { optionChecksOf } from '../oauth/option-checks.ts'
+import { FAILED_ANSWER } from '../oauth/refusal-answers.ts'
 import { admissionBy, admissionByOptions } from './admissions.ts'
-import {
-  NodeIncoming,
-  type NodeMiddleware,
-  type NodeRequest,
-  writeAnswer,
-  writeResponse,
-} from './node-http.ts'
+import { NodeIncoming, type NodeMiddleware, type NodeRequest } from './node-http.ts'
+import { writeAnswer, writeResponse } from './node-response.ts'
+
+const { invalidKind } = optionChecksOf('mcpHandler')
 
 /**
  * Serves MCP over `(req, res)`. Enforces OAuth itself where `mcpAuth` has not run for this adapter, and never
@@ -22,7 +20,7 @@ import {
 export function mcpHandler(adapter: KitMcpAdapter | McpAdapter): NodeMiddleware {
   const service = serviceOf(adapter)
   if (service === undefined) {
-    throw invalidOption('adapter', 'must be what KitMcpServer…build() or createMcpAdapter() returned')
+    throw invalidKind('adapter', 'must be what KitMcpServer…build() or createMcpAdapter() returned', adapter)
   }
   return function mcpHandler(req, res, next) {
     handle(service, req, res).catch((error: unknown) => {
@@ -36,7 +34,7 @@ export function mcpHandler(adapter: KitMcpAdapter | McpAdapter): NodeMiddleware 
 function answersFailure(req: NodeRequest, res: ServerResponse): boolean {
   if (res.headersSent) return false
   try {
-    writeAnswer(req, res, SERVER_ERROR)
+    writeAnswer(req, res, FAILED_ANSWER)
     return true
   } catch {
     return false

@@ -1,5 +1,6 @@
 import { preflightHeaders } from '../oauth/cors.ts'
-import { NodeIncoming, type NodeMiddleware, writeAnswer } from './node-http.ts'
+import { NodeIncoming, type NodeMiddleware } from './node-http.ts'
+import { writeAnswer } from './node-response.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
 /**

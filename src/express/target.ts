@@ -1,10 +1,11 @@
 import { type KitMcpAdapter, type McpAdapter, serviceOf } from '../mcp/server.ts'
 import type { McpService } from '../mcp/service.ts'
-import { KitMcpConfigError } from '../oauth/errors.ts'
 import { Gate, type MetadataAnnouncement } from '../oauth/gate.ts'
 import { RequestContext } from '../oauth/inputs.ts'
-import { missingOption } from '../oauth/option-checks.ts'
+import { optionChecksOf } from '../oauth/option-checks.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
+
+const { invalidOption, missingOption } = optionChecksOf('mcpAuth')
 
 /** OAuth options, or what `KitMcpServer…build()` or `createMcpAdapter()` returned. */
 export type GateTarget = OAuthOptions | KitMcpAdapter | McpAdapter
@@ -40,9 +41,8 @@ export function resolveTarget(target: GateTarget): ResolvedTarget {
 
 function refuseUnknownAdapter(target: unknown): void {
   if (typeof target !== 'object' || target === null || !('auth' in target)) return
-  throw new KitMcpConfigError(
-    'MCP_CONFIG_INVALID_OPTION',
+  throw invalidOption(
     'target',
-    'target looks like an adapter but is a copy of one: pass the very object that build() or createMcpAdapter() returned',
+    'looks like an adapter but is a copy of one: pass the very object that build() or createMcpAdapter() returned',
   )
 }
