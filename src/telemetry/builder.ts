@@ -1,8 +1,8 @@
+import { describeGiven } from '../given.ts'
 import type { TelemetryTransportEntry } from './delivery.ts'
-import { KitTelemetryError } from './errors.ts'
 import type { TelemetryEventMap, TelemetryEventsDescriptor } from './events.ts'
 import { KitTelemetryManager } from './manager.ts'
-import { checkString, copyOptions, invalidOption } from './options.ts'
+import { checkString, configurationError, copyOptions, invalidKind, invalidOption } from './options.ts'
 import {
   type TelemetryParticipantOptions,
   type TelemetryParticipantType,
@@ -40,19 +40,30 @@ export interface TelemetryTransportOptions {
 
 /** Everything a manager is built from, every default filled in; frozen. */
 export interface TelemetryConfig {
+  /** As given to `withService`. */
   readonly service: string
+  /** As given to `withEnvironment`. */
   readonly environment: string
+  /** As given to `withVersion`. */
   readonly version?: string
+  /** The actor types, by name. */
   readonly actors: Readonly<Record<string, TelemetryParticipantType>>
+  /** The scope types, by name. */
   readonly scopes: Readonly<Record<string, TelemetryParticipantType>>
+  /** The registries, each with how its schemas are applied. */
   readonly events: readonly {
     readonly descriptor: TelemetryEventsDescriptor
     readonly validation: ResolvedValidationOptions
   }[]
+  /** In the order they were added. */
   readonly transports: readonly TelemetryTransportEntry[]
+  /** Which events are kept. */
   readonly sampling: ResolvedSamplingPolicy
+  /** What is taken out of events. */
   readonly redaction: ResolvedRedactionPolicy
+  /** How events are checked where their registry does not say. */
   readonly validation: ResolvedValidationOptions
+  /** As given to `withLogger`. */
   readonly logger?: TelemetryLogger
 }
 
@@ -126,30 +137,40 @@ export class KitTelemetry<
     this.#props = props
   }
 
+  /** A builder with the defaults: service `kit-app`, environment `development`, no transports. */
   static create(): KitTelemetry {
     return new KitTelemetry(INITIAL)
   }
 
-  /** Default `kit-app`. @throws {KitTelemetryError} `TELEMETRY_SERVICE_REQUIRED` when `name` is empty or no string */
+  /** Names what emits. Default `kit-app`. @throws {KitTelemetryError} `TELEMETRY_SERVICE_REQUIRED` when `name` is empty or no string */
   withService(name: string): KitTelemetry<Actors, Scopes, Events> {
     if (typeof name !== 'string' || name.trim() === '') {
-      throw new KitTelemetryError('TELEMETRY_SERVICE_REQUIRED', 'withService() needs the name of the service')
+      throw configurationError(
+        'TELEMETRY_SERVICE_REQUIRED',
+        `withService() needs the name of the service, got ${describeGiven(name)}`,
+      )
     }
     return this.#with({ service: name })
   }
 
-  /** Default `development`. @throws {KitTelemetryError} `TELEMETRY_ENVIRONMENT_REQUIRED` when it is empty or no string */
+  /**
+   * Names where it runs. Default `development`.
+   * @throws {KitTelemetryError} `TELEMETRY_ENVIRONMENT_REQUIRED` when it is empty or no string
+   */
   withEnvironment(environment: string): KitTelemetry<Actors, Scopes, Events> {
     if (typeof environment !== 'string' || environment.trim() === '') {
-      throw new KitTelemetryError(
+      throw configurationError(
         'TELEMETRY_ENVIRONMENT_REQUIRED',
-        'withEnvironment() needs the name of the environment',
+        `withEnvironment() needs the name of the environment, got ${describeGiven(environment)}`,
       )
     }
     return this.#with({ environment })
   }
 
-  /** Default none. @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` when `version` is empty or no string */
+  /**
+   * Names the version of the service. Default none.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` when `version` is empty or no string
+   */
   withVersion(version: string): KitTelemetry<Actors, Scopes, Events> {
     checkString(version, 'the argument of withVersion()')
     return this.#with({ version })
@@ -191,7 +212,7 @@ export class KitTelemetry<
   ): KitTelemetry<Actors, Scopes, WithEvents<Events, Descriptor>> {
     const registry = checkDescriptor(descriptor)
     if (this.#props.events.some((known) => known.descriptor.namespace === registry.namespace)) {
-      throw new KitTelemetryError(
+      throw configurationError(
         'TELEMETRY_DUPLICATE_NAMESPACE',
         `namespace ${quoted(registry.namespace)} is attached already; put its events into one descriptor`,
       )
@@ -199,7 +220,7 @@ export class KitTelemetry<
     const keys = new Set(this.#props.keys)
     for (const key of registry.names.map(registry.get.key)) {
       if (keys.has(key)) {
-        throw new KitTelemetryError(
+        throw configurationError(
           'TELEMETRY_DUPLICATE_EVENT',
           `another namespace has the event ${quoted(key)} already`,
         )
@@ -224,7 +245,7 @@ export class KitTelemetry<
       maxPending: checkMaxPending,
     })
     if (adapter.maxPending !== undefined)
-      checkMaxPending(adapter.maxPending, `maxPending of transport ${quoted(adapter.type)}`)
+      checkMaxPending(adapter.maxPending, `addTransport(), maxPending of transport ${quoted(adapter.type)},`)
     const maxPending = copy.maxPending ?? adapter.maxPending ?? DEFAULT_MAX_PENDING
     return this.#with({
       transports: [
@@ -268,7 +289,7 @@ export class KitTelemetry<
    */
   withLogger(logger: TelemetryLogger): KitTelemetry<Actors, Scopes, Events> {
     if (typeof logger?.error !== 'function' || typeof logger.warn !== 'function') {
-      throw invalidOption('the argument of withLogger()', 'an object with the methods error and warn', logger)
+      throw invalidKind('the argument of withLogger()', 'an object with the methods error and warn', logger)
     }
     return this.#with({ logger })
   }
@@ -323,7 +344,7 @@ function checkDescriptor(descriptor: AnyDescriptor): TelemetryEventsDescriptor {
     typeof given.get?.key !== 'function' ||
     typeof given.get.schema !== 'function'
   ) {
-    throw invalidOption(
+    throw invalidKind(
       'the argument of addEvents()',
       'what KitTelemetryEvents.namespace(…)….build() returns',
       descriptor,
@@ -335,16 +356,16 @@ function checkDescriptor(descriptor: AnyDescriptor): TelemetryEventsDescriptor {
 function checkTransport(adapter: TelemetryTransport): void {
   const given: Partial<TelemetryTransport> | null | undefined = adapter
   if (typeof given?.type !== 'string' || given.type === '' || typeof given.handle !== 'function') {
-    throw new KitTelemetryError(
+    throw configurationError(
       'TELEMETRY_INVALID_TRANSPORT',
-      'addTransport() takes an adapter with a string type and a function handle',
+      `addTransport() takes an adapter with a string type and a function handle, got ${describeGiven(adapter)}`,
     )
   }
   for (const method of ['init', 'flush', 'shutdown'] as const) {
     if (given[method] !== undefined && typeof given[method] !== 'function') {
-      throw new KitTelemetryError(
+      throw configurationError(
         'TELEMETRY_INVALID_TRANSPORT',
-        `${method} of transport ${quoted(given.type)} must be a function or absent`,
+        `${method} of transport ${quoted(given.type)} must be a function or absent, got ${describeGiven(given[method])}`,
       )
     }
   }

@@ -7,6 +7,7 @@ export type TelemetryJsonSchema = Readonly<Record<string, unknown>>
 export interface TelemetryCatalogueEvent {
   /** The full key, such as `billing.invoice.paid`. */
   readonly key: string
+  /** What the key begins with, such as `billing`. */
   readonly namespace: string
   /** The short key, such as `invoice.paid`. */
   readonly name: string
@@ -16,6 +17,7 @@ export interface TelemetryCatalogueEvent {
 
 /** What a namespace can emit. */
 export interface TelemetryEventCatalogue {
+  /** What the keys begin with, such as `billing`. */
   readonly namespace: string
   /** Sorted by key. */
   readonly events: readonly TelemetryCatalogueEvent[]

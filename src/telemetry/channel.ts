@@ -4,6 +4,7 @@ import type { TelemetryTransportEntry, TelemetryTransportStats } from './deliver
 import type { TelemetryEnvelope } from './envelope.ts'
 import { KitTelemetryError } from './errors.ts'
 import { LEVEL_PRIORITY } from './levels.ts'
+import type { TelemetryStats } from './manager.ts'
 import type { Reporter } from './reporter.ts'
 import { type Deadline, Tally } from './tally.ts'
 import type { TelemetryTransport, TelemetryTransportMeta } from './transport.ts'
@@ -56,10 +57,10 @@ export class TransportChannel {
   }
 
   /** Runs `init`. Until a promise of it has settled, events wait. */
-  start(meta: TelemetryTransportMeta): void {
-    if (this.#transport.init === undefined) return
+  start(meta: TelemetryTransportMeta, stats: () => TelemetryStats): void {
     try {
-      const initialised: unknown = this.#transport.init(meta)
+      this.#transport.statsFrom?.(stats)
+      const initialised: unknown = this.#transport.init?.(meta)
       if (!isThenable(initialised)) return
       this.#state = 'starting'
       this.#started = asPromise(initialised).then(
@@ -109,7 +110,7 @@ export class TransportChannel {
     const pending = this.#pending
     if (pending > 0) {
       this.#reporter.warning(
-        `transport ${this.#label} was shut down with ${pending} events pending: their delivery was not known at the deadline`,
+        `transport ${this.#label} was shut down with ${counted(pending)} pending: their delivery was not known at the deadline`,
       )
     }
   }
@@ -232,7 +233,7 @@ export class TransportChannel {
 
   #warnOfDrops(): void {
     this.#reporter.warning(
-      `transport ${this.#label} has dropped ${this.#dropped} events: too many of its events are outstanding (maxPending ${this.#maxPending})`,
+      `transport ${this.#label} has dropped ${counted(this.#dropped)}: too many of its events are outstanding (maxPending ${this.#maxPending})`,
     )
   }
 
@@ -264,6 +265,10 @@ export class TransportChannel {
     }
     return new KitTelemetryError(code, `transport ${this.#label} ${what}${kindOf(cause)}`, { cause })
   }
+}
+
+function counted(events: number): string {
+  return events === 1 ? '1 event' : `${events} events`
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

@@ -2,6 +2,7 @@ import { AsyncResource } from 'node:async_hooks'
 import { TransportChannel } from './channel.ts'
 import type { TelemetryEnvelope } from './envelope.ts'
 import { KitTelemetryError } from './errors.ts'
+import type { TelemetryStats } from './manager.ts'
 import type { Reporter } from './reporter.ts'
 import { settledWithin, type Tally } from './tally.ts'
 import type { TelemetryTransport, TelemetryTransportMeta } from './transport.ts'
@@ -11,7 +12,9 @@ const MAX_NESTING = 8
 
 /** A transport and how many of its events may be outstanding. */
 export interface TelemetryTransportEntry {
+  /** The transport's own `type`. */
   readonly type: string
+  /** Where the events go. */
   readonly transport: TelemetryTransport
   /** Whole number, at least 1. */
   readonly maxPending: number
@@ -19,13 +22,17 @@ export interface TelemetryTransportEntry {
 
 /** What became of the events given to one transport: `accepted = delivered + failed + dropped + pending`, always. */
 export interface TelemetryTransportStats {
+  /** The transport's own `type`. */
   readonly type: string
   /** Everything offered to the transport. */
   readonly accepted: number
+  /** Taken, as far as the transport can tell. */
   readonly delivered: number
+  /** Refused or given up, after any retries. */
   readonly failed: number
   /** Not handed over, because too much was outstanding. */
   readonly dropped: number
+  /** Still without an outcome. */
   readonly pending: number
   /** The latest failure. */
   readonly lastError?: KitTelemetryError
@@ -46,12 +53,18 @@ export class Delivery {
   #handing = false
   #nesting = 0
 
-  constructor(entries: readonly TelemetryTransportEntry[], meta: TelemetryTransportMeta, reporter: Reporter) {
+  /** @param stats the manager's, which transports may ask once it is built */
+  constructor(
+    entries: readonly TelemetryTransportEntry[],
+    meta: TelemetryTransportMeta,
+    stats: () => TelemetryStats,
+    reporter: Reporter,
+  ) {
     this.#reporter = reporter
     this.#channels = entries.map(
       (entry) => new TransportChannel(entry, reporter, (hand) => this.#inOrder(hand)),
     )
-    for (const channel of this.#channels) channel.start(meta)
+    for (const channel of this.#channels) channel.start(meta, stats)
   }
 
   /**

@@ -9,22 +9,31 @@ import { isoTime, readTime } from './time.ts'
 
 /** Who caused an event. */
 export interface TelemetryActor {
+  /** The kind of actor, such as `user`; see `addActor`. */
   readonly type: string
+  /** Which one, such as the id of a user. */
   readonly id?: string
+  /** What else is known of it. */
   readonly tags?: Readonly<Record<string, unknown>>
 }
 
 /** What an event belongs to, such as an organisation. */
 export interface TelemetryScope {
+  /** The kind of scope, such as `organization`; see `addScope`. */
   readonly type: string
+  /** Which one, such as the id of an organisation. */
   readonly id: string
+  /** What else is known of it. */
   readonly tags?: Readonly<Record<string, unknown>>
 }
 
 /** An error in the form that travels: text only. */
 export interface TelemetryErrorInfo {
+  /** The kind, such as `TypeError`. */
   readonly name: string
+  /** What it says, for people. */
   readonly message: string
+  /** What it says, for programs, such as `ECONNREFUSED`. */
   readonly code?: string
   /** The stack, with the stacks of its `cause` chain folded in. */
   readonly stack?: string
@@ -32,8 +41,11 @@ export interface TelemetryErrorInfo {
 
 /** Where in the code an event came from. */
 export interface TelemetrySource {
+  /** What caused it, such as a function or a job. */
   readonly causer?: string
+  /** The source file. */
   readonly file?: string
+  /** The line in that file. */
   readonly line?: number
 }
 
@@ -42,18 +54,29 @@ export interface TelemetrySource {
  * and sharing no structure with what the caller passed. Absent members are absent.
  */
 export interface TelemetryEnvelope {
+  /** The full key, such as `billing.invoice.paid`. */
   readonly name: string
   /** ISO 8601, UTC, milliseconds. */
   readonly time: string
+  /** How severe it is. */
   readonly level: TelemetryLevel
+  /** As given to `withService`. */
   readonly service: string
+  /** As given to `withEnvironment`. */
   readonly environment: string
+  /** As given to `withVersion`. */
   readonly version?: string
+  /** Which session it belongs to. */
   readonly sessionId: string
+  /** Who caused it. */
   readonly actor?: TelemetryActor
+  /** What it belongs to. */
   readonly scope?: TelemetryScope
+  /** What there is to say of it, by key. */
   readonly attributes?: Readonly<Record<string, unknown>>
+  /** What went wrong. */
   readonly error?: TelemetryErrorInfo
+  /** Where in the code it came from. */
   readonly source?: TelemetrySource
 }
 
@@ -93,6 +116,7 @@ export interface TelemetryEmitInput<
         readonly stack?: string
       }>)
     | undefined
+  /** Where in the code it comes from. Default: absent. */
   readonly source?: Loosely<TelemetrySource> | undefined
 }
 

@@ -1,4 +1,4 @@
-import { KitTelemetryError } from './errors.ts'
+import { configurationError } from './options.ts'
 import { quoted } from './suggestion.ts'
 
 const MAX_LENGTH = 256
@@ -15,8 +15,8 @@ export const BUILT_IN_PREFIX = 'kit.mcp.'
  */
 export function checkEventName(name: unknown, what = 'an event name'): asserts name is string {
   if (typeof name === 'string' && name !== '' && name.length <= MAX_LENGTH && !FORBIDDEN.test(name)) return
-  throw new KitTelemetryError(
+  throw configurationError(
     'TELEMETRY_INVALID_EVENT_NAME',
-    `${what} must be 1 to ${MAX_LENGTH} characters without spaces, colons and control characters; got ${quoted(name)}`,
+    `${what} must be 1 to ${MAX_LENGTH} characters without spaces, colons and control characters, got ${quoted(name)}`,
   )
 }

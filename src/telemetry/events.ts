@@ -2,7 +2,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { catalogueOf, type TelemetryEventCatalogue } from './catalogue.ts'
 import { KitTelemetryError } from './errors.ts'
 import { checkEventName } from './event-name.ts'
-import { invalidOption } from './options.ts'
+import { configurationError, invalidKind } from './options.ts'
 import { quoted, suggestion } from './suggestion.ts'
 
 /** A schema of any library that speaks Standard Schema, such as zod, valibot or arktype. It must validate synchronously. */
@@ -60,7 +60,7 @@ export class TelemetryNamespaceBuilder<Namespace extends string, Events = NoEven
   readonly #namespace: Namespace
   readonly #members: Members
 
-  /** Made by `KitTelemetryEvents.namespace()`. */
+  /** Made by `KitTelemetryEvents.namespace()`. @internal */
   constructor(namespace: Namespace, members: Members = NO_MEMBERS) {
     this.#namespace = namespace
     this.#members = members
@@ -106,7 +106,7 @@ export class TelemetryNamespaceBuilder<Namespace extends string, Events = NoEven
 export class TelemetryGroupBuilder<Events = NoEvents> {
   readonly #members: Members
 
-  /** Made by `.group()`. */
+  /** Made by `.group()`. @internal */
   constructor(members: Members = NO_MEMBERS) {
     this.#members = members
   }
@@ -127,7 +127,7 @@ export class TelemetryGroupBuilder<Events = NoEvents> {
     return new TelemetryGroupBuilder(this.#members.withGroup(name, build))
   }
 
-  /** What a group holds, or `undefined` when `value` is no group. */
+  /** What a group holds, or `undefined` when `value` is no group. @internal */
   static membersOf(value: unknown): Members | undefined {
     return value instanceof TelemetryGroupBuilder ? value.#members : undefined
   }
@@ -180,12 +180,13 @@ class Members {
     namespace?: string,
   ): Members {
     checkEventName(name, 'the name of a group')
-    if (typeof build !== 'function') throw invalidOption(`group(${quoted(name)}, build)`, 'a function', build)
+    if (typeof build !== 'function') throw invalidKind(`group(${quoted(name)}, build)`, 'a function', build)
     const members = TelemetryGroupBuilder.membersOf(build(new TelemetryGroupBuilder()))
     if (members === undefined) {
-      throw new KitTelemetryError(
+      throw configurationError(
         'TELEMETRY_CONFIGURATION_INVALID',
         `the function given to group(${quoted(name)}, …) must return the group it builds`,
+        'docs/errors.md#group',
       )
     }
     return this.#with(
@@ -238,13 +239,13 @@ function describeEvents(
 
 function checkNamespace(name: unknown): void {
   if (typeof name !== 'string' || name === '' || /[\s:]/.test(name)) {
-    throw new KitTelemetryError(
+    throw configurationError(
       'TELEMETRY_INVALID_NAMESPACE',
-      `a namespace must be a string that is not empty, without spaces and colons; got ${quoted(name)}`,
+      `a namespace must be a string that is not empty, without spaces and colons, got ${quoted(name)}`,
     )
   }
   if (name.startsWith('__') || name === 'kit' || name.startsWith('kit.')) {
-    throw new KitTelemetryError(
+    throw configurationError(
       'TELEMETRY_RESERVED_NAMESPACE',
       `namespace ${quoted(name)} is reserved: none may start with "__", or be "kit", alone or before a dot`,
     )
@@ -254,8 +255,8 @@ function checkNamespace(name: unknown): void {
 function checkSchema(name: string, schema: unknown): void {
   const standard = (schema as { '~standard'?: { validate?: unknown } } | null | undefined)?.['~standard']
   if (typeof standard?.validate !== 'function') {
-    throw invalidOption(
-      `the schema of event ${quoted(name)}`,
+    throw invalidKind(
+      `event(${quoted(name)}, schema)`,
       'a Standard Schema (zod, valibot, arktype, …)',
       schema,
     )
@@ -263,7 +264,7 @@ function checkSchema(name: string, schema: unknown): void {
 }
 
 function duplicateEvent(name: string): KitTelemetryError {
-  return new KitTelemetryError(
+  return configurationError(
     'TELEMETRY_DUPLICATE_EVENT',
     `event or group ${quoted(name)} is there already; every name may be added once`,
   )

@@ -45,6 +45,10 @@ export {
   type CommunityChatTransportOptions,
 } from './transports/community-chat.ts'
 export {
+  DevConsoleTransportAdapter,
+  type DevConsoleTransportOptions,
+} from './transports/dev-console.ts'
+export {
   type ErrorTrackerContext,
   type ErrorTrackerLevel,
   type ErrorTrackerScope,

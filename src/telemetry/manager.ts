@@ -44,7 +44,9 @@ export interface TelemetryDeadlineOptions {
 export interface TelemetryStats {
   /** Events with a good name, level, actor, scope and attributes, before shutdown, sampled-out ones included. */
   readonly emitted: number
+  /** Of those, not kept by the sampling. */
   readonly sampledOut: number
+  /** Events that came after `shutdown()` had been called. */
   readonly droppedAfterShutdown: number
   /** In the order the transports were added. */
   readonly transports: readonly TelemetryTransportStats[]
@@ -68,8 +70,11 @@ export class KitTelemetryManager<
   Scopes extends string = any,
   Events extends TelemetryEventMap = any,
 > {
+  /** As given to `withService`. */
   readonly service: string
+  /** As given to `withEnvironment`. */
   readonly environment: string
+  /** As given to `withVersion`. */
   readonly version: string | undefined
 
   readonly #origin: EnvelopeOrigin
@@ -87,7 +92,7 @@ export class KitTelemetryManager<
   #droppedAfterShutdown = 0
   #shutdown: Promise<void> | undefined
 
-  /** Use `KitTelemetry.create()…build()`. */
+  /** Use `KitTelemetry.create()…build()`. @internal */
   constructor(config: TelemetryConfig) {
     const { service, environment, version } = config
     this.service = service
@@ -109,7 +114,7 @@ export class KitTelemetryManager<
         ? new ParticipantRule('scope', config.scopes)
         : undefined
     const meta = version === undefined ? { service, environment } : { service, environment, version }
-    this.#delivery = new Delivery(config.transports, Object.freeze(meta), this.#reporter)
+    this.#delivery = new Delivery(config.transports, Object.freeze(meta), () => this.stats(), this.#reporter)
   }
 
   /**

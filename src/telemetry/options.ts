@@ -1,11 +1,68 @@
-import { KitTelemetryError } from './errors.ts'
+import { describeGiven, describeKind } from '../given.ts'
+import { KitTelemetryError, type KitTelemetryErrorCode } from './errors.ts'
 import { quoted, suggestion } from './suggestion.ts'
 
-/** A `TELEMETRY_CONFIGURATION_INVALID` that names the option and how to mend it. */
-export function invalidOption(option: string, expected: string, given: unknown): KitTelemetryError {
-  return new KitTelemetryError(
+/**
+ * An error of a call that configures something: `message`, and the heading of `docs/errors.md` that tells more.
+ * @param docs default: the heading of the code
+ */
+export function configurationError(
+  code: KitTelemetryErrorCode,
+  message: string,
+  docs: string = `docs/errors.md#${code.toLowerCase()}`,
+): KitTelemetryError {
+  return new KitTelemetryError(code, `${message}${message.endsWith('.') ? '' : '.'} See ${docs}`, { docs })
+}
+
+/** `<option> must be <expected>, got <what was given> (<mend>).`, as `TELEMETRY_CONFIGURATION_INVALID`. */
+export function invalidOption(
+  option: string,
+  expected: string,
+  given: unknown,
+  mend?: string,
+): KitTelemetryError {
+  return misconfigured(option, `must be ${expected}, got ${describeGiven(given)}`, mend)
+}
+
+/** As `invalidOption`, for an option that takes a secret: what was given is told by its kind and length alone. */
+export function invalidKind(
+  option: string,
+  expected: string,
+  given: unknown,
+  mend?: string,
+): KitTelemetryError {
+  return misconfigured(option, `must be ${expected}, got ${describeKind(given)}`, mend)
+}
+
+/** `<option> <problem> (<mend>).`, where the problem says by itself what was given. */
+export function unusableOption(option: string, problem: string, mend?: string): KitTelemetryError {
+  return misconfigured(option, problem, mend)
+}
+
+/**
+ * Names the option that was probably meant, and all there are.
+ * @param like what is compared with the known ones, where `member` is another word for one of them
+ */
+export function unknownOption(
+  where: string,
+  member: string,
+  known: readonly string[],
+  like: string = member,
+): KitTelemetryError {
+  const meant = suggestion(like, known)
+  return misconfigured(
+    where,
+    `does not know the option ${quoted(member)}${meant}. Known are: ${known.join(', ')}`,
+  )
+}
+
+/** A heading of `docs/errors.md` is that of the call which the option is named by: `withSampling({ infoRate })`. */
+function misconfigured(option: string, problem: string, mend?: string): KitTelemetryError {
+  const [, call] = /\b([a-zA-Z.]+)\(/.exec(option) ?? []
+  return configurationError(
     'TELEMETRY_CONFIGURATION_INVALID',
-    `${option} must be ${expected}; got ${typeof given === 'number' ? String(given) : quoted(given)}`,
+    `${option} ${problem}${mend === undefined ? '' : ` (${mend})`}`,
+    call === undefined ? undefined : `docs/errors.md#${call.replaceAll('.', '').toLowerCase()}`,
   )
 }
 
@@ -21,17 +78,12 @@ export function copyOptions<T extends object>(
   checks: { readonly [Member in keyof T]-?: (value: unknown, option: string) => void },
 ): T {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw invalidOption(`the argument of ${method}()`, 'an object', options)
+    throw invalidKind(`the argument of ${method}()`, 'an object', options)
   }
   const copy: Record<string, unknown> = {}
   for (const [member, value] of Object.entries(options)) {
     const check = Object.hasOwn(checks, member) ? checks[member as keyof T] : undefined
-    if (check === undefined) {
-      throw new KitTelemetryError(
-        'TELEMETRY_CONFIGURATION_INVALID',
-        `${method}() does not know the option ${quoted(member)}${suggestion(member, Object.keys(checks))}`,
-      )
-    }
+    if (check === undefined) throw unknownOption(`${method}()`, member, Object.keys(checks))
     if (value !== undefined) check(value, `${method}({ ${member} })`)
     copy[member] = Array.isArray(value) ? Object.freeze([...value]) : value
   }
@@ -60,14 +112,15 @@ export function checkString(value: unknown, option: string): void {
 }
 
 export function checkStrings(value: unknown, option: string): void {
-  if (!Array.isArray(value)) throw invalidOption(option, 'an array of strings', value)
+  if (!Array.isArray(value)) throw invalidKind(option, 'an array of strings', value)
   for (let index = 0; index < value.length; index++) checkString(value[index], `${option}, item ${index},`)
 }
 
 export function checkOneOf(values: readonly string[]): (value: unknown, option: string) => void {
   return (value, option) => {
-    if (typeof value !== 'string' || !values.includes(value)) {
-      throw invalidOption(option, `one of ${values.map((known) => `'${known}'`).join(', ')}`, value)
-    }
+    if (typeof value === 'string' && values.includes(value)) return
+    const meant = typeof value === 'string' ? suggestion(value, values) : ''
+    const expected = `one of ${values.map((known) => `'${known}'`).join(', ')}`
+    throw invalidOption(option, expected, value, meant === '' ? undefined : meant.slice(2, -1))
   }
 }

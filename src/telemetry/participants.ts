@@ -1,5 +1,5 @@
 import { KitTelemetryError } from './errors.ts'
-import { checkBoolean, copyOptions, invalidOption } from './options.ts'
+import { checkBoolean, configurationError, copyOptions, invalidOption } from './options.ts'
 import { quoted, suggestion } from './suggestion.ts'
 
 /** What is said of an actor or scope type when it is registered. */
@@ -12,7 +12,9 @@ export interface TelemetryParticipantOptions {
 
 /** A registered actor or scope type. */
 export interface TelemetryParticipantType {
+  /** For people. */
   readonly description?: string
+  /** Whether every event needs one of this type, or of another required one. */
   readonly required: boolean
 }
 
@@ -32,13 +34,12 @@ export function withParticipant(
 ): ReadonlyMap<string, TelemetryParticipantType> {
   const { method, invalid, duplicate } = CODES[kind]
   if (typeof key !== 'string' || key === '' || /\s/.test(key) || key.startsWith('__')) {
-    throw new KitTelemetryError(
+    throw configurationError(
       invalid,
-      `${method}() takes a key that is not empty, has no spaces and does not start with "__"; got ${quoted(key)}`,
+      `${method}() takes a key that is not empty, has no spaces and does not start with "__", got ${quoted(key)}`,
     )
   }
-  if (known.has(key))
-    throw new KitTelemetryError(duplicate, `the ${kind} ${quoted(key)} is registered already`)
+  if (known.has(key)) throw configurationError(duplicate, `the ${kind} ${quoted(key)} is registered already`)
   const { description, required = false } = copyOptions<TelemetryParticipantOptions>(method, options, {
     description: (value, option) => {
       if (typeof value !== 'string') throw invalidOption(option, 'a string', value)

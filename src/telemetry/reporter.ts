@@ -2,7 +2,9 @@ import type { KitTelemetryError } from './errors.ts'
 
 /** Where the library tells of its own troubles; `console`, pino and the like fit. */
 export interface TelemetryLogger {
+  /** An event was lost for good, or a transport does not work. */
   error(message: string, error?: unknown): unknown
+  /** Events were dropped, or were still on their way at a deadline; or a part of one could not be read. */
   warn(message: string, error?: unknown): unknown
 }
 

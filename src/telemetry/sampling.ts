@@ -30,12 +30,19 @@ export interface TelemetrySamplingPolicy {
 
 /** A sampling policy with every default filled in. */
 export interface ResolvedSamplingPolicy {
+  /** From 0 to 1. */
   readonly debugRate: number
+  /** From 0 to 1. */
   readonly infoRate: number
+  /** From 0 to 1. */
   readonly warnRate: number
+  /** From 0 to 1. */
   readonly errorRate: number
+  /** Patterns of event names that are always kept. */
   readonly always: readonly string[]
+  /** Patterns of event names that are never kept. */
   readonly never: readonly string[]
+  /** What is drawn. */
   readonly unit: 'event' | 'session'
 }
 

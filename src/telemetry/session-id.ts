@@ -1,5 +1,3 @@
-import { randomFillSync } from 'node:crypto'
-
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 
 /** Two characters for each ten bits. */
@@ -28,7 +26,7 @@ export function createSessionId(): string {
   if (now > lastMs) startMs(now)
   else if (++sequence === IDS_PER_MS) startMs(lastMs + 1)
   if (next + 7 > pool.length) {
-    randomFillSync(pool)
+    crypto.getRandomValues(pool)
     next = 0
   }
   const counted = (PAIRS[sequence >> 5] as string) + CROCKFORD[sequence & 31]

@@ -19,12 +19,17 @@ const END_TIMEOUT_MS = 30_000
 
 /** A copy of what a session knows; changing it changes nothing. */
 export interface TelemetrySessionState {
+  /** What its events have as `sessionId`. */
   sessionId: string
   /** ISO 8601. */
   startedAt: string
+  /** Whether `end()` was called. */
   ended: boolean
+  /** Who acts. */
   actor?: TelemetryActor
+  /** What it belongs to. */
   scope?: TelemetryScope
+  /** What every event of the session has, unless it says otherwise. */
   attributes: Record<string, unknown>
 }
 
@@ -57,7 +62,7 @@ export class KitTelemetrySession<
   readonly #lend: () => LentContext
   #ending: Promise<void> | undefined
 
-  /** Use `manager.session()`. */
+  /** Use `manager.session()`. @internal */
   constructor(record: SessionRecord, emit: SessionEmit) {
     this.#record = record
     this.#emit = emit

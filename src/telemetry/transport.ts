@@ -1,9 +1,13 @@
 import type { TelemetryEnvelope } from './envelope.ts'
+import type { TelemetryStats } from './manager.ts'
 
 /** What a transport is told once, before its first event. */
 export interface TelemetryTransportMeta {
+  /** As given to `withService`. */
   readonly service: string
+  /** As given to `withEnvironment`. */
   readonly environment: string
+  /** As given to `withVersion`. */
   readonly version?: string
 }
 
@@ -19,6 +23,8 @@ export interface TelemetryTransport {
   readonly type: string
   /** How many events may be outstanding before new ones are dropped. Default 10 000. */
   readonly maxPending?: number
+  /** Gets the manager's `stats()`, before `init`. It is for later: it cannot be asked before `build()` is over. */
+  statsFrom?(stats: () => TelemetryStats): void
   /** Runs at `build()`. Until it has finished, events wait; when it fails, this transport is disabled. */
   init?(meta: TelemetryTransportMeta): Promise<void> | void
   /** Takes one deeply frozen envelope. */

@@ -18,9 +18,17 @@ describe('KitTelemetryError', () => {
     expect(new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'x')).not.to.have.property('cause')
   })
 
+  it('leads to the documentation of its code, or to what it is told', () => {
+    const code = 'TELEMETRY_EMIT_FAILED'
+    expect(new KitTelemetryError(code, 'x').docs).to.equal('docs/errors.md#telemetry_emit_failed')
+    const docs = 'docs/errors.md#withsampling'
+    expect(new KitTelemetryError(code, 'x', { docs })).to.include({ docs, message: 'x' })
+  })
+
   it('maps each of the 21 codes to itself', () => {
     expect(Object.keys(KIT_TELEMETRY_ERROR_CODES)).to.have.length(21)
     for (const [key, value] of Object.entries(KIT_TELEMETRY_ERROR_CODES)) expect(value).to.equal(key)
+    expect(KIT_TELEMETRY_ERROR_CODES).to.be.frozen
   })
 
   it('recognises errors by their brand, not by their class', () => {

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { expect } from 'chai'
 import {
   InMemoryTransportAdapter,
@@ -106,4 +108,15 @@ export function expectDeeplyFrozen(value: unknown): void {
   if (typeof value !== 'object' || value === null) return
   expect(Object.isFrozen(value)).to.equal(true)
   for (const member of Object.values(value)) expectDeeplyFrozen(member)
+}
+
+/** The bytes of the heap that are in use once the garbage is collected. */
+export async function collectedHeap(): Promise<number> {
+  setFlagsFromString('--expose-gc')
+  const gc = runInNewContext('gc') as () => void
+  for (let time = 0; time < 3; time++) {
+    gc()
+    await new Promise(setImmediate)
+  }
+  return process.memoryUsage().heapUsed
 }

@@ -2,7 +2,7 @@ import { createHash, createHmac } from 'node:crypto'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { TelemetryRedactionPolicy } from '../../src/telemetry/index.ts'
-import { emitted } from './recording.ts'
+import { collectedHeap, emitted, recording } from './recording.ts'
 
 const sha256 = (text: string) => createHash('sha256').update(text, 'utf8').digest('hex')
 const redacted = (attributes: object, policy: TelemetryRedactionPolicy) =>
@@ -88,6 +88,25 @@ describe('redaction', () => {
         )
         expect(copy.a).to.deep.equal({})
         expect(copy.z).to.deep.equal({ a: { c: 3 } })
+      }
+    })
+
+    it('judges long keys as well, and does not keep them', async () => {
+      for (const listed of ['password', 'a.password']) {
+        const { builder, memory, events } = recording()
+        const manager = builder.withRedaction({ denylistKeys: [listed] }).build()
+        const before = await collectedHeap()
+        for (let i = 0; i < 100; i++) {
+          memory.clear()
+          const long = `${'x'.repeat(250_000)}${i}`
+          manager.emit('x', {
+            attributes: { [`${long}.${listed}`]: 1, [long]: { a: { password: 2, c: 3 } } },
+          })
+          expect(Object.values(events()[0]?.attributes ?? {})).to.deep.equal([{ a: { c: 3 } }])
+        }
+        memory.clear()
+        expect((await collectedHeap()) - before).to.be.below(25_000_000)
+        expect(manager.stats().emitted).to.equal(100)
       }
     })
   })

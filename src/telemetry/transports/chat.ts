@@ -47,6 +47,7 @@ export abstract class ChatTransport implements TelemetryTransport {
   readonly #minPriority: number
   readonly #outbox: Outbox<TelemetryEnvelope>
 
+  /** @internal */
   protected constructor(options: ChatOptions) {
     this.type = options.type
     this.#options = options

@@ -5,6 +5,7 @@ import type { Digest } from './digest.ts'
 import { readObject, secondsToMs } from './post.ts'
 import { checkMinLevel, checkUrl, readTargetOptions } from './target-options.ts'
 
+/** What `CommunityChatTransportAdapter.create()` takes. */
 export interface CommunityChatTransportOptions {
   /** A Discord webhook; a query such as `thread_id` is kept. Whoever knows it can post, so that it appears in no error. */
   readonly webhookUrl: string
@@ -38,6 +39,7 @@ const COLORS: Readonly<Record<TelemetryLevel, number>> = {
  */
 export class CommunityChatTransportAdapter extends ChatTransport {
   /**
+   * Makes the transport.
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be. The webhook's URL is in
    * no message.
    */

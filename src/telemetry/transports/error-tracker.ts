@@ -1,7 +1,7 @@
 import type { TelemetryEnvelope, TelemetryErrorInfo } from '../envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
-import { copyOptions, invalidOption } from '../options.ts'
+import { copyOptions, invalidKind, invalidOption } from '../options.ts'
 import type { TelemetryTransport } from '../transport.ts'
 
 /** Severity as Sentry writes it. */
@@ -37,6 +37,7 @@ export interface ErrorTrackerSdk {
   flush?(timeoutMs?: number): unknown
 }
 
+/** What `ErrorTrackerTransportAdapter.create()` takes. */
 export interface ErrorTrackerTransportOptions {
   /** The error tracker, initialised by the application, such as the namespace of `@sentry/node`. */
   readonly sdk: ErrorTrackerSdk
@@ -89,7 +90,10 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
     this.#fingerprint = fingerprint
   }
 
-  /** @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be, naming it */
+  /**
+   * Makes the transport.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be, naming it
+   */
   static create(options: ErrorTrackerTransportOptions): ErrorTrackerTransportAdapter {
     const {
       sdk,
@@ -102,11 +106,11 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
           throw invalidOption(option, `a number of milliseconds above 0 and at most ${MAX_TIMER_MS}`, value)
       },
       fingerprint: (value, option) => {
-        if (typeof value !== 'function') throw invalidOption(option, 'a function', value)
+        if (typeof value !== 'function') throw invalidKind(option, 'a function', value)
       },
     })
     if (typeof sdk?.captureException !== 'function') {
-      throw invalidOption(
+      throw invalidKind(
         `${METHOD}({ sdk })`,
         'an error tracker: an object with the method captureException',
         sdk,
@@ -129,7 +133,7 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
     if ((await this.#sdk.flush?.(this.#flushTimeout)) !== false) return
     throw new KitTelemetryError(
       'TELEMETRY_TRANSPORT_FAILED',
-      `error-tracker: the sdk could not send everything within ${this.#flushTimeout} ms, or was not initialised`,
+      `transport "error-tracker": the sdk could not send everything within ${this.#flushTimeout} ms, or was not initialised`,
     )
   }
 

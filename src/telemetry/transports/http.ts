@@ -1,16 +1,9 @@
 import type { TelemetryEnvelope } from '../envelope.ts'
-import { invalidOption } from '../options.ts'
+import { invalidKind, unknownOption } from '../options.ts'
 import type { TelemetryTransport } from '../transport.ts'
 import { Outbox, type Outcome } from './outbox.ts'
 import { type Answer, jsonHeaders, post, retryAfterMs } from './post.ts'
-import {
-  checkCount,
-  checkHeaders,
-  checkMs,
-  checkUrl,
-  readTargetOptions,
-  unknownOption,
-} from './target-options.ts'
+import { checkCount, checkHeaders, checkMs, checkUrl, readTargetOptions } from './target-options.ts'
 
 /** When a batch leaves. */
 export interface HttpBatchOptions {
@@ -20,6 +13,7 @@ export interface HttpBatchOptions {
   readonly maxDelayMs: number
 }
 
+/** What `HttpTransportAdapter.create()` takes. */
 export interface HttpTransportOptions {
   /** Where to post, `http:` or `https:`, without credentials. */
   readonly url: string
@@ -57,6 +51,7 @@ export class HttpTransportAdapter implements TelemetryTransport {
   }
 
   /**
+   * Makes the transport.
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be. Neither the url nor a
    * header's value is in any message.
    */
@@ -105,7 +100,7 @@ export class HttpTransportAdapter implements TelemetryTransport {
 
 function checkBatch(value: unknown, option: string): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw invalidOption(option, 'an object, { maxSize, maxDelayMs }', value)
+    throw invalidKind(option, 'an object, { maxSize, maxDelayMs }', value)
   }
   const checks = { maxSize: checkCount(1), maxDelayMs: checkMs('zero') }
   for (const member of Object.keys(value)) {

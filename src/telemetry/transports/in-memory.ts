@@ -6,6 +6,7 @@ export class InMemoryTransportAdapter implements TelemetryTransport {
   readonly type: string = 'in-memory'
   #events: TelemetryEnvelope[] = []
 
+  /** An empty one. */
   static create(): InMemoryTransportAdapter {
     return new InMemoryTransportAdapter()
   }

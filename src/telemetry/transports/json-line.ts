@@ -4,6 +4,9 @@ import type { TelemetryEnvelope } from '../envelope.ts'
 const MAX_KEYS = 4096
 const MAX_SESSIONS = 1024
 
+/** Longer keys are written anew each time: kept, a few thousand of a megabyte each would fill the memory. In UTF-16 units. */
+const MAX_KEPT_KEY = 256
+
 /** What could end a line, drive a terminal or reverse the reading direction. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it finds
 const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
@@ -195,7 +198,6 @@ export class JsonLineWriter {
   }
 
   #key(key: string): KeyText {
-    if (this.#keys.size >= MAX_KEYS) this.#keys.clear()
     const text = stringText(key)
     const keyText = {
       first: flat(`{${text}:`),
@@ -205,6 +207,8 @@ export class JsonLineWriter {
       nextAfterString: flat(`",${text}:`),
       nextStringAfterString: flat(`",${text}:"`),
     }
+    if (key.length > MAX_KEPT_KEY) return keyText
+    if (this.#keys.size >= MAX_KEYS) this.#keys.clear()
     this.#keys.set(key, keyText)
     return keyText
   }

@@ -1,8 +1,9 @@
 import type { TelemetryEnvelope } from '../envelope.ts'
-import { KitTelemetryError } from '../errors.ts'
-import { isTelemetryLevel, LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
+import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
+import { checkBoolean, checkOneOf, invalidKind } from '../options.ts'
 import type { TelemetryTransport } from '../transport.ts'
 import { escapeUnsafe, JsonLineWriter } from './json-line.ts'
+import { checkMinLevel, readTargetOptions } from './target-options.ts'
 
 /** A logger that takes one line of text per call; `console`, pino, winston and the like fit. */
 export interface LineLogger {
@@ -14,10 +15,12 @@ export interface LineLogger {
   fatal?(line: string): unknown
 }
 
+/** What `LoggerTransportAdapter.create()` takes. */
 export interface LoggerTransportOptions {
+  /** Gets one line for each event, by the method of its level. */
   readonly logger: LineLogger
   /**
-   * `json`: the envelope. `pretty`, the default:
+   * `json`: the envelope. Default `pretty`:
    * `12:00:00.000 ERROR billing.invoice.failed actor=user:u1 scope=org:o1 session=ses_… key=value … Error: message`,
    * the time in UTC.
    */
@@ -48,15 +51,22 @@ export class LoggerTransportAdapter implements TelemetryTransport {
     this.#line = line
   }
 
-  /** @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be */
+  /**
+   * Makes the transport.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be
+   */
   static create(options: LoggerTransportOptions): LoggerTransportAdapter {
-    const { logger, format = 'pretty', minLevel = 'debug', includeTimestamp = true } = options ?? {}
-    if (!isLineLogger(logger))
-      throw invalid('logger', 'an object with the methods debug, info, warn and error')
-    if (format !== 'json' && format !== 'pretty') throw invalid('format', "'json' or 'pretty'")
-    if (!isTelemetryLevel(minLevel))
-      throw invalid('minLevel', `one of ${Object.keys(LEVEL_PRIORITY).join(', ')}`)
-    if (typeof includeTimestamp !== 'boolean') throw invalid('includeTimestamp', 'true or false')
+    const {
+      logger,
+      format = 'pretty',
+      minLevel = 'debug',
+      includeTimestamp = true,
+    } = readTargetOptions('LoggerTransportAdapter', options, ['logger'], {
+      logger: checkLogger,
+      format: checkOneOf(['json', 'pretty']),
+      minLevel: checkMinLevel,
+      includeTimestamp: checkBoolean,
+    })
     const writer = new JsonLineWriter(includeTimestamp)
     return new LoggerTransportAdapter(
       logger,
@@ -113,16 +123,10 @@ function text(value: string): string {
   return escapeUnsafe(value === '' || NEEDS_QUOTES.test(value) ? JSON.stringify(value) : value)
 }
 
-function isLineLogger(value: unknown): value is LineLogger {
+function checkLogger(value: unknown, option: string): void {
   const logger = value as Partial<LineLogger> | null | undefined
-  return (['debug', 'info', 'warn', 'error'] as const).every(
+  const complete = (['debug', 'info', 'warn', 'error'] as const).every(
     (method) => typeof logger?.[method] === 'function',
   )
-}
-
-function invalid(option: string, expected: string): KitTelemetryError {
-  return new KitTelemetryError(
-    'TELEMETRY_CONFIGURATION_INVALID',
-    `LoggerTransportAdapter.create({ ${option} }) must be ${expected}`,
-  )
+  if (!complete) throw invalidKind(option, 'an object with the methods debug, info, warn and error', value)
 }

@@ -1,10 +1,11 @@
-import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
+import { invalidKind, unusableOption } from '../options.ts'
 import { ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
 import { readObject, secondsToMs } from './post.ts'
 import { checkMinLevel, checkSecret, checkUrl, readTargetOptions } from './target-options.ts'
 
+/** What `MessengerTransportAdapter.create()` takes. */
 export interface MessengerTransportOptions {
   /** The token of a Telegram bot. Appears in no error. */
   readonly botToken: string
@@ -31,6 +32,7 @@ const GROUP_PACE_MS = 3000
  */
 export class MessengerTransportAdapter extends ChatTransport {
   /**
+   * Makes the transport.
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be. Neither the token nor
    * the chat is in any message.
    */
@@ -72,9 +74,10 @@ export class MessengerTransportAdapter extends ChatTransport {
 function checkToken(value: unknown, option: string): void {
   checkSecret(value, option)
   if (/[\s/?#\\%]/.test(value as string)) {
-    throw new KitTelemetryError(
-      'TELEMETRY_CONFIGURATION_INVALID',
-      `${option} must be a bot's token as BotFather gives it: digits, a colon, then letters, digits, _ and -`,
+    throw invalidKind(
+      option,
+      "a bot's token as BotFather gives it: digits, a colon, then letters, digits, _ and -",
+      value,
     )
   }
 }
@@ -83,10 +86,7 @@ function checkApiRoot(value: unknown, option: string): void {
   checkUrl(value, option)
   const { search, hash } = new URL(value as string)
   if (search !== '' || hash !== '') {
-    throw new KitTelemetryError(
-      'TELEMETRY_CONFIGURATION_INVALID',
-      `${option} must have no query and no fragment, as in 'https://api.telegram.org'`,
-    )
+    throw unusableOption(option, "must have no query and no fragment, as in 'https://api.telegram.org'")
   }
 }
 

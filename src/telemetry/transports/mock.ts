@@ -6,6 +6,7 @@ export class MockTelemetryAdapter implements TelemetryTransport {
   readonly type: string = 'mock'
   #events: TelemetryEnvelope[] = []
 
+  /** One that was given nothing yet. */
   static create(): MockTelemetryAdapter {
     return new MockTelemetryAdapter()
   }

@@ -220,7 +220,7 @@ function settleAccepted(records: readonly OutgoingRecord[], rejected: number): v
   if (accepted === records.length) return
   const error = new KitTelemetryError(
     'TELEMETRY_TRANSPORT_FAILED',
-    `otlp: the collector rejected ${records.length - accepted} of ${records.length} events of a batch (partial success); it does not say which`,
+    `transport "otlp": the collector rejected ${records.length - accepted} of ${records.length} events of a batch (partial success); it does not say which`,
     { details: { events: records.length, rejected: records.length - accepted } },
   )
   for (const { failed } of records.slice(accepted)) failed(error)
@@ -232,7 +232,7 @@ function describe(
 ): KitTelemetryError {
   const spent = final ? '' : `, ${counts.attempts} times until retryBudgetMs was spent`
   const lost = counts.events === 1 ? '1 event is lost' : `${counts.events} events are lost`
-  return new KitTelemetryError('TELEMETRY_TRANSPORT_FAILED', `otlp: ${reason}${spent}; ${lost}`, {
+  return new KitTelemetryError('TELEMETRY_TRANSPORT_FAILED', `transport "otlp": ${reason}${spent}; ${lost}`, {
     ...(cause === undefined ? {} : { cause }),
     details: { ...counts, ...(status === undefined ? {} : { status }) },
   })

@@ -1,9 +1,10 @@
-import { nearestName } from '../../nearest-name.ts'
-import { KitTelemetryError } from '../errors.ts'
+import { describeKind } from '../../given.ts'
+import { invalidKind, invalidOption, unknownOption, unusableOption } from '../options.ts'
 import type { OtlpRecord } from './otlp-record.ts'
 
 /** The part of an OpenTelemetry logger provider that is used; those of both SDK lines fit. */
 export interface OtlpLoggerProvider {
+  /** As of `LoggerProvider` in `@opentelemetry/api-logs`. */
   getLogger(name: string, version?: string): { emit(record: OtlpRecord): void }
 }
 
@@ -65,6 +66,9 @@ export interface OtlpSettings {
   readonly loggerProvider: OtlpLoggerProvider | undefined
 }
 
+const METHOD = 'OtlpTransportAdapter.create'
+const EXAMPLE = "'http://localhost:4318'"
+
 const OPTION_NAMES = [
   'url',
   'headers',
@@ -88,10 +92,14 @@ const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
  */
 export function readOtlpOptions(options: OtlpTransportOptions): OtlpSettings {
   if (!isObject(options)) {
-    throw invalid("takes an object, such as { url: 'http://localhost:4318' }")
+    throw unusableOption(
+      `${METHOD}()`,
+      `takes an object, such as { url: ${EXAMPLE} }, got ${describeKind(options)}`,
+    )
   }
   for (const name of Object.keys(options)) {
-    if (!OPTION_NAMES.includes(name)) throw invalid(`has no option ${JSON.stringify(name)}${suggest(name)}`)
+    if (!OPTION_NAMES.includes(name))
+      throw unknownOption(`${METHOD}()`, name, OPTION_NAMES, /^endpoint$/i.test(name) ? 'url' : name)
   }
   const loggerProvider = readLoggerProvider(options.loggerProvider)
   return {
@@ -106,8 +114,8 @@ export function readOtlpOptions(options: OtlpTransportOptions): OtlpSettings {
   }
 }
 
-function invalid(problem: string): KitTelemetryError {
-  return new KitTelemetryError('TELEMETRY_CONFIGURATION_INVALID', `OtlpTransportAdapter.create ${problem}`)
+function nameOf(option: string): string {
+  return `${METHOD}({ ${option} })`
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -117,8 +125,10 @@ function isObject(value: unknown): value is Record<string, unknown> {
 function readLoggerProvider(value: OtlpLoggerProvider | undefined): OtlpLoggerProvider | undefined {
   if (value === undefined) return undefined
   if (typeof value?.getLogger !== 'function') {
-    throw invalid(
-      'option loggerProvider must have a getLogger function, as an OpenTelemetry LoggerProvider has',
+    throw invalidKind(
+      nameOf('loggerProvider'),
+      'an object with a getLogger function, as an OpenTelemetry LoggerProvider has',
+      value,
     )
   }
   return value
@@ -127,18 +137,20 @@ function readLoggerProvider(value: OtlpLoggerProvider | undefined): OtlpLoggerPr
 function readUrl(value: unknown, optional: boolean): string {
   if (value === undefined && optional) return ''
   if (typeof value !== 'string' || value === '') {
-    throw invalid("option url must be the collector's address, such as 'http://localhost:4318'")
+    throw invalidKind(nameOf('url'), `the collector's address, such as ${EXAMPLE}`, value)
   }
   if (!URL.canParse(value)) {
-    throw invalid("option url is no absolute URL; write it as 'http://localhost:4318'")
+    throw invalidKind(nameOf('url'), `an absolute URL, such as ${EXAMPLE}`, value)
   }
   const url = new URL(value)
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw invalid("option url must begin with http:// or https://, as in 'http://localhost:4318'")
+    throw unusableOption(nameOf('url'), `must begin with http:// or https://, as in ${EXAMPLE}`)
   }
   if (url.username !== '' || url.password !== '') {
-    throw invalid(
-      'option url must not hold a user name or password; send credentials with the option headers',
+    throw unusableOption(
+      nameOf('url'),
+      'must not hold a user name or password',
+      'send credentials with the option headers',
     )
   }
   if (url.pathname === '/') url.pathname = '/v1/logs'
@@ -149,17 +161,24 @@ function readUrl(value: unknown, optional: boolean): string {
 function readHeaders(value: unknown): Record<string, string> {
   if (value === undefined) return {}
   if (!isObject(value)) {
-    throw invalid("option headers must be an object of strings, such as { 'x-api-key': '…' }")
+    throw invalidKind(nameOf('headers'), "an object of strings, such as { 'x-api-key': '…' }", value)
   }
   const headers: Record<string, string> = {}
   for (const [name, text] of Object.entries(value)) {
     // Not repeated: it may be a secret that was put on the wrong side of the colon.
     if (!HEADER_NAME.test(name)) {
-      throw invalid('option headers has a name that is not allowed in HTTP; use letters, digits and hyphens')
+      throw unusableOption(
+        nameOf('headers'),
+        'has a name that is not allowed in HTTP',
+        'use letters, digits and hyphens',
+      )
     }
     if (text === undefined) continue
     if (typeof text !== 'string' || !HEADER_VALUE.test(text)) {
-      throw invalid(`option headers must hold a single-line Latin-1 string for ${JSON.stringify(name)}`)
+      throw unusableOption(
+        nameOf('headers'),
+        `must hold a single-line Latin-1 string for ${JSON.stringify(name)}, got ${describeKind(text)}`,
+      )
     }
     headers[name] = text
   }
@@ -178,26 +197,28 @@ function readNumber(name: string, value: unknown, fallback: number, range: Numbe
   if (typeof value === 'number' && value > above && value >= least && value <= most) return value
   const lower = range.least === undefined ? `above ${above}` : `of at least ${least}`
   const upper = range.most === undefined ? '' : ` and at most ${most}`
-  throw invalid(
-    `option ${name} must be a number of milliseconds ${lower}${upper}; the default is ${fallback}`,
+  throw invalidOption(
+    nameOf(name),
+    `a number of milliseconds ${lower}${upper}`,
+    value,
+    `the default is ${fallback}`,
   )
 }
 
 function readCount(name: string, value: unknown, fallback: number): number {
   if (value === undefined) return fallback
   if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number
-  throw invalid(`option ${name} must be a whole number of at least 1; the default is ${fallback}`)
+  throw invalidOption(nameOf(name), 'a whole number of at least 1', value, `the default is ${fallback}`)
 }
 
 function readChoice<const T extends string>(name: string, value: unknown, choices: readonly [T, T]): T {
   if (value === undefined) return choices[0]
   const chosen = choices.find((choice) => choice === value)
   if (chosen !== undefined) return chosen
-  throw invalid(`option ${name} must be '${choices[0]}' or '${choices[1]}'; the default is '${choices[0]}'`)
-}
-
-/** `; did you mean "url"?` for a name that is nearly one of ours, else the list of them. */
-function suggest(name: string): string {
-  const meant = name.toLowerCase() === 'endpoint' ? 'url' : nearestName(name, OPTION_NAMES)
-  return meant === undefined ? `; it has ${OPTION_NAMES.join(', ')}` : `; did you mean "${meant}"?`
+  throw invalidOption(
+    nameOf(name),
+    `'${choices[0]}' or '${choices[1]}'`,
+    value,
+    `the default is '${choices[0]}'`,
+  )
 }

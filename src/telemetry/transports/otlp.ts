@@ -64,6 +64,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
   }
 
   /**
+   * Makes the transport.
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be,
    * naming it. Neither the url nor a header's value is repeated in any message.
    */
@@ -167,7 +168,11 @@ export class OtlpTransportAdapter implements TelemetryTransport {
 
 function notTaken(reason: string, cause?: unknown): KitTelemetryError {
   const options = cause === undefined ? {} : { cause }
-  return new KitTelemetryError('TELEMETRY_TRANSPORT_FAILED', `otlp: ${reason}; 1 event is lost`, options)
+  return new KitTelemetryError(
+    'TELEMETRY_TRANSPORT_FAILED',
+    `transport "otlp": ${reason}; 1 event is lost`,
+    options,
+  )
 }
 
 function describeService(
@@ -231,7 +236,7 @@ async function loadOpenTelemetry(encoding: OtlpSettings['encoding']) {
     )
     throw new KitTelemetryError(
       'TELEMETRY_TRANSPORT_INIT_FAILED',
-      `otlp: the OpenTelemetry packages ${missing ? 'are not installed' : 'could not be loaded'}; run npm install ${packages.join(' ')}`,
+      `transport "otlp": the OpenTelemetry packages ${missing ? 'are not installed' : 'could not be loaded'}; run npm install ${packages.join(' ')}`,
       { cause, details: { packages } },
     )
   }

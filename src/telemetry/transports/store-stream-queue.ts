@@ -280,7 +280,7 @@ function adviceFor(code: string | undefined): string {
 function failed(reason: string, code?: string): KitTelemetryError {
   return new KitTelemetryError(
     'TELEMETRY_TRANSPORT_FAILED',
-    `store-stream: ${reason}; the event is lost`,
+    `transport "store-stream": ${reason}; the event is lost`,
     code === undefined ? {} : { details: { code } },
   )
 }

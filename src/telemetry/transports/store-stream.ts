@@ -1,12 +1,13 @@
 import type { TelemetryEnvelope } from '../envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
-import { checkString, copyOptions, invalidOption } from '../options.ts'
+import { checkString, copyOptions, invalidKind, invalidOption } from '../options.ts'
 import type { TelemetryTransport } from '../transport.ts'
 import { type StreamStore, streamClient } from './store-stream-client.ts'
 import { StreamQueue } from './store-stream-queue.ts'
 
 export type { StreamStore } from './store-stream-client.ts'
 
+/** What `StoreStreamTransportAdapter.create()` takes. */
 export interface StoreStreamTransportOptions {
   /** The application's Redis client. It is used while it is connected, and never closed. */
   readonly store: StreamStore
@@ -44,7 +45,10 @@ export class StoreStreamTransportAdapter implements TelemetryTransport {
     this.#queue = queue
   }
 
-  /** @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be, naming it */
+  /**
+   * Makes the transport.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be, naming it
+   */
   static create(options: StoreStreamTransportOptions): StoreStreamTransportAdapter {
     const {
       store,
@@ -60,7 +64,7 @@ export class StoreStreamTransportAdapter implements TelemetryTransport {
     })
     const client = streamClient(store, stream, maxLen)
     if (client === undefined)
-      throw invalidOption(
+      throw invalidKind(
         `${METHOD}({ store })`,
         'a Redis client: an object with the method xadd or xAdd',
         store,

@@ -1,7 +1,6 @@
-import { KitTelemetryError } from '../errors.ts'
+import { describeKind } from '../../given.ts'
 import { LEVEL_PRIORITY } from '../levels.ts'
-import { checkOneOf, copyOptions, invalidOption } from '../options.ts'
-import { quoted, suggestion } from '../suggestion.ts'
+import { checkOneOf, copyOptions, invalidKind, invalidOption, unusableOption } from '../options.ts'
 
 type Check = (value: unknown, option: string) => void
 
@@ -33,7 +32,10 @@ export function readTargetOptions<T extends object>(
   checks: { readonly [Member in keyof T]-?: Check },
 ): T {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw invalid(`${adapter}.create() takes an object, such as { ${required.join(', ')} }`)
+    throw unusableOption(
+      `${adapter}.create()`,
+      `takes an object, such as { ${required.join(', ')} }, got ${describeKind(options)}`,
+    )
   }
   const copy = copyOptions(`${adapter}.create`, options, checks)
   for (const member of required) {
@@ -48,33 +50,45 @@ export const checkMinLevel: Check = checkOneOf(Object.keys(LEVEL_PRIORITY))
 export function checkUrl(value: unknown, option: string): void {
   const url = typeof value === 'string' && URL.canParse(value) ? new URL(value) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
-    throw invalid(`${option} must be an absolute URL that begins with http:// or https://`)
+    throw invalidKind(option, 'an absolute URL that begins with http:// or https://', value)
   }
   if (url.username !== '' || url.password !== '') {
-    throw invalid(`${option} must not hold a user name or password`)
+    throw unusableOption(
+      option,
+      'must not hold a user name or password',
+      'send them as a header, where there are headers',
+    )
   }
 }
 
 /** A string that is not empty, whose value may be a secret. */
 export function checkSecret(value: unknown, option: string): void {
-  if (typeof value !== 'string' || value === '') throw invalid(`${option} must be a string that is not empty`)
+  if (typeof value !== 'string' || value === '')
+    throw invalidKind(option, 'a string that is not empty', value)
 }
 
 /** Header values by name; `undefined` is left out later on. */
 export function checkHeaders(value: unknown, option: string): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw invalid(`${option} must be an object of strings, such as { 'x-api-key': '…' }`)
+    throw invalidKind(option, "an object of strings, such as { 'x-api-key': '…' }", value)
   }
   for (const [name, text] of Object.entries(value)) {
     // Not repeated: it may be a secret that was put on the wrong side of the colon.
     if (!HEADER_NAME.test(name)) {
-      throw invalid(`${option} has a name that is not allowed in HTTP; use letters, digits and hyphens`)
+      throw unusableOption(
+        option,
+        'has a name that is not allowed in HTTP',
+        'use letters, digits and hyphens',
+      )
     }
     if (CONNECTION_HEADERS.includes(name.toLowerCase())) {
-      throw invalid(`${option} must not have ${JSON.stringify(name)}, which belongs to the connection`)
+      throw unusableOption(option, `must not have ${JSON.stringify(name)}, which belongs to the connection`)
     }
     if (text !== undefined && (typeof text !== 'string' || !HEADER_VALUE.test(text))) {
-      throw invalid(`${option} must hold a single-line Latin-1 string for ${JSON.stringify(name)}`)
+      throw unusableOption(
+        option,
+        `must hold a single-line Latin-1 string for ${JSON.stringify(name)}, got ${describeKind(text)}`,
+      )
     }
   }
 }
@@ -95,12 +109,4 @@ export function checkCount(least: number): Check {
       throw invalidOption(option, `a whole number of at least ${least}`, value)
     }
   }
-}
-
-export function unknownOption(where: string, member: string, known: readonly string[]): KitTelemetryError {
-  return invalid(`${where} does not know the option ${quoted(member)}${suggestion(member, known)}`)
-}
-
-function invalid(message: string): KitTelemetryError {
-  return new KitTelemetryError('TELEMETRY_CONFIGURATION_INVALID', message)
 }

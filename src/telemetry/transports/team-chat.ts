@@ -4,6 +4,7 @@ import { ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
 import { checkMinLevel, checkUrl, readTargetOptions } from './target-options.ts'
 
+/** What `TeamChatTransportAdapter.create()` takes. */
 export interface TeamChatTransportOptions {
   /** A Slack incoming webhook. Whoever knows it can post, so that it appears in no error. */
   readonly webhookUrl: string
@@ -28,6 +29,7 @@ const PACE_MS = 1000
  */
 export class TeamChatTransportAdapter extends ChatTransport {
   /**
+   * Makes the transport.
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be. The webhook's URL is in
    * no message.
    */

@@ -9,7 +9,7 @@ import {
   type TelemetryEmitInput,
   type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
-import { expectCode } from '../recording.ts'
+import { collectedHeap, expectCode } from '../recording.ts'
 
 /** For arguments that do not compile. */
 type Wrong = any
@@ -199,6 +199,21 @@ describe('LoggerTransportAdapter', () => {
       expect(lines.lines[2]?.[1]).to.include('"actor":{"type":"bot"}')
     })
 
+    it('for long keys, whose text it does not keep', async () => {
+      const lines: string[] = []
+      const logger = { debug() {}, info: (line: string) => lines.push(line), warn() {}, error() {} }
+      const adapter = LoggerTransportAdapter.create({ logger, format: 'json' })
+      const manager = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(adapter).build()
+      const before = await collectedHeap()
+      for (let index = 0; index < 100; index++) {
+        const long = `${'x'.repeat(100_000)}${index}`
+        manager.emit('x', { attributes: { [long]: 1 } })
+        expect(JSON.parse(lines.pop() as string).attributes).to.deep.equal({ [long]: 1 })
+      }
+      expect((await collectedHeap()) - before).to.be.below(25_000_000)
+      expect(manager.stats().transports[0]?.delivered).to.equal(100)
+    })
+
     it('for more keys and sessions than keep their text', () => {
       const envelopes: TelemetryEnvelope[] = []
       const manager = KitTelemetry.create()
@@ -285,6 +300,8 @@ describe('LoggerTransportAdapter', () => {
     ['format', { logger, format: 'xml' }],
     ['minLevel', { logger, minLevel: 'trace' }],
     ['includeTimestamp', { logger, includeTimestamp: 1 }],
+    ['"minlevel" (did you mean "minLevel"?)', { logger, minlevel: 'warn' }],
+    ['"colours". Known are: logger, format, minLevel, includeTimestamp', { logger, colours: true }],
   ]
   for (const [option, options] of wrong) {
     it(`refuses a wrong ${option} by its name`, () => {

@@ -355,7 +355,7 @@ describe('StoreStreamTransportAdapter', () => {
         const [stats] = manager.stats().transports
         expect(stats).to.include({ failed: 300, pending: 0 })
         expect(stats?.lastError?.message)
-          .to.contain('WRONGTYPE')
+          .to.match(/^transport "store-stream": Redis .* WRONGTYPE/)
           .and.to.contain('something else than a stream')
         expect(logger.codes[0]).to.equal('TELEMETRY_TRANSPORT_FAILED')
       })

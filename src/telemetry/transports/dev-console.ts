@@ -1,0 +1,142 @@
+import type { TelemetryEnvelope } from '../envelope.ts'
+import { invalidKind } from '../options.ts'
+import type { TelemetryTransport, TelemetryTransportMeta } from '../transport.ts'
+import { Outbox, type Outcome } from './outbox.ts'
+import { jsonHeaders, post } from './post.ts'
+import { checkUrl, readTargetOptions } from './target-options.ts'
+
+/** What `DevConsoleTransportAdapter.create()` takes. */
+export interface DevConsoleTransportOptions {
+  /**
+   * Where the console takes events, on loopback. Default: the environment variable `MCP_GATEKIT_DEV_URL`.
+   * `mcp-gatekit dev` sets it; where there is neither, nothing is sent.
+   */
+  readonly url?: string | undefined
+}
+
+const VARIABLE = 'MCP_GATEKIT_DEV_URL'
+/** Most events of one request. */
+const BATCH = 500
+/** How long an event waits for others. */
+const WINDOW_MS = 20
+const TIMEOUT_MS = 2000
+/** A console that does not answer is left alone for so long. */
+const PAUSE_MS = 500
+/** How often the manager's counters are looked at: they change without events too. */
+const LEDGER_MS = 500
+
+/**
+ * Shows events in the console of `mcp-gatekit dev`, together with what `manager.stats()` says.
+ *
+ * It may stay in a server for good: without `mcp-gatekit dev` around the server it sends nothing, and every event counts
+ * as delivered to nobody; `unsent` says how many. Events go out in batches over loopback, to nowhere else. They are never
+ * sent twice: where the console does not answer they have failed, which `stats()` counts.
+ *
+ * @example
+ * KitTelemetry.create().addTransport(DevConsoleTransportAdapter.create())
+ */
+export class DevConsoleTransportAdapter implements TelemetryTransport {
+  readonly type: string = 'dev-console'
+  /** A burst of ten thousand events is nothing unusual while developing. */
+  readonly maxPending: number = 50_000
+  readonly #url: string | undefined
+  readonly #outbox: Outbox<TelemetryEnvelope>
+  #sender: object = { pid: process.pid }
+  #stats: Parameters<NonNullable<TelemetryTransport['statsFrom']>>[0] | undefined
+  #toldStats: string | undefined
+  #timer: NodeJS.Timeout | undefined
+  #unsent = 0
+
+  private constructor(url: string | undefined) {
+    this.#url = url
+    this.#outbox = new Outbox({
+      type: this.type,
+      maxItems: BATCH,
+      windowMs: WINDOW_MS,
+      paceMs: 0,
+      send: (events) => this.#send(events),
+    })
+  }
+
+  /** @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an address that is not on loopback */
+  static create(options: DevConsoleTransportOptions = {}): DevConsoleTransportAdapter {
+    const { url } = readTargetOptions('DevConsoleTransportAdapter', options, [], { url: checkConsoleUrl })
+    if (url !== undefined) return new DevConsoleTransportAdapter(url)
+    const given = process.env[VARIABLE] || undefined
+    if (given !== undefined) checkConsoleUrl(given, `the environment variable ${VARIABLE}`)
+    return new DevConsoleTransportAdapter(given)
+  }
+
+  /** How many events were shown to nobody, as there is no console. */
+  get unsent(): number {
+    return this.#unsent
+  }
+
+  statsFrom(...[stats]: Parameters<NonNullable<TelemetryTransport['statsFrom']>>): void {
+    this.#stats = stats
+  }
+
+  init(meta: TelemetryTransportMeta): void {
+    this.#sender = { pid: process.pid, ...meta }
+    if (this.#url === undefined) return
+    this.#timer = setInterval(() => void this.#tellStats(), LEDGER_MS).unref()
+  }
+
+  /** @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_FAILED`, by rejecting, when the console has not taken the event */
+  handle(envelope: TelemetryEnvelope): Promise<void> | undefined {
+    if (this.#url !== undefined) return this.#outbox.add(envelope)
+    this.#unsent++
+    return undefined
+  }
+
+  flush(): Promise<void> {
+    return this.#outbox.flush()
+  }
+
+  /** Flushes, and tells the console how the counters end. */
+  async shutdown(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#outbox.close()
+    await this.#tellStats()
+  }
+
+  async #send(events: readonly TelemetryEnvelope[]): Promise<Outcome> {
+    const answer = await this.#post(events)
+    if (answer.status !== undefined && answer.status < 300) return {}
+    const failed =
+      answer.status === undefined ? `the console ${answer.reason}` : `the console answered ${answer.status}`
+    return { failed, status: answer.status, waitMs: PAUSE_MS }
+  }
+
+  /** Tells the counters, if they are others than last time. Never rejects. */
+  async #tellStats(): Promise<void> {
+    if (this.#url === undefined || JSON.stringify(this.#readStats()) === this.#toldStats) return
+    await this.#post([])
+  }
+
+  #post(events: readonly TelemetryEnvelope[]): ReturnType<typeof post> {
+    const stats = this.#readStats()
+    this.#toldStats = JSON.stringify(stats)
+    const body = JSON.stringify({ sender: this.#sender, stats, events })
+    return post(this.#url as string, jsonHeaders(), body, TIMEOUT_MS)
+  }
+
+  /** With what may be told of errors: their text, which holds no secret. */
+  #readStats(): object | undefined {
+    const stats = this.#stats?.()
+    if (stats === undefined) return undefined
+    const transports = stats.transports.map(({ lastError, ...counters }) => ({
+      ...counters,
+      ...(lastError !== undefined && { lastError: lastError.message }),
+    }))
+    return { ...stats, transports }
+  }
+}
+
+/** Loopback alone: events are for nobody else. */
+function checkConsoleUrl(value: unknown, option: string): void {
+  checkUrl(value, option)
+  const { protocol, hostname } = new URL(value as string)
+  if (protocol !== 'http:' || !/^(?:localhost|\[::1\]|127(?:\.\d{1,3}){3})$/.test(hostname))
+    throw invalidKind(option, 'an http URL of this machine, such as http://127.0.0.1:4983', value)
+}

@@ -1,0 +1,159 @@
+import { expect } from 'chai'
+import {
+  DevConsoleTransportAdapter,
+  KitTelemetry,
+  type TelemetryEnvelope,
+} from '../../../src/telemetry/index.ts'
+import { anEvent, startCollector, type Target } from '../../support/chat-services.ts'
+import { deadPort } from '../../support/otlp-receiver.ts'
+import { expectCode, RecordingLogger } from '../recording.ts'
+
+const VARIABLE = 'MCP_GATEKIT_DEV_URL'
+
+describe('DevConsoleTransportAdapter', () => {
+  let target: Target
+  let url: string
+  beforeEach(async () => {
+    target = await startCollector()
+    url = `${target.origin}/feed/key`
+  })
+  afterEach(() => {
+    delete process.env[VARIABLE]
+  })
+
+  const managerWith = (transport: DevConsoleTransportAdapter, logger = new RecordingLogger()) =>
+    KitTelemetry.create()
+      .withService('notes')
+      .withSampling({ debugRate: 1, infoRate: 0 })
+      .withLogger(logger)
+      .addTransport(transport)
+      .build()
+
+  const numbers = () =>
+    target.requests.flatMap(({ json }) => json.events.map((event: TelemetryEnvelope) => event.attributes?.n))
+
+  it('posts events in their order, many at once, and says whose they are', async () => {
+    const manager = managerWith(DevConsoleTransportAdapter.create({ url }))
+    for (let n = 0; n < 1200; n++) manager.emit('tick', { level: 'debug', attributes: { n } })
+    await manager.flush()
+    expect(numbers()).to.deep.equal(Array.from({ length: 1200 }, (_, n) => n))
+    expect(target.requests.map(({ json }) => json.events.length)).to.deep.equal([500, 500, 200])
+    const [first] = target.requests
+    expect(first).to.include({ method: 'POST', path: '/feed/key' })
+    expect(first?.headers['content-type']).to.equal('application/json')
+    expect(first?.json.sender).to.deep.equal({
+      pid: process.pid,
+      service: 'notes',
+      environment: 'development',
+    })
+    expect(first?.json.stats).to.deep.include({ emitted: 1200, sampledOut: 0 })
+    expect(manager.stats().transports[0]).to.include({ delivered: 1200, pending: 0 })
+    await manager.shutdown()
+  })
+
+  it('tells the counters at the end, and when they change without an event', async () => {
+    const manager = managerWith(DevConsoleTransportAdapter.create({ url }))
+    manager.emit('left.out')
+    await target.received(1)
+    expect(target.requests[0]?.json).to.deep.include({ events: [] })
+    expect(target.requests[0]?.json.stats).to.include({ emitted: 1, sampledOut: 1 })
+    manager.emit('tick', { level: 'debug' })
+    await manager.shutdown()
+    const last = target.requests.at(-1)?.json
+    expect(last.events).to.deep.equal([])
+    expect(last.stats.transports).to.deep.equal([
+      { type: 'dev-console', accepted: 1, delivered: 1, failed: 0, dropped: 0, pending: 0 },
+    ])
+  })
+
+  it('says nothing twice where nothing has changed', async () => {
+    const manager = managerWith(DevConsoleTransportAdapter.create({ url }))
+    await manager.shutdown()
+    expect(target.requests).to.have.length(1)
+    await manager.shutdown()
+    expect(target.requests).to.have.length(1)
+  })
+
+  it('tells of the errors of other transports their message', async () => {
+    const transport = DevConsoleTransportAdapter.create({ url })
+    const broken = {
+      type: 'broken',
+      handle: () => {
+        throw new Error('secret text')
+      },
+    }
+    const manager = KitTelemetry.create().addTransport(broken).addTransport(transport).build()
+    manager.emit('tick', { level: 'error' })
+    await manager.shutdown()
+    const [line] = target.requests.at(-1)?.json.stats.transports ?? []
+    expect(line).to.include({ type: 'broken', failed: 1 })
+    expect(line.lastError).to.be.a('string').that.contains('broken').and.not.contains('secret')
+  })
+
+  it('is switched on by the environment variable', async () => {
+    process.env[VARIABLE] = url
+    const manager = managerWith(DevConsoleTransportAdapter.create())
+    manager.emit('tick', { level: 'debug', attributes: { n: 7 } })
+    await manager.flush()
+    expect(numbers()).to.deep.equal([7])
+    await manager.shutdown()
+  })
+
+  for (const value of [undefined, '']) {
+    it(`sends nothing where ${VARIABLE} is ${value === '' ? 'empty' : 'not set'}, and counts what nobody saw`, async () => {
+      if (value !== undefined) process.env[VARIABLE] = value
+      const transport = DevConsoleTransportAdapter.create()
+      const manager = managerWith(transport)
+      manager.emit('tick', { level: 'debug' })
+      manager.emit('tick', { level: 'error' })
+      await manager.shutdown()
+      expect(transport.unsent).to.equal(2)
+      expect(manager.stats().transports[0]).to.include({ delivered: 2, failed: 0 })
+    })
+  }
+
+  it('loses events with a count where no console is, and the server goes on', async () => {
+    const logger = new RecordingLogger()
+    const url = `http://127.0.0.1:${await deadPort()}/feed/hunter2hunter2`
+    const manager = managerWith(DevConsoleTransportAdapter.create({ url }), logger)
+    for (let n = 0; n < 600; n++) manager.emit('tick', { level: 'debug' })
+    await manager.flush()
+    const [line] = manager.stats().transports
+    expect(line).to.include({ delivered: 0, failed: 600, pending: 0 })
+    expect(line?.lastError?.message).to.contain('the console could not be reached (ECONNREFUSED)')
+    expect(JSON.stringify([logger.errors, line?.lastError?.message])).not.to.contain('hunter2')
+    await manager.shutdown()
+  })
+
+  it('says what the console answered', async () => {
+    target.answers.push({ status: 400 })
+    const failed = await DevConsoleTransportAdapter.create({ url })
+      .handle(anEvent())
+      ?.catch((error: Error) => error.message)
+    expect(failed).to.contain('the console answered 400')
+  })
+
+  for (const url of [
+    'https://127.0.0.1:4983/feed',
+    'http://192.168.0.7/feed',
+    'http://localhost.example.com/feed',
+    'http://127.0.0.1.example.com/feed',
+    'ftp://127.0.0.1/',
+    'no url',
+  ]) {
+    it(`refuses ${url}`, () => {
+      const error = expectCode('TELEMETRY_CONFIGURATION_INVALID', () =>
+        DevConsoleTransportAdapter.create({ url }),
+      )
+      expect(error.message).to.contain('url')
+      process.env[VARIABLE] = url
+      const named = expectCode('TELEMETRY_CONFIGURATION_INVALID', () => DevConsoleTransportAdapter.create())
+      expect(named.message).to.contain(VARIABLE)
+    })
+  }
+
+  it('knows its one option', () => {
+    const options = { ulr: url } as any
+    expectCode('TELEMETRY_CONFIGURATION_INVALID', () => DevConsoleTransportAdapter.create(options))
+  })
+})
