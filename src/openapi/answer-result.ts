@@ -54,7 +54,7 @@ function textResult(text: string): RouteResult {
   return { content: [{ type: 'text', text }] }
 }
 
-function statusLine(status: number): string {
+export function statusLine(status: number): string {
   return `HTTP ${status} ${STATUS_CODES[status] ?? ''}`.trimEnd()
 }
 

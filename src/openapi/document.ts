@@ -1,5 +1,7 @@
 import type { Validator } from '@seriousme/openapi-schema-validator'
-import { invalidOption, isOptionsObject } from '../oauth/option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
+
+const { invalidKind, invalidOption } = optionChecksOf('toolsFromOpenApi')
 
 /** Any object of a document. */
 export type Node = { readonly [member: string]: unknown }
@@ -93,7 +95,8 @@ async function validate(root: Node): Promise<{ readonly valid: boolean; readonly
 
 async function parse(document: unknown): Promise<Node> {
   if (typeof document === 'string') return await parseText(document)
-  if (!isOptionsObject(document)) throw wrong('must be an object, or text in JSON or YAML')
+  if (!isOptionsObject(document))
+    throw invalidKind('document', 'must be an object, or text in JSON or YAML', document)
   try {
     // A copy, so that changing the object later changes nothing.
     return JSON.parse(JSON.stringify(document)) as Node
@@ -108,7 +111,7 @@ async function parseText(text: string): Promise<Node> {
     try {
       parsed = JSON.parse(text)
     } catch (cause) {
-      throw wrong(`is no JSON: ${(cause as Error).message}`)
+      throw wrong(`is no JSON: ${withoutQuote((cause as Error).message)}`)
     }
   } else {
     const { parse: parseYaml } = await import('yaml')
@@ -120,6 +123,11 @@ async function parseText(text: string): Promise<Node> {
   }
   if (!isOptionsObject(parsed)) throw wrong('must be the text of a document, not its path or URL')
   return parsed as Node
+}
+
+/** What V8 says of wrong JSON, without the piece of it that is quoted there. */
+function withoutQuote(message: string): string {
+  return message.replace(/,? (?:\.\.\.)?".*"(?:\.\.\.)? is not valid JSON$/s, '')
 }
 
 interface Complaint {

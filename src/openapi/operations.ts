@@ -1,6 +1,9 @@
-import { invalidOption, isOptionsObject } from '../oauth/option-checks.ts'
+import { describeGiven } from '../given.ts'
+import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
 import { isScopeToken, unionOfScopes } from '../oauth/scope.ts'
 import type { Node, OpenApiDocument } from './document.ts'
+
+const { invalidOption } = optionChecksOf('toolsFromOpenApi')
 
 /** An operation of a document, as `include` and `scopes` see it. */
 export interface OpenApiOperation {
@@ -8,10 +11,15 @@ export interface OpenApiOperation {
   readonly method: string
   /** As the document writes it, such as `/pets/{petId}`. */
   readonly path: string
+  /** As the document has it. */
   readonly operationId?: string
+  /** Empty where it has none. */
   readonly tags: readonly string[]
+  /** The operation's, else that of its path. */
   readonly summary?: string
+  /** The operation's, else that of its path. */
   readonly description?: string
+  /** Whether the document says so. */
   readonly deprecated: boolean
 }
 
@@ -127,7 +135,7 @@ export function scopesOf(
   if (bad !== undefined) {
     throw invalidOption(
       'scopes',
-      `: '${String(bad).slice(0, 64)}' of ${operation.method} ${operation.path} is no scope of RFC 6749 §3.3; rename it with scopes: (scope) => …`,
+      `of tools must be scopes of RFC 6749 §3.3, got ${describeGiven(bad)} for ${operation.method} ${operation.path} (rename it with scopes: (scope) => …)`,
     )
   }
   return scopes

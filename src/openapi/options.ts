@@ -1,18 +1,20 @@
+import { describeGiven } from '../given.ts'
 import type { KitContext } from '../mcp/context.ts'
-import { nearestName } from '../nearest-name.ts'
-import {
+import { didYouMean, isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
+import type { OpenApiOperation, ScopeMapping } from './operations.ts'
+import type { RouteApp } from './route-target.ts'
+
+const {
   checkBoolean,
   checkFunction,
   checkKnownOptions,
   checkPath,
   checkUrl,
   checkWholeNumber,
+  invalidKind,
   invalidOption,
-  isOptionsObject,
   missingOption,
-} from '../oauth/option-checks.ts'
-import type { OpenApiOperation, ScopeMapping } from './operations.ts'
-import type { RouteApp } from './route-target.ts'
+} = optionChecksOf('toolsFromOpenApi')
 
 /** Which operations become tools: every rule that is given must hold. */
 export interface OperationFilter {
@@ -26,9 +28,11 @@ export interface OperationFilter {
 
 /** An operation that became no tool. */
 export interface LeftOutOperation extends OpenApiOperation {
+  /** What keeps it from being a tool, for people. */
   readonly why: string
 }
 
+/** What `toolsFromOpenApi()` takes beside the document: `app` or `baseUrl`, and how the tools are made. */
 export interface OpenApiToolOptions<App = unknown> {
   /** The app whose routes are called, in this process and without a socket. Either this or `baseUrl`. */
   readonly app?: RouteApp | undefined
@@ -93,7 +97,8 @@ const FILTERS = ['tags', 'operationIds', 'paths'] as const
 
 /** @throws {KitMcpConfigError} naming the option. */
 export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): ResolvedOpenApiToolOptions {
-  if (!isOptionsObject(options)) throw missingOption('options', 'give { app } or { baseUrl }')
+  if (options === undefined) throw missingOption('options', 'give { app } or { baseUrl }')
+  if (!isOptionsObject(options)) throw invalidKind('options', 'must be { app } or { baseUrl }', options)
   checkKnownOptions('toolsFromOpenApi', options, OPTIONS)
   const { app, baseUrl, basePath, include, scopes, headers, onLeftOut } = options
   if (app === undefined && baseUrl === undefined)
@@ -102,7 +107,8 @@ export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): Res
   if (app !== undefined) checkFunction('app', app, 'an Express app, or any listener of node:http')
   const allowInsecureHttp = checkBoolean('allowInsecureHttp', options.allowInsecureHttp ?? false)
   const url = baseUrl === undefined ? undefined : checkUrl('baseUrl', baseUrl, { allowInsecureHttp })
-  if (url !== undefined && url.search !== '') throw invalidOption('baseUrl', 'must not carry a query')
+  if (url !== undefined && url.search !== '')
+    throw invalidOption('baseUrl', 'must not carry a query', baseUrl)
   if (basePath !== undefined && url !== undefined)
     throw invalidOption('basePath', 'belongs to app: put the path into baseUrl')
   if (headers !== undefined) checkFunction('headers', headers, 'it returns the headers for a request')
@@ -126,13 +132,17 @@ export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): Res
 function checkInclude(include: unknown): NonNullable<ResolvedOpenApiToolOptions['include']> {
   if (typeof include === 'function') return include as (operation: OpenApiOperation) => boolean
   if (!isOptionsObject(include))
-    throw invalidOption('include', 'must be a function, or rules such as { tags: […], operationIds: […] }')
+    throw invalidKind(
+      'include',
+      'must be a function, or rules such as { tags: […], operationIds: […] }',
+      include,
+    )
   checkKnownOptions('include', include, FILTERS)
   for (const filter of FILTERS) {
     const given = (include as OperationFilter)[filter]
     if (given === undefined) continue
     if (!Array.isArray(given) || given.some((one) => typeof one !== 'string'))
-      throw invalidOption(`include.${filter}`, 'must be an array of strings')
+      throw invalidKind(`include.${filter}`, 'must be an array of strings', given)
   }
   return include as OperationFilter
 }
@@ -155,10 +165,9 @@ export function included<Operation extends OpenApiOperation>(
     const known = new Set(operations.flatMap(valuesOf))
     for (const pattern of given) {
       if ([...known].some((value) => matches(pattern, value))) continue
-      const meant = nearestName(pattern, known)
       throw invalidOption(
         `include.${filter}`,
-        `has '${pattern}', which the document has not.${meant === undefined ? '' : ` Did you mean '${meant}'?`}`,
+        `has ${describeGiven(pattern)}, which the document has not.${didYouMean(pattern, known)}`,
       )
     }
   }

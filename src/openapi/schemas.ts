@@ -102,11 +102,17 @@ export class SchemaConverter {
     }
   }
 
-  /** One schema. */
+  /** One schema. What is only a reference is written out, so that its `type` can be seen: clients of 2025 want an object. */
   schema(schema: unknown): JsonSchema {
     const refs: Refs = new Set()
-    const converted = this.#convert(schema, refs)
+    const converted = this.#convert(this.#writtenOut(schema), refs)
     return { ...(typeof converted === 'boolean' ? {} : converted), ...this.#definitionsFor(refs) }
+  }
+
+  #writtenOut(schema: unknown): unknown {
+    const isReference =
+      isOptionsObject(schema) && '$ref' in schema && (this.#document.is30 || Object.keys(schema).length === 1)
+    return isReference ? (this.#document.resolve(schema) ?? schema) : schema
   }
 
   /** The definitions reached from `refs`, nearest first, until there are too many; the others allow anything. */

@@ -1,11 +1,11 @@
 import type { KitContext } from '../mcp/context.ts'
-import type { JsonSchema } from '../mcp/json-schema.ts'
+import { type JsonSchema, validate } from '../mcp/json-schema.ts'
 import { lazySchema } from '../mcp/lazy-schema.ts'
 import { KitMcpRouter } from '../mcp/router.ts'
 import type { ToolConfig } from '../mcp/tool.ts'
 import { KitToolError } from '../mcp/tool-error.ts'
-import { invalidOption } from '../oauth/option-checks.ts'
-import { errorResult, type RouteResult, resultOf } from './answer-result.ts'
+import { optionChecksOf } from '../oauth/option-checks.ts'
+import { errorResult, type RouteResult, resultOf, statusLine } from './answer-result.ts'
 import { type Node, type OpenApiDocument, readDocument } from './document.ts'
 import { type FoundOperation, operationsOf, scopesOf, ToolNames } from './operations.ts'
 import {
@@ -18,11 +18,18 @@ import { isJson, planRequest, type RequestPlan, type RouteRequest, requestFor } 
 import { inProcess, overHttp, type RouteAnswer, type RouteTarget } from './route-target.ts'
 import { SchemaConverter } from './schemas.ts'
 
+const { invalidOption } = optionChecksOf('toolsFromOpenApi')
+
 /** A redirect leads on so many times. */
 const MAX_REDIRECTS = 5
 
+/** Characters of what is wrong with an answer. */
+const MAX_PROBLEM = 500
+
+type Schema = ReturnType<typeof lazySchema>
+
 /** What `.tool()` needs of a schema. */
-type AnyToolConfig = ToolConfig<ReturnType<typeof lazySchema>, ReturnType<typeof lazySchema> | undefined>
+type AnyToolConfig = ToolConfig<Schema, Schema | undefined>
 
 /**
  * Makes tools of the routes that an OpenAPI 3.0 or 3.1 document describes: `await toolsFromOpenApi(document, { app })`.
@@ -55,14 +62,15 @@ export async function toolsFromOpenApi<App = unknown>(
       resolved.onLeftOut({ ...told, why })
       continue
     }
-    const output = resolved.outputSchemas ? outputOf(read, operation, schemas.output) : undefined
+    const promised = resolved.outputSchemas ? outputOf(read, operation, schemas.output) : undefined
+    const output = promised === undefined ? undefined : lazySchema(promised)
     const config: AnyToolConfig = {
       ...describe(operation),
       input: lazySchema(plan.input),
-      output: output === undefined ? undefined : lazySchema(output),
+      output: output === undefined ? undefined : heldAlready(output),
       ...(resolved.scopes !== false && { scopes: scopesOf(read, operation, resolved.scopes) }),
     }
-    const call = routeCall(target, prefix, plan, output !== undefined, resolved)
+    const call = routeCall(target, prefix, plan, output, resolved)
     router = router.tool(names.nameOf(operation), config, call as never)
   }
   return router
@@ -128,7 +136,7 @@ function routeCall(
   target: RouteTarget,
   prefix: string,
   plan: RequestPlan,
-  structured: boolean,
+  output: Schema | undefined,
   options: ResolvedOpenApiToolOptions,
 ) {
   const { timeoutMs, maxAnswerBytes: maxBytes, headers: ownHeaders } = options
@@ -147,13 +155,30 @@ function routeCall(
         limits.signal,
         follow(target, request, (next) => target.send(next, context, limits)),
       )
-      return resultOf(answer, plan.method, structured)
+      const result = resultOf(answer, plan.method, output !== undefined)
+      return output === undefined || result.isError ? result : await held(result, output, answer)
     } catch (error) {
       if (late.aborted) return errorResult(`The route did not answer within ${timeoutMs} ms.`)
       if (KitToolError.is(error)) throw error
       throw new KitToolError('The route could not be reached, or broke off its answer.', { cause: error })
     }
   }
+}
+
+/**
+ * Documents often promise too much: whoever called must learn that the route did its work, or will ask it again.
+ * @throws {KitToolError} for an answer that is not as promised.
+ */
+async function held(result: RouteResult, output: Schema, { status }: RouteAnswer): Promise<RouteResult> {
+  const validation = await validate(output, result.structuredContent)
+  if (!('problem' in validation)) return result
+  const problem = validation.problem.slice(0, MAX_PROBLEM)
+  throw new KitToolError(`${statusLine(status)}: the answer is not as its description promises: ${problem}`)
+}
+
+/** For `tools/list` only: the answer was validated where its status is known. */
+function heldAlready(output: Schema): Schema {
+  return { '~standard': { ...output['~standard'], validate: (value) => ({ value }) } }
 }
 
 function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {

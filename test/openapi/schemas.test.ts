@@ -203,6 +203,28 @@ describe('openapi: schemas', () => {
     })
   }
 
+  for (const version of ['3.0.3', '3.1.0']) {
+    it(`of answers that are only a reference are written out (${version})`, async () => {
+      const Node = { type: 'object', properties: { next: { $ref: '#/components/schemas/Node' } } }
+      const Twice = { $ref: '#/components/schemas/Node' }
+      const next = { $ref: '#/$defs/Node' }
+      const answer = jsonAnswer({ $ref: '#/components/schemas/Twice' })
+      const { outputSchema } = await toolOf({}, { version, answer, components: { Node, Twice } })
+      expect(outputSchema).to.deep.equal({
+        type: 'object',
+        properties: { next },
+        $defs: { Node: { type: 'object', properties: { next } } },
+      })
+    })
+  }
+
+  it('of answers keep a reference beside which more is said', async () => {
+    const Any = { type: 'object' }
+    const answer = jsonAnswer({ $ref: '#/components/schemas/Any', required: ['id'] })
+    const { outputSchema } = await toolOf({}, { answer, components: { Any } })
+    expect(outputSchema).to.deep.equal({ $ref: '#/$defs/Any', required: ['id'], $defs: { Any } })
+  })
+
   it('of answers can be left out', async () => {
     const document = documentOf({ '/a': { get: { responses: jsonAnswer({ type: 'object' }) } } })
     const { tools } = await left(document, { outputSchemas: false })
