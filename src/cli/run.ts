@@ -1,20 +1,26 @@
 import { nearestName } from '../nearest-name.ts'
 import { VERSION } from '../version.ts'
+import { devCommand } from './dev/command.ts'
 import { doctorCommand } from './doctor/command.ts'
+import { initCommand } from './init/command.ts'
 import type { Surroundings } from './output.ts'
 import { UsageError } from './usage-error.ts'
 
 const HELP = `Usage: mcp-gatekit <command>
 
 Commands:
+  dev <file>      run an MCP server with a console and an authorization server beside it
   doctor <url>    look at a running MCP server from outside, and say how to mend it
+  init [folder]   write a small protected MCP server, with tests
 
-mcp-gatekit doctor --help says more. --version prints the version.
+mcp-gatekit <command> --help says more. --version prints the version.
 `
 
 const COMMANDS: Readonly<Record<string, (argv: readonly string[], around: Surroundings) => Promise<number>>> =
   {
+    dev: devCommand,
     doctor: doctorCommand,
+    init: initCommand,
   }
 
 /** Runs a command line. Resolves with the exit code: 2 when it cannot be followed, which is told in one line. */

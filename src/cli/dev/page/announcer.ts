@@ -1,0 +1,38 @@
+import { byId, type PageElement } from './browser.ts'
+import { operationOf } from './event-kind.ts'
+import type { Entry } from './event-store.ts'
+
+/** Nobody can listen to more than one sentence in this time. */
+const INTERVAL_MS = 2000
+
+/** Tells of refusals in a live region, for those who do not see the page; a burst becomes one sentence. */
+export class Announcer {
+  readonly #region: PageElement = byId('announcer')
+  #waiting: Entry[] = []
+  #count = 0
+  #resting = false
+
+  add(entries: readonly Entry[]): void {
+    const refused = entries.filter(({ event }) => event.name === 'kit.mcp.auth.refused')
+    if (refused.length === 0) return
+    this.#count += refused.length
+    this.#waiting = refused.slice(-1)
+    if (!this.#resting) this.#tell()
+  }
+
+  #tell(): void {
+    const [latest] = this.#waiting
+    if (latest === undefined) return
+    const { event, kind } = latest
+    const text = [kind.title, operationOf(event)].filter((part) => part !== undefined).join(', ')
+    this.#region.textContent =
+      this.#count === 1 ? `Refused: ${text}` : `${this.#count} refused, the last: ${text}`
+    this.#waiting = []
+    this.#count = 0
+    this.#resting = true
+    setTimeout(() => {
+      this.#resting = false
+      this.#tell()
+    }, INTERVAL_MS)
+  }
+}

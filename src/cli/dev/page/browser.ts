@@ -1,0 +1,84 @@
+/**
+ * What the page uses of the browser, in its own words: the DOM's types would be global, in every file of the package.
+ */
+export interface PageElement {
+  id: string
+  className: string
+  textContent: string | null
+  hidden: boolean
+  tabIndex: number
+  value: string
+  type: string
+  title: string
+  scrollTop: number
+  readonly tagName: string
+  readonly children: ArrayLike<PageElement>
+  readonly lastElementChild: PageElement | null
+  readonly dataset: Record<string, string | undefined>
+  readonly classList: { toggle(name: string, on: boolean): void }
+  append(...nodes: readonly (PageElement | string)[]): void
+  prepend(...nodes: readonly (PageElement | string)[]): void
+  replaceChildren(...nodes: readonly (PageElement | string)[]): void
+  remove(): void
+  setAttribute(name: string, value: string): void
+  removeAttribute(name: string): void
+  closest(selector: string): PageElement | null
+  addEventListener(type: string, listener: (event: PageEvent) => void): void
+  focus(): void
+  blur(): void
+  scrollIntoView(options: { readonly block: 'nearest' }): void
+}
+
+export interface PageEvent {
+  readonly target: PageElement
+  readonly key: string
+  readonly ctrlKey: boolean
+  readonly metaKey: boolean
+  readonly altKey: boolean
+  preventDefault(): void
+}
+
+export interface PageEventSource {
+  addEventListener(type: string, listener: (event: { readonly data: string }) => void): void
+}
+
+interface Browser {
+  readonly document: {
+    title: string
+    readonly body: PageElement
+    readonly activeElement: PageElement | null
+    createElement(name: string): PageElement
+    createElementNS(namespace: string, name: string): PageElement
+    getElementById(id: string): PageElement | null
+    addEventListener(type: string, listener: (event: PageEvent) => void): void
+  }
+  readonly EventSource: new (url: string) => PageEventSource
+  readonly navigator: { readonly clipboard?: { writeText(text: string): Promise<void> } }
+  requestAnimationFrame(callback: () => void): void
+}
+
+export const browser: Browser = globalThis as unknown as Browser
+
+/** The element of that id, which the document has. */
+export function byId(id: string): PageElement {
+  return browser.document.getElementById(id) as PageElement
+}
+
+/** A new element with a class and what is in it. */
+export function element(
+  name: string,
+  className: string,
+  ...content: readonly (PageElement | string)[]
+): PageElement {
+  const made = browser.document.createElement(name)
+  if (className !== '') made.className = className
+  made.append(...content)
+  return made
+}
+
+/** A new part of a drawing. */
+export function shape(name: string, attributes: Readonly<Record<string, string | number>>): PageElement {
+  const made = browser.document.createElementNS('http://www.w3.org/2000/svg', name)
+  for (const [attribute, value] of Object.entries(attributes)) made.setAttribute(attribute, String(value))
+  return made
+}

@@ -1,0 +1,62 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { VERSION } from '../../version.ts'
+
+/** What is written into a new project. */
+export interface ProjectOptions {
+  readonly name: string
+  readonly issuer: string | undefined
+  readonly resource: string | undefined
+}
+
+/** Names of the files of a new project. npm would not pack a file named `.gitignore`. */
+const FILES: Readonly<Record<string, string>> = {
+  'package.json': 'package.json',
+  'tsconfig.json': 'tsconfig.json',
+  'server.ts': 'server.ts',
+  'server.test.ts': 'server.test.ts',
+  'README.md': 'README.md',
+  '.gitignore': 'gitignore',
+}
+
+/** The files of a new project, by name. */
+export function projectFiles(options: ProjectOptions): ReadonlyMap<string, string> {
+  const template = templateFolder()
+  const files = new Map(
+    Object.entries(FILES).map(([name, source]) => [name, readFileSync(new URL(source, template), 'utf8')]),
+  )
+  for (const [file, from, to] of changes(options)) {
+    const text = files.get(file) as string
+    files.set(
+      file,
+      text.replaceAll(from, () => to),
+    )
+  }
+  return files
+}
+
+/** What differs from the template: in which file, what, and what takes its place. */
+function changes({ name, issuer, resource }: ProjectOptions): [file: string, from: string, to: string][] {
+  return [
+    ['package.json', '"my-server"', `"${name}"`],
+    ['package.json', '"mcp-gatekit": "*"', `"mcp-gatekit": "^${VERSION}"`],
+    ['server.ts', "'my-server'", `'${name}'`],
+    ['README.md', 'my-server', name],
+    ...(issuer === undefined
+      ? []
+      : [['server.ts', 'process.env.ISSUER', `process.env.ISSUER ?? ${literal(issuer)}`] as const]),
+    ...(resource === undefined
+      ? []
+      : [['server.ts', "'http://127.0.0.1:3000/mcp'", literal(resource)] as const]),
+  ].map(([file, from, to]) => [file, from, to] as [string, string, string])
+}
+
+function literal(url: string): string {
+  return url.includes("'") ? JSON.stringify(url) : `'${url}'`
+}
+
+/** `template` lies at the root of the package; this file two folders below it in `dist`, and four in `build`. */
+function templateFolder(): URL {
+  const published = new URL('../../template/', import.meta.url)
+  return existsSync(fileURLToPath(published)) ? published : new URL('../../../../template/', import.meta.url)
+}

@@ -1,0 +1,364 @@
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { type ConsoleServer, startConsoleServer } from '../../src/cli/dev/console-server.ts'
+import { EventLog } from '../../src/cli/dev/event-log.ts'
+import { callTool, type SampleServer, startSampleServer } from '../cli/dev/support-sample.ts'
+import { countCoverage } from '../support/browser-coverage.ts'
+import { chromiumMissing, startChromium } from '../support/chromium.ts'
+
+const ISSUER = 'https://auth.example.com'
+
+/** Where pictures of the page go; nowhere by default. */
+const PICTURES = process.env.CONSOLE_PICTURES
+
+const missing = chromiumMissing()
+
+/** What tests look at in the page; it is no type of Node. */
+interface InPage {
+  readonly document: any
+  readonly performance: { now(): number }
+  readonly PerformanceObserver: any
+  readonly MutationObserver: any
+  longTasks: number[]
+}
+
+describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
+  this.timeout(30_000)
+  let browser: Browser
+  let context: BrowserContext
+  let page: Page
+  let log: EventLog
+  let served: ConsoleServer
+  let sample: SampleServer
+  let writeCoverage: () => Promise<void>
+  /** What went wrong in the page, or was asked of another place. */
+  const complaints: string[] = []
+
+  before(async function () {
+    if (missing !== undefined) this.skip()
+    browser = await startChromium()
+  })
+  after(() => browser?.close())
+
+  beforeEach(async () => {
+    await start(0)
+    complaints.length = 0
+    context = await browser.newContext({ viewport: { width: 1280, height: 800 } })
+    context.setDefaultTimeout(8000)
+    page = await context.newPage()
+    writeCoverage = await countCoverage(page, (url) => {
+      const name = /^http:\/\/127\.0\.0\.1:\d+(\/page\/[\w-]+\.js)$/.exec(url)?.[1]
+      return name && new URL(`../../src/cli/dev${name}`, import.meta.url).href
+    })
+    page.on('pageerror', (error) => complaints.push(String(error)))
+    page.on('console', (message) => complaints.push(message.text()))
+    page.on('request', (request) => {
+      const { origin, protocol } = new URL(request.url())
+      if (protocol !== 'data:' && origin !== new URL(served.url).origin) complaints.push(request.url())
+    })
+    await page.goto(served.url)
+    await page.locator('#connection', { hasText: 'live' }).waitFor()
+  })
+  afterEach(async () => {
+    expect(complaints).to.deep.equal([])
+    await writeCoverage()
+    await context.close()
+    await sample.close()
+    await served.close()
+  })
+
+  /** The console, and a server that tells it. */
+  async function start(port: number): Promise<void> {
+    log = new EventLog({ command: 'server.ts', issuer: ISSUER })
+    served = await startConsoleServer(log, { number: port, orAnother: false })
+    log.serverIs({ state: 'running', pid: 7 })
+    sample = await startSampleServer(ISSUER, served.feedUrl)
+  }
+
+  const textOf = async (selector: string) =>
+    (await page.locator(selector).first().innerText()).replaceAll(/\s+/g, ' ')
+  const rows = () => page.locator('#events > *')
+  /** The page draws with its next frame. */
+  const rowsAre = async (count: number): Promise<void> => {
+    while ((await rows().count()) !== count) await page.waitForTimeout(10)
+  }
+
+  /** Resolves when the counters of the transport are such. */
+  async function ledgerHas(pattern: RegExp): Promise<void> {
+    await page.waitForFunction((pattern) => {
+      const { document } = globalThis as unknown as InPage
+      return pattern.test(document.getElementById('ledger').innerText.trim().replaceAll(/\s+/g, ' '))
+    }, pattern)
+  }
+
+  /** A picture for people to look at. */
+  async function picture(name: string): Promise<void> {
+    if (PICTURES === undefined) return
+    await mkdir(PICTURES, { recursive: true })
+    await page.screenshot({ path: join(PICTURES, `${name}.png`) })
+  }
+
+  /** That many events at once. */
+  function burst(count: number): void {
+    for (let index = 0; index < count; index++)
+      sample.telemetry.emit('sample.tick', { level: 'debug', attributes: { index, duration_ms: index % 50 } })
+  }
+
+  it('says what to do while nothing has come', async () => {
+    expect(await textOf('#welcome')).to.contain('.addTransport(DevConsoleTransportAdapter.create())')
+    expect(await textOf('header'))
+      .to.contain('running, pid')
+      .and.to.contain(ISSUER)
+    await picture('empty')
+  })
+
+  it('shows a refused call with its reason, and what to do, within a second of the refusal', async () => {
+    // When the row is there, by the page's clock.
+    await page.evaluate(() => {
+      const { document, MutationObserver, performance } = globalThis as unknown as InPage
+      const shown: any = globalThis
+      new MutationObserver(() => {
+        if (document.querySelector('.row.bad') !== null) shown.shownAt ??= performance.now()
+      }).observe(document.getElementById('events'), { childList: true })
+    })
+    const askedAt = await page.evaluate(() => performance.now())
+    expect(await callTool(sample.origin, 'foreign', 'greet', { name: 'Ada' })).to.equal(401)
+    await page.locator('.row.bad').waitFor()
+    const shownAt = await page.evaluate(() => (globalThis as any).shownAt as number)
+    // From before the call on, so that it is rather too long.
+    expect(shownAt - askedAt).to.be.below(1000)
+    expect(await textOf('.row.bad')).to.contain(
+      'refused wrong_resource: the access token is for another resource',
+    )
+    expect(await textOf('.row.bad .mend')).to.contain('resource=<URL of this server>')
+    expect(await textOf('#refused')).to.equal('refused 1 last: wrong_resource')
+    await page.locator('#announcer', { hasText: 'Refused: wrong_resource' }).waitFor({ state: 'attached' })
+    expect(await page.locator('#announcer').getAttribute('aria-live')).to.equal('polite')
+  })
+
+  it('shows decisions, calls with their timing, sessions and the ledger', async () => {
+    for (let n = 0; n < 12; n++) {
+      await callTool(sample.origin, 'good', 'search_notes', { ms: (n * 37) % 90 })
+      if (n % 4 === 0) await callTool(sample.origin, 'good', 'break')
+    }
+    await callTool(sample.origin, undefined, 'greet')
+    await callTool(sample.origin, 'bad', 'greet')
+    await callTool(sample.origin, 'foreign', 'greet')
+    await callTool(sample.origin, 'good', 'erase')
+    await page.locator('#refused-value', { hasText: '4' }).waitFor()
+    expect(await textOf('#tools')).to.equal('tool calls 15 3 failed')
+    expect(await page.locator('#plot rect').count()).to.equal(15)
+    expect(await page.locator('#plot rect.bad').count()).to.equal(3)
+    expect(await page.locator('#plot').getAttribute('aria-label')).to.match(
+      /^The latest 15 calls: median [\d.]+ ms, 95 % within [\d.]+ ms, 3 failed\.$/,
+    )
+    expect(await textOf('#sessions .session'))
+      .to.contain('ada')
+      .and.to.contain('refused: insufficient_scope')
+    await ledgerHas(/^dev-console (\d+) \1 0 0 0$/)
+    await page.locator('#sessions .session').first().click()
+    await rowsAre(1)
+    await page.locator('#search').fill('')
+    await picture('desk-light')
+    await page.locator('#plot rect.bad').first().click({ force: true })
+    expect(await textOf('#details-title')).to.equal('kit.mcp.tool.failed')
+    expect(await textOf('#details-body pre')).to.contain('The index is being rebuilt')
+    await picture('details-light')
+    await page.emulateMedia({ colorScheme: 'dark' })
+    await picture('desk-dark')
+  })
+
+  it('shows what a transport has lost and why, and that events are sampled out', async () => {
+    const line = { type: 'http', accepted: 12, delivered: 9, failed: 2, dropped: 1, pending: 0 }
+    const stats = {
+      emitted: 1234,
+      sampledOut: 1222,
+      droppedAfterShutdown: 3,
+      transports: [{ ...line, lastError: 'transport "http": the target answered 500' }],
+    }
+    log.add({ sender: { service: 'other', environment: 'test' }, stats, events: [] })
+    await ledgerHas(/^http 12 9 2 1 0 transport "http": the target answered 500$/)
+    expect(await textOf('#ledger-total')).to.equal('1,234 emitted, 1,222 sampled out, 3 after shutdown.')
+    expect(await textOf('#sampled')).to.contain('.withSampling({ debugRate: 1, infoRate: 1 })')
+    expect(await page.locator('#ledger td.bad').allInnerTexts()).to.deep.equal(['2', '1'])
+    expect(await page.title()).to.equal('other · mcp-gatekit dev')
+  })
+
+  it('announces a burst of refusals in one sentence, and what comes meanwhile in another', async () => {
+    const refusals = (count: number) => {
+      const event = { name: 'kit.mcp.auth.refused', time: '2026-11-20T12:00:00.000Z', level: 'warn' }
+      const attributes = { reason: 'expired', 'mcp.method.name': 'tools/list' }
+      const events = Array.from({ length: count }, () => ({ ...event, sessionId: 'ses_1', attributes }))
+      log.add({ sender: {}, stats: undefined, events })
+    }
+    const heard = (text: string) =>
+      page.locator('#announcer', { hasText: text }).waitFor({ state: 'attached' })
+    refusals(3)
+    await heard('3 refused, the last: expired: the access token has expired, tools/list')
+    refusals(1)
+    refusals(1)
+    await heard('2 refused, the last: expired')
+  })
+
+  it('shows nothing of a token', async () => {
+    const token = 'hunter2hunter2hunter2hunter2'
+    await callTool(sample.origin, token, 'greet')
+    await page.locator('.row.bad').waitFor()
+    await rows().first().click()
+    expect(await page.locator('body').innerText()).not.to.contain(token)
+    expect(await (await fetch(served.url)).text()).not.to.contain(token)
+  })
+
+  it('is used with keys alone', async () => {
+    for (const token of [undefined, 'bad', 'good'])
+      await callTool(sample.origin, token, 'greet', { name: 'Ada' })
+    await page.locator('#how-many', { hasText: '5 events' }).waitFor()
+    const selected = async () => await textOf('.row[aria-selected=true]')
+    const press = async (...keys: string[]) => {
+      for (const key of keys) await page.keyboard.press(key)
+    }
+    await press('j')
+    expect(await selected()).to.contain('answered')
+    expect(await textOf('#details-title')).to.equal('kit.mcp.request.completed')
+    await press('ArrowDown', 'j', 'j')
+    expect(await selected()).to.contain('invalid')
+    expect(await page.locator('#events').getAttribute('aria-activedescendant')).to.equal(
+      await page.locator('.row[aria-selected=true]').getAttribute('id'),
+    )
+    await press('End')
+    expect(await selected()).to.contain('missing')
+    await press('Home', 'k')
+    expect(await selected()).to.contain('answered')
+    await press('PageDown', 'ArrowUp')
+    expect(await selected()).to.contain('invalid')
+    await press('Escape')
+    expect(await page.locator('#details').isVisible()).to.equal(false)
+    await press('/')
+    await page.keyboard.type('jk refused')
+    await rowsAre(0)
+    expect(await textOf('#nothing')).to.contain('No event fits')
+    await press('Escape')
+    await rowsAre(5)
+    await press('/')
+    await page.keyboard.type('expired -x')
+    await press('Enter', 'Escape')
+    expect(await page.locator('#search').inputValue()).to.equal('')
+    await page.locator('#view-trouble').focus()
+    await press('Enter')
+    await rowsAre(2)
+    await press('Escape')
+    await press('p')
+    await callTool(sample.origin, 'bad', 'greet')
+    await page.locator('#pause', { hasText: 'Go on (1 new)' }).waitFor()
+    await rowsAre(5)
+    await press('p')
+    await rowsAre(6)
+    // What the browser does with its own keys stays its own.
+    await press('Control+j')
+    expect(await page.locator('#details').isVisible()).to.equal(false)
+  })
+
+  it('copies an event, and shows its session alone', async () => {
+    await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+    await callTool(sample.origin, 'good', 'greet', { name: 'Ada' })
+    await callTool(sample.origin, 'bad', 'greet')
+    await page.locator('.row.bad').click()
+    await page.locator('#copy', { hasText: 'Copy as JSON' }).click()
+    await page.locator('#copy', { hasText: 'Copied' }).waitFor()
+    const copied = JSON.parse(await page.evaluate(() => (globalThis as any).navigator.clipboard.readText()))
+    expect(copied)
+      .to.include({ name: 'kit.mcp.auth.refused', service: 'sample' })
+      .and.not.to.have.property('number')
+    await page.locator('#only-session').click()
+    await rowsAre(1)
+    await page.locator('#close').click()
+    expect(await page.locator('#details').isVisible()).to.equal(false)
+  })
+
+  it('is not slowed by ten thousand events', async () => {
+    await page.evaluate(() => {
+      const { PerformanceObserver } = globalThis as unknown as InPage
+      const tasks: number[] = []
+      ;(globalThis as unknown as InPage).longTasks = tasks
+      new PerformanceObserver((list: any) => {
+        for (const { duration } of list.getEntries()) tasks.push(duration)
+      }).observe({ entryTypes: ['longtask'] })
+    })
+    await callTool(sample.origin, 'bad', 'greet')
+    burst(10_000)
+    await page.locator('#how-many', { hasText: 'the latest 2,000 of 10,001 events' }).waitFor()
+    await rowsAre(200)
+    expect(
+      await page.evaluate(() => (globalThis as unknown as InPage).document.querySelectorAll('*').length),
+    ).to.be.below(3000)
+    // The counters are of all of them, and none is lost.
+    expect(await textOf('#refused')).to.contain('1')
+    await ledgerHas(/^dev-console 10,001 10,001 0 0 0$/)
+    // Nor do rows that come a few at a time stay for ever.
+    burst(150)
+    await page.locator('#how-many', { hasText: '10,151 events' }).waitFor()
+    await rowsAre(200)
+    // While the next ten thousand come, a key press is answered.
+    burst(10_000)
+    await page.keyboard.press('j')
+    await page.locator('#details:not([hidden])').waitFor()
+    await page.locator('#how-many', { hasText: '20,151 events' }).waitFor()
+    await page.locator('#search').fill('"index":9999')
+    await page.locator('#events > :only-child').waitFor()
+    const tasks = await page.evaluate(() => (globalThis as unknown as InPage).longTasks)
+    // Nobody notices a task of a tenth of a second; the room above is for a machine that is busy with other tests.
+    expect(Math.max(0, ...tasks)).to.be.below(400)
+  })
+
+  for (const colorScheme of ['light', 'dark'] as const) {
+    it(`can be read on a phone, ${colorScheme}`, async () => {
+      await page.emulateMedia({ colorScheme })
+      await page.setViewportSize({ width: 390, height: 844 })
+      for (const token of [undefined, 'foreign', 'good'])
+        await callTool(sample.origin, token, 'search_notes', { ms: 20 })
+      await callTool(sample.origin, 'good', 'erase')
+      await page.locator('.row', { hasText: 'insufficient_scope' }).waitFor()
+      const ground = await page.evaluate(() => {
+        const { document } = globalThis as unknown as InPage
+        return (globalThis as any).getComputedStyle(document.body).backgroundColor as string
+      })
+      expect(Number(/\d+/.exec(ground)?.[0]) < 128).to.equal(colorScheme === 'dark')
+      const isWide = () =>
+        page.evaluate(() => (globalThis as unknown as InPage).document.documentElement.scrollWidth > 390)
+      await picture(`phone-${colorScheme}`)
+      for (const panel of ['timing', 'ledger', 'sessions', 'list']) {
+        await page.locator(`#to-${panel}`).click()
+        expect(await page.locator(`section.${panel}`).isVisible(), panel).to.equal(true)
+        expect(await page.locator('main .panel:visible').count(), panel).to.equal(1)
+        expect(await isWide(), panel).to.equal(false)
+        await picture(`phone-${colorScheme}-${panel}`)
+      }
+      await page.locator('.row.bad').first().click()
+      const box = await page.locator('#details').boundingBox()
+      expect((box?.y ?? 0) + (box?.height ?? 0)).to.equal(844)
+      expect(await isWide()).to.equal(false)
+      await picture(`phone-${colorScheme}-details`)
+    })
+  }
+
+  it('keeps what it has when the server ends, and goes on when another one starts in its place', async () => {
+    await callTool(sample.origin, 'bad', 'greet')
+    await page.locator('.row.bad').waitFor()
+    const { port } = new URL(served.url)
+    await sample.close()
+    log.serverIs({ state: 'ended', how: 'exit code 3' })
+    await served.close()
+    await page.locator('#server', { hasText: 'ended: exit code 3' }).waitFor()
+    await page.locator('#connection', { hasText: 'not connected' }).waitFor()
+    await rowsAre(1)
+    await start(Number(port))
+    await page.locator('#connection', { hasText: 'live' }).waitFor()
+    await rows().first().waitFor({ state: 'detached' })
+    await callTool(sample.origin, undefined, 'greet')
+    await page.locator('.row', { hasText: 'missing' }).waitFor()
+    // The browser tells of attempts to connect while nothing was there.
+    expect(complaints.splice(0).filter((text) => !text.includes('net::ERR_'))).to.deep.equal([])
+  })
+})

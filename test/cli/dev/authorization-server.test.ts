@@ -1,0 +1,252 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { createRemoteJWKSet, jwtVerify } from 'jose'
+import * as oauth from 'oauth4webapi'
+import {
+  type DevAuthorizationServer,
+  startDevAuthorizationServer,
+} from '../../../src/cli/dev/authorization-server.ts'
+import { fromProject } from '../../../src/cli/dev/from-project.ts'
+
+const RESOURCE = 'http://127.0.0.1:3000/mcp'
+const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
+const INSECURE = { [oauth.allowInsecureRequests]: true }
+
+describe('the authorization server of the dev command', () => {
+  let server: DevAuthorizationServer
+  let as: oauth.AuthorizationServer
+  let client: oauth.Client
+
+  before(async () => {
+    server = await startDevAuthorizationServer({
+      oidcProvider: fromProject('oidc-provider', fileURLToPath(import.meta.url)) as string,
+      port: { number: 0, orAnother: false },
+      tokenSeconds: 90,
+    })
+    const issuer = new URL(server.issuer)
+    const discovery = { ...INSECURE, algorithm: 'oauth2' } as const
+    as = await oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, discovery))
+    client = await register({ scope: 'mcp:read' })
+  })
+  after(() => server.close())
+
+  async function register(metadata: object): Promise<oauth.Client> {
+    const asked = {
+      client_name: 'The <b>Client</b>',
+      application_type: 'native',
+      redirect_uris: [REDIRECT_URI],
+      token_endpoint_auth_method: 'none',
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      ...metadata,
+    }
+    const response = await oauth.dynamicClientRegistrationRequest(as, asked, INSECURE)
+    return (await oauth.processDynamicClientRegistrationResponse(response)) as oauth.Client
+  }
+
+  const verifier = oauth.generateRandomCodeVerifier()
+
+  async function authorizationUrl(parameters: Readonly<Record<string, string>> = {}): Promise<URL> {
+    const url = new URL(as.authorization_endpoint as string)
+    url.search = new URLSearchParams({
+      response_type: 'code',
+      client_id: client.client_id,
+      redirect_uri: REDIRECT_URI,
+      code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
+      code_challenge_method: 'S256',
+      state: 'a-state',
+      scope: 'mcp:read mcp:write',
+      resource: RESOURCE,
+      ...parameters,
+    }).toString()
+    return url
+  }
+
+  /** A browser with its cookies, which stops at the page and at the client. */
+  function browser() {
+    const cookies = new Map<string, { value: string; path: string }>()
+    return async function visit(
+      url: URL,
+      form?: URLSearchParams,
+    ): Promise<{ url: URL; html: string; headers: Headers }> {
+      const cookie = [...cookies].filter(([, { path }]) => url.pathname.startsWith(path))
+      const response = await fetch(url, {
+        redirect: 'manual',
+        headers: { cookie: cookie.map(([name, { value }]) => `${name}=${value}`).join('; ') },
+        ...(form !== undefined && { method: 'POST', body: form }),
+      })
+      for (const set of response.headers.getSetCookie()) {
+        const [, name, value, path] = /^([^=]+)=([^;]*).*?path=([^;]+)/.exec(set) ?? []
+        cookies.set(name as string, { value: value as string, path: path as string })
+      }
+      const location = response.headers.get('location')
+      if (location === null) return { url, html: await response.text(), headers: response.headers }
+      const next = new URL(location, url)
+      return next.href.startsWith(REDIRECT_URI)
+        ? { url: next, html: '', headers: response.headers }
+        : await visit(next)
+    }
+  }
+
+  type Visit = ReturnType<typeof browser>
+
+  /** What the client is told when the page is answered like this. */
+  async function answer(visit: Visit, page: { url: URL }, fields: readonly (readonly [string, string])[]) {
+    const { url } = await visit(page.url, new URLSearchParams(fields as [string, string][]))
+    return url
+  }
+
+  async function tokenFor(redirected: URL) {
+    const callback = oauth.validateAuthResponse(as, client, redirected, 'a-state')
+    const response = await oauth.authorizationCodeGrantRequest(
+      as,
+      client,
+      oauth.None(),
+      callback,
+      REDIRECT_URI,
+      verifier,
+      { ...INSECURE, additionalParameters: { resource: RESOURCE } },
+    )
+    return await oauth.processAuthorizationCodeResponse(as, client, response)
+  }
+
+  const claimsOf = async (token: string) =>
+    (
+      await jwtVerify(token, createRemoteJWKSet(new URL(as.jwks_uri as string)), {
+        issuer: server.issuer,
+        audience: RESOURCE,
+        typ: 'at+jwt',
+      })
+    ).payload
+
+  it('says what MCP clients look for', () => {
+    expect(as.code_challenge_methods_supported).to.include('S256')
+    expect(as).to.include.keys('registration_endpoint', 'token_endpoint', 'revocation_endpoint')
+  })
+
+  it('gives a token for the one resource, with the scopes and the name that the page was told', async () => {
+    const visit = browser()
+    const page = await visit(await authorizationUrl())
+    expect(page.html).to.contain('The &#60;b&#62;Client&#60;/b&#62;').and.not.to.contain('<b>')
+    for (const text of [RESOURCE, REDIRECT_URI, 'mcp:read', 'mcp:write']) expect(page.html).to.contain(text)
+    const redirected = await answer(visit, page, [
+      ['user', 'ada'],
+      ['scope', 'mcp:read'],
+      ['answer', 'allow'],
+    ])
+    const token = await tokenFor(redirected)
+    expect(token).to.include({ scope: 'mcp:read', expires_in: 90 })
+    const claims = await claimsOf(token.access_token)
+    expect(claims).to.include({ sub: 'ada', aud: RESOURCE, scope: 'mcp:read', client_id: client.client_id })
+    expect((claims.exp as number) - (claims.iat as number)).to.equal(90)
+
+    const options = { ...INSECURE, additionalParameters: { resource: RESOURCE } }
+    const again = await oauth.refreshTokenGrantRequest(
+      as,
+      client,
+      oauth.None(),
+      token.refresh_token as string,
+      options,
+    )
+    const refreshed = await oauth.processRefreshTokenResponse(as, client, again)
+    expect(await claimsOf(refreshed.access_token)).to.include({ sub: 'ada', scope: 'mcp:read' })
+  })
+
+  it('asks again each time, and suggests who signed in last', async () => {
+    const visit = browser()
+    for (const user of ['grace', 'linus']) {
+      const page = await visit(await authorizationUrl())
+      const redirected = await answer(visit, page, [
+        ['user', user],
+        ['scope', 'mcp:write'],
+        ['answer', 'allow'],
+      ])
+      expect(await claimsOf((await tokenFor(redirected)).access_token)).to.include({
+        sub: user,
+        scope: 'mcp:write',
+      })
+    }
+    expect((await visit(await authorizationUrl())).html).to.contain('value="linus"')
+    expect((await visit(await authorizationUrl({ login_hint: 'ada' }))).html).to.contain('value="ada"')
+  })
+
+  it('gives a token without scopes where none is ticked, or none was asked for', async () => {
+    for (const parameters of [{}, { scope: '' }]) {
+      const visit = browser()
+      const page = await visit(await authorizationUrl(parameters))
+      const redirected = await answer(visit, page, [
+        ['user', 'ada'],
+        ['answer', 'allow'],
+      ])
+      const claims = await claimsOf((await tokenFor(redirected)).access_token)
+      expect(claims.scope ?? '').to.equal('')
+    }
+  })
+
+  for (const [what, fields] of [
+    [
+      'the answer is no',
+      [
+        ['user', 'ada'],
+        ['answer', 'refuse'],
+      ],
+    ],
+    [
+      'nobody is named',
+      [
+        ['user', ' '],
+        ['answer', 'allow'],
+      ],
+    ],
+    [
+      'the form is far too long',
+      [
+        ['user', 'a'.repeat(70_000)],
+        ['answer', 'allow'],
+      ],
+    ],
+  ] as const) {
+    it(`gives no token where ${what}`, async () => {
+      const visit = browser()
+      const redirected = await answer(visit, await visit(await authorizationUrl()), fields)
+      expect(redirected.searchParams.get('error')).to.equal('access_denied')
+    })
+  }
+
+  for (const [what, parameters, error] of [
+    ['a request without PKCE', { code_challenge: '', code_challenge_method: '' }, 'invalid_request'],
+    ['a resource that is no web address', { resource: 'urn:a:b' }, 'invalid_target'],
+  ] as const) {
+    it(`refuses ${what}`, async () => {
+      const { url } = await browser()(await authorizationUrl(parameters))
+      expect(url.searchParams.get('error')).to.equal(error)
+    })
+  }
+
+  it('says in plain text what is wrong where it may not redirect', async () => {
+    const response = await fetch(await authorizationUrl({ client_id: '<b>nobody</b>' }))
+    expect(response.status).to.equal(400)
+    expect(response.headers.get('content-type')).to.match(/^text\/plain/)
+    expect(await response.text()).to.contain('invalid_client')
+  })
+
+  it('lets no other page frame or style its own', async () => {
+    const visit = browser()
+    const { url, headers } = await visit(await authorizationUrl())
+    for (const method of ['GET', 'POST'])
+      expect((await fetch(url, { method })).status, 'without the cookie').to.equal(400)
+    const policy = headers.get('content-security-policy')
+    expect(policy).to.contain("frame-ancestors 'none'").and.to.contain("default-src 'none'")
+    const style = await fetch(`${server.issuer}/consent.css`)
+    expect(style.headers.get('content-type')).to.match(/^text\/css/)
+  })
+
+  it('answers nobody who names another host', async () => {
+    const req = request(`${server.issuer}/jwks`, { headers: { host: 'evil.example' } }).end()
+    const [res] = (await once(req, 'response')) as [IncomingMessage]
+    expect(res.statusCode).to.equal(403)
+    res.resume()
+  })
+})

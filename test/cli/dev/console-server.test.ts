@@ -1,0 +1,211 @@
+import { once } from 'node:events'
+import { get, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { expect } from 'chai'
+import { type ConsoleServer, startConsoleServer } from '../../../src/cli/dev/console-server.ts'
+import { EventLog } from '../../../src/cli/dev/event-log.ts'
+import { startServerSentEvents } from './support-events.ts'
+
+const event = (n: number, more: object = {}) => ({
+  name: 'sample.tick',
+  time: '2026-11-20T12:00:00.000Z',
+  level: 'info',
+  sessionId: `ses_${n}`,
+  ...more,
+})
+
+const feed = (...events: readonly unknown[]) => ({ sender: { pid: 1, service: 'sample' }, events })
+
+describe('the server of the console', () => {
+  let log: EventLog
+  let server: ConsoleServer
+  beforeEach(async () => {
+    log = new EventLog({ command: 'server.ts' })
+    server = await startConsoleServer(log, { number: 0, orAnother: false })
+  })
+  afterEach(() => server.close())
+
+  /** Asks with whatever headers; `fetch` would not let them through. */
+  async function ask(url: string, { method = 'GET', headers = {}, body = '' } = {}) {
+    const req = request(new URL(url, server.url), { method, headers })
+    req.end(body)
+    const [res] = (await once(req, 'response')) as [IncomingMessage]
+    return { status: res.statusCode, headers: res.headers as IncomingHttpHeaders, text: await text(res) }
+  }
+
+  const post = (body: unknown) => fetch(server.feedUrl, { method: 'POST', body: JSON.stringify(body) })
+
+  it('gives the page, with all it needs, from here alone', async () => {
+    const page = await ask('/')
+    expect(page.status).to.equal(200)
+    expect(page.headers['content-type']).to.match(/^text\/html/)
+    const wanted = [...page.text.matchAll(/(?:src|href)="(?!data:)([^"]+)"/g)].map(
+      ([, path]) => path as string,
+    )
+    expect(wanted).to.have.members(['/style.css', '/page/main.js'])
+    const seen = new Set<string>()
+    for (const path of wanted) {
+      if (seen.has(path)) continue
+      seen.add(path)
+      const file = await ask(path)
+      expect(file.status, path).to.equal(200)
+      expect(file.headers).to.include({ 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' })
+      expect(file.text, path).not.to.match(/https?:\/\/(?!www\.w3\.org\/2000\/svg)/)
+      for (const [, next] of file.text.matchAll(/from '([^']+)'/g))
+        wanted.push(new URL(next as string, `http://a${path}`).pathname)
+    }
+    expect(seen.size).to.be.above(10)
+  })
+
+  it('lets the page do nothing with other origins', async () => {
+    const { headers } = await ask('/')
+    const policy = String(headers['content-security-policy'])
+    expect(policy).to.contain("default-src 'none'").and.to.contain("connect-src 'self'")
+    expect(policy).not.to.match(/unsafe|\*|http/)
+    expect(headers).to.include({
+      'cross-origin-resource-policy': 'same-origin',
+      'referrer-policy': 'no-referrer',
+    })
+    expect(headers).not.to.have.property('access-control-allow-origin')
+  })
+
+  for (const [what, headers] of [
+    ['a name that was made to point here', { host: 'evil.example' }],
+    ['a name that is none', { host: '@' }],
+    ['a page of another origin', { origin: 'https://evil.example' }],
+    ['a page of no origin', { origin: 'null' }],
+    ['a page of another port', { origin: 'http://127.0.0.1:1' }],
+    [
+      'a page of another site, by image or script',
+      { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' },
+    ],
+  ] as const) {
+    it(`refuses ${what}`, async () => {
+      const path = new URL(server.feedUrl).pathname
+      expect((await ask('/', { headers })).status).to.equal(403)
+      expect((await ask('/events', { headers })).status).to.equal(403)
+      const body = JSON.stringify(feed(event(1)))
+      expect((await ask(path, { method: 'POST', headers, body })).status).to.equal(403)
+    })
+  }
+
+  it('lets a link lead here, and localhost be said', async () => {
+    const headers = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }
+    expect((await ask('/', { headers })).status).to.equal(200)
+    const { port } = new URL(server.url)
+    expect((await ask('/', { headers: { host: `localhost:${port}` } })).status).to.equal(200)
+  })
+
+  for (const [method, path, status, allow] of [
+    ['GET', '/nothing', 404],
+    ['GET', '/page/../console-server.js', 404],
+    ['GET', '/feed/', 404],
+    ['POST', `/feed/${'0'.repeat(32)}`, 404],
+    ['POST', '/', 405, 'GET, HEAD'],
+    ['DELETE', '/events', 405, 'GET, HEAD'],
+    ['HEAD', '/', 200],
+    ['HEAD', '/events', 200],
+  ] as const) {
+    it(`answers ${method} ${path} with ${status}`, async () => {
+      const answer = await ask(path, { method })
+      expect(answer.status).to.equal(status)
+      expect(answer.headers.allow).to.equal(allow)
+    })
+  }
+
+  it('takes events where the transport posts, and there POST alone', async () => {
+    expect((await post(feed(event(1)))).status).to.equal(204)
+    expect((await ask(server.feedUrl)).headers.allow).to.equal('POST')
+  })
+
+  for (const [what, body] of [
+    ['no JSON', '{'],
+    ['no object', '[]'],
+    ['no sender', '{"events":[]}'],
+    ['no events', '{"sender":{}}'],
+    ['counters that are none', '{"sender":{},"stats":1,"events":[]}'],
+    ['an event that is none', '{"sender":{},"events":[null]}'],
+    ['an event without a name', JSON.stringify(feed(event(1), { time: '', level: '', sessionId: '' }))],
+  ] as const) {
+    it(`refuses ${what}`, async () => {
+      expect((await fetch(server.feedUrl, { method: 'POST', body })).status).to.equal(400)
+    })
+  }
+
+  it('refuses more than it can take', async () => {
+    const req = request(server.feedUrl, { method: 'POST' })
+    req.on('error', () => undefined)
+    req.end(Buffer.alloc(33 * 1024 * 1024))
+    const [res] = (await once(req, 'response')) as [IncomingMessage]
+    expect(res.statusCode).to.equal(413)
+    res.resume()
+  })
+
+  it('tells what was and what comes', async () => {
+    await post(feed(event(1), event(2)))
+    const stream = await startServerSentEvents(`${server.url}events`)
+    expect(await stream.next('hello')).to.include({ command: 'server.ts' })
+    expect(await stream.next('server')).to.deep.equal({ state: 'starting' })
+    expect(await stream.next('events')).to.deep.equal({ first: 1, events: [event(1), event(2)] })
+    await stream.next('ledger')
+    await post({ ...feed(event(3)), stats: { emitted: 3 } })
+    expect(await stream.next('events')).to.deep.equal({ first: 3, events: [event(3)] })
+    expect(await stream.next('ledger')).to.deep.include({ stats: { emitted: 3 }, seen: 3 })
+    log.serverIs({ state: 'running', pid: 7 })
+    expect(await stream.next('server')).to.deep.equal({ state: 'running', pid: 7 })
+    stream.close()
+  })
+
+  it('tells who comes back only what they missed, unless it was another start', async () => {
+    const first = await startServerSentEvents(`${server.url}events`)
+    await post(feed(event(1), event(2)))
+    await first.next('events')
+    const { lastId } = first
+    first.close()
+    await post(feed(event(3)))
+    const back = await startServerSentEvents(`${server.url}events`, lastId)
+    expect(await back.next('events')).to.deep.equal({ first: 3, events: [event(3)] })
+    back.close()
+    const other = await startServerSentEvents(`${server.url}events`, '00000000-3')
+    expect(await other.next('events'))
+      .to.have.property('events')
+      .with.length(3)
+    other.close()
+  })
+
+  it('keeps the latest two thousand events, and eight million characters of them', async () => {
+    for (let n = 0; n < 3; n++) await post(feed(...Array.from({ length: 900 }, (_, m) => event(n * 900 + m))))
+    const stream = await startServerSentEvents(`${server.url}events`)
+    const kept = (await stream.next('events')) as { first: number; events: { sessionId: string }[] }
+    expect(kept.first).to.equal(701)
+    expect(kept.events).to.have.length(2000)
+    expect(kept.events[0]?.sessionId).to.equal('ses_700')
+    stream.close()
+    const long = 'x'.repeat(3_000_000)
+    for (let n = 0; n < 4; n++) await post(feed(event(n, { long })))
+    const later = await startServerSentEvents(`${server.url}events`)
+    expect(((await later.next('events')) as { events: unknown[] }).events).to.have.length(2)
+    later.close()
+  })
+
+  it('lets a page go that does not read', async () => {
+    const [res] = (await once(get(`${server.url}events`), 'response')) as [IncomingMessage]
+    res.on('error', () => undefined)
+    // Nothing is read from here on.
+    const closed = once(res.socket, 'close')
+    const long = 'x'.repeat(6_000_000)
+    for (let n = 0; n < 8; n++) await post(feed(event(n, { long })))
+    res.resume()
+    await closed
+    expect(res.complete).to.equal(false)
+  })
+
+  it('says goodbye at its end', async () => {
+    const stream = await startServerSentEvents(`${server.url}events`)
+    await stream.next('server')
+    log.serverIs({ state: 'ended', how: 'exit code 3' })
+    const closed = server.close()
+    expect(await stream.next('server')).to.deep.equal({ state: 'ended', how: 'exit code 3' })
+    await closed
+  })
+})

@@ -1,0 +1,249 @@
+import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { parseDevArguments } from '../../../src/cli/dev/arguments.ts'
+import { startDev } from '../../../src/cli/dev/dev.ts'
+import { nodeArguments, typescriptFlags } from '../../../src/cli/dev/server-process.ts'
+import { run } from '../../../src/cli/run.ts'
+import { UsageError } from '../../../src/cli/usage-error.ts'
+import { listen } from '../../support/listen.ts'
+import { SAMPLE, startDevProgram, startSample, stopDevPrograms } from './support-dev.ts'
+import { startServerSentEvents } from './support-events.ts'
+import { callTool } from './support-sample.ts'
+
+/** What the program says in this process. */
+async function command(argv: readonly string[]) {
+  const said = { stdout: '', stderr: '' }
+  const stream = (name: 'stdout' | 'stderr') => ({
+    write: (text: string) => {
+      said[name] += text
+    },
+  })
+  const exitCode = await run(['dev', ...argv], {
+    stdout: stream('stdout'),
+    stderr: stream('stderr'),
+    env: {},
+  })
+  return { exitCode, ...said }
+}
+
+describe('the command line of dev', () => {
+  const optionsOf = (...argv: string[]) => {
+    const parsed = parseDevArguments(argv)
+    if (parsed.kind !== 'run') throw new Error('it asks for help')
+    return parsed.options
+  }
+
+  it('has a file and defaults', () => {
+    expect(optionsOf(SAMPLE)).to.deep.equal({
+      file: SAMPLE,
+      name: SAMPLE,
+      serverArguments: [],
+      port: { number: 4983, orAnother: true },
+      authorization: { port: { number: 4984, orAnother: true }, tokenSeconds: 3600 },
+      watch: false,
+    })
+  })
+
+  it('has options before the file, and what is behind it is for the server', () => {
+    const options = optionsOf(
+      '--port=1',
+      '--auth-port',
+      '2',
+      '--token-seconds',
+      '3',
+      '--watch',
+      SAMPLE,
+      '--port',
+      '9',
+      'x',
+    )
+    expect(options).to.deep.include({
+      port: { number: 1, orAnother: false },
+      authorization: { port: { number: 2, orAnother: false }, tokenSeconds: 3 },
+      watch: true,
+      serverArguments: ['--port', '9', 'x'],
+    })
+    expect(optionsOf('--no-auth', '--', SAMPLE, '--', '--help')).to.deep.include({
+      authorization: undefined,
+      serverArguments: ['--help'],
+    })
+  })
+
+  for (const [argv, text] of [
+    [[], 'give the file of your server'],
+    [['--watch'], 'give the file of your server'],
+    [['nothing.js'], 'there is no file nothing.js'],
+    [['.'], 'there is no file .'],
+    [['--prot', '1', SAMPLE], 'Did you mean --port?'],
+    [['--nonsense', SAMPLE], 'there is no option --nonsense: see --help'],
+    [['--watch=1', SAMPLE], '--watch takes no value'],
+    [['--port'], '--port needs a value'],
+    [['--port', '65536', SAMPLE], '--port takes a number'],
+    [['--auth-port', 'x', SAMPLE], '--auth-port takes a number'],
+    [['--token-seconds', '0', SAMPLE], '--token-seconds takes'],
+    [['--token-seconds', '86401', SAMPLE], '--token-seconds takes'],
+    [['--no-auth', '--auth-port', '1', SAMPLE], '--auth-port is of no use with --no-auth'],
+  ] as const) {
+    it(`says what is wrong with ${argv.map((argument) => argument.replace(SAMPLE, 'server.js')).join(' ') || 'nothing'}`, async () => {
+      const { exitCode, stdout, stderr } = await command(argv)
+      expect({ exitCode, stdout }).to.deep.equal({ exitCode: 2, stdout: '' })
+      expect(stderr)
+        .to.match(/^mcp-gatekit: [^\n]+\n$/)
+        .and.to.contain(text)
+    })
+  }
+
+  it('explains itself', async () => {
+    const { exitCode, stdout } = await command(['--help'])
+    expect(exitCode).to.equal(0)
+    for (const option of ['--port', '--auth-port', '--no-auth', '--token-seconds', '--watch'])
+      expect(stdout).to.contain(option)
+    expect((await command(['-h'])).stdout).to.equal(stdout)
+  })
+
+  it('says when a port that was asked for is taken', async () => {
+    const { port } = await listen((_req, res) => res.end())
+    for (const option of ['--port', '--auth-port']) {
+      const other = option === '--port' ? ['--auth-port', '0'] : ['--port', '0']
+      const { exitCode, stderr } = await command([option, String(port), ...other, SAMPLE])
+      expect(exitCode).to.equal(2)
+      expect(stderr).to.contain(`${option}: port ${port} of 127.0.0.1 cannot be had (EADDRINUSE)`)
+    }
+  })
+
+  it('takes another port where nobody asked for one', async () => {
+    const { port } = await listen((_req, res) => res.end())
+    const options = { ...optionsOf('--no-auth', SAMPLE), port: { number: port, orAnother: true } }
+    const dev = await startDev(options)
+    expect(new URL(dev.url).port).not.to.equal(String(port))
+    expect((await fetch(dev.url)).status).to.equal(200)
+    await dev.close()
+  })
+})
+
+describe('how dev runs a server', () => {
+  it('JavaScript by Node', () => {
+    expect(nodeArguments('/a/server.js', false)).to.deep.equal(['/a/server.js'])
+    expect(nodeArguments('/a/server.mjs', true)).to.deep.equal([
+      '--watch',
+      '--watch-preserve-output',
+      '/a/server.mjs',
+    ])
+  })
+  for (const [tsx, version, strips, flags] of [
+    ['file:///tsx', '20.19.0', false, ['--import', 'file:///tsx']],
+    ['file:///tsx', '24.1.0', true, ['--import', 'file:///tsx']],
+    [undefined, '24.1.0', true, []],
+    [undefined, '22.18.0', true, []],
+    [undefined, '22.6.0', false, ['--experimental-strip-types', '--disable-warning=ExperimentalWarning']],
+    [undefined, '23.1.0', false, ['--experimental-strip-types', '--disable-warning=ExperimentalWarning']],
+  ] as const) {
+    it(`TypeScript on Node ${version} ${tsx === undefined ? 'without' : 'with'} tsx`, () =>
+      expect(typescriptFlags(tsx, version, strips)).to.deep.equal(flags))
+  }
+  for (const version of ['20.19.0', '22.5.1']) {
+    it(`TypeScript on Node ${version} not at all without tsx`, () =>
+      expect(() => typescriptFlags(undefined, version, false)).to.throw(
+        UsageError,
+        'npm install --save-dev tsx',
+      ))
+  }
+})
+
+describe('mcp-gatekit dev', function () {
+  this.timeout(20_000)
+  let folder: string
+  before(async () => {
+    folder = await realpath(await mkdtemp(join(tmpdir(), 'dev-')))
+  })
+  after(() => rm(folder, { recursive: true }))
+  afterEach(stopDevPrograms)
+
+  /** A file of a project elsewhere, in which nothing is installed. */
+  async function project(files: Readonly<Record<string, string>>): Promise<void> {
+    for (const [name, text] of Object.entries(files)) {
+      await mkdir(join(folder, name, '..'), { recursive: true })
+      await writeFile(join(folder, name), text)
+    }
+  }
+
+  it('shows what a server beside an authorization server refuses, and ends when it is asked to', async () => {
+    const { program, url, origin, issuer } = await startSample()
+    expect(program.stderr).to.contain(`authorization server  ${issuer}`)
+    const metadata = await fetch(`${origin}/.well-known/oauth-protected-resource/mcp`)
+    expect(await metadata.json()).to.deep.include({ authorization_servers: [issuer] })
+
+    const stream = await startServerSentEvents(`${url}events`)
+    expect(await stream.next('hello')).to.include({ command: 'sample-server.js', issuer })
+    expect(await stream.next('server')).to.include({ state: 'running' })
+    expect(await callTool(origin, 'foreign', 'greet')).to.equal(401)
+    const { events } = (await stream.next('events')) as { events: { name: string; attributes: object }[] }
+    expect(events[0]?.name).to.equal('kit.mcp.auth.refused')
+    expect(events[0]?.attributes).to.include({ reason: 'wrong_resource' })
+
+    program.kill('SIGTERM')
+    expect(await stream.next('server')).to.deep.equal({ state: 'ended', how: 'exit code 0' })
+    expect(await program.exitCode).to.equal(0)
+    expect(program.stdout).to.contain('asked to stop')
+  })
+
+  it('ends as the server does', async () => {
+    const { program, ending } = await startSample(['--no-auth', '--port', '0'])
+    expect(program.stderr).to.contain('none (--no-auth)')
+    await fetch(`${ending}7`)
+    expect(await program.exitCode).to.equal(7)
+  })
+
+  it('passes on arguments and environment, and says what to install', async () => {
+    const server = `console.log(JSON.stringify([process.argv.slice(2), Object.keys(process.env).filter((name) => name.startsWith('MCP_GATEKIT'))]))`
+    await project({ 'server.mjs': server })
+    const program = startDevProgram(['--port', '0', 'server.mjs', '--port', '9'], { cwd: folder })
+    expect(await program.exitCode).to.equal(0)
+    expect(JSON.parse(program.stdout)).to.deep.equal([['--port', '9'], ['MCP_GATEKIT_DEV_URL']])
+    expect(program.stderr).to.contain('none: npm install --save-dev oidc-provider')
+  })
+
+  it('runs TypeScript with the tsx of the project', async () => {
+    await project({
+      'node_modules/tsx/package.json': '{"name":"tsx","exports":{".":"./loader.mjs"}}',
+      'node_modules/tsx/loader.mjs': 'console.log("tsx is here"); process.exit(5)',
+      'server.ts': 'const answer: number = 42',
+    })
+    const program = startDevProgram(['--no-auth', '--port', '0', 'server.ts'], { cwd: folder })
+    expect(await program.exitCode).to.equal(5)
+    expect(program.stdout).to.contain('tsx is here')
+  })
+
+  it('ends a server by force at the second signal', async () => {
+    await project({
+      'stubborn.mjs': `
+        process.on('SIGTERM', () => console.log('never mind'))
+        setInterval(() => {}, 1000)
+        console.log('up')`,
+    })
+    const program = startDevProgram(['--no-auth', '--port', '0', 'stubborn.mjs'], { cwd: folder })
+    await program.said('stdout', /up/)
+    program.kill('SIGTERM')
+    await program.said('stdout', /never mind/)
+    program.kill('SIGTERM')
+    expect(await program.exitCode).to.equal(0)
+  })
+
+  it('restarts a server whose file changes', async () => {
+    await project({ 'watched.mjs': `console.log('first'); setInterval(() => {}, 1000)` })
+    const program = startDevProgram(['--no-auth', '--port', '0', '--watch', 'watched.mjs'], { cwd: folder })
+    await program.said('stdout', /first/)
+    await project({ 'watched.mjs': `console.log('second'); setInterval(() => {}, 1000)` })
+    await program.said('stdout', /second/)
+    program.kill('SIGTERM')
+    expect(await program.exitCode).to.equal(0)
+  })
+
+  it('says how a server died', async () => {
+    await project({ 'dying.mjs': `process.kill(process.pid, 'SIGKILL')` })
+    const program = startDevProgram(['--no-auth', '--port', '0', 'dying.mjs'], { cwd: folder })
+    expect(await program.exitCode).to.equal(1)
+  })
+})

@@ -1,0 +1,308 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import {
+  type ConsoleEvent,
+  durationOf,
+  kindOf,
+  operationOf,
+  whoOf,
+} from '../../../src/cli/dev/page/event-kind.ts'
+import { EventStore, MAX_EVENTS } from '../../../src/cli/dev/page/event-store.ts'
+import { refusalText } from '../../../src/cli/dev/page/refusals.ts'
+import {
+  decades,
+  durationText,
+  PLACES,
+  quantile,
+  Timings,
+  type ToolCall,
+} from '../../../src/cli/dev/page/timings.ts'
+import { Gate } from '../../../src/oauth/gate.ts'
+import { resolveOAuthOptions } from '../../../src/oauth/options.ts'
+
+let number = 0
+const event = (name: string, attributes: object = {}, more: object = {}): ConsoleEvent => ({
+  number: ++number,
+  name,
+  time: '2026-11-20T12:00:00.000Z',
+  level: 'info',
+  sessionId: 'ses_1',
+  attributes: attributes as Record<string, unknown>,
+  ...more,
+})
+
+const call = { 'mcp.method.name': 'tools/call', 'gen_ai.tool.name': 'search' }
+const failure = { error: { name: 'Error', message: 'the index is gone' } }
+
+describe('what the console makes of an event', () => {
+  for (const [given, expected] of [
+    [event('kit.mcp.auth.accepted'), 'gate good let in: the token is good'],
+    [event('kit.mcp.auth.accepted', call), 'gate good let in: tools/call search'],
+    [
+      event('kit.mcp.auth.refused', { reason: 'wrong_resource' }),
+      'gate bad refused: wrong_resource: the access token is for another resource',
+    ],
+    [event('kit.mcp.auth.refused', { reason: 'constructor' }), 'gate bad refused: constructor'],
+    [
+      event('kit.mcp.auth.unavailable', {}, failure),
+      'gate bad outage: the access token could not be verified right now',
+    ],
+    [event('kit.mcp.tool.completed', call), 'tool good tool: search'],
+    [event('kit.mcp.tool.failed', call), 'tool bad tool failed: search'],
+    [event('kit.mcp.tool.failed', {}, failure), 'tool bad tool failed: a tool: the index is gone'],
+    [
+      event('kit.mcp.request.completed', { ...call, 'http.response.status_code': 200 }),
+      'request plain answered: tools/call search → 200',
+    ],
+    [
+      event('kit.mcp.request.completed', {
+        'http.response.status_code': 200,
+        'rpc.response.status_code': '-32602',
+      }),
+      'request warn answered: a request → 200, error -32602',
+    ],
+    [
+      event('kit.mcp.request.completed', { 'http.response.status_code': 404 }),
+      'request warn answered: a request → 404',
+    ],
+    [
+      event('kit.mcp.request.failed', call, failure),
+      'request bad failed: tools/call search: the index is gone',
+    ],
+    [event('kit.mcp.request.failed'), 'request bad failed: a request: what the application gave threw'],
+    [event('billing.paid'), 'other plain info: billing.paid'],
+    [event('billing.late', {}, { level: 'warn' }), 'other warn warn: billing.late'],
+    [
+      event('billing.failed', {}, { level: 'fatal', ...failure }),
+      'other bad fatal: billing.failed: the index is gone',
+    ],
+  ] as const) {
+    it(expected, () => {
+      const { group, tone, word, title } = kindOf(given)
+      expect(`${group} ${tone} ${word}: ${title}`).to.equal(expected)
+    })
+  }
+
+  it('says what to do about an outage, with what the verifier said', () => {
+    expect(kindOf(event('kit.mcp.auth.unavailable', {}, failure)).mend).to.contain('the index is gone')
+    expect(kindOf(event('kit.mcp.auth.unavailable')).mend).to.match(/up\?$/)
+  })
+
+  it('names who, what and how long, as far as it is said', () => {
+    expect(whoOf(event('a', {}, { actor: { type: 'user', id: 'ada' } }))).to.equal('ada')
+    expect(whoOf(event('a', {}, { actor: { type: 'system' } }))).to.equal('system')
+    expect(whoOf(event('a'))).to.equal('')
+    expect(
+      operationOf(event('a', { 'mcp.method.name': 'resources/read', 'mcp.resource.uri': 'x:y' })),
+    ).to.equal('resources/read x:y')
+    for (const [given, ms] of [
+      [12.5, 12.5],
+      [-1, undefined],
+      ['12', undefined],
+      [null, undefined],
+    ] as const)
+      expect(durationOf(event('a', { duration_ms: given }))).to.equal(ms)
+    expect(durationOf({ ...event('a'), attributes: undefined as never })).to.equal(undefined)
+  })
+
+  it('understands whatever an event may hold', () => {
+    const anything = fc.record(
+      {
+        name: fc.constantFrom(
+          ...['accepted', 'refused', 'unavailable'].map((name) => `kit.mcp.auth.${name}`),
+          ...['tool.completed', 'tool.failed', 'request.completed', 'request.failed'].map(
+            (name) => `kit.mcp.${name}`,
+          ),
+          'x',
+        ),
+        level: fc.string(),
+        sessionId: fc.string(),
+        time: fc.string(),
+        attributes: fc.dictionary(
+          fc.constantFrom(
+            'reason',
+            'duration_ms',
+            'mcp.method.name',
+            'gen_ai.tool.name',
+            'http.response.status_code',
+          ),
+          fc.jsonValue(),
+        ),
+      },
+      { requiredKeys: ['name', 'level', 'sessionId', 'time'] },
+    )
+    fc.assert(
+      fc.property(fc.array(anything), fc.string(), (events, text) => {
+        const store = new EventStore()
+        const entries = store.add(events.map((given) => ({ ...given, number: ++number }) as ConsoleEvent))
+        for (const entry of entries) {
+          expect(entry.kind.title).to.be.a('string')
+          store.matches(entry, { view: 'trouble', text })
+        }
+        expect(store.counts.events).to.equal(events.length)
+      }),
+    )
+  })
+})
+
+describe('what the console says about a refusal', () => {
+  it('is what the challenge says, for every reason, and what to do', () => {
+    const gate = new Gate(
+      resolveOAuthOptions({ issuer: 'https://auth.example.com', verifyToken: () => undefined }),
+      [],
+      () => ({}) as never,
+    )
+    for (const reason of [
+      'missing',
+      'malformed',
+      'invalid',
+      'expired',
+      'wrong_resource',
+      'insufficient_scope',
+      'rate_limited',
+    ] as const) {
+      const refusal = { outcome: 'refused', reason, scopes: [], retryAfterSeconds: 1 } as never
+      const { body } = gate.answer(refusal, { origin: 'https://mcp.example.com', path: '/mcp' } as never) as {
+        body: string
+      }
+      const said = JSON.parse(body).error_description as string
+      const text = refusalText(reason)
+      expect(text?.says.toLowerCase(), reason).to.equal(said.toLowerCase())
+      expect(text?.mend, reason).to.match(/\.$/)
+    }
+    expect(refusalText('toString')).to.equal(undefined)
+  })
+})
+
+describe('what the console keeps', () => {
+  it('is the latest two thousand events, a hundred sessions, and counts of all', () => {
+    const store = new EventStore()
+    for (let n = 0; n < 30; n++)
+      store.add(Array.from({ length: 100 }, (_, m) => event('x', {}, { sessionId: `ses_${n * 100 + m}` })))
+    expect(store.entries).to.have.length(MAX_EVENTS)
+    expect(store.counts.events).to.equal(3000)
+    expect(store.sessions()).to.have.length(100)
+    expect(store.sessions()[0]?.id).to.equal('ses_2999')
+    store.clear()
+    expect(store.entries).to.deep.equal([])
+    expect(store.sessions()).to.deep.equal([])
+    expect(store.counts.events).to.equal(0)
+  })
+
+  it('counts what the gate decided and what tools did', () => {
+    const store = new EventStore()
+    const calls = { ...call, duration_ms: 3 }
+    store.add([
+      event('kit.mcp.auth.accepted'),
+      event('kit.mcp.auth.refused', { reason: 'expired' }),
+      event('kit.mcp.auth.refused', { reason: 'missing' }),
+      event('kit.mcp.auth.unavailable'),
+      event('kit.mcp.tool.completed', calls),
+      event('kit.mcp.tool.failed', calls),
+      event('kit.mcp.tool.failed', call),
+    ])
+    expect(store.counts).to.deep.equal({
+      accepted: 1,
+      refused: 2,
+      outages: 1,
+      toolCalls: 3,
+      toolFailures: 2,
+      events: 7,
+    })
+    expect(store.lastReason).to.equal('missing')
+    expect(store.timings.latest().map(({ tool, ms, failed }) => [tool, ms, failed])).to.deep.equal([
+      ['search', 3, false],
+      ['search', 3, true],
+    ])
+  })
+
+  it('knows of a session who was in it, and whether something went wrong', () => {
+    const store = new EventStore()
+    store.add([
+      event('kit.mcp.auth.accepted', { 'mcp.session.id': 'mcp-1' }),
+      event('kit.mcp.tool.failed', call, { actor: { type: 'user', id: 'ada' } }),
+      event('kit.mcp.request.completed', { ...call, 'http.response.status_code': 200 }),
+    ])
+    expect(store.sessions()[0]).to.include({
+      who: 'ada',
+      events: 3,
+      trouble: true,
+      mcpSession: 'mcp-1',
+      latest: 'answered: tools/call search → 200',
+    })
+  })
+
+  const store = new EventStore()
+  store.add([
+    event('kit.mcp.auth.accepted'),
+    event('kit.mcp.auth.refused', { reason: 'expired' }),
+    event('kit.mcp.tool.completed', call, { actor: { type: 'user', id: 'Ada' } }),
+    event('kit.mcp.tool.failed', call, failure),
+    event('billing.late', {}, { level: 'warn' }),
+  ])
+  for (const [view, text, expected] of [
+    ['all', '', [0, 1, 2, 3, 4]],
+    ['gate', '', [0, 1]],
+    ['tool', '', [2, 3]],
+    ['trouble', '', [1, 3, 4]],
+    ['all', 'ada', [2]],
+    ['all', 'SEARCH', [2, 3]],
+    ['all', ' search  index ', [3]],
+    ['all', 'search -index', [2]],
+    ['all', '-', [0, 1, 2, 3, 4]],
+    ['gate', 'another', []],
+    ['trouble', 'expired', [1]],
+  ] as const) {
+    it(`is shown by ${view} ${JSON.stringify(text)}: ${expected.length} of five`, () => {
+      const found = store.entries.flatMap((entry, index) =>
+        store.matches(entry, { view, text }) ? [index] : [],
+      )
+      expect(found).to.deep.equal(expected)
+    })
+  }
+})
+
+describe('what the console draws', () => {
+  const took = (...durations: readonly number[]): ToolCall[] =>
+    durations.map((ms) => ({ number: 1, tool: 'a', ms, failed: false }))
+
+  it('is the latest calls', () => {
+    const timings = new Timings()
+    for (const one of took(...Array.from({ length: 500 }, (_, index) => index))) timings.add(one)
+    expect(timings.latest()).to.have.length(PLACES)
+    expect(timings.latest().at(-1)?.ms).to.equal(499)
+    timings.clear()
+    expect(timings.latest()).to.deep.equal([])
+  })
+
+  it('is between powers of ten that hold every duration', () => {
+    expect(decades([])).to.deep.equal({ from: 0, to: 2 })
+    expect(decades(took(0))).to.deep.equal({ from: -2, to: 2 })
+    fc.assert(
+      fc.property(
+        fc.array(fc.double({ min: 0.01, max: 1e9, noNaN: true }), { minLength: 1 }),
+        (durations) => {
+          const { from, to } = decades(took(...durations))
+          expect(10 ** to).to.be.at.least(Math.max(...durations) * 0.999)
+          expect(10 ** from).to.be.at.most(Math.min(...durations) * 1.001)
+        },
+      ),
+    )
+  })
+
+  it('has a median and other quantiles', () => {
+    expect(quantile([], 0.5)).to.equal(undefined)
+    expect(quantile(took(5), 0.95)).to.equal(5)
+    expect(quantile(took(3, 1, 2), 0.5)).to.equal(2)
+    expect(quantile(took(...Array.from({ length: 100 }, (_, index) => index + 1)), 0.95)).to.equal(95)
+  })
+
+  for (const [ms, text] of [
+    [0.043, '0.04 ms'],
+    [3.21, '3.2 ms'],
+    [123.4, '123 ms'],
+    [1234, '1.23 s'],
+    [62_000, '62.0 s'],
+  ] as const)
+    it(`writes ${ms} as ${text}`, () => expect(durationText(ms)).to.equal(text))
+})

@@ -1,0 +1,24 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { startSampleServer } from './support-sample.ts'
+
+// The sample server as a process. It says on its standard output where it is, and where to POST an exit code to end it.
+
+const issuer = process.env.MCP_GATEKIT_ISSUER
+const { origin, close } = await startSampleServer(issuer ?? 'https://auth.example.com')
+
+async function end(code: number): Promise<void> {
+  await close()
+  process.exit(code)
+}
+
+const control = createServer((req, res) => {
+  res.end(() => void end(Number(req.url?.slice(1))))
+}).listen(0, '127.0.0.1', () => {
+  const ending = `http://127.0.0.1:${(control.address() as AddressInfo).port}/`
+  console.log(JSON.stringify({ origin, ending, issuer }))
+})
+process.on('SIGTERM', () => {
+  console.log('asked to stop')
+  void end(0)
+})

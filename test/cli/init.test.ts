@@ -1,0 +1,196 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect } from 'chai'
+import { run } from '../../src/cli/run.ts'
+import { VERSION } from '../../src/version.ts'
+
+const execute = promisify(execFile)
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+const FILES = ['package.json', 'tsconfig.json', 'server.ts', 'server.test.ts', 'README.md', '.gitignore']
+
+/** The program, in this process. */
+async function init(...argv: string[]) {
+  const said = { stdout: '', stderr: '' }
+  const stream = (name: 'stdout' | 'stderr') => ({
+    write: (text: string) => {
+      said[name] += text
+    },
+  })
+  const around = { stdout: stream('stdout'), stderr: stream('stderr'), env: {} }
+  return { exitCode: await run(['init', ...argv], around), ...said }
+}
+
+describe('mcp-gatekit init', () => {
+  let scratch: string
+
+  before(async () => {
+    // Within this project, so that the packages of a new one are found.
+    await mkdir(join(root, 'build'), { recursive: true })
+    scratch = await mkdtemp(join(root, 'build', 'init-'))
+  })
+  after(() => rm(scratch, { recursive: true, force: true }))
+
+  for (const [argv, complaint] of [
+    [['a', 'b'], 'give one folder'],
+    [[''], 'no name'],
+    [['--nam', 'x'], 'no option --nam. Did you mean --name?'],
+    [['--n4me'], 'unknown option'],
+    [['--name'], '--name needs a value'],
+    [['--help=x'], '--help takes no value'],
+    [['--name', 'A b'], '--name takes lower-case letters'],
+    [['--issuer', 'auth.example.com'], '--issuer must be an absolute URL'],
+    [
+      ['--issuer', 'http://auth.example.com'],
+      "--issuer must be an https URL, got 'http://auth.example.com' (http is accepted for loopback hosts only)",
+    ],
+    [['--resource', 'https://ada:hunter2@mcp.example.com'], '--resource must not carry credentials'],
+    [['--resource', 'https://mcp.example.com/#x'], '--resource must not carry a fragment'],
+  ] as const) {
+    it(`says in one line what is wrong with init ${argv.join(' ')}`, async () => {
+      const { exitCode, stdout, stderr } = await init(...argv)
+      expect({ exitCode, stdout }).to.deep.equal({ exitCode: 2, stdout: '' })
+      expect(stderr)
+        .to.match(/^mcp-gatekit: [^\n]+\n$/)
+        .and.contain(complaint)
+      expect(stderr).not.to.match(/hunter2|allowInsecureHttp/)
+    })
+  }
+
+  it('explains itself', async () => {
+    const { exitCode, stdout } = await init('--help')
+    expect(exitCode).to.equal(0)
+    expect(stdout).to.match(/^Usage: mcp-gatekit init \[folder\]/)
+  })
+
+  it('writes a project, and says what to do next', async () => {
+    const folder = join(scratch, 'Über My_Server')
+    const { exitCode, stdout, stderr } = await init(folder)
+    expect({ exitCode, stderr }).to.deep.equal({ exitCode: 0, stderr: '' })
+    expect(await readdir(folder)).to.have.members(FILES)
+    for (const name of FILES) expect(stdout).to.contain(`wrote ${join(folder, name)}\n`)
+    expect(stdout).to.contain(`  cd '${folder}'\n  npm install\n  npm test\n  npm start `)
+    expect(stdout).to.contain('prints a token')
+    const { name, dependencies } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
+    expect({ name, kit: dependencies['mcp-gatekit'] }).to.deep.equal({
+      name: 'ber-my_server',
+      kit: `^${VERSION}`,
+    })
+    expect(await readFile(join(folder, 'README.md'), 'utf8')).to.match(/^# ber-my_server\n\n(?:.+\n){4}$/)
+  })
+
+  it('writes what it was told', async () => {
+    const folder = join(scratch, 'told')
+    const [issuer, resource] = ["https://auth.example.com/o'hara", 'https://mcp.example.com/tools']
+    const { stdout } = await init(folder, '--name', 'notes', '--issuer', issuer, '--resource', resource)
+    const server = await readFile(join(folder, 'server.ts'), 'utf8')
+    expect(server).to.contain(`?? process.env.ISSUER ?? "${issuer}"\n`)
+    expect(server).to.contain(`= process.env.RESOURCE ?? '${resource}'\n`)
+    expect(server).to.contain("name: 'notes'").and.not.contain('my-server')
+    expect(stdout).to.contain(`takes tokens of ${issuer}`)
+  })
+
+  it('wants the packages that this project is tested with', () => {
+    const packageIn = (folder: string) => JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'))
+    const { 'mcp-gatekit': own, ...dependencies } = packageIn('template').dependencies
+    expect(own).to.equal('*')
+    const { devDependencies, peerDependencies } = packageIn('.')
+    expect(devDependencies).to.include({ ...dependencies, ...packageIn('template').devDependencies })
+    expect(peerDependencies).to.include({
+      '@modelcontextprotocol/server': dependencies['@modelcontextprotocol/server'],
+    })
+  })
+
+  it('touches no file that is there already, and says which', async () => {
+    const folder = join(scratch, 'taken')
+    await mkdir(folder)
+    await writeFile(join(folder, 'server.ts'), 'mine')
+    await writeFile(join(folder, 'notes.txt'), 'mine')
+    const { exitCode, stdout, stderr } = await init(folder)
+    expect({ exitCode, stdout }).to.deep.equal({ exitCode: 1, stdout: '' })
+    expect(stderr).to.equal(`mcp-gatekit: nothing was written, as ${folder} has server.ts already\n`)
+    expect(await readdir(folder)).to.have.members(['server.ts', 'notes.txt'])
+    expect(await readFile(join(folder, 'server.ts'), 'utf8')).to.equal('mine')
+    expect((await init(folder)).stderr).to.equal(stderr)
+  })
+
+  it('says when a folder cannot be written to', async () => {
+    const file = join(scratch, 'file')
+    await writeFile(file, '')
+    expect(await init(join(file, 'below'))).to.include({
+      exitCode: 1,
+      stderr: `mcp-gatekit: ${join(file, 'below')} cannot be written to (ENOTDIR)\n`,
+    })
+  })
+
+  describe('writes a server that', function () {
+    this.timeout(30_000)
+    let folder: string
+
+    before(async () => {
+      folder = join(scratch, 'written')
+      await init(folder)
+      // The package as it is in the tree: its sources for the compiler, what was compiled of them to run.
+      const kit = join(folder, 'node_modules', 'mcp-gatekit')
+      await mkdir(kit, { recursive: true })
+      await symlink(join(root, 'src'), join(kit, 'src'))
+      await symlink(join(root, 'build', 'src'), join(kit, 'lib'))
+      const entry = (name: string) => ({ types: `./src/${name}.ts`, default: `./lib/${name}.js` })
+      const exports = { '.': entry('index'), './testing': entry('testing/index') }
+      await writeFile(
+        join(kit, 'package.json'),
+        JSON.stringify({ name: 'mcp-gatekit', type: 'module', exports }),
+      )
+    })
+
+    it('compiles, and passes its own tests', async () => {
+      const { stdout } = await execute(join(root, 'node_modules', '.bin', 'tsc'), [], { cwd: folder }).catch(
+        (error) => error,
+      )
+      expect(stdout).to.equal('')
+      const env = { ...process.env, NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined }
+      const tested = await execute(
+        process.execPath,
+        ['--test', '--test-reporter=tap', 'dist/server.test.js'],
+        { cwd: folder, env },
+      )
+      expect(tested.stdout)
+        .to.match(/^# pass 3$/m)
+        .and.match(/^# fail 0$/m)
+    })
+
+    it('starts without an authorization server, prints a call that works, and stops when told to', async () => {
+      const child = spawn(process.execPath, ['dist/server.js'], {
+        cwd: folder,
+        env: { ...process.env, PORT: '0', ISSUER: undefined, RESOURCE: undefined },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      try {
+        let said = ''
+        for await (const text of child.stdout.setEncoding('utf8')) {
+          said += text
+          if (/^curl .*\n/m.test(said)) break
+        }
+        const [, url = '', token = '', body = ''] =
+          /^curl (\S+) -H 'Authorization: Bearer ([^']+)' .* -d '([^']+)'$/m.exec(said) ?? []
+        const headers = {
+          Authorization: `Bearer ${token}`,
+          'Content-Type': 'application/json',
+          Accept: 'application/json, text/event-stream',
+        }
+        const answer = await fetch(url, { method: 'POST', headers, body })
+        expect(await answer.text()).to.contain('Hello, Ada!')
+        expect((await fetch(url, { method: 'POST', body })).status).to.equal(401)
+        const ended = once(child, 'close')
+        child.kill('SIGTERM')
+        expect(await ended).to.deep.equal([0, null])
+      } finally {
+        child.kill('SIGKILL')
+      }
+    })
+  })
+})
