@@ -8,6 +8,8 @@ import { readdirSync } from 'node:fs'
 const MOCHA = 'node_modules/mocha/bin/mocha.js'
 const FULL = 'build/test/full/'
 const SOAK = 'soak.test.js'
+/** What is the same on all lines: the browser, the documentation, and what is packed. */
+const OF_ONE_LINE = ['browser/**', 'docs*.test.js', 'api-reference.test.js', 'package.test.js']
 const LONG = [MOCHA, '--no-config', '--forbid-only', '--timeout', '1800000']
 
 /** Runs a command. One that fails does not keep the others from being seen. */
@@ -35,7 +37,9 @@ const soaking = tests.includes(SOAK) ? runAside('node', [...LONG, FULL + SOAK]) 
 await run('node', [...LONG, ...tests.filter((name) => name !== SOAK).map((name) => FULL + name)])
 for (const line of ['22', '24']) {
   console.log(`\nNode ${line}`)
-  await run('npx', ['--yes', '--package', `node@${line}`, '--', 'node', MOCHA, '--reporter', 'dot'])
+  const ignored = OF_ONE_LINE.flatMap((tests) => ['--ignore', `build/test/${tests}`])
+  const mocha = ['node', MOCHA, '--reporter', 'dot', ...ignored]
+  await run('npx', ['--yes', '--package', `node@${line}`, '--', ...mocha])
 }
 if (soaking !== undefined) {
   console.log('\nThe soak')

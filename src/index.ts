@@ -27,6 +27,7 @@ export type {
 } from './mcp/resource.ts'
 export { KitMcpRouter, type KitMcpTypeError } from './mcp/router.ts'
 export type { AppContextFactory } from './mcp/router-table.ts'
+export type { ServerFactory, ServerFactoryContext } from './mcp/sdk-servers.ts'
 export {
   type CreateMcpAdapterOptions,
   createMcpAdapter,
@@ -38,7 +39,6 @@ export {
   type McpNotifier,
   type RouterOption,
 } from './mcp/server.ts'
-export type { ServerFactory, ServerFactoryContext } from './mcp/service.ts'
 export type { McpSessionOptions } from './mcp/sessions.ts'
 export type { ToolConfig, ToolHandler, ToolResult } from './mcp/tool.ts'
 export { KitToolError } from './mcp/tool-error.ts'

@@ -66,6 +66,8 @@ const PEERS: readonly { readonly peer: RegExp; readonly where: RegExp; readonly 
   { peer: /^@modelcontextprotocol\//, where: /^mcp\// },
   { peer: /^@opentelemetry\//, where: /^(?:telemetry\/transports\/otlp[^/]*|mcp\/tracing)\.ts$/ },
   { peer: /^express$/, where: /^express\//, types: true },
+  // It is the user's own, and loaded from where the user has it.
+  { peer: /^oidc-provider$/, where: /^cli\/dev\//, types: true },
 ]
 
 const folderOf = (file: string): string => (file.includes('/') ? (file.split('/')[0] as string) : '')

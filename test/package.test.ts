@@ -1,49 +1,119 @@
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { mkdir, readFile, rename, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
+import { rolldown } from 'rolldown'
+import { VERSION } from '../src/version.ts'
+import { pack } from './support/packed.ts'
 
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const bin = (name: string): string => join(root, 'node_modules', '.bin', name)
+
+/** Bytes: what npm downloads. */
+const MAX_PACKED = 175_000
+
+/** What a bundler makes of an import, minified and compressed by gzip: bytes of ours, without the packages it needs. */
+const MAX_BUNDLED: Readonly<Record<string, number>> = {
+  "export * from 'mcp-gatekit'": 76_000,
+  "export * from 'mcp-gatekit/telemetry'": 31_000,
+  "export { KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'": 17_000,
+}
+
+/** The docstring of a declaration, and how it begins. */
+const DECLARATION =
+  /^(?:\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n)?(?:export |declare )*(?:abstract )?(?:class|function|interface|type|const) (\w+)/gm
+
+/** The declarations in a text by name, each with its docstrings, and without what whoever writes them is free to choose. */
+function declarations(text: string): { readonly name: string; readonly text: string }[] {
+  const found = [...text.matchAll(DECLARATION)]
+  return found.map((match, index) => {
+    const [whole] = text.slice(match.index, found[index + 1]?.index).split(/^export \{/m)
+    const bare = whole?.replace(/\b(?:export|declare) |\s\*(?!\/)|\$\d+|[\s;,'"|()]/g, '') ?? ''
+    return { name: match[1] ?? '', text: bare }
+  })
+}
+
+function declarationsIn(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.d.ts'))
+    .map((file) => readFileSync(join(folder, file), 'utf8'))
+}
 
 describe('package', function () {
   this.timeout(60_000)
 
   let folder: string
   let tarball: string
-  /** Paths in the tarball. */
-  let packed: string[]
+  let size: number
+  let packed: readonly string[]
 
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'mcp-gatekit-'))
-    if (!existsSync(join(root, 'dist', 'index.js')))
-      await run(bin('tsc'), ['-p', join(root, 'tsconfig.build.json')], { cwd: root })
-    const { stdout } = await run(
-      'npm',
-      ['pack', '--ignore-scripts', '--json', '--loglevel=error', '--pack-destination', folder],
-      { cwd: root },
-    )
-    const [{ filename, files }] = JSON.parse(stdout)
-    tarball = join(folder, filename)
-    packed = files.map(({ path }: { path: string }) => path)
+    ;({ tarball, size, files: packed } = await pack(folder))
   })
   after(() => rmSync(folder, { recursive: true, force: true }))
 
   it('holds what was built, its legal and its read-me files, and nothing else', () => {
-    const others = packed.filter((path) => !/^dist\/.*\.(?:js|d\.ts)$/.test(path))
+    const others = packed.filter((path) => !/^dist\/.*\.(?:js|d\.ts)$|^template\//.test(path))
     expect(others).to.include.members(['package.json', 'LICENSE'])
-    expect(['package.json', 'LICENSE', 'README.md', 'CHANGELOG.md']).to.include.members(others)
+    expect(['package.json', 'LICENSE', 'README.md']).to.include.members(others)
     expect(packed).to.include.members([
       'dist/index.js',
       'dist/index.d.ts',
       'dist/telemetry/index.js',
       'dist/telemetry/index.d.ts',
+      'template/gitignore',
+      'template/package.json',
+      'template/server.ts',
     ])
+  })
+
+  it('has one version', () => {
+    const versions = ['package.json', 'package-lock.json'].map(
+      (file) => JSON.parse(readFileSync(join(root, file), 'utf8')).version,
+    )
+    expect(versions).to.deep.equal([VERSION, VERSION])
+  })
+
+  it('is small', () => {
+    expect(size).to.be.below(MAX_PACKED)
+  })
+
+  for (const [code, limit] of Object.entries(MAX_BUNDLED)) {
+    it(`adds no more than ${limit.toLocaleString('en')} bytes to a bundle: ${code}`, async () => {
+      const entry = join(root, 'entry.js')
+      const bundle = await rolldown({
+        input: entry,
+        platform: 'node',
+        external: /^(?!mcp-gatekit)[^./]/,
+        plugins: [
+          {
+            name: 'entry',
+            resolveId: (id) => (id === entry ? id : null),
+            load: (id) => (id === entry ? code : null),
+          },
+        ],
+      })
+      const { output } = await bundle.generate({ minify: true })
+      await bundle.close()
+      const bytes = output.reduce((sum, file) => sum + ('code' in file ? gzipSync(file.code).length : 0), 0)
+      expect(bytes).to.be.within(limit / 2, limit)
+    })
+  }
+
+  it('declares what the sources declare, with every docstring', () => {
+    const written = declarationsIn(join(root, 'build', 'package')).flatMap(declarations)
+    const published = declarationsIn(join(root, 'dist')).flatMap(declarations)
+    const known = new Set(written.map(({ text }) => text))
+    expect(published).to.have.length.above(150)
+    expect(published.filter(({ text }) => !known.has(text))).to.deep.equal([])
+    expect(published.find(({ name }) => name === 'mcpAuth')?.text).to.match(/^\/\*\*Requires.*@throws.*\*\//)
   })
 
   it('pleases publint', async () => {
@@ -126,13 +196,29 @@ describe('package', function () {
       return [...new Set(names)]
     }
 
+    /** The text of our own files among those. */
+    function oursAmong(loaded: readonly string[]): string {
+      const files = loaded.filter((name) => name.startsWith('dist/'))
+      return files.map((name) => readFileSync(join(root, name), 'utf8')).join('\n')
+    }
+
     it('./telemetry loads neither Express, nor the SDK, nor OpenTelemetry', async () => {
       const loaded = await loadedBy('mcp-gatekit/telemetry')
       expect(loaded).to.include('dist/telemetry/index.js')
       expect(
         loaded.filter((name) => /^(?:express|cors|jose)$|^@modelcontextprotocol|^@opentelemetry/.test(name)),
       ).to.deep.equal([])
-      expect(loaded.filter((name) => /^dist\/(?:oauth|mcp|express)\//.test(name))).to.deep.equal([])
+      expect(oursAmong(loaded)).to.contain('TELEMETRY_SERVICE_REQUIRED').but.not.contain('resource_metadata')
+    })
+
+    it('./telemetry loads none of the parts of Node that take long', async () => {
+      const builtins = async (code: string): Promise<string[]> => {
+        const script = `${code}; console.log(process.moduleLoadList.join('\\n'))`
+        const { stdout } = await run(process.execPath, ['--input-type=module', '-e', script], { cwd: root })
+        return stdout.split('\n').filter((name) => /^NativeModule (?:crypto|https?|tls|net)$/.test(name))
+      }
+      expect(await builtins("await import('mcp-gatekit/telemetry')")).to.deep.equal(await builtins('0'))
+      expect(await builtins("await import('node:crypto')")).to.include('NativeModule crypto')
     })
 
     it('./testing loads neither Express, nor the SDK, nor OpenTelemetry', async () => {
@@ -150,16 +236,14 @@ describe('package', function () {
         /^(?:express|jose|oauth4webapi|express-oauth2-jwt-bearer)$|^@opentelemetry|^@modelcontextprotocol\/sdk/
       expect(loaded.filter((name) => unwanted.test(name))).to.deep.equal([])
       expect(loaded.filter((name) => name.startsWith('dist/cli/'))).to.deep.equal([])
+      expect(oursAmong(loaded)).to.contain('resource_metadata').but.not.contain('toolsFromOpenApi')
     })
 
     it('./openapi loads what reads documents and calls apps only when it is asked to', async () => {
       const loaded = await loadedBy('mcp-gatekit/openapi')
-      expect(loaded).to.include('dist/openapi/tools-from-open-api.js')
+      expect(oursAmong(loaded)).to.contain('toolsFromOpenApi').but.not.contain('TELEMETRY_SERVICE_REQUIRED')
       expect(
         loaded.filter((name) => /^(?:@seriousme\/.*|ajv.*|yaml|light-my-request|express)$/.test(name)),
-      ).to.deep.equal([])
-      expect(
-        (await loadedBy('mcp-gatekit')).filter((name) => name.startsWith('dist/openapi/')),
       ).to.deep.equal([])
     })
 
@@ -180,10 +264,21 @@ describe('package', function () {
     // Beside the packages it needs, it runs without Express and the SDK.
     const modules = join(prefix, 'package', 'node_modules')
     await mkdir(modules)
-    for (const name of ['fastest-levenshtein', 'oauth4webapi', 'lru-cache'])
+    for (const name of ['oauth4webapi', 'lru-cache'])
       await symlink(join(root, 'node_modules', name), join(modules, name))
     const { stdout } = await run(process.execPath, [file, 'doctor', '--list'])
     expect(stdout).to.match(/^server\.reachable +The server answers$/m)
+  })
+
+  it('has stack traces that name what was called, and shows the statement that threw', async () => {
+    const script = "import { mcpAuth } from 'mcp-gatekit'\nmcpAuth({ isuer: 'https://auth.example.com' })"
+    const { stderr } = await run(process.execPath, ['--input-type=module', '-e', script], {
+      cwd: root,
+    }).catch((error) => error)
+    expect(stderr).to.match(
+      /KitMcpConfigError: .*isuer.*\n(?: +at .*\n)* +at mcpAuth \(.*dist\/index\.js:\d+/,
+    )
+    expect(Math.max(...stderr.split('\n').map((line: string) => line.length))).to.be.below(1_500)
   })
 
   it('opens nothing but its entries', async () => {

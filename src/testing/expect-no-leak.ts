@@ -1,4 +1,5 @@
 import { AssertionError } from 'node:assert'
+import { types } from 'node:util'
 
 /** Where a secret was found. */
 interface Finding {
@@ -24,11 +25,14 @@ const MAX_FINDINGS = 10
  * in a key. A secret is found as it is, and JSON-escaped, percent-encoded, in base64 or base64url (also within a longer
  * encoded text, such as Basic credentials) and in hex.
  *
- * Not found are secrets that were hashed, cut, compressed, or written in another case.
- * @param events what to search: envelopes, strings, objects, arrays, maps, sets, errors or buffers; a single one as well
+ * Not found are secrets that were hashed, cut, compressed, or written in another case, nor what an object keeps private.
+ * Where nothing was recorded nothing is found: expect the events as well.
+ * @param events what to search: envelopes, strings, objects, arrays, maps, sets, headers, errors or buffers; a single one as
+ * well, or a transport that has recorded events, such as that of `createTelemetryRecorder`
  * @param secrets the secrets themselves, none of them empty
  * @throws {AssertionError} which tells where the secrets are, but never what they are
- * @throws {TypeError} when there is no secret, or one that is no string or empty
+ * @throws {TypeError} when there is no secret, or one that is no string or empty; and for a promise, a `Request` or a
+ * `Response`, into which nobody can look: await it, read its body first
  *
  * @example
  * expectNoLeak(recorder.events(), ['hunter2', token])
@@ -38,8 +42,12 @@ export function expectNoLeak(events: unknown, secrets: string | Iterable<string>
   if (wanted.length === 0 || wanted.some((secret) => typeof secret !== 'string' || secret === ''))
     throw new TypeError('expectNoLeak() takes secrets that are strings and not empty, at least one')
   const search = new Search(wanted.map((secret, index) => new Needle(secret, index + 1)))
-  const list = Array.isArray(events) || events instanceof Set ? [...events] : [events]
-  for (const [index, event] of list.entries()) search.walk(event, search.nameOf(event, index))
+  const recorded = recordedIn(events)
+  const list = Array.isArray(recorded) || recorded instanceof Set ? [...recorded] : [recorded]
+  for (const [index, event] of list.entries()) {
+    refuseOpaque(event)
+    search.walk(event, search.nameOf(event, index))
+  }
   if (search.findings.length === 0) return
   const shown = search.findings
     .slice(0, MAX_FINDINGS)
@@ -52,6 +60,13 @@ export function expectNoLeak(events: unknown, secrets: string | Iterable<string>
     operator: 'expectNoLeak',
     stackStartFn: expectNoLeak,
   })
+}
+
+/** What a recording transport was given; anything else as it is. */
+function recordedIn(events: unknown): unknown {
+  const { events: all, getEvents } = (events ?? {}) as { events?: unknown; getEvents?: unknown }
+  const list = [all, getEvents].find((member) => typeof member === 'function') as (() => unknown) | undefined
+  return list === undefined ? events : list.call(events)
 }
 
 /** One secret in its forms. */
@@ -174,9 +189,19 @@ class Search {
   }
 }
 
+/** What would be found clean whatever is in it. @throws {TypeError} */
+function refuseOpaque(value: unknown): void {
+  if (types.isPromise(value)) throw new TypeError('expectNoLeak() cannot look into a promise; await it')
+  if (value instanceof Request || value instanceof Response)
+    throw new TypeError(
+      'expectNoLeak() cannot look into a Request or Response; give its headers, and await its text()',
+    )
+}
+
 /** What an object holds; of an error also message and stack, which are not enumerable. */
 function membersOf(value: object): [string, unknown][] {
-  if (value instanceof Map) return Array.from(value, ([key, member]) => [String(key), member])
+  if (value instanceof Map || value instanceof Headers || value instanceof URLSearchParams)
+    return Array.from(value, ([key, member]) => [String(key), member])
   const keys = value instanceof Error ? Object.getOwnPropertyNames(value) : Object.keys(value)
   return keys.map((key) => [key, readMember(value, key)])
 }

@@ -1,6 +1,11 @@
 import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { type JSONWebKeySet, type JWK, SignJWT } from 'jose'
+import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
 
+const { checkKnownOptions, checkText, checkTexts, invalidKind, invalidOption } =
+  optionChecksOf('createTestIssuer')
+
+/** What `createTestIssuer()` takes. */
 export interface TestIssuerOptions {
   /** The `iss` of its tokens. Default `https://issuer.test`. Nothing is ever fetched from it. */
   readonly issuer?: string | undefined
@@ -26,7 +31,9 @@ export interface TestTokenOptions {
 
 /** An authorization server's signing part, without a server. */
 export interface TestIssuer {
+  /** The `iss` of its tokens. */
   readonly issuer: string
+  /** Whom its tokens are for, where a token does not say otherwise. */
   readonly audience: string
   /** The public key, as a JWK Set. */
   readonly jwks: JSONWebKeySet
@@ -36,12 +43,17 @@ export interface TestIssuer {
     readonly audience: string
     readonly publicKey: JSONWebKeySet
   }
-  /** A signed access token (RFC 9068, ES256). */
+  /** A signed access token (RFC 9068, ES256). @throws {KitMcpConfigError}, by rejecting, for an unknown option */
   issueToken(options?: TestTokenOptions): Promise<string>
 }
 
+const ISSUER_OPTIONS = ['issuer', 'audience'] as const
+const TOKEN_OPTIONS = ['sub', 'scopes', 'audience', 'clientId', 'expiresIn', 'claims'] as const
+
 /**
  * Makes an issuer with a key of its own, for tests of servers behind `jwtVerifier`.
+ *
+ * @throws {KitMcpConfigError} for a wrong option; `issueToken` rejects with it
  *
  * @example
  * const issuer = createTestIssuer({ audience: 'https://notes.test/mcp' })
@@ -49,6 +61,10 @@ export interface TestIssuer {
  * const token = await issuer.issueToken({ sub: 'ada', scopes: ['mcp:read'] })
  */
 export function createTestIssuer(options: TestIssuerOptions = {}): TestIssuer {
+  if (!isOptionsObject(options))
+    throw invalidKind('createTestIssuer', 'takes options such as { issuer, audience }', options)
+  checkKnownOptions('createTestIssuer', options, ISSUER_OPTIONS)
+  for (const option of ISSUER_OPTIONS) if (options[option] !== undefined) checkText(option, options[option])
   const { issuer = 'https://issuer.test', audience = 'https://mcp.test/mcp' } = options
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const kid = randomUUID()
@@ -60,6 +76,7 @@ export function createTestIssuer(options: TestIssuerOptions = {}): TestIssuer {
     jwks,
     verifierOptions: { issuer, audience, publicKey: jwks },
     async issueToken(token = {}) {
+      checkToken(token)
       const { sub = 'test-user', scopes, clientId = 'test-client', expiresIn = 300 } = token
       const iat = Math.floor(Date.now() / 1000)
       const claims: Record<string, unknown> = {
@@ -79,4 +96,18 @@ export function createTestIssuer(options: TestIssuerOptions = {}): TestIssuer {
         .sign(privateKey)
     },
   }
+}
+
+function checkToken(token: TestTokenOptions): void {
+  if (!isOptionsObject(token)) throw invalidKind('issueToken', 'takes options such as { sub, scopes }', token)
+  checkKnownOptions('issueToken', token, TOKEN_OPTIONS)
+  const { sub, scopes, audience, clientId, expiresIn, claims } = token
+  if (sub !== undefined) checkText('sub', sub)
+  if (scopes !== undefined) checkTexts('scopes', scopes)
+  if (audience !== undefined) checkTexts('audience', typeof audience === 'string' ? [audience] : audience)
+  if (clientId !== undefined) checkText('clientId', clientId)
+  if (expiresIn !== undefined && !Number.isFinite(expiresIn))
+    throw invalidOption('expiresIn', 'must be a number of seconds', expiresIn)
+  if (claims !== undefined && !isOptionsObject(claims))
+    throw invalidKind('claims', 'must be an object of claims by name', claims)
 }

@@ -185,12 +185,11 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
       console.log(`  ${line.replaceAll('\n', ' ')}`)
 
     expect(load.wrong).to.deep.equal([])
-    for (const phase of [PHASES[0], PHASES[2], PHASES[3]]) expect(failuresOf(phase), phase).to.deep.equal([])
+    for (const phase of [PHASES[0], PHASES[2], PHASES[3], PHASES[4]])
+      expect(failuresOf(phase), phase).to.deep.equal([])
     // Each of them is one of which nginx says that the killed node had it.
     expect(failuresOf(PHASES[1]).length).to.be.at.most(killComplaints)
-    // nginx closes idle connections: the client cannot know whether its call was read. Nothing that was is lost.
     expect(reloadComplaints).to.deep.equal([])
-    for (const { message } of failuresOf(PHASES[4])) expect(message).to.match(/other side closed|ECONNRESET/)
     expect(lost).to.equal(0)
     expect(posted).to.be.at.least(30)
     expect(heardOfGap).to.equal(listeners.length + doomed.length)

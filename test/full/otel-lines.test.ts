@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
+import { pack } from '../support/packed.ts'
 import type { ProgramReport } from './otel-program.ts'
 
 const run = promisify(execFile)
@@ -21,14 +22,7 @@ describe('OTLP on both lines of OpenTelemetry', () => {
 
   before(async () => {
     scratch = await mkdtemp(join(tmpdir(), 'otel-lines-'))
-    if (!existsSync(join(root, 'dist', 'index.js')))
-      await run(tsc, ['-p', 'tsconfig.build.json'], { cwd: root })
-    const { stdout } = await run(
-      'npm',
-      ['pack', '--ignore-scripts', '--json', '--loglevel=error', '--pack-destination', scratch],
-      { cwd: root },
-    )
-    tarball = join(scratch, JSON.parse(stdout)[0].filename)
+    tarball = (await pack(scratch)).tarball
   })
   after(() => rm(scratch, { recursive: true, force: true }))
 

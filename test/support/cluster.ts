@@ -86,11 +86,20 @@ export class ClusterNode {
   }
 }
 
+/** A request as nginx passed it on. */
+export interface Passed {
+  readonly ports: readonly number[]
+  /** As the client sent it; undefined without one. */
+  readonly session: string | undefined
+}
+
 /** nginx with examples/cluster/nginx.conf, on ports of its own. */
 export interface Nginx {
   readonly port: number
   /** What it has complained of so far. */
   readonly complaints: readonly string[]
+  /** Of each request so far: the nodes it was given to, by port, and the session it named. */
+  passedOn(): Promise<readonly Passed[]>
   /** Resolves when the old workers have begun to end. */
   reload(): Promise<void>
   stop(): Promise<void>
@@ -99,6 +108,7 @@ export interface Nginx {
 export async function startNginx(port: number, [first, second]: readonly [number, number]): Promise<Nginx> {
   const dir = await mkdtemp(join(tmpdir(), 'mcp-gatekit-nginx-'))
   const conf = join(dir, 'nginx.conf')
+  const log = join(dir, 'access.log')
   const taken = await readFile(new URL('../../../examples/cluster/nginx.conf', import.meta.url), 'utf8')
   const ports: Readonly<Record<string, number>> = { 3000: port, 3001: first, 3002: second }
   // Who runs as root would have workers that cannot read the folder.
@@ -107,6 +117,10 @@ export async function startNginx(port: number, [first, second]: readonly [number
     .replace(/:(300[0-2])\b/g, (_, given: string) => `:${ports[given]}`)
     .replace(/^worker_processes auto;$/m, workers)
     .replace('error_log stderr warn;', 'error_log stderr notice;')
+    .replace(
+      'access_log off;',
+      `log_format passed '$http_mcp_session_id;$upstream_addr'; access_log ${log} passed;`,
+    )
   await writeFile(conf, text)
   const complaints: string[] = []
   let waiting: { readonly pattern: RegExp; count: number; readonly done: () => void } | undefined
@@ -127,6 +141,14 @@ export async function startNginx(port: number, [first, second]: readonly [number
   return {
     port,
     complaints,
+    async passedOn() {
+      const lines = (await readFile(log, 'utf8')).trimEnd().split('\n')
+      return lines.map((line) => {
+        const [session = '', nodes = ''] = line.split(';')
+        const ports = [...nodes.matchAll(/:(\d+)/g)].map(([, port]) => Number(port))
+        return { ports, session: session === '-' ? undefined : session }
+      })
+    },
     async reload() {
       const reloaded = said(/gracefully shutting down/, 2)
       child.kill('SIGHUP')

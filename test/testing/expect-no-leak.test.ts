@@ -1,6 +1,7 @@
 import { AssertionError } from 'node:assert'
 import { expect } from 'chai'
-import { expectNoLeak } from '../../src/testing/index.ts'
+import { InMemoryTransportAdapter, KitTelemetry, MockTelemetryAdapter } from '../../src/telemetry/index.ts'
+import { createTelemetryRecorder, expectNoLeak } from '../../src/testing/index.ts'
 
 const SECRET = 'pä"ss\nwörd/+?&=%x'
 const TOKEN = 'eyJhbGciOiJFUzI1NiJ9'
@@ -78,6 +79,8 @@ describe('expectNoLeak()', () => {
     ['an error', [error], 'event 1 (Error) at message'],
     ['bytes', [{ body: bytes(TOKEN) }], 'event 1 at body'],
     ['a URL', [{ url: new URL(`http://x/?t=${TOKEN}`) }], 'event 1 at url'],
+    ['headers', new Headers({ ok: '1', 'x-token': TOKEN }), 'event 1 at x-token'],
+    ['a query', { query: new URLSearchParams({ t: TOKEN }) }, 'event 1 at query.t'],
     ['what contains itself', [circular, { t: TOKEN }], 'event 2 at t'],
   ]
   for (const [what, events, place] of places) {
@@ -85,6 +88,23 @@ describe('expectNoLeak()', () => {
       expect(`${leakOf(events, TOKEN)}\n`).to.contain(place)
     })
   }
+
+  it('finds it in what a transport has recorded', () => {
+    for (const transport of [
+      createTelemetryRecorder(),
+      InMemoryTransportAdapter.create(),
+      MockTelemetryAdapter.create(),
+    ]) {
+      const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(transport).build()
+      telemetry.emit('a.b', { attributes: { note: TOKEN } })
+      expect(`${leakOf(transport, TOKEN)}\n`).to.contain('event 1 (a.b) at attributes.note')
+    }
+  })
+
+  it('refuses what nobody can look into', () => {
+    for (const events of [Promise.resolve('x'), [new Response('x')], new Request('http://localhost')])
+      expect(() => expectNoLeak(events, SECRET)).to.throw(TypeError, /cannot look into/)
+  })
 
   it('finds a number', () => {
     expect(leakOf([{ pin: 123456 }], '123456')).to.contain('event 1 at pin')

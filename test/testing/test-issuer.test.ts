@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { KitMcpConfigError } from '../../src/oauth/errors.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { createTestIssuer } from '../../src/testing/index.ts'
 import { verifyInput } from '../support/tokens.ts'
@@ -37,6 +38,16 @@ describe('createTestIssuer()', () => {
     const result = await Promise.resolve(verified(await other.issueToken())).catch(() => undefined)
     expect(result?.valid).not.to.equal(true)
     expect(JSON.stringify(issuer.jwks)).not.to.contain('"d"')
+  })
+
+  it('does not make another token than was asked for', async () => {
+    expect(() => createTestIssuer({ audence: 'https://notes.test' } as object)).to.throw(
+      KitMcpConfigError,
+      /createTestIssuer has no option 'audence'. Did you mean 'audience'\?/,
+    )
+    const rejected = await issuer.issueToken({ scope: 'mcp:read' } as object).catch((error) => error)
+    expect(rejected).to.be.instanceOf(KitMcpConfigError)
+    expect(rejected.message).to.match(/issueToken has no option 'scope'. Did you mean 'scopes'\?/)
   })
 
   it('can be somebody else', async () => {

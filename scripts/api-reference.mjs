@@ -1,0 +1,223 @@
+// Makes docs/api/ from the declarations that `tsc` has emitted: a page for each entry, and a report of its surface, so
+// that a change of it shows in a diff. The reports stand with the pages, as both change together.
+//
+//   node scripts/api-reference.mjs            writes them
+//   node scripts/api-reference.mjs --check    fails when they are not what the declarations say
+//
+// `--declarations` and `--docs` name other folders than `build/package` and `docs/api`. Whatever else is in the latter goes.
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import extractor from '@microsoft/api-extractor'
+import { renderPages } from './api-pages.mjs'
+import { ApiSurface } from './api-surface.mjs'
+
+const { CompilerState, Extractor, ExtractorConfig } = extractor
+
+// The extractor looks for the types of Node from the working directory.
+const root = fileURLToPath(new URL('..', import.meta.url))
+process.chdir(root)
+
+/** The entries of package.json. The first re-exports the second, and is said without it. */
+const ENTRIES = [
+  { page: 'gate', specifier: 'mcp-gatekit', declarations: 'index.d.ts' },
+  { page: 'telemetry', specifier: 'mcp-gatekit/telemetry', declarations: 'telemetry/index.d.ts' },
+  { page: 'testing', specifier: 'mcp-gatekit/testing', declarations: 'testing/index.d.ts' },
+  { page: 'openapi', specifier: 'mcp-gatekit/openapi', declarations: 'openapi/index.d.ts' },
+]
+
+/**
+ * Types that public signatures name and no entry exports, so that the surface stays what users write. They are shown in
+ * the pages and in the reports. Any other is to be exported.
+ */
+const NOT_EXPORTED = new Set([
+  // Members that several public types share; they are listed with each of these.
+  ...['ChatTransport', 'DefinitionConfig', 'OtlpDeliveryOptions', 'ResourceMembers'],
+  // What the compiler works out from what a user wrote; editors show the outcome.
+  ...['AnyDescriptor', 'AppOf', 'ArgsOf', 'ArgumentNames', 'Expression', 'Fits', 'Flat', 'Inputs', 'Loosely'],
+  ...['Names', 'NamesOf', 'NoEvents', 'Prefixed', 'ResultOf', 'UserOfRouter', 'WithEvents', 'WithName'],
+  // One of several forms in which a value may be given, written as a literal.
+  ...['Listed', 'OtlpAttributes', 'OtlpRecord', 'OtlpValue', 'WholePrompt', 'WrittenMessage'],
+])
+
+/** Shapes of foreign clients, as far as they are used: what their members do is for those clients to say. */
+const FOREIGN_SHAPES = new Set([
+  ...['ErrorTrackerContext', 'ErrorTrackerScope', 'ErrorTrackerSdk', 'LineLogger', 'OtlpLoggerProvider'],
+  ...['PubSubRedisClient', 'ReplayRedisClient'],
+])
+
+/** What is heard of the extractor. Docstrings are JSDoc, as editors show it, which it takes for malformed TSDoc. */
+const MESSAGES = {
+  compilerMessageReporting: { default: { logLevel: 'error' } },
+  extractorMessageReporting: {
+    default: { logLevel: 'warning' },
+    'ae-missing-release-tag': { logLevel: 'none' },
+    // `undocumented` below knows of inherited docstrings.
+    'ae-undocumented': { logLevel: 'none' },
+  },
+  tsdocMessageReporting: { default: { logLevel: 'none' } },
+}
+
+const { values: given } = parseArgs({
+  options: {
+    check: { type: 'boolean', default: false },
+    declarations: { type: 'string', default: 'build/package' },
+    docs: { type: 'string', default: 'docs/api' },
+  },
+})
+const docs = resolve(given.docs)
+const scratch = mkdtempSync(join(tmpdir(), 'mcp-gatekit-api-'))
+try {
+  const { surface, reports, messages } = extract(resolve(given.declarations))
+  const files = new Map([...renderPages(surface), ...reports])
+  const problems = [...messages, ...undocumented(surface), ...(given.check ? differences(files) : [])]
+  if (!given.check) write(files)
+  for (const problem of problems) console.error(problem)
+  if (problems.length > 0) process.exitCode = 1
+} finally {
+  rmSync(scratch, { recursive: true })
+}
+
+/** What the extractor makes of each entry: its model, its report, and what it complains of. */
+function extract(declarations) {
+  const configs = ENTRIES.map((entry) => configOf(entry, declarations))
+  const compilerState = CompilerState.create(configs[0])
+  const heard = []
+  for (const config of configs) {
+    Extractor.invoke(config, {
+      compilerState,
+      localBuild: true,
+      messageCallback(message) {
+        if (message.category !== 'console' && message.logLevel !== 'none') heard.push(message)
+        message.handled = true
+      },
+    })
+  }
+  const read = ({ page }, kind) => readFileSync(join(scratch, `${page}.api.${kind}`), 'utf8')
+  const surface = new ApiSurface(
+    ENTRIES.map((entry) => ({ ...entry, items: JSON.parse(read(entry, 'json')).members[0].members })),
+  )
+  const [whole, ...parts] = ENTRIES.map((entry) => ({ entry, items: itemsOf(read(entry, 'md'), surface) }))
+  whole.items = withoutItemsOf(parts[0], whole)
+  const reports = [whole, ...parts].map(({ entry, items }) => [
+    `report/${entry.page}.api.md`,
+    items.join('\n\n'),
+  ])
+  const messages = heard
+    .filter(isMistake(surface))
+    .map(({ text, sourceFilePath = declarations }) => `${sourceFilePath}: ${text}`)
+  return { surface, reports, messages: [...new Set(messages)] }
+}
+
+function configOf({ page, declarations }, folder) {
+  return ExtractorConfig.prepare({
+    configObjectFullPath: undefined,
+    packageJsonFullPath: join(root, 'package.json'),
+    configObject: {
+      projectFolder: root,
+      newlineKind: 'lf',
+      mainEntryPointFilePath: join(folder, declarations),
+      compiler: {
+        overrideTsconfig: {
+          compilerOptions: {
+            target: 'es2023',
+            lib: ['es2023'],
+            module: 'nodenext',
+            types: ['node'],
+            strict: true,
+            skipLibCheck: true,
+            allowImportingTsExtensions: true,
+            noEmit: true,
+          },
+          files: ENTRIES.map((entry) => join(folder, entry.declarations)),
+        },
+      },
+      apiReport: {
+        enabled: true,
+        reportFileName: page,
+        reportFolder: scratch,
+        reportTempFolder: scratch,
+        // The other entries name types of these two, and would repeat them.
+        includeForgottenExports: page === 'gate' || page === 'telemetry',
+      },
+      docModel: {
+        enabled: true,
+        apiJsonFilePath: join(scratch, `${page}.api.json`),
+        includeForgottenExports: true,
+      },
+      dtsRollup: { enabled: false },
+      tsdocMetadata: { enabled: false },
+      messages: MESSAGES,
+    },
+  })
+}
+
+/** Whether a message asks for a mend: a type that is not exported may be another entry's, or be meant so. */
+function isMistake(surface) {
+  return ({ messageId, text }) => {
+    if (messageId !== 'ae-forgotten-export') return true
+    const [, name] = /^The symbol "(.+?)"/.exec(text) ?? []
+    return surface.find(name) !== undefined && !surface.exports(name) && !NOT_EXPORTED.has(name)
+  }
+}
+
+/** The exports, methods and options without a docstring. Other members may speak for themselves. */
+function undocumented(surface) {
+  return surface.publicItems().flatMap((item) => {
+    const members = FOREIGN_SHAPES.has(item.name)
+      ? []
+      : surface.membersOf(item).filter(mustBeDocumented(item))
+    // Of overloads the first has it.
+    const said = new Set(members.filter(({ docComment }) => docComment !== '').map(({ name }) => name))
+    const silent = members.filter(({ name }) => !said.has(name)).map(({ name }) => `${item.name}.${name}`)
+    return [...(item.docComment === '' ? [item.name] : []), ...silent].map(
+      (name) => `${name} has no docstring`,
+    )
+  })
+}
+
+function mustBeDocumented(owner) {
+  return ({ kind }) => /^(?:Method|Call)/.test(kind) || /(?:Options|Config)$/.test(owner.name)
+}
+
+/** The parts of a report, without types that nothing public names. */
+function itemsOf(report, surface) {
+  return report.split(/\n\n(?=\S)/).filter((item) => {
+    const [, name] = /^\/\/ @public.*\n(?:abstract )?(?:class|interface|type) (\w+)/.exec(item) ?? []
+    return name === undefined || surface.find(name) !== undefined
+  })
+}
+
+/** The parts of a report without those of another, which it re-exports. */
+function withoutItemsOf(other, { items }) {
+  const said = new Set(other.items.filter((item) => item.startsWith('// @public')))
+  const own = items.filter((item) => !said.has(item))
+  return own.toSpliced(-2, 0, `export * from '${other.entry.specifier}';`)
+}
+
+/** What in the folder is other than `files`. */
+function differences(files) {
+  const there = existsSync(docs)
+    ? readdirSync(docs, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => join(relative(docs, entry.parentPath), entry.name))
+    : []
+  const stale = [...new Set([...files.keys(), ...there])].filter(
+    (name) => !there.includes(name) || readFileSync(join(docs, name), 'utf8') !== files.get(name),
+  )
+  if (stale.length === 0) return []
+  return [
+    `Out of date: ${stale.join(', ')}. \`npm run api\` makes them anew; what then differs in ` +
+      'docs/api/report/ is what has changed of the public surface.',
+  ]
+}
+
+function write(files) {
+  rmSync(docs, { recursive: true, force: true })
+  for (const [name, text] of files) {
+    mkdirSync(dirname(join(docs, name)), { recursive: true })
+    writeFileSync(join(docs, name), text)
+  }
+}

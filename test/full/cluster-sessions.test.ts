@@ -1,0 +1,183 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { expect } from 'chai'
+import { ClusterNode, freePorts, type Nginx, nginxMissing, startNginx } from '../support/cluster.ts'
+import { connectClient } from '../support/cluster-load.ts'
+import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
+import {
+  createSigningKey,
+  type KeyServer,
+  type SigningKey,
+  signToken,
+  startKeyServer,
+} from '../support/tokens.ts'
+
+const BOARD = 'board://notes'
+const CLIENTS = 10
+const CALLS = 10
+
+/** A client of 2025 and the transport that has its session. */
+interface InSession {
+  readonly client: Client
+  readonly transport: StreamableHTTPClientTransport
+  readonly id: string
+}
+
+describe('a cluster with sessions', function () {
+  this.timeout(60_000)
+
+  let redis: RedisServer
+  let keys: KeyServer
+  let key: SigningKey
+  let nginx: Nginx
+  let nodes: readonly [ClusterNode, ClusterNode]
+  let front: URL
+  let token: string
+  const open: Client[] = []
+
+  beforeEach(async function () {
+    const missing = redisMissing() ?? nginxMissing()
+    if (missing !== undefined) {
+      console.log(`    skipped: ${missing}`)
+      return this.skip()
+    }
+    const [port, ...ports] = (await freePorts(3)) as [number, number, number]
+    redis = await startRedis()
+    key = await createSigningKey('ES256', 'key')
+    keys = await startKeyServer([key])
+    front = new URL(`http://127.0.0.1:${port}/mcp`)
+    const env = {
+      ISSUER: keys.origin,
+      JWKS_URI: keys.jwksUri,
+      RESOURCE: front.href,
+      REDIS_URL: `redis://127.0.0.1:${redis.port}`,
+      STATE_SECRET: 'a secret that all nodes of the test share',
+      SESSIONS: 'on',
+    }
+    nodes = [new ClusterNode(ports[0], env), new ClusterNode(ports[1], env)]
+    await Promise.all(nodes.map((node) => node.start()))
+    nginx = await startNginx(port, ports)
+    const claims = { iss: keys.origin, aud: front.href, sub: 'ada', client_id: 'test', scope: 'mcp:read' }
+    token = await signToken(key, claims)
+  })
+  afterEach(async () => {
+    for (const client of open.splice(0)) await client.close()
+    await nginx?.stop()
+    await Promise.all((nodes ?? []).map((node) => node.kill()))
+    await keys?.stop()
+    await redis?.stop()
+  })
+
+  async function begin(): Promise<InSession> {
+    const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode: 'legacy' } })
+    client.onerror = () => undefined
+    open.push(client)
+    const requestInit = { headers: { authorization: `Bearer ${token}` } }
+    const transport = new StreamableHTTPClientTransport(front, { requestInit })
+    await client.connect(transport)
+    return { client, transport, id: transport.sessionId ?? '' }
+  }
+
+  const beginAll = () => Promise.all(Array.from({ length: CLIENTS }, begin))
+
+  const greet = async (client: Client): Promise<unknown> =>
+    (await client.callTool({ name: 'greet', arguments: { name: 'you' } })).content
+  const GREETING = [{ type: 'text', text: 'Hello, you!' }]
+
+  /** The status of a request that names a session. */
+  async function statusOf(session: string, url = front): Promise<number> {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${token}`,
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-session-id': session,
+        'mcp-protocol-version': '2025-11-25',
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
+    })
+    await response.text()
+    return response.status
+  }
+
+  const nodeOf = (session: string): ClusterNode => nodes[Number(session[0]) - 1] as ClusterNode
+
+  it('leads every request of a session to its node, and spreads whatever has none', async () => {
+    const sessions = await beginAll()
+    for (const { id } of sessions) expect(id).to.match(/^[12]\.[\w-]{20,}$/)
+    expect(new Set(sessions.map(({ id }) => id[0])).size).to.equal(2)
+    await Promise.all(
+      sessions.map(async ({ client }) => {
+        for (let count = 0; count < CALLS; count++) expect(await greet(client)).to.deep.equal(GREETING)
+      }),
+    )
+    // Without nginx: only the node that began a session knows it, by the id without the number.
+    for (const { id } of sessions) {
+      const [here, there] = nodeOf(id) === nodes[0] ? nodes : [nodes[1], nodes[0]]
+      expect(await statusOf(id.slice(2), here.url)).to.equal(200)
+      expect(await statusOf(id.slice(2), there.url)).to.equal(404)
+    }
+    const bySession = (await nginx.passedOn()).filter(({ session }) => session !== undefined)
+    expect(bySession.length).to.be.at.least(CLIENTS * CALLS)
+    for (const { ports, session } of bySession) expect(ports).to.deep.equal([nodeOf(session as string).port])
+
+    const before = (await nginx.passedOn()).length
+    const stateless = await connectClient(front, token, 'modern')
+    open.push(stateless)
+    for (let count = 0; count < 4; count++)
+      await Promise.all(Array.from({ length: CALLS }, async () => greet(stateless)))
+    const passed = (await nginx.passedOn()).slice(before)
+    for (const { port } of nodes)
+      expect(passed.filter(({ ports }) => ports[0] === port).length).to.be.at.least(CALLS)
+  })
+
+  it('brings what is said at one node to the event streams of sessions at both', async () => {
+    const sessions = await beginAll()
+    expect(new Set(sessions.map(({ id }) => id[0])).size).to.equal(2)
+    const heard = sessions.map(
+      ({ client }) =>
+        new Promise<string>((resolve) => {
+          client.setNotificationHandler('notifications/resources/updated', ({ params }) =>
+            resolve(params.uri),
+          )
+        }),
+    )
+    await Promise.all(sessions.map(({ client }) => client.subscribeResource({ uri: BOARD })))
+    // Their event streams open by themselves, some time after `connect`.
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    await sessions[0]?.client.callTool({ name: 'post', arguments: { note: 'x' } })
+    expect(await Promise.all(heard)).to.deep.equal(sessions.map(() => BOARD))
+  })
+
+  it('ends the sessions of a node that is killed with 404, and their clients begin again at the other', async () => {
+    const sessions = await beginAll()
+    const [one, two] = nodes
+    await one.kill()
+    for (const { client, id } of sessions) {
+      if (nodeOf(id) === two) {
+        expect(await greet(client)).to.deep.equal(GREETING)
+        continue
+      }
+      expect(await statusOf(id)).to.equal(404)
+      const error = await greet(client).catch((thrown) => thrown)
+      expect(String(error)).to.match(/404|not found/i)
+      const again = await begin()
+      expect(again.id).to.match(/^2\./)
+      expect(await greet(again.client)).to.deep.equal(GREETING)
+    }
+    await one.start()
+    for (const { id } of sessions) expect(await statusOf(id)).to.equal(nodeOf(id) === one ? 404 : 200)
+    const begun = await beginAll()
+    expect(new Set(begun.map(({ id }) => id[0])).size).to.equal(2)
+    for (const { client } of begun) expect(await greet(client)).to.deep.equal(GREETING)
+  })
+
+  it('knows no session that was ended, or made up', async () => {
+    const { transport, id } = await begin()
+    expect(await statusOf(id)).to.equal(200)
+    await transport.terminateSession()
+    expect(await statusOf(id)).to.equal(404)
+    for (const made of [`1.${crypto.randomUUID()}`, `3.${crypto.randomUUID()}`, '1.', 'x'])
+      expect(await statusOf(made), made).to.equal(404)
+  })
+})
