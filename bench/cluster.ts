@@ -1,60 +1,136 @@
 import { fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { cpus, tmpdir } from 'node:os'
+import { cpus, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import autocannon from 'autocannon'
-import { printRatios } from './report.ts'
-import { CALL_MODERN } from './tools-call.ts'
+import { median, printRatios } from './report.ts'
+import { thinLoad } from './thin-load.ts'
+import { AT_WORK, CALL_MODERN } from './tools-call.ts'
 
 const NGINX = '/usr/sbin/nginx'
 const ROUNDS = 7
 
-/** (g) Nodes behind nginx, against one without anything in front. The load comes from this process. */
+/** (g) Nodes behind nginx, against one without anything in front; and whose CPU time it is. The load comes from this process. */
 export async function benchCluster(): Promise<void> {
-  const nodes = await Promise.all([startNode(), startNode()])
+  await measure('tools that do nothing', 'mcp-gatekit, 10 tools')
+  await measure('tools that work for a while', AT_WORK)
+}
+
+async function measure(what: string, contestant: string): Promise<void> {
+  const nodes = await Promise.all([startNode(contestant), startNode(contestant)])
   const [one, two] = nodes as [Node, Node]
-  const fronts = await Promise.all([startNginx([one.port]), startNginx([one.port, two.port])])
+  const fronts = await Promise.all([
+    startNginx([one.port]),
+    startNginx([one.port, two.port]),
+    startNginx([one.port, two.port], { keepsClients: false }),
+  ])
+  const [single, both, closing] = fronts as [Front, Front, Front]
   const contestants = [
-    ['one node, no nginx', one.port],
-    ['one node behind nginx', fronts[0]?.port],
-    ['two nodes behind nginx', fronts[1]?.port],
+    ['one node, no nginx', one.port, undefined],
+    ['one node behind nginx', single.port, single],
+    ['two nodes behind nginx', both.port, both],
+    ['two nodes, a connection for each call', closing.port, closing],
   ] as const
-  const figures: Record<string, number[]> = Object.fromEntries(contestants.map(([name]) => [name, []]))
+  const figures = Object.fromEntries(contestants.map(([name]) => [name, [] as Round[]]))
   try {
     for (let round = 0; round <= ROUNDS; round++) {
-      for (const [name, port] of contestants) {
+      for (const [name, port, front] of contestants) {
         await setTimeout(500)
-        const url = `http://127.0.0.1:${port}/mcp`
-        const result = await autocannon({ url, connections: 50, duration: 2, ...CALL_MODERN })
-        if (result.non2xx > 0 || result.errors > 0) throw new Error(`${name}: ${result.non2xx} refused`)
+        const used = async () => ({
+          nodes: (await one.cpuMicros()) + (await two.cpuMicros()),
+          nginx: (await front?.cpuMicros()) ?? 0,
+        })
+        const before = await used()
+        const result = await thinLoad({ port, connections: 50, durationMs: 2_000, request: CALL_MODERN })
+        const after = await used()
         // The first round warms up.
-        if (round > 0) figures[name]?.push(result.requests.average)
+        if (round === 0) continue
+        const each = (micros: number) => micros / result.requests
+        figures[name]?.push({
+          requestsPerSecond: result.requestsPerSecond,
+          load: each(result.cpuMicros),
+          nginx: each(after.nginx - before.nginx),
+          nodes: each(after.nodes - before.nodes),
+        })
       }
     }
   } finally {
     for (const node of nodes) node.stop()
     for (const front of fronts) await front.stop()
   }
-  const title = `(g) tools/call on ${cpus().length} cores, shared by nodes, nginx and the load`
-  printRatios(title, figures, 'one node behind nginx', 'requests/s')
+  const cores = cpus().length
+  const load = loadavg().map((value) => value.toFixed(1))
+  printRatios(
+    `(g) tools/call, ${what}, on ${cores} cores, shared by nodes, nginx and the load; load average ${load.join(', ')}`,
+    Object.fromEntries(
+      Object.entries(figures).map(([name, rounds]) => [name, rounds.map((one) => one.requestsPerSecond)]),
+    ),
+    'one node behind nginx',
+    'requests/s',
+  )
+  printCpu(figures, cores)
+}
+
+/** Of one contestant in one round: CPU times in microseconds per request. */
+interface Round {
+  readonly requestsPerSecond: number
+  readonly load: number
+  readonly nginx: number
+  readonly nodes: number
+}
+
+/** Seconds of CPU time of 1,000 requests, and how many requests a second they allow: all of the cores, but one for a node. */
+function printCpu(figures: Record<string, readonly Round[]>, cores: number): void {
+  console.log(
+    `\n| CPU seconds of 1,000 requests | load | nginx | nodes | cores busy | ${cores} cores allow | a core per process allows |`,
+  )
+  console.log('|---|---|---|---|---|---|---|')
+  for (const [name, rounds] of Object.entries(figures)) {
+    const of = (part: keyof Round) => median(rounds.map((round) => round[part]))
+    const [load, nginx, nodes] = [of('load'), of('nginx'), of('nodes')]
+    const count = name.startsWith('two') ? 2 : 1
+    const all = load + nginx + nodes
+    const busy = (of('requestsPerSecond') * all) / 1e6
+    const alone = Math.min((count * 1e6) / nodes, 1e6 / nginx)
+    const shared = Math.min((cores * 1e6) / all, alone)
+    const seconds = [load, nginx, nodes].map((micros) => (micros / 1e3).toFixed(3))
+    console.log(
+      `| ${[name, ...seconds, busy.toFixed(2), Math.round(shared), Math.round(alone)].join(' | ')} |`,
+    )
+  }
 }
 
 interface Node {
   readonly port: number
+  cpuMicros(): Promise<number>
   stop(): void
 }
 
-async function startNode(): Promise<Node> {
+interface Front {
+  readonly port: number
+  /** Of its workers, where the system tells (Linux). */
+  cpuMicros(): Promise<number>
+  stop(): Promise<void>
+}
+
+async function startNode(contestant: string): Promise<Node> {
   const module = new URL('tools-call.js', import.meta.url)
-  const child = fork(new URL('host.js', import.meta.url), [module.href, 'mcp-gatekit, 10 tools'])
+  const child = fork(new URL('host.js', import.meta.url), [module.href, contestant])
   const [port] = (await once(child, 'message')) as [number]
-  return { port, stop: () => child.disconnect() }
+  return {
+    port,
+    async cpuMicros() {
+      child.send('cpu')
+      const [micros] = (await once(child, 'message')) as [number]
+      return micros
+    },
+    stop: () => child.disconnect(),
+  }
 }
 
 /** nginx with the settings of examples/cluster/nginx.conf, on a port that the system chose a moment before. */
-async function startNginx(ports: readonly number[]): Promise<{ port: number; stop(): Promise<void> }> {
+async function startNginx(ports: readonly number[], { keepsClients = true } = {}): Promise<Front> {
   const dir = await mkdtemp(join(tmpdir(), 'mcp-gatekit-bench-'))
   const port = await freePort()
   const given = await readFile(new URL('../../examples/cluster/nginx.conf', import.meta.url), 'utf8')
@@ -67,6 +143,7 @@ async function startNginx(ports: readonly number[]): Promise<{ port: number; sto
     .replace('worker_processes auto;', process.getuid?.() === 0 ? 'user root;' : '')
     // Without a second node there is nothing for these but the first.
     .replace(/upstream node2 \{/, second === undefined ? `upstream node2 { server 127.0.0.1:${first};` : '$&')
+    .replace(/^ *keepalive_timeout 0;\n/m, keepsClients ? '' : '$&')
   await writeFile(join(dir, 'nginx.conf'), text)
   const child = spawn(NGINX, ['-p', dir, '-c', join(dir, 'nginx.conf'), '-g', 'daemon off;'], {
     stdio: ['ignore', 'ignore', 'inherit'],
@@ -82,6 +159,20 @@ async function startNginx(ports: readonly number[]): Promise<{ port: number; sto
   }
   return {
     port,
+    async cpuMicros() {
+      const { pid } = child
+      const workers = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '')
+      const used = workers
+        .trim()
+        .split(' ')
+        .filter(Boolean)
+        .map(async (worker) => {
+          // utime and stime, in hundredths of a second: the 12th and 13th after the name.
+          const fields = (await readFile(`/proc/${worker}/stat`, 'utf8')).replace(/^.*\) /, '').split(' ')
+          return (Number(fields[11]) + Number(fields[12])) * 10_000
+        })
+      return (await Promise.all(used)).reduce((sum, micros) => sum + micros, 0)
+    },
     async stop() {
       child.kill('SIGTERM')
       await ended

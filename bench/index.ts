@@ -2,12 +2,13 @@ import { cpus } from 'node:os'
 import { benchCluster } from './cluster.ts'
 import { benchEmit } from './emit.ts'
 import { benchGate } from './gate.ts'
+import { benchImports } from './import.ts'
 import { benchOpenApi } from './openapi.ts'
 import { benchOtlp } from './otlp.ts'
 import { benchToolsCall } from './tools-call.ts'
 import { benchVerifiers } from './verifiers.ts'
 
-/** `npm run bench [-- gate|verifiers|tools-call|emit|otlp|openapi|cluster]`: every question in turn, or one. */
+/** `npm run bench [-- gate|verifiers|tools-call|emit|otlp|openapi|imports|cluster]`: every question in turn, or one. */
 const questions: Record<string, () => Promise<void>> = {
   gate: benchGate,
   verifiers: benchVerifiers,
@@ -15,6 +16,7 @@ const questions: Record<string, () => Promise<void>> = {
   emit: benchEmit,
   openapi: benchOpenApi,
   otlp: benchOtlp,
+  imports: benchImports,
   cluster: benchCluster,
 }
 const asked = process.argv.slice(2)

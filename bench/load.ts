@@ -26,6 +26,9 @@ export interface LoadFigures {
   readonly cpu: Record<string, number[]>
 }
 
+/** Long enough for what is called per request to have been compiled: servers run for days. */
+const WARM_UP_SECONDS = 5
+
 /**
  * Requests per second of each contestant, or another figure, one per round. The contestants run in processes of their
  * own and take turns within each round, so that a machine that changes its speed changes it for all.
@@ -47,7 +50,7 @@ export async function measureLoad(options: LoadOptions): Promise<LoadFigures> {
         const result = await autocannon({
           url: `http://127.0.0.1:${port}${options.path}`,
           connections,
-          duration: round === 0 ? 1 : secondsPerRound,
+          duration: round === 0 ? WARM_UP_SECONDS : secondsPerRound,
           ...options.request,
         })
         const wrong = result.statusCodeStats?.[`${options.expectStatus}`]?.count !== result.requests.total

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import { requireBearerAuth } from '@modelcontextprotocol/express'
 import { toNodeHandler } from '@modelcontextprotocol/node'
@@ -15,7 +16,13 @@ import { printRatios } from './report.ts'
 const EXPIRES_AT = Math.floor(Date.now() / 1000) + 86_400
 const INPUT = z.object({ a: z.number(), b: z.number() })
 
-export const contestants: Record<string, Contestant> = Object.fromEntries(
+/** What a tool may well do: it hashes this, which takes a quarter to half a millisecond. */
+const WORK = Buffer.alloc(256 * 1024, 'work')
+
+/** The contestant whose tools do something. */
+export const AT_WORK = 'mcp-gatekit, 10 tools that work'
+
+export const contestants: Record<string, Contestant> = Object.fromEntries<Contestant>(
   [1, 10, 1000, 10_000].flatMap((tools) => [
     [`SDK, ${tools} tools`, () => sdk(tools)],
     [`mcp-gatekit, ${tools} tools`, () => gatekit(tools)],
@@ -23,6 +30,7 @@ export const contestants: Record<string, Contestant> = Object.fromEntries(
     [`mcp-gatekit behind the SDK's toNodeHandler, ${tools} tools`, () => gatekitOnSdkNode(tools)],
   ]),
 )
+contestants[AT_WORK] = () => gatekit(10, () => createHash('sha256').update(WORK).digest('hex'))
 
 const gate = () =>
   requireBearerAuth({
@@ -54,10 +62,12 @@ function sdk(tools: number): Server {
   return createServer(app)
 }
 
-function adapter(tools: number) {
+const add = ({ a, b }: z.infer<typeof INPUT>): string => String(a + b)
+
+function adapter(tools: number, handler = add) {
   let router = KitMcpRouter.create()
   for (let index = 0; index < tools; index++) {
-    router = router.tool(`tool-${index}`, { description: 'Adds', input: INPUT }, ({ a, b }) => String(a + b))
+    router = router.tool(`tool-${index}`, { description: 'Adds', input: INPUT }, handler)
   }
   return createMcpAdapter({
     router,
@@ -73,8 +83,8 @@ function adapter(tools: number) {
   })
 }
 
-function gatekit(tools: number): Server {
-  const mcp = adapter(tools)
+function gatekit(tools: number, handler = add): Server {
+  const mcp = adapter(tools, handler)
   const app = express()
   app.use('/mcp', mcpAuth(mcp), mcpHandler(mcp))
   return createServer(app)
