@@ -1,0 +1,351 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { z } from 'zod'
+import * as kit from '../src/index.ts'
+import { KitMcpRouter } from '../src/mcp/router.ts'
+import { createMcpAdapter } from '../src/mcp/server.ts'
+import { VerifierUnavailableError } from '../src/oauth/errors.ts'
+import {
+  InMemoryTransportAdapter,
+  KitTelemetry,
+  type TelemetryEnvelope,
+  type TelemetryTransport,
+} from '../src/telemetry/index.ts'
+import * as testing from '../src/testing/index.ts'
+import { web } from './mcp/support-faces.ts'
+import { oauth } from './mcp/support-notes.ts'
+import { bearer, call, legacy, rpc } from './mcp/support-wire.ts'
+
+const read = (path: string): string =>
+  readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), 'utf8')
+
+interface Table {
+  /** Of the nearest heading above it, without backticks. */
+  readonly heading: string
+  readonly head: readonly string[]
+  readonly rows: readonly (readonly string[])[]
+}
+
+function tablesOf(page: string): Table[] {
+  const tables: Table[] = []
+  let heading = ''
+  let lines: string[] = []
+  const end = (): void => {
+    const [head, , ...rows] = lines.map(cellsOf)
+    if (head !== undefined) tables.push({ heading, head, rows })
+    lines = []
+  }
+  for (const line of read(page).split('\n')) {
+    if (line.startsWith('|')) lines.push(line)
+    else {
+      end()
+      heading = /^#+ (.*)/.exec(line)?.[1]?.replaceAll('`', '') ?? heading
+    }
+  }
+  end()
+  return tables
+}
+
+const cellsOf = (line: string): string[] =>
+  line
+    .replace(/^\||\|$/g, '')
+    .split(/(?<!\\)\|/)
+    .map((cell) => cell.trim())
+
+/** The table below a heading whose first column has this title. */
+function tableOf(page: string, heading: string, title: string): Table {
+  const found = tablesOf(page).find((table) => table.heading === heading && table.head[0] === title)
+  if (found === undefined) throw new Error(`${page} has no table ${title} below ${heading}`)
+  return found
+}
+
+/** Every text between backticks. */
+const codesOf = (cell: string): string[] =>
+  Array.from(cell.matchAll(/`([^`]+)`/g), ([, code]) => code as string)
+
+const columnOf = (table: Table, column: number): string[] => table.rows.map((row) => row[column] as string)
+
+/** A default as page and docstring both may write it. */
+const plain = (text: string): string =>
+  text
+    .replaceAll('`', '')
+    .replace(/(\d) (?=\d{3})/g, '$1')
+    .replace(/ ms$/, '')
+    .trim()
+
+describe('the table of the events of the gate and the router', () => {
+  const page = 'docs/telemetry.md'
+  const heading = 'What the gate and the router tell'
+  const events = new Map(
+    tableOf(page, heading, 'Event').rows.map(([name = '', level = '', error = '', attributes = '']) => [
+      plain(name),
+      { level: plain(level), error, attributes: codesOf(attributes), message: /\bmessage$/.test(attributes) },
+    ]),
+  )
+  const messageAttributes = tableOf(page, heading, 'Attribute of the message').rows.flatMap(([cell = '']) =>
+    codesOf(cell),
+  )
+
+  it('has every event that is in the source, with its level', () => {
+    const emitted = [
+      ...read('src/mcp/observe.ts').matchAll(/#emit\([^,]+,\s*'(?<event>[a-z.]+)',\s*'(?<level>[a-z]+)'/g),
+    ].map(({ groups }) => `kit.mcp.${groups?.event} ${groups?.level}`)
+    expect(emitted).to.have.length.above(6)
+    expect(Array.from(events, ([name, { level }]) => `${name} ${level}`)).to.have.members([
+      ...new Set(emitted),
+    ])
+  })
+
+  it('names every reason of a refusal', () => {
+    const source = /type RefusalReason =(?<union>[^\n]*(?:\n {2}\| '\w+')+)/.exec(
+      read('src/oauth/decision.ts'),
+    )
+    const reasons = [...(source?.groups?.union ?? '').matchAll(/'(\w+)'/g)].map(([, reason]) => reason)
+    expect(reasons).to.include.members(['expired', 'rate_limited'])
+    const bullet = /^- `reason` is (?:[^\n]|\n {2})*/m.exec(read(page))?.[0] ?? ''
+    expect(codesOf(bullet)).to.include.members(reasons)
+  })
+
+  it('has the attributes that are told, and no others', async () => {
+    const told = new Map<string, TelemetryEnvelope[]>()
+    for (const event of await everyEvent()) told.set(event.name, [...(told.get(event.name) ?? []), event])
+    expect([...told.keys()]).to.have.members([...events.keys()])
+
+    const seenOfMessages = new Set<string>()
+    for (const [name, { error, attributes, message }] of events) {
+      const envelopes = told.get(name) ?? []
+      const seen = new Set(envelopes.flatMap((envelope) => Object.keys(envelope.attributes ?? {})))
+      const [ofMessage, own] = [
+        [...seen].filter((key) => messageAttributes.includes(key)),
+        [...seen].filter((key) => !messageAttributes.includes(key)),
+      ]
+      expect(own, name).to.have.members(attributes)
+      expect(ofMessage.length > 0, `${name} tells of the message`).to.equal(message)
+      expect(
+        envelopes.some((envelope) => envelope.error !== undefined),
+        `${name} has an error`,
+      ).to.equal(error === 'yes')
+      for (const key of ofMessage) seenOfMessages.add(key)
+    }
+    expect([...seenOfMessages]).to.have.members(messageAttributes)
+  })
+})
+
+/** What requests of every kind are told of. */
+async function everyEvent(): Promise<TelemetryEnvelope[]> {
+  const memory = InMemoryTransportAdapter.create()
+  const telemetry = KitTelemetry.create()
+    .withSampling({ debugRate: 1, infoRate: 1 })
+    .addTransport(memory)
+    .build()
+  const fail = (): never => {
+    throw new TypeError('x')
+  }
+  const router = KitMcpRouter.create()
+    .tool('echo', { description: 'x', input: z.object({ text: z.string() }) }, ({ text }) => text)
+    .tool('write', { description: 'x', scopes: ['mcp:write'] }, () => 'x')
+    .tool('crash', { description: 'x' }, fail)
+    .prompt('broken', {}, fail)
+    .resource('broken', { uri: 'x://broken' }, fail)
+  const { verifyToken } = oauth()
+  const adapter = createMcpAdapter({
+    router,
+    telemetry,
+    recordPayloads: true,
+    sessions: true,
+    oauth: oauth({
+      verifyToken: (input) => {
+        if (input.bearerToken === 'outage') throw new VerifierUnavailableError('x')
+        return input.bearerToken === 'throws' ? fail() : verifyToken(input)
+      },
+      onVerified: ({ request }) => {
+        if (request.headers.has('x-no-hook')) fail()
+      },
+    }),
+  })
+  const { send } = web(adapter.server)
+  const reader = bearer('reader')
+  const clientInfo = { name: 'x', version: '1' }
+  const initialize = rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo })
+  const { headers } = await send(legacy(initialize, reader))
+  const session = { ...reader, 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
+  const requests = [
+    legacy(call('echo', { text: 'x' }), session),
+    legacy(call('echo', { text: 5 }), session),
+    legacy(call('write'), session),
+    legacy(call('crash'), session),
+    legacy(rpc('prompts/get', { name: 'broken' }), session),
+    legacy(rpc('resources/read', { uri: 'x://broken' }), session),
+    legacy(rpc('nonsense'), session),
+    legacy({ ...call('echo'), jsonrpc: '1.0' }, session),
+    legacy(call('echo'), { ...session, 'x-no-hook': '1' }),
+    legacy(call('echo')),
+    legacy(call('echo'), bearer('throws')),
+    legacy(call('echo'), bearer('outage')),
+  ]
+  for (const request of requests) await send(request)
+  return memory.getEvents()
+}
+
+describe('the tables of options', () => {
+  /** What `configure` says when it is given an option that nothing resembles. */
+  function knownTo(configure: (options: any) => unknown): string[] {
+    try {
+      configure({ 'no option has such a name, nor one that is near': 1 })
+    } catch (error) {
+      const known = / Known are: (?<names>[^.]*)\./.exec((error as Error).message)?.groups?.names
+      if (known !== undefined) return known.split(', ')
+    }
+    throw new Error('it does not say which options there are')
+  }
+
+  const builder = KitTelemetry.create()
+  const config = builder.buildConfig()
+  for (const [page, heading, configure, defaults] of [
+    ['telemetry.md', 'Levels and sampling', (o: object) => builder.withSampling(o), config.sampling],
+    ['telemetry.md', 'Validation', (o: object) => builder.withValidation(o), config.validation],
+    ['privacy.md', 'What is redacted', (o: object) => builder.withRedaction(o), config.redaction],
+  ] as const) {
+    it(`${heading} (${page}) has every option, and its default`, () => {
+      const table = tableOf(`docs/${page}`, heading, 'Option')
+      expect(columnOf(table, 0).flatMap(codesOf)).to.deep.equal(knownTo(configure))
+      for (const [option = '', stated = ''] of table.rows) {
+        const value = (defaults as unknown as Record<string, unknown>)[plain(option)]
+        const none = value === undefined || (Array.isArray(value) && value.length === 0)
+        expect(plain(stated), option).to.equal(none ? 'none' : String(value))
+      }
+    })
+  }
+
+  it('the methods of the builder are all there', () => {
+    const methods = Object.getOwnPropertyNames(KitTelemetry.prototype).filter(
+      (name) => name !== 'constructor',
+    )
+    const listed = columnOf(tableOf('docs/telemetry.md', 'One manager', 'Method'), 0).map(
+      (cell) => /^`(\w+)\(/.exec(cell)?.[1],
+    )
+    expect(listed).to.have.members(methods)
+  })
+
+  it('the ledger has every member of stats()', () => {
+    const { transports, ...own } = builder.addTransport(InMemoryTransportAdapter.create()).build().stats()
+    const listed = (title: string) =>
+      columnOf(tableOf('docs/telemetry.md', 'Delivery and the ledger', title), 0).flatMap(codesOf)
+    expect(listed('Of the manager')).to.deep.equal(Object.keys(own))
+    expect(listed('Of each transport')).to.deep.equal([...Object.keys(transports[0] ?? {}), 'lastError'])
+  })
+})
+
+describe('the tables of transports', () => {
+  const SOURCES: Readonly<Record<string, string>> = {
+    LoggerTransportAdapter: 'logger',
+    HttpTransportAdapter: 'http',
+    OtlpTransportAdapter: 'otlp-options',
+    ErrorTrackerTransportAdapter: 'error-tracker',
+    TeamChatTransportAdapter: 'team-chat',
+    CommunityChatTransportAdapter: 'community-chat',
+    MessengerTransportAdapter: 'messenger',
+    StoreStreamTransportAdapter: 'store-stream',
+    DevConsoleTransportAdapter: 'dev-console',
+  }
+  const WORKING: Readonly<Record<string, object>> = {
+    LoggerTransportAdapter: { logger: console },
+    ErrorTrackerTransportAdapter: { sdk: { captureException: () => undefined } },
+    StoreStreamTransportAdapter: { store: { xadd: () => undefined } },
+    MessengerTransportAdapter: { botToken: '1:x', chatId: '1' },
+    HttpTransportAdapter: { url: 'http://localhost' },
+    OtlpTransportAdapter: { url: 'http://localhost' },
+    TeamChatTransportAdapter: { webhookUrl: 'http://localhost' },
+    CommunityChatTransportAdapter: { webhookUrl: 'http://localhost' },
+  }
+  const adapters = Object.entries(kit).filter(([name]) =>
+    /^\w+(?:Transport|Telemetry)Adapter$/.test(name),
+  ) as unknown as [string, { create(options?: object): TelemetryTransport }][]
+
+  it('there is a section for each adapter, with its type', () => {
+    expect(adapters).to.have.length(11)
+    for (const [name, { create }] of adapters) {
+      const { type } = create(WORKING[name])
+      expect(read('docs/transports.md')).to.contain(`\n## \`${name}\`\n\nType \`${type}\`. `)
+    }
+  })
+
+  /** Every option of the interfaces in a source, and what its docstring says of its default. */
+  function documentedIn(source: string): Map<string, string | undefined> {
+    const members = read(`src/telemetry/transports/${source}.ts`).matchAll(
+      /\/\*\*(?<doc>(?:(?!\*\/)[\s\S])*)\*\/\s*readonly (?<name>\w+)\??:/g,
+    )
+    return new Map(
+      Array.from(members, ({ groups }) => {
+        const doc = (groups?.doc ?? '').replace(/\s*\n\s*\* ?/g, ' ')
+        const stated = /Default:? (`[^`]+`|\d[\d ]*|[^.]+)/.exec(doc)?.[1]
+        return [groups?.name ?? '', stated === undefined ? undefined : plain(stated)]
+      }),
+    )
+  }
+
+  for (const [adapter, source] of Object.entries(SOURCES)) {
+    const pages: [string, string][] = [['docs/transports.md', adapter]]
+    if (source === 'otlp-options') pages.push(['docs/otlp.md', 'Options'])
+    for (const [page, heading] of pages) {
+      it(`${adapter} has every option, and its default (${page})`, () => {
+        const table = tableOf(page, heading, 'Option')
+        const { create } = adapters.find(([name]) => name === adapter)?.[1] ?? expect.fail()
+        let message = ''
+        try {
+          create({ 'no option has such a name, nor one that is near': 1 })
+        } catch (error) {
+          message = (error as Error).message
+        }
+        const known = / Known are: ([^.]*)\./.exec(message)?.[1]?.split(', ')
+        expect(columnOf(table, 0).flatMap(codesOf)).to.have.members(known ?? [])
+        const documented = documentedIn(source)
+        for (const [option = '', stated = ''] of table.rows) {
+          const inCode = documented.get(plain(option))
+          if (inCode === undefined) expect(stated, option).to.be.oneOf(['needed', 'none', ''])
+          else expect(plain(stated), option).to.equal(inCode)
+        }
+      })
+    }
+  }
+})
+
+describe('the tables of the testing page', () => {
+  it('have every option of tokens, and every member of the recorder', () => {
+    const members = (title: string, heading: string) =>
+      columnOf(tableOf('docs/testing.md', heading, title), 0).flatMap((cell) => codesOf(cell).slice(0, 1))
+    const optionsOf = (name: string) =>
+      [
+        ...(
+          new RegExp(`interface ${name} \\{\\n([\\s\\S]*?)\\n\\}`).exec(
+            read('src/testing/test-issuer.ts'),
+          )?.[1] ?? ''
+        ).matchAll(/readonly (\w+)\?:/g),
+      ].map(([, option]) => option)
+    expect(members('`createTestIssuer`', 'Tokens')).to.deep.equal(optionsOf('TestIssuerOptions'))
+    expect(members('`issueToken`', 'Tokens')).to.deep.equal(optionsOf('TestTokenOptions'))
+    const { type: _type, handle: _handle, ...recorder } = testing.createTelemetryRecorder()
+    expect(members('Member', 'Events').map((code) => code.replace(/\(.*/, ''))).to.have.members(
+      Object.keys(recorder),
+    )
+  })
+
+  it('the whole test is the one that is run', () => {
+    const block = /^```ts\n([\s\S]*?)^```$/m.exec(read('docs/testing.md'))?.[1]
+    expect(block).to.equal(read('examples/testing/greeter.test.ts'))
+  })
+})
+
+describe('the page for those who come from igniter-js', () => {
+  it('names what there was, and what there is', () => {
+    const before = read('node_modules/@igniter-js/telemetry/dist/index.d.ts')
+    const types = read('src/telemetry/index.ts')
+    const { rows } = tableOf('docs/upgrade-from-igniter.md', 'Names', '`@igniter-js/telemetry`')
+    expect(rows).to.have.length.above(20)
+    for (const [old = '', now = ''] of rows) {
+      for (const name of codesOf(old)) expect(before, name).to.match(new RegExp(`\\b${name}\\b`))
+      for (const name of codesOf(now)) expect(types, name).to.match(new RegExp(`\\b${name}\\b`))
+    }
+  })
+})
