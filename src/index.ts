@@ -11,23 +11,27 @@ export { mcpHandler } from './express/mcp-handler.ts'
 export type { NodeMiddleware, NodeRequest } from './express/node-http.ts'
 export { protectedResourceRouter } from './express/protected-resource-router.ts'
 export type { GateTarget } from './express/target.ts'
-export type { Completer, CompletionInput } from './mcp/completion.ts'
-export type { KitContext } from './mcp/context.ts'
-export type { InputRequired } from './mcp/input-required.ts'
-export type { OperationScopes } from './mcp/operation-scopes.ts'
 export type { McpAdapterOptions, ServerInfo } from './mcp/options.ts'
-export type { PromptConfig, PromptHandler, PromptResult } from './mcp/prompt.ts'
-export { type RedisEventBus, redisEventBus } from './mcp/redis-event-bus.ts'
+export type { Completer, CompletionInput } from './mcp/router/completers.ts'
+export type { KitContext } from './mcp/router/context.ts'
+export type { InputRequired } from './mcp/router/input-required.ts'
+export type { OperationScopes } from './mcp/router/operation-scopes.ts'
+export type { PromptConfig, PromptHandler, PromptResult } from './mcp/router/prompt.ts'
 export type {
   ListedResource,
   ResourceConfig,
   ResourceHandler,
   ResourceTemplateConfig,
   ResourceTemplateHandler,
-} from './mcp/resource.ts'
-export { KitMcpRouter, type KitMcpTypeError } from './mcp/router.ts'
-export type { AppContextFactory } from './mcp/router-table.ts'
-export type { ServerFactory, ServerFactoryContext } from './mcp/sdk-servers.ts'
+} from './mcp/router/resource.ts'
+export { KitMcpRouter, type KitMcpTypeError } from './mcp/router/router.ts'
+export type { AppContextFactory } from './mcp/router/router-table.ts'
+export type { ToolConfig, ToolHandler, ToolResult } from './mcp/router/tool.ts'
+export { KitToolError } from './mcp/router/tool-error.ts'
+export type { TemplateVariables } from './mcp/router/uri-template.ts'
+export { type RedisEventBus, redisEventBus } from './mcp/sdk/redis-event-bus.ts'
+export type { ServerFactory, ServerFactoryContext } from './mcp/sdk/servers.ts'
+export type { McpSessionOptions } from './mcp/sdk/sessions.ts'
 export {
   type CreateMcpAdapterOptions,
   createMcpAdapter,
@@ -39,10 +43,6 @@ export {
   type McpNotifier,
   type RouterOption,
 } from './mcp/server.ts'
-export type { McpSessionOptions } from './mcp/sessions.ts'
-export type { ToolConfig, ToolHandler, ToolResult } from './mcp/tool.ts'
-export { KitToolError } from './mcp/tool-error.ts'
-export type { TemplateVariables } from './mcp/uri-template.ts'
 export { AuthInfo } from './oauth/auth-info.ts'
 export type { DpopMode, DpopOptions } from './oauth/dpop/options.ts'
 export { type ReplayRedisClient, redisReplayStore } from './oauth/dpop/redis-replay-store.ts'

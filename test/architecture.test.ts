@@ -54,7 +54,20 @@ const MAP: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>>> =
 }
 
 /** The files of mcp/ that may know telemetry. */
-const KNOW_TELEMETRY = ['mcp/observe.ts', 'mcp/context.ts', 'mcp/server.ts', 'mcp/service.ts']
+const KNOW_TELEMETRY = [
+  'mcp/observation/observe.ts',
+  'mcp/router/context.ts',
+  'mcp/server.ts',
+  'mcp/service.ts',
+]
+
+/** Which folder of mcp/ may import what of the others. What lies beside them is for all of them. */
+const MCP_MAP: typeof MAP = {
+  router: {},
+  operations: { router: 'all', sdk: 'types' },
+  sdk: { router: 'all', operations: 'all' },
+  observation: { sdk: 'all' },
+}
 
 /** What a transport may import of the telemetry around it. */
 const TRANSPORT_CONTRACT = ['transport', 'envelope', 'levels', 'errors', 'options', 'suggestion'].map(
@@ -64,7 +77,10 @@ const TRANSPORT_CONTRACT = ['transport', 'envelope', 'levels', 'errors', 'option
 /** Where packages that users bring themselves may be imported. */
 const PEERS: readonly { readonly peer: RegExp; readonly where: RegExp; readonly types?: true }[] = [
   { peer: /^@modelcontextprotocol\//, where: /^mcp\// },
-  { peer: /^@opentelemetry\//, where: /^(?:telemetry\/transports\/otlp[^/]*|mcp\/tracing)\.ts$/ },
+  {
+    peer: /^@opentelemetry\//,
+    where: /^(?:telemetry\/transports\/otlp[^/]*|mcp\/observation\/tracing)\.ts$/,
+  },
   { peer: /^express$/, where: /^express\//, types: true },
   // It is the user's own, and loaded from where the user has it.
   { peer: /^oidc-provider$/, where: /^cli\/dev\//, types: true },
@@ -110,12 +126,21 @@ function wrongOwnImport(file: string, target: string, typeOnly: boolean): string
       return 'may not know telemetry'
     return undefined
   }
+  if (from === 'mcp') return wrongMcpImport(file, target, typeOnly)
   const inTransports = file.startsWith('telemetry/transports/')
   const toTransports = target.startsWith('telemetry/transports/')
   if (inTransports && !toTransports && !TRANSPORT_CONTRACT.includes(target))
     return 'a transport imports more than its contract'
   if (!inTransports && toTransports && file !== 'telemetry/index.ts') return 'knows a transport'
   return undefined
+}
+
+function wrongMcpImport(file: string, target: string, typeOnly: boolean): string | undefined {
+  const [from, to] = [file, target].map((path) => folderOf(path.slice('mcp/'.length))) as [string, string]
+  if (from === '' || to === '' || from === to) return undefined
+  const allowed = MCP_MAP[from]?.[to]
+  if (allowed === undefined) return `mcp/${from} may not import mcp/${to}`
+  return allowed === 'types' && !typeOnly ? `mcp/${from} may import types of mcp/${to} only` : undefined
 }
 
 function wrongPackage(file: string, specifier: string, typeOnly: boolean): string | undefined {
@@ -188,7 +213,17 @@ describe('architecture', () => {
     ['oauth/gate.ts', "import type { A } from '../telemetry/levels.ts'", 'oauth may not import telemetry'],
     ['telemetry/manager.ts', "import { a } from '../oauth/scope.ts'", 'telemetry may not import oauth'],
     ['mcp/server.ts', "import { a } from '../express/target.ts'", 'mcp may not import express'],
-    ['mcp/observe.ts', "import { a } from '../telemetry/manager.ts'", 'types of telemetry only'],
+    [
+      'mcp/observation/observe.ts',
+      "import { a } from '../../telemetry/manager.ts'",
+      'types of telemetry only',
+    ],
+    [
+      'mcp/router/tool.ts',
+      "import type { A } from '../operations/tool-call.ts'",
+      'may not import mcp/operations',
+    ],
+    ['mcp/operations/tool-call.ts', "import { a } from '../sdk/servers.ts'", 'types of mcp/sdk only'],
     ['mcp/rpc.ts', "import type { A } from '../telemetry/manager.ts'", 'may not know telemetry'],
     ['express/target.ts', "import type { A } from '../telemetry/manager.ts'", 'may not import telemetry'],
     ['telemetry/manager.ts', "import { a } from './transports/mock.ts'", 'knows a transport'],
@@ -208,7 +243,7 @@ describe('architecture', () => {
     ['oauth/gate.ts', "import type { A } from '@modelcontextprotocol/server'", 'wrong place'],
     ['telemetry/manager.ts', "import { a } from '@opentelemetry/api'", 'wrong place'],
     ['telemetry/transports/http.ts', "import type { A } from '@opentelemetry/api'", 'wrong place'],
-    ['mcp/observe.ts', "import { trace } from '@opentelemetry/api'", 'wrong place'],
+    ['mcp/observation/observe.ts', "import { trace } from '@opentelemetry/api'", 'wrong place'],
     ['mcp/Server.ts', '', 'kebab-case'],
     ['mcp/my_server.ts', '', 'kebab-case'],
     ['mcp/helpers.ts', '', 'says nothing'],
@@ -227,7 +262,9 @@ describe('architecture', () => {
   for (const [file, source] of [
     ['index.ts', "export { a } from './telemetry/index.ts'"],
     ['mcp/service.ts', "import type { A } from '../telemetry/manager.ts'"],
-    ['mcp/tracing.ts', "const api = await import('@opentelemetry/api')"],
+    ['mcp/observation/tracing.ts', "const api = await import('@opentelemetry/api')"],
+    ['mcp/operations/operation.ts', "import type { A } from '../sdk/event-stream.ts'"],
+    ['mcp/router/context.ts', "import type { A } from '../exchange.ts'"],
     ['mcp/server.ts', "import { McpServer } from '@modelcontextprotocol/server'"],
     ['express/target.ts', "import type { Request } from 'express'"],
     ['express/target.ts', "import { serviceOf } from '../mcp/server.ts'"],

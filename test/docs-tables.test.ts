@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { z } from 'zod'
 import * as kit from '../src/index.ts'
-import { KitMcpRouter } from '../src/mcp/router.ts'
+import { KitMcpRouter } from '../src/mcp/router/router.ts'
 import { createMcpAdapter } from '../src/mcp/server.ts'
 import { VerifierUnavailableError } from '../src/oauth/errors.ts'
 import {
@@ -89,7 +89,9 @@ describe('the table of the events of the gate and the router', () => {
 
   it('has every event that is in the source, with its level', () => {
     const emitted = [
-      ...read('src/mcp/observe.ts').matchAll(/#emit\([^,]+,\s*'(?<event>[a-z.]+)',\s*'(?<level>[a-z]+)'/g),
+      ...read('src/mcp/observation/observe.ts').matchAll(
+        /#emit\([^,]+,\s*'(?<event>[a-z.]+)',\s*'(?<level>[a-z]+)'/g,
+      ),
     ].map(({ groups }) => `kit.mcp.${groups?.event} ${groups?.level}`)
     expect(emitted).to.have.length.above(6)
     expect(Array.from(events, ([name, { level }]) => `${name} ${level}`)).to.have.members([

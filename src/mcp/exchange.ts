@@ -1,7 +1,7 @@
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import type { Gate } from '../oauth/gate.ts'
 import type { VerifyContext } from '../oauth/options.ts'
-import type { RequestObservation } from './observe.ts'
+import type { RequestObservation } from './observation/observe.ts'
 
 /** One request past the gate: what its handlers may know. */
 export interface Exchange {

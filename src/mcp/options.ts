@@ -1,9 +1,13 @@
 import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
 import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
-import { checkOperationScopes, type OperationScopes, type ScopedOperations } from './operation-scopes.ts'
 import { checkAllowedHosts, checkAllowedOrigins } from './origin-policy.ts'
-import { checkCache } from './resource.ts'
-import type { McpSessionOptions, ResolvedSessionOptions } from './sessions.ts'
+import {
+  checkOperationScopes,
+  type OperationScopes,
+  type ScopedOperations,
+} from './router/operation-scopes.ts'
+import { checkCache } from './router/resource.ts'
+import type { McpSessionOptions, ResolvedSessionOptions } from './sdk/sessions.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
 const { checkBoolean, checkKnownOptions, checkText, checkWholeNumber, invalidKind, invalidOption } = checks

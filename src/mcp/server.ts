@@ -13,8 +13,8 @@ import {
   resolveAdapterOptions,
   type ServerInfo,
 } from './options.ts'
-import { KitMcpRouter, tableOf } from './router.ts'
-import type { ServerFactory } from './sdk-servers.ts'
+import { KitMcpRouter, tableOf } from './router/router.ts'
+import type { ServerFactory } from './sdk/servers.ts'
 import { McpService, type McpServiceProps } from './service.ts'
 
 const { checkKnownOptions, invalidKind, invalidOption, missingOption } = optionChecksOf('createMcpAdapter')

@@ -10,13 +10,13 @@ import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import { withBodyEnd } from './body-end.ts'
 import type { Exchange } from './exchange.ts'
 import type { McpIncoming } from './incoming.ts'
-import { Observer } from './observe.ts'
-import { neededScopes, type ScopedOperations } from './operation-scopes.ts'
+import { Observer } from './observation/observe.ts'
 import { type OriginPolicyOptions, permitsOrigin } from './origin-policy.ts'
-import type { AppContextFactory, RouterTable } from './router-table.ts'
+import { neededScopes, type ScopedOperations } from './router/operation-scopes.ts'
+import type { AppContextFactory, RouterTable } from './router/router-table.ts'
 import { jsonRpcError, parseMessages } from './rpc.ts'
-import { SdkDispatch } from './sdk-dispatch.ts'
-import type { SdkServersProps } from './sdk-servers.ts'
+import { SdkDispatch } from './sdk/dispatch.ts'
+import type { SdkServersProps } from './sdk/servers.ts'
 
 const { invalidOption } = optionChecksOf('createMcpAdapter')
 

@@ -1,5 +1,5 @@
 import { describeGiven } from '../given.ts'
-import type { KitContext } from '../mcp/context.ts'
+import type { KitContext } from '../mcp/router/context.ts'
 import { didYouMean, isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
 import type { OpenApiOperation, ScopeMapping } from './operations.ts'
 import type { RouteApp } from './route-target.ts'

@@ -1,4 +1,4 @@
-import { KitToolError } from '../mcp/tool-error.ts'
+import { KitToolError } from '../mcp/router/tool-error.ts'
 
 /** How a parameter is written (OpenAPI 3.1, Parameter Object). */
 export interface ParameterStyle {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
-import type { KitContext } from '../mcp/context.ts'
-import { KitToolError } from '../mcp/tool-error.ts'
+import type { KitContext } from '../mcp/router/context.ts'
+import { KitToolError } from '../mcp/router/tool-error.ts'
 import { AuthInfo } from '../oauth/auth-info.ts'
 import type { RouteRequest } from './request-plan.ts'
 

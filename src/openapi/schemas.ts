@@ -1,4 +1,4 @@
-import type { JsonSchema } from '../mcp/json-schema.ts'
+import type { JsonSchema } from '../mcp/router/json-schema.ts'
 import { isOptionsObject } from '../oauth/option-checks.ts'
 import { type Node, type OpenApiDocument, pointerOf } from './document.ts'
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { fromJsonSchema, inputRequired, type PromptMessage } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { McpNotifier } from '../../src/mcp/server.ts'
 
 /** A red pixel. */

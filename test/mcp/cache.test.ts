@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { McpAdapterOptions } from '../../src/mcp/options.ts'
-import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { createMcpAdapter } from '../../src/mcp/server.ts'
 import { configError } from './support-config-error.ts'
 import { web } from './support-faces.ts'

@@ -9,7 +9,7 @@ import { z } from 'zod'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpCors } from '../../src/express/mcp-cors.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { createMcpAdapter, type McpAdapter } from '../../src/mcp/server.ts'
 import type { OAuthOptions, VerifiedToken, VerifyToken } from '../../src/oauth/options.ts'
 import {

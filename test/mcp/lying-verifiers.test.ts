@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import { expect } from 'chai'
-import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
 import type { VerifiedToken, VerifyTokenInput } from '../../src/oauth/options.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'

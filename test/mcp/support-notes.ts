@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { OAuthOptions, VerifiedToken } from '../../src/oauth/options.ts'
 
 export const RESOURCE = 'https://mcp.example.com/mcp'

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { createMcpAdapter } from '../../src/mcp/server.ts'
 import { allowedToken, authorizations } from '../support/authorization.ts'
 import { expectRefusal, fuzzGate } from '../support/authorization-fuzz.ts'

@@ -5,7 +5,7 @@ import { RateLimiterMemory, RateLimiterRedis, RateLimiterUnion } from 'rate-limi
 import { createClient } from 'redis'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpCors } from '../../src/express/mcp-cors.ts'
-import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { createMcpAdapter } from '../../src/mcp/server.ts'
 import { clientKey } from '../../src/oauth/client-address.ts'
 import type { OAuthOptions } from '../../src/oauth/options.ts'

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { type CreateMcpAdapterOptions, createMcpAdapter, type McpAuthHandlers } from '../../src/mcp/server.ts'
 import { KitMcpConfigError, VerifierUnavailableError } from '../../src/oauth/errors.ts'
 import type { OAuthOptions, VerifiedToken, VerifyTokenInput } from '../../src/oauth/options.ts'

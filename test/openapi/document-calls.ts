@@ -1,7 +1,7 @@
 import Ajv2020Module from 'ajv/dist/2020.js'
 import { expect } from 'chai'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import { tableOf } from '../../src/mcp/router.ts'
+import { tableOf } from '../../src/mcp/router/router.ts'
 import { KitMcpServer } from '../../src/mcp/server.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import { listen } from '../support/listen.ts'

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import type { RequestListener } from 'node:http'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import type { KitMcpRouter } from '../../src/mcp/router.ts'
-import { tableOf } from '../../src/mcp/router.ts'
+import type { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { tableOf } from '../../src/mcp/router/router.ts'
 
 export const petstore = readFileSync(
   new URL('../../../test/openapi/data/petstore.yaml', import.meta.url),

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import express from 'express'
 import fc from 'fast-check'
-import { tableOf } from '../../src/mcp/router.ts'
+import { tableOf } from '../../src/mcp/router/router.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import { encodePairs, encodePath, joinPairs } from '../../src/openapi/parameter-style.ts'
 import { documentOf, OK } from './documents.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { z } from 'zod'
-import { KitMcpRouter } from '../../src/mcp/router.ts'
-import { KitToolError } from '../../src/mcp/tool-error.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { KitToolError } from '../../src/mcp/router/tool-error.ts'
 
 const MODERN = '2026-07-28'
 

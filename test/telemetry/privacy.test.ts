@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { inspect } from 'node:util'
 import { expect } from 'chai'
-import { KitMcpRouter } from '../../src/mcp/router.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { createMcpAdapter } from '../../src/mcp/server.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { KitTelemetry, type TelemetryRedactionPolicy } from '../../src/telemetry/index.ts'

@@ -1,0 +1,381 @@
+import { performance } from 'node:perf_hooks'
+import type { JSONRPCMessage, McpServer, Server } from '@modelcontextprotocol/server'
+import type { Answer } from '../../oauth/answer.ts'
+import type { AuthInfo } from '../../oauth/auth-info.ts'
+import type { Decision } from '../../oauth/decision.ts'
+import type { KitTelemetryManager } from '../../telemetry/manager.ts'
+import type { KitTelemetrySession } from '../../telemetry/session.ts'
+import { attempt } from '../attempt.ts'
+import { elapsedMs } from '../elapsed.ts'
+import type { McpIncoming } from '../incoming.ts'
+import { watchServer } from '../sdk/server-watch.ts'
+import {
+  clientText,
+  messageAttributes,
+  NO_MESSAGE,
+  type ObservedMessage,
+  observedMessage,
+} from './observed-message.ts'
+import { Operation, type RpcError } from './observed-operation.ts'
+import { kindOf, rpcErrorOf, statusOf } from './observed-outcome.ts'
+import { type Payloads, payloads, payloadTexts } from './observed-payloads.ts'
+import { TokenEraser } from './token-eraser.ts'
+import { Tracing } from './tracing.ts'
+
+type AnyManager = KitTelemetryManager<any, any, any>
+type AnySession = KitTelemetrySession<any, any, any>
+type Attributes = Record<string, unknown>
+
+/** The first revision without protocol sessions. */
+const FIRST_MODERN_REVISION = '2026-07-28'
+
+/** What an adapter with telemetry tells, and how. */
+export class Observer {
+  readonly manager: AnyManager
+  readonly tracing: Tracing = new Tracing()
+  /** Whether the arguments and results of tools are told. */
+  readonly tellsPayloads: boolean
+
+  constructor(manager: AnyManager, tellsPayloads: boolean) {
+    this.manager = manager
+    this.tellsPayloads = tellsPayloads
+  }
+
+  async observe(incoming: McpIncoming): Promise<RequestObservation> {
+    if (this.tracing.loading !== undefined) await this.tracing.loading
+    return new RequestObservation(this, incoming)
+  }
+}
+
+/**
+ * What the gate and the adapter tell telemetry about one request: events in one session, whose actor is
+ * the verified user, and a span for each message. Telemetry never changes an answer: whatever it throws ends here.
+ */
+export class RequestObservation {
+  readonly session: AnySession | undefined
+  readonly #observer: Observer
+  readonly #incoming: McpIncoming
+  readonly #startedAt = performance.now()
+  readonly #startedAtMs = Date.now()
+  #protocolVersion: string | undefined
+  #operations: readonly Operation[] = []
+  #tokenEraser: TokenEraser | undefined
+  #identified = false
+  #ended = false
+
+  constructor(observer: Observer, incoming: McpIncoming) {
+    this.#observer = observer
+    this.#incoming = incoming
+    this.session = attempt(() => observer.manager.session())
+  }
+
+  /** The gate's word on everything but an accepted token. Ends the observation. */
+  decided(decision: Exclude<Decision, { outcome: 'accepted' }>): void {
+    if (this.#ended) return
+    const [operation] = this.#begun() as [Operation]
+    switch (decision.outcome) {
+      case 'refused': {
+        // Of what a verifier threw, only the kind: its text may quote anything, and every bad token would be an error.
+        const type = 'cause' in decision ? kindOf(decision.cause) : undefined
+        this.#emit(operation, 'auth.refused', 'warn', {
+          reason: decision.reason,
+          ...this.#known(),
+          ...(type !== undefined && { 'error.type': type }),
+          ...this.#duration(),
+        })
+        break
+      }
+      case 'unavailable':
+        this.#emit(operation, 'auth.unavailable', 'error', this.#duration(), decision.cause)
+        break
+      case 'failed':
+        this.#emit(operation, 'request.failed', 'error', this.#duration(), decision.cause)
+        break
+    }
+    this.#close(statusOf(decision), {
+      ...(decision.outcome === 'refused' && { 'kit.mcp.auth.refused.reason': decision.reason }),
+    })
+  }
+
+  /** Whose token it is. */
+  identify(auth: AuthInfo): void {
+    this.#identified = true
+    this.#tokenEraser = new TokenEraser(auth.token)
+    const user = auth.user as { id?: unknown; sub?: unknown } | undefined
+    const id = [user?.id, user?.sub, auth.clientId].find((one) => isId(one))
+    if (id !== undefined) attempt(() => this.session?.actor('user', String(id)))
+  }
+
+  /** The token and its scopes suffice. Says nothing where no token was verified. */
+  accepted(): void {
+    if (!this.#identified) return
+    const [operation] = this.#begun()
+    this.#emit(operation, 'auth.accepted', 'debug', { ...this.#known(), ...this.#duration() })
+  }
+
+  /**
+   * The messages of the request.
+   * @param known the tools that exist, where that can be said.
+   */
+  received(
+    protocolVersion: unknown,
+    messages: readonly unknown[],
+    known: { has(name: string): boolean } | undefined,
+  ): void {
+    this.#protocolVersion = clientText(protocolVersion, this.#erase)
+    const attributes = this.#sharedAttributes()
+    this.#operations = messages.map((message) => {
+      const observed = observedMessage(message, this.#erase)
+      const isKnown = observed.tool !== undefined && (known?.has(observed.tool) ?? false)
+      return this.#begin(observed, isKnown, attributes)
+    })
+  }
+
+  /**
+   * Runs `fn` with the session as the ambient one and, where there is one message, its span as the active
+   * one, so that what handlers emit belongs to both.
+   */
+  async run<T>(fn: () => Promise<T>): Promise<T> {
+    let running: Promise<T> | undefined
+    const start = (): Promise<T> => {
+      running ??= fn()
+      return running
+    }
+    const inside = (): Promise<T> => {
+      void attempt(() => this.session?.run(start))
+      return start()
+    }
+    const [operation] = this.#operations
+    return await (operation === undefined || this.#operations.length > 1 ? inside() : operation.run(inside))
+  }
+
+  /**
+   * Watches what the server of this request answers.
+   * @param tellsTools whether the tool events are told from here, as they are for a server that is not ours.
+   */
+  watch(server: Server | McpServer, tellsTools: boolean): void {
+    const isBatch = this.#operations.length > 1
+    attempt(() =>
+      watchServer(server, {
+        delivered: (message, deliver) => {
+          const operation = 'id' in message ? this.#operationOf(message.id) : undefined
+          if (operation !== undefined) operation.deliveredAt = performance.now()
+          if (isBatch && operation !== undefined) operation.run(deliver)
+          else deliver()
+        },
+        sent: (message) => this.answered(message, tellsTools),
+      }),
+    )
+  }
+
+  /**
+   * A message of the server goes out to the client.
+   * @param tellsTools as for `watch`.
+   */
+  answered(message: JSONRPCMessage, tellsTools: boolean): void {
+    attempt(() => this.#answered(message, tellsTools))
+  }
+
+  /** @param call the JSON-RPC message. */
+  toolCompleted(call: unknown, durationMs: number, result: unknown): void {
+    this.#toolCompleted(observedMessage(call, this.#erase), durationMs, result)
+  }
+
+  /** @param call the JSON-RPC message. */
+  toolFailed(call: unknown, durationMs: number, error: unknown, reference: string | undefined): void {
+    this.#toolFailed(observedMessage(call, this.#erase), durationMs, error, reference)
+  }
+
+  /**
+   * What the application gave for a prompt, a resource or a completion threw.
+   * @param call the JSON-RPC message.
+   */
+  operationFailed(call: unknown, durationMs: number, error: unknown, reference: string | undefined): void {
+    const attributes = {
+      ...this.#attributesOf(observedMessage(call, this.#erase)),
+      ...(reference !== undefined && { 'kit.error.reference': reference }),
+      duration_ms: durationMs,
+    }
+    this.#emit(undefined, 'request.failed', 'error', attributes, error)
+  }
+
+  /** The response has an HTTP status of failure. Ends the observation. @returns the response */
+  async failed<Given extends Response | Answer>(response: Given): Promise<Given> {
+    this.completed(response.status, await rpcErrorOf(response))
+    return response
+  }
+
+  /**
+   * The response has been given in full. Ends the observation.
+   * @param error what the body says, where it is a JSON-RPC error.
+   */
+  completed(status: number, error?: RpcError): void {
+    if (this.#ended) return
+    for (const operation of this.#begun()) {
+      if (error !== undefined) operation.error ??= error
+      const code = operation.error?.code
+      const type = status >= 400 ? status : code
+      this.#emit(operation, 'request.completed', 'info', {
+        ...operation.attributes,
+        'http.response.status_code': status,
+        ...(code !== undefined && { 'rpc.response.status_code': String(code) }),
+        ...(type !== undefined && { 'error.type': String(type) }),
+        ...this.#duration(),
+      })
+    }
+    this.#close(status, {})
+  }
+
+  /** Whether the end is still to come. */
+  get open(): boolean {
+    return !this.#ended
+  }
+
+  #toolCompleted(call: ObservedMessage, durationMs: number, result: unknown): void {
+    const attributes = {
+      ...this.#attributesOf(call),
+      ...this.#payloads(call.args, result),
+      duration_ms: durationMs,
+    }
+    this.#emit(undefined, 'tool.completed', 'info', attributes)
+  }
+
+  #toolFailed(call: ObservedMessage, durationMs: number, error?: unknown, reference?: string): void {
+    const attributes = {
+      ...this.#attributesOf(call),
+      ...this.#payloads(call.args, undefined),
+      'error.type': 'tool_error',
+      ...(reference !== undefined && { 'kit.error.reference': reference }),
+      duration_ms: durationMs,
+    }
+    this.#emit(undefined, 'tool.failed', 'error', attributes, error)
+  }
+
+  #close(status: number, attributes: Record<string, string>): void {
+    this.#ended = true
+    for (const operation of this.#operations)
+      operation.end({ status, attributes, more: () => this.#payloadTexts(operation) })
+    // The session's end does not reject; it is not waited for.
+    void attempt(() => this.session?.end())
+  }
+
+  /** The operations, at least one: where no message is known, the request as a whole. */
+  #begun(): readonly Operation[] {
+    if (this.#operations.length > 0) return this.#operations
+    // Of a client whose token was not verified nothing is told that it said.
+    if (this.#identified)
+      this.#protocolVersion = clientText(this.#incoming.header('mcp-protocol-version'), this.#erase)
+    this.#operations = [this.#begin(NO_MESSAGE, false, this.#sharedAttributes())]
+    return this.#operations
+  }
+
+  /** What can be told of the request as a whole: of a batch what its messages have in common. */
+  #known(): Record<string, string> {
+    const [operation, another] = this.#begun()
+    return operation === undefined || another !== undefined ? this.#sharedAttributes() : operation.attributes
+  }
+
+  #begin(message: ObservedMessage, isKnown: boolean, attributes: Record<string, string>): Operation {
+    const request = {
+      incoming: this.#incoming,
+      eraser: this.#eraser,
+      protocolVersion: this.#protocolVersion,
+      attributes,
+      startedAt: this.#startedAt,
+      startedAtMs: this.#startedAtMs,
+    }
+    return new Operation(this.#observer.tracing, request, message, isKnown)
+  }
+
+  #attributesOf(message: ObservedMessage): Record<string, string> {
+    return { ...messageAttributes(message), ...this.#sharedAttributes() }
+  }
+
+  /** What the messages of a request have in common. */
+  #sharedAttributes(): Record<string, string> {
+    const version = this.#protocolVersion
+    if (version === undefined) return {}
+    const isModern = version >= FIRST_MODERN_REVISION
+    const sessionId = isModern ? undefined : clientText(this.#incoming.header('mcp-session-id'), this.#erase)
+    return {
+      'mcp.protocol.version': version,
+      ...(sessionId !== undefined && { 'mcp.session.id': sessionId }),
+    }
+  }
+
+  #payloads(args: unknown, result: unknown): Payloads {
+    return this.#observer.tellsPayloads ? payloads(this.#eraser, args, result) : {}
+  }
+
+  #payloadTexts({ message, result }: Operation): Record<string, string> {
+    const { manager } = this.#observer
+    return payloadTexts(this.#payloads(message.args, result), (given) => manager.redact(given))
+  }
+
+  #answered(message: JSONRPCMessage, tellsTools: boolean): void {
+    if (!('id' in message) || 'method' in message) return
+    const operation = this.#operationOf(message.id)
+    if (operation === undefined || operation.answeredAfter !== undefined) return
+    operation.answeredAfter = performance.now() - this.#startedAt
+    if ('error' in message) {
+      operation.error = message.error
+      return
+    }
+    if (operation.message.method !== 'tools/call') return
+    const { result } = message
+    operation.hasToolError = result.isError === true
+    if (!operation.hasToolError && this.#observer.tellsPayloads) operation.result = result
+    if (!tellsTools) return
+    const duration = elapsedMs(operation.deliveredAt ?? this.#startedAt)
+    operation.run(() => {
+      if (operation.hasToolError) this.#toolFailed(operation.message, duration)
+      else this.#toolCompleted(operation.message, duration, result)
+    })
+  }
+
+  /** The operation of a message by its id; of several with one id, the first that has not been answered. */
+  #operationOf(id: unknown): Operation | undefined {
+    if (this.#operations.length === 1) return this.#operations[0]
+    const text = clientText(String(id), this.#erase)
+    const same = this.#operations.filter(({ message }) => message.id === text)
+    return same.find(({ answeredAfter }) => answeredAfter === undefined) ?? same[0]
+  }
+
+  /** Made of the token when it was verified, else of whatever came in its place. */
+  get #eraser(): TokenEraser {
+    this.#tokenEraser ??= new TokenEraser(attempt(() => this.#incoming.authorization))
+    return this.#tokenEraser
+  }
+
+  readonly #erase = (text: string): string => this.#eraser.text(text)
+
+  #duration(): { duration_ms: number } {
+    return { duration_ms: elapsedMs(this.#startedAt) }
+  }
+
+  /** @param operation in whose span it is emitted; undefined for the active one. */
+  #emit(
+    operation: Operation | undefined,
+    event: string,
+    level: 'debug' | 'info' | 'warn' | 'error',
+    attributes: Attributes,
+    cause?: unknown,
+  ): void {
+    const emit = (): void => {
+      attempt(() => {
+        const error = cause === undefined ? undefined : this.#eraser.error(cause)
+        return this.session?.emit(`kit.mcp.${event}`, {
+          level,
+          attributes,
+          ...(error !== undefined && { error }),
+        })
+      })
+    }
+    if (operation === undefined) emit()
+    else operation.run(emit)
+  }
+}
+
+function isId(value: unknown): value is string | number {
+  return (typeof value === 'string' && value !== '') || typeof value === 'number'
+}

@@ -1,0 +1,35 @@
+import { isJsonContentType } from '@modelcontextprotocol/server'
+import type { Answer } from '../../oauth/answer.ts'
+import type { Decision } from '../../oauth/decision.ts'
+import { attempt } from '../attempt.ts'
+import type { RpcError } from './observed-operation.ts'
+
+/** The code or name of an error, where it is one word. */
+export function kindOf(cause: unknown): string | undefined {
+  const words = attempt(() => {
+    const { code, name } = cause as { code?: unknown; name?: unknown }
+    return [code, name]
+  })
+  return words?.find((word) => typeof word === 'string' && /^[\w.-]{1,64}$/.test(word)) as string | undefined
+}
+
+/** The JSON-RPC error that an answer with an HTTP status of its own carries, if it does. */
+export async function rpcErrorOf(response: Response | Answer): Promise<RpcError | undefined> {
+  try {
+    if (response instanceof Response && !isJsonContentType(response.headers.get('content-type')))
+      return undefined
+    const text = response instanceof Response ? await response.clone().text() : (response.body ?? '')
+    const { error } = JSON.parse(text) as { error?: RpcError }
+    return typeof error?.code === 'number' ? error : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The HTTP status that the gate answers a decision with. */
+export function statusOf(decision: Exclude<Decision, { outcome: 'accepted' }>): number {
+  if (decision.outcome !== 'refused') return decision.outcome === 'unavailable' ? 503 : 500
+  return REFUSAL_STATUS[decision.reason] ?? 401
+}
+
+const REFUSAL_STATUS: Readonly<Record<string, number>> = { insufficient_scope: 403, rate_limited: 429 }

@@ -1,0 +1,259 @@
+import type * as Api from '@opentelemetry/api'
+import { VERSION } from '../../version.ts'
+
+/** Name of the instrumentation scope; its version is the package's. */
+const SCOPE_NAME = 'mcp-gatekit'
+
+const DURATION = 'mcp.server.operation.duration'
+const DURATION_DESCRIPTION =
+  'The duration of the MCP request or notification as observed on the receiver from the time it was received until the result or ack is sent.'
+/** In seconds, as the MCP convention advises. */
+const DURATION_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
+
+/** Longest text of `params._meta` that is read, as W3C Baggage limits it. */
+const MAX_CARRIED = 8192
+/** As many entries as W3C Baggage lets a sender expect to be kept, and some more. */
+const MAX_BAGGAGE_ENTRIES = 180
+
+export type SpanAttributes = Readonly<Record<string, string | number>>
+
+/** What a span begins with; asked for only when something is registered that will take it. */
+export interface SpanStart {
+  readonly name: string
+  readonly attributes: SpanAttributes
+  /** `params._meta`, as the client sent it. */
+  readonly meta: unknown
+  /** Whether a text of `meta` may be read. */
+  readonly admits: (text: string) => boolean
+  /** Milliseconds since 1970. */
+  readonly startedAtMs: number
+}
+
+export interface SpanEnd {
+  readonly name: string
+  readonly attributes: SpanAttributes
+  /** Attributes of the histogram; undefined where there was no MCP operation to measure. */
+  readonly measured: SpanAttributes | undefined
+  readonly durationMs: number
+  readonly failed: boolean
+  /** What the status says of a failure. */
+  readonly description: string | undefined
+}
+
+/** One MCP operation being traced. */
+export interface ServerSpan {
+  /** Runs `fn` with the span as the active one. */
+  run<T>(fn: () => T): T
+  /** @param describe is asked only when the span is recorded or its duration measured. */
+  end(describe: (isRecorded: boolean) => SpanEnd): void
+}
+
+/**
+ * OpenTelemetry as far as an adapter uses it: SERVER spans and the histogram of their durations, through
+ * `@opentelemetry/api`, an optional peer. Providers are looked up for each request, so that they may be
+ * registered, or replaced, at any time.
+ */
+export class Tracing {
+  #api: typeof Api | undefined
+  #loading: Promise<void> | undefined
+  #meters: Api.MeterProvider | undefined
+  #durations: Api.Histogram | undefined
+
+  /** Begins to load the API. */
+  constructor() {
+    this.#loading = loadApi().then((api) => {
+      this.#api = api
+      this.#loading = undefined
+    })
+  }
+
+  /** Resolves when the API has been loaded or found missing; undefined afterwards. Never rejects. */
+  get loading(): Promise<void> | undefined {
+    return this.#loading
+  }
+
+  /** Begins a span, or the measuring of a duration alone. Undefined where no provider is registered. */
+  start(describe: () => SpanStart): ServerSpan | undefined {
+    const api = this.#api
+    if (api === undefined) return undefined
+    const tracer = registeredTracer(api)
+    const durations = this.#registeredDurations(api)
+    if (tracer === undefined) {
+      return durations && new ApiServerSpan(api, undefined, api.context.active(), durations, 0)
+    }
+    const { name, attributes, meta, admits, startedAtMs } = describe()
+    const ambient = api.context.active()
+    const parent = remoteParent(api, ambient, meta, admits)
+    const ambientSpan = api.trace.getSpanContext(ambient)
+    const isLinked =
+      ambientSpan !== undefined &&
+      api.isSpanContextValid(ambientSpan) &&
+      api.trace.getSpanContext(parent) !== ambientSpan
+    const options: Api.SpanOptions = {
+      kind: api.SpanKind.SERVER,
+      attributes,
+      startTime: startedAtMs,
+      ...(isLinked && { links: [{ context: ambientSpan }] }),
+    }
+    const span = tracer.startSpan(name, options, parent)
+    return new ApiServerSpan(api, span, api.trace.setSpan(parent, span), durations, startedAtMs)
+  }
+
+  #registeredDurations(api: typeof Api): Api.Histogram | undefined {
+    const meters = api.metrics.getMeterProvider()
+    if (meters !== this.#meters) {
+      this.#meters = meters
+      const meter = meters.getMeter(SCOPE_NAME, VERSION)
+      this.#durations =
+        meter === api.createNoopMeter()
+          ? undefined
+          : meter.createHistogram(DURATION, {
+              description: DURATION_DESCRIPTION,
+              unit: 's',
+              advice: { explicitBucketBoundaries: DURATION_BUCKETS },
+            })
+    }
+    return this.#durations
+  }
+}
+
+/** `ServerSpan` on the API; not exported, so that declarations do not need a package that may be missing. */
+class ApiServerSpan implements ServerSpan {
+  readonly #api: typeof Api
+  readonly #span: Api.Span | undefined
+  readonly #context: Api.Context
+  readonly #durations: Api.Histogram | undefined
+  readonly #startedAtMs: number
+
+  constructor(
+    api: typeof Api,
+    span: Api.Span | undefined,
+    context: Api.Context,
+    durations: Api.Histogram | undefined,
+    startedAtMs: number,
+  ) {
+    this.#api = api
+    this.#span = span
+    this.#context = context
+    this.#durations = durations
+    this.#startedAtMs = startedAtMs
+  }
+
+  run<T>(fn: () => T): T {
+    return this.#span === undefined ? fn() : this.#api.context.with(this.#context, fn)
+  }
+
+  end(describe: (isRecorded: boolean) => SpanEnd): void {
+    const span = this.#span
+    const isRecorded = span?.isRecording() ?? false
+    if (!isRecorded && this.#durations === undefined) {
+      span?.end()
+      return
+    }
+    const { name, attributes, measured, durationMs, failed, description } = describe(isRecorded)
+    if (isRecorded) {
+      span?.updateName(name)
+      span?.setAttributes(attributes)
+      if (failed) {
+        span?.setStatus({
+          code: this.#api.SpanStatusCode.ERROR,
+          ...(description !== undefined && { message: description }),
+        })
+      }
+    }
+    span?.end(this.#startedAtMs + durationMs)
+    if (measured !== undefined) this.#durations?.record(durationMs / 1000, measured, this.#context)
+  }
+}
+
+let loading: Promise<typeof Api | undefined> | undefined
+
+/** The API, loaded once; undefined where it is not installed. */
+function loadApi(): Promise<typeof Api | undefined> {
+  loading ??= import('@opentelemetry/api').then(
+    (api) => api,
+    () => undefined,
+  )
+  return loading
+}
+
+/** The tracer of the registered provider. Where there is none, the API has a proxy without a delegate. */
+function registeredTracer(api: typeof Api): Api.Tracer | undefined {
+  const provider = api.trace.getTracerProvider() as Api.TracerProvider & Partial<Api.ProxyTracerProvider>
+  return provider.getDelegateTracer === undefined
+    ? provider.getTracer(SCOPE_NAME, VERSION)
+    : provider.getDelegateTracer(SCOPE_NAME, VERSION)
+}
+
+/**
+ * The context that `params._meta` carries, on top of the ambient one, whose span stays where it carries none.
+ * The application's propagators read it; `traceparent` and `tracestate` are read here where none of them does,
+ * and `baggage` where there are none at all.
+ */
+function remoteParent(
+  api: typeof Api,
+  ambient: Api.Context,
+  meta: unknown,
+  admits: SpanStart['admits'],
+): Api.Context {
+  if (typeof meta !== 'object' || meta === null) return ambient
+  const getter = {
+    keys: (carrier: object) => Object.keys(carrier),
+    get(carrier: object, key: string) {
+      const text: unknown = Object.hasOwn(carrier, key)
+        ? (carrier as Record<string, unknown>)[key]
+        : undefined
+      return typeof text === 'string' && text.length <= MAX_CARRIED && admits(text) ? text : undefined
+    },
+  }
+  const fields = api.propagation.fields()
+  let parent = api.propagation.extract(ambient, meta, getter)
+  if (!fields.includes('traceparent')) {
+    const traceparent = getter.get(meta, 'traceparent')
+    if (traceparent !== undefined)
+      parent = withTraceparent(api, parent, traceparent, getter.get(meta, 'tracestate'))
+  }
+  const baggage = fields.length === 0 ? getter.get(meta, 'baggage') : undefined
+  return baggage === undefined ? parent : withBaggage(api, parent, baggage)
+}
+
+/** `traceparent` as W3C Trace Context Level 1 §3.2 has it; later versions may have more behind it. */
+const TRACEPARENT = /^([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(-.*)?$/
+
+function withTraceparent(
+  api: typeof Api,
+  context: Api.Context,
+  traceparent: string,
+  tracestate: string | undefined,
+): Api.Context {
+  const [, version, traceId = '', spanId = '', flags = '', more] = TRACEPARENT.exec(traceparent) ?? []
+  if (version === undefined || version === 'ff' || (version === '00' && more !== undefined)) return context
+  const remote: Api.SpanContext = {
+    traceId,
+    spanId,
+    traceFlags: Number.parseInt(flags, 16),
+    isRemote: true,
+    ...(tracestate !== undefined && { traceState: api.createTraceState(tracestate) }),
+  }
+  return api.isSpanContextValid(remote) ? api.trace.setSpanContext(context, remote) : context
+}
+
+function withBaggage(api: typeof Api, context: Api.Context, text: string): Api.Context {
+  const entries = text.split(',', MAX_BAGGAGE_ENTRIES).flatMap((member): [string, Api.BaggageEntry][] => {
+    const [pair = '', ...metadata] = member.split(';')
+    const at = pair.indexOf('=')
+    const [key, value] = [decoded(pair.slice(0, Math.max(at, 0))), decoded(pair.slice(at + 1))]
+    if (key === undefined || key === '' || value === undefined) return []
+    const about = metadata.join(';').trim()
+    return [[key, { value, ...(about !== '' && { metadata: api.baggageEntryMetadataFromString(about) }) }]]
+  })
+  return api.propagation.setBaggage(context, api.propagation.createBaggage(Object.fromEntries(entries)))
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text.trim())
+  } catch {
+    return undefined
+  }
+}

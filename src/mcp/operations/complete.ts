@@ -1,0 +1,46 @@
+import {
+  type CompleteRequest,
+  type CompleteResult,
+  ProtocolError,
+  ProtocolErrorCode,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
+import type { Completers } from '../router/completers.ts'
+import { CallContext } from '../router/context.ts'
+import { runSafely, type Serving } from './operation.ts'
+
+/** Most values of one answer (2025-03-26 and later). */
+const MAX_VALUES = 100
+
+/** Answers `completion/complete`. @throws {ProtocolError} -32602 when there is no such prompt or template. */
+export async function complete(
+  serving: Serving,
+  request: CompleteRequest,
+  sdk: ServerContext,
+): Promise<CompleteResult> {
+  const { ref, argument, context } = request.params
+  const completer = completersFor(serving, ref)?.get(argument.name)
+  if (completer === undefined) return { completion: { values: [] } }
+  const input = {
+    arguments: context?.arguments ?? {},
+    context: new CallContext(serving.exchange, sdk, undefined, serving.sessionCapabilities),
+  }
+  const { values, total } = await runSafely(serving, request, sdk, 'The completion', async () => {
+    const all = await completer(argument.value, input)
+    if (!Array.isArray(all)) throw new TypeError(`A completer returned a ${typeof all}, not an array`)
+    return { values: all.slice(0, MAX_VALUES), total: all.length }
+  })
+  return { completion: { values, total, hasMore: total > MAX_VALUES } }
+}
+
+function completersFor({ table }: Serving, ref: CompleteRequest['params']['ref']): Completers | undefined {
+  if (ref.type === 'ref/prompt') {
+    const prompt = table.prompts.get(ref.name)
+    if (prompt !== undefined) return prompt.completers
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Prompt ${ref.name} not found`)
+  }
+  const template = table.templates.find(({ definition }) => definition.uriTemplate === ref.uri)
+  if (template !== undefined) return template.completers
+  if (table.resources.has(ref.uri)) return undefined
+  throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Resource template ${ref.uri} not found`)
+}

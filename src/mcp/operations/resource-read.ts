@@ -1,0 +1,85 @@
+import {
+  type CacheHint,
+  type InputRequiredResult,
+  ProtocolError,
+  ProtocolErrorCode,
+  type ReadResourceRequest,
+  type ReadResourceResult,
+  ResourceNotFoundError,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
+import type { CallContext } from '../router/context.ts'
+import { isInputRequired } from '../router/input-required.ts'
+import type { ResourceEntry, ResourceTemplateEntry } from '../router/resource.ts'
+import { findResource } from '../router/router-table.ts'
+import { runRound, runSafely, type Serving } from './operation.ts'
+
+/**
+ * Answers `resources/read`.
+ * @throws {ProtocolError} -32602 when there is no such resource, -32603 when reading failed.
+ */
+export async function readResource(
+  serving: Serving,
+  request: ReadResourceRequest,
+  sdk: ServerContext,
+): Promise<ReadResourceResult | InputRequiredResult> {
+  const { uri } = request.params
+  if (!URL.canParse(uri)) {
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'The resource URI is not valid', {
+      uri,
+      reason: 'invalid_uri',
+    })
+  }
+  const found = findResource(serving.table, uri)
+  if (found === undefined) throw new ResourceNotFoundError(uri)
+  const { entry, variables } = found
+  const read = (context: CallContext): unknown =>
+    'matcher' in entry
+      ? entry.handler(new URL(uri), variables ?? {}, context)
+      : entry.handler(new URL(uri), context)
+  return await runSafely(serving, request, sdk, 'Reading the resource', () =>
+    runRound(serving, sdk, uri, async (context) => {
+      const returned = await read(context)
+      if (returned === undefined) throw new ResourceNotFoundError(uri)
+      if (isInputRequired(returned)) return returned
+      const result = isReadResult(returned) ? returned : { contents: [contentsOf(entry, uri, returned)] }
+      // The revisions before 2026-07-28 know no cache hints.
+      return sdk.mcpReq.envelope === undefined
+        ? result
+        : { ...cacheHint(serving, entry), ...result, ...forced(serving, entry) }
+    }),
+  )
+}
+
+function isReadResult(value: unknown): value is ReadResourceResult {
+  const { contents } = (typeof value === 'object' && value !== null ? value : {}) as { contents?: unknown }
+  return (
+    Array.isArray(contents) &&
+    contents.every((one) => typeof (one as { uri?: unknown } | null)?.uri === 'string')
+  )
+}
+
+function contentsOf(
+  { definition: { mimeType } }: ResourceEntry | ResourceTemplateEntry,
+  uri: string,
+  returned: unknown,
+): ReadResourceResult['contents'][number] {
+  if (typeof returned === 'string') return { uri, mimeType: mimeType ?? 'text/plain', text: returned }
+  if (returned instanceof Uint8Array) {
+    const blob = Buffer.from(returned.buffer, returned.byteOffset, returned.byteLength).toString('base64')
+    return { uri, mimeType: mimeType ?? 'application/octet-stream', blob }
+  }
+  const text: string | undefined = JSON.stringify(returned)
+  if (text === undefined)
+    throw new TypeError(`The resource gave a ${typeof returned}, which is no JSON value`)
+  return { uri, mimeType: mimeType ?? 'application/json', text }
+}
+
+function cacheHint({ cache }: Serving, entry: ResourceEntry | ResourceTemplateEntry): CacheHint {
+  return { ...cache, ...entry.cache }
+}
+
+/** What only a token opens is never for a shared cache, whoever says so. */
+function forced({ exchange }: Serving, { scopes }: ResourceEntry | ResourceTemplateEntry): CacheHint {
+  return exchange.auth !== undefined || scopes.length > 0 ? { cacheScope: 'private' } : {}
+}

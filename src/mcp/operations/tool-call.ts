@@ -1,0 +1,118 @@
+import { randomUUID } from 'node:crypto'
+import { performance } from 'node:perf_hooks'
+import {
+  type CallToolRequest,
+  type CallToolResult,
+  type InputRequiredResult,
+  isInputRequiredResult,
+  ProtocolError,
+  ProtocolErrorCode,
+  type Server,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
+import { elapsedMs } from '../elapsed.ts'
+import type { CallContext } from '../router/context.ts'
+import { type InputRequired, isInputRequired } from '../router/input-required.ts'
+import { validate } from '../router/json-schema.ts'
+import type { ToolEntry } from '../router/tool.ts'
+import { KitToolError } from '../router/tool-error.ts'
+import { isStateRefusal, runRound, type Serving } from './operation.ts'
+import { checkJson } from './sendable.ts'
+
+/**
+ * Answers `tools/call`. Everything that goes wrong in the tool is a result with `isError: true`: the
+ * text of a `KitToolError`, what is wrong with the arguments, or else a text with a reference id
+ * under which telemetry has the cause.
+ * @throws {ProtocolError} -32602 when there is no such tool, or for a state that is not this user's.
+ */
+export async function callTool(
+  serving: Serving,
+  request: CallToolRequest,
+  sdk: ServerContext,
+  server: Server,
+): Promise<CallToolResult | InputRequiredResult> {
+  const tool = serving.table.tools.get(request.params.name)
+  if (tool === undefined) {
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Tool ${request.params.name} not found`)
+  }
+  const { observation } = serving.exchange
+  const startedAt = observation === undefined ? 0 : performance.now()
+  let result: CallToolResult | InputRequiredResult
+  let failure: unknown
+  let reference: string | undefined
+  try {
+    result = await runRound(serving, sdk, tool.definition.name, (context) =>
+      runTool(tool, request.params.arguments ?? {}, context),
+    )
+  } catch (error) {
+    if (isStateRefusal(error)) throw error
+    failure = error
+    if (KitToolError.is(error)) {
+      result = errorResult(error.message)
+    } else {
+      reference = randomUUID()
+      result = errorResult(`The tool failed. Reference: ${reference}`)
+    }
+  }
+  if (observation !== undefined) {
+    const call = { ...request, jsonrpc: '2.0', id: sdk.mcpReq.id }
+    if (result.isError === true) observation.toolFailed(call, elapsedMs(startedAt), failure, reference)
+    else observation.toolCompleted(call, elapsedMs(startedAt), result)
+  }
+  return isInputRequiredResult(result) ? result : server.projectCallToolResult(result, tool.outputJsonSchema)
+}
+
+async function runTool(
+  tool: ToolEntry,
+  args: unknown,
+  context: CallContext,
+): Promise<CallToolResult | InputRequired> {
+  let parsed: unknown = {}
+  if (tool.input !== undefined) {
+    const validation = await validate(tool.input, args)
+    if ('problem' in validation) {
+      throw new KitToolError(`Invalid arguments for tool ${tool.definition.name}: ${validation.problem}`)
+    }
+    parsed = validation.value
+  }
+  const returned = await tool.handler(parsed, context)
+  const result = isToolResult(returned) ? returned : undefined
+  if (result !== undefined || isInputRequired(returned)) checkJson(returned)
+  if (isInputRequired(returned)) return returned
+  if (tool.output === undefined) return result ?? { content: textContent(returned) }
+  if (result?.isError === true) return result
+  const validation = await validate(tool.output, result === undefined ? returned : result.structuredContent)
+  if ('problem' in validation) {
+    throw new TypeError(
+      `Tool ${tool.definition.name} returned what its output schema does not allow: ${validation.problem}`,
+    )
+  }
+  const structuredContent = validation.value as Record<string, unknown>
+  if (result === undefined) return { content: textContent(structuredContent), structuredContent }
+  checkJson(structuredContent)
+  return { ...result, structuredContent }
+}
+
+const RESULT_MEMBERS = new Set(['content', 'structuredContent', 'isError', '_meta', 'resultType'])
+
+/** Whether a handler returned a whole MCP result: `content` blocks and nothing that such a result has not. */
+function isToolResult(value: unknown): value is CallToolResult {
+  if (typeof value !== 'object' || value === null) return false
+  const { content } = value as { content?: unknown }
+  return (
+    Array.isArray(content) &&
+    content.every((block) => typeof (block as { type?: unknown } | null)?.type === 'string') &&
+    Object.keys(value).every((member) => RESULT_MEMBERS.has(member))
+  )
+}
+
+function textContent(value: unknown): CallToolResult['content'] {
+  if (value === undefined) return []
+  const text: string | undefined = typeof value === 'string' ? value : JSON.stringify(value)
+  if (text === undefined) throw new TypeError(`The tool returned a ${typeof value}, which is no JSON value`)
+  return [{ type: 'text', text }]
+}
+
+function errorResult(text: string): CallToolResult {
+  return { content: [{ type: 'text', text }], isError: true }
+}

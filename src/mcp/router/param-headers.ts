@@ -1,0 +1,59 @@
+import { optionChecksOf } from '../../oauth/option-checks.ts'
+import type { JsonSchema } from './json-schema.ts'
+
+const { invalidOption } = optionChecksOf('KitMcpRouter')
+
+const KEYWORD = 'x-mcp-header'
+/** RFC 9110 §5.6.2. */
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+const TYPES: readonly unknown[] = ['string', 'integer', 'boolean']
+/** Keywords that hold data, not schemas. */
+const DATA: readonly string[] = ['default', 'examples', 'enum', 'const']
+
+/**
+ * Whether clients of 2026-07-28 repeat arguments of this input in `Mcp-Param-*` headers, because properties
+ * name one with `x-mcp-header`. The comparing is left to the SDK.
+ * @throws {KitMcpConfigError} for a declaration that the protocol does not allow, which would make clients refuse the tool.
+ */
+export function declaresHeaders(option: string, schema: JsonSchema): boolean {
+  const headers = new Set<string>()
+  visit(schema, '', true)
+  return headers.size > 0
+
+  function visit(node: unknown, path: string, reachable: boolean): void {
+    if (typeof node !== 'object' || node === null) return
+    const header = (node as Record<string, unknown>)[KEYWORD]
+    if (header !== undefined) check(header, node as JsonSchema, path, reachable)
+    for (const [key, child] of Object.entries(node)) {
+      if (key !== 'properties') {
+        if (!DATA.includes(key)) visit(child, path, false)
+        continue
+      }
+      for (const [name, property] of Object.entries((child ?? {}) as object)) {
+        visit(property, path === '' ? name : `${path}.${name}`, reachable)
+      }
+    }
+  }
+
+  function check(header: unknown, { type }: JsonSchema, path: string, reachable: boolean): void {
+    if (!reachable || path === '') {
+      throw invalidOption(
+        option,
+        `may have ${KEYWORD} on properties only, not in arrays, unions or definitions`,
+      )
+    }
+    if (typeof header !== 'string' || !TOKEN.test(header)) {
+      throw invalidOption(option, `has an ${KEYWORD} at '${path}' that is no header name`)
+    }
+    if (!TYPES.includes(type)) {
+      throw invalidOption(
+        option,
+        `has an ${KEYWORD} at '${path}', which must be a string, an integer or a boolean`,
+      )
+    }
+    if (headers.has(header.toLowerCase())) {
+      throw invalidOption(option, `has ${KEYWORD} '${header}' twice: give each property a header of its own`)
+    }
+    headers.add(header.toLowerCase())
+  }
+}

@@ -1,0 +1,77 @@
+import type { ServerCapabilities, Tool } from '@modelcontextprotocol/server'
+import { unionOfScopes } from '../../oauth/scope.ts'
+import type { PromptEntry } from './prompt.ts'
+import type { ResourceEntry, ResourceTemplateEntry } from './resource.ts'
+import type { ToolEntry } from './tool.ts'
+
+/** What `.context()` takes. */
+export type AppContextFactory<App> = (input: { readonly request: Request }) => App | Promise<App>
+
+/** The router as the adapter reads it: made once. */
+export interface RouterTable {
+  readonly makeContext: AppContextFactory<unknown> | undefined
+  readonly tools: ReadonlyMap<string, ToolEntry>
+  readonly definitions: readonly Tool[]
+  readonly prompts: ReadonlyMap<string, PromptEntry>
+  /** By URI. */
+  readonly resources: ReadonlyMap<string, ResourceEntry>
+  readonly templates: readonly ResourceTemplateEntry[]
+  readonly capabilities: ServerCapabilities
+  /** Whether a tool has arguments that are repeated in headers. */
+  readonly declaresHeaders: boolean
+  /** Every scope that any operation names. */
+  readonly scopes: readonly string[]
+}
+
+export interface RouterEntries {
+  readonly tools: readonly ToolEntry[]
+  readonly prompts: readonly PromptEntry[]
+  readonly resources: readonly ResourceEntry[]
+  readonly templates: readonly ResourceTemplateEntry[]
+}
+
+export function routerTable(
+  makeContext: AppContextFactory<unknown> | undefined,
+  { tools, prompts, resources, templates }: RouterEntries,
+): RouterTable {
+  const hasResources = resources.length > 0 || templates.length > 0
+  const completes = [...prompts, ...templates].some(({ completers }) => completers !== undefined)
+  return {
+    makeContext,
+    tools: new Map(tools.map((entry) => [entry.definition.name, entry])),
+    definitions: tools.map((entry) => entry.definition),
+    prompts: new Map(prompts.map((entry) => [entry.definition.name, entry])),
+    resources: new Map(resources.map((entry) => [entry.definition.uri, entry])),
+    templates,
+    capabilities: Object.freeze({
+      logging: {},
+      ...((tools.length > 0 || (prompts.length === 0 && !hasResources)) && { tools: { listChanged: true } }),
+      ...(prompts.length > 0 && { prompts: { listChanged: true } }),
+      ...(hasResources && { resources: { listChanged: true, subscribe: true } }),
+      ...(completes && { completions: {} }),
+    }),
+    declaresHeaders: tools.some((entry) => entry.declaresHeaders),
+    scopes: unionOfScopes(...[...tools, ...prompts, ...resources, ...templates].map((entry) => entry.scopes)),
+  }
+}
+
+/** The resource of a URI, or the first template that it is of. Reading and judging scopes both ask here. */
+export function findResource<Entry, Template extends TemplateLike>(
+  {
+    resources,
+    templates,
+  }: { readonly resources: ReadonlyMap<string, Entry>; readonly templates: readonly Template[] },
+  uri: string,
+):
+  | { readonly entry: Entry | Template; readonly variables?: Readonly<Record<string, string | string[]>> }
+  | undefined {
+  const entry = resources.get(uri)
+  if (entry !== undefined) return { entry }
+  for (const template of templates) {
+    const variables = template.matcher.match(uri)
+    if (variables !== undefined) return { entry: template, variables }
+  }
+  return undefined
+}
+
+type TemplateLike = { readonly matcher: Pick<ResourceTemplateEntry['matcher'], 'match'> }

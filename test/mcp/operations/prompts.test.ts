@@ -1,0 +1,250 @@
+import { ProtocolError } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { KitToolError } from '../../../src/mcp/router/tool-error.ts'
+import { createMcpAdapter } from '../../../src/mcp/server.ts'
+import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
+import { CLIENT_KINDS, type Connected, errorOf } from '../support-clients.ts'
+import { configError } from '../support-config-error.ts'
+import { onNode, serving, web } from '../support-faces.ts'
+import { legacy, modern, rpc } from '../support-wire.ts'
+
+const CITIES = Array.from({ length: 150 }, (_, index) => `city-${index}`)
+
+const router = KitMcpRouter.create()
+  .context(() => ({ country: 'France' }))
+  .prompt(
+    'greet',
+    {
+      title: 'Greet',
+      description: 'Greets somebody',
+      icons: [{ src: 'https://example.com/greet.png', mimeType: 'image/png' }],
+      _meta: { 'example.com/kind': 'social' },
+      input: z.object({
+        name: z.string().meta({ title: 'Name', description: 'Who is greeted' }),
+        city: z.string().optional(),
+      }),
+      complete: {
+        name: (value, { arguments: others, context }) => [
+          `${value}-${others.city}-${context.context.country}`,
+        ],
+        city: async (value) => CITIES.filter((city) => city.startsWith(value)),
+      },
+    },
+    ({ name, city = 'nowhere' }) => `Say hello to ${name} in ${city}.`,
+  )
+  .prompt('plain', {}, () => [
+    { role: 'user', content: { type: 'text', text: 'one' } },
+    { role: 'assistant', content: { type: 'text', text: 'two' } },
+  ])
+  .prompt('whole', { description: 'not this' }, async () => ({
+    description: 'made by the handler',
+    messages: [{ role: 'user' as const, content: { type: 'text' as const, text: 'whole' } }],
+  }))
+  .prompt('refuses', {}, () => {
+    throw new KitToolError('no greetings today')
+  })
+  .prompt('protocol', {}, () => {
+    throw new ProtocolError(-32_602, 'said by the handler')
+  })
+  .prompt('breaks', { complete: {} }, () => {
+    throw new Error('database password')
+  })
+  .prompt('nothing', {}, (() => 5) as never)
+
+describe('mcp: prompts', () => {
+  const served = serving(() => onNode(mcpHandler(createMcpAdapter({ router }))))
+
+  for (const { name, connect } of CLIENT_KINDS) {
+    describe(name, () => {
+      let connected: Connected
+      beforeEach(async () => {
+        connected = await connect(served().origin)
+      })
+      afterEach(async () => connected.close())
+
+      it('lists them as they were described', async () => {
+        const { prompts } = await connected.client.listPrompts()
+        expect(prompts.map((prompt: { name: string }) => prompt.name)).to.deep.equal([
+          'greet',
+          'plain',
+          'whole',
+          'refuses',
+          'protocol',
+          'breaks',
+          'nothing',
+        ])
+        expect(prompts[0]).to.deep.include({
+          title: 'Greet',
+          description: 'Greets somebody',
+          icons: [{ src: 'https://example.com/greet.png', mimeType: 'image/png' }],
+          _meta: { 'example.com/kind': 'social' },
+          arguments: [
+            { name: 'name', description: 'Who is greeted', required: true },
+            { name: 'city', required: false },
+          ],
+        })
+        expect(prompts[1]).to.have.all.keys('name')
+      })
+
+      for (const [prompt, args, description, texts] of [
+        ['greet', { name: 'Ann', city: 'Rome' }, 'Greets somebody', ['Say hello to Ann in Rome.']],
+        ['greet', { name: 'Ann' }, 'Greets somebody', ['Say hello to Ann in nowhere.']],
+        ['plain', undefined, undefined, ['one', 'two']],
+        ['whole', undefined, 'made by the handler', ['whole']],
+      ] as const) {
+        it(`gets ${prompt} with ${JSON.stringify(args)}`, async () => {
+          const result = await connected.client.getPrompt({ name: prompt, arguments: args })
+          expect(result.description).to.equal(description)
+          expect(result.messages.map((one: any) => one.content.text)).to.deep.equal(texts)
+        })
+      }
+
+      for (const [prompt, args, code, words] of [
+        ['greet', {}, -32_602, /Invalid arguments for prompt greet: name: /],
+        ['nobody', {}, -32_602, /Prompt nobody not found/],
+        ['refuses', {}, -32_603, /no greetings today/],
+        ['protocol', {}, -32_602, /said by the handler/],
+        ['breaks', {}, -32_603, /The prompt failed\. Reference: [0-9a-f-]{36}$/],
+        ['nothing', {}, -32_603, /The prompt failed\. Reference: /],
+      ] as const) {
+        it(`is told what is wrong with ${prompt}`, async () => {
+          const error = await errorOf(connected.client.getPrompt({ name: prompt, arguments: args }))
+          expect(error.code).to.equal(code)
+          expect(error.message).to.match(words).and.not.contain('password')
+        })
+      }
+
+      it('has arguments completed, by what is filled in and by the context', async () => {
+        const { completion } = await connected.client.complete({
+          ref: { type: 'ref/prompt', name: 'greet' },
+          argument: { name: 'name', value: 'A' },
+          context: { arguments: { city: 'Rome' } },
+        })
+        expect(completion).to.deep.equal({ values: ['A-Rome-France'], total: 1, hasMore: false })
+      })
+
+      it('gets a hundred suggestions at most', async () => {
+        const { completion } = await connected.client.complete({
+          ref: { type: 'ref/prompt', name: 'greet' },
+          argument: { name: 'city', value: 'city-' },
+        })
+        expect(completion).to.deep.equal({ values: CITIES.slice(0, 100), total: 150, hasMore: true })
+      })
+
+      for (const [prompt, argument] of [
+        ['greet', 'unknown'],
+        ['plain', 'name'],
+        ['breaks', 'name'],
+      ]) {
+        it(`gets no suggestions for ${argument} of ${prompt}`, async () => {
+          const { completion } = await connected.client.complete({
+            ref: { type: 'ref/prompt', name: prompt },
+            argument: { name: argument, value: '' },
+          })
+          expect(completion.values).to.deep.equal([])
+        })
+      }
+
+      it('is told that there is no such prompt to complete', async () => {
+        const ref = { type: 'ref/prompt', name: 'nobody' }
+        const error = await errorOf(connected.client.complete({ ref, argument: { name: 'a', value: '' } }))
+        expect(error.code).to.equal(-32_602)
+      })
+    })
+  }
+
+  it('have titles of arguments, which the clients of the SDK leave out', async () => {
+    const { message } = await web(createMcpAdapter({ router }).server).send(legacy(rpc('prompts/list')))
+    expect(message.result.prompts[0].arguments[0]).to.deep.equal({
+      name: 'name',
+      title: 'Name',
+      description: 'Who is greeted',
+      required: true,
+    })
+  })
+
+  it('are not there for a router without any', async () => {
+    const { server } = createMcpAdapter({
+      router: KitMcpRouter.create().tool('a', { description: 'x' }, () => 'x'),
+    })
+    const { message } = await web(server).send(legacy(rpc('prompts/list')))
+    expect(message.error.code).to.equal(-32_601)
+    const discovered = await web(server).send(modern('server/discover'))
+    expect(discovered.message.result.capabilities).to.deep.equal({
+      tools: { listChanged: true },
+      logging: {},
+    })
+  })
+
+  it('alone need no tools', async () => {
+    const { server } = createMcpAdapter({ router: KitMcpRouter.create().prompt('a', {}, () => 'x') })
+    const discovered = await web(server).send(modern('server/discover'))
+    expect(discovered.message.result.capabilities).to.deep.equal({
+      prompts: { listChanged: true },
+      logging: {},
+    })
+  })
+
+  it('that fail are told to telemetry, with the reference', async () => {
+    const transport = InMemoryTransportAdapter.create()
+    const telemetry = KitTelemetry.create().addTransport(transport).build()
+    const { server } = createMcpAdapter({ router, telemetry })
+    const { message } = await web(server).send(legacy(rpc('prompts/get', { name: 'breaks' })))
+    await telemetry.flush()
+    const failed = transport.getEvents().find(({ name }) => name === 'kit.mcp.request.failed')
+    const reference = message.error.message.split('Reference: ')[1]
+    expect(failed?.attributes).to.include({
+      'gen_ai.prompt.name': 'breaks',
+      'mcp.method.name': 'prompts/get',
+      'kit.error.reference': reference,
+    })
+    expect(failed?.error?.message).to.equal('database password')
+    await telemetry.shutdown()
+  })
+
+  describe('wrong use', () => {
+    const prompt = (name: unknown, config: object = {}, handler: unknown = () => 'x') =>
+      KitMcpRouter.create().prompt(name as string, config, handler as () => string)
+    for (const [what, act, option, words] of [
+      ['a bad name', () => prompt('a b'), 'prompt', '1 to 128'],
+      ['no configuration', () => prompt('a', null as never), 'prompt', "'a' needs an object"],
+      [
+        'an unknown option',
+        () => prompt('a', { descripton: 'x' }),
+        'descripton',
+        "Did you mean 'description'?",
+      ],
+      ['no handler', () => prompt('a', {}, null), 'handler', "prompt 'a'"],
+      ['a bad scope', () => prompt('a', { scopes: ['a b'] }), "scopes of prompt 'a'", 'RFC 6749'],
+      [
+        'an input that is no schema',
+        () => prompt('a', { input: {} }),
+        "input of prompt 'a'",
+        'Standard Schema',
+      ],
+      [
+        'an unknown argument to complete',
+        () => prompt('a', { complete: { b: () => [] } }),
+        'complete',
+        "'b'",
+      ],
+      ['completers that are none', () => prompt('a', { complete: [] }), 'complete', 'must be an object'],
+      ['a duplicate', () => prompt('a').prompt('a', {}, () => 'x'), 'prompt', 'is there already'],
+      [
+        'a completer that is no function',
+        () => prompt('a', { input: z.object({ b: z.string() }), complete: { b: 'x' } }),
+        'complete',
+        'needs a function',
+      ],
+    ] as const) {
+      it(`refuses ${what}`, () => {
+        const error = configError(act)
+        expect(error.option).to.equal(option)
+        expect(error.message).to.contain(words)
+      })
+    }
+  })
+})

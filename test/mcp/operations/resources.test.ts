@@ -1,0 +1,274 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { KitToolError } from '../../../src/mcp/router/tool-error.ts'
+import { checkUriTemplate } from '../../../src/mcp/router/uri-template.ts'
+import { createMcpAdapter } from '../../../src/mcp/server.ts'
+import { CLIENT_KINDS, type Connected, errorOf } from '../support-clients.ts'
+import { configError } from '../support-config-error.ts'
+import { onNode, serving, web } from '../support-faces.ts'
+import { modern } from '../support-wire.ts'
+
+const router = KitMcpRouter.create()
+  .context(() => ({ owner: 'ann' }))
+  .resource(
+    'text',
+    {
+      uri: 'notes://text',
+      title: 'Text',
+      description: 'A text',
+      size: 5_000_000_000,
+      annotations: { audience: ['user'], priority: 1 },
+      icons: [{ src: 'https://example.com/text.png' }],
+      _meta: { 'example.com/kind': 'text' },
+    },
+    (uri, { context }) => `${uri.href} of ${context.owner}`,
+  )
+  .resource('markdown', { uri: 'notes://markdown', mimeType: 'text/markdown' }, async () => '# title')
+  .resource('bytes', { uri: 'notes://bytes' }, () => new Uint8Array([0, 1, 255]))
+  .resource('slice', { uri: 'notes://slice', mimeType: 'image/png' }, () =>
+    new Uint8Array([9, 0, 1, 255, 9]).subarray(1, 4),
+  )
+  .resource('json', { uri: 'notes://json' }, () => ({ contents: 3 }))
+  .resource('whole', { uri: 'notes://whole' }, () => ({
+    contents: [
+      { uri: 'notes://whole#1', text: 'one' },
+      { uri: 'notes://whole#2', text: 'two' },
+    ],
+  }))
+  .resource('absent', { uri: 'notes://absent' }, () => undefined)
+  .resource('refuses', { uri: 'notes://refuses' }, () => {
+    throw new KitToolError('not today')
+  })
+  .resource('breaks', { uri: 'notes://breaks' }, () => {
+    throw new Error('database password')
+  })
+  .resource('function', { uri: 'notes://function' }, () => () => undefined)
+  .resourceTemplate(
+    'note',
+    {
+      uriTemplate: 'notes://of/{owner}/{id}',
+      title: 'A note',
+      description: 'A note of somebody',
+      mimeType: 'text/plain',
+      list: ({ context }) => [
+        { uri: `notes://of/${context.owner}/1`, name: 'first' },
+        { uri: `notes://of/${context.owner}/2`, name: 'second', mimeType: 'text/html' },
+      ],
+      complete: { id: (value, { arguments: others }) => [`${value}1-${others.owner}`] },
+    },
+    (_uri, { owner, id }, { context }) => (id === 'none' ? undefined : `${owner}|${id}|${context.owner}`),
+  )
+  .resourceTemplate('search', { uriTemplate: 'notes://search{?q,limit}' }, (_uri, variables) => variables)
+  .resourceTemplate('path', { uriTemplate: 'notes://files/{+path}' }, (_uri, variables) => variables)
+  .resourceTemplate('tags', { uriTemplate: 'notes://tags/{tags*}' }, (_uri, variables) => variables)
+
+describe('mcp: resources', () => {
+  const served = serving(() => onNode(mcpHandler(createMcpAdapter({ router }))))
+
+  for (const { name, connect } of CLIENT_KINDS) {
+    describe(name, () => {
+      let connected: Connected
+      beforeEach(async () => {
+        connected = await connect(served().origin)
+      })
+      afterEach(async () => connected.close())
+
+      it('lists them as they were described, and what templates list', async () => {
+        const { resources } = await connected.client.listResources()
+        expect(resources[0]).to.deep.include({
+          name: 'text',
+          uri: 'notes://text',
+          title: 'Text',
+          description: 'A text',
+          size: 5_000_000_000,
+          annotations: { audience: ['user'], priority: 1 },
+          icons: [{ src: 'https://example.com/text.png' }],
+          _meta: { 'example.com/kind': 'text' },
+        })
+        expect(resources.slice(-2)).to.deep.equal([
+          { uri: 'notes://of/ann/1', name: 'first', mimeType: 'text/plain' },
+          { uri: 'notes://of/ann/2', name: 'second', mimeType: 'text/html' },
+        ])
+        expect(resources).to.have.length(12)
+      })
+
+      it('lists the templates as they were described', async () => {
+        const { resourceTemplates } = await connected.client.listResourceTemplates()
+        expect(resourceTemplates).to.deep.equal([
+          {
+            name: 'note',
+            uriTemplate: 'notes://of/{owner}/{id}',
+            title: 'A note',
+            description: 'A note of somebody',
+            mimeType: 'text/plain',
+          },
+          { name: 'search', uriTemplate: 'notes://search{?q,limit}' },
+          { name: 'path', uriTemplate: 'notes://files/{+path}' },
+          { name: 'tags', uriTemplate: 'notes://tags/{tags*}' },
+        ])
+      })
+
+      for (const [uri, content] of [
+        ['notes://text', { mimeType: 'text/plain', text: 'notes://text of ann' }],
+        ['notes://markdown', { mimeType: 'text/markdown', text: '# title' }],
+        ['notes://bytes', { mimeType: 'application/octet-stream', blob: 'AAH/' }],
+        ['notes://slice', { mimeType: 'image/png', blob: 'AAH/' }],
+        ['notes://json', { mimeType: 'application/json', text: '{"contents":3}' }],
+        ['notes://of/bob/7', { mimeType: 'text/plain', text: 'bob|7|ann' }],
+        ['notes://of/b%20b/%2Fetc', { mimeType: 'text/plain', text: 'b b|/etc|ann' }],
+        ['notes://search?q=a%26b&limit=5', { mimeType: 'application/json', text: '{"q":"a&b","limit":"5"}' }],
+        ['notes://files/a/b/c', { mimeType: 'application/json', text: '{"path":"a/b/c"}' }],
+        ['notes://tags/red,blue', { mimeType: 'application/json', text: '{"tags":["red","blue"]}' }],
+        ['notes://tags/red', { mimeType: 'application/json', text: '{"tags":["red"]}' }],
+      ] as const) {
+        it(`reads ${uri}`, async () => {
+          const { contents } = await connected.client.readResource({ uri })
+          expect(contents).to.deep.equal([{ uri, ...content }])
+        })
+      }
+
+      it('gets a whole result as it is', async () => {
+        const { contents } = await connected.client.readResource({ uri: 'notes://whole' })
+        expect(contents.map((one: { text: string }) => one.text)).to.deep.equal(['one', 'two'])
+      })
+
+      for (const [uri, code, words] of [
+        ['notes://unknown', -32_602, /not found/i],
+        ['notes://absent', -32_602, /not found/i],
+        ['notes://of/bob/none', -32_602, /not found/i],
+        ['notes://of/bob/%', -32_602, /not found/i],
+        [`notes://of/bob/${'x'.repeat(8192)}`, -32_602, /not found/i],
+        ['no uri', -32_602, /not valid/],
+        ['notes://refuses', -32_603, /not today/],
+        ['notes://breaks', -32_603, /Reading the resource failed\. Reference: [0-9a-f-]{36}$/],
+        ['notes://function', -32_603, /Reading the resource failed\. Reference: /],
+      ] as const) {
+        it(`is told what is wrong with ${uri.slice(0, 30)}`, async () => {
+          const error = await errorOf(connected.client.readResource({ uri }))
+          expect(error.code).to.equal(code)
+          expect(error.message).to.match(words).and.not.contain('password')
+        })
+      }
+
+      it('has variables completed, by those that are filled in', async () => {
+        const { completion } = await connected.client.complete({
+          ref: { type: 'ref/resource', uri: 'notes://of/{owner}/{id}' },
+          argument: { name: 'id', value: '2' },
+          context: { arguments: { owner: 'bob' } },
+        })
+        expect(completion.values).to.deep.equal(['21-bob'])
+      })
+
+      it('gets no suggestions where nobody has any, and is told of unknown templates', async () => {
+        const complete = (uri: string) =>
+          connected.client.complete({
+            ref: { type: 'ref/resource', uri },
+            argument: { name: 'id', value: '' },
+          })
+        for (const uri of ['notes://search{?q,limit}', 'notes://text'])
+          expect((await complete(uri)).completion.values).to.deep.equal([])
+        expect((await errorOf(complete('notes://{nothing}'))).code).to.equal(-32_602)
+      })
+    })
+  }
+
+  it('whose template fails to list are an error with a reference', async () => {
+    const broken = KitMcpRouter.create().resourceTemplate(
+      'note',
+      {
+        uriTemplate: 'notes://{id}',
+        list: () => {
+          throw new Error('database password')
+        },
+      },
+      () => 'x',
+    )
+    const { message } = await web(createMcpAdapter({ router: broken }).server).send(modern('resources/list'))
+    expect(message.error).to.include({ code: -32_603 })
+    expect(message.error.message).to.match(/^Listing the resources failed\. Reference: /)
+  })
+
+  describe('wrong use', () => {
+    const resource = (name: unknown, config: object = { uri: 'notes://a' }, handler: unknown = () => 'x') =>
+      KitMcpRouter.create().resource(name as string, config as never, handler as () => string)
+    const template = (uriTemplate: unknown, config: object = {}) =>
+      KitMcpRouter.create().resourceTemplate(
+        'a',
+        { uriTemplate: uriTemplate as string, ...config },
+        () => 'x',
+      )
+    for (const [what, act, option, words] of [
+      ['a bad name', () => resource('a b'), 'resource', '1 to 128'],
+      ['no URI', () => resource('a', {}), 'uri', "resource 'a'"],
+      ['a relative URI', () => resource('a', { uri: '/notes' }), 'uri', 'absolute URI'],
+      ['a bad size', () => resource('a', { uri: 'notes://a', size: -1 }), 'size', 'whole number'],
+      [
+        'metadata that cannot be sent',
+        () => resource('a', { uri: 'notes://a', _meta: { act: () => 'x' } }),
+        "_meta of resource 'a'",
+        'JSON values',
+      ],
+      ['a bad cache', () => resource('a', { uri: 'notes://a', cache: 5 }), "cache of resource 'a'", 'object'],
+      ['no handler', () => resource('a', { uri: 'notes://a' }, null), 'handler', "resource 'a'"],
+      [
+        'a cache that is unknown',
+        () => resource('a', { uri: 'notes://a', cache: { cacheScope: 'shared' } }),
+        "cacheScope of cache of resource 'a'",
+        "'public' or 'private'",
+      ],
+      [
+        'a duplicate name',
+        () => resource('a').resource('a', { uri: 'notes://b' }, () => 'x'),
+        'resource',
+        'there already',
+      ],
+      [
+        'a duplicate URI',
+        () => resource('a').resource('b', { uri: 'notes://a' }, () => 'x'),
+        'resource',
+        "'b' is of 'notes://a', which is there already",
+      ],
+      [
+        'a duplicate template',
+        () => template('notes://{id}').resourceTemplate('b', { uriTemplate: 'notes://{id}' }, () => 'x'),
+        'resourceTemplate',
+        'there already',
+      ],
+      ['a template without a scheme', () => template('{id}'), 'uriTemplate', 'must be a URI template'],
+      ['a template that is none', () => template(5), 'uriTemplate', 'must be a URI template'],
+      ['an unclosed template', () => template('notes://{id'), 'uriTemplate', 'RFC 6570'],
+      ['an empty expression', () => template('notes://{}'), 'uriTemplate', 'RFC 6570'],
+      ['a prefix modifier', () => template('notes://{id:3}'), 'uriTemplate', 'RFC 6570'],
+      ['two variables in one place', () => template('notes://{a,b}'), 'uriTemplate', 'RFC 6570'],
+      ['a fragment', () => template('notes://a{#b}'), 'uriTemplate', 'RFC 6570'],
+      ['a variable twice', () => template('notes://{a}/{a}'), 'uriTemplate', 'twice'],
+      ['a template without variables', () => template('notes://a'), 'uriTemplate', '.resource()'],
+      ['a list that is no function', () => template('notes://{a}', { list: [] }), 'list', 'function'],
+      [
+        'an unknown variable',
+        () => template('notes://{a}', { complete: { b: () => [] } }),
+        'complete',
+        "'b'",
+      ],
+    ] as const) {
+      it(`refuses ${what}`, () => {
+        const error = configError(act)
+        expect(error.option).to.equal(option)
+        expect(error.message).to.contain(words)
+      })
+    }
+  })
+
+  it('find in a URI what was put into its template', () => {
+    const { match } = checkUriTemplate('test', 'notes://{owner}/x{/id}{?q}')
+    const part = fc.string({ minLength: 1, unit: 'grapheme' })
+    fc.assert(
+      fc.property(part, part, part, (owner, id, q) => {
+        const [a, b, c] = [owner, id, q].map(encodeURIComponent)
+        expect(match(`notes://${a}/x/${b}?q=${c}`)).to.deep.equal({ owner, id, q })
+      }),
+    )
+  })
+})

@@ -1,0 +1,221 @@
+import { expect } from 'chai'
+import { z } from 'zod'
+import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { KitToolError } from '../../../src/mcp/router/tool-error.ts'
+import { createMcpAdapter } from '../../../src/mcp/server.ts'
+import { web } from '../support-faces.ts'
+import { call, legacy, modern } from '../support-wire.ts'
+
+const GENERIC =
+  /^The tool failed\. Reference: [0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+/** What a client gets of a tool, in both eras; they have to be the same. */
+async function resultOf(router: KitMcpRouter<any>, args: Record<string, unknown> = {}): Promise<any> {
+  const { send } = web(createMcpAdapter({ router }).server)
+  const old = await send(legacy(call('tool', args)))
+  const present = await send(modern('tools/call', { name: 'tool', arguments: args }))
+  expect(old.status).to.equal(200)
+  expect(present.status).to.equal(200)
+  const { resultType, _meta, ...result } = present.message.result
+  expect(resultType).to.equal('complete')
+  expect(withoutReference(result)).to.deep.equal(withoutReference(old.message.result))
+  return result
+}
+
+const withoutReference = (result: unknown): unknown =>
+  JSON.parse(JSON.stringify(result).replace(/Reference: [0-9a-f-]{36}/, 'Reference: …'))
+
+const returning = (value: unknown, output?: z.ZodType): KitMcpRouter =>
+  KitMcpRouter.create().tool('tool', { description: 'x', ...(output && { output }) }, () => value as never)
+
+const throwing = (error: unknown): KitMcpRouter =>
+  KitMcpRouter.create().tool('tool', { description: 'x' }, () => {
+    throw error
+  })
+
+const text = (value: string) => [{ type: 'text', text: value }]
+
+describe('mcp: results of tools', () => {
+  for (const [title, value, content] of [
+    ['a string as text', 'plain "text"', text('plain "text"')],
+    ['an empty string as text', '', text('')],
+    ['an object as JSON', { a: [1, null] }, text('{"a":[1,null]}')],
+    ['an array as JSON', [1, 2], text('[1,2]')],
+    ['a number as JSON', 5, text('5')],
+    ['false as JSON', false, text('false')],
+    ['null as JSON', null, text('null')],
+    ['a Date as JSON', new Date(0), text('"1970-01-01T00:00:00.000Z"')],
+    ['nothing as no content', undefined, []],
+    ['an object that only has a content', { content: 'chapter' }, text('{"content":"chapter"}')],
+    [
+      'an object with content blocks and something else',
+      { content: [{ type: 'text', text: 'x' }], page: 1 },
+      text('{"content":[{"type":"text","text":"x"}],"page":1}'),
+    ],
+  ] as const) {
+    it(`sends ${title}`, async () => {
+      expect(await resultOf(returning(value))).to.deep.equal({ content })
+    })
+  }
+
+  it('sends a whole MCP result as it is', async () => {
+    const result = {
+      content: [
+        { type: 'text', text: 'a' },
+        { type: 'image', data: 'aGk=', mimeType: 'image/png' },
+      ],
+      isError: true,
+    }
+    expect(await resultOf(returning(result))).to.deep.equal(result)
+  })
+
+  it('sends _meta of a whole result', async () => {
+    const { send } = web(createMcpAdapter({ router: returning({ content: [], _meta: { 'a/b': 1 } }) }).server)
+    const { message } = await send(legacy(call('tool')))
+    expect(message.result).to.deep.equal({ content: [], _meta: { 'a/b': 1 } })
+  })
+
+  for (const value of [() => 1, Symbol('x'), 5n]) {
+    it(`does not send a ${typeof value}: it is no JSON value`, async () => {
+      const result = await resultOf(returning(value))
+      expect(result.isError).to.equal(true)
+      expect(result.content[0].text).to.match(GENERIC)
+    })
+  }
+
+  it('does not send a circular object', async () => {
+    const circular: { self?: unknown } = {}
+    circular.self = circular
+    expect((await resultOf(returning(circular))).content[0].text).to.match(GENERIC)
+  })
+
+  describe('with an output schema', () => {
+    const output = z.object({ sum: z.number(), note: z.string().default('none') })
+
+    it('sends text and structuredContent, as the schema gives them', async () => {
+      expect(await resultOf(returning({ sum: 3, secret: 'x' }, output))).to.deep.equal({
+        content: text('{"sum":3,"note":"none"}'),
+        structuredContent: { sum: 3, note: 'none' },
+      })
+    })
+    it('awaits a schema that validates later', async () => {
+      const later = z.object({ sum: z.number() }).refine(async ({ sum }) => sum > 0)
+      expect((await resultOf(returning({ sum: 3 }, later))).structuredContent).to.deep.equal({ sum: 3 })
+      expect((await resultOf(returning({ sum: -3 }, later))).isError).to.equal(true)
+    })
+    for (const value of [{ sum: '3' }, 'text', undefined, null, { content: [] }]) {
+      it(`does not send ${JSON.stringify(value)}, and nothing of what is wrong with it`, async () => {
+        const result = await resultOf(returning(value, output))
+        expect(result).to.have.all.keys('content', 'isError')
+        expect(result.isError).to.equal(true)
+        expect(result.content[0].text).to.match(GENERIC)
+      })
+    }
+    it('checks the structuredContent of a whole result and keeps its content', async () => {
+      const whole = { content: text('three'), structuredContent: { sum: 3 } }
+      expect(await resultOf(returning(whole, output))).to.deep.equal({
+        content: text('three'),
+        structuredContent: { sum: 3, note: 'none' },
+      })
+    })
+    it('lets a whole result with isError pass unchecked', async () => {
+      const whole = { content: text('no'), isError: true }
+      expect(await resultOf(returning(whole, output))).to.deep.equal(whole)
+    })
+  })
+
+  describe('arguments', () => {
+    const router = KitMcpRouter.create().tool(
+      'tool',
+      {
+        description: 'x',
+        input: z.object({
+          n: z.coerce.number().int(),
+          tags: z.array(z.object({ name: z.string() })).optional(),
+        }),
+      },
+      (args) => args,
+    )
+    it('come as the schema gives them', async () => {
+      expect((await resultOf(router, { n: '5', more: 1 })).content).to.deep.equal(text('{"n":5}'))
+    })
+    it('that are wrong are told with their paths', async () => {
+      const result = await resultOf(router, { n: 1.5, tags: [{ name: 1 }] })
+      expect(result.isError).to.equal(true)
+      expect(result.content[0].text)
+        .to.match(/^Invalid arguments for tool tool: n: /)
+        .and.contain('; tags.0.name: ')
+    })
+    it('without a schema are none', async () => {
+      const none = KitMcpRouter.create().tool('tool', { description: 'x' }, (args) => args)
+      expect((await resultOf(none, { n: 5 })).content).to.deep.equal(text('{}'))
+    })
+    it('may be left out', async () => {
+      const { send } = web(createMcpAdapter({ router: returning('x') }).server)
+      const { message } = await send(legacy({ ...call('tool'), params: { name: 'tool' } }))
+      expect(message.result.content).to.deep.equal(text('x'))
+    })
+    it('that are wrong as a whole are told without a path', async () => {
+      const strict = KitMcpRouter.create().tool(
+        'tool',
+        { description: 'x', input: z.object({}).refine(() => false, 'never') },
+        () => 'x',
+      )
+      expect((await resultOf(strict)).content).to.deep.equal(text('Invalid arguments for tool tool: never'))
+    })
+  })
+
+  describe('errors', () => {
+    it('show the text of a KitToolError', async () => {
+      const result = await resultOf(
+        throwing(new KitToolError('no such note', { cause: new Error('secret') })),
+      )
+      expect(result).to.deep.equal({ content: text('no such note'), isError: true })
+    })
+    it('show the text of a KitToolError of another copy of the package', async () => {
+      const foreign = Object.assign(new Error('foreign'), { [Symbol.for('mcp-gatekit.KitToolError')]: true })
+      expect((await resultOf(throwing(foreign))).content).to.deep.equal(text('foreign'))
+    })
+    for (const error of [
+      new Error('secret'),
+      new TypeError('secret'),
+      'secret',
+      undefined,
+      null,
+      { secret: 1 },
+    ]) {
+      it(`show nothing but a reference of ${String(error)}`, async () => {
+        const result = await resultOf(throwing(error))
+        expect(result.isError).to.equal(true)
+        expect(result.content).to.have.length(1)
+        expect(result.content[0].text).to.match(GENERIC)
+        expect(JSON.stringify(result)).not.to.contain('secret')
+      })
+    }
+    it('are told when the handler rejects, too', async () => {
+      const router = KitMcpRouter.create().tool('tool', { description: 'x' }, async () => {
+        throw new Error('secret')
+      })
+      expect((await resultOf(router)).content[0].text).to.match(GENERIC)
+    })
+    it('each have a reference of their own', async () => {
+      const { send } = web(createMcpAdapter({ router: throwing(new Error('x')) }).server)
+      const texts = await Promise.all(
+        [1, 2].map(async () => (await send(legacy(call('tool')))).message.result.content[0].text),
+      )
+      expect(texts[0]).not.to.equal(texts[1])
+    })
+  })
+
+  it('give log and progress that never reject, whoever listens', async () => {
+    const router = KitMcpRouter.create().tool('tool', { description: 'x' }, async (_args, context) => {
+      await context.progress(1)
+      await context.log('info', 'x')
+      await context.log('info', circular)
+      return 'done'
+    })
+    const circular: { self?: unknown } = {}
+    circular.self = circular
+    expect((await resultOf(router)).content).to.deep.equal(text('done'))
+  })
+})

@@ -1,0 +1,351 @@
+import type { CallToolResult } from '@modelcontextprotocol/server'
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { expect } from 'chai'
+import { expectTypeOf } from 'expect-type'
+import { z } from 'zod'
+import type { KitContext } from '../../../src/mcp/router/context.ts'
+import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
+import { createMcpAdapter, KitMcpServer } from '../../../src/mcp/server.ts'
+import type { AuthInfo } from '../../../src/oauth/auth-info.ts'
+import { KitMcpConfigError } from '../../../src/oauth/errors.ts'
+import { configError } from '../support-config-error.ts'
+import { web } from '../support-faces.ts'
+import { oauth } from '../support-notes.ts'
+import { bearer, legacy, modern, rpc } from '../support-wire.ts'
+
+const namesOf = (router: KitMcpRouter<any>): string[] => tableOf(router).definitions.map(({ name }) => name)
+
+const tool = (
+  name: unknown,
+  config: object | undefined = { description: 'x' },
+  handler: unknown = () => 'x',
+) => KitMcpRouter.create().tool(name as string, config as { description: string }, handler as () => string)
+
+/** A Standard Schema with JSON Schemas, hand-made, that counts its conversions. */
+function countedSchema(json: Record<string, unknown> = { type: 'object' }) {
+  const counted = { conversions: 0 }
+  const convert = () => {
+    counted.conversions++
+    return json
+  }
+  const schema = {
+    '~standard': {
+      version: 1,
+      vendor: 'test',
+      validate: (value: unknown) => ({ value }),
+      jsonSchema: { input: convert, output: convert },
+    },
+  } as const
+  return { counted, schema: schema satisfies StandardSchemaV1 }
+}
+
+describe('mcp: KitMcpRouter', () => {
+  describe('types', () => {
+    it('gives arguments the output type of the input schema', () => {
+      KitMcpRouter.create().tool(
+        'a',
+        { description: 'x', input: z.object({ n: z.coerce.number(), s: z.string().default('d') }) },
+        (args) => {
+          expectTypeOf(args).toEqualTypeOf<{ n: number; s: string }>()
+          return ''
+        },
+      )
+      KitMcpRouter.create().tool('a', { description: 'x' }, (args) => {
+        expectTypeOf(args).toEqualTypeOf<Record<string, never>>()
+        return ''
+      })
+    })
+
+    it('wants results of the output schema, or a whole MCP result', () => {
+      const output = z.object({ sum: z.number() })
+      const router = KitMcpRouter.create()
+      router.tool('a', { description: 'x', output }, () => ({ sum: 1 }))
+      router.tool('a', { description: 'x', output }, async () => ({ sum: 1 }))
+      router.tool('a', { description: 'x', output }, (): CallToolResult => ({ content: [] }))
+      // @ts-expect-error a member of the output schema is missing
+      router.tool('a', { description: 'x', output }, () => ({ total: 1 }))
+      // @ts-expect-error the schema wants a number
+      router.tool('a', { description: 'x', output }, () => ({ sum: '1' }))
+      // @ts-expect-error nothing is returned
+      router.tool('a', { description: 'x', output }, () => undefined)
+    })
+
+    it('gives handlers and verifyToken what .context() returns', () => {
+      const router = KitMcpRouter.create().context(async ({ request }) => {
+        expectTypeOf(request).toEqualTypeOf<Request>()
+        return { db: 'notes' as const }
+      })
+      expectTypeOf(router).toEqualTypeOf<KitMcpRouter<{ db: 'notes' }>>()
+      router.tool('a', { description: 'x' }, (_args, context) => {
+        expectTypeOf(context).toEqualTypeOf<KitContext<{ db: 'notes' }>>()
+        expectTypeOf(context.context).toEqualTypeOf<{ db: 'notes' }>()
+        expectTypeOf(context.auth).toEqualTypeOf<AuthInfo<any> | undefined>()
+        expectTypeOf(context.signal).toEqualTypeOf<AbortSignal>()
+        // @ts-expect-error there is no such level
+        void context.log('loud', 'x')
+        return ''
+      })
+      KitMcpServer.create()
+        .router(router)
+        .withOAuth({
+          issuer: 'https://auth.example.com',
+          verifyToken: ({ context, bearerToken }) => {
+            expectTypeOf(context.context).toEqualTypeOf<{ db: 'notes' }>()
+            expectTypeOf(bearerToken).toEqualTypeOf<string | undefined>()
+            return undefined
+          },
+          onVerified: ({ context }) => {
+            expectTypeOf(context.context).toEqualTypeOf<{ db: 'notes' }>()
+          },
+        })
+      createMcpAdapter({
+        router,
+        oauth: {
+          issuer: 'https://auth.example.com',
+          verifyToken: ({ context }) => {
+            expectTypeOf(context.context).toEqualTypeOf<{ db: 'notes' }>()
+            return undefined
+          },
+        },
+      })
+      const verifyToken = (_input: { context: { context: { other: string } } }) => undefined
+      // @ts-expect-error the verifier wants a context of another type
+      KitMcpServer.create().router(router).withOAuth({ issuer: 'https://auth.example.com', verifyToken })
+    })
+
+    it('keeps to the type given to create()', () => {
+      interface App {
+        db: string
+        user?: { id: string }
+      }
+      const router = KitMcpRouter.create<App>().context(() => ({ db: 'notes' }))
+      expectTypeOf(router).toEqualTypeOf<KitMcpRouter<App>>()
+      // @ts-expect-error this is no App
+      KitMcpRouter.create<App>().context(() => ({ data: 'notes' }))
+    })
+
+    it('wants a description', () => {
+      // @ts-expect-error models choose tools by their description
+      expect(() => KitMcpRouter.create().tool('a', {}, () => '')).to.throw(KitMcpConfigError)
+    })
+  })
+
+  describe('immutability', () => {
+    const base = tool('a')
+
+    it('returns a new router and leaves the old one as it is', () => {
+      const more = base.tool('b', { description: 'x' }, () => 'x')
+      expect(more).not.to.equal(base)
+      expect(namesOf(base)).to.deep.equal(['a'])
+      expect(namesOf(more)).to.deep.equal(['a', 'b'])
+    })
+
+    it('may branch: branches do not see each other', () => {
+      const left = base.tool('left', { description: 'x' }, () => 'x')
+      const right = base
+        .tool('right', { description: 'x' }, () => 'x')
+        .tool('left', { description: 'y' }, () => 'y')
+      const deeper = left.tool('right', { description: 'x' }, () => 'x')
+      expect(namesOf(base)).to.deep.equal(['a'])
+      expect(namesOf(left)).to.deep.equal(['a', 'left'])
+      expect(namesOf(right)).to.deep.equal(['a', 'right', 'left'])
+      expect(namesOf(deeper)).to.deep.equal(['a', 'left', 'right'])
+      expect(tableOf(right).tools.get('left')?.definition.description).to.equal('y')
+    })
+
+    it('keeps contexts of branches apart', () => {
+      const one = () => ({ n: 1 })
+      const two = () => ({ n: 2 })
+      const [first, second] = [base.context(one), base.context(two)]
+      expect(tableOf(first).makeContext).to.equal(one)
+      expect(tableOf(second).makeContext).to.equal(two)
+      expect(tableOf(base).makeContext).to.equal(undefined)
+    })
+
+    it('copies what it is given', async () => {
+      const annotations = { readOnlyHint: true }
+      const scopes = ['mcp:write']
+      const config = { description: 'before', annotations, scopes }
+      const router = tool('a', config)
+      config.description = 'after'
+      annotations.readOnlyHint = false
+      scopes.pop()
+      const entry = tableOf(router).tools.get('a')
+      expect(entry?.definition).to.deep.include({
+        description: 'before',
+        annotations: { readOnlyHint: true },
+      })
+      expect(entry?.scopes).to.deep.equal(['mcp:write'])
+    })
+  })
+
+  describe('wrong use', () => {
+    for (const name of ['', ' ', 'a b', 'ä', 'a/b', 'a'.repeat(129), undefined, 5, Symbol('a')]) {
+      it(`refuses the name ${String(name).slice(0, 20)}`, () => {
+        const error = configError(() => tool(name))
+        expect(error).to.include({ code: 'MCP_CONFIG_INVALID_OPTION', option: 'tool' })
+        expect(error.message).to.contain('1 to 128')
+      })
+    }
+    for (const name of ['a', 'a.b-c_D9', 'a'.repeat(128), 'constructor', '__proto__']) {
+      it(`takes the name ${name.slice(0, 20)}`, () => expect(namesOf(tool(name))).to.deep.equal([name]))
+    }
+    it('refuses a name that is there already', () => {
+      const error = configError(() => tool('a').tool('a', { description: 'x' }, () => 'x'))
+      expect(error.message).to.equal(
+        "tool 'a' is there already: give it another name. See docs/errors.md#kitmcprouter",
+      )
+    })
+    it('goes on after a refused tool', () => {
+      const router = tool('a')
+      configError(() => router.tool('b', { description: '' }, () => 'x'))
+      expect(namesOf(router.tool('b', { description: 'x' }, () => 'x'))).to.deep.equal(['a', 'b'])
+    })
+    for (const description of [undefined, '', 5]) {
+      it(`refuses the description ${description}`, () => {
+        const error = configError(() => tool('a', { description }))
+        expect(error.option).to.equal('description')
+        expect(error.message).to.contain("tool 'a'")
+      })
+    }
+    for (const config of [null, 'x', [], () => 'x']) {
+      it(`refuses the configuration ${JSON.stringify(config)}`, () => {
+        expect(configError(() => tool('a', config as object)).option).to.equal('tool')
+      })
+    }
+    it('says which option was meant', () => {
+      const error = configError(() => tool('a', { description: 'x', scope: ['mcp:read'] }))
+      expect(error).to.include({ code: 'MCP_CONFIG_UNKNOWN_OPTION', option: 'scope' })
+      expect(error.message).to.contain("tool 'a' has no option 'scope'").and.contain("Did you mean 'scopes'?")
+    })
+    for (const handler of [null, 'x', {}]) {
+      it(`refuses the handler ${JSON.stringify(handler)}`, () => {
+        expect(configError(() => tool('a', undefined, handler)).option).to.equal('handler')
+      })
+    }
+    for (const [scopes, why] of [
+      [['a b'], 'RFC 6749'],
+      [['a"b'], 'RFC 6749'],
+      [[''], 'RFC 6749'],
+      ['mcp:read', 'array'],
+      [['offline_access'], 'offline_access'],
+    ] as const) {
+      it(`refuses the scopes ${JSON.stringify(scopes)}`, () => {
+        const error = configError(() => tool('a', { description: 'x', scopes }))
+        expect(error.option).to.equal("scopes of tool 'a'")
+        expect(error.message).to.contain(why)
+      })
+    }
+    it('refuses what is no schema', () => {
+      for (const input of [{}, null, { type: 'object' }, 'string']) {
+        const error = configError(() => tool('a', { description: 'x', input }))
+        expect(error.option).to.equal("input of tool 'a'")
+        expect(error.message).to.contain('Standard Schema')
+      }
+    })
+    it('refuses a schema that has no JSON Schema', () => {
+      const input = {
+        '~standard': { version: 1, vendor: 'plain', validate: (value: unknown) => ({ value }) },
+      }
+      const error = configError(() => tool('a', { description: 'x', input }))
+      expect(error.message).to.contain("'plain' in this version cannot")
+    })
+    it('refuses a schema that cannot be written as a JSON Schema', () => {
+      const error = configError(() => tool('a', { description: 'x', output: z.object({ at: z.date() }) }))
+      expect(error.option).to.equal("output of tool 'a'")
+      expect(error.message).to.contain('cannot be written as a JSON Schema')
+    })
+    it('refuses an input that is no object', () => {
+      const error = configError(() => tool('a', { description: 'x', input: z.string() }))
+      expect(error.message).to.contain("not 'string': wrap it")
+    })
+    it('takes a union of objects as input, and says that it is one', () => {
+      const input = z.discriminatedUnion('kind', [
+        z.object({ kind: z.literal('a') }),
+        z.object({ kind: z.literal('b') }),
+      ])
+      expect(tableOf(tool('a', { description: 'x', input })).definitions[0]?.inputSchema.type).to.equal(
+        'object',
+      )
+    })
+    it('refuses a context that is no function', () => {
+      const error = configError(() => KitMcpRouter.create().context({} as never))
+      expect(error.option).to.equal('context')
+    })
+  })
+
+  describe('what is computed once', () => {
+    it('converts every schema once, whatever is asked', async () => {
+      const input = countedSchema()
+      const output = countedSchema()
+      const router = tool('a', { description: 'x', input: input.schema, output: output.schema }, () => ({}))
+      const served = web(createMcpAdapter({ router }).server)
+      createMcpAdapter({ router })
+      for (let turn = 0; turn < 3; turn++) {
+        await served.send(legacy(rpc('tools/list')))
+        await served.send(modern('tools/call', { name: 'a', arguments: {} }))
+      }
+      expect(input.counted.conversions).to.equal(1)
+      expect(output.counted.conversions).to.equal(1)
+    })
+
+    it('hands out the same frozen definitions to every request', async () => {
+      let router = KitMcpRouter.create()
+      for (let index = 0; index < 1000; index++)
+        router = router.tool(`tool-${index}`, { description: 'x', scopes: ['mcp:read'] }, () => `${index}`)
+      const table = tableOf(router)
+      const before = [...table.definitions]
+      const served = web(createMcpAdapter({ router, oauth: oauth() }).server)
+      const lists = []
+      for (let turn = 0; turn < 2; turn++)
+        lists.push((await served.send(legacy(rpc('tools/list'), bearer('reader')))).message.result.tools)
+      expect(lists[0]).to.have.length(1000)
+      expect(lists[1]).to.deep.equal(lists[0])
+      expect(tableOf(router)).to.equal(table)
+      expect(before.every((definition, index) => definition === table.definitions[index])).to.equal(true)
+      expect(before.every((definition) => Object.isFrozen(definition))).to.equal(true)
+      const call = await served.send(legacy(rpc('tools/call', { name: 'tool-999' }), bearer('reader')))
+      expect(call.message.result.content[0].text).to.equal('999')
+    })
+  })
+
+  describe('listOnlyPermitted', () => {
+    const router = KitMcpRouter.create()
+      .tool('read', { description: 'x' }, () => 'x')
+      .tool('write', { description: 'x', scopes: ['mcp:write'] }, () => 'x')
+      .tool('wipe', { description: 'x', scopes: ['mcp:write', 'mcp:admin'] }, () => 'x')
+    const options = oauth({ scopeImplies: { 'mcp:admin': ['mcp:write'] } })
+    const listed = async (token: string, listOnlyPermitted?: boolean) => {
+      const { server } = createMcpAdapter({
+        router,
+        oauth: options,
+        ...(listOnlyPermitted !== undefined && { listOnlyPermitted }),
+      })
+      const answers = [legacy(rpc('tools/list'), bearer(token)), modern('tools/list', {}, bearer(token))]
+      const lists = []
+      for (const request of answers) {
+        const { message } = await web(server).send(request)
+        lists.push(message.result.tools.map((entry: { name: string }) => entry.name))
+        // What depends on the token must not be shared (2026-07-28).
+        if (message.result.cacheScope !== undefined) expect(message.result.cacheScope).to.equal('private')
+      }
+      expect(lists[0]).to.deep.equal(lists[1])
+      return lists[0]
+    }
+
+    it('is off by default', async () => {
+      expect(await listed('reader')).to.deep.equal(['read', 'write', 'wipe'])
+      expect(await listed('reader', false)).to.deep.equal(['read', 'write', 'wipe'])
+    })
+    it('leaves out what the token may not call', async () => {
+      expect(await listed('reader', true)).to.deep.equal(['read'])
+      expect(await listed('writer', true)).to.deep.equal(['read', 'write'])
+      expect(await listed('admin', true)).to.deep.equal(['read', 'write', 'wipe'])
+    })
+    it('lists everything where OAuth is off', async () => {
+      const { server } = createMcpAdapter({ router, listOnlyPermitted: true })
+      const { message } = await web(server).send(legacy(rpc('tools/list')))
+      expect(message.result.tools).to.have.length(3)
+    })
+  })
+})

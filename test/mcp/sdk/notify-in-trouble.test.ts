@@ -1,0 +1,231 @@
+import { expect } from 'chai'
+import { Redis } from 'ioredis'
+import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { type RedisEventBus, redisEventBus } from '../../../src/mcp/sdk/redis-event-bus.ts'
+import { createMcpAdapter, type McpAdapter } from '../../../src/mcp/server.ts'
+import { KitTelemetry } from '../../../src/telemetry/index.ts'
+import { createTelemetryRecorder } from '../../../src/testing/index.ts'
+import { type RedisServer, redisMissing, startRedis } from '../../support/redis.ts'
+import { REDIS_CLIENTS, type RedisClientKind } from '../../support/redis-clients.ts'
+import { CLIENT_KINDS, type Connected } from '../support-clients.ts'
+import { onNode, type Served } from '../support-faces.ts'
+import { MODERN } from '../support-wire.ts'
+
+const ONE = 'notes://one'
+const LISTS = ['tools/list_changed', 'prompts/list_changed', 'resources/list_changed']
+const ALL = [...LISTS, `resources/updated ${ONE}`]
+
+const router = KitMcpRouter.create()
+  .tool('a', { description: 'x' }, () => 'served')
+  .prompt('b', {}, () => 'x')
+  .resource('one', { uri: ONE }, () => 'x')
+
+/** Resolves when `condition` holds, which is looked at whenever something was heard or recorded. */
+class Watch {
+  #wake: (() => void)[] = []
+
+  changed = (): void => {
+    for (const wake of this.#wake.splice(0)) wake()
+  }
+
+  async until(condition: () => boolean): Promise<void> {
+    while (!condition()) await new Promise<void>((resolve) => this.#wake.push(resolve))
+  }
+}
+
+/** A node with a listening client of each era. What happens to its Redis goes to telemetry, as applications wire it. */
+class ListeningNode {
+  readonly adapter: McpAdapter
+  /** What each client has heard. */
+  readonly heard: string[][] = []
+  readonly #watch = new Watch()
+  readonly #recorder = createTelemetryRecorder()
+  readonly #bus: RedisEventBus
+  readonly #clients: Connected[] = []
+  #server: Served | undefined
+
+  constructor(redis: Parameters<typeof redisEventBus>[0]) {
+    const telemetry = KitTelemetry.create()
+      .withService('board')
+      .withSampling({ infoRate: 1 })
+      .addTransport(this.#recorder)
+      .build()
+    const emit = (name: string, error?: Error) => {
+      telemetry.emit(name, error === undefined ? {} : { level: 'warn', error })
+      this.#watch.changed()
+    }
+    this.#bus = redisEventBus(redis, {
+      onError: (error) => emit('redis.away', error),
+      onCaughtUp: () => emit('redis.caught_up'),
+    })
+    this.adapter = createMcpAdapter({ router, eventBus: this.#bus })
+  }
+
+  async open(): Promise<this> {
+    await this.caughtUp(1)
+    this.#server = await onNode(mcpHandler(this.adapter))
+    for (const { revision, connect } of CLIENT_KINDS) {
+      const heard: string[] = []
+      this.heard.push(heard)
+      const client = await connect(this.#server.origin, {
+        onHeard: ({ method, params }) => {
+          heard.push([method.slice('notifications/'.length), params?.uri].join(' ').trim())
+          this.#watch.changed()
+        },
+      })
+      this.#clients.push(client)
+      if (revision === MODERN) {
+        const listChanges = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true }
+        await client.client.listen({ ...listChanges, resourceSubscriptions: [ONE] })
+      } else {
+        await client.streaming
+        await client.client.subscribeResource({ uri: ONE })
+      }
+    }
+    return this
+  }
+
+  notifyAll(): void {
+    const { notify } = this.adapter
+    notify.toolsChanged()
+    notify.promptsChanged()
+    notify.resourcesChanged()
+    notify.resourceUpdated(ONE)
+  }
+
+  /** Until every client has heard each of these; what they heard is forgotten then. */
+  async hears(expected: readonly string[]): Promise<void> {
+    await this.#watch.until(() => this.heard.every((heard) => expected.every((one) => heard.includes(one))))
+    for (const heard of this.heard) heard.length = 0
+  }
+
+  async isServing(): Promise<void> {
+    for (const { client } of this.#clients) {
+      const { content } = await client.callTool({ name: 'a', arguments: {} })
+      expect(content).to.deep.equal([{ type: 'text', text: 'served' }])
+    }
+  }
+
+  async caughtUp(times: number): Promise<void> {
+    await this.#watch.until(() => this.#recorder.events('redis.caught_up').length === times)
+    expect(this.#bus.connected).to.equal(true)
+  }
+
+  async isAway(): Promise<void> {
+    await this.#watch.until(() => !this.#bus.connected && this.complaints.length > 0)
+  }
+
+  get complaints() {
+    return this.#recorder.events('redis.away')
+  }
+
+  async close(): Promise<void> {
+    for (const client of this.#clients) await client.close()
+    await this.#server?.close()
+    await this.#bus.close()
+  }
+}
+
+describe('mcp: notify, where Redis is in trouble', () => {
+  let redis: RedisServer
+  let admin: Redis
+  const undo: (() => unknown)[] = []
+
+  beforeEach(async function () {
+    if (redisMissing() !== undefined) return this.skip()
+    redis = await startRedis()
+    admin = adminOf(redis)
+  })
+  afterEach(async () => {
+    for (const one of undo.splice(0).reverse()) await one()
+    await redis?.stop()
+  })
+
+  function adminOf({ port }: RedisServer): Redis {
+    const made = new Redis(port, '127.0.0.1')
+    made.on('error', () => undefined)
+    undo.push(() => made.disconnect())
+    return made
+  }
+
+  async function node({ connect }: RedisClientKind, { port }: RedisServer = redis): Promise<ListeningNode> {
+    const client = await connect(port)
+    undo.push(() => client.end())
+    const made = new ListeningNode(client)
+    undo.push(() => made.close())
+    return await made.open()
+  }
+
+  /** What each says reaches the clients of both. */
+  async function pass(one: ListeningNode, other: ListeningNode): Promise<void> {
+    for (const speaker of [one, other]) {
+      speaker.notifyAll()
+      await Promise.all([one.hears(ALL), other.hears(ALL)])
+    }
+  }
+
+  for (const kind of REDIS_CLIENTS) {
+    describe(`with ${kind.name}`, () => {
+      it('is heard by clients of the node while Redis is away, by the others when it is back; telemetry says both', async () => {
+        const [one, other] = [await node(kind), await node(kind)]
+        await pass(one, other)
+        await redis.kill()
+        await Promise.all([one.isAway(), other.isAway()])
+        one.notifyAll()
+        await one.hears(ALL)
+        await Promise.all([one.isServing(), other.isServing()])
+        expect(other.heard).to.deep.equal(other.heard.map(() => []))
+
+        await redis.start()
+        await Promise.all([one.caughtUp(2), other.caughtUp(2), one.hears(LISTS), other.hears(LISTS)])
+        await pass(one, other)
+        for (const { complaints } of [one, other]) {
+          expect(complaints).to.have.length(1)
+          expect(complaints[0]).to.have.property('level', 'warn')
+          expect(complaints[0]?.error?.message).to.match(/^Redis channel mcp-gatekit:events: /)
+        }
+      })
+
+      it('passes between nodes while Redis is full, as if nothing were', async () => {
+        const [one, other] = [await node(kind), await node(kind)]
+        await admin.config('SET', 'maxmemory', '1')
+        const refusal = await admin.set('a', 'b').catch((error: Error) => error.message)
+        expect(refusal).to.match(/^OOM/)
+        await pass(one, other)
+        await Promise.all([one.isServing(), other.isServing()])
+        await admin.config('SET', 'maxmemory', '0')
+        expect(await admin.set('a', 'b')).to.equal('OK')
+        await pass(one, other)
+        expect([...one.complaints, ...other.complaints]).to.deep.equal([])
+      })
+
+      it('passes between nodes at a read-only replica, which hear those at its master but are not heard there', async () => {
+        const replica = await startRedis()
+        undo.push(() => replica.stop())
+        const replicaAdmin = adminOf(replica)
+        await admin.config('SET', 'repl-diskless-sync-delay', '0')
+        await replicaAdmin.replicaof('127.0.0.1', redis.port)
+        while (!(await replicaAdmin.info('replication')).includes('master_link_status:up'))
+          await new Promise((resolve) => setTimeout(resolve, 50))
+        const refusal = await replicaAdmin.set('a', 'b').catch((error: Error) => error.message)
+        expect(refusal).to.match(/^READONLY/)
+        const [one, other, atMaster] = [
+          await node(kind, replica),
+          await node(kind, replica),
+          await node(kind),
+        ]
+        await pass(one, other)
+        expect(atMaster.heard).to.deep.equal(atMaster.heard.map(() => []))
+        atMaster.notifyAll()
+        await Promise.all([one, other, atMaster].map((node) => node.hears(ALL)))
+        await Promise.all([one.isServing(), other.isServing()])
+
+        await replicaAdmin.replicaof('NO', 'ONE')
+        expect(await replicaAdmin.set('a', 'b')).to.equal('OK')
+        await pass(one, other)
+        expect([...one.complaints, ...other.complaints]).to.deep.equal([])
+      })
+    })
+  }
+})
