@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { cpus, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { freePort } from '../test/support/free-port.ts'
 import { median, printRatios } from './report.ts'
 import { thinLoad } from './thin-load.ts'
 import { AT_WORK, CALL_MODERN } from './tools-call.ts'
@@ -129,7 +130,7 @@ async function startNode(contestant: string): Promise<Node> {
   }
 }
 
-/** nginx with the settings of examples/cluster/nginx.conf, on a port that the system chose a moment before. */
+/** nginx with the settings of examples/cluster/nginx.conf, on a free port. */
 async function startNginx(ports: readonly number[], { keepsClients = true } = {}): Promise<Front> {
   const dir = await mkdtemp(join(tmpdir(), 'mcp-gatekit-bench-'))
   const port = await freePort()
@@ -179,14 +180,4 @@ async function startNginx(ports: readonly number[], { keepsClients = true } = {}
       await rm(dir, { recursive: true, force: true })
     },
   }
-}
-
-async function freePort(): Promise<number> {
-  const { createServer } = await import('node:net')
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
 }

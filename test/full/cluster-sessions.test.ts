@@ -1,7 +1,8 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { expect } from 'chai'
-import { ClusterNode, freePorts, type Nginx, nginxMissing, startNginx } from '../support/cluster.ts'
-import { connectClient } from '../support/cluster-load.ts'
+import { ClusterNode, type Nginx, nginxMissing, startNginx } from '../support/cluster.ts'
+import { connectClient, watchStream } from '../support/cluster-load.ts'
+import { freePorts } from '../support/free-port.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import {
   createSigningKey,
@@ -20,6 +21,8 @@ interface InSession {
   readonly client: Client
   readonly transport: StreamableHTTPClientTransport
   readonly id: string
+  /** When its event stream is open. */
+  readonly isOpen: Promise<void>
 }
 
 describe('a cluster with sessions', function () {
@@ -72,9 +75,10 @@ describe('a cluster with sessions', function () {
     client.onerror = () => undefined
     open.push(client)
     const requestInit = { headers: { authorization: `Bearer ${token}` } }
-    const transport = new StreamableHTTPClientTransport(front, { requestInit })
+    const { fetch, isOpen } = watchStream()
+    const transport = new StreamableHTTPClientTransport(front, { requestInit, fetch })
     await client.connect(transport)
-    return { client, transport, id: transport.sessionId ?? '' }
+    return { client, transport, id: transport.sessionId ?? '', isOpen }
   }
 
   const beginAll = () => Promise.all(Array.from({ length: CLIENTS }, begin))
@@ -143,8 +147,7 @@ describe('a cluster with sessions', function () {
         }),
     )
     await Promise.all(sessions.map(({ client }) => client.subscribeResource({ uri: BOARD })))
-    // Their event streams open by themselves, some time after `connect`.
-    await new Promise((resolve) => setTimeout(resolve, 300))
+    await Promise.all(sessions.map(({ isOpen }) => isOpen))
     await sessions[0]?.client.callTool({ name: 'post', arguments: { note: 'x' } })
     expect(await Promise.all(heard)).to.deep.equal(sessions.map(() => BOARD))
   })

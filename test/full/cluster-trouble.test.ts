@@ -5,8 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { expect } from 'chai'
 import { Redis } from 'ioredis'
-import { ClusterNode, freePorts } from '../support/cluster.ts'
+import { ClusterNode } from '../support/cluster.ts'
 import { createProofKey, type ProofKey, proofFor } from '../support/dpop.ts'
+import { freePorts } from '../support/free-port.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import {
   createSigningKey,
@@ -16,6 +17,7 @@ import {
   signToken,
   startKeyServer,
 } from '../support/tokens.ts'
+import { until } from '../support/until.ts'
 
 const RESOURCE = 'http://127.0.0.1:9/mcp'
 const STREAMS = 1_000
@@ -240,7 +242,7 @@ describe('a cluster in trouble', function () {
     const startedAt = performance.now()
     const post = ['tools/call', { name: 'post', arguments: { note: 'x' } }] as const
     expect(await call(one, authorization, undefined, post)).to.equal(200)
-    while (heard < 2 * STREAMS) await new Promise((resolve) => setTimeout(resolve, 10))
+    await until(() => heard >= 2 * STREAMS, 10)
     console.log(`    ${heard} streams have heard after ${Math.round(performance.now() - startedAt)} ms`)
     for (const socket of sockets) socket.destroy()
   })

@@ -1,13 +1,13 @@
 import { expect } from 'chai'
 import {
   ClusterNode,
-  freePorts,
   type Nginx,
   nginxMissing,
   startNginx,
   type TransportCounts,
 } from '../support/cluster.ts'
 import { ClusterListener, ClusterLoad, connectClient } from '../support/cluster-load.ts'
+import { freePorts } from '../support/free-port.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../support/otlp-receiver.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import {
@@ -17,6 +17,7 @@ import {
   signToken,
   startKeyServer,
 } from '../support/tokens.ts'
+import { until } from '../support/until.ts'
 
 const BOARD = 'board://notes'
 const CLIENTS = 200
@@ -30,6 +31,12 @@ const PHASES = [
 const LISTENERS_OF_EACH_KIND = 5
 
 const seconds = (count: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, count * 1_000))
+
+/** Waits for what should come, as long as it may take: what has not come by then is told by the expectations. */
+const within = async (limitSeconds: number, condition: () => boolean): Promise<void> => {
+  const end = performance.now() + limitSeconds * 1_000
+  await until(() => condition() || performance.now() > end, 50)
+}
 
 describe('a cluster: two nodes behind nginx, Redis between, a collector behind', function () {
   this.timeout(180_000)
@@ -132,12 +139,13 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
     await redis.kill()
     await seconds(1)
     await redis.start()
-    await seconds(2)
-    const heardOfGap = [...listeners, ...doomed].filter(({ gaps }) => gaps > 0).length
+    const isToldOfGap = ({ gaps }: ClusterListener) => gaps > 0
+    await within(10, () => [...listeners, ...doomed].every(isToldOfGap))
+    const heardOfGap = [...listeners, ...doomed].filter(isToldOfGap).length
     await post(10)
 
-    await seconds(1)
-    const lost = listeners.reduce((sum, { heard }) => sum + Math.max(0, posted - heard), 0)
+    const lost = (): number => listeners.reduce((sum, { heard }) => sum + Math.max(0, posted - heard), 0)
+    await within(5, () => lost() === 0)
 
     load.phase = PHASES[3]
     const counts: TransportCounts[] = []
@@ -168,7 +176,7 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
     print([...PHASES.map((phase) => [phase, load.requests[phase] ?? 0, failuresOf(phase).length] as const)])
     console.log(`wrong answers: ${load.wrong.length}`)
     console.log(
-      `notifications: ${posted} to ${listeners.length} listeners on the surviving node, ${lost} lost`,
+      `notifications: ${posted} to ${listeners.length} listeners on the surviving node, ${lost()} lost`,
     )
     console.log(
       `telemetry of nodes ended in order: ${total('accepted')} accepted, ${total('delivered')} delivered,`,
@@ -190,7 +198,7 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
     // Each of them is one of which nginx says that the killed node had it.
     expect(failuresOf(PHASES[1]).length).to.be.at.most(killComplaints)
     expect(reloadComplaints).to.deep.equal([])
-    expect(lost).to.equal(0)
+    expect(lost()).to.equal(0)
     expect(posted).to.be.at.least(30)
     expect(heardOfGap).to.equal(listeners.length + doomed.length)
     expect(counts).to.have.length(4)

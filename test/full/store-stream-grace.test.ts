@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import { Redis } from 'ioredis'
 import { KitTelemetry, StoreStreamTransportAdapter } from '../../src/telemetry/index.ts'
 import { redisMissing, startRedis } from '../support/redis.ts'
+import { until } from '../support/until.ts'
 
 const missing = redisMissing()
 
@@ -33,8 +34,7 @@ describe(`a store that is away at shutdown${missing === undefined ? '' : ` (skip
   it('has failed for good after 30 seconds', async () => {
     const { server, redis, ledger } = await shutDownWhileAway()
     const begun = performance.now()
-    while (ledger()?.pending !== 0 && performance.now() - begun < 45_000)
-      await new Promise((resolve) => setTimeout(resolve, 100))
+    await until(() => ledger()?.pending === 0 || performance.now() - begun > 45_000, 100)
     expect(ledger()).to.include({ delivered: 1, failed: 100, pending: 0 })
     expect(performance.now() - begun).to.be.within(25_000, 40_000)
     redis.disconnect()
@@ -44,7 +44,7 @@ describe(`a store that is away at shutdown${missing === undefined ? '' : ` (skip
   it('is still given everything when it comes back before', async () => {
     const { server, redis, ledger } = await shutDownWhileAway()
     await server.start()
-    while (ledger()?.pending !== 0) await new Promise((resolve) => setTimeout(resolve, 20))
+    await until(() => ledger()?.pending === 0, 20)
     expect(ledger()).to.include({ delivered: 101, failed: 0, pending: 0 })
     expect(await redis.xlen('telemetry:events')).to.equal(101)
     redis.disconnect()

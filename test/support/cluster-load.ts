@@ -9,15 +9,36 @@ export interface Failure {
 }
 
 /** A client of the official SDK, of either era, that keeps its own errors to itself. */
-export async function connectClient(url: URL, token: string, era: 'legacy' | 'modern'): Promise<Client> {
+export async function connectClient(
+  url: URL,
+  token: string,
+  era: 'legacy' | 'modern',
+  using: typeof fetch = fetch,
+): Promise<Client> {
   const client = new Client(
     { name: 'load', version: '1.0.0' },
     { capabilities: { elicitation: {} }, versionNegotiation: era === 'legacy' ? LEGACY : MODERN },
   )
   client.onerror = () => undefined
   const requestInit = { headers: { authorization: `Bearer ${token}` } }
-  await client.connect(new StreamableHTTPClientTransport(url, { requestInit }))
+  await client.connect(new StreamableHTTPClientTransport(url, { requestInit, fetch: using }))
   return client
+}
+
+/** `fetch`, and when the event stream is open that a client of 2025 opens by itself some time after `connect`. */
+export function watchStream(): { readonly fetch: typeof fetch; readonly isOpen: Promise<void> } {
+  let open = (): void => undefined
+  const isOpen = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return {
+    isOpen,
+    async fetch(input, init) {
+      const response = await fetch(input, init)
+      if (init?.method === 'GET' && response.ok) open()
+      return response
+    },
+  }
 }
 
 /** Many clients, of both eras by turns, that call `greet` again and again; and what came of it, by phase. */
@@ -92,12 +113,12 @@ export class ClusterListener {
     era: 'legacy' | 'modern',
     uri: string,
   ): Promise<ClusterListener> {
-    const client = await connectClient(url, token, era)
+    const stream = watchStream()
+    const client = await connectClient(url, token, era, stream.fetch)
     const listener = new ClusterListener(client)
     if (era === 'modern') await client.listen({ toolsListChanged: true, resourceSubscriptions: [uri] })
     else {
-      // Its event stream opens by itself, some time after `connect`.
-      await new Promise((resolve) => setTimeout(resolve, 200))
+      await stream.isOpen
       await client.subscribeResource({ uri })
     }
     return listener

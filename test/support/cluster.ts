@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { freePort } from './redis.ts'
 
 const NGINX = '/usr/sbin/nginx'
 
@@ -160,11 +159,4 @@ export async function startNginx(port: number, [first, second]: readonly [number
       await rm(dir, { recursive: true, force: true })
     },
   }
-}
-
-/** As many free ports, no two alike. */
-export async function freePorts(count: number): Promise<number[]> {
-  const ports = new Set<number>()
-  while (ports.size < count) ports.add(await freePort())
-  return [...ports]
 }

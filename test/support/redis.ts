@@ -5,6 +5,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { freePort } from './free-port.ts'
 
 /** Why tests with a real Redis cannot run here; `undefined` when they can. */
 export function redisMissing(): string | undefined {
@@ -59,16 +60,6 @@ export async function startRedis(): Promise<RedisServer> {
       await rm(dir, { recursive: true, force: true })
     },
   }
-}
-
-/** A port of 127.0.0.1 at which nobody listens. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 /** Stands between a client and a server. */

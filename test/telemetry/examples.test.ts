@@ -10,6 +10,7 @@ import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { KitTelemetry } from '../../src/telemetry/index.ts'
 import { createTelemetryRecorder, createTestIssuer, expectNoLeak } from '../../src/testing/index.ts'
 import { listen } from '../support/listen.ts'
+import { until } from '../support/until.ts'
 
 describe('the custom transport of the examples', () => {
   it('writes one line for each event, redacted', async () => {
@@ -76,8 +77,3 @@ describe('the sessions of the Express example', () => {
     expect(recorder.events()).to.deep.equal([])
   })
 })
-
-/** Looks again after every turn of the event loop. */
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setImmediate(resolve))
-}

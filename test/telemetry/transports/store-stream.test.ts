@@ -9,14 +9,15 @@ import {
   type StreamStore,
   type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
+import { freePort } from '../../support/free-port.ts'
 import {
   type CuttingProxy,
-  freePort,
   type RedisServer,
   redisMissing,
   startCuttingProxy,
   startRedis,
 } from '../../support/redis.ts'
+import { until } from '../../support/until.ts'
 import { expectCode, expectRejection, RecordingLogger } from '../recording.ts'
 
 /** For arguments that do not compile. */
@@ -455,9 +456,4 @@ function envelope(count: number): TelemetryEnvelope {
     sessionId: 'ses_1',
     attributes: { count },
   }
-}
-
-/** Looks again after every turn of the event loop. */
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setImmediate(resolve))
 }

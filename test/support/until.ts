@@ -1,0 +1,6 @@
+/** Resolves when `condition` holds, which is looked at again and again. */
+export async function until(condition: () => boolean | Promise<boolean>, everyMs = 0): Promise<void> {
+  while (!(await condition())) {
+    await new Promise((resolve) => (everyMs === 0 ? setImmediate(resolve) : setTimeout(resolve, everyMs)))
+  }
+}
