@@ -5,6 +5,7 @@ import type { Admission, McpService } from '../mcp/service.ts'
 import type { Answer } from '../oauth/answer.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import type { Gate } from '../oauth/gate.ts'
+import { notFound } from '../oauth/protected-resource.ts'
 import { admissionBy, admit } from './admissions.ts'
 import {
   holdsMessages,
@@ -28,7 +29,7 @@ import { type GateTarget, resolveTarget } from './target.ts'
 export function mcpAuth(target: GateTarget): NodeMiddleware {
   const { gate, service } = resolveTarget(target)
   const { trustProxy } = gate.options
-  return function mcpAuth(req, res, next = () => undefined) {
+  return function mcpAuth(req, res, next = () => writeAnswer(req, res, notFound())) {
     if (isPreflight(req) || admissionBy(req, gate) !== undefined) return next()
     const incoming = new NodeIncoming(req, res, trustProxy)
     const admitting = service === undefined ? askGate(gate, incoming) : service.admit(incoming)

@@ -49,6 +49,9 @@ async function handle(service: McpService, req: NodeRequest, res: ServerResponse
   if (guarded !== undefined) return writeAnswer(req, res, guarded)
   const exchange = await exchangeFor(service, incoming, req)
   if ('answer' in exchange) return writeAnswer(req, res, exchange.answer)
+  // Also where no `mcpAuth` was in front: who logs the answer may want to know whose it was.
+  if (exchange.exchange.gate === service.gate && exchange.exchange.auth !== undefined)
+    req.auth = exchange.exchange.auth
   const response = await service.serve(incoming, exchange.exchange)
   if (response instanceof Response) await writeResponse(req, res, response)
   else writeAnswer(req, res, response)

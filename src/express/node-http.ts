@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
-import type { BodyLimits, BodyRead, McpIncoming } from '../mcp/incoming.ts'
+import { type BodyLimits, type BodyRead, isEncoded, type McpIncoming } from '../mcp/incoming.ts'
 import { isLoopbackHostname } from '../oauth/option-checks.ts'
 import { requestOrigin } from '../oauth/request-origin.ts'
 
@@ -120,6 +120,7 @@ export class NodeIncoming implements McpIncoming {
         ? { kind: 'text', text: body.toString('utf8') }
         : { kind: 'value', value: body }
     }
+    if (isEncoded(req.headers['content-encoding'])) return { kind: 'encoded' }
     return await readStream(req, limits)
   }
 }

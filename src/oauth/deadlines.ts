@@ -31,22 +31,29 @@ export class Deadlines {
       const waiting: Waiting = { who, dueAtMs: performance.now() + this.#timeoutMs, giveUp: reject }
       this.#waiting.add(waiting)
       if (this.#timer === undefined) this.#wakeIn(this.#timeoutMs)
+      else if (this.#waiting.size === 1) this.#timer.ref()
       // A thenable that is no promise may throw, or give another promise in its turn.
       Promise.resolve(asked).then(
         (value) => {
-          this.#waiting.delete(waiting)
+          this.#forget(waiting)
           resolve(value)
         },
         (error) => {
-          this.#waiting.delete(waiting)
+          this.#forget(waiting)
           reject(error)
         },
       )
     })
   }
 
+  /** The timer goes on for those to come, but keeps no process alive for which nobody waits. */
+  #forget(waiting: Waiting): void {
+    this.#waiting.delete(waiting)
+    if (this.#waiting.size === 0) this.#timer?.unref()
+  }
+
   #wakeIn(ms: number): void {
-    this.#timer = setTimeout(() => this.#giveUpOnThoseDue(), ms).unref()
+    this.#timer = setTimeout(() => this.#giveUpOnThoseDue(), ms)
   }
 
   #giveUpOnThoseDue(): void {

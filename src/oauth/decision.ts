@@ -15,7 +15,12 @@ export type Decision =
   | { readonly outcome: 'accepted'; readonly auth: AuthInfo; readonly context: VerifyContext }
   | Refusal
   | { readonly outcome: 'unavailable'; readonly retryAfterSeconds: number; readonly cause: unknown }
-  | { readonly outcome: 'failed'; readonly cause: unknown }
+  | {
+      readonly outcome: 'failed'
+      readonly cause: unknown
+      /** Whose token it is, where it was accepted before. */
+      readonly auth?: AuthInfo
+    }
 
 export type Refusal =
   | {

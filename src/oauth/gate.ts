@@ -130,7 +130,7 @@ export class Gate {
         const heard: unknown = onVerified(new OnVerifiedInput(request, context, auth))
         if (isPromiseLike(heard)) await this.#deadlines.within(heard, 'onVerified')
       } catch (cause) {
-        return { outcome: 'failed', cause }
+        return { outcome: 'failed', cause, auth }
       }
     }
     return { outcome: 'accepted', auth, context }

@@ -58,6 +58,8 @@ export interface OptionChecks {
   checkBoolean(option: string, value: unknown): boolean
   /** A whole number from `min` to what a timer can hold. */
   checkWholeNumber(option: string, value: unknown, min: number): number
+  /** Seconds from `min`, parts of one too; `'more than 0'` for a time that must pass. */
+  checkSeconds(option: string, value: unknown, min: 0 | 'more than 0'): number
   checkFunction(option: string, value: unknown, mend: string): void
   checkOneOf<const Choice extends string>(option: string, value: unknown, choices: readonly Choice[]): Choice
 }
@@ -134,7 +136,8 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
     },
 
     checkUrl(option, value, { allowInsecureHttp }) {
-      if (typeof value !== 'string' || !URL.canParse(value)) {
+      // Without the slashes a parser would add them.
+      if (typeof value !== 'string' || !URL.canParse(value) || /^https?:(?!\/\/)/i.test(value.trim())) {
         throw checks.invalidOption(
           option,
           `must be an absolute URL such as '${EXAMPLES[option] ?? EXAMPLES.issuer}'`,
@@ -268,6 +271,17 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
         throw checks.invalidOption(option, `must be a whole number from ${min} to 2147483647`, value)
       }
       return value
+    },
+
+    checkSeconds(option, value, min) {
+      const fits = typeof value === 'number' && value <= 2_147_483_647 && (min === 0 ? value >= 0 : value > 0)
+      if (fits) return value
+      const expected = min === 0 ? '0 or more' : 'more than 0'
+      throw checks.invalidOption(
+        option,
+        `must be a number of seconds, ${expected} and at most 2147483647`,
+        value,
+      )
     },
 
     checkFunction(option, value, mend) {

@@ -22,13 +22,13 @@ const {
 export interface VerifyContext<App = unknown> {
   /** What the router's `.context()` returned; `{}` where there is none. */
   readonly context: App
-  /** The request being authorized, without its body. */
+  /** The request being authorized. Its body is not to be read; behind Express there is none. */
   readonly request: Request
 }
 
 /** What a verifier is asked. */
 export interface VerifyTokenInput<App = unknown> {
-  /** The request being authorized, without its body. Behind Express it is made only when read. */
+  /** The request being authorized. Its body is not to be read; behind Express there is none, and the request is made only when read. */
   readonly request: Request
   /** The token of the `Authorization` header; absent when none was sent. */
   readonly bearerToken: string | undefined
@@ -86,7 +86,7 @@ export interface VerifiedInput<App = unknown, User = unknown> {
   readonly user: User | undefined
   /** The scopes as granted; broader ones are not expanded. */
   readonly scopes: readonly string[]
-  /** The request being authorized, without its body. */
+  /** The request being authorized. Its body is not to be read; behind Express there is none. */
   readonly request: Request
 }
 

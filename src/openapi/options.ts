@@ -101,11 +101,15 @@ export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): Res
   if (!isOptionsObject(options)) throw invalidKind('options', 'must be { app } or { baseUrl }', options)
   checkKnownOptions('toolsFromOpenApi', options, OPTIONS)
   const { app, baseUrl, basePath, include, scopes, headers, onLeftOut } = options
+  const { outputSchemas = true, timeoutMs = 30_000, maxAnswerBytes = 1024 * 1024 } = options
   if (app === undefined && baseUrl === undefined)
     throw missingOption('app', 'give the app whose routes are called, or the baseUrl of a server')
   if (app !== undefined && baseUrl !== undefined) throw invalidOption('baseUrl', 'and app exclude each other')
   if (app !== undefined) checkFunction('app', app, 'an Express app, or any listener of node:http')
-  const allowInsecureHttp = checkBoolean('allowInsecureHttp', options.allowInsecureHttp ?? false)
+  const allowInsecureHttp =
+    options.allowInsecureHttp === undefined
+      ? false
+      : checkBoolean('allowInsecureHttp', options.allowInsecureHttp)
   const url = baseUrl === undefined ? undefined : checkUrl('baseUrl', baseUrl, { allowInsecureHttp })
   if (url !== undefined && url.search !== '')
     throw invalidOption('baseUrl', 'must not carry a query', baseUrl)
@@ -121,10 +125,10 @@ export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): Res
     basePath: basePath === undefined || basePath === '/' ? basePath : checkPath('basePath', basePath),
     include: include === undefined ? undefined : checkInclude(include),
     scopes,
-    outputSchemas: checkBoolean('outputSchemas', options.outputSchemas ?? true),
+    outputSchemas: checkBoolean('outputSchemas', outputSchemas),
     headers,
-    timeoutMs: checkWholeNumber('timeoutMs', options.timeoutMs ?? 30_000, 1),
-    maxAnswerBytes: checkWholeNumber('maxAnswerBytes', options.maxAnswerBytes ?? 1024 * 1024, 1),
+    timeoutMs: checkWholeNumber('timeoutMs', timeoutMs, 1),
+    maxAnswerBytes: checkWholeNumber('maxAnswerBytes', maxAnswerBytes, 1),
     onLeftOut: onLeftOut ?? (() => undefined),
   }
 }

@@ -675,6 +675,12 @@ describe('mcpAuth()', () => {
     })
   })
 
+  it('answers 404 to who may pass where nothing stands behind', async () => {
+    const { origin } = await listen(mcpAuth(oauthOptions()))
+    const response = await fetch(origin, { headers: { authorization: 'Bearer good' } })
+    expect([response.status, await response.json()]).to.deep.equal([404, { error: 'not_found' }])
+  })
+
   for (const [when, begin, expected] of [
     ['before it answers', () => undefined, 500],
     ['in the middle of its answer', (res: ServerResponse) => res.write('half'), 'cut off'],

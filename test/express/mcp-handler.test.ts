@@ -66,6 +66,19 @@ describe('mcpHandler()', () => {
     expect(verified).to.equal(1)
   })
 
+  it('leaves on req.auth whose request it was', async () => {
+    const seen: unknown[] = []
+    const app = express()
+      .use((req: express.Request & { auth?: { clientId?: string } }, res, next) => {
+        res.on('finish', () => seen.push(req.auth?.clientId))
+        next()
+      })
+      .use(appWith())
+    await post(app).expect(200)
+    await request(app).post('/mcp').set(ACCEPT).send(ECHO).expect(401)
+    expect(seen).to.deep.equal(['cli', undefined])
+  })
+
   it('refuses without a token, before the body is read', async () => {
     const { port } = await listen(appWith())
     const connection = await RawConnection.open(port)

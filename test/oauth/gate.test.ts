@@ -1,4 +1,5 @@
-import { inspect } from 'node:util'
+import { execFile } from 'node:child_process'
+import { inspect, promisify } from 'node:util'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { Answer } from '../../src/oauth/answer.ts'
@@ -63,6 +64,22 @@ function thenable(then: () => unknown): object {
 }
 
 const nowSeconds = (): number => Date.now() / 1000
+
+/** What a process prints of its answers, with nothing to keep it alive but what is asked of it. */
+async function answersOf(options: string): Promise<unknown> {
+  const index = JSON.stringify(new URL('../../src/index.js', import.meta.url).href)
+  const program = `
+    const { createMcpAdapter, KitMcpRouter } = await import(${index})
+    const never = new Promise(() => {})
+    const good = async () => ({ valid: true })
+    const oauth = { issuer: 'https://auth.example.com', verifyTimeoutMs: 50, verifyToken: good, ...(${options}) }
+    const { server } = createMcpAdapter({ router: KitMcpRouter.create(), oauth })
+    const ask = () => server(new Request('http://localhost/mcp', { headers: { authorization: 'Bearer x' } }))
+    const responses = [await ask(), ...(await Promise.all([ask(), ask()]))]
+    console.log(JSON.stringify(responses.map(({ status }) => status)))`
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', program])
+  return JSON.parse(stdout)
+}
 
 describe('the gate', () => {
   describe('asks for a token', () => {
@@ -584,6 +601,17 @@ describe('the gate', () => {
       const gate = gateWith({ verifyTimeoutMs: 20, verifyToken: (() => never) as never })
       expect(await gate.authenticate(requestWith())).to.include({ outcome: 'unavailable' })
     })
+  })
+
+  describe('answers although nothing else keeps the process alive', () => {
+    for (const [what, options, status] of [
+      ['a verifier hangs', '{ verifyToken: () => never }', 503],
+      ['onVerified hangs', '{ onVerified: () => never }', 500],
+    ] as const) {
+      it(`where ${what}`, async () => {
+        expect(await answersOf(options)).to.deep.equal([status, status, status])
+      })
+    }
   })
 
   describe('answers 500', () => {

@@ -47,6 +47,7 @@ describe('wrong OAuth options', () => {
     ['no issuer', { issuer: undefined }, MISSING, 'issuer', /https:\/\/auth\.example\.com/],
     ['null for issuer', { issuer: null }, MISSING, 'issuer', /https:\/\/auth\.example\.com/],
     ['an empty issuer', { issuer: '' }, INVALID, 'issuer', /absolute URL/],
+    ['an issuer without slashes', { issuer: 'https:auth.example.com' }, INVALID, 'issuer', /absolute URL/],
     ['an issuer without scheme', { issuer: 'auth.example.com' }, INVALID, 'issuer', /absolute URL/],
     [
       'an issuer that is a URL object',

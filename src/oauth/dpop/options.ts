@@ -60,12 +60,13 @@ export function resolveDpop(value: unknown): ResolvedDpopOptions | undefined {
       given.mode,
     )
   }
+  const { nonce = false, proofMaxAgeSeconds = 300, algorithms = ALGORITHMS } = given
   const resolved = Object.freeze({
     required: given.mode === 'required',
     replayStore: checkReplayStore(given.replayStore),
-    nonces: checkNonce(given.nonce ?? false),
-    proofMaxAgeSeconds: checkWholeNumber('dpop.proofMaxAgeSeconds', given.proofMaxAgeSeconds ?? 300, 1),
-    algorithms: checkAlgorithms(given.algorithms ?? ALGORITHMS),
+    nonces: checkNonce(nonce),
+    proofMaxAgeSeconds: checkWholeNumber('dpop.proofMaxAgeSeconds', proofMaxAgeSeconds, 1),
+    algorithms: checkAlgorithms(algorithms),
   })
   return given.mode === 'off' ? undefined : resolved
 }

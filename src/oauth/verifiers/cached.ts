@@ -5,7 +5,7 @@ import { isOptionsObject, optionChecksOf } from '../option-checks.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { frozenCopy } from './frozen-copy.ts'
 
-const { checkFunction, checkKnownOptions, checkWholeNumber, invalidKind, invalidOption } =
+const { checkFunction, checkKnownOptions, checkSeconds, checkWholeNumber, invalidKind, invalidOption } =
   optionChecksOf('cachedVerifier')
 
 /** What `cachedVerifier()` takes beside the verifier. */
@@ -86,7 +86,7 @@ export function cachedVerifier<App = unknown, User = unknown>(
 ): CachedVerifier<App, User> {
   checkFunction('verifier', verifier, 'give the verifier whose acceptances are to be remembered')
   const { maxEntries, ttlSeconds } = resolveOptions(options)
-  const kept = new LRUCache<string, Kept<User>>({ max: maxEntries, ttl: ttlSeconds * 1000 })
+  const kept = new LRUCache<string, Kept<User>>({ max: maxEntries, ttl: Math.ceil(ttlSeconds * 1000) })
   const flights = new LRUCache<string, Flight<User>>({ max: maxEntries })
 
   function verifyCached(input: VerifyTokenInput<App>): ReturnType<VerifyToken<App, User>> {
@@ -158,7 +158,7 @@ function resolveOptions(
   }
   checkKnownOptions('cachedVerifier', options, KNOWN_OPTIONS)
   const { maxEntries = 10_000, ttlSeconds = 60 } = options
-  checkWholeNumber('ttlSeconds', ttlSeconds, 1)
+  checkSeconds('ttlSeconds', ttlSeconds, 'more than 0')
   if (checkWholeNumber('maxEntries', maxEntries, 1) > MAX_ENTRIES)
     throw invalidOption('maxEntries', `must be at most ${MAX_ENTRIES}`, maxEntries)
   return { maxEntries, ttlSeconds }

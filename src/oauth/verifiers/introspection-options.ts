@@ -121,7 +121,8 @@ export function resolveIntrospectionOptions<User>(
     audiences,
     resources: resourcesAmong(audiences || []),
     issuer: options.issuer,
-    requiredClaims: checkTexts('requiredClaims', options.requiredClaims ?? []),
+    requiredClaims:
+      options.requiredClaims === undefined ? [] : checkTexts('requiredClaims', options.requiredClaims),
     mapUser: options.mapUser,
     timeoutMs: options.timeoutMs === undefined ? 5_000 : checkWholeNumber('timeoutMs', options.timeoutMs, 1),
   }

@@ -41,7 +41,7 @@ const MAX_RETRY_AFTER_SECONDS = 3_600
  * A verifier that asks the authorization server (RFC 7662), on `oauth4webapi`: for opaque tokens, and for JWTs that
  * can be revoked. It asks at every request; `cachedVerifier` around it asks less often.
  *
- * Refused are tokens that are not active, are past their `exp`, or are for another audience or of another issuer; an
+ * Refused are tokens that are not active, are past their `exp` or before their `nbf`, or are for another audience or of another issuer; an
  * answer without `aud` is one for another audience, and with `issuer` one without `iss` is of another. So are a
  * refresh token, where the server says that it is one, and a token bound to a key (`cnf`, `token_type: DPoP`).
  * @throws {KitMcpConfigError} when it is built with options that cannot be.
@@ -79,6 +79,7 @@ async function accept<User>(
     noteRefusal(input, 'expired')
     return undefined
   }
+  if (answer.nbf !== undefined && !(answer.nbf <= Date.now() / 1000)) return undefined
   if (rules.audiences !== false && !isFor(aud, rules.audiences)) {
     noteRefusal(input, 'wrong_resource')
     return undefined
@@ -86,6 +87,7 @@ async function accept<User>(
   if (rules.issuer !== undefined && answer.iss !== rules.issuer) return undefined
   if (!isAccessToken(answer) || !mayBePresented(answer, input)) return undefined
   if (!rules.requiredClaims.every((claim) => Object.hasOwn(answer, claim))) return undefined
+  const resource = resourceIn(aud, rules.resources, configuredResource(input))
   return {
     valid: true,
     user:
@@ -93,9 +95,9 @@ async function accept<User>(
         ? ({ id: sub ?? username ?? clientId, claims: answer } as User)
         : await rules.mapUser(answer),
     scopes: grantedScopes(answer.scope),
-    clientId,
-    expiresAt: exp,
-    resource: resourceIn(aud, rules.resources, configuredResource(input)),
+    ...(clientId !== undefined && { clientId }),
+    ...(exp !== undefined && { expiresAt: exp }),
+    ...(resource !== undefined && { resource }),
     ...confirmationOf(answer),
     extra: Object.fromEntries(Object.entries(answer).filter(([member]) => !REGISTERED.has(member))),
   }

@@ -111,19 +111,34 @@ export class RemoteKeys implements KeySource {
   }
 }
 
+/** Where the metadata of an issuer may be, in the order in which it is looked for. */
+const METADATA_FORMS = [
+  ['oauth2', 'oauth-authorization-server'],
+  ['oidc', 'openid-configuration'],
+  // As RFC 8414 §5 has it for an issuer with a path.
+  ['oauth2', 'openid-configuration'],
+] as const
+
 /** `jwks_uri` from the issuer's metadata: RFC 8414, or else OpenID Connect Discovery. */
 async function discoverJwksUri(issuer: string, allowInsecureHttp: boolean): Promise<string> {
   const oauth = await import('oauth4webapi')
   const url = new URL(issuer)
   const options = {
-    [oauth.customFetch]: (href: string, init: object) => boundedFetch(href, init),
     [oauth.allowInsecureRequests]: allowInsecureHttp || isLoopbackHostname(url.hostname),
     signal: () => AbortSignal.timeout(FETCH_TIMEOUT_MS),
   }
   let cause: unknown
-  for (const algorithm of ['oauth2', 'oidc'] as const) {
+  for (const [algorithm, document] of METADATA_FORMS.slice(0, url.pathname === '/' ? 2 : 3)) {
     try {
-      const response = await oauth.discoveryRequest(url, { algorithm, ...options })
+      const response = await oauth.discoveryRequest(url, {
+        algorithm,
+        ...options,
+        [oauth.customFetch]: (href: string, init: object) =>
+          boundedFetch(
+            href.replace('/.well-known/oauth-authorization-server', `/.well-known/${document}`),
+            init,
+          ),
+      })
       const metadata = await oauth.processDiscoveryResponse(url, response)
       const jwksUri = metadata.jwks_uri
       if (jwksUri === undefined) throw new Error('the metadata document has no jwks_uri')

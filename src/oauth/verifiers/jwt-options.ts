@@ -11,7 +11,7 @@ const {
   checkKnownOptions,
   checkTexts,
   checkUrl,
-  checkWholeNumber,
+  checkSeconds,
   invalidKind,
   invalidOption,
   missingOption,
@@ -127,8 +127,9 @@ export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): Reso
     audiences,
     resources: resourcesAmong(audiences),
     algorithms: checkAlgorithms(options),
-    clockTolerance: wholeNumber(options, 'clockToleranceSeconds', 0),
-    requiredClaims: checkTexts('requiredClaims', options.requiredClaims ?? []),
+    clockTolerance: seconds(options, 'clockToleranceSeconds', 0),
+    requiredClaims:
+      options.requiredClaims === undefined ? [] : checkTexts('requiredClaims', options.requiredClaims),
     strict: options.strict === undefined ? false : checkBoolean('strict', options.strict),
     secret: options.secret ?? '',
     mapUser: options.mapUser,
@@ -158,8 +159,8 @@ function keySources(
   if (options.jwksUri !== undefined) checkUrl('jwksUri', options.jwksUri, { allowInsecureHttp })
   const remote = {
     jwksUri: options.jwksUri,
-    cooldownSeconds: wholeNumber(options, 'jwksCooldownSeconds', 30),
-    cacheSeconds: wholeNumber(options, 'jwksCacheSeconds', 600),
+    cooldownSeconds: seconds(options, 'jwksCooldownSeconds', 30),
+    cacheSeconds: seconds(options, 'jwksCacheSeconds', 600),
     allowInsecureHttp,
   }
   const local = options.publicKey === undefined ? undefined : localKeys(options.publicKey)
@@ -200,11 +201,11 @@ function checkAlgorithms(options: JwtVerifierOptions<unknown>): readonly string[
   return given
 }
 
-function wholeNumber(
+function seconds(
   options: JwtVerifierOptions<unknown>,
   option: 'clockToleranceSeconds' | 'jwksCooldownSeconds' | 'jwksCacheSeconds',
   fallback: number,
 ): number {
   const value = options[option]
-  return value === undefined ? fallback : checkWholeNumber(option, value, 0)
+  return value === undefined ? fallback : checkSeconds(option, value, 0)
 }

@@ -94,13 +94,15 @@ async function accept<User>(
   if (!mayBePresented(claims, input)) return undefined
   for (const claim of rules.requiredClaims) if (!Object.hasOwn(claims, claim)) return undefined
   const exp = claims.exp as number
+  const clientId = text(claims.client_id) ?? text(claims.azp) ?? text(claims.cid)
+  const resource = resourceIn(claims.aud, rules.resources, configuredResource(input))
   return {
     valid: true,
     user: rules.mapUser === undefined ? (userOf(claims) as User) : await rules.mapUser(claims),
     scopes: grantedScopes(claims.scope ?? claims.scp ?? claims.permissions),
-    clientId: text(claims.client_id) ?? text(claims.azp) ?? text(claims.cid),
+    ...(clientId !== undefined && { clientId }),
     expiresAt: exp > now ? exp : exp + rules.clockTolerance,
-    resource: resourceIn(claims.aud, rules.resources, configuredResource(input)),
+    ...(resource !== undefined && { resource }),
     ...confirmationOf(claims),
   }
 }

@@ -401,6 +401,15 @@ describe('cachedVerifier()', () => {
     })
   })
 
+  it('believes an acceptance for a part of a second too', async () => {
+    let calls = 0
+    const verifier = cachedVerifier(async () => ({ valid: true, user: ++calls }), { ttlSeconds: 0.0205 })
+    expect(await verifier(inputOf('t'))).to.include({ user: 1 })
+    expect(await verifier(inputOf('t'))).to.include({ user: 1 })
+    await new Promise((resolve) => setTimeout(resolve, 25))
+    expect(await verifier(inputOf('t'))).to.include({ user: 2 })
+  })
+
   it('keeps the user of the verifier in its type', () => {
     const verifier = cachedVerifier(async () => ({ valid: true, user: { id: 1 } }), { ttlSeconds: 5 })
     expectTypeOf(verifier).toExtend<VerifyToken<unknown, { id: number }>>()
@@ -439,14 +448,14 @@ describe('cachedVerifier()', () => {
         () => cachedVerifier(verify, { ttlSeconds: 0 }),
         INVALID,
         'ttlSeconds',
-        /from 1/,
+        /more than 0/,
       ],
       [
-        'with half a second',
-        () => cachedVerifier(verify, { ttlSeconds: 0.5 }),
+        'with a time that is NaN',
+        () => cachedVerifier(verify, { ttlSeconds: Number.NaN }),
         INVALID,
         'ttlSeconds',
-        /whole/,
+        /number of seconds/,
       ],
       [
         'with an option that does not exist',

@@ -166,11 +166,9 @@ describe('introspectionVerifier()', () => {
 
     it('no expiry, client or scopes where there are none', async () => {
       const nothing = { exp: undefined, client_id: null, scope: null }
-      expect(await verify(active(nothing))).to.include({
-        valid: true,
-        expiresAt: undefined,
-        clientId: undefined,
-      })
+      expect(await verify(active(nothing)))
+        .to.include({ valid: true })
+        .and.not.to.have.any.keys('expiresAt', 'clientId')
       expect((await verify(active(nothing)))?.scopes).to.deep.equal([])
     })
 
@@ -182,14 +180,15 @@ describe('introspectionVerifier()', () => {
       expect(await verify(answer, { audience }, inputOf(TOKEN, 'https://third.example.com'))).to.include({
         resource: other,
       })
-      expect(await verify(active({ aud: 'client-id' }), { audience })).to.include({ resource: undefined })
+      expect(await verify(active({ aud: 'client-id' }), { audience }))
+        .to.include({ valid: true })
+        .and.not.to.have.property('resource')
     })
 
     it('no resource where aud is not looked at', async () => {
-      expect(await verify(active({ aud: undefined }), { audience: false })).to.include({
-        valid: true,
-        resource: undefined,
-      })
+      expect(await verify(active({ aud: undefined }), { audience: false }))
+        .to.include({ valid: true })
+        .and.not.to.have.property('resource')
     })
   })
 

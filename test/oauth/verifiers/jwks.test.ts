@@ -84,6 +84,15 @@ describe('the keys of jwtVerifier()', () => {
     ])
   })
 
+  it('are found where RFC 8414 §5 puts the OpenID metadata of an issuer with a path', async () => {
+    const server = await startKeyServer([first], (origin) => ({
+      '/.well-known/openid-configuration/tenant': { issuer: `${origin}/tenant`, jwks_uri: `${origin}/jwks` },
+    }))
+    const iss = `${server.origin}/tenant`
+    expect(await outcome(verifierFor({ issuer: iss }), await signToken(first, { iss }))).to.equal('accepted')
+    expect(server.asked.slice(2)).to.deep.equal(['/.well-known/openid-configuration/tenant', '/jwks'])
+  })
+
   const wrongMetadata: readonly (readonly [what: string, document: (origin: string) => unknown])[] = [
     [
       'names another issuer',

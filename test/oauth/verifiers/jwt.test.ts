@@ -89,7 +89,7 @@ describe('jwtVerifier()', () => {
     it('a resource only where the audience is a URL', async () => {
       const token = await signToken(rsa, { aud: ['notes-api', 'other'] })
       const found = await verify(token, { audience: 'notes-api' })
-      expect(found).to.include({ valid: true, resource: undefined })
+      expect(found).to.include({ valid: true }).and.not.to.have.property('resource')
     })
 
     it('the user that mapUser makes, now or later', async () => {
@@ -585,28 +585,35 @@ describe('jwtVerifier()', () => {
         () => ({ ...base, clockToleranceSeconds: -1 }),
         INVALID,
         'clockToleranceSeconds',
-        /whole number/,
+        /number of seconds, 0 or more/,
       ],
       [
         'with a tolerance that is NaN',
         () => ({ ...base, clockToleranceSeconds: Number.NaN }),
         INVALID,
         'clockToleranceSeconds',
-        /whole number/,
+        /number of seconds, 0 or more/,
       ],
       [
         'with an endless cache',
         () => ({ ...base, jwksCacheSeconds: Number.POSITIVE_INFINITY }),
         INVALID,
         'jwksCacheSeconds',
-        /whole number/,
+        /number of seconds, 0 or more/,
       ],
       [
         'with a cooldown that is text',
         () => ({ ...base, jwksCooldownSeconds: '30' }),
         INVALID,
         'jwksCooldownSeconds',
-        /whole number/,
+        /number of seconds, 0 or more/,
+      ],
+      [
+        'with claims that are null',
+        () => ({ ...base, requiredClaims: null }),
+        INVALID,
+        'requiredClaims',
+        /array of non-empty strings/,
       ],
       ['with strict that is text', () => ({ ...base, strict: 'yes' }), INVALID, 'strict', /true or false/],
       [
