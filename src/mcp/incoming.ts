@@ -27,7 +27,7 @@ export interface BodyLimits {
 export type BodyRead =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'value'; readonly value: unknown }
-  | { readonly kind: 'too-large' | 'timeout' | 'unreadable' }
+  | { readonly kind: 'too-large' | 'timeout' | 'unreadable' | 'encoded' }
 
 /** The web-standard face of a request. */
 export class WebIncoming implements McpIncoming {
@@ -88,6 +88,7 @@ export class WebIncoming implements McpIncoming {
     if (body === null) return { kind: 'text', text: '' }
     if (this.request.bodyUsed) return { kind: 'unreadable' }
     if (Number(this.header('content-length')) > maxBytes) return { kind: 'too-large' }
+    if (isEncoded(this.header('content-encoding'))) return { kind: 'encoded' }
     const reader = body.getReader()
     let timer: NodeJS.Timeout | undefined
     const deadline = new Promise<'timeout'>((resolve) => {
@@ -110,4 +111,9 @@ export class WebIncoming implements McpIncoming {
       reader.cancel().catch(() => undefined)
     }
   }
+}
+
+/** Whether a `Content-Encoding` says that a body must be unpacked first, which is left to what stands in front. */
+export function isEncoded(contentEncoding: string | undefined): boolean {
+  return contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity'
 }

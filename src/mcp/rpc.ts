@@ -17,6 +17,10 @@ export function parseMessages(read: BodyRead, revision: string | undefined): Par
   switch (read.kind) {
     case 'too-large':
       return { answer: jsonRpcError(413, -32_000, 'Payload Too Large') }
+    case 'encoded':
+      return {
+        answer: jsonRpcError(415, -32_000, 'Unsupported Media Type: no Content-Encoding is understood'),
+      }
     case 'timeout':
       return {
         answer: closing(jsonRpcError(408, -32_000, 'Request Timeout: the body did not arrive in time')),

@@ -79,7 +79,7 @@ export interface CreateMcpAdapterOptions<Router extends RouterOption = RouterOpt
    * What is served: the typed router, or a function that makes a server of the official SDK for each request.
    */
   readonly router: Router
-  /** Absent or undefined: no OAuth, everything is open. */
+  /** Absent or undefined: no OAuth. Everything is open then but operations with `scopes`, which nobody may call (403). */
   readonly oauth?: OAuthOptions<AppOf<Router>, User> | undefined
   /** Default `{ name: 'mcp-gatekit', version: '0.0.0' }`. */
   readonly serverInfo?: ServerInfo | undefined

@@ -162,7 +162,10 @@ describe('mcp: clients that misbehave', () => {
           [415, legacy('hello', { ...reader, 'content-type': 'text/plain' })],
           ...(face.parsed
             ? []
-            : [[413, legacy(`"${'x'.repeat(4 * 1024 * 1024)}"`, reader)] as [number, WireRequest]]),
+            : ([
+                [413, legacy(`"${'x'.repeat(4 * 1024 * 1024)}"`, reader)],
+                [415, legacy(call('echo', { text: 'x' }), { ...reader, 'content-encoding': 'gzip' })],
+              ] as [number, WireRequest][])),
         ]
         try {
           for (const [index, [status, request]] of refusals.entries()) {

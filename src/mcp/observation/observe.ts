@@ -72,6 +72,7 @@ export class RequestObservation {
   /** The gate's word on everything but an accepted token. Ends the observation. */
   decided(decision: Exclude<Decision, { outcome: 'accepted' }>): void {
     if (this.#ended) return
+    if (decision.outcome === 'failed' && decision.auth !== undefined) this.identify(decision.auth)
     const [operation] = this.#begun() as [Operation]
     switch (decision.outcome) {
       case 'refused': {

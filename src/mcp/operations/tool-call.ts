@@ -9,11 +9,12 @@ import {
   ProtocolErrorCode,
   type Server,
   type ServerContext,
+  specTypeSchemas,
 } from '@modelcontextprotocol/server'
 import { elapsedMs } from '../elapsed.ts'
 import type { CallContext } from '../router/context.ts'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
-import { validate } from '../router/json-schema.ts'
+import { problemIn, validate } from '../router/json-schema.ts'
 import type { ToolEntry } from '../router/tool.ts'
 import { KitToolError } from '../router/tool-error.ts'
 import { isStateRefusal, runRound, type Serving } from './operation.ts'
@@ -79,6 +80,7 @@ async function runTool(
   const result = isToolResult(returned) ? returned : undefined
   if (result !== undefined || isInputRequired(returned)) checkJson(returned)
   if (isInputRequired(returned)) return returned
+  if (result !== undefined && !isPlain(result)) checkToolResult(tool.definition.name, result)
   if (tool.output === undefined) return result ?? { content: textContent(returned) }
   if (result?.isError === true) return result
   const validation = await validate(tool.output, result === undefined ? returned : result.structuredContent)
@@ -104,6 +106,22 @@ function isToolResult(value: unknown): value is CallToolResult {
     content.every((block) => typeof (block as { type?: unknown } | null)?.type === 'string') &&
     Object.keys(value).every((member) => RESULT_MEMBERS.has(member))
   )
+}
+
+/** A result of texts alone, which need no closer look. */
+function isPlain({ content, ...others }: CallToolResult): boolean {
+  return (
+    content.every(
+      (block) => block.type === 'text' && typeof block.text === 'string' && Object.keys(block).length === 2,
+    ) && Object.keys(others).length === 0
+  )
+}
+
+/** @throws {TypeError} for a result that MCP does not allow: sent as it is, it would be taken for the client's mistake. */
+function checkToolResult(name: string, result: CallToolResult): void {
+  const checked = specTypeSchemas.CallToolResult['~standard'].validate(result)
+  if (checked instanceof Promise || checked.issues === undefined) return
+  throw new TypeError(`Tool ${name} returned a result that MCP does not allow: ${problemIn(checked.issues)}`)
 }
 
 function textContent(value: unknown): CallToolResult['content'] {

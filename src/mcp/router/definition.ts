@@ -22,7 +22,9 @@ export const DEFINITION_OPTIONS = ['title', 'icons', 'scopes', '_meta'] as const
 /** Which of the four a definition is of, as the builder's methods are called. */
 export type DefinitionKind = 'tool' | 'prompt' | 'resource' | 'resourceTemplate'
 
-const NAME = /^[A-Za-z0-9_.-]{1,128}$/
+const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/
+/** MCP leaves all other names to the server: `Project files` is one in its own examples. */
+const NAME = /^(?=\S)[^\p{Cc}]{1,128}(?<=\S)$/u
 const NO_SCOPES: readonly string[] = Object.freeze([])
 
 /** The configuration of `kind` under `name`, when both may stand. @throws {KitMcpConfigError} */
@@ -42,10 +44,13 @@ export function checkDefinition<Config extends object>(
 
 /** @throws {KitMcpConfigError} for a name that MCP does not allow. */
 export function checkName(option: string, name: unknown): asserts name is string {
-  if (typeof name === 'string' && NAME.test(name)) return
+  const isTool = option === 'tool' || option === 'merge'
+  if (typeof name === 'string' && (isTool ? TOOL_NAME : NAME).test(name)) return
   throw invalidOption(
     option,
-    `needs a name of 1 to 128 characters out of A-Z, a-z, 0-9, '_', '.' and '-'`,
+    isTool
+      ? `needs a name of 1 to 128 characters out of A-Z, a-z, 0-9, '_', '.' and '-'`
+      : 'needs a name of 1 to 128 characters, without control characters or spaces around it',
     name,
   )
 }

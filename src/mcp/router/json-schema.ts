@@ -51,12 +51,15 @@ export type Validation = { readonly value: unknown } | { readonly problem: strin
 export async function validate(schema: StandardSchemaV1, value: unknown): Promise<Validation> {
   const pending = schema['~standard'].validate(value)
   const result = pending instanceof Promise ? await pending : pending
-  if (result.issues === undefined) return { value: result.value }
-  const problem = result.issues
+  return result.issues === undefined ? { value: result.value } : { problem: problemIn(result.issues) }
+}
+
+/** Paths and rules, as the schema's library words them, in one line. */
+export function problemIn(issues: readonly StandardSchemaV1.Issue[]): string {
+  return issues
     .map(({ message, path = [] }) => {
       const at = path.map((segment) => String(typeof segment === 'object' ? segment.key : segment)).join('.')
       return at === '' ? message : `${at}: ${message}`
     })
     .join('; ')
-  return { problem }
 }

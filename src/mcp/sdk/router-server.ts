@@ -170,8 +170,9 @@ function listed<Definition>(
   return shown.map(({ definition }) => definition)
 }
 
+/** Where nobody was verified, only what needs no scopes. */
 function permits({ exchange: { gate, auth } }: Serving, scopes: readonly string[]): boolean {
-  return gate === undefined || auth === undefined || gate.permits(auth.scopes, scopes)
+  return gate === undefined || auth === undefined ? scopes.length === 0 : gate.permits(auth.scopes, scopes)
 }
 
 /** What templates list is data of theirs: nothing of it for a token without their scopes. */
@@ -183,7 +184,6 @@ async function listedByTemplates(
   const resources: Resource[] = []
   for (const { list, scopes, definition } of serving.table.templates) {
     if (list === undefined || !permits(serving, scopes)) continue
-    if (scopes.length > 0 && serving.exchange.auth === undefined) continue
     const context = new CallContext(serving.exchange, sdk, undefined, serving.sessionCapabilities)
     const own = await runSafely(
       serving,

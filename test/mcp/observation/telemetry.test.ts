@@ -205,6 +205,9 @@ describe('mcp: telemetry', () => {
           const events = await told(served, legacy(rpc('tools/list'), { ...bearer('reader'), [header]: '1' }))
           expect(outline(events)).to.deep.equal([REQUEST_FAILED])
           expect(events[0]?.error).to.include({ message: SECRET })
+          // `onVerified` is for a user who was verified, `.context()` comes before.
+          if (header === 'x-no-hook') expect(events[0]?.actor).to.include({ type: 'user' })
+          else expect(events[0]).not.to.have.property('actor')
         })
       }
 

@@ -209,7 +209,8 @@ describe('mcp: prompts', () => {
     const prompt = (name: unknown, config: object = {}, handler: unknown = () => 'x') =>
       KitMcpRouter.create().prompt(name as string, config, handler as () => string)
     for (const [what, act, option, words] of [
-      ['a bad name', () => prompt('a b'), 'prompt', '1 to 128'],
+      ['a bad name', () => prompt('a\nb'), 'prompt', '1 to 128'],
+      ['a name with a space behind it', () => prompt('a '), 'prompt', 'spaces around it'],
       ['no configuration', () => prompt('a', null as never), 'prompt', "'a' needs an object"],
       [
         'an unknown option',

@@ -200,7 +200,8 @@ describe('mcp: resources', () => {
         () => 'x',
       )
     for (const [what, act, option, words] of [
-      ['a bad name', () => resource('a b'), 'resource', '1 to 128'],
+      ['a bad name', () => resource('a\u0007b'), 'resource', '1 to 128'],
+      ['no name', () => resource(''), 'resource', '1 to 128'],
       ['no URI', () => resource('a', {}), 'uri', "resource 'a'"],
       ['a relative URI', () => resource('a', { uri: '/notes' }), 'uri', 'absolute URI'],
       ['a bad size', () => resource('a', { uri: 'notes://a', size: -1 }), 'size', 'whole number'],

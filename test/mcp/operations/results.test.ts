@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { KitToolError } from '../../../src/mcp/router/tool-error.ts'
 import { createMcpAdapter } from '../../../src/mcp/server.ts'
+import { recording } from '../../telemetry/recording.ts'
 import { web } from '../support-faces.ts'
 import { call, legacy, modern } from '../support-wire.ts'
 
@@ -36,6 +37,42 @@ const throwing = (error: unknown): KitMcpRouter =>
 const text = (value: string) => [{ type: 'text', text: value }]
 
 describe('mcp: results of tools', () => {
+  for (const [title, result, problem] of [
+    ['a text block without a text', { content: [{ type: 'text' }] }, 'content'],
+    ['an isError that is a word', { content: [], isError: 'yes' }, 'isError'],
+    ['a block of no known type', { content: [{ type: 'video', data: '' }] }, 'content'],
+    [
+      'what is no base64',
+      { content: [{ type: 'image', data: '%', mimeType: 'image/png' }] },
+      'content.0.data',
+    ],
+    ['metadata that is no object', { content: [], _meta: 'x' }, '_meta'],
+  ] as const) {
+    it(`is an error of the tool, not of the client, for ${title}`, async () => {
+      const { content, isError } = await resultOf(returning(result))
+      expect(isError).to.equal(true)
+      expect(content[0].text).to.match(GENERIC)
+      const { builder, events } = recording()
+      const { send } = web(createMcpAdapter({ router: returning(result), telemetry: builder.build() }).server)
+      await send(legacy(call('tool')))
+      const failed = events().find(({ name }) => name === 'kit.mcp.tool.failed')
+      expect(failed?.error?.message).to.match(/^Tool tool returned a result that MCP does not allow: /)
+      expect(failed?.error?.message).to.contain(problem)
+    })
+  }
+
+  it('sends a result with all that MCP knows as it is', async () => {
+    const result = {
+      content: [
+        { type: 'text', text: 'a', annotations: { audience: ['user'], priority: 0.5 } },
+        { type: 'image', data: 'AAAA', mimeType: 'image/png' },
+        { type: 'resource_link', uri: 'notes://a', name: 'a' },
+        { type: 'resource', resource: { uri: 'notes://a', text: 'x' } },
+      ],
+    }
+    expect(await resultOf(returning(result))).to.deep.equal(result)
+  })
+
   for (const [title, value, content] of [
     ['a string as text', 'plain "text"', text('plain "text"')],
     ['an empty string as text', '', text('')],

@@ -342,10 +342,11 @@ describe('mcp: KitMcpRouter', () => {
       expect(await listed('writer', true)).to.deep.equal(['read', 'write'])
       expect(await listed('admin', true)).to.deep.equal(['read', 'write', 'wipe'])
     })
-    it('lists everything where OAuth is off', async () => {
+    it('leaves out what needs scopes where OAuth is off, as nobody may call it', async () => {
       const { server } = createMcpAdapter({ router, listOnlyPermitted: true })
       const { message } = await web(server).send(legacy(rpc('tools/list')))
-      expect(message.result.tools).to.have.length(3)
+      expect(message.result.tools.map(({ name }: { name: string }) => name)).to.deep.equal(['read'])
+      expect((await web(server).send(legacy(rpc('tools/call', { name: 'write' })))).status).to.equal(403)
     })
   })
 })
