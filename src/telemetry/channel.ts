@@ -21,6 +21,7 @@ interface Waiting {
   readonly tally: Tally | undefined
   readonly epoch: Tally
   readonly context: AsyncResource
+  readonly emittedAtMs: number
 }
 
 /** The way to one transport: its state, its bound and its ledger. */
@@ -89,7 +90,8 @@ export class TransportChannel {
       const epoch = this.#epoch
       epoch.add()
       tally?.add()
-      this.#waiting.push({ envelope, tally, epoch, context: new AsyncResource('KitTelemetryEvent') })
+      const context = new AsyncResource('KitTelemetryEvent')
+      this.#waiting.push({ envelope, tally, epoch, context, emittedAtMs: Date.now() })
     }
   }
 
@@ -191,9 +193,11 @@ export class TransportChannel {
       const waiting = this.#waiting
       this.#waiting = []
       this.#state = 'ready'
-      for (const { envelope, tally, epoch, context } of waiting) {
+      for (const { envelope, tally, epoch, context, emittedAtMs } of waiting) {
         try {
-          const handled: unknown = context.runInAsyncScope(() => this.#transport.handle(envelope))
+          const handled: unknown = context.runInAsyncScope(() =>
+            this.#transport.handle(envelope, emittedAtMs),
+          )
           if (isThenable(handled)) {
             this.#await(handled, epoch, tally)
             continue

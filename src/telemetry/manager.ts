@@ -6,7 +6,6 @@ import {
   type EnvelopeOrigin,
   readAttributes,
   readSessionId,
-  readType,
   type TelemetryEmitInput,
 } from './envelope.ts'
 import { KitTelemetryError } from './errors.ts'
@@ -265,11 +264,10 @@ export class KitTelemetryManager<
     input: TelemetryEmitInput,
     lent: LentContext | undefined,
   ): KitTelemetryError | undefined {
-    const actor = input.actor ?? undefined
-    const actorType = actor === undefined ? lent?.actor?.type : readType('actor', actor)
-    const scope = input.scope ?? undefined
-    const scopeType = scope === undefined ? lent?.scope?.type : readType('scope', scope)
-    return this.#actors?.refusal(name, actorType) ?? this.#scopes?.refusal(name, scopeType)
+    return (
+      this.#actors?.refusal(name, input.actor ?? lent?.actor) ??
+      this.#scopes?.refusal(name, input.scope ?? lent?.scope)
+    )
   }
 
   /** Judges a name once. @throws {KitTelemetryError} `TELEMETRY_INVALID_EVENT_NAME`, `TELEMETRY_UNKNOWN_EVENT` */

@@ -64,8 +64,14 @@ export class ParticipantRule {
     this.#required = new Set(Object.keys(types).filter((type) => types[type]?.required))
   }
 
-  /** Why an event with a participant of `type` (or none) must not be sent, if so. */
-  refusal(event: string, type: string | undefined): KitTelemetryError | undefined {
+  /** Why an event with `participant` (or none) must not be sent, if so. */
+  refusal(event: string, participant: unknown): KitTelemetryError | undefined {
+    const given: unknown = (participant as { type?: unknown } | undefined)?.type
+    const type = typeof given === 'string' ? given : undefined
+    if (participant !== undefined && type === undefined)
+      return this.#error(
+        `event ${quoted(event)} has ${this.#kind === 'actor' ? 'an actor' : 'a scope'} without a type`,
+      )
     if (type !== undefined && !this.#known.has(type)) {
       return this.#error(
         `event ${quoted(event)} has the ${this.#kind} type ${quoted(type)}, which was not registered${suggestion(type, this.#known)}`,

@@ -27,8 +27,11 @@ export interface TelemetryTransport {
   statsFrom?(stats: () => TelemetryStats): void
   /** Runs at `build()`. Until it has finished, events wait; when it fails, this transport is disabled. */
   init?(meta: TelemetryTransportMeta): Promise<void> | void
-  /** Takes one deeply frozen envelope. */
-  handle(envelope: TelemetryEnvelope): Promise<void> | void
+  /**
+   * Takes one deeply frozen envelope.
+   * @param emittedAtMs when it was emitted, in milliseconds since 1970, where it had to wait for `init`; else that is now.
+   */
+  handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> | void
   /** Sends what is buffered; resolves when it is delivered or has failed for good. */
   flush?(): Promise<void> | void
   /** Flushes and releases what the transport holds. */

@@ -74,6 +74,7 @@ export interface OtlpReceiverOptions {
   readonly answer?: (
     count: number,
     response: ServerResponse,
+    bytes: number,
   ) => OtlpAnswer | 'hang' | undefined | Promise<OtlpAnswer | undefined>
 }
 
@@ -107,7 +108,7 @@ export async function startOtlpReceiver(options: OtlpReceiverOptions = {}): Prom
     const body = Buffer.concat(chunks)
     const { url = '', headers } = request
     const seen = { url, headers, bytes: body.length }
-    const own = await options.answer?.(requests.length + 1, response)
+    const own = await options.answer?.(requests.length + 1, response, body.length)
     if (own === 'hang') {
       requests.push({ ...seen, status: undefined })
       return

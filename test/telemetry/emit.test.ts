@@ -244,6 +244,16 @@ describe('emit', () => {
       expectCode('TELEMETRY_INVALID_ACTOR', () => manager.session().actor('nobody').emit('x'))
     })
 
+    for (const wrong of [{ type: '' }, { type: 5 }, {}, 'user', []]) {
+      it(`refuses what has no registered type: ${JSON.stringify(wrong)}`, () => {
+        const { manager } = build()
+        expectCode('TELEMETRY_INVALID_ACTOR', () => manager.emit('x', { actor: wrong }))
+        expectCode('TELEMETRY_INVALID_SCOPE', () =>
+          manager.emit('x', { actor: { type: 'user' }, scope: wrong }),
+        )
+      })
+    }
+
     it('asks for one of the required types', () => {
       const { manager, events } = build()
       expectCode('TELEMETRY_INVALID_ACTOR', () => manager.emit('x'))

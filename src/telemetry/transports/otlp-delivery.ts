@@ -1,6 +1,18 @@
 import { KitTelemetryError } from '../errors.ts'
 import { type OtlpFailure, OtlpLane, type OtlpLaneOptions, type SdkLogRecord } from './otlp-lane.ts'
 
+/** What has come of the parts of a batch that was too large as a whole. */
+interface SizeSearch {
+  accepted: boolean
+  /** How many records were refused although they were alone. */
+  refusedAlone: number
+}
+
+/** Two records that were too large by themselves, and none that was not: it is not the size, whatever the collector says. */
+function isHopeless(search: SizeSearch | undefined): boolean {
+  return search !== undefined && !search.accepted && search.refusedAlone >= 2
+}
+
 /** A record on its way, and whom to tell what became of it. */
 export interface OutgoingRecord {
   readonly record: SdkLogRecord
@@ -142,8 +154,11 @@ export class OtlpDelivery {
     }
   }
 
-  /** Never rejects. */
-  async #send(records: readonly OutgoingRecord[], lane: OtlpLane): Promise<void> {
+  /**
+   * Never rejects.
+   * @param search of a batch that was refused for its size, and is sent in ever smaller parts.
+   */
+  async #send(records: readonly OutgoingRecord[], lane: OtlpLane, search?: SizeSearch): Promise<void> {
     const sdkRecords = records.map(({ record }) => record)
     let deadline = Number.POSITIVE_INFINITY
     for (let attempt = 1; ; attempt++) {
@@ -152,16 +167,19 @@ export class OtlpDelivery {
       const outcome = await lane.export(sdkRecords)
       if ('rejected' in outcome) {
         this.#failuresInARow = 0
+        if (search !== undefined) search.accepted = true
         settleAccepted(records, outcome.rejected)
         return
       }
       if (!outcome.collectorNotReady) this.#failuresInARow = 0
-      if (outcome.perhapsOneRecord && records.length > 1) {
+      if (outcome.perhapsOneRecord && records.length > 1 && !(outcome.status === 413 && isHopeless(search))) {
+        const parts = search ?? { accepted: false, refusedAlone: 0 }
         const middle = records.length >> 1
-        await this.#send(records.slice(0, middle), lane)
-        await this.#send(records.slice(middle), lane)
+        await this.#send(records.slice(0, middle), lane, parts)
+        await this.#send(records.slice(middle), lane, parts)
         return
       }
+      if (outcome.perhapsOneRecord && search !== undefined && records.length === 1) search.refusedAlone++
       const remainingMs = deadline - performance.now()
       if (outcome.final || remainingMs <= 0) {
         const error = describe(outcome, { events: records.length, attempts: attempt })

@@ -15,6 +15,8 @@ export interface OtlpRecord {
   readonly body: string
   /** Seconds and nanoseconds since 1970; absent where the envelope's time does not fit. */
   readonly timestamp?: [number, number]
+  /** When the event was emitted; absent where that is now, which the SDK says by itself. */
+  readonly observedTimestamp?: [number, number]
   readonly severityNumber: number
   readonly severityText: string
   readonly attributes?: OtlpAttributes
@@ -35,18 +37,28 @@ const END_OF_TIME_MS = 2 ** 63 / 1e6
 /**
  * The record of an envelope, without attributes. The `context` member stays out, so that the SDK
  * takes the active one.
+ * @param emittedAtMs when the event was emitted, unless that is now.
  */
-export function toOtlpRecord(envelope: TelemetryEnvelope): OtlpRecord {
+export function toOtlpRecord(envelope: TelemetryEnvelope, emittedAtMs?: number): OtlpRecord {
   const name = wellFormed(envelope.name)
   const severityNumber = SEVERITY[envelope.level]
   const severityText = envelope.level
   const timeMs = Date.parse(envelope.time)
-  if (!(timeMs >= 0 && timeMs < END_OF_TIME_MS)) {
-    return { eventName: name, body: name, severityNumber, severityText }
+  const fits = timeMs >= 0 && timeMs < END_OF_TIME_MS
+  return {
+    eventName: name,
+    body: name,
+    ...(fits && { timestamp: highResolution(timeMs) }),
+    ...(emittedAtMs !== undefined && { observedTimestamp: highResolution(emittedAtMs) }),
+    severityNumber,
+    severityText,
   }
-  const seconds = Math.floor(timeMs / 1000)
-  const timestamp: [number, number] = [seconds, (timeMs - seconds * 1000) * 1e6]
-  return { eventName: name, body: name, timestamp, severityNumber, severityText }
+}
+
+/** Seconds and nanoseconds since 1970. */
+function highResolution(ms: number): [number, number] {
+  const seconds = Math.floor(ms / 1000)
+  return [seconds, (ms - seconds * 1000) * 1e6]
 }
 
 /**

@@ -99,9 +99,10 @@ export class OtlpTransportAdapter implements TelemetryTransport {
    * @returns with `loggerProvider`, nothing; else a promise that resolves when the collector has
    * accepted the event's batch, and rejects with `TELEMETRY_TRANSPORT_FAILED` when it is lost.
    */
-  handle(envelope: TelemetryEnvelope): Promise<void> | void {
-    if (this.#settings.loggerProvider !== undefined) return this.#handOver(envelope)
-    return new Promise((resolve, reject) => this.#take(envelope, resolve, reject))
+  handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> | void {
+    const record = toOtlpRecord(envelope, emittedAtMs)
+    if (this.#settings.loggerProvider !== undefined) return this.#handOver(envelope, record)
+    return new Promise((resolve, reject) => this.#take(envelope, record, resolve, reject))
   }
 
   /** Sends what is buffered; resolves when all of it is delivered or has failed for good. */
@@ -115,8 +116,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
     await this.#delivery?.close()
   }
 
-  #handOver(envelope: TelemetryEnvelope): void {
-    const record = toOtlpRecord(envelope)
+  #handOver(envelope: TelemetryEnvelope, record: OtlpRecord): void {
     const attributes = writeOtlpAttributes(envelope, record, {})
     try {
       this.#logger?.emit({ ...record, attributes })
@@ -127,6 +127,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
 
   #take(
     envelope: TelemetryEnvelope,
+    sent: OtlpRecord,
     delivered: () => void,
     failed: (error: KitTelemetryError) => void,
   ): void {
@@ -135,7 +136,6 @@ export class OtlpTransportAdapter implements TelemetryTransport {
       return
     }
     try {
-      const sent = toOtlpRecord(envelope)
       this.#arriving = { envelope, sent, delivered, failed }
       this.#logger.emit(sent)
       if (this.#arriving !== undefined) failed(notTaken('the OpenTelemetry SDK made no record of it'))

@@ -21,6 +21,7 @@ import { InMemoryLogRecordExporter, LoggerProvider, SimpleLogRecordProcessor } f
 import { expect } from 'chai'
 import type { TelemetryEnvelope } from '../../../src/telemetry/envelope.ts'
 import { KitTelemetryError } from '../../../src/telemetry/errors.ts'
+import { KitTelemetry } from '../../../src/telemetry/index.ts'
 import { OtlpTransportAdapter, type OtlpTransportOptions } from '../../../src/telemetry/transports/otlp.ts'
 import { VERSION } from '../../../src/version.ts'
 import {
@@ -255,6 +256,30 @@ describe('OtlpTransportAdapter', () => {
     expect(receiver.records[0]?.droppedAttributesCount).to.equal(0)
   })
 
+  it('says when an event was emitted, also where it had to wait for init', async () => {
+    const receiver = await receive()
+    const handedOver: { observedTimestamp: [number, number] }[] = []
+    const loggerProvider = {
+      getLogger: () => ({
+        emit: (record: { observedTimestamp: [number, number] }) => handedOver.push(record),
+      }),
+    }
+    const manager = KitTelemetry.create()
+      .withSampling({ infoRate: 1 })
+      .addTransport(OtlpTransportAdapter.create({ url: receiver.url }))
+      .addTransport(OtlpTransportAdapter.create({ loggerProvider: loggerProvider as never }))
+      .build()
+    manager.emit('waits')
+    const emittedAt = Date.now()
+    // Nothing that init has to do can be done meanwhile.
+    while (Date.now() < emittedAt + 50);
+    await manager.shutdown()
+    const observedMs = Number(receiver.records[0]?.observedTime) / 1e6
+    expect(observedMs).to.be.within(emittedAt - 20, emittedAt + 20)
+    const [seconds = 0, nanoseconds = 0] = handedOver[0]?.observedTimestamp ?? []
+    expect(seconds * 1e3 + nanoseconds / 1e6).to.be.within(emittedAt - 20, emittedAt + 20)
+  })
+
   describe('context', () => {
     before(() => context.setGlobalContextManager(new AsyncContextManager()))
     after(() => context.disable())
@@ -394,6 +419,32 @@ describe('OtlpTransportAdapter', () => {
       )
       expect(receiver.records.map(({ eventName }) => eventName)).to.deep.equal(['e0', 'e1', 'e2', 'e3', 'e4'])
       expect(receiver.requests.map(({ status }) => status)).to.deep.equal([413, 200, 200])
+    })
+
+    it('isolates the one event that is too large for the collector', async () => {
+      const receiver = await receive({
+        answer: (_count, _response, bytes) => (bytes > 20_000 ? { status: 413 } : undefined),
+      })
+      const transport = await ready({ url: receiver.url })
+      const handled = Array.from({ length: 128 }, (_, index) =>
+        transport.handle(envelope({ attributes: { text: 'x'.repeat(index === 100 ? 30_000 : 1) } })),
+      )
+      await transport.flush()
+      const outcomes = await Promise.allSettled(handled)
+      expect(outcomes.filter(({ status }) => status === 'rejected')).to.have.length(1)
+      expect(outcomes[100]?.status).to.equal('rejected')
+    })
+
+    it('soon gives up on a collector that finds everything too large', async () => {
+      const receiver = await receive({ answer: () => ({ status: 413 }) })
+      const transport = await ready({ url: receiver.url })
+      const handled = Array.from({ length: 512 }, (_, index) =>
+        transport.handle(envelope({ name: `e${index}` })),
+      )
+      await transport.flush()
+      const outcomes = await Promise.allSettled(handled)
+      expect(outcomes.every(({ status }) => status === 'rejected')).to.equal(true)
+      expect(receiver.requests).to.have.length.below(25)
     })
 
     it("keeps requests below a collector's limit of 20 MiB, even where JSON makes six bytes of a character", async () => {
