@@ -85,6 +85,9 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     while ((await rows().count()) !== count) await page.waitForTimeout(10)
   }
 
+  const titleIs = (title: string) =>
+    page.waitForFunction((title) => (globalThis as unknown as InPage).document.title === title, title)
+
   /** Resolves when the counters of the transport are such. */
   async function ledgerHas(pattern: RegExp): Promise<void> {
     await page.waitForFunction((pattern) => {
@@ -178,12 +181,14 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
       droppedAfterShutdown: 3,
       transports: [{ ...line, lastError: 'transport "http": the target answered 500' }],
     }
+    // The sample server tells who it is by itself, once.
+    await titleIs('sample · mcp-gatekit dev')
     log.add({ sender: { service: 'other', environment: 'test' }, stats, events: [] })
     await ledgerHas(/^http 12 9 2 1 0 transport "http": the target answered 500$/)
     expect(await textOf('#ledger-total')).to.equal('1,234 emitted, 1,222 sampled out, 3 after shutdown.')
     expect(await textOf('#sampled')).to.contain('.withSampling({ debugRate: 1, infoRate: 1 })')
     expect(await page.locator('#ledger td.bad').allInnerTexts()).to.deep.equal(['2', '1'])
-    expect(await page.title()).to.equal('other · mcp-gatekit dev')
+    await titleIs('other · mcp-gatekit dev')
   })
 
   it('announces a burst of refusals in one sentence, and what comes meanwhile in another', async () => {
