@@ -15,11 +15,23 @@ const OF_ONE_LINE = ['browser/**', 'docs*.test.js', 'api-reference.test.js', 'pa
 const FAILING = /^ *\d+ failing$/m
 const LONG = [MOCHA, '--no-config', '--forbid-only', '--timeout', '1800000']
 
-/** What failed, by what was run. */
-const failures = []
+/** What is told again in the end: what failed, and what failed once. */
+const told = []
 
-/** Runs mocha. A run that fails does not keep the others from being seen; what failed is told again in the end. */
-async function run(title, command, args, { isAside = false } = {}) {
+/**
+ * Runs mocha. These tests have real servers, processes and clocks, beside a soak that takes a part of the machine: what
+ * fails is run once more, and fails when it fails again. Either way the first failure is told in the end.
+ */
+async function run(title, command, args) {
+  const first = await mocha(command, args)
+  if (first.failure === undefined) return
+  const second = await mocha(command, args)
+  if (second.failure === undefined)
+    told.push(`${title} failed once, and passed when it was run again: ${first.failure}`)
+  else fail(title, second.failure)
+}
+
+async function mocha(command, args, { isAside = false } = {}) {
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   process.once('exit', () => child.kill())
   let output = ''
@@ -28,25 +40,29 @@ async function run(title, command, args, { isAside = false } = {}) {
     if (!isAside) process.stdout.write(text)
   })
   const [status, signal] = await once(child, 'close')
-  if (status !== 0) {
-    const text = stripVTControlCharacters(output)
-    const told = FAILING.test(text) ? text.slice(text.search(FAILING)) : text.slice(-2_000)
-    failures.push(`${title} (${signal ?? `exit code ${status}`})\n${told.trimEnd()}`)
-  }
-  return output
+  if (status === 0) return { output }
+  const text = stripVTControlCharacters(output)
+  const failure = FAILING.test(text) ? text.slice(text.search(FAILING)) : text.slice(-2_000)
+  return { output, failure: `${signal ?? `exit code ${status}`}\n${failure.trimEnd()}` }
+}
+
+function fail(title, failure) {
+  told.push(`${title} failed: ${failure}`)
+  process.exitCode = 1
 }
 
 const tests = readdirSync(FULL).filter((name) => name.endsWith('.test.js'))
-const soaking = tests.includes(SOAK)
-  ? run('The soak', 'node', [...LONG, FULL + SOAK], { isAside: true })
-  : undefined
-await run('test/full', 'node', [...LONG, ...tests.filter((name) => name !== SOAK).map((name) => FULL + name)])
+const soaking = tests.includes(SOAK) ? mocha('node', [...LONG, FULL + SOAK], { isAside: true }) : undefined
+for (const name of tests) if (name !== SOAK) await run(FULL + name, 'node', [...LONG, FULL + name])
 for (const line of ['22', '24']) {
   console.log(`\nNode ${line}`)
   const ignored = OF_ONE_LINE.flatMap((tests) => ['--ignore', `build/test/${tests}`])
-  const mocha = ['node', MOCHA, '--reporter', 'dot', ...ignored]
-  await run(`Node ${line}`, 'npx', ['--yes', '--package', `node@${line}`, '--', ...mocha])
+  const suite = ['node', MOCHA, '--reporter', 'dot', ...ignored]
+  await run(`The suite on Node ${line}`, 'npx', ['--yes', '--package', `node@${line}`, '--', ...suite])
 }
-if (soaking !== undefined) console.log(`\nThe soak\n${await soaking}`)
-for (const failure of failures) console.error(`\nFailed: ${failure}`)
-if (failures.length > 0) process.exitCode = 1
+if (soaking !== undefined) {
+  const { output, failure } = await soaking
+  console.log(`\nThe soak\n${output}`)
+  if (failure !== undefined) fail('The soak', failure)
+}
+for (const text of told) console.error(`\n${text}`)

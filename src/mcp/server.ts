@@ -236,7 +236,7 @@ function facesOf(service: McpService): Omit<KitMcpAdapter, 'notify'> {
       cors(request: Request) {
         const incoming = incomingOf(request)
         const metadata = service.gate?.resource.owns(incoming.path) ?? false
-        if (!metadata) return toResponse(service.preflight(incoming))
+        if (!metadata) return withCors(service.preflight(incoming), 'OPTIONS')
         const headers = preflightHeaders(incoming.header('access-control-request-headers'))
         return toResponse({ status: 204, headers })
       },
