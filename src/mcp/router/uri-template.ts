@@ -2,21 +2,34 @@ import { UriTemplate } from '@modelcontextprotocol/server'
 import { type OptionChecks, optionChecksOf } from '../../oauth/option-checks.ts'
 
 type Names<List extends string> = List extends `${infer One},${infer Rest}` ? One | Names<Rest> : List
-type Expression<Text extends string> = Text extends `${'+' | '.' | '/' | '?' | '&'}${infer List}`
-  ? Names<List>
-  : Names<Text>
-type NamesOf<Template extends string> = Template extends `${string}{${infer Text}}${infer Rest}`
-  ? Expression<Text> | NamesOf<Rest>
+type PathNames<Text extends string> = Text extends `${'?' | '&'}${string}`
+  ? never
+  : Text extends `${'+' | '.' | '/'}${infer List}`
+    ? Names<List>
+    : Names<Text>
+type QueryNames<Text extends string> = Text extends `${'?' | '&'}${infer List}` ? Names<List> : never
+type NamesOf<
+  Template extends string,
+  Where extends 'path' | 'query',
+> = Template extends `${string}{${infer Text}}${infer Rest}`
+  ? (Where extends 'path' ? PathNames<Text> : QueryNames<Text>) | NamesOf<Rest, Where>
   : never
+type PlainName<Name extends string> = Name extends `${infer Plain}*` ? Plain : Name
+type ValueOf<Name extends string> = Name extends `${string}*` ? string[] : string
 
-/** The variables of a URI template, by name: text, or a list where the variable has a `*`. */
+/**
+ * The variables of a URI template, by name: text, or a list where the variable has a `*`. Those of a query may be absent
+ * (RFC 6570 §3.2.8: what is not defined is left out).
+ */
 export type TemplateVariables<Template extends string> = string extends Template
   ? Readonly<Record<string, string | string[]>>
   : {
-      readonly [Name in NamesOf<Template> as Name extends `${infer Plain}*`
-        ? Plain
-        : Name]: Name extends `${string}*` ? string[] : string
-    }
+        readonly [Name in NamesOf<Template, 'path'> as PlainName<Name>]: ValueOf<Name>
+      } & {
+        readonly [Name in NamesOf<Template, 'query'> as PlainName<Name>]?: ValueOf<Name>
+      } extends infer Variables
+    ? { [Name in keyof Variables]: Variables[Name] }
+    : never
 
 /** Finds the variables of a URI by a template. */
 export interface UriMatcher {
@@ -71,14 +84,44 @@ export function checkUriTemplate(
   }
   const start = template.slice(0, template.indexOf('{'))
   const lists = new Set(variableNames.filter((name) => new RegExp(`[{,+./?&]${name}\\*`).test(template)))
+  const find = queryMatcher(template, lists) ?? ((uri: string) => parsed.match(uri) ?? undefined)
   return {
     variableNames,
     match(uri) {
       if (!uri.startsWith(start) || uri.length > MAX_URI) return undefined
-      const found = parsed.match(uri)
-      return found === null ? undefined : decoded(found, lists)
+      const found = find(uri)
+      return found === undefined ? undefined : decoded(found, lists)
     },
     mayMatch: (uri) => uri.startsWith(start) && (uri.length > MAX_URI || parsed.match(uri) !== null),
+  }
+}
+
+type Found = Record<string, string | string[]>
+
+/**
+ * Finds the variables of a template that ends with a query, in any order, and without those that were not defined: the SDK
+ * knows a URI by all of them in their order alone. Undefined for other templates.
+ */
+function queryMatcher(
+  template: string,
+  lists: ReadonlySet<string>,
+): ((uri: string) => Found | undefined) | undefined {
+  const [, path = '', query] = /^([^?]*)((?:\{[?&][^}]*\})+)$/.exec(template) ?? []
+  if (!query?.startsWith('{?')) return undefined
+  const names = new Set(query.match(/[A-Za-z0-9_.]+/g))
+  const parsed = new UriTemplate(path)
+  return (uri) => {
+    const [, before = '', after] = /^([^?]*)(?:\?(.*))?$/s.exec(uri) ?? []
+    const found: Found | null = path.includes('{') ? parsed.match(before) : before === path ? {} : null
+    if (found === null) return undefined
+    for (const pair of after ? after.split('&') : []) {
+      const [, name = '', value] = /^([^=]*)=(.*)$/s.exec(pair) ?? []
+      if (value === undefined || !names.has(name)) return undefined
+      const earlier = Object.hasOwn(found, name) ? found[name] : undefined
+      if (earlier !== undefined && !lists.has(name)) return undefined
+      found[name] = earlier === undefined ? value : [earlier, value].flat()
+    }
+    return found
   }
 }
 

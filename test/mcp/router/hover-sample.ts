@@ -105,7 +105,7 @@ const router = KitMcpRouter.create()
       //? listing: KitContext<App, { id: string; roles: string[]; }>
     },
     (_uri, variables, inTemplate) => `${variables.owner} ${inTemplate.context.notes.get(variables.id)}`,
-    //? variables: { readonly id: string; readonly owner: string; readonly page: string; }
+    //? variables: { readonly id: string; readonly owner: string; readonly page?: string; }
     //? inTemplate: KitContext<App, { id: string; roles: string[]; }>
   )
   .merge('more', KitMcpRouter.create())

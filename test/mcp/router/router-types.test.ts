@@ -67,8 +67,8 @@ describe('mcp: types of prompts, resources and users', () => {
         expectTypeOf(variables).toEqualTypeOf<{
           readonly owner: string
           readonly id: string
-          readonly q: string
-          readonly limit: string
+          readonly q?: string
+          readonly limit?: string
         }>()
         expectTypeOf(context).toEqualTypeOf<KitContext<{ db: 'notes' }>>()
       },
