@@ -36,8 +36,21 @@ const NOT_EXPORTED = new Set([
   // Members that several public types share; they are listed with each of these.
   ...['ChatTransport', 'DefinitionConfig', 'OtlpDeliveryOptions', 'ResourceMembers'],
   // What the compiler works out from what a user wrote; editors show the outcome.
-  ...['AnyDescriptor', 'AppOf', 'ArgsOf', 'ArgumentNames', 'Expression', 'Fits', 'Flat', 'Inputs', 'Loosely'],
-  ...['Names', 'NamesOf', 'NoEvents', 'Prefixed', 'ResultOf', 'UserOfRouter', 'WithEvents', 'WithName'],
+  ...['AnyDescriptor', 'AppOf', 'ArgsOf', 'ArgumentNames', 'Fits', 'Flat', 'Inputs', 'Loosely'],
+  ...[
+    'Names',
+    'NamesOf',
+    'NoEvents',
+    'PathNames',
+    'PlainName',
+    'Prefixed',
+    'QueryNames',
+    'ResultOf',
+    'UserOfRouter',
+    'ValueOf',
+    'WithEvents',
+    'WithName',
+  ],
   // One of several forms in which a value may be given, written as a literal.
   ...['Listed', 'OtlpAttributes', 'OtlpRecord', 'OtlpValue', 'WholePrompt', 'WrittenMessage'],
 ])
