@@ -125,9 +125,8 @@ export class OpenConnections {
 
   #giveHeadGrace(socket: Socket): void {
     const timer = setTimeout(
-      () => {
-        if (this.#owed.get(socket)?.length === 0) socket.destroy()
-      },
+      // A request that has come while the process was busy is read after timers have run.
+      () => setImmediate(() => this.#owed.get(socket)?.length === 0 && socket.destroy()),
       Math.max(HEAD_GRACE_MS, this.#idleGraceMs),
     )
     timer.unref()

@@ -132,6 +132,22 @@ describe('gracefulShutdown', () => {
     await silent.ended
   })
 
+  it('answers what came on an idle connection while the process was too busy to read it', async () => {
+    const { shutdown, wire } = await open((_req, res) => res.end('hello'), { idleGraceMs: 1_000 })
+    const used = wire()
+    used.write('GET / HTTP/1.1', 'Host: a')
+    await used.until(/hello/)
+    const closing = shutdown.close()
+    const graceEnds = performance.now() + 1_000
+    await new Promise((resolve) => setTimeout(resolve, 950))
+    // From here on timers come before what is to be read.
+    await new Promise((resolve) => setImmediate(resolve))
+    used.write('GET / HTTP/1.1', 'Host: a')
+    while (performance.now() < graceEnds + 20);
+    await used.until(/hello[\s\S]*Connection: close[\s\S]*hello/i)
+    expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+  })
+
   it('lets a request in flight finish, and says that the connection closes', async () => {
     const { begun, go, listener } = slowly()
     const { shutdown, wire } = await open(listener)
