@@ -429,8 +429,9 @@ describe('OtlpTransportAdapter', () => {
       const handled = Array.from({ length: 128 }, (_, index) =>
         transport.handle(envelope({ attributes: { text: 'x'.repeat(index === 100 ? 30_000 : 1) } })),
       )
+      const settled = Promise.allSettled(handled)
       await transport.flush()
-      const outcomes = await Promise.allSettled(handled)
+      const outcomes = await settled
       expect(outcomes.filter(({ status }) => status === 'rejected')).to.have.length(1)
       expect(outcomes[100]?.status).to.equal('rejected')
     })
@@ -441,8 +442,9 @@ describe('OtlpTransportAdapter', () => {
       const handled = Array.from({ length: 512 }, (_, index) =>
         transport.handle(envelope({ name: `e${index}` })),
       )
+      const settled = Promise.allSettled(handled)
       await transport.flush()
-      const outcomes = await Promise.allSettled(handled)
+      const outcomes = await settled
       expect(outcomes.every(({ status }) => status === 'rejected')).to.equal(true)
       expect(receiver.requests).to.have.length.below(25)
     })
