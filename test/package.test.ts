@@ -16,7 +16,7 @@ const root = fileURLToPath(new URL('../../', import.meta.url))
 const bin = (name: string): string => join(root, 'node_modules', '.bin', name)
 
 /** Bytes: what npm downloads. */
-const MAX_PACKED = 175_000
+const MAX_PACKED = 177_000
 
 /** What a bundler makes of an import, minified and compressed by gzip: bytes of ours, without the packages it needs. */
 const MAX_BUNDLED: Readonly<Record<string, number>> = {
