@@ -34,6 +34,9 @@ const REGISTERED: ReadonlySet<string> = new Set([
   'cnf',
 ])
 
+/** The server has looked at `nbf` itself, by a clock that may run ahead of ours. */
+const FUTURE_NBF_SECONDS = 60
+
 /** A longer `Retry-After` of the authorization server is not handed on. */
 const MAX_RETRY_AFTER_SECONDS = 3_600
 
@@ -41,9 +44,10 @@ const MAX_RETRY_AFTER_SECONDS = 3_600
  * A verifier that asks the authorization server (RFC 7662), on `oauth4webapi`: for opaque tokens, and for JWTs that
  * can be revoked. It asks at every request; `cachedVerifier` around it asks less often.
  *
- * Refused are tokens that are not active, are past their `exp` or before their `nbf`, or are for another audience or of another issuer; an
- * answer without `aud` is one for another audience, and with `issuer` one without `iss` is of another. So are a
- * refresh token, where the server says that it is one, and a token bound to a key (`cnf`, `token_type: DPoP`).
+ * Refused are tokens that are not active, are past their `exp`, are a minute or more before their `nbf`, or are for
+ * another audience or of another issuer; an answer without `aud` is one for another audience, and with `issuer` one
+ * without `iss` is of another. So are a refresh token, where the server says that it is one, and a token bound to a key
+ * (`cnf`, `token_type: DPoP`).
  * @throws {KitMcpConfigError} when it is built with options that cannot be.
  * @throws {VerifierUnavailableError} at a request, when no answer was to be had that can be understood: the endpoint
  * is down, slow or overloaded, redirects, refuses the client's credentials, or says more than 1 MiB.
@@ -79,7 +83,8 @@ async function accept<User>(
     noteRefusal(input, 'expired')
     return undefined
   }
-  if (answer.nbf !== undefined && !(answer.nbf <= Date.now() / 1000)) return undefined
+  const notBefore = answer.nbf ?? 0
+  if (!(notBefore <= Date.now() / 1000 + FUTURE_NBF_SECONDS)) return undefined
   if (rules.audiences !== false && !isFor(aud, rules.audiences)) {
     noteRefusal(input, 'wrong_resource')
     return undefined

@@ -104,6 +104,7 @@ export class OtlpLane {
 
   /** Ends the exporter and closes every socket. */
   close(): void {
+    // Nothing is under way that could still be told of: every batch has settled, or is cut here.
     this.#exporter.shutdown().catch(() => {})
     this.#connection.cut()
   }

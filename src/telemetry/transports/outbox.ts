@@ -70,6 +70,7 @@ export class Outbox<Item> {
       if (this.#closed !== undefined) failed(this.#failure(this.#closed, 1))
       else this.#queue.push({ item, arrivedMs: performance.now(), delivered, failed })
     })
+    // Whoever added it hears of the failure; this one is for who only waits.
     const last = settled.catch(() => {})
     if (this.#closed !== undefined) return settled
     this.#last = last

@@ -193,6 +193,8 @@ describe('introspectionVerifier()', () => {
   })
 
   const accepted: readonly (readonly [what: string, answer: object, options?: object])[] = [
+    ['an nbf by a clock that runs ahead', active({ nbf: nowSeconds() + 30 })],
+    ['an nbf that is null', active({ nbf: null })],
     ['an aud among others', active({ aud: ['x', AUDIENCE] })],
     ['resource in the place of audience', active(), { resource: AUDIENCE }],
     ['token_type in any case, or none', active({ token_type: 'bearer' })],
@@ -224,6 +226,8 @@ describe('introspectionVerifier()', () => {
     ['the audience with a slash', active({ aud: `${AUDIENCE}/` }), 'wrong_resource'],
     ['another audience than resource', active({ aud: 'x' }), 'wrong_resource', { resource: AUDIENCE }],
     ['an active token that has expired', active({ exp: nowSeconds() - 1 }), 'expired'],
+    ['an active token that is good only later', active({ nbf: nowSeconds() + 500 })],
+    ['an nbf that is no number', active({ nbf: 'soon' })],
     ['an expired token for somebody else', active({ exp: 0, aud: 'x' }), 'expired'],
     ['another issuer', active({ iss: 'https://evil.example.com' }), undefined, { issuer: ISSUER }],
     ['no issuer, where one is expected', active(), undefined, { issuer: ISSUER }],
