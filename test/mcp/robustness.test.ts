@@ -334,6 +334,22 @@ describe('mcp: the web-standard face', () => {
 })
 
 describe('mcp: whatever is sent', () => {
+  for (const params of [
+    { name: { toString: [] } },
+    { name: ['write'] },
+    { ref: { type: 'ref/prompt', name: { toString: 1 } } },
+  ]) {
+    it(`is answered where a name is no text: ${JSON.stringify(params)}`, async () => {
+      const { send } = web(createMcpAdapter({ router }).server)
+      for (const method of ['tools/call', 'prompts/get', 'completion/complete']) {
+        expect((await send(legacy({ jsonrpc: '2.0', method, params }))).status).to.equal(202)
+        const { status, message } = await send(legacy(rpc(method, params)))
+        expect(status).to.be.within(200, 404)
+        expect(message.error.code).to.be.oneOf([-32_602, -32_601])
+      }
+    })
+  }
+
   const METHODS = [
     'tools/call',
     'tools/list',

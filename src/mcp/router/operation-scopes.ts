@@ -57,9 +57,9 @@ export function neededScopes(operations: ScopedOperations, messages: readonly un
 function scopesOf(operations: ScopedOperations, { method, params }: Message): (readonly string[])[] {
   switch (method) {
     case 'tools/call':
-      return [operations.tools.get(String(params?.name))?.scopes ?? []]
+      return [scopesNamed(operations.tools, params?.name)]
     case 'prompts/get':
-      return [operations.prompts.get(String(params?.name))?.scopes ?? []]
+      return [scopesNamed(operations.prompts, params?.name)]
     case 'resources/read':
     case 'resources/subscribe':
     case 'resources/unsubscribe':
@@ -73,6 +73,11 @@ function scopesOf(operations: ScopedOperations, { method, params }: Message): (r
     default:
       return []
   }
+}
+
+/** What is no text names nothing: the SDK refuses it, and JSON can hold objects that no text can be made of. */
+function scopesNamed(known: ReadonlyMap<string, Scoped>, name: unknown): readonly string[] {
+  return (typeof name === 'string' ? known.get(name)?.scopes : undefined) ?? []
 }
 
 function scopesOfResource(operations: ScopedOperations, uri: unknown): readonly string[] {
@@ -93,9 +98,9 @@ function scopesOfReference(
   { prompts, resources, templates }: ScopedOperations,
   { type, name, uri }: { readonly type?: unknown; readonly name?: unknown; readonly uri?: unknown },
 ): readonly string[] {
-  if (type === 'ref/prompt') return prompts.get(String(name))?.scopes ?? []
+  if (type === 'ref/prompt') return scopesNamed(prompts, name)
   const template = templates.find(({ definition }) => definition.uriTemplate === uri)
-  return (template ?? resources.get(String(uri)))?.scopes ?? []
+  return template?.scopes ?? scopesNamed(resources, uri)
 }
 
 /** Checks the option `scopes`. @throws {KitMcpConfigError} naming what is wrong. */
