@@ -39,7 +39,7 @@ export class McpService {
   readonly #table: RouterTable | undefined
   readonly #operations: ScopedOperations | undefined
   readonly #originPolicy: OriginPolicyOptions
-  readonly #observer: Observer | undefined
+  readonly #observer: Observer
 
   constructor(props: McpServiceProps) {
     this.#props = props
@@ -58,9 +58,7 @@ export class McpService {
       )
     }
     this.#originPolicy = { ...props.options, hasOAuth: this.gate !== undefined }
-    if (props.telemetry !== undefined) {
-      this.#observer = new Observer(props.telemetry, props.options.recordPayloads)
-    }
+    this.#observer = new Observer(props.telemetry, props.options.recordPayloads)
     this.dispatch = new SdkDispatch(props)
   }
 
@@ -91,7 +89,8 @@ export class McpService {
 
   /** Verifies the token of a request, or makes the context where OAuth is off. Scopes are judged later. */
   async admit(request: McpIncoming): Promise<Admission> {
-    const observation = this.#observer === undefined ? undefined : await this.#observer.observe(request)
+    if (this.#observer.loading !== undefined) await this.#observer.loading
+    const observation = this.#observer.observe(request)
     if (this.gate === undefined) {
       try {
         const context = await this.#makeContext(request)

@@ -29,21 +29,28 @@ type Attributes = Record<string, unknown>
 /** The first revision without protocol sessions. */
 const FIRST_MODERN_REVISION = '2026-07-28'
 
-/** What an adapter with telemetry tells, and how. */
+/** What an adapter tells, and how: events where it has a manager, spans where a provider is registered. */
 export class Observer {
-  readonly manager: AnyManager
+  readonly manager: AnyManager | undefined
   readonly tracing: Tracing = new Tracing()
-  /** Whether the arguments and results of tools are told. */
+  /** Whether the arguments and results of tools are told, which the manager redacts. */
   readonly tellsPayloads: boolean
 
-  constructor(manager: AnyManager, tellsPayloads: boolean) {
+  constructor(manager: AnyManager | undefined, tellsPayloads: boolean) {
     this.manager = manager
-    this.tellsPayloads = tellsPayloads
+    this.tellsPayloads = tellsPayloads && manager !== undefined
   }
 
-  async observe(incoming: McpIncoming): Promise<RequestObservation> {
-    if (this.tracing.loading !== undefined) await this.tracing.loading
-    return new RequestObservation(this, incoming)
+  /** Resolves when `observe` may be called; undefined where it may be at once. Never rejects. */
+  get loading(): Promise<void> | undefined {
+    return this.tracing.loading
+  }
+
+  /** Undefined where there is nobody to tell. */
+  observe(incoming: McpIncoming): RequestObservation | undefined {
+    return this.manager !== undefined || attempt(() => this.tracing.hasProvider)
+      ? new RequestObservation(this, incoming)
+      : undefined
   }
 }
 
@@ -66,7 +73,7 @@ export class RequestObservation {
   constructor(observer: Observer, incoming: McpIncoming) {
     this.#observer = observer
     this.#incoming = incoming
-    this.session = attempt(() => observer.manager.session())
+    this.session = attempt(() => observer.manager?.session())
   }
 
   /** The gate's word on everything but an accepted token. Ends the observation. */
@@ -310,6 +317,7 @@ export class RequestObservation {
 
   #payloadTexts({ message, result }: Operation): Record<string, string> {
     const { manager } = this.#observer
+    if (manager === undefined) return {}
     return payloadTexts(this.#payloads(message.args, result), (given) => manager.redact(given))
   }
 

@@ -1,6 +1,9 @@
 import type * as Api from '@opentelemetry/api'
 import { VERSION } from '../../version.ts'
 
+/** Where each copy of version 1 of the API finds what was registered with any of them. */
+const REGISTRATIONS = Symbol.for('opentelemetry.js.api.1')
+
 /** Name of the instrumentation scope; its version is the package's. */
 const SCOPE_NAME = 'mcp-gatekit'
 
@@ -50,26 +53,33 @@ export interface ServerSpan {
 
 /**
  * OpenTelemetry as far as an adapter uses it: SERVER spans and the histogram of their durations, through
- * `@opentelemetry/api`, an optional peer. Providers are looked up for each request, so that they may be
- * registered, or replaced, at any time.
+ * `@opentelemetry/api`, an optional peer, which is loaded once something is registered with it. Providers are
+ * looked up for each request, so that they may be registered, or replaced, at any time.
  */
 export class Tracing {
   #api: typeof Api | undefined
+  #hasLoaded = false
   #loading: Promise<void> | undefined
   #meters: Api.MeterProvider | undefined
   #durations: Api.Histogram | undefined
 
-  /** Begins to load the API. */
-  constructor() {
-    this.#loading = loadApi().then((api) => {
+  /**
+   * Resolves when the API has been loaded or found missing; undefined afterwards, and as long as nothing is
+   * registered. Never rejects.
+   */
+  get loading(): Promise<void> | undefined {
+    if (this.#hasLoaded || !(REGISTRATIONS in globalThis)) return undefined
+    this.#loading ??= loadApi().then((api) => {
       this.#api = api
-      this.#loading = undefined
+      this.#hasLoaded = true
     })
+    return this.#loading
   }
 
-  /** Resolves when the API has been loaded or found missing; undefined afterwards. Never rejects. */
-  get loading(): Promise<void> | undefined {
-    return this.#loading
+  /** Whether there is a provider for spans or for their durations. */
+  get hasProvider(): boolean {
+    const api = this.#api
+    return api !== undefined && (registeredTracer(api) ?? this.#registeredDurations(api)) !== undefined
   }
 
   /** Begins a span, or the measuring of a duration alone. Undefined where no provider is registered. */

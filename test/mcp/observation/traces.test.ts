@@ -408,15 +408,13 @@ describe('mcp: traces', () => {
       )
       await fc.assert(
         fc.asyncProperty(metas, async (meta) => {
-          otel.clear()
           const body = JSON.stringify(rpc('tools/call', { name: 'none', _meta: 0 })).replace(
             '"_meta":0',
             `"_meta":${JSON.stringify(meta)}`,
           )
-          const [answer, expected] = [
-            await adapter.send(legacy(body, bearer('reader'))),
-            await plain.send(legacy(body)),
-          ]
+          const expected = await plain.send(legacy(body))
+          otel.clear()
+          const answer = await adapter.send(legacy(body, bearer('reader')))
           expect(answer.text).to.equal(expected.text)
           expect(otel.spans).to.have.length(1)
         }),
@@ -728,17 +726,43 @@ describe('mcp: traces', () => {
   describe('where less is there', () => {
     const request = legacy(call('echo', { text: 'x' }), bearer('reader'))
 
-    it('does nothing without telemetry, whatever is registered', async () => {
-      const { message } = await served({ telemetry: undefined }).send(request)
-      expect(message.result.isError).to.equal(undefined)
-      expect(otel.spans).to.deep.equal([])
-      expect(await otel.durations()).to.deep.equal([])
+    it('gives the same span and duration without telemetry, and no event', async () => {
+      const told = async (telemetry: typeof manager | undefined) => {
+        otel.clear()
+        const { message } = await served({ telemetry }).send(request)
+        expect(message.result.isError).to.equal(undefined)
+        const { name, attributes, status, kind, parentSpanContext } = onlySpan(otel)
+        return { name, attributes, status, kind, parent: parentSpanContext?.spanId }
+      }
+      const without = await told(undefined)
+      expect(await otel.durations()).to.have.length(1)
+      expect(transport.getEvents().map(({ name }) => name)).to.deep.equal(['notes.read'])
+      transport.clear()
+      expect(without).to.deep.equal(await told(manager))
+      expect(transport.getEvents()).to.have.length(4)
     })
 
-    for (const [title, builds, loaded, resolving] of [
-      ['never loads OpenTelemetry without telemetry', '', false, ''],
-      ['loads its API, and that alone, with telemetry', 'telemetry', true, ''],
-      ['serves with telemetry where the API is not installed', 'telemetry', false, 'register(hooks)'],
+    it('gives no handler a session without telemetry, and nobody the arguments, which nothing would redact', async () => {
+      const router = KitMcpRouter.create().tool('session', { description: 'x' }, (_args, { session }) =>
+        String(session),
+      )
+      const { message } = await served({ router, telemetry: undefined, recordPayloads: true }).send(
+        legacy(call('session'), bearer('reader')),
+      )
+      expect(message.result.content).to.deep.equal([{ type: 'text', text: 'undefined' }])
+      expect(onlySpan(otel).attributes).to.not.have.any.keys(
+        'gen_ai.tool.call.arguments',
+        'gen_ai.tool.call.result',
+      )
+    })
+
+    const REGISTER = "globalThis[Symbol.for('opentelemetry.js.api.1')] = { version: '1.9.0' }"
+    const HIDE = 'register(hooks)'
+    for (const [title, builds, loaded, before] of [
+      ['never loads OpenTelemetry where nothing is registered with it', '', false, ''],
+      ['never loads it for telemetry alone', 'telemetry', false, ''],
+      ['loads its API, and that alone, where something is registered with it', '', true, REGISTER],
+      ['serves where that API is not installed', 'telemetry', false, `${HIDE}; ${REGISTER}`],
     ] as const) {
       it(title, async () => {
         const program = `
@@ -747,7 +771,7 @@ describe('mcp: traces', () => {
             if (!name.startsWith('@opentelemetry/')) return await next(name, context)
             throw Object.assign(new Error('not installed'), { code: 'ERR_MODULE_NOT_FOUND' })
           }\`)
-          ${resolving}
+          ${before}
           const { createMcpAdapter, KitMcpRouter, KitTelemetry, InMemoryTransportAdapter } = await import(${JSON.stringify(INDEX)})
           const router = KitMcpRouter.create().tool('echo', { description: 'x' }, () => 'x')
           const transport = InMemoryTransportAdapter.create()
@@ -878,11 +902,8 @@ describe('mcp: traces', () => {
         propagation.setGlobalPropagator({ inject: fail, extract: fail, fields: fail }),
     })) {
       it(`when the application ${title}`, async () => {
-        Otel.unregister()
-        break_()
-        const [adapter, plain] = [served(), served({ telemetry: undefined })]
         const meta = { traceparent: TRACEPARENT }
-        for (const request of [
+        const requests = [
           legacy(rpc('tools/list', { _meta: meta }), bearer('reader')),
           legacy(rpc('tools/list', { _meta: meta })),
           legacy([rpc('tools/list', {}, 1), rpc('ping', {}, 2)], {
@@ -890,11 +911,17 @@ describe('mcp: traces', () => {
             'mcp-protocol-version': undefined,
           }),
           modern('x/y', {}, bearer('reader')),
-        ]) {
-          const [answer, expected] = [await adapter.send(request), await plain.send(request)]
-          expect(answer.status).to.equal(expected.status)
-          expect(answer.text).to.equal(expected.text)
+        ]
+        const answers = async (telemetry: typeof manager | undefined) => {
+          const adapter = served({ telemetry })
+          const all = await Promise.all(requests.map(async (request) => await adapter.send(request)))
+          return all.map(({ status, text }) => ({ status, text }))
         }
+        Otel.unregister()
+        const expected = await answers(undefined)
+        break_()
+        expect(await answers(manager)).to.deep.equal(expected)
+        expect(await answers(undefined)).to.deep.equal(expected)
         expect(transport.getEvents().length).to.be.greaterThan(3)
       })
     }
