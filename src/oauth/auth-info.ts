@@ -1,5 +1,6 @@
 import { inspect } from 'node:util'
 
+/** What `AuthInfo` tells of a token, whose text it has beside them. */
 export interface AuthInfoMembers<User> {
   readonly clientId: string
   readonly scopes: string[]
@@ -37,8 +38,7 @@ export class AuthInfo<User = unknown> {
   /** What else the verifier gave. */
   readonly extra: Record<string, unknown>
 
-  /** Made by the gate. @internal */
-  constructor(token: string, members: AuthInfoMembers<User>) {
+  private constructor(token: string, members: AuthInfoMembers<User>) {
     this.#token = token
     this.clientId = members.clientId
     this.scopes = members.scopes
@@ -46,6 +46,11 @@ export class AuthInfo<User = unknown> {
     if (members.expiresAt !== undefined) this.expiresAt = members.expiresAt
     if (members.resource !== undefined) this.resource = members.resource
     if (members.user !== undefined) this.user = members.user
+  }
+
+  /** What the gate makes of a token. @internal */
+  static of<User>(token: string, members: AuthInfoMembers<User>): AuthInfo<User> {
+    return new AuthInfo(token, members)
   }
 
   /** The access token as it was sent. */

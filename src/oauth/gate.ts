@@ -123,7 +123,7 @@ export class Gate {
     if (!('token' in verdict)) return verdict
     const replayed = proof === undefined ? undefined : await this.#takeProof(proof)
     if (replayed !== undefined) return replayed
-    const auth = new AuthInfo(credentials.token, verdict.token)
+    const auth = AuthInfo.of(credentials.token, verdict.token)
     const { onVerified } = this.options
     if (onVerified !== undefined) {
       try {

@@ -1,11 +1,10 @@
-import type { AuthInfo } from './auth-info.ts'
+import type { AuthInfoMembers } from './auth-info.ts'
 import type { Refusal } from './decision.ts'
 import type { VerifiedToken } from './options.ts'
 import { grantedScopes } from './scope.ts'
 
 /** Who a token is of, or why it is refused. */
-export type Verdict = { readonly token: AuthInfoParts } | Refusal
-type AuthInfoParts = ConstructorParameters<typeof AuthInfo>[1]
+export type Verdict = { readonly token: AuthInfoMembers<object> } | Refusal
 
 /** What a verifier's result means; undefined when it does not say that the token is valid. */
 export function judge(

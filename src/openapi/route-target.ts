@@ -54,7 +54,7 @@ export async function inProcess(app: RouteApp): Promise<RouteTarget> {
               return req
             }
             if (auth !== undefined)
-              Object.assign(req, { auth: new AuthInfo('', { ...auth, scopes: [...auth.scopes] }) })
+              Object.assign(req, { auth: AuthInfo.of('', { ...auth, scopes: [...auth.scopes] }) })
             run(app, req as unknown as IncomingMessage, response)
           },
           {

@@ -323,7 +323,7 @@ export class KitTelemetry<
 
   /** The manager, whose transports start at once. Every call makes another one. */
   build(): KitTelemetryManager<Actors, Scopes, Events> {
-    return new KitTelemetryManager(this.buildConfig())
+    return KitTelemetryManager.of(this.buildConfig())
   }
 
   #with<A extends string, S extends string, E extends TelemetryEventMap>(

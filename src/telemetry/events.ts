@@ -50,7 +50,7 @@ export const KitTelemetryEvents: {
 } = Object.freeze({
   namespace: <const Namespace extends string>(name: Namespace) => {
     checkNamespace(name)
-    return new TelemetryNamespaceBuilder<Namespace>(name)
+    return TelemetryNamespaceBuilder.of(name)
   },
   create: () => ({ namespace: KitTelemetryEvents.namespace }),
 })
@@ -60,10 +60,14 @@ export class TelemetryNamespaceBuilder<Namespace extends string, Events = NoEven
   readonly #namespace: Namespace
   readonly #members: Members
 
-  /** Made by `KitTelemetryEvents.namespace()`. @internal */
-  constructor(namespace: Namespace, members: Members = NO_MEMBERS) {
+  private constructor(namespace: Namespace, members: Members = NO_MEMBERS) {
     this.#namespace = namespace
     this.#members = members
+  }
+
+  /** What `KitTelemetryEvents.namespace()` gives. @internal */
+  static of<Namespace extends string>(namespace: Namespace): TelemetryNamespaceBuilder<Namespace> {
+    return new TelemetryNamespaceBuilder(namespace)
   }
 
   /**
@@ -106,9 +110,13 @@ export class TelemetryNamespaceBuilder<Namespace extends string, Events = NoEven
 export class TelemetryGroupBuilder<Events = NoEvents> {
   readonly #members: Members
 
-  /** Made by `.group()`. @internal */
-  constructor(members: Members = NO_MEMBERS) {
+  private constructor(members: Members = NO_MEMBERS) {
     this.#members = members
+  }
+
+  /** What the function given to `.group()` begins with. @internal */
+  static empty(): TelemetryGroupBuilder {
+    return new TelemetryGroupBuilder()
   }
 
   /** Adds an event to the group. Throws as the namespace's `event` does. */
@@ -181,7 +189,7 @@ class Members {
   ): Members {
     checkEventName(name, 'the name of a group')
     if (typeof build !== 'function') throw invalidKind(`group(${quoted(name)}, build)`, 'a function', build)
-    const members = TelemetryGroupBuilder.membersOf(build(new TelemetryGroupBuilder()))
+    const members = TelemetryGroupBuilder.membersOf(build(TelemetryGroupBuilder.empty()))
     if (members === undefined) {
       throw configurationError(
         'TELEMETRY_CONFIGURATION_INVALID',

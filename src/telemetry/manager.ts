@@ -91,8 +91,7 @@ export class KitTelemetryManager<
   #droppedAfterShutdown = 0
   #shutdown: Promise<void> | undefined
 
-  /** Use `KitTelemetry.create()…build()`. @internal */
-  constructor(config: TelemetryConfig) {
+  private constructor(config: TelemetryConfig) {
     const { service, environment, version } = config
     this.service = service
     this.environment = environment
@@ -116,6 +115,13 @@ export class KitTelemetryManager<
     this.#delivery = new Delivery(config.transports, Object.freeze(meta), () => this.stats(), this.#reporter)
   }
 
+  /** What `KitTelemetry.create()…build()` gives. @internal */
+  static of<Actors extends string, Scopes extends string, Events extends TelemetryEventMap>(
+    config: TelemetryConfig,
+  ): KitTelemetryManager<Actors, Scopes, Events> {
+    return new KitTelemetryManager(config)
+  }
+
   /**
    * Emits an event. Inside `session.run(…)` it carries that session's context, otherwise a session id of its own.
    *
@@ -137,7 +143,7 @@ export class KitTelemetryManager<
   /** A new session. Inside a run of another one it inherits everything but the id. */
   session(): KitTelemetrySession<Actors, Scopes, Events> {
     const record = new SessionRecord(this, createSessionId(), isoTime(Date.now()), inheritance(this))
-    return new KitTelemetrySession(record, (name, input, lent) => this.#emit(name, input, lent))
+    return KitTelemetrySession.of(record, (name, input, lent) => this.#emit(name, input, lent))
   }
 
   /**

@@ -62,11 +62,18 @@ export class KitTelemetrySession<
   readonly #lend: () => LentContext
   #ending: Promise<void> | undefined
 
-  /** Use `manager.session()`. @internal */
-  constructor(record: SessionRecord, emit: SessionEmit) {
+  private constructor(record: SessionRecord, emit: SessionEmit) {
     this.#record = record
     this.#emit = emit
     this.#lend = () => lentHere(record)
+  }
+
+  /** What `manager.session()` gives. @internal */
+  static of<Actors extends string, Scopes extends string, Events extends TelemetryEventMap>(
+    record: SessionRecord,
+    emit: SessionEmit,
+  ): KitTelemetrySession<Actors, Scopes, Events> {
+    return new KitTelemetrySession(record, emit)
   }
 
   /**

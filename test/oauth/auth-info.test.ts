@@ -8,7 +8,7 @@ import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 const TOKEN = 'eyJzZWNyZXQtb2YtYWRh.c2VjcmV0.c2lnbmF0dXJl'
 
 describe('what can be done with an AuthInfo without showing its token', () => {
-  const auth = new AuthInfo(TOKEN, {
+  const auth = AuthInfo.of(TOKEN, {
     clientId: 'cli',
     scopes: ['mcp:read'],
     user: { id: 'ada' },
@@ -38,7 +38,7 @@ describe('what can be done with an AuthInfo without showing its token', () => {
     },
     'own property descriptors': () => Object.getOwnPropertyDescriptors(auth),
     // Since Node 22 a URL cannot be cloned; without one, the rest can.
-    structuredClone: () => structuredClone(new AuthInfo(TOKEN, { ...auth, resource: undefined })),
+    structuredClone: () => structuredClone(AuthInfo.of(TOKEN, { ...auth, resource: undefined })),
     'v8.serialize': () => serialize(auth).toString('latin1'),
   }
   for (const [way, act] of Object.entries(ways)) {
