@@ -1,16 +1,7 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { expect } from 'chai'
-import { ClusterNode, type Nginx, nginxMissing, startNginx } from '../support/cluster.ts'
+import { type Cluster, type ClusterNode, clusterMissing, startCluster } from '../support/cluster.ts'
 import { connectClient, watchStream } from '../support/cluster-load.ts'
-import { freePorts } from '../support/free-port.ts'
-import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
-import {
-  createSigningKey,
-  type KeyServer,
-  type SigningKey,
-  signToken,
-  startKeyServer,
-} from '../support/tokens.ts'
 
 const BOARD = 'board://notes'
 const CLIENTS = 10
@@ -28,46 +19,26 @@ interface InSession {
 describe('a cluster with sessions', function () {
   this.timeout(60_000)
 
-  let redis: RedisServer
-  let keys: KeyServer
-  let key: SigningKey
-  let nginx: Nginx
-  let nodes: readonly [ClusterNode, ClusterNode]
+  let cluster: Cluster
+  let nodes: Cluster['nodes']
   let front: URL
   let token: string
   const open: Client[] = []
 
   beforeEach(async function () {
-    const missing = redisMissing() ?? nginxMissing()
+    const missing = clusterMissing()
     if (missing !== undefined) {
       console.log(`    skipped: ${missing}`)
       return this.skip()
     }
-    const [port, ...ports] = (await freePorts(3)) as [number, number, number]
-    redis = await startRedis()
-    key = await createSigningKey('ES256', 'key')
-    keys = await startKeyServer([key])
-    front = new URL(`http://127.0.0.1:${port}/mcp`)
-    const env = {
-      ISSUER: keys.origin,
-      JWKS_URI: keys.jwksUri,
-      RESOURCE: front.href,
-      REDIS_URL: `redis://127.0.0.1:${redis.port}`,
-      STATE_SECRET: 'a secret that all nodes of the test share',
-      SESSIONS: 'on',
-    }
-    nodes = [new ClusterNode(ports[0], env), new ClusterNode(ports[1], env)]
-    await Promise.all(nodes.map((node) => node.start()))
-    nginx = await startNginx(port, ports)
-    const claims = { iss: keys.origin, aud: front.href, sub: 'ada', client_id: 'test', scope: 'mcp:read' }
-    token = await signToken(key, claims)
+    cluster = await startCluster({ SESSIONS: 'on' })
+    nodes = cluster.nodes
+    front = cluster.front
+    token = await cluster.tokenFor('ada')
   })
   afterEach(async () => {
     for (const client of open.splice(0)) await client.close()
-    await nginx?.stop()
-    await Promise.all((nodes ?? []).map((node) => node.kill()))
-    await keys?.stop()
-    await redis?.stop()
+    await cluster?.stop()
   })
 
   async function begin(): Promise<InSession> {
@@ -121,16 +92,16 @@ describe('a cluster with sessions', function () {
       expect(await statusOf(id.slice(2), here.url)).to.equal(200)
       expect(await statusOf(id.slice(2), there.url)).to.equal(404)
     }
-    const bySession = (await nginx.passedOn()).filter(({ session }) => session !== undefined)
+    const bySession = (await cluster.nginx.passedOn()).filter(({ session }) => session !== undefined)
     expect(bySession.length).to.be.at.least(CLIENTS * CALLS)
     for (const { ports, session } of bySession) expect(ports).to.deep.equal([nodeOf(session as string).port])
 
-    const before = (await nginx.passedOn()).length
+    const before = (await cluster.nginx.passedOn()).length
     const stateless = await connectClient(front, token, 'modern')
     open.push(stateless)
     for (let count = 0; count < 4; count++)
       await Promise.all(Array.from({ length: CALLS }, async () => greet(stateless)))
-    const passed = (await nginx.passedOn()).slice(before)
+    const passed = (await cluster.nginx.passedOn()).slice(before)
     for (const { port } of nodes)
       expect(passed.filter(({ ports }) => ports[0] === port).length).to.be.at.least(CALLS)
   })

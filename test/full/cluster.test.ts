@@ -1,22 +1,13 @@
 import { expect } from 'chai'
 import {
-  ClusterNode,
-  type Nginx,
-  nginxMissing,
-  startNginx,
+  type Cluster,
+  type ClusterNode,
+  clusterMissing,
+  startCluster,
   type TransportCounts,
 } from '../support/cluster.ts'
 import { ClusterListener, ClusterLoad, connectClient } from '../support/cluster-load.ts'
-import { freePorts } from '../support/free-port.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../support/otlp-receiver.ts'
-import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
-import {
-  createSigningKey,
-  type KeyServer,
-  type SigningKey,
-  signToken,
-  startKeyServer,
-} from '../support/tokens.ts'
 import { until } from '../support/until.ts'
 
 const BOARD = 'board://notes'
@@ -41,58 +32,25 @@ const within = async (limitSeconds: number, condition: () => boolean): Promise<v
 describe('a cluster: two nodes behind nginx, Redis between, a collector behind', function () {
   this.timeout(180_000)
 
-  let redis: RedisServer
-  let keys: KeyServer
-  let key: SigningKey
   let collector: OtlpReceiver
-  let nginx: Nginx
-  let nodes: readonly [ClusterNode, ClusterNode]
-  let front: URL
+  let cluster: Cluster
 
   before(async function () {
-    const missing = redisMissing() ?? nginxMissing()
+    const missing = clusterMissing()
     if (missing !== undefined) {
       console.log(`    skipped: ${missing}`)
       return this.skip()
     }
-    const [port, ...ports] = (await freePorts(3)) as [number, number, number]
-    redis = await startRedis()
-    key = await createSigningKey('ES256', 'key')
-    keys = await startKeyServer([key])
     collector = await startOtlpReceiver()
-    front = new URL(`http://127.0.0.1:${port}/mcp`)
-    const env = {
-      ISSUER: keys.origin,
-      JWKS_URI: keys.jwksUri,
-      RESOURCE: front.href,
-      REDIS_URL: `redis://127.0.0.1:${redis.port}`,
-      STATE_SECRET: 'a secret that all nodes of the test share',
-      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-      INFO_RATE: '1',
-    }
-    nodes = [new ClusterNode(ports[0], env), new ClusterNode(ports[1], env)]
-    await Promise.all(nodes.map((node) => node.start()))
-    nginx = await startNginx(port, ports)
+    cluster = await startCluster({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, INFO_RATE: '1' })
   })
   after(async () => {
-    await nginx?.stop()
-    await Promise.all((nodes ?? []).map((node) => node.kill()))
+    await cluster?.stop()
     await collector?.close()
-    await keys?.stop()
-    await redis?.stop()
   })
 
-  const tokenFor = (sub: string) =>
-    signToken(key, {
-      iss: keys.origin,
-      aud: front.href,
-      sub,
-      client_id: 'test',
-      scope: 'mcp:read',
-    })
-
   const listenTo = async (node: ClusterNode): Promise<ClusterListener[]> => {
-    const token = await tokenFor('listener')
+    const token = await cluster.tokenFor('listener')
     return await Promise.all(
       (['legacy', 'modern'] as const).flatMap((era) =>
         Array.from({ length: LISTENERS_OF_EACH_KIND }, () =>
@@ -103,6 +61,7 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
   }
 
   it('loses nothing but what was under way on a node that is killed', async () => {
+    const { front, nginx, nodes, redis, tokenFor } = cluster
     const [one, two] = nodes
     const tokens = await Promise.all(Array.from({ length: 20 }, (_, index) => tokenFor(`user-${index}`)))
     const load = new ClusterLoad()

@@ -5,12 +5,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { freePorts } from './free-port.ts'
+import { type RedisServer, redisMissing, startRedis } from './redis.ts'
+import { createSigningKey, signToken, startKeyServer } from './tokens.ts'
 
 const NGINX = '/usr/sbin/nginx'
 
-/** Why tests with a real nginx cannot run here; `undefined` when they can. */
-export function nginxMissing(): string | undefined {
-  return spawnSync(NGINX, ['-v']).error === undefined ? undefined : `${NGINX} is not installed`
+/** Why tests with a cluster cannot run here; `undefined` when they can. */
+export function clusterMissing(): string | undefined {
+  return (
+    redisMissing() ?? (spawnSync(NGINX, ['-v']).error === undefined ? undefined : `${NGINX} is not installed`)
+  )
 }
 
 /** What the telemetry of a node that ended in order has to say. */
@@ -104,7 +109,7 @@ export interface Nginx {
   stop(): Promise<void>
 }
 
-export async function startNginx(port: number, [first, second]: readonly [number, number]): Promise<Nginx> {
+async function startNginx(port: number, [first, second]: readonly [number, number]): Promise<Nginx> {
   const dir = await mkdtemp(join(tmpdir(), 'mcp-gatekit-nginx-'))
   const conf = join(dir, 'nginx.conf')
   const log = join(dir, 'access.log')
@@ -158,5 +163,58 @@ export async function startNginx(port: number, [first, second]: readonly [number
       await ended
       await rm(dir, { recursive: true, force: true })
     },
+  }
+}
+
+/** Two nodes behind nginx, with Redis between them. */
+export interface Cluster {
+  readonly redis: RedisServer
+  readonly nginx: Nginx
+  readonly nodes: readonly [ClusterNode, ClusterNode]
+  /** The MCP route of nginx. */
+  readonly front: URL
+  tokenFor(sub: string): Promise<string>
+  stop(): Promise<void>
+}
+
+/** @param env of both nodes, beside what every cluster needs. */
+export async function startCluster(env: Readonly<Record<string, string>>): Promise<Cluster> {
+  const [port, ...ports] = (await freePorts(3)) as [number, number, number]
+  const front = new URL(`http://127.0.0.1:${port}/mcp`)
+  const redis = await startRedis()
+  const key = await createSigningKey('ES256', 'key')
+  const keys = await startKeyServer([key])
+  const whole = {
+    ISSUER: keys.origin,
+    JWKS_URI: keys.jwksUri,
+    RESOURCE: front.href,
+    REDIS_URL: `redis://127.0.0.1:${redis.port}`,
+    STATE_SECRET: 'a secret that all nodes of the test share',
+    ...env,
+  }
+  const nodes = [new ClusterNode(ports[0], whole), new ClusterNode(ports[1], whole)] as const
+  const stop = async (): Promise<void> => {
+    await Promise.all(nodes.map((node) => node.kill()))
+    await keys.stop()
+    await redis.stop()
+  }
+  try {
+    await Promise.all(nodes.map((node) => node.start()))
+    const nginx = await startNginx(port, ports)
+    return {
+      redis,
+      nginx,
+      nodes,
+      front,
+      tokenFor: (sub) =>
+        signToken(key, { iss: keys.origin, aud: front.href, sub, client_id: 'test', scope: 'mcp:read' }),
+      async stop() {
+        await nginx.stop()
+        await stop()
+      },
+    }
+  } catch (error) {
+    await stop()
+    throw error
   }
 }
