@@ -96,6 +96,25 @@ async function messageFor(
     : legacyMessage(NEWEST_LEGACY, method, params ?? {})
 }
 
+/** @param make the token, of claims that end in `expiresIn` seconds. */
+function refusesForgery(
+  name: string,
+  title: string,
+  need: string,
+  make: (claims: ForgedClaims) => string,
+  expiresIn: number,
+): Check {
+  return {
+    id: `token.${name}`,
+    title,
+    needs: [need],
+    async run(examination) {
+      const token = make(await temptingClaims(examination, expiresIn))
+      return judgeRefusal(await tryToken(examination, token), VERIFY)
+    },
+  }
+}
+
 export const TOKENS: readonly Check[] = [
   {
     id: 'token.wrong',
@@ -108,33 +127,9 @@ export const TOKENS: readonly Check[] = [
       )
     },
   },
-  {
-    id: 'token.forged',
-    title: 'A token signed with another key is refused',
-    needs: ['token.wrong'],
-    async run(examination) {
-      const token = forgedToken(await temptingClaims(examination, 300))
-      return judgeRefusal(await tryToken(examination, token), VERIFY)
-    },
-  },
-  {
-    id: 'token.unsigned',
-    title: 'A token without a signature is refused',
-    needs: ['token.forged'],
-    async run(examination) {
-      const token = unsignedToken(await temptingClaims(examination, 300))
-      return judgeRefusal(await tryToken(examination, token), VERIFY)
-    },
-  },
-  {
-    id: 'token.expired',
-    title: 'A token that looks expired is refused',
-    needs: ['token.forged'],
-    async run(examination) {
-      const token = forgedToken(await temptingClaims(examination, -3600))
-      return judgeRefusal(await tryToken(examination, token), VERIFY)
-    },
-  },
+  refusesForgery('forged', 'A token signed with another key is refused', 'token.wrong', forgedToken, 300),
+  refusesForgery('unsigned', 'A token without a signature is refused', 'token.forged', unsignedToken, 300),
+  refusesForgery('expired', 'A token that looks expired is refused', 'token.forged', forgedToken, -3600),
   {
     id: 'token.login',
     title: 'Signing in gives a token',
