@@ -172,7 +172,7 @@ export function otlpFaults(scale = 1, timeout = 1_000): OtlpFault[] {
     final(400),
     final(401),
     final(404),
-    final(413, { events: 40 }),
+    final(413),
     {
       name: `accepts all but ${REJECTED} of each request`,
       fate: 'in part',

@@ -1,18 +1,6 @@
 import { KitTelemetryError } from '../errors.ts'
 import { type OtlpFailure, OtlpLane, type OtlpLaneOptions, type SdkLogRecord } from './otlp-lane.ts'
 
-/** What has come of the parts of a batch that was too large as a whole. */
-interface SizeSearch {
-  accepted: boolean
-  /** How many records were refused although they were alone. */
-  refusedAlone: number
-}
-
-/** Two records that were too large by themselves, and none that was not: it is not the size, whatever the collector says. */
-function isHopeless(search: SizeSearch | undefined): boolean {
-  return search !== undefined && !search.accepted && search.refusedAlone >= 2
-}
-
 /** A record on its way, and whom to tell what became of it. */
 export interface OutgoingRecord {
   readonly record: SdkLogRecord
@@ -28,10 +16,10 @@ export interface OtlpDeliveryOptions extends OtlpLaneOptions {
 
 const MAX_BATCH = 512
 /**
- * In bytes, roughly: at six bytes a character, the longest that JSON makes of one, such a batch is still below the
- * 20 MiB of a collector's default limit, beyond which it answers 400.
+ * In bytes, roughly: a request stays below the 1 MiB that a proxy takes by default (nginx), and, where JSON makes six
+ * bytes of a character, far below the 20 MiB that a collector does.
  */
-const MAX_BATCH_WEIGHT = 2 ** 21
+const MAX_BATCH_WEIGHT = 2 ** 19
 const BATCH_DELAY_MS = 1_000
 const LANES = 4
 const FIRST_BACKOFF_MS = 500
@@ -59,7 +47,7 @@ class Batch {
 
 /**
  * Collects records into batches and sends each until it is delivered, refused for good, or its
- * retry budget is spent. A batch leaves when it has 512 records or about 2 MiB, when its first record
+ * retry budget is spent. A batch leaves when it has 512 records or about half a MiB, when its first record
  * is a second old, or on `flush`; four are on their way at a time. Its timers keep no process alive.
  */
 export class OtlpDelivery {
@@ -154,11 +142,8 @@ export class OtlpDelivery {
     }
   }
 
-  /**
-   * Never rejects.
-   * @param search of a batch that was refused for its size, and is sent in ever smaller parts.
-   */
-  async #send(records: readonly OutgoingRecord[], lane: OtlpLane, search?: SizeSearch): Promise<void> {
+  /** Never rejects. */
+  async #send(records: readonly OutgoingRecord[], lane: OtlpLane): Promise<void> {
     const sdkRecords = records.map(({ record }) => record)
     let deadline = Number.POSITIVE_INFINITY
     for (let attempt = 1; ; attempt++) {
@@ -167,19 +152,16 @@ export class OtlpDelivery {
       const outcome = await lane.export(sdkRecords)
       if ('rejected' in outcome) {
         this.#failuresInARow = 0
-        if (search !== undefined) search.accepted = true
         settleAccepted(records, outcome.rejected)
         return
       }
       if (!outcome.collectorNotReady) this.#failuresInARow = 0
-      if (outcome.perhapsOneRecord && records.length > 1 && !(outcome.status === 413 && isHopeless(search))) {
-        const parts = search ?? { accepted: false, refusedAlone: 0 }
+      if (outcome.perhapsOneRecord && records.length > 1) {
         const middle = records.length >> 1
-        await this.#send(records.slice(0, middle), lane, parts)
-        await this.#send(records.slice(middle), lane, parts)
+        await this.#send(records.slice(0, middle), lane)
+        await this.#send(records.slice(middle), lane)
         return
       }
-      if (outcome.perhapsOneRecord && search !== undefined && records.length === 1) search.refusedAlone++
       const remainingMs = deadline - performance.now()
       if (outcome.final || remainingMs <= 0) {
         const error = describe(outcome, { events: records.length, attempts: attempt })

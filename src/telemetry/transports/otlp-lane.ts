@@ -33,7 +33,7 @@ export interface OtlpFailure {
   readonly status?: number
   /** Trying again cannot help. */
   readonly final?: boolean
-  /** A smaller batch may pass. */
+  /** A batch without that record may pass. */
   readonly perhapsOneRecord?: boolean
   /** No batch would have passed. */
   readonly collectorNotReady?: boolean
@@ -146,7 +146,6 @@ function refused(status: number): OtlpFailure {
     reason: `the collector answered ${status}${adviceFor(status)}`,
     status,
     final,
-    perhapsOneRecord: status === 413,
     collectorNotReady: status === 429 || (status >= 502 && status <= 504),
   }
 }
@@ -154,6 +153,7 @@ function refused(status: number): OtlpFailure {
 function adviceFor(status: number): string {
   if (status === 401 || status === 403) return ' (check the credentials in headers)'
   if (status === 404 || status === 405) return ' (check the path of url; collectors listen on /v1/logs)'
+  if (status === 413) return ' (the batch was larger than it takes, or than a proxy in front of it does)'
   if (status === 415) return ' (it does not take this encoding or compression)'
   if (status >= 300 && status < 400) return ' (redirects are not followed; give the final url)'
   return ''
