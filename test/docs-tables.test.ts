@@ -351,3 +351,30 @@ describe('the page for those who come from igniter-js', () => {
     }
   })
 })
+
+describe('the figures beside others', () => {
+  const cost = /([\d.]+) µs/g
+
+  it('are those of the benchmarks', () => {
+    const measured = tablesOf('docs/benchmarks.md')
+    const rows = tablesOf('README.md').flatMap(({ rows }) =>
+      rows.filter((row) => row.some((cell) => /\d µs/.test(cell))),
+    )
+    expect(rows).to.have.length(3)
+    for (const [title = '', ...cells] of rows) {
+      const anchor = /benchmarks\.md#([^)]+)/.exec(title)?.[1]
+      const known = measured
+        .filter(
+          ({ heading }) =>
+            anchor ===
+            heading
+              .toLowerCase()
+              .replace(/[^\w\s-]/g, '')
+              .replaceAll(' ', '-'),
+        )
+        .flatMap(({ rows }) => rows.flat())
+      const figures = cells.flatMap((cell) => Array.from(cell.matchAll(cost), ([, figure]) => figure))
+      expect(known, title).to.include.members(figures)
+    }
+  })
+})
