@@ -44,20 +44,20 @@ export class RequestStates {
 
 /** Who calls what: the same words for two calls only if it is the same user through the same client. */
 export function holderOf(auth: AuthInfo | undefined, ...operation: string[]): string {
-  return JSON.stringify([ownerOf(auth), ...operation])
+  return JSON.stringify([auth?.clientId, ownerOf(auth), ...operation])
 }
 
 /**
- * The user behind a token and the client it was given to; the client, where no user is behind it. The token itself where
- * the verifier named neither, or a user that is told from others by neither `id` nor `sub`.
+ * The user behind a token, or the client it was given to, where no user is behind it. The token itself where the
+ * verifier named neither, or a user that is told from others by neither `id` nor `sub`.
  */
 export function ownerOf(auth: AuthInfo | undefined): string {
   if (auth === undefined) return ''
   const { clientId, user, token } = auth
-  const identity = user === undefined && clientId !== '' ? [] : identityOf(user)
+  const identity = user === undefined && clientId !== '' ? [clientId] : identityOf(user)
   return identity === undefined
     ? createHash('sha256').update(token).digest('base64')
-    : JSON.stringify([clientId, ...identity])
+    : JSON.stringify(identity)
 }
 
 /** What tells a user from all others: of which type it is counts too, and so does the issuer where `jwtVerifier` tells it. */

@@ -166,11 +166,13 @@ describe('mcp: sessions', () => {
     })
   }
 
-  describe('of one client belong to the user', () => {
-    const USERS: readonly (readonly [what: string, own: unknown, other: unknown, shared: boolean])[] = [
+  describe('belong to the user', () => {
+    type Row = readonly [what: string, own: unknown, other: unknown, shared: boolean, client?: string]
+    const USERS: readonly Row[] = [
       ['with an id', { id: 7, name: 'Ada' }, { id: 7, name: 'Ada King' }, true],
       ['with another id', { id: 7 }, { id: 8 }, false],
       ['with an id of another type', { id: 7 }, { id: '7' }, false],
+      ['with an id, through another client', { id: 7 }, { id: 7 }, true, 'phone'],
       ['with a sub', { sub: 'ada' }, { sub: 'ada' }, true],
       ['of another issuer', { id: 'ada', claims: { iss: 'a' } }, { id: 'ada', claims: { iss: 'b' } }, false],
       ['that is a name', 'ada', 'ada', true],
@@ -179,12 +181,13 @@ describe('mcp: sessions', () => {
       ['without id and sub', { email: 'ada@example.com' }, { email: 'bob@example.com' }, false],
       ['with an id that says nothing', { id: { n: 1 } }, { id: { n: 2 } }, false],
       ['that is nobody, but the client', undefined, undefined, true],
+      ['that is nobody, but another client', undefined, undefined, false, 'phone'],
     ]
-    for (const [what, own, other, shared] of USERS) {
+    for (const [what, own, other, shared, client = 'web'] of USERS) {
       it(what, async () => {
         const verifyToken: VerifyToken = ({ bearerToken }) => ({
           valid: true,
-          clientId: 'web',
+          clientId: bearerToken === 'own' ? 'web' : client,
           user: bearerToken === 'own' ? own : other,
           scopes: ['mcp:read'],
         })
