@@ -7,7 +7,7 @@ import { RequestStates } from '../../../src/mcp/operations/request-state.ts'
 import type { KitContext } from '../../../src/mcp/router/context.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { createMcpAdapter } from '../../../src/mcp/server.ts'
-import type { VerifiedToken } from '../../../src/oauth/options.ts'
+import type { VerifiedToken, VerifyToken } from '../../../src/oauth/options.ts'
 import { CLIENT_KINDS, type Connected } from '../support-clients.ts'
 import { configError } from '../support-config-error.ts'
 import { onNode, serving, web } from '../support-faces.ts'
@@ -260,23 +260,26 @@ describe('mcp: input that is required', () => {
     })
   })
 
-  it('belongs to the token where the verifier names neither user nor client', async () => {
-    const nobody: VerifiedToken = { valid: true, scopes: ['mcp:read'] }
-    const { server } = createMcpAdapter({ router, oauth: oauth({ verifyToken: () => nobody }) })
-    const call = (token: string, requestState?: string) =>
-      web(server).send(
-        modern(
-          'tools/call',
-          {
-            name: 'sdk',
-            arguments: {},
-            ...(requestState !== undefined && { requestState }),
-          },
-          bearer(token),
-        ),
-      )
-    const { requestState } = (await call('one')).message.result
-    expect((await call('one', requestState)).message.result.content[0].text).to.equal('state plain')
-    expect((await call('two', requestState)).message.error.code).to.equal(-32_602)
-  })
+  const HOLDERS: readonly (readonly [what: string, held: (token: string) => Partial<VerifiedToken>])[] = [
+    ['the token where the verifier names neither user nor client', () => ({})],
+    ['the client that its user uses', (token) => ({ user: { id: 'u1' }, clientId: token })],
+    ['the user of a client', (token) => ({ user: { id: token }, clientId: 'web' })],
+  ]
+  for (const [what, held] of HOLDERS) {
+    it(`belongs to ${what}`, async () => {
+      const verifyToken: VerifyToken = ({ bearerToken = '' }) => ({
+        valid: true,
+        scopes: ['mcp:read'],
+        ...held(bearerToken),
+      })
+      const { server } = createMcpAdapter({ router, oauth: oauth({ verifyToken }) })
+      const call = (token: string, requestState?: string) => {
+        const params = { name: 'sdk', arguments: {}, ...(requestState !== undefined && { requestState }) }
+        return web(server).send(modern('tools/call', params, bearer(token)))
+      }
+      const { requestState } = (await call('one')).message.result
+      expect((await call('one', requestState)).message.result.content[0].text).to.equal('state plain')
+      expect((await call('two', requestState)).message.error.code).to.equal(-32_602)
+    })
+  }
 })
