@@ -1,6 +1,7 @@
 import cors from 'cors'
 import { CORS_EXPOSED_HEADERS, CORS_METHODS, corsRequestHeaders } from '../oauth/cors.ts'
 import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
+import { decideCors } from './cors-decision.ts'
 import type { NodeMiddleware } from './node-http.ts'
 
 const { checkKnownOptions, invalidKind, invalidOption } = optionChecksOf('mcpCors')
@@ -42,6 +43,7 @@ export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
   return function mcpCors(req, res, next = () => undefined) {
     // Which headers a preflight allows depends on those it asks for.
     if (req.method === 'OPTIONS') res.appendHeader('Vary', 'Access-Control-Request-Headers')
+    decideCors(res)
     middleware(req as Parameters<typeof middleware>[0], res, next)
   }
 }

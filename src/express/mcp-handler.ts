@@ -6,6 +6,7 @@ import { CORS_RESPONSE_HEADERS } from '../oauth/cors.ts'
 import { optionChecksOf } from '../oauth/option-checks.ts'
 import { FAILED_ANSWER } from '../oauth/refusal-answers.ts'
 import { admissionBy, admissionByOptions } from './admissions.ts'
+import { isCorsDecided } from './cors-decision.ts'
 import { NodeIncoming, type NodeMiddleware, type NodeRequest } from './node-http.ts'
 import { writeAnswer, writeResponse } from './node-response.ts'
 
@@ -43,8 +44,9 @@ function answersFailure(req: NodeRequest, res: ServerResponse): boolean {
 
 async function handle(service: McpService, req: NodeRequest, res: ServerResponse): Promise<void> {
   const incoming = new NodeIncoming(req, res, service.trustsProxy)
-  setCors(res)
-  if (req.method === 'OPTIONS') return writeAnswer(req, res, service.preflight(incoming))
+  const allowsAnyOrigin = !isCorsDecided(res)
+  if (allowsAnyOrigin) setCors(res)
+  if (req.method === 'OPTIONS') return writeAnswer(req, res, service.preflight(incoming, allowsAnyOrigin))
   const guarded = service.guard(incoming)
   if (guarded !== undefined) return writeAnswer(req, res, guarded)
   const exchange = await exchangeFor(service, incoming, req)
@@ -70,10 +72,7 @@ async function exchangeFor(service: McpService, incoming: NodeIncoming, req: Nod
   return { exchange }
 }
 
-/** A CORS middleware in front leaves one of these headers, also for an origin that it refuses. */
 function setCors(res: ServerResponse): void {
-  if (res.hasHeader('Access-Control-Allow-Origin') || /\borigin\b/i.test(String(res.getHeader('Vary') ?? '')))
-    return
   for (const name of Object.keys(CORS_RESPONSE_HEADERS))
     res.setHeader(name, CORS_RESPONSE_HEADERS[name] as string)
 }

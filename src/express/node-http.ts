@@ -126,10 +126,8 @@ export class NodeIncoming implements McpIncoming {
 }
 
 /** All values of a header, by its lower-case name: `req.headers` keeps only the first of two, or joins them. */
-function valuesAsTheyCame(
-  { rawHeaders }: IncomingMessage,
-  header: string,
-): string | readonly string[] | undefined {
+function valuesAsTheyCame(req: IncomingMessage, header: string): string | readonly string[] | undefined {
+  const rawHeaders = rawHeadersOf(req)
   let found: string | undefined
   let all: string[] | undefined
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -140,6 +138,15 @@ function valuesAsTheyCame(
     else all = all === undefined ? [found, value] : [...all, value]
   }
   return all ?? found
+}
+
+/** Names and values in turn, as they came; requests that a test made up may have no such list. */
+function rawHeadersOf({ rawHeaders, headers }: IncomingMessage): readonly string[] {
+  const given: readonly string[] | undefined = rawHeaders
+  return (
+    given ??
+    Object.entries(headers).flatMap(([name, value]) => [value].flat().flatMap((one = '') => [name, one]))
+  )
 }
 
 /** Whether a server listens on a loopback address: asked of the system once per server. */
@@ -174,9 +181,10 @@ function urlOf(target: string, origin: string): string | URL {
 
 function webRequest(req: NodeRequest, res: ServerResponse, origin: string): Request {
   const headers = new Headers()
-  for (let index = 0; index < req.rawHeaders.length; index += 2) {
-    const name = req.rawHeaders[index] as string
-    if (!name.startsWith(':')) headers.append(name, req.rawHeaders[index + 1] as string)
+  const rawHeaders = rawHeadersOf(req)
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] as string
+    if (!name.startsWith(':')) headers.append(name, rawHeaders[index + 1] as string)
   }
   const abort = new AbortController()
   whenCut(res, () => abort.abort())

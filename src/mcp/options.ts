@@ -1,6 +1,7 @@
 import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
 import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
 import { checkAllowedHosts, checkAllowedOrigins } from './origin-policy.ts'
+import { objectCopy } from './router/definition.ts'
 import {
   checkOperationScopes,
   type OperationScopes,
@@ -10,7 +11,15 @@ import { checkCache } from './router/resource.ts'
 import type { McpSessionOptions, ResolvedSessionOptions } from './sdk/sessions.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
-const { checkBoolean, checkKnownOptions, checkText, checkWholeNumber, invalidKind, invalidOption } = checks
+const {
+  checkBoolean,
+  checkKnownMembers,
+  checkKnownOptions,
+  checkText,
+  checkWholeNumber,
+  invalidKind,
+  invalidOption,
+} = checks
 
 /** Options of the adapter beyond router and OAuth. */
 export interface McpAdapterOptions {
@@ -119,7 +128,7 @@ function checkSessions(sessions: unknown): ResolvedSessionOptions | undefined {
       sessions,
     )
   }
-  checkKnownOptions('sessions', given, ['idleTimeoutMs', 'max'])
+  checkKnownMembers('sessions', given, ['idleTimeoutMs', 'max'])
   const { idleTimeoutMs = 1_800_000, max = 1000 } = given as McpSessionOptions
   if (checkWholeNumber('sessions.idleTimeoutMs', idleTimeoutMs, 1) > MAX_IDLE_MS)
     throw invalidOption(
@@ -159,7 +168,7 @@ export type ServerInfo = Implementation
 export function checkServerInfo(info: unknown): ServerInfo {
   if (!isOptionsObject(info))
     throw invalidKind('serverInfo', `must be an object such as { name: 'notes', version: '1.0.0' }`, info)
-  checkKnownOptions('serverInfo', info, ['name', 'version', 'title', 'description', 'websiteUrl', 'icons'])
+  checkKnownMembers('serverInfo', info, ['name', 'version', 'title', 'description', 'websiteUrl', 'icons'])
   const { name, version } = info as { name?: unknown; version?: unknown }
   for (const [member, value] of Object.entries({ name, version })) {
     if (typeof value !== 'string' || value === '')
@@ -170,5 +179,5 @@ export function checkServerInfo(info: unknown): ServerInfo {
     if (value !== undefined) checkText(`serverInfo.${member}`, value)
   if (icons !== undefined && !Array.isArray(icons))
     throw invalidKind('serverInfo.icons', `must be an array such as [{ src: 'https://…' }]`, icons)
-  return Object.freeze({ ...(info as ServerInfo) })
+  return objectCopy('serverInfo', info as ServerInfo)
 }

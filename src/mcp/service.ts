@@ -77,12 +77,12 @@ export class McpService {
       : jsonRpcError(403, -32_000, 'Forbidden: this Origin or Host may not call', { id: undefined })
   }
 
-  /** The answer to OPTIONS. */
-  preflight(incoming: McpIncoming): Answer {
+  /** The answer to OPTIONS. @param allowsAnyOrigin false where others say which origins may read it. */
+  preflight(incoming: McpIncoming, allowsAnyOrigin = true): Answer {
     return (
       this.guard(incoming) ?? {
         status: 204,
-        headers: preflightHeaders(incoming.header('access-control-request-headers')),
+        headers: preflightHeaders(incoming.header('access-control-request-headers'), allowsAnyOrigin),
       }
     )
   }

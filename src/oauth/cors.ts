@@ -41,10 +41,10 @@ export const CORS_RESPONSE_HEADERS: Readonly<Record<string, string>> = {
   'Access-Control-Expose-Headers': CORS_EXPOSED_HEADERS.join(','),
 }
 
-/** The headers of the answer to a preflight, when any origin may ask. */
-export function preflightHeaders(asked: string | undefined): Record<string, string> {
+/** The headers of the answer to a preflight that asks for these request headers. */
+export function preflightHeaders(asked: string | undefined, allowsAnyOrigin = true): Record<string, string> {
   return {
-    ...CORS_RESPONSE_HEADERS,
+    ...(allowsAnyOrigin && CORS_RESPONSE_HEADERS),
     'Access-Control-Allow-Methods': CORS_METHODS.join(','),
     'Access-Control-Allow-Headers': corsRequestHeaders(asked).join(','),
     Vary: 'Access-Control-Request-Headers',

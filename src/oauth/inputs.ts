@@ -65,7 +65,8 @@ export class OnVerifiedInput extends HasRequest {
     super(request)
     this.context = context
     this.user = auth.user
-    this.scopes = auth.scopes
+    // What a hook does to a list changes nothing about what was granted.
+    this.scopes = [...auth.scopes]
   }
 }
 

@@ -41,6 +41,8 @@ export interface OptionChecks {
   invalidKind(option: string, expected: string, given: unknown, mend?: string): KitMcpConfigError
   /** Refuses options that do not exist, naming the one that was probably meant. */
   checkKnownOptions(owner: string, given: object, known: readonly string[]): void
+  /** The same for an option that is an object; its members are named after it: `sessions.max`. */
+  checkKnownMembers(option: string, given: object, known: readonly string[]): void
   /** A URL that tokens may depend on: absolute, https (http only for loopback), no credentials, no fragment. */
   checkUrl(option: string, value: unknown, rules: UrlRules): URL
   /** A path as it appears in a request: a leading slash, no query, no fragment, nothing to normalise. */
@@ -117,6 +119,13 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
     return configError('MCP_CONFIG_INVALID_OPTION', option, `${option} ${expected}${given}${mended}`)
   }
 
+  function checkKnown(owner: string, given: object, known: readonly string[], prefix: string): void {
+    const unknown = Object.keys(given).find((option) => !known.includes(option))
+    if (unknown === undefined) return
+    const text = `${owner} has no option ${quotedName(unknown)}.${didYouMean(unknown, known)} Known are: ${known.join(', ')}.`
+    throw configError('MCP_CONFIG_UNKNOWN_OPTION', prefix + unknown, text, owner)
+  }
+
   const checks: OptionChecks = {
     missingOption: (option, mend) =>
       configError('MCP_CONFIG_MISSING_OPTION', option, `${option} is missing: ${mend}`),
@@ -127,13 +136,9 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
     invalidKind: (option, expected, given, mend) =>
       invalid(option, expected, `, got ${describeKind(given)}`, mend),
 
-    checkKnownOptions(owner, given, known) {
-      for (const option of Object.keys(given)) {
-        if (known.includes(option)) continue
-        const text = `${owner} has no option ${quotedName(option)}.${didYouMean(option, known)} Known are: ${known.join(', ')}.`
-        throw configError('MCP_CONFIG_UNKNOWN_OPTION', option, text, owner)
-      }
-    },
+    checkKnownOptions: (owner, given, known) => checkKnown(owner, given, known, ''),
+
+    checkKnownMembers: (option, given, known) => checkKnown(option, given, known, `${option}.`),
 
     checkUrl(option, value, { allowInsecureHttp }) {
       // Without the slashes a parser would add them.

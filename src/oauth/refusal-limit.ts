@@ -1,7 +1,7 @@
 import { clientKey } from './client-address.ts'
 import { isOptionsObject, optionChecksOf } from './option-checks.ts'
 
-const { checkKnownOptions, checkWholeNumber, invalidKind } = optionChecksOf('oauth')
+const { checkKnownMembers, checkWholeNumber, invalidKind } = optionChecksOf('oauth')
 
 /** What counts: a limiter of `rate-limiter-flexible`, in memory, in Redis or elsewhere. */
 export interface RateLimiterLike {
@@ -43,7 +43,7 @@ export class RefusalLimiter {
         value,
       )
     }
-    checkKnownOptions('rateLimit', value, ['points', 'durationSeconds'])
+    checkKnownMembers('rateLimit', value, ['points', 'durationSeconds'])
     const given = value as Partial<RefusalLimit>
     const points = checkWholeNumber('rateLimit.points', given.points, 1)
     const duration = checkWholeNumber('rateLimit.durationSeconds', given.durationSeconds, 1)

@@ -7,6 +7,7 @@ import type { RouteApp } from './route-target.ts'
 const {
   checkBoolean,
   checkFunction,
+  checkKnownMembers,
   checkKnownOptions,
   checkPath,
   checkUrl,
@@ -141,7 +142,7 @@ function checkInclude(include: unknown): NonNullable<ResolvedOpenApiToolOptions[
       'must be a function, or rules such as { tags: […], operationIds: […] }',
       include,
     )
-  checkKnownOptions('include', include, FILTERS)
+  checkKnownMembers('include', include, FILTERS)
   for (const filter of FILTERS) {
     const given = (include as OperationFilter)[filter]
     if (given === undefined) continue

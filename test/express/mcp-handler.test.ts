@@ -4,8 +4,9 @@ import express, { type Express, type RequestHandler } from 'express'
 import request from 'supertest'
 import { z } from 'zod'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
-import { mcpCors } from '../../src/express/mcp-cors.ts'
+import { type McpCorsOptions, mcpCors } from '../../src/express/mcp-cors.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import type { NodeMiddleware } from '../../src/express/node-http.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { createMcpAdapter } from '../../src/mcp/server.ts'
 import { expectConfigError } from '../support/config-error.ts'
@@ -200,15 +201,42 @@ describe('mcpHandler()', () => {
       }
     })
 
-    it('unless mcpCors() in front has decided', async () => {
-      for (const [origin, allowed] of [
-        [ORIGIN, ORIGIN],
-        [['https://other.example'], undefined],
-      ] as const) {
-        const app = appWith(adapterWith(), mcpCors({ origin: origin as string }))
-        const { headers } = await post(app).set('Origin', ORIGIN).expect(200)
-        expect(headers['access-control-allow-origin']).to.equal(allowed)
+    const DECISIONS: readonly (readonly [
+      what: string,
+      origin: McpCorsOptions['origin'],
+      allowed: string | undefined,
+    ])[] = [
+      ['for it', ORIGIN, ORIGIN],
+      ['for others', ['https://other.example'], undefined],
+      ['for nobody', false, undefined],
+      ['by a function for it', (origin, callback) => callback(null, origin === ORIGIN), ORIGIN],
+      ['by a function against it', (_, callback) => callback(null, false), undefined],
+      ['by a function that says nothing', (_, callback) => callback(null), undefined],
+    ]
+    for (const [what, origin, allowed] of DECISIONS) {
+      it(`unless mcpCors() in front has decided ${what}`, async () => {
+        const app = appWith(adapterWith(), mcpCors({ origin } as McpCorsOptions))
+        const preflight = request(app).options('/mcp').set('Access-Control-Request-Method', 'POST')
+        for (const response of [
+          await post(app).set('Origin', ORIGIN).expect(200),
+          await request(app).get('/mcp').set('Origin', ORIGIN),
+          await preflight.set('Origin', ORIGIN).expect(204),
+        ])
+          expect(response.headers['access-control-allow-origin']).to.equal(allowed)
+      })
+    }
+
+    it('beside what something else in front has said of the origin', async () => {
+      const own: NodeMiddleware = (_req, res, next) => {
+        res.setHeader('Access-Control-Allow-Origin', ORIGIN)
+        next?.()
       }
+      const { headers } = await request(appWith(adapterWith(), own))
+        .options('/mcp')
+        .set({ Origin: ORIGIN, 'Access-Control-Request-Method': 'POST' })
+        .expect(204)
+      expect(headers['access-control-allow-origin']).to.equal(ORIGIN)
+      expect(headers['access-control-allow-headers']).to.match(/^Authorization,/)
     })
 
     it('on the answer to a preflight, which for a refused origin is 403', async () => {

@@ -8,7 +8,7 @@ import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { writeResponse } from '../../src/express/node-response.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { createMcpAdapter } from '../../src/mcp/server.ts'
-import type { VerifiedToken } from '../../src/oauth/options.ts'
+import type { OAuthOptions, VerifiedToken } from '../../src/oauth/options.ts'
 import { gatedApp, oauthOptions } from '../support/gate-app.ts'
 import { listen } from '../support/listen.ts'
 import { RawConnection, rawRequest } from '../support/raw-http.ts'
@@ -195,6 +195,34 @@ describe('an error inside mcpHandler()', () => {
     )
     expect(outcome).to.equal('ended')
   })
+})
+
+describe('a request that a test made up, without raw headers', () => {
+  for (const [authorization, status] of [
+    ['Bearer good', 299],
+    ['Bearer', 401],
+    [undefined, 401],
+  ] as const) {
+    it(`is judged by its headers: ${authorization}`, async () => {
+      const verified: unknown[] = []
+      const verifyToken: OAuthOptions['verifyToken'] = ({ bearerToken, request: asked }) => {
+        verified.push(asked.headers.get('x-kept'), asked.headers.get('set-cookie'))
+        return { valid: bearerToken === 'good' }
+      }
+      const { origin } = await listen((req, res) => {
+        const headers = {
+          host: 'localhost',
+          'x-kept': 'yes',
+          'set-cookie': ['a', 'b'],
+          ...(authorization && { authorization }),
+        }
+        const made = Object.create(req, { headers: { value: headers }, rawHeaders: { value: undefined } })
+        mcpAuth(oauthOptions({ verifyToken }))(made, res, () => res.writeHead(299).end())
+      })
+      expect((await fetch(origin)).status).to.equal(status)
+      expect(verified).to.deep.equal(['yes', 'a, b'])
+    })
+  }
 })
 
 describe('a client that hangs up before its token is verified', () => {

@@ -5,7 +5,7 @@ import type { KitMcpConfigError } from '../../src/oauth/errors.ts'
 import { configError } from './support-config-error.ts'
 import { web } from './support-faces.ts'
 import { notes, oauth } from './support-notes.ts'
-import { bearer, legacy, rpc } from './support-wire.ts'
+import { bearer, LEGACY, legacy, rpc } from './support-wire.ts'
 
 /** Builds an adapter in both styles, which have to agree, and gives the error of both. */
 function refusal(options: Record<string, unknown>): KitMcpConfigError {
@@ -134,7 +134,8 @@ describe('mcp: options', () => {
     [{ name: '', version: '1' }, 'serverInfo.name'],
     [{ name: 'notes' }, 'serverInfo.version'],
     [{ name: 'notes', version: 1 }, 'serverInfo.version'],
-    [{ name: 'notes', version: '1', titel: 'Notes' }, 'titel'],
+    [{ name: 'notes', version: '1', titel: 'Notes' }, 'serverInfo.titel'],
+    [{ name: 'notes', version: '1', icons: [{ src: () => 'x' }] }, 'serverInfo'],
   ] as const) {
     it(`refuses the server info ${JSON.stringify(info)}`, () => {
       expect(configError(() => KitMcpServer.create().withServerInfo(info as never)).option).to.equal(option)
@@ -142,6 +143,27 @@ describe('mcp: options', () => {
       expect(configError(made).option).to.equal(option)
     })
   }
+  it('copies the server info whole', async () => {
+    const info = { name: 'notes', version: '1', icons: [{ src: 'https://example.com/a.png' }] }
+    const adapters = [
+      createMcpAdapter({ router: notes, serverInfo: info }),
+      KitMcpServer.create().router(notes).withServerInfo(info).build(),
+    ]
+    for (const icon of info.icons) icon.src = 'changed'
+    info.icons.push({ src: 'more' })
+    for (const adapter of adapters) {
+      const { message } = await web('server' in adapter ? adapter.server : adapter.handler).send(
+        legacy(
+          rpc('initialize', {
+            protocolVersion: LEGACY,
+            capabilities: {},
+            clientInfo: { name: 'x', version: '1' },
+          }),
+        ),
+      )
+      expect(message.result.serverInfo.icons).to.deep.equal([{ src: 'https://example.com/a.png' }])
+    }
+  })
   it('refuses instructions that are no text', () => {
     expect(configError(() => KitMcpServer.create().withInstructions(5 as never)).option).to.equal(
       'instructions',

@@ -825,6 +825,16 @@ describe('the gate', () => {
       expect(await run(gate)).to.include({ status: 403 })
     })
 
+    it('the scopes to read: what it does to the list grants nothing', async () => {
+      const onVerified = ({ scopes }: { scopes: readonly string[] }) => {
+        ;(scopes as string[]).push('mcp:write')
+      }
+      const verifyToken = async () => ({ valid: true, scopes: ['mcp:read'] })
+      expect(await run(gateWith({ scopes: ['mcp:write'], verifyToken, onVerified }))).to.include({
+        status: 403,
+      })
+    })
+
     it('nothing of a token that is not accepted', async () => {
       let told = 0
       const onVerified = () => {

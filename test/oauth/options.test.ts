@@ -116,7 +116,7 @@ describe('wrong OAuth options', () => {
       'a misspelt option of dpop',
       { dpop: { mode: 'off', replaystore: {} } as never },
       'MCP_CONFIG_UNKNOWN_OPTION',
-      'replaystore',
+      'dpop.replaystore',
       /Did you mean 'replayStore'/,
     ],
     ...[{ replayStore: {} }, { replayStore: null }, { replayStore: new Set() }].map(

@@ -287,10 +287,10 @@ describe('rateLimit', () => {
     [{}, 'rateLimit.points', /whole number from 1/],
     [{ points: 1 }, 'rateLimit.durationSeconds', /whole number from 1/],
     [{ points: 0, durationSeconds: 1 }, 'rateLimit.points', /whole number from 1/],
-    [{ points: 1, durationSeconds: 1, duration: 1 }, 'duration', /durationSeconds/],
+    [{ points: 1, durationSeconds: 1, duration: 1 }, 'rateLimit.duration', /durationSeconds/],
   ] as const) {
     it(`is refused when it is ${JSON.stringify(rateLimit)}`, () => {
-      const code = option === 'duration' ? 'MCP_CONFIG_UNKNOWN_OPTION' : 'MCP_CONFIG_INVALID_OPTION'
+      const code = option === 'rateLimit.duration' ? 'MCP_CONFIG_UNKNOWN_OPTION' : 'MCP_CONFIG_INVALID_OPTION'
       expectConfigError(() => mcpAuth(oauthOptions({ rateLimit: rateLimit as never })), {
         code,
         option,

@@ -4,7 +4,7 @@ import { findResource } from './router-table.ts'
 import { checkUriTemplate, type UriMatcher } from './uri-template.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
-const { checkKnownOptions, checkRequiredScopes, invalidKind } = checks
+const { checkKnownMembers, checkRequiredScopes, invalidKind } = checks
 
 interface Scoped {
   readonly scopes: readonly string[]
@@ -107,7 +107,7 @@ function scopesOfReference(
 export function checkOperationScopes(given: unknown): ScopedOperations {
   if (!isOptionsObject(given))
     throw invalidKind('scopes', `must be an object such as { tools: { wipe: ['mcp:admin'] } }`, given)
-  checkKnownOptions('scopes', given, ['tools', 'prompts', 'resources'])
+  checkKnownMembers('scopes', given, ['tools', 'prompts', 'resources'])
   const { tools, prompts, resources } = given as Readonly<Record<keyof OperationScopes, unknown>>
   const byUri = [...checkScopesBy('resources', resources)]
   const operations = {

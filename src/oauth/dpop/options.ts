@@ -3,7 +3,7 @@ import { isOptionsObject, optionChecksOf } from '../option-checks.ts'
 import { DpopNonces } from './nonces.ts'
 import { type DpopReplayStore, MemoryReplayStore } from './replay-store.ts'
 
-const { checkKnownOptions, checkOneOf, checkWholeNumber, invalidKind, invalidOption } =
+const { checkKnownMembers, checkOneOf, checkWholeNumber, invalidKind, invalidOption } =
   optionChecksOf('oauth')
 
 /**
@@ -51,7 +51,7 @@ const ALGORITHMS: readonly string[] = [
 /** Undefined where DPoP is off. @throws {KitMcpConfigError} naming the option. */
 export function resolveDpop(value: unknown): ResolvedDpopOptions | undefined {
   const given: Partial<Record<keyof DpopOptions, unknown>> = isOptionsObject(value) ? value : { mode: value }
-  checkKnownOptions('dpop', given, KNOWN_OPTIONS)
+  checkKnownMembers('dpop', given, KNOWN_OPTIONS)
   if (typeof given.mode === 'string') checkOneOf('dpop', given.mode, MODES)
   else {
     throw invalidOption(
@@ -90,7 +90,7 @@ function checkNonce(value: unknown): DpopNonces | undefined {
       throw invalidKind('dpop.nonce', 'must be true or false, or an object such as { secret }', value)
     return value ? new DpopNonces(randomBytes(32), 300) : undefined
   }
-  checkKnownOptions('dpop.nonce', value, ['secret', 'lifetimeSeconds'])
+  checkKnownMembers('dpop.nonce', value, ['secret', 'lifetimeSeconds'])
   const { secret, lifetimeSeconds = 300 } = value as { secret?: unknown; lifetimeSeconds?: unknown }
   if (typeof secret !== 'string' || secret.length < 32)
     throw invalidKind('dpop.nonce.secret', 'must be a string of 32 characters or more', secret)

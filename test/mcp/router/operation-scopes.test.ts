@@ -298,7 +298,7 @@ describe('mcp: scopes of operations', () => {
   describe('the option', () => {
     for (const [scopes, option, words] of [
       [5, 'scopes', 'must be an object'],
-      [{ tool: {} }, 'tool', "Did you mean 'tools'?"],
+      [{ tool: {} }, 'scopes.tool', "Did you mean 'tools'?"],
       [{ tools: ['write'] }, 'scopes.tools', 'a list of scopes for each'],
       [{ tools: { write: 'mcp:write' } }, "scopes.tools['write']", 'array'],
       [{ prompts: { write: ['offline_access'] } }, "scopes.prompts['write']", 'offline_access'],
