@@ -94,11 +94,14 @@ function decodedHeader(value: string | undefined): string | undefined {
   return encoded === undefined ? value : Buffer.from(encoded, 'base64').toString('utf8')
 }
 
+/** The status of a request whose client has hung up before there was an answer. */
+const CLIENT_GONE = 499
+
 /** Where something else than `mcpHandler` serves the route, the response ends what telemetry saw of it. */
 function concludeWithResponse({ observation }: Exchange, res: ServerResponse): void {
   res.once('close', () => {
-    if (observation?.open !== true) return
+    if (observation?.isLeftOpen !== true) return
     observation.accepted()
-    observation.completed(res.statusCode)
+    observation.completed(res.headersSent ? res.statusCode : CLIENT_GONE)
   })
 }

@@ -24,7 +24,9 @@ export function mcpHandler(adapter: KitMcpAdapter | McpAdapter): NodeMiddleware 
     throw invalidKind('adapter', 'must be what KitMcpServer…build() or createMcpAdapter() returned', adapter)
   }
   return function mcpHandler(req, res, next) {
-    handle(service, req, res).catch((error: unknown) => {
+    const admitted = admissionBy(req, service.gate)
+    handle(service, req, res, admitted).catch((error: unknown) => {
+      if (admitted?.observation !== undefined) admitted.observation.isServed = false
       if (next !== undefined && !res.headersSent) next(error)
       else if (!answersFailure(req, res)) res.destroy()
     })
@@ -42,14 +44,24 @@ function answersFailure(req: NodeRequest, res: ServerResponse): boolean {
   }
 }
 
-async function handle(service: McpService, req: NodeRequest, res: ServerResponse): Promise<void> {
+/** @param admitted what `mcpAuth` in front has let in. */
+async function handle(
+  service: McpService,
+  req: NodeRequest,
+  res: ServerResponse,
+  admitted: Exchange | undefined,
+): Promise<void> {
   const incoming = new NodeIncoming(req, res, service.trustsProxy)
   const allowsAnyOrigin = !isCorsDecided(res)
   if (allowsAnyOrigin) setCors(res)
   if (req.method === 'OPTIONS') return writeAnswer(req, res, service.preflight(incoming, allowsAnyOrigin))
   const guarded = service.guard(incoming)
-  if (guarded !== undefined) return writeAnswer(req, res, guarded)
-  const exchange = await exchangeFor(service, incoming, req)
+  if (guarded !== undefined) {
+    admitted?.observation?.abandon()
+    return writeAnswer(req, res, guarded)
+  }
+  if (admitted?.observation !== undefined) admitted.observation.isServed = true
+  const exchange = admitted === undefined ? await exchangeFor(service, incoming, req) : { exchange: admitted }
   if ('answer' in exchange) return writeAnswer(req, res, exchange.answer)
   // Also where no `mcpAuth` was in front: who logs the answer may want to know whose it was.
   if (exchange.exchange.gate === service.gate && exchange.exchange.auth !== undefined)
@@ -60,8 +72,6 @@ async function handle(service: McpService, req: NodeRequest, res: ServerResponse
 }
 
 async function exchangeFor(service: McpService, incoming: NodeIncoming, req: NodeRequest) {
-  const own = admissionBy(req, service.gate)
-  if (own !== undefined) return { exchange: own }
   const admission = await service.admit(incoming)
   if ('answer' in admission || service.gate !== undefined) return admission
   const foreign = admissionByOptions(req)

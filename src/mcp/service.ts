@@ -93,20 +93,23 @@ export class McpService {
     const observation = this.#observer.observe(request)
     if (this.gate === undefined) {
       try {
-        const context = await this.#makeContext(request)
+        const make = async () => this.#makeContext(request)
+        const context = await (observation === undefined ? make() : observation.run(make))
         return { exchange: { gate: undefined, auth: undefined, context, observation } }
       } catch (cause) {
         observation?.decided({ outcome: 'failed', cause })
         return { answer: FAILED_ANSWER }
       }
     }
-    const decision = await this.gate.authenticate(request)
+    const { gate } = this
+    const authenticate = () => gate.authenticate(request)
+    const decision = await (observation === undefined ? authenticate() : observation.run(authenticate))
     if (decision.outcome !== 'accepted') {
       observation?.decided(decision)
-      return { answer: this.gate.answer(decision, request) }
+      return { answer: gate.answer(decision, request) }
     }
     observation?.identify(decision.auth)
-    return { exchange: { gate: this.gate, auth: decision.auth, context: decision.context, observation } }
+    return { exchange: { gate, auth: decision.auth, context: decision.context, observation } }
   }
 
   /** The answer when the token lacks a scope; undefined when it may pass. */

@@ -1,5 +1,5 @@
 import type { LentContext } from './context.ts'
-import { describeError, isError } from './error-info.ts'
+import { describeError, isError, memberOf } from './error-info.ts'
 import { KitTelemetryError } from './errors.ts'
 import type { TelemetryLevel } from './levels.ts'
 import type { Redactor } from './redactor.ts'
@@ -182,20 +182,25 @@ export function readSessionId(input: TelemetryEmitInput): string | undefined {
   throw malformed('sessionId', 'a string that is not empty', id)
 }
 
-/** The attributes of an input, a function called. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED`, or what the function throws */
-export function readAttributes(input: TelemetryEmitInput): object | undefined {
+/** What an input has as attributes, a function called. @throws what the function throws */
+export function givenAttributes(input: TelemetryEmitInput): unknown {
   const given: unknown = input.attributes ?? undefined
   const attributes: unknown = typeof given === 'function' ? (given() ?? undefined) : given
-  if (attributes === undefined) return undefined
   if (attributes instanceof Promise) attributes.then(undefined, () => {})
-  else if (typeof attributes === 'object' && !Array.isArray(attributes)) return attributes as object
+  return attributes
+}
+
+/** @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` */
+export function checkAttributes(attributes: unknown): object | undefined {
+  if (attributes === undefined) return undefined
+  if (typeof attributes === 'object' && !Array.isArray(attributes) && !(attributes instanceof Promise))
+    return attributes as object
   throw malformed('attributes', 'an object, or a function that returns one', attributes)
 }
 
 /** The type of an actor or scope. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` */
 export function readType(member: 'actor' | 'scope', given: unknown): string {
-  const type: unknown =
-    typeof given === 'object' && given !== null ? (given as { type?: unknown }).type : undefined
+  const type = typeof given === 'object' && given !== null ? memberOf(given, 'type') : undefined
   if (typeof type === 'string' && type !== '') return type
   throw malformed(member, 'an object with a type', given)
 }
@@ -203,7 +208,8 @@ export function readType(member: 'actor' | 'scope', given: unknown): string {
 /** A copy of an actor; its tags are still the caller's. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` */
 export function copyActor(given: object): TelemetryActor {
   const actor: Mutable<TelemetryActor> = { type: readType('actor', given) }
-  const { id, tags } = given as { id?: unknown; tags?: unknown }
+  const id = memberOf(given, 'id')
+  const tags = memberOf(given, 'tags')
   if (id !== undefined && id !== null) actor.id = readId('actor.id', id)
   if (tags !== undefined && tags !== null) actor.tags = readTags('actor.tags', tags)
   return actor
@@ -212,7 +218,8 @@ export function copyActor(given: object): TelemetryActor {
 /** A copy of a scope; its tags are still the caller's. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` */
 export function copyScope(given: object): TelemetryScope {
   const type = readType('scope', given)
-  const { id, tags } = given as { id?: unknown; tags?: unknown }
+  const id = memberOf(given, 'id')
+  const tags = memberOf(given, 'tags')
   const scope: Mutable<TelemetryScope> = { type, id: readId('scope.id', id) }
   if (tags !== undefined && tags !== null) scope.tags = readTags('scope.tags', tags)
   return scope
@@ -220,11 +227,12 @@ export function copyScope(given: object): TelemetryScope {
 
 function copyError(given: object): TelemetryErrorInfo {
   if (isError(given)) return describeError(given)
-  const { name, message, code, stack } = given as { readonly [Member in keyof TelemetryErrorInfo]?: unknown }
+  const [name, message] = [memberOf(given, 'name'), memberOf(given, 'message')]
   if (typeof name !== 'string' || typeof message !== 'string') {
     throw malformed('error', 'an Error, or an object with name and message', given)
   }
   const info: Mutable<TelemetryErrorInfo> = { name, message }
+  const [code, stack] = [memberOf(given, 'code'), memberOf(given, 'stack')]
   if (code !== undefined && code !== null) info.code = readId('error.code', code)
   if (stack !== undefined && stack !== null) info.stack = readText('error.stack', stack)
   return info
@@ -233,13 +241,14 @@ function copyError(given: object): TelemetryErrorInfo {
 function copySource(given: unknown): TelemetrySource {
   if (typeof given !== 'object' || given === null || Array.isArray(given))
     throw malformed('source', 'an object', given)
-  const { causer, file, line } = given as { readonly [Member in keyof TelemetrySource]?: unknown }
+  const [causer, file, line] = [memberOf(given, 'causer'), memberOf(given, 'file'), memberOf(given, 'line')]
   const source: Mutable<TelemetrySource> = {}
   if (causer !== undefined && causer !== null) source.causer = readText('source.causer', causer)
   if (file !== undefined && file !== null) source.file = readText('source.file', file)
   if (line !== undefined && line !== null) {
-    if (typeof line !== 'number' || !Number.isFinite(line)) throw malformed('source.line', 'a number', line)
-    source.line = line + 0
+    if (typeof line !== 'number') throw malformed('source.line', 'a number', line)
+    // What JSON has no number for is a text, as everywhere in an envelope.
+    source.line = Number.isFinite(line) ? line + 0 : (String(line) as unknown as number)
   }
   return Object.freeze(source)
 }

@@ -49,7 +49,7 @@ export class KitTelemetryError extends Error {
   /** What happened, for programs. */
   readonly code: KitTelemetryErrorCode
   /** Facts for programs, such as the issues of a failed validation. Never holds a secret. */
-  readonly details?: Readonly<Record<string, unknown>>
+  declare readonly details?: Readonly<Record<string, unknown>>
   /** Where the documentation of this package tells more: `docs/errors.md#…`. */
   readonly docs: string
 

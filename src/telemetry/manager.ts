@@ -3,8 +3,9 @@ import { activeRun, inheritance, type LentContext, lentBy, SessionRecord } from 
 import { Delivery, type TelemetryTransportStats } from './delivery.ts'
 import {
   buildEnvelope,
+  checkAttributes,
   type EnvelopeOrigin,
-  readAttributes,
+  givenAttributes,
   readSessionId,
   type TelemetryEmitInput,
 } from './envelope.ts'
@@ -225,10 +226,11 @@ export class KitTelemetryManager<
         if (refusal !== undefined) return refusal
       }
       if (verdict.schema !== undefined) {
-        attributes = readAttributes(input)
-        attributesRead = true
-        const refusal = attributesRefusal(name, verdict.schema.schema, attributes, verdict.schema.strict)
+        const given = givenAttributes(input)
+        const refusal = attributesRefusal(name, verdict.schema.schema, given, verdict.schema.strict)
         if (refusal !== undefined) return refusal
+        attributes = checkAttributes(given)
+        attributesRead = true
       }
     }
     this.#emitted++
@@ -249,7 +251,7 @@ export class KitTelemetryManager<
     }
 
     const lent = lend()
-    if (!attributesRead) attributes = readAttributes(input)
+    if (!attributesRead) attributes = checkAttributes(givenAttributes(input))
     const envelope = buildEnvelope(
       this.#origin,
       this.#redactor,

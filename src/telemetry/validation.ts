@@ -58,7 +58,7 @@ interface ValidationIssue {
 export function attributesRefusal(
   event: string,
   schema: TelemetryEventSchema,
-  attributes: object | undefined,
+  attributes: unknown,
   strict: boolean,
 ): KitTelemetryError | undefined {
   let issues = schemaIssues(schema, attributes ?? {}, strict)
@@ -76,20 +76,17 @@ export function attributesRefusal(
   )
 }
 
-function schemaIssues(
-  schema: TelemetryEventSchema,
-  value: object | undefined,
-  strict: boolean,
-): ValidationIssue[] {
+function schemaIssues(schema: TelemetryEventSchema, value: unknown, strict: boolean): ValidationIssue[] {
   try {
     const result = schema['~standard'].validate(value)
     if (result instanceof Promise || typeof (result as { then?: unknown }).then === 'function') {
       Promise.resolve(result).then(undefined, () => {})
       return [{ path: [] }]
     }
-    if (result.issues !== undefined)
-      return Array.from(result.issues, ({ path }) => ({ path: issuePath(path) }))
-    return strict && value !== undefined ? undeclared(value, result.value) : []
+    const { issues } = result
+    if (issues)
+      return issues.length === 0 ? [{ path: [] }] : issues.map(({ path }) => ({ path: issuePath(path) }))
+    return strict && typeof value === 'object' && value !== null ? undeclared(value, result.value) : []
   } catch {
     return [{ path: [] }]
   }

@@ -168,6 +168,22 @@ describe('emit', () => {
       }
     })
 
+    it('throws for attributes that are no object, and for issues of which there are none', () => {
+      const it = manager()
+      const noAttributes = ['x', 5, true, [], () => 5, Promise.reject(new Error('late'))] as Wrong[]
+      for (const attributes of noAttributes)
+        expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () =>
+          it.manager.emit('billing.paid', { attributes }),
+        )
+      expect(it.manager.stats().emitted).to.equal(0)
+      const schema = {
+        '~standard': { version: 1, vendor: 'test', validate: () => ({ issues: [] }) },
+      } as Wrong
+      const registry = KitTelemetryEvents.namespace('n').event('x', schema).build()
+      const strange = recording().builder.addEvents(registry).withValidation({ mode: 'always' }).build()
+      expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => strange.emit('n.x', { attributes: {} }))
+    })
+
     it('reads the paths of a foreign library', () => {
       const issues = [{ message: 'm', path: [{ key: 'a' }, 1, Symbol('s')] }, { message: 'm' }]
       const schema = { '~standard': { version: 1, vendor: 'test', validate: () => ({ issues }) } } as Wrong

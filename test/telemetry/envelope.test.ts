@@ -6,6 +6,10 @@ import { emitted, expectDeeplyFrozen, recording } from './recording.ts'
 /** For arguments that do not compile. */
 type Wrong = any
 
+const hide = (): never => {
+  throw new Error('hidden')
+}
+
 describe('the envelope', () => {
   it('has every required member, and no other one that was not given', () => {
     const before = Date.now()
@@ -172,6 +176,22 @@ describe('the envelope', () => {
       ).to.deep.equal({ name: 'E', message: 'm', code: '7' })
     })
 
+    it('leaves out what cannot be read', () => {
+      const refusing = (error: object, ...members: string[]) => {
+        for (const member of members) Object.defineProperty(error, member, { get: hide })
+        return error as Wrong
+      }
+      const read = { name: 'TypeError', message: 'm' }
+      expect(emitted({ error: refusing(new TypeError('m'), 'stack', 'code', 'cause') }).error).to.deep.equal(
+        read,
+      )
+      expect(emitted({ error: refusing({ ...read }, 'stack', 'code') }).error).to.deep.equal(read)
+      const error = refusing(new TypeError('m'), 'stack')
+      expect(emitted({ attributes: { error, kept: 1 } }).attributes).to.deep.equal({ error: read, kept: 1 })
+      const cause = refusing(new RangeError('c'), 'stack', 'cause')
+      expect(emitted({ error: new Error('a', { cause }) }).error?.stack).to.match(/Caused by: RangeError: c$/)
+    })
+
     it('limits the length of message and stack', () => {
       const error = { name: 'Errors', message: 'message', code: 'E_LONG', stack: 'stack-stack' }
       expect(emitted({ error }, (b) => b.withRedaction({ maxStringLength: 4 })).error).to.deep.equal({
@@ -181,6 +201,23 @@ describe('the envelope', () => {
         stack: 'sta…',
       })
     })
+  })
+
+  it('leaves out the members of actor, scope and source that cannot be read', () => {
+    const refusing = (given: object, member: string) =>
+      Object.defineProperty(given, member, { get: hide, enumerable: true }) as Wrong
+    expect(
+      emitted({
+        actor: refusing(refusing({ type: 'user' }, 'id'), 'tags'),
+        scope: refusing({ type: 'org', id: 'o1' }, 'tags'),
+        source: refusing({ line: 1 }, 'file'),
+      }),
+    ).to.deep.include({ actor: { type: 'user' }, scope: { type: 'org', id: 'o1' }, source: { line: 1 } })
+  })
+
+  it('has a text for a line that is no finite number', () => {
+    for (const line of [Number.NaN, Number.POSITIVE_INFINITY])
+      expect(emitted({ source: { line } }).source).to.deep.equal({ line: String(line) })
   })
 
   it('turns numeric ids into text', () => {

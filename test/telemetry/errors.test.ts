@@ -15,7 +15,8 @@ describe('KitTelemetryError', () => {
     })
     expect(error.hasCode('TELEMETRY_EMIT_FAILED')).to.equal(true)
     expect(error.hasCode('TELEMETRY_UNKNOWN_EVENT')).to.equal(false)
-    expect(new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'x')).not.to.have.property('cause')
+    for (const member of ['cause', 'details'])
+      expect(new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'x')).not.to.have.property(member)
   })
 
   it('leads to the documentation of its code, or to what it is told', () => {

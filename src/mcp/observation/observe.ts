@@ -67,7 +67,10 @@ export class RequestObservation {
   #protocolVersion: string | undefined
   #operations: readonly Operation[] = []
   #tokenEraser: TokenEraser | undefined
+  /** Whether what serves the request will also end this. */
+  isServed = false
   #identified = false
+  #hasAccepted = false
   #ended = false
 
   constructor(observer: Observer, incoming: McpIncoming) {
@@ -116,7 +119,8 @@ export class RequestObservation {
 
   /** The token and its scopes suffice. Says nothing where no token was verified. */
   accepted(): void {
-    if (!this.#identified) return
+    if (!this.#identified || this.#hasAccepted) return
+    this.#hasAccepted = true
     const [operation] = this.#begun()
     this.#emit(operation, 'auth.accepted', 'debug', { ...this.#known(), ...this.#duration() })
   }
@@ -222,7 +226,7 @@ export class RequestObservation {
     for (const operation of this.#begun()) {
       if (error !== undefined) operation.error ??= error
       const code = operation.error?.code
-      const type = status >= 400 ? status : code
+      const type = status >= 400 ? status : (code ?? (operation.hasToolError ? 'tool_error' : undefined))
       this.#emit(operation, 'request.completed', 'info', {
         ...operation.attributes,
         'http.response.status_code': status,
@@ -234,9 +238,14 @@ export class RequestObservation {
     this.#close(status, {})
   }
 
-  /** Whether the end is still to come. */
-  get open(): boolean {
-    return !this.#ended
+  /** Ends the observation of a request that nobody is to be told of. */
+  abandon(): void {
+    this.#close(0, {})
+  }
+
+  /** Whether the end is still to come, and nobody else will see to it. */
+  get isLeftOpen(): boolean {
+    return !this.#ended && !this.isServed
   }
 
   #toolCompleted(call: ObservedMessage, durationMs: number, result: unknown): void {
@@ -373,11 +382,11 @@ export class RequestObservation {
     const emit = (): void => {
       attempt(() => {
         const error = cause === undefined ? undefined : this.#eraser.error(cause)
-        return this.session?.emit(`kit.mcp.${event}`, {
-          level,
-          attributes,
-          ...(error !== undefined && { error }),
-        })
+        const input = { level, attributes, ...(error !== undefined && { error }) }
+        if (!this.#ended) return this.session?.emit(`kit.mcp.${event}`, input)
+        // A tool goes on to its end when its client has hung up.
+        const { sessionId, actor } = this.session?.getState() ?? {}
+        return this.#observer.manager?.emit(`kit.mcp.${event}`, { ...input, sessionId, actor })
       })
     }
     if (operation === undefined) emit()

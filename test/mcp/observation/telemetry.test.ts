@@ -15,6 +15,7 @@ import {
   KitTelemetry,
   type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
+import { until } from '../../support/until.ts'
 import { FACES, onExpress, type Served, type Setup, web } from '../support-faces.ts'
 import { oauth, RESOURCE } from '../support-notes.ts'
 import {
@@ -234,7 +235,8 @@ describe('mcp: telemetry', () => {
         ] as const) {
           const events = await told(served, legacy(call(tool), bearer('reader')))
           expect(outline(events)).to.deep.equal([ACCEPTED, TOOL_FAILED, REQUEST])
-          expect(events[1]?.attributes).to.include({ 'error.type': 'tool_error' })
+          for (const { attributes } of events.slice(1))
+            expect(attributes).to.include({ 'error.type': 'tool_error' })
           expect(events[1]?.attributes).not.to.have.property('kit.error.reference')
           if (error === undefined) expect(events[1]).not.to.have.property('error')
           else expect(events[1]?.error).to.include(error)
@@ -477,6 +479,91 @@ describe('mcp: telemetry', () => {
       await aborted.promise
       expect(outline(transport.getEvents())).to.include(REQUEST)
     }
+  })
+
+  for (const face of FACES.filter(({ wire }) => wire)) {
+    describe(`${face.name}, whose client hangs up`, () => {
+      /** Asks, hangs up when the answer begins or `at` says so, and waits until the request has been told of. */
+      async function hangUp(served: Served, request: WireRequest, at?: Promise<void>): Promise<void> {
+        transport.clear()
+        const { method = 'POST', headers = {}, body } = request
+        const leaving = new AbortController()
+        const asked = fetch(new URL('/mcp', served.origin), {
+          method,
+          headers: definedOf(headers),
+          ...(typeof body === 'string' && { body }),
+          signal: leaving.signal,
+        })
+        const begun = asked.then(
+          () => undefined,
+          () => undefined,
+        )
+        await (at ?? begun)
+        leaving.abort()
+        await begun
+        await until(() => outline(transport.getEvents()).includes(REQUEST), 1)
+      }
+
+      it('tells of a call that it does not wait for, and of its tool, which ends all the same', async () => {
+        const [running, ending] = [signalled(), signalled()]
+        const slow = KitMcpRouter.create().tool('slow', { description: 'x' }, async () => {
+          running.resolve()
+          await ending.promise
+          return 'done'
+        })
+        await using(face.serve(setup({ router: slow })), async (served) => {
+          await hangUp(served, legacy(call('slow'), bearer('reader')), running.promise)
+          ending.resolve()
+          await until(() => outline(transport.getEvents()).includes(TOOL), 1)
+          const events = transport.getEvents()
+          expect(outline(events)).to.deep.equal([ACCEPTED, REQUEST, TOOL])
+          expect(events[1]?.attributes).to.include({ 'error.type': '499', 'http.response.status_code': 499 })
+          expect(new Set(events.map(({ sessionId }) => sessionId)).size).to.equal(1)
+          for (const { actor } of events) expect(actor).to.deep.equal({ type: 'user', id: 'u1' })
+        })
+      })
+
+      it('tells once of an event stream', async () => {
+        await using(face.serve(setup()), async (served) => {
+          const headers = { accept: 'text/event-stream', ...bearer('reader') }
+          await hangUp(served, { method: 'GET', headers })
+          expect(outline(transport.getEvents())).to.deep.equal([ACCEPTED, REQUEST])
+        })
+      })
+
+      it('tells nothing where its Origin may not call', async () => {
+        await using(face.serve(setup()), async (served) => {
+          const origin = 'https://evil.example'
+          const events = await told(served, legacy(call('emit'), { ...bearer('reader'), origin }))
+          expect(outline(events)).to.deep.equal([])
+        })
+      })
+    })
+  }
+
+  it('lends its session to the hooks that come before the tool', async () => {
+    const emit = (name: string) => manager.emit(name)
+    const hooked = setup({
+      router: KitMcpRouter.create()
+        .context(() => ({ asked: emit('in.context') }))
+        .tool('echo', { description: 'x' }, () => 'x'),
+      oauth: oauth({
+        verifyToken: (input) => {
+          emit('in.verify')
+          return oauth().verifyToken(input)
+        },
+        onVerified: () => emit('in.verified'),
+      }),
+    })
+    await using(servedAsFunction(hooked), async (served) => {
+      const events = await told(served, legacy(call('echo'), bearer('reader')))
+      expect(events.map(({ name }) => name).slice(0, 3)).to.deep.equal([
+        'in.context',
+        'in.verify',
+        'in.verified',
+      ])
+      expect(new Set(events.map(({ sessionId }) => sessionId)).size).to.equal(1)
+    })
   })
 
   it('cuts long texts of a client', async () => {
