@@ -36,7 +36,18 @@ const NOT_EXPORTED = new Set([
   // Members that several public types share; they are listed with each of these.
   ...['ChatTransport', 'DefinitionConfig', 'OtlpDeliveryOptions', 'ResourceMembers'],
   // What the compiler works out from what a user wrote; editors show the outcome.
-  ...['AnyDescriptor', 'AppOf', 'ArgsOf', 'ArgumentNames', 'Fits', 'Flat', 'Inputs', 'Loosely'],
+  ...[
+    'AnyDescriptor',
+    'AppOf',
+    'ArgsOf',
+    'ArgumentNames',
+    'Fits',
+    'Flat',
+    'GivenOf',
+    'HandlerGiving',
+    'Inputs',
+    'Loosely',
+  ],
   ...[
     'Names',
     'NamesOf',
@@ -45,7 +56,7 @@ const NOT_EXPORTED = new Set([
     'PlainName',
     'Prefixed',
     'QueryNames',
-    'ResultOf',
+    'ReturnOf',
     'UserOfRouter',
     'ValueOf',
     'WithEvents',

@@ -1,6 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { quotedName } from '../../given.ts'
 import { optionChecksOf } from '../../oauth/option-checks.ts'
+import type { KitContext } from './context.ts'
 import { checkName, type DefinitionKind, renamed } from './definition.ts'
 import { Entries } from './entries.ts'
 import { type PromptConfig, type PromptEntry, type PromptHandler, promptEntry } from './prompt.ts'
@@ -15,7 +16,7 @@ import {
   resourceTemplateEntry,
 } from './resource.ts'
 import { type AppContextFactory, type RouterTable, routerTable } from './router-table.ts'
-import { type ToolConfig, type ToolEntry, type ToolHandler, toolEntry } from './tool.ts'
+import { type ArgsOf, type HandlerGiving, type ToolConfig, type ToolEntry, toolEntry } from './tool.ts'
 
 const { checkFunction, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
 
@@ -89,13 +90,10 @@ export class KitMcpRouter<App = unknown, User = any> {
    * @param name 1 to 128 of `A-Z a-z 0-9 _ . -`, unique among the tools of this router.
    * @throws {KitMcpConfigError} for a bad or duplicate name, or a schema that gives no JSON Schema.
    */
-  tool<
-    Input extends StandardSchemaV1 | undefined = undefined,
-    Output extends StandardSchemaV1 | undefined = undefined,
-  >(
+  tool<Input extends StandardSchemaV1 | undefined = undefined, Given = unknown>(
     name: string,
-    config: ToolConfig<Input, Output>,
-    handler: ToolHandler<App, Input, Output, User>,
+    config: ToolConfig<Input, StandardSchemaV1<Given, unknown> | undefined>,
+    handler: HandlerGiving<Given, ArgsOf<Input>, KitContext<App, User>>,
   ): KitMcpRouter<App, User> {
     const entry = toolEntry(name, config, handler as ToolEntry['handler'])
     return new KitMcpRouter({ ...this.#props, tools: added(this.#props.tools, 'tool', entry) })

@@ -35,9 +35,18 @@ export type ArgsOf<Input> = Input extends StandardSchemaV1
 /** A whole MCP result, as a handler may return it. An interface, so that compilers and editors tell it by its name. */
 export interface ToolResult extends CallToolResult {}
 
-type ResultOf<Output> = Output extends StandardSchemaV1
-  ? StandardSchemaV1.InferInput<Output> | ToolResult | InputRequired
-  : unknown
+/** What the handler of a tool may return, whose `output` takes `Given`. */
+type ReturnOf<Given> = Given | ToolResult | InputRequired | Promise<Given | ToolResult | InputRequired>
+
+/**
+ * The handler of a tool whose `output` takes `Given`. Conditional, though always true: compilers then know `Given` when
+ * they look at the handler, and take the texts in what it returns for the literals that they are.
+ */
+export type HandlerGiving<Given, Args, Context> = [Given] extends [infer Known]
+  ? (args: Args, context: Context) => ReturnOf<Known>
+  : never
+
+type GivenOf<Output> = Output extends StandardSchemaV1 ? StandardSchemaV1.InferInput<Output> : unknown
 
 /**
  * Runs a tool. Returns a string, any JSON value, a whole MCP result, or what `context.inputRequired()` gives.
@@ -46,7 +55,7 @@ type ResultOf<Output> = Output extends StandardSchemaV1
 export type ToolHandler<App, Input, Output, User = any> = (
   args: ArgsOf<Input>,
   context: KitContext<App, User>,
-) => ResultOf<Output> | Promise<ResultOf<Output>>
+) => ReturnOf<GivenOf<Output>>
 
 /** A tool with everything about it that can be computed before a request. */
 export interface ToolEntry {

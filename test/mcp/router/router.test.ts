@@ -5,6 +5,7 @@ import { expectTypeOf } from 'expect-type'
 import { z } from 'zod'
 import type { KitContext } from '../../../src/mcp/router/context.ts'
 import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
+import type { ToolHandler } from '../../../src/mcp/router/tool.ts'
 import { createMcpAdapter, KitMcpServer } from '../../../src/mcp/server.ts'
 import type { AuthInfo } from '../../../src/oauth/auth-info.ts'
 import { KitMcpConfigError } from '../../../src/oauth/errors.ts'
@@ -68,6 +69,35 @@ describe('mcp: KitMcpRouter', () => {
       router.tool('a', { description: 'x', output }, () => ({ sum: '1' }))
       // @ts-expect-error nothing is returned
       router.tool('a', { description: 'x', output }, () => undefined)
+    })
+
+    it('takes what a handler of an output schema writes down for what it is', () => {
+      const [output, input] = [
+        z.object({ kind: z.enum(['a', 'b']), tags: z.array(z.string()) }),
+        z.object({ n: z.number() }),
+      ]
+      const router = KitMcpRouter.create()
+      router.tool('a', { description: 'x', output }, () => ({ kind: 'a', tags: ['x'] }))
+      router.tool('a', { description: 'x', output }, async () => ({ kind: 'b', tags: [] }))
+      router.tool('a', { description: 'x', output, input }, async ({ n }) =>
+        n > 1
+          ? { kind: 'a', tags: [] }
+          : { content: [{ type: 'text', text: n.toFixed() }], structuredContent: { n }, isError: true },
+      )
+      router.tool('a', { description: 'x', output }, () => ({ content: [{ type: 'text', text: 'x' }] }))
+      router.tool('a', { description: 'x', output }, (_args, context) => context.inputRequired({}, 1))
+      const handler: ToolHandler<unknown, undefined, typeof output> = async () => ({ kind: 'a', tags: [] })
+      router.tool('a', { description: 'x', output }, handler)
+      const counted = z.object({ count: z.string().transform(Number) })
+      router.tool('a', { description: 'x', output: counted }, () => ({ count: '1' }))
+      // @ts-expect-error the schema takes a text, of which it makes a number
+      router.tool('a', { description: 'x', output: counted }, () => ({ count: 1 }))
+      // @ts-expect-error there is no such kind
+      router.tool('a', { description: 'x', output }, () => ({ kind: 'c', tags: [] }))
+      // @ts-expect-error nor such content
+      router.tool('a', { description: 'x', output }, () => ({ content: [{ type: 'txt', text: 'x' }] }))
+      // @ts-expect-error a number is no result
+      router.tool('a', { description: 'x', output }, async () => 5)
     })
 
     it('gives handlers and verifyToken what .context() returns', () => {
