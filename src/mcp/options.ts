@@ -35,7 +35,7 @@ export interface McpAdapterOptions {
   readonly allowedOrigins?: readonly string[] | '*' | undefined
   /** Host names, without port, that may stand in `Host`. Default: loopback names where the server listens on loopback. */
   readonly allowedHosts?: readonly string[] | undefined
-  /** Leaves out of every list what the token may not use. Default false. */
+  /** Leaves out of every list what the token may not use. For a `KitMcpRouter`. Default false. */
   readonly listOnlyPermitted?: boolean | undefined
   /** Largest body in bytes. Default 4 MiB. */
   readonly maxBodyBytes?: number | undefined

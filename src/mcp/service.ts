@@ -51,6 +51,12 @@ export class McpService {
         'are for a router that is a function, got a KitMcpRouter (it names the scopes of each operation itself)',
       )
     }
+    if (this.#table === undefined && props.options.listOnlyPermitted) {
+      throw invalidOption(
+        'listOnlyPermitted',
+        'is for a KitMcpRouter, got a router that is a function (it lists itself what the token may use)',
+      )
+    }
     this.#operations = this.#table ?? scopes
     if (props.oauth !== undefined) {
       this.gate = new Gate(props.oauth, this.#operations?.scopes ?? [], (request) =>

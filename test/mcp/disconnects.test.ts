@@ -3,10 +3,12 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { InMemoryServerEventBus } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { createMcpAdapter, serviceOf } from '../../src/mcp/server.ts'
 import { disconnectAtRandom } from '../support/disconnects.ts'
-import { call, definedOf, legacy, modern, type WireRequest } from './support-wire.ts'
+import { onExpress } from './support-faces.ts'
+import { call, definedOf, legacy, modern, rpc, type WireRequest } from './support-wire.ts'
 
 describe('mcp: clients that hang up', function () {
   this.timeout(60_000)
@@ -64,6 +66,30 @@ describe('mcp: a web-standard request whose host keeps nothing but its way to ab
       })
     }
   }
+
+  it('is not aborted once it has been answered, also in a stream', async () => {
+    const signals: AbortSignal[] = []
+    const router = KitMcpRouter.create().tool(
+      'tell',
+      { description: 'x' },
+      async (_args, { signal, log, progress }) => {
+        signals.push(signal)
+        await log('error', 'x')
+        await progress(1)
+        return 'told'
+      },
+    )
+    const params = { name: 'tell', _meta: { progressToken: 1 } }
+    const listening = await onExpress(mcpHandler(createMcpAdapter({ router })))
+    for (const connection of ['keep-alive', 'close'])
+      for (const request of [modern('tools/call', params), legacy(rpc('tools/call', params))]) {
+        const answer = await listening.send({ ...request, headers: { ...request.headers, connection } })
+        expect(answer.text).to.contain('told')
+      }
+    await listening.close()
+    await turns(5)
+    expect(signals.map(({ aborted }) => aborted)).to.deep.equal([false, false, false, false])
+  })
 
   it('is not begun when it was aborted before', async () => {
     let called = 0

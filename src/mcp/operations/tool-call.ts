@@ -97,13 +97,15 @@ async function runTool(
 
 const RESULT_MEMBERS = new Set(['content', 'structuredContent', 'isError', '_meta', 'resultType'])
 
-/** Whether a handler returned a whole MCP result: `content` blocks and nothing that such a result has not. */
+const CONTENT_TYPES: ReadonlySet<unknown> = new Set(['text', 'image', 'audio', 'resource_link', 'resource'])
+
+/** Whether a handler returned a whole MCP result: `content` of the kinds that MCP has, and nothing that such a result has not. */
 function isToolResult(value: unknown): value is CallToolResult {
   if (typeof value !== 'object' || value === null) return false
   const { content } = value as { content?: unknown }
   return (
     Array.isArray(content) &&
-    content.every((block) => typeof (block as { type?: unknown } | null)?.type === 'string') &&
+    content.every((block) => CONTENT_TYPES.has((block as { type?: unknown } | null)?.type)) &&
     Object.keys(value).every((member) => RESULT_MEMBERS.has(member))
   )
 }

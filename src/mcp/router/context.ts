@@ -21,7 +21,7 @@ export interface KitContext<App = unknown, User = any> {
   readonly request: Request
   /** The verified token. Absent when OAuth is off. */
   readonly auth?: AuthInfo<User>
-  /** Aborts when the client cancels the call or hangs up. */
+  /** Aborts when the client cancels the call or hangs up, which within a session alone cancels nothing. */
   readonly signal: AbortSignal
   /** The telemetry session of this request. Absent when no telemetry is configured. */
   readonly session?: KitTelemetrySession<any, any, any>

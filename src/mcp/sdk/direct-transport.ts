@@ -127,7 +127,8 @@ abstract class DirectTransport extends PerRequestHTTPServerTransport {
       return
     }
     this.#write(`event: message\ndata: ${last ? answerText(message) : JSON.stringify(message)}\n\n`)
-    if (last) queueMicrotask(() => void this.close())
+    // Once the server is done with the request: what is still under way when it closes, it aborts.
+    if (last) setImmediate(() => void this.close())
   }
 
   override async close(): Promise<void> {

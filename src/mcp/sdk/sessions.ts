@@ -88,8 +88,8 @@ export class McpSessions {
 
   /** Answers a request of a 2025 revision. */
   async serve(asked: SessionRequest): Promise<Response | Answer> {
-    const id = asked.request.headers.get('mcp-session-id')
-    if (id === null) {
+    const id = asked.request.headers.get('mcp-session-id') ?? ''
+    if (id === '') {
       return isInitializeRequest(asked.body)
         ? await this.#begin(asked)
         : jsonRpcError(400, -32_000, 'Bad Request: Mcp-Session-Id header is required')

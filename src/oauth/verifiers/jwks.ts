@@ -26,11 +26,13 @@ export interface RemoteKeysOptions {
 const FETCH_TIMEOUT_MS = 5_000
 /** After a failed fetch, cached keys are used without another try for so long. */
 const FAILURE_PAUSE_MS = 1_000
+/** How long a token whose key is at hand waits for newer keys. */
+const PATIENCE_MS = 500
 
 /**
  * The key set of an authorization server: fetched when first needed, kept for `cacheSeconds`, fetched
  * again for a `kid` it does not hold, at most once per `cooldownSeconds`. Keys once fetched go on working
- * while the endpoint is down. Redirects are not followed; answers over 1 MiB or 5 s are an outage.
+ * while the endpoint is down, or does not answer. Redirects are not followed; answers over 1 MiB or 5 s are an outage.
  */
 export class RemoteKeys implements KeySource {
   readonly #options: RemoteKeysOptions
@@ -40,6 +42,8 @@ export class RemoteKeys implements KeySource {
   /** When the keys were last fetched because of a `kid`: the fetch before may be older than the rotation. */
   #soughtAt = Number.NEGATIVE_INFINITY
   #failedAt = Number.NEGATIVE_INFINITY
+  /** Whether a fetch is under way that has tried somebody's patience. */
+  #isSlow = false
 
   constructor(options: RemoteKeysOptions) {
     this.#options = options
@@ -62,14 +66,28 @@ export class RemoteKeys implements KeySource {
       if (held) return known
       throw unavailable(`the JWKS of ${this.#options.issuer} could not be fetched`, undefined)
     }
-    try {
-      const keys = await this.#reload(remote)
-      if (!held) this.#soughtAt = Date.now()
-      return keys
-    } catch (error) {
-      if (held) return known
-      throw error
-    }
+    if (held) return this.#isSlow ? known : await this.#newer(remote, known)
+    const keys = await this.#reload(remote)
+    this.#soughtAt = Date.now()
+    return keys
+  }
+
+  /** What is fetched now, or `known` where that fails, or takes too long for those who wait. */
+  async #newer(remote: ReturnType<typeof RemoteJWKSet>, known: JSONWebKeySet): Promise<JSONWebKeySet> {
+    let timer: NodeJS.Timeout | undefined
+    const patience = new Promise<JSONWebKeySet>((resolve) => {
+      timer = setTimeout(() => {
+        this.#isSlow = true
+        resolve(known)
+      }, PATIENCE_MS)
+    })
+    const fetched = this.#reload(remote)
+      .catch(() => known)
+      .finally(() => {
+        clearTimeout(timer)
+        this.#isSlow = false
+      })
+    return await Promise.race([fetched, patience])
   }
 
   async #reload(remote: ReturnType<typeof RemoteJWKSet>): Promise<JSONWebKeySet> {

@@ -35,7 +35,7 @@ function isKeySet(given: PublicKeyInput): given is JSONWebKeySet {
 }
 
 function publicJwk(given: string | JWK | KeyObject | webcrypto.CryptoKey): JWK {
-  if (typeof given === 'string') return createPublicKey(given).export({ format: 'jwk' }) as JWK
+  if (typeof given === 'string') return createPublicKey(asWritten(given)).export({ format: 'jwk' }) as JWK
   if (given instanceof KeyObject) return publicPart(given)
   if (Object.prototype.toString.call(given) === '[object CryptoKey]') {
     return publicPart(KeyObject.from(given as webcrypto.CryptoKey))
@@ -43,6 +43,11 @@ function publicJwk(given: string | JWK | KeyObject | webcrypto.CryptoKey): JWK {
   const { kid, alg, use } = given as JWK
   const jwk = createPublicKey({ key: given as JsonWebKey, format: 'jwk' }).export({ format: 'jwk' }) as JWK
   return { ...jwk, ...(kid && { kid }), ...(alg && { alg }), ...(use && { use }) }
+}
+
+/** A PEM without what environment variables (`\\n` for a line's end) and indented source make of it. */
+function asWritten(pem: string): string {
+  return pem.replace(/\\n/g, '\n').replace(/^[ \t]+/gm, '')
 }
 
 function publicPart(key: KeyObject): JWK {

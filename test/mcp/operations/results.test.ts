@@ -40,7 +40,6 @@ describe('mcp: results of tools', () => {
   for (const [title, result, problem] of [
     ['a text block without a text', { content: [{ type: 'text' }] }, 'content'],
     ['an isError that is a word', { content: [], isError: 'yes' }, 'isError'],
-    ['a block of no known type', { content: [{ type: 'video', data: '' }] }, 'content'],
     [
       'what is no base64',
       { content: [{ type: 'image', data: '%', mimeType: 'image/png' }] },
@@ -58,6 +57,16 @@ describe('mcp: results of tools', () => {
       const failed = events().find(({ name }) => name === 'kit.mcp.tool.failed')
       expect(failed?.error?.message).to.match(/^Tool tool returned a result that MCP does not allow: /)
       expect(failed?.error?.message).to.contain(problem)
+    })
+  }
+
+  for (const value of [
+    { content: [{ type: 'paragraph', text: 'x' }] },
+    { content: ['x'] },
+    { content: [], more: 1 },
+  ]) {
+    it(`is a value, sent as text, for ${JSON.stringify(value)}`, async () => {
+      expect(await resultOf(returning(value))).to.deep.include({ content: text(JSON.stringify(value)) })
     })
   }
 

@@ -295,6 +295,12 @@ describe('mcp: scopes of operations', () => {
     expect(answer.message.error.message).to.contain('OAuth is off')
   })
 
+  it('are no reason to list less, which a server of the SDK does itself', () => {
+    const made = () =>
+      createMcpAdapter({ router: () => new McpServer({ name: 'x', version: '1' }), listOnlyPermitted: true })
+    expect(configError(made)).to.include({ option: 'listOnlyPermitted' })
+  })
+
   describe('the option', () => {
     for (const [scopes, option, words] of [
       [5, 'scopes', 'must be an object'],

@@ -88,10 +88,10 @@ describe('mcp: KitMcpRouter', () => {
       router.tool('a', { description: 'x', output }, (_args, context) => context.inputRequired({}, 1))
       const handler: ToolHandler<unknown, undefined, typeof output> = async () => ({ kind: 'a', tags: [] })
       router.tool('a', { description: 'x', output }, handler)
-      const counted = z.object({ count: z.string().transform(Number) })
-      router.tool('a', { description: 'x', output: counted }, () => ({ count: '1' }))
-      // @ts-expect-error the schema takes a text, of which it makes a number
-      router.tool('a', { description: 'x', output: counted }, () => ({ count: 1 }))
+      const counted = z.object({ count: z.number().default(1) })
+      router.tool('a', { description: 'x', output: counted }, () => ({}))
+      // @ts-expect-error a default stands for what is not there
+      router.tool('a', { description: 'x', output: counted }, () => ({ count: null }))
       // @ts-expect-error there is no such kind
       router.tool('a', { description: 'x', output }, () => ({ kind: 'c', tags: [] }))
       // @ts-expect-error nor such content

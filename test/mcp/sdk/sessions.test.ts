@@ -155,6 +155,10 @@ describe('mcp: sessions', () => {
       expect((await host.send('reader', request)).status).to.equal(400)
     })
 
+    it(`ask for the id of ${what} with an empty one`, async () => {
+      expect((await host.send('reader', request, { 'mcp-session-id': '' })).status).to.equal(400)
+    })
+
     it(`know nothing of ${what} with an id that nobody gave`, async () => {
       const answer = await host.send('reader', request, { 'mcp-session-id': 'nobody' })
       expect(answer.status).to.equal(404)

@@ -322,6 +322,21 @@ describe('the keys of jwtVerifier()', () => {
       }
     })
 
+    it('go on working while it says nothing: one token waits a little, the others not at all', async () => {
+      const server = await startKeyServer([first])
+      const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCacheSeconds: 0 })
+      const token = await signToken(first)
+      expect(await outcome(verifier, token)).to.equal('accepted')
+      server.answer(() => undefined)
+      const started = performance.now()
+      expect(await outcome(verifier, token)).to.equal('accepted')
+      const waited = performance.now()
+      for (let round = 0; round < 20; round++) expect(await outcome(verifier, token)).to.equal('accepted')
+      expect(waited - started).to.be.within(400, 3_000)
+      expect(performance.now() - waited).to.be.below(waited - started)
+      expect(server.asked).to.have.length(2)
+    })
+
     it('are unavailable for a kid that is not among them, however young they are', async () => {
       for (const jwksCooldownSeconds of [30, 0]) {
         const server = await startKeyServer([first])

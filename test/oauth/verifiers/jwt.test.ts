@@ -230,6 +230,15 @@ describe('jwtVerifier()', () => {
       form: (key: SigningKey) => PublicKeyInput | Promise<PublicKeyInput>,
     ])[] = [
       ['PEM', ({ publicKey }) => publicKey.export({ type: 'spki', format: 'pem' }) as string],
+      [
+        'PEM as indented source has it',
+        ({ publicKey }) =>
+          `\n${publicKey.export({ type: 'spki', format: 'pem' })}`.replaceAll('\n', '\n      '),
+      ],
+      [
+        'PEM as environment variables have it',
+        ({ publicKey }) => String(publicKey.export({ type: 'spki', format: 'pem' })).replaceAll('\n', '\\n'),
+      ],
       ['a JWK', ({ jwk }) => jwk],
       ['a JWK with nothing but the key', ({ jwk: { kid: _kid, alg: _alg, use: _use, ...bare } }) => bare],
       ['a JWK Set', ({ jwk }) => ({ keys: [jwk] })],
