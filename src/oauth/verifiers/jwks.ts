@@ -24,7 +24,7 @@ export interface RemoteKeysOptions {
 }
 
 const FETCH_TIMEOUT_MS = 5_000
-/** After a failed fetch, cached keys are used without another try for so long. */
+/** After a failed fetch there is no other for so long, or for `cooldownSeconds` where that is shorter. */
 const FAILURE_PAUSE_MS = 1_000
 /** How long a token whose key is at hand waits for newer keys. */
 const PATIENCE_MS = 500
@@ -60,9 +60,9 @@ export class RemoteKeys implements KeySource {
     if (known === undefined) return await this.#reload(remote)
     const held = holds(known, kid)
     if (held && remote.fresh) return known
-    if (!held && remote.fresh && Date.now() < this.#soughtAt + this.#options.cooldownSeconds * 1000)
-      return known
-    if (Date.now() < this.#failedAt + FAILURE_PAUSE_MS) {
+    const cooldownMs = this.#options.cooldownSeconds * 1000
+    if (!held && remote.fresh && Date.now() < this.#soughtAt + cooldownMs) return known
+    if (Date.now() < this.#failedAt + Math.min(FAILURE_PAUSE_MS, cooldownMs)) {
       if (held) return known
       throw unavailable(`the JWKS of ${this.#options.issuer} could not be fetched`, undefined)
     }

@@ -352,7 +352,7 @@ describe('the keys of jwtVerifier()', () => {
 
     it('are not asked for at every request with an old or unknown kid', async () => {
       const server = await startKeyServer([first])
-      const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCacheSeconds: 0, jwksCooldownSeconds: 0 })
+      const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCacheSeconds: 0 })
       expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
       server.answer((_, res) => res.writeHead(500).end())
       for (let round = 0; round < 20; round++) {
@@ -361,6 +361,17 @@ describe('the keys of jwtVerifier()', () => {
         )
       }
       expect(server.asked).to.have.length.below(10)
+    })
+
+    it('are asked for as soon as it is back, without a cooldown', async () => {
+      const server = await startKeyServer([first])
+      const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCooldownSeconds: 0 })
+      expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
+      server.answer((_, res) => res.writeHead(500).end())
+      expect(await outcome(verifier, await signToken(second))).to.equal('unavailable')
+      server.answer()
+      server.serve(first, second)
+      expect(await outcome(verifier, await signToken(second))).to.equal('accepted')
     })
 
     it('tell the cause, and nothing of the token', async () => {
