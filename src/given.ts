@@ -93,3 +93,12 @@ function escaped(text: string): string {
     .slice(0, MAX_LENGTH + 1)
     .replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`)
 }
+
+/** What `given` says under `key`; undefined where asking throws, which costs that member alone. */
+export function memberOf(given: object, key: string): unknown {
+  try {
+    return (given as Readonly<Record<string, unknown>>)[key]
+  } catch {
+    return undefined
+  }
+}

@@ -1,5 +1,6 @@
+import { memberOf } from '../given.ts'
 import type { LentContext } from './context.ts'
-import { describeError, isError, memberOf } from './error-info.ts'
+import { describeError, isError } from './error-info.ts'
 import { KitTelemetryError } from './errors.ts'
 import type { TelemetryLevel } from './levels.ts'
 import type { Redactor } from './redactor.ts'

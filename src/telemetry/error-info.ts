@@ -1,4 +1,5 @@
 import { types } from 'node:util'
+import { memberOf } from '../given.ts'
 import type { TelemetryErrorInfo } from './envelope.ts'
 
 /** How many causes of an error are told. */
@@ -7,15 +8,6 @@ const MAX_CAUSES = 16
 /** Whether `value` is an error, also one of another realm. */
 export function isError(value: unknown): value is Error {
   return types.isNativeError(value) || value instanceof Error
-}
-
-/** What `given` says under `key`; undefined where asking throws, which costs that member alone. */
-export function memberOf(given: object, key: string): unknown {
-  try {
-    return (given as Readonly<Record<string, unknown>>)[key]
-  } catch {
-    return undefined
-  }
 }
 
 /** An error as text: `{ name, message, code?, stack? }`, the stacks of its `cause` chain folded into `stack`. */

@@ -45,7 +45,7 @@ function publicJwk(given: string | JWK | KeyObject | webcrypto.CryptoKey): JWK {
   return { ...jwk, ...(kid && { kid }), ...(alg && { alg }), ...(use && { use }) }
 }
 
-/** A PEM without what environment variables (`\\n` for a line's end) and indented source make of it. */
+/** A PEM without what environment variables (`\n` for a line's end) and indented source make of it. */
 function asWritten(pem: string): string {
   return pem.replace(/\\n/g, '\n').replace(/^[ \t]+/gm, '')
 }
