@@ -737,6 +737,7 @@ describe('OtlpTransportAdapter', () => {
     await handedOver.handle(envelope({}))
   })
 
+  // The processes below catch what fails: nothing can be delivered, and only their ends count.
   const endings = {
     'events waiting': '',
     'a full batch under way': 'for (let i = 0; i < 600; i++) transport.handle(envelope).catch(() => {});',
