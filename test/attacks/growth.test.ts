@@ -1,0 +1,26 @@
+import { execFile } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+const FOLDER = new URL('growth/', import.meta.url)
+const MOCHA = fileURLToPath(new URL('../../../node_modules/mocha/bin/mocha.js', import.meta.url))
+
+describe('attacks that make work grow', () => {
+  // A process of its own: counting steps would empty the counters of c8.
+  for (const name of readdirSync(FOLDER).filter((file) => file.endsWith('.growth.js'))) {
+    it(`cost time that is linear in the input: ${name.replace('.growth.js', '')}`, async function () {
+      this.timeout(60_000)
+      const env = { ...process.env, NODE_V8_COVERAGE: undefined }
+      const file = fileURLToPath(new URL(name, FOLDER))
+      const { stdout } = await promisify(execFile)(
+        process.execPath,
+        [MOCHA, '--no-config', '--timeout', '30000', file],
+        {
+          env,
+        },
+      )
+      console.log(stdout)
+    })
+  }
+})

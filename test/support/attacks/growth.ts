@@ -1,0 +1,82 @@
+import { Session } from 'node:inspector'
+import { expect } from 'chai'
+
+interface Coverage {
+  readonly result: readonly {
+    readonly url: string
+    readonly functions: readonly { readonly ranges: readonly { readonly count: number }[] }[]
+  }[]
+}
+
+/** From this CPU time on, the time of native functions counts too. */
+const NOTICEABLE_MS = 20
+
+/** How much longer four times the input may take. Linear work takes 4 times as long, quadratic work 16 times. */
+const MAX_RATIO = 9
+
+/**
+ * Counts the steps of `work`: how often V8 enters each block of the compiled sources. The count depends on the input
+ * alone, not on the speed of the machine. Native functions and regular expressions count as one step each.
+ */
+export function stepsOf(work: () => unknown): number {
+  // The counters are shared by the whole process, so counting here would empty those of c8.
+  expect(process.env.NODE_V8_COVERAGE, 'stepsOf() is for *.growth.ts, which run without c8').to.equal(
+    undefined,
+  )
+  const session = new Session()
+  session.connect()
+  const post = (method: string, params: object = {}): unknown => {
+    let answer: unknown
+    session.post(method, params, (error, result) => {
+      if (error) throw error
+      answer = result
+    })
+    return answer
+  }
+  try {
+    post('Profiler.enable')
+    post('Profiler.startPreciseCoverage', { callCount: true, detailed: true })
+    post('Profiler.takePreciseCoverage')
+    work()
+    const { result } = post('Profiler.takePreciseCoverage') as Coverage
+    return result
+      .filter(({ url }) => url.includes('/build/src/'))
+      .flatMap(({ functions }) => functions.flatMap(({ ranges }) => ranges))
+      .reduce((steps, { count }) => steps + count, 0)
+  } finally {
+    post('Profiler.stopPreciseCoverage')
+    session.disconnect()
+  }
+}
+
+/** The least CPU time of several runs, in milliseconds. */
+function cpuMsOf(work: () => unknown): number {
+  let leastMs = Number.POSITIVE_INFINITY
+  for (let run = 0; run < 3; run++) {
+    const before = process.cpuUsage()
+    work()
+    const { user, system } = process.cpuUsage(before)
+    leastMs = Math.min(leastMs, (user + system) / 1000)
+  }
+  return leastMs
+}
+
+/**
+ * Expects that the cost of `work` grows no faster than its input. Compares `size` with `4 × size`: the steps always, and
+ * the CPU time where it is long enough to be noticed, since the steps do not show what native functions cost.
+ * @param work is given the size of the input that it makes and processes. Must be synchronous.
+ * @param size choose it so that quadratic work on `4 × size` would be noticed: usually 10 000 and more.
+ */
+export function expectLinearGrowth(work: (size: number) => unknown, size: number): void {
+  // The first call does what is done once.
+  work(size)
+  const steps = stepsOf(() => work(size))
+  const moreSteps = stepsOf(() => work(4 * size))
+  expect(moreSteps, `${steps} steps for ${size}, ${moreSteps} for ${4 * size}`).to.be.at.most(
+    MAX_RATIO * steps + 1_000,
+  )
+  const longMs = cpuMsOf(() => work(4 * size))
+  if (longMs < NOTICEABLE_MS) return
+  const shortMs = cpuMsOf(() => work(size))
+  expect(longMs, `${shortMs} ms for ${size}, ${longMs} ms for ${4 * size}`).to.be.at.most(MAX_RATIO * shortMs)
+}
