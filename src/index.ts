@@ -8,6 +8,7 @@ export {
 export { mcpAuth } from './express/mcp-auth.ts'
 export { type CorsOrigin, type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
 export { mcpHandler } from './express/mcp-handler.ts'
+export { type McpServerOptions, mcpServer } from './express/mcp-server.ts'
 export type { NodeMiddleware, NodeRequest } from './express/node-http.ts'
 export { protectedResourceRouter } from './express/protected-resource-router.ts'
 export type { GateTarget } from './express/target.ts'

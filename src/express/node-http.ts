@@ -163,7 +163,7 @@ function trustsProxyOf(req: NodeRequest): boolean | undefined {
 }
 
 /** The path of a request target, in whatever form (RFC 9112 §3.2). */
-function pathOf(target: string | undefined): string {
+export function pathOf(target: string | undefined): string {
   const path = (target ?? '/').split(/[?#]/, 1)[0] as string
   if (path.startsWith('/')) return path
   return URL.canParse(path) ? new URL(path).pathname : '/'

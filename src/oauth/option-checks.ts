@@ -22,6 +22,7 @@ export type OptionsHeading =
   | 'mcpAuth'
   | 'mcpHandler'
   | 'mcpCors'
+  | 'mcpServer'
   | 'gracefulShutdown'
   | 'toolsFromOpenApi'
   | 'createTestIssuer'

@@ -338,6 +338,13 @@ export const TAKERS: readonly OptionsTaker[] = [
     wrong: { origin: [null, 5, {}, [5]] },
   },
   {
+    name: 'mcpServer',
+    heading: 'mcpserver',
+    call: (options) => kit.mcpServer(kit.createMcpAdapter({ router }), options),
+    good: { path: '/mcp' },
+    wrong: { path: [null, 5, '', 'mcp', '/a?b', '/a#b', '/a/../b'] },
+  },
+  {
     name: 'gracefulShutdown',
     heading: 'gracefulshutdown',
     call: (options) => kit.gracefulShutdown(createServer(), options),
@@ -629,6 +636,16 @@ export const ARGUMENTS: readonly (readonly [
     () => kit.protectedResourceRouter({ ...kit.createMcpAdapter({ router, oauth }) } as Wrong),
   ],
   ['no adapter to serve', 'mcphandler', /^adapter /, () => kit.mcpHandler({} as Wrong)],
+  ['no adapter to mount', 'mcpserver', /^adapter /, () => kit.mcpServer({} as Wrong)],
+  [
+    'a path next to a fixed resource',
+    'mcpserver',
+    /^path /,
+    () =>
+      kit.mcpServer(kit.createMcpAdapter({ router, oauth: { ...oauth, resource: audience } }), {
+        path: '/mcp',
+      }),
+  ],
   ['no server to shut down', 'gracefulshutdown', /^server /, () => kit.gracefulShutdown(app as Wrong)],
   ['no document', 'toolsfromopenapi', /^document /, () => toolsFromOpenApi(5 as Wrong, { app })],
   [

@@ -1,0 +1,80 @@
+import { type KitMcpAdapter, type McpAdapter, serviceOf } from '../mcp/server.ts'
+import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
+import { notFound } from '../oauth/protected-resource.ts'
+import { mcpHandler } from './mcp-handler.ts'
+import { type NodeMiddleware, pathOf } from './node-http.ts'
+import { writeAnswer } from './node-response.ts'
+import { protectedResourceRouter } from './protected-resource-router.ts'
+
+/** Options of {@link mcpServer}. */
+export interface McpServerOptions {
+  /**
+   * The path of the MCP endpoint, for an adapter without a fixed `resource`. It is relative to the path at which the
+   * middleware is mounted. Defaults to `/mcp`.
+   */
+  readonly path?: string | undefined
+}
+
+const DEFAULT_PATH = '/mcp'
+
+const { checkKnownOptions, checkPath, invalidKind, invalidOption } = optionChecksOf('mcpServer')
+
+/**
+ * Serves everything that an adapter has to offer: MCP at the path of `resource`, and the protected resource metadata
+ * document (RFC 9728) at its paths, each with its CORS headers and preflights. Every other request passes on.
+ *
+ * Mount it at the root of the application. Without a fixed `resource`, MCP is served at the option `path`.
+ * @param adapter what `createMcpAdapter()` or `KitMcpServer…build()` returned.
+ * @returns middleware for Express, Connect, or a bare `http.createServer`. Without a `next` function it responds with 404
+ * to requests for other paths.
+ * @throws {KitMcpConfigError} if `adapter` is not an adapter, or `path` is given together with a fixed `resource`.
+ * @example
+ * ```ts
+ * import express from 'express'
+ * import { createMcpAdapter, jwtVerifier, KitMcpRouter, mcpServer } from 'mcp-gatekit'
+ *
+ * const issuer = 'https://auth.example.com'
+ * const resource = 'https://mcp.example.com/mcp'
+ * const verifyToken = jwtVerifier({ issuer, audience: resource })
+ * const adapter = createMcpAdapter({ router: KitMcpRouter.create(), oauth: { issuer, resource, verifyToken } })
+ *
+ * express().use(mcpServer(adapter)).listen(3000)
+ * ```
+ */
+export function mcpServer(
+  adapter: KitMcpAdapter | McpAdapter,
+  options: McpServerOptions = {},
+): NodeMiddleware {
+  const service = serviceOf(adapter)
+  if (service === undefined) {
+    throw invalidKind('adapter', 'must be what KitMcpServer…build() or createMcpAdapter() returned', adapter)
+  }
+  if (!isOptionsObject(options))
+    throw invalidKind('options', 'must be an object such as { path: "/mcp" }', options)
+  checkKnownOptions('mcpServer', options, ['path'])
+  const resource = service.gate?.options.resource
+  if (resource !== undefined && options.path !== undefined) {
+    throw invalidOption(
+      'path',
+      'must not be set together with the OAuth option resource, whose path is used',
+      options.path,
+      'remove path, or change resource',
+    )
+  }
+  const endpoint =
+    resource === undefined
+      ? checkPath('path', options.path === undefined ? DEFAULT_PATH : options.path)
+      : new URL(resource).pathname
+  const withoutSlash = endpoint.endsWith('/') ? endpoint.slice(0, -1) : endpoint
+  const isEndpoint = (path: string): boolean => path === withoutSlash || path === `${withoutSlash}/`
+  const handler = mcpHandler(adapter)
+  const metadata = service.gate === undefined ? undefined : protectedResourceRouter(adapter)
+
+  return function mcpServer(req, res, next = () => writeAnswer(req, res, notFound())) {
+    // A fixed resource names the whole path; the option `path` is relative to the mount path, which Express removes.
+    const target = resource === undefined ? req.url : (req.originalUrl ?? req.url)
+    if (isEndpoint(pathOf(target))) handler(req, res, next)
+    else if (metadata === undefined) next()
+    else metadata(req, res, next)
+  }
+}
