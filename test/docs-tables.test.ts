@@ -352,12 +352,12 @@ describe('the page for those who come from igniter-js', () => {
   })
 })
 
-describe('the figures beside others', () => {
+describe('the figures of docs/comparison.md', () => {
   const cost = /([\d.]+) µs/g
 
   it('are those of the benchmarks', () => {
     const measured = tablesOf('docs/benchmarks.md')
-    const rows = tablesOf('README.md').flatMap(({ rows }) =>
+    const rows = tablesOf('docs/comparison.md').flatMap(({ rows }) =>
       rows.filter((row) => row.some((cell) => /\d µs/.test(cell))),
     )
     expect(rows).to.have.length(3)
