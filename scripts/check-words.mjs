@@ -22,7 +22,9 @@ const ALLOWED = readFileSync(new URL('words-allowed.txt', import.meta.url), 'utf
 const SKIPPED = /^(?:LICENSE|package-lock\.json|scripts\/(?:check-words\.mjs|words-allowed\.txt))$/
 const TEXT = /\.(?:ts|mjs|md|txt|sh|html|css)$|^\.ci\/run$/
 
-const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], { encoding: 'utf8' })
+const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+  encoding: 'utf8',
+})
   .split('\n')
   .filter((file) => TEXT.test(file) && !SKIPPED.test(file))
 

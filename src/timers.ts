@@ -1,5 +1,5 @@
 /** The longest delay that a Node timer takes, in milliseconds; a longer one fires at once. */
-export const MAX_TIMER_MS = 2 ** 31 - 1
+export const MAX_TIMER_MS: number = 2 ** 31 - 1
 
 /** A timer that {@link setLongTimeout} has started. */
 export interface LongTimer {

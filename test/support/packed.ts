@@ -12,7 +12,6 @@ export interface Packed {
   /** Path of the tarball. */
   readonly tarball: string
   /** Bytes of the tarball. */
-  readonly size: number
   /** Paths in the tarball. */
   readonly files: readonly string[]
 }
@@ -28,6 +27,6 @@ export async function pack(folder: string): Promise<Packed> {
     ['pack', '--ignore-scripts', '--json', '--loglevel=error', '--pack-destination', folder],
     { cwd: root },
   )
-  const [{ filename, size, files }] = JSON.parse(stdout)
-  return { tarball: join(folder, filename), size, files: files.map(({ path }: { path: string }) => path) }
+  const [{ filename, files }] = JSON.parse(stdout)
+  return { tarball: join(folder, filename), files: files.map(({ path }: { path: string }) => path) }
 }
