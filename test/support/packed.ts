@@ -11,7 +11,6 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 export interface Packed {
   /** Path of the tarball. */
   readonly tarball: string
-  /** Bytes of the tarball. */
   /** Paths in the tarball. */
   readonly files: readonly string[]
 }
