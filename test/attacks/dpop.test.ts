@@ -1,18 +1,19 @@
 import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
 import { SignJWT, UnsecuredJWT } from 'jose'
-import { mcpAuth } from '../../../src/express/mcp-auth.ts'
-import { protectedResourceRouter } from '../../../src/express/protected-resource-router.ts'
-import type { DpopMode, DpopOptions } from '../../../src/oauth/dpop/options.ts'
-import type { OAuthOptions } from '../../../src/oauth/options.ts'
-import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
-import { createTestIssuer } from '../../../src/testing/test-issuer.ts'
-import { parseChallenges } from '../../support/challenge.ts'
-import { createProofKey, type ProofChanges, type ProofKey, proofFor } from '../../support/dpop.ts'
-import { gatedApp } from '../../support/gate-app.ts'
-import { listen } from '../../support/listen.ts'
-import { type RawResponse, rawRequest } from '../../support/raw-http.ts'
-import { nowSeconds } from '../../support/tokens.ts'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
+import type { DpopMode, DpopOptions } from '../../src/oauth/dpop/options.ts'
+import type { OAuthOptions } from '../../src/oauth/options.ts'
+import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { createTestIssuer } from '../../src/testing/test-issuer.ts'
+import { attackTable } from '../support/attacks/attack-table.ts'
+import { parseChallenges } from '../support/challenge.ts'
+import { createProofKey, type ProofChanges, type ProofKey, proofFor } from '../support/dpop.ts'
+import { gatedApp } from '../support/gate-app.ts'
+import { listen } from '../support/listen.ts'
+import { type RawResponse, rawRequest } from '../support/raw-http.ts'
+import { nowSeconds } from '../support/tokens.ts'
 
 const HOST = 'Host: mcp.example.com'
 const URL_OF_ROUTE = 'http://mcp.example.com/mcp'
@@ -305,15 +306,20 @@ describe('DPoP', () => {
     async function claimsOf(signed: Promise<string>): Promise<Record<string, unknown>> {
       return JSON.parse(Buffer.from((await signed).split('.')[1] ?? '', 'base64url').toString())
     }
-    for (const [what, headers, refusal] of attacks) {
-      it(what, async () => {
-        const given = await headers()
-        const bearer = given.some((line) => line.startsWith('Authorization: Bearer'))
-        for (const mode of bearer ? (['allowed'] as const) : (['allowed', 'required'] as const)) {
-          expectRefusal(await send(given, mode), refusal)
-        }
-      })
-    }
+    attackTable(
+      'DPoP',
+      attacks.map(([attack, headers, refusal]) => ({
+        attack,
+        outcome: `401 ${refusal[1] ?? 'without a DPoP error'}`,
+        run: async () => {
+          const given = await headers()
+          const bearer = given.some((line) => line.startsWith('Authorization: Bearer'))
+          for (const mode of bearer ? (['allowed'] as const) : (['allowed', 'required'] as const)) {
+            expectRefusal(await send(given, mode), refusal)
+          }
+        },
+      })),
+    )
 
     it('every Bearer token where DPoP is required', async () => {
       for (const token of [bound, unbound]) {

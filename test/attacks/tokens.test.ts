@@ -5,9 +5,10 @@ import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
 import express from 'express'
 import { CompactEncrypt } from 'jose'
-import { mcpAuth } from '../../../src/express/mcp-auth.ts'
-import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
-import type { JwtVerifierOptions } from '../../../src/oauth/verifiers/jwt-options.ts'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import type { JwtVerifierOptions } from '../../src/oauth/verifiers/jwt-options.ts'
+import { attackTable } from '../support/attacks/attack-table.ts'
 import {
   AUDIENCE,
   claimsWith,
@@ -15,7 +16,7 @@ import {
   ISSUER,
   nowSeconds,
   type SigningKey,
-} from '../../support/tokens.ts'
+} from '../support/tokens.ts'
 
 const SECRET = 'a shared secret of more than thirty-two bytes'
 
@@ -524,34 +525,38 @@ describe('attacks with tokens', () => {
     for (const server of servers) server.closeAllConnections()
   })
 
-  for (const [index, [where, rows]] of Object.entries(ROWS).entries()) {
-    describe(where, () => {
-      for (const [name, make, answer] of rows) {
-        it(`${name}: ${answer}`, async () => {
-          const token = await make(kit)
-          const response = await fetch(`${guarded}/${index}`, {
-            method: 'POST',
-            headers: { authorization: `Bearer ${token}` },
-          })
-          const body = await response.text()
-          const description = DESCRIPTIONS[answer]
-          if (description === undefined) {
-            expect(response.status).to.equal(200)
-            expect(response.headers.get('www-authenticate')).to.equal(null)
-          } else {
-            const error = answer === 'insufficient_scope' ? answer : 'invalid_token'
-            expect(response.headers.get('www-authenticate')).to.equal(
-              `Bearer realm="mcp-server", error="${error}", scope="mcp:read", ` +
-                'resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource", ' +
-                `error_description="${description}"`,
-            )
-            expect(response.status).to.equal(answer === 'insufficient_scope' ? 403 : 401)
-            expect(JSON.parse(body)).to.include({ error, error_description: description })
-          }
-          expect(fetched.filter((address) => address !== 'keys /jwks')).to.deep.equal([])
-        })
-      }
+  async function expectAnswer(route: number, token: string, answer: Answer): Promise<void> {
+    const response = await fetch(`${guarded}/${route}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` },
     })
+    const body = await response.text()
+    const description = DESCRIPTIONS[answer]
+    if (description === undefined) {
+      expect(response.status).to.equal(200)
+      expect(response.headers.get('www-authenticate')).to.equal(null)
+    } else {
+      const error = answer === 'insufficient_scope' ? answer : 'invalid_token'
+      expect(response.headers.get('www-authenticate')).to.equal(
+        `Bearer realm="mcp-server", error="${error}", scope="mcp:read", ` +
+          'resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource", ' +
+          `error_description="${description}"`,
+      )
+      expect(response.status).to.equal(answer === 'insufficient_scope' ? 403 : 401)
+      expect(JSON.parse(body)).to.include({ error, error_description: description })
+    }
+    expect(fetched.filter((address) => address !== 'keys /jwks')).to.deep.equal([])
+  }
+
+  for (const [route, [where, rows]] of Object.entries(ROWS).entries()) {
+    attackTable(
+      `tokens ${where}`,
+      rows.map(([attack, make, outcome]) => ({
+        attack,
+        outcome,
+        run: async () => expectAnswer(route, await make(kit), outcome),
+      })),
+    )
   }
 
   describe('in all', () => {
