@@ -58,8 +58,9 @@ export interface VerifiedToken<User = unknown> {
   /** Anything else, for `auth.extra`. */
   readonly extra?: Readonly<Record<string, unknown>> | null | undefined
   /**
-   * What the token is bound to (RFC 7800): the `cnf` claim of a JWT, or `cnf` of an introspection answer. With `jkt`
-   * the token is accepted only beside a DPoP proof of that key; bound in another way, it is refused.
+   * The key that the token is bound to (RFC 7800): the `cnf` claim of a JWT, or `cnf` of an introspection response. With
+   * `jkt` the token is accepted only with a DPoP proof of that key. A token that is bound in another way is rejected.
+   * Members next to `jkt` are ignored unless they are registered confirmation methods, such as `x5t#S256`.
    */
   readonly cnf?: Readonly<Record<string, unknown>> | null | undefined
 }

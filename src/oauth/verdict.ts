@@ -1,4 +1,5 @@
 import type { AuthInfoMembers } from './auth-info.ts'
+import { bindingOf } from './confirmation.ts'
 import type { Refusal } from './decision.ts'
 import type { VerifiedToken } from './options.ts'
 import { grantedScopes } from './scope.ts'
@@ -23,8 +24,7 @@ export function judge(
   if (resource !== undefined && configuredResource !== undefined && String(resource) !== configuredResource) {
     return { outcome: 'refused', reason: 'wrong_resource' }
   }
-  const bound = given.cnf ?? undefined
-  if (bound === undefined ? proofKey !== undefined : !isBoundTo(bound, proofKey)) {
+  if (!isBoundTo(given.cnf, proofKey)) {
     return { outcome: 'refused', reason: 'invalid', ...(proofKey !== undefined && { fault: 'not_bound' }) }
   }
   const clientId = given.clientId ?? undefined
@@ -41,12 +41,11 @@ export function judge(
   }
 }
 
-/** Whether `cnf` names the key of the proof, and nothing else that would have to be proven (RFC 7800, RFC 8705). */
-function isBoundTo(cnf: unknown, proofKey: string | undefined): boolean {
-  if (typeof cnf !== 'object' || cnf === null) return false
-  const methods = Object.keys(cnf)
-  if (methods.length === 0) return proofKey === undefined
-  return methods.length === 1 && proofKey !== undefined && (cnf as { jkt?: unknown }).jkt === proofKey
+/** Returns `true` if `cnf` binds the token to the key of the proof, or to no key when there is no proof. */
+function isBoundTo(cnf: VerifiedToken['cnf'], proofKey: string | undefined): boolean {
+  const binding = bindingOf(cnf)
+  if (proofKey === undefined) return binding === 'none'
+  return binding === 'dpop' && cnf?.jkt === proofKey
 }
 
 function urlOf(text: string): URL | undefined {

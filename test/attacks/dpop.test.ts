@@ -5,6 +5,8 @@ import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
 import type { DpopMode, DpopOptions } from '../../src/oauth/dpop/options.ts'
 import type { OAuthOptions } from '../../src/oauth/options.ts'
+import { cachedVerifier } from '../../src/oauth/verifiers/cached.ts'
+import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { createTestIssuer } from '../../src/testing/test-issuer.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
@@ -568,6 +570,70 @@ describe('DPoP', () => {
         ['opaque', undefined],
       ])
     })
+  })
+
+  describe('with other members in cnf', () => {
+    // The keys are made later, so these stand for their thumbprints.
+    const [OWN, FOREIGN] = ['<own key>', '<foreign key>']
+    const filled = (cnf: object): Record<string, unknown> =>
+      JSON.parse(JSON.stringify(cnf).replaceAll(OWN, key.thumbprint).replaceAll(FOREIGN, other.thumbprint))
+
+    const cases: readonly (readonly [cnf: Record<string, unknown>, asDpop: number, asBearer: number])[] = [
+      [{ jkt: OWN, 'kc-jkt-type': 'DPoP' }, 200, 401],
+      [{ 'kc-jkt-type': 'DPoP', jkt: OWN, later: { nested: [1] } }, 200, 401],
+      [{ jkt: OWN, JKT: 'x', 'X5T#S256': 'x' }, 200, 401],
+      [{ jkt: FOREIGN, 'kc-jkt-type': 'DPoP' }, 401, 401],
+      [{ jkt: [OWN], 'kc-jkt-type': 'DPoP' }, 401, 401],
+      [{ jkt: null, 'kc-jkt-type': 'DPoP' }, 401, 401],
+      ...['x5t#S256', 'jwk', 'jwe', 'kid', 'jku', 'osc'].flatMap(
+        (method) =>
+          [
+            [{ jkt: OWN, [method]: 'x' }, 401, 401],
+            [{ [method]: 'x' }, 401, 401],
+          ] as const,
+      ),
+      [{ 'kc-jkt-type': 'DPoP' }, 401, 401],
+      [{}, 401, 200],
+    ]
+
+    type Start = (cnf: Record<string, unknown>) => Promise<readonly [OAuthOptions['verifyToken'], string]>
+    const verifiers: Readonly<Record<string, Start>> = {
+      jwtVerifier: async (cnf) => [
+        jwtVerifier(issuer.verifierOptions),
+        await issuer.issueToken({ claims: { cnf } }),
+      ],
+      introspectionVerifier: async (cnf) => {
+        const aud = 'https://mcp.example.com/mcp'
+        const { origin } = await listen((_, res) => {
+          res.setHeader('content-type', 'application/json')
+          res.end(JSON.stringify({ active: true, aud, cnf }))
+        })
+        const endpoint = `${origin}/introspect`
+        const credentials = { clientId: 'mcp', clientSecret: 'secret' }
+        return [introspectionVerifier({ endpoint, ...credentials, audience: aud }), 'opaque']
+      },
+      'a verifier of the application': async (cnf) => [async () => ({ valid: true, cnf }), 'opaque'],
+      'cachedVerifier()': async (cnf) => [cachedVerifier(async () => ({ valid: true, cnf })), 'opaque'],
+    }
+
+    attackTable(
+      'DPoP with other members in cnf',
+      Object.entries(verifiers).flatMap(([name, start]) =>
+        cases.map(([cnf, asDpop, asBearer]) => ({
+          attack: `${name}, cnf ${JSON.stringify(cnf)}`,
+          outcome: `${asDpop} as DPoP, ${asBearer} as Bearer`,
+          run: async () => {
+            const [verifyToken, token] = await start(filled(cnf))
+            const { port } = await listen(gatedApp(options('allowed', { verifyToken })))
+            const signed = await proof({ token })
+            const dpop = [HOST, `Authorization: DPoP ${token}`, `DPoP: ${signed}`]
+            expect(await rawRequest(port, { headers: dpop })).to.include({ status: asDpop })
+            const bearer = [HOST, `Authorization: Bearer ${token}`]
+            expect(await rawRequest(port, { headers: bearer })).to.include({ status: asBearer })
+          },
+        })),
+      ),
+    )
   })
 
   it('is told in the metadata document, where it is on', async () => {

@@ -1,18 +1,17 @@
+import { bindingOf } from '../confirmation.ts'
 import type { VerifyTokenInput } from '../options.ts'
 
 /**
- * Whether a token with these claims (or introspection members) may be presented as this request presents it. One bound
- * to a key (`cnf`, RFC 7800) is worth nothing without a proof of that key (RFC 9449 §7.2, RFC 8705 §3). Where there is
- * a proof, the verifier hands `cnf` on: whether it is of the same key, the gate judges.
+ * Returns `true` if a token with these claims (or introspection members) may be presented as this request presents it.
+ * A token that is bound to a key (`cnf`, RFC 7800) is worth nothing without a proof of that key (RFC 9449 §7.2, RFC
+ * 8705 §3). If there is a proof, the verifier hands `cnf` on, and the gate compares it with the key of the proof.
  */
 export function mayBePresented(claims: Readonly<Record<string, unknown>>, input: VerifyTokenInput): boolean {
   const { cnf, token_type: type } = claims
   if (cnf === undefined && type === undefined) return true
-  if (cnf !== undefined && cnf !== null && !isObject(cnf)) return false
-  // A certificate is proven in TLS, which nobody here sees.
-  if (isObject(cnf) && 'x5t#S256' in cnf) return false
-  const bound = isObject(cnf) ? Object.keys(cnf).length > 0 : isDpop(type)
-  return !bound || input.proofKey !== undefined
+  const binding = bindingOf(cnf)
+  if (binding === 'other') return false
+  return (binding === 'none' && !isDpop(type)) || input.proofKey !== undefined
 }
 
 /** `cnf` as a verifier's result carries it. */
