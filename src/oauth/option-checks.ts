@@ -46,6 +46,8 @@ export interface OptionChecks {
   checkKnownMembers(option: string, given: object, known: readonly string[]): void
   /** A URL that tokens may depend on: absolute, https (http only for loopback), no credentials, no fragment. */
   checkUrl(option: string, value: unknown, rules: UrlRules): URL
+  /** The identifier of an authorization server: a URL as in `checkUrl`, without a query (RFC 8414 §2). */
+  checkIssuer(option: string, value: unknown, rules: UrlRules): string
   /** A path as it appears in a request: a leading slash, no query, no fragment, nothing to normalise. */
   checkPath(option: string, value: unknown): string
   /** A list of scopes (RFC 6749 §3.3), each once. */
@@ -186,6 +188,19 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
         )
       }
       return url
+    },
+
+    checkIssuer(option, value, rules) {
+      const { href } = checks.checkUrl(option, value, rules)
+      if (href.includes('?')) {
+        throw checks.invalidOption(
+          option,
+          'must not carry a query',
+          value,
+          'leave out the ? and what follows: an issuer has no query (RFC 8414 §2)',
+        )
+      }
+      return value as string
     },
 
     checkPath(option, value) {

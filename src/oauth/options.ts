@@ -7,6 +7,7 @@ const {
   checkBoolean,
   checkFunction,
   checkHeaderText,
+  checkIssuer,
   checkKnownOptions,
   checkPath,
   checkRequiredScopes,
@@ -221,7 +222,7 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
       `give the address of the authorization server, such as 'https://auth.example.com'`,
     )
   }
-  const issuer = url('issuer', given.issuer)
+  const issuer = checkIssuer('issuer', given.issuer, { allowInsecureHttp })
   if (given.onVerified !== undefined)
     checkFunction('onVerified', given.onVerified, 'it runs after verification')
   const scopes = optional(given.scopes, (value) => checkRequiredScopes('scopes', value)) ?? []
@@ -244,7 +245,9 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
             'leave it out for [issuer]',
           )
         }
-        return Object.freeze(value.map((entry) => url('authorizationServers', entry)))
+        return Object.freeze(
+          value.map((entry) => checkIssuer('authorizationServers', entry, { allowInsecureHttp })),
+        )
       }) ?? Object.freeze([issuer]),
     resourceName: optional(given.resourceName, (value) => {
       if (typeof value !== 'string' || value === '' || /\p{Cc}/u.test(value))

@@ -49,6 +49,7 @@ describe('mcp-gatekit init', () => {
       "--issuer must be an https URL, got 'http://auth.example.com' (http is accepted for loopback hosts only)",
     ],
     [['--resource', 'https://ada:hunter2@mcp.example.com'], '--resource must not carry credentials'],
+    [['--issuer', 'https://auth.example.com/?'], '--issuer must not carry a query'],
     [['--resource', 'https://mcp.example.com/#x'], '--resource must not carry a fragment'],
   ] as const) {
     it(`says in one line what is wrong with init ${argv.join(' ')}`, async () => {

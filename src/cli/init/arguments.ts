@@ -19,7 +19,7 @@ Options:
 Exit codes: 0 when it is written, 1 when it cannot be, 2 for a wrong command line.
 `
 
-const { checkUrl } = optionChecksOf('oauth')
+const { checkIssuer, checkUrl } = optionChecksOf('oauth')
 
 /** What npm takes as a name, without a scope. */
 const NAME = /^[a-z0-9][a-z0-9._-]{0,99}$/
@@ -65,10 +65,11 @@ function readName(given: string | undefined, folder: string): string {
   return NAME.test(name) ? name : 'mcp-server'
 }
 
-function readUrl(option: string, value: string | undefined): string | undefined {
+function readUrl(option: 'issuer' | 'resource', value: string | undefined): string | undefined {
   if (value === undefined) return undefined
   try {
-    checkUrl(`--${option}`, value, { allowInsecureHttp: false })
+    const check = option === 'issuer' ? checkIssuer : checkUrl
+    check(`--${option}`, value, { allowInsecureHttp: false })
     return value
   } catch (error) {
     if (!(error instanceof KitMcpConfigError)) throw error

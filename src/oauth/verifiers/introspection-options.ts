@@ -6,6 +6,7 @@ const checks = optionChecksOf('introspectionVerifier')
 const {
   checkBoolean,
   checkFunction,
+  checkIssuer,
   checkKnownOptions,
   checkOneOf,
   checkTexts,
@@ -109,7 +110,7 @@ export function resolveIntrospectionOptions<User>(
     )
   }
   checkUrl('endpoint', options.endpoint, { allowInsecureHttp })
-  if (options.issuer !== undefined) checkUrl('issuer', options.issuer, { allowInsecureHttp })
+  if (options.issuer !== undefined) checkIssuer('issuer', options.issuer, { allowInsecureHttp })
   if (options.mapUser !== undefined)
     checkFunction('mapUser', options.mapUser, 'it makes the user from the answer')
   const audiences = audiencesOf(options)

@@ -8,6 +8,7 @@ const checks = optionChecksOf('jwtVerifier')
 const {
   checkBoolean,
   checkFunction,
+  checkIssuer,
   checkKnownOptions,
   checkTexts,
   checkUrl,
@@ -181,7 +182,8 @@ function checkIssuers(options: JwtVerifierOptions<unknown>, allowInsecureHttp: b
   if (!Array.isArray(given)) throw invalidKind('issuers', 'must be an array of URLs', given)
   if (given.length === 0)
     throw missingOption('issuer', `give the 'iss' of your tokens, such as 'https://auth.example.com'`)
-  for (const one of given) checkUrl(issuer === undefined ? 'issuers' : 'issuer', one, { allowInsecureHttp })
+  for (const one of given)
+    checkIssuer(issuer === undefined ? 'issuers' : 'issuer', one, { allowInsecureHttp })
   return [...new Set(given)]
 }
 
