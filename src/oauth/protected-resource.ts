@@ -157,7 +157,7 @@ export class ProtectedResource {
     const suffix = path.startsWith(`${root}/`) ? path.slice(root.length) : ''
     const own = `${origin}${suffix}`
     const named = this.#options.resourceOf?.(requestTo(own, request))
-    if (named === undefined) return this.#render(own)
+    if (named === undefined) return this.#render(own, UNSTORED)
     const known = this.#known(named)
     return suffix === '' || suffix === known.path ? known.document : 'elsewhere'
   }
@@ -178,15 +178,16 @@ export class ProtectedResource {
     let known = this.#named?.get(uri)
     if (known !== undefined) return known
     const { origin, pathname } = new URL(uri)
-    known = { uri, origin, path: pathname === '/' ? '' : pathname, document: this.#render(uri) }
+    const document = this.#render(uri, this.#options.resourceOf === undefined ? PUBLIC : UNSTORED)
+    known = { uri, origin, path: pathname === '/' ? '' : pathname, document }
     this.#named?.set(uri, known)
     return known
   }
 
-  #render(resource: string): RenderedDocument {
+  #render(resource: string, cacheControl: string): RenderedDocument {
     const body = JSON.stringify({ resource, ...this.#members })
     const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"`
-    const headers = { ...CROSS_ORIGIN, 'Cache-Control': 'public, max-age=3600', ETag: etag }
+    const headers = { ...CROSS_ORIGIN, 'Cache-Control': cacheControl, ETag: etag }
     return {
       etag,
       unchanged: { status: 304, headers },
@@ -202,6 +203,15 @@ export class ProtectedResource {
     }
   }
 }
+
+/** For a document of a fixed `resource`, which is the same for everyone. */
+const PUBLIC = 'public, max-age=3600'
+
+/**
+ * For a document that depends on the request, by its host or by what the function `resource` makes of it: a cache that
+ * does not tell hosts apart would hand the resource of one request to everyone.
+ */
+const UNSTORED = 'no-store'
 
 /** A request to the resource itself, with the headers of the one for its document. */
 function requestTo(url: string, { request }: RequestSource): Request {
