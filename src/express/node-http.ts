@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 import { type BodyLimits, type BodyRead, isEncoded, type McpIncoming } from '../mcp/incoming.ts'
+import { firstIpAddress } from '../oauth/client-address.ts'
 import { isLoopbackHostname } from '../oauth/option-checks.ts'
 import { requestOrigin } from '../oauth/request-origin.ts'
 
@@ -55,7 +56,7 @@ export class NodeIncoming implements McpIncoming {
   }
 
   get clientAddress(): string | undefined {
-    return this.#req.ip ?? this.#req.socket.remoteAddress
+    return firstIpAddress(this.#req.ip, this.#req.socket.remoteAddress)
   }
 
   get host(): string | undefined {

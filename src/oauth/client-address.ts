@@ -1,13 +1,11 @@
 import { isIP, isIPv4 } from 'node:net'
 
 /**
- * What one client is counted by: its IPv4 address, or the /64 of its IPv6 address, as whoever has one address of
- * such a network has them all. Undefined for what is no address.
+ * The key that a client is counted by: its IPv4 address, or the /64 of its IPv6 address, since a client that has one
+ * address of such a network has all of them. Returns `undefined` if `address` is not an IP address.
  */
 export function clientKey(address: string | undefined): string | undefined {
-  // Some proxies write the port into X-Forwarded-For.
-  const bare = address?.replace(/^(\d+\.\d+\.\d+\.\d+):\d+$/, '$1').replace(/^\[(.+)\](?::\d+)?$/, '$1') ?? ''
-  const [plain = ''] = bare.split('%', 1)
+  const plain = address === undefined ? '' : bareAddress(address)
   if (isIP(plain) === 0) return undefined
   if (isIPv4(plain)) return plain
   const groups = groupsOf(plain)
@@ -21,6 +19,27 @@ export function clientKey(address: string | undefined): string | undefined {
     .slice(0, 4)
     .map((group) => group.toString(16))
     .join(':')}::/64`
+}
+
+/**
+ * The first of `addresses` that is an IP address. What Express has as `req.ip` may be any text that a client has put
+ * into `X-Forwarded-For`.
+ */
+export function firstIpAddress(...addresses: readonly unknown[]): string | undefined {
+  return addresses.find(
+    (address): address is string => typeof address === 'string' && isIP(bareAddress(address)) !== 0,
+  )
+}
+
+/** The longest text that can hold an address: an IPv6 address with brackets, a zone, and a port. */
+const MAX_LENGTH = 128
+
+/** An address without the port that some proxies write into `X-Forwarded-For`, brackets, and the zone. */
+function bareAddress(address: string): string {
+  if (address.length > MAX_LENGTH) return ''
+  const [, inBrackets, beforePort] =
+    /^\[([^\]]+)\](?::\d+)?$|^(\d+\.\d+\.\d+\.\d+):\d+$/.exec(address.trim()) ?? []
+  return (inBrackets ?? beforePort ?? address.trim()).split('%', 1)[0] as string
 }
 
 /** The eight groups of an IPv6 address. */

@@ -6,6 +6,7 @@ import {
   readAccessToken,
   readBearerToken,
 } from './authorization-header.ts'
+import { clientKey } from './client-address.ts'
 import { Deadlines } from './deadlines.ts'
 import type { Decision, ProofFault, Refusal } from './decision.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'
@@ -156,7 +157,7 @@ export class Gate {
   async limited<D extends Decision>(decision: D, request: GateRequest): Promise<D | Refusal> {
     const { limiter } = this.options
     if (decision.outcome !== 'refused' || limiter === undefined) return decision
-    const retryAfterSeconds = await limiter.count(this.#clientAddress(request))
+    const retryAfterSeconds = await limiter.count(this.#clientKey(request))
     return retryAfterSeconds === undefined
       ? decision
       : { outcome: 'refused', reason: 'rate_limited', retryAfterSeconds }
@@ -209,16 +210,21 @@ export class Gate {
     }
   }
 
-  #clientAddress(request: GateRequest): string | undefined {
+  /** The key that a refusal is counted by; `undefined` if it is not counted. */
+  #clientKey(request: GateRequest): string | undefined {
     const { clientAddress } = this.options
-    if (clientAddress === undefined) return request.clientAddress
+    if (clientAddress === undefined) return clientKey(request.clientAddress)
+    let address: unknown
     try {
-      const address: unknown = clientAddress(request.request)
+      address = clientAddress(request.request)
+      if (address === undefined) return undefined
       if (address instanceof Promise) address.catch(() => undefined)
-      return typeof address === 'string' ? address : undefined
     } catch {
-      return undefined
+      // An error must not lift the limit.
     }
+    const named = typeof address === 'string' ? clientKey(address) : undefined
+    // What the function returned may come from a header that the client chose.
+    return named ?? clientKey(request.clientAddress) ?? 'unknown'
   }
 
   #verify(input: VerifyInput): unknown {

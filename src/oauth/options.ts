@@ -143,8 +143,11 @@ export interface OAuthOptions<App = any, User = any> {
    */
   readonly rateLimit?: RefusalLimit | RateLimiterLike | undefined
   /**
-   * IP address of the client that sent a request, for `rateLimit`. Default: `req.ip` of Express, or else the address of
-   * the socket; a request to the web-standard handler has none, and is not limited.
+   * IP address of the client that sent a request, for `rateLimit`. IPv6 addresses are counted by their /64. Default:
+   * `req.ip` of Express, or the address of the socket if `req.ip` is not an IP address; a request to the web-standard
+   * handler has none, and is not limited. If the function returns `undefined`, the request is not limited. If it throws
+   * or returns anything else that is not an IP address, the default counts; without a default, all such requests count
+   * as one client.
    */
   readonly clientAddress?: ((request: Request) => string | undefined) | undefined
 }

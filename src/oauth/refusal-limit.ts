@@ -1,5 +1,5 @@
-import { clientKey } from './client-address.ts'
 import { isOptionsObject, optionChecksOf } from './option-checks.ts'
+import { RefusalCounter } from './refusal-counter.ts'
 
 const { checkKnownMembers, checkWholeNumber, invalidKind } = optionChecksOf('oauth')
 
@@ -25,16 +25,16 @@ const DEADLINE_MS = 500
  * so is one whose sender has no known address.
  */
 export class RefusalLimiter {
-  readonly #limiter: () => RateLimiterLike | Promise<RateLimiterLike>
+  readonly #limiter: RateLimiterLike
 
-  private constructor(limiter: () => RateLimiterLike | Promise<RateLimiterLike>) {
+  private constructor(limiter: RateLimiterLike) {
     this.#limiter = limiter
   }
 
   /** @throws {KitMcpConfigError} naming the option. */
   static from(value: unknown): RefusalLimiter {
     if (typeof (value as { consume?: unknown } | null)?.consume === 'function') {
-      return new RefusalLimiter(() => value as RateLimiterLike)
+      return new RefusalLimiter(value as RateLimiterLike)
     }
     if (!isOptionsObject(value)) {
       throw invalidKind(
@@ -47,18 +47,16 @@ export class RefusalLimiter {
     const given = value as Partial<RefusalLimit>
     const points = checkWholeNumber('rateLimit.points', given.points, 1)
     const duration = checkWholeNumber('rateLimit.durationSeconds', given.durationSeconds, 1)
-    let made: Promise<RateLimiterLike> | undefined
-    return new RefusalLimiter(() => {
-      made ??= import('rate-limiter-flexible').then(
-        ({ RateLimiterMemory }) => new RateLimiterMemory({ points, duration }),
-      )
-      return made
-    })
+    const counter = new RefusalCounter(points, duration)
+    return new RefusalLimiter(counter)
   }
 
-  /** Counts one refusal. Seconds until the next one is heard out, when this one is too many. */
-  async count(address: string | undefined): Promise<number | undefined> {
-    const key = clientKey(address)
+  /**
+   * Counts one refusal.
+   * @param key the client, as `clientKey` names it; without one, nothing is counted.
+   * @returns seconds until the next refusal is answered as such, if this one is too many.
+   */
+  async count(key: string | undefined): Promise<number | undefined> {
     if (key === undefined) return undefined
     let timer: NodeJS.Timeout | undefined
     const deadline = new Promise<undefined>((resolve) => {
@@ -73,7 +71,7 @@ export class RefusalLimiter {
 
   async #consume(key: string): Promise<number | undefined> {
     try {
-      await (await this.#limiter()).consume(key, 1)
+      await this.#limiter.consume(key, 1)
       return undefined
     } catch (reason) {
       return secondsLeft(reason)

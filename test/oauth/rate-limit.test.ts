@@ -124,17 +124,26 @@ describe('rateLimit', () => {
       for (let times = 0; times < 5; times++) {
         expect((await server(new Request('https://mcp.example.com/mcp'))).status).to.equal(401)
       }
+      const { port } = await listen(gatedApp(limited(1, { clientAddress: () => undefined })))
+      expect(await statuses(port, [], [])).to.deep.equal([401, 401])
+    })
+
+    it('the default where clientAddress fails or returns no address, and as one client without a default', async () => {
       for (const clientAddress of [
-        () => undefined,
         () => 'no address',
         () => 5 as never,
+        () => null as never,
         () => Promise.reject(new Error('later')) as never,
         () => {
           throw new Error('nobody knows')
         },
       ]) {
-        const { port } = await listen(gatedApp(limited(1, { clientAddress })))
-        expect(await statuses(port, [], [])).to.deep.equal([401, 401])
+        const oauth = limited(1, { clientAddress })
+        const { port } = await listen(gatedApp(oauth))
+        expect(await statuses(port, [], [])).to.deep.equal([401, 429])
+        const { server } = createMcpAdapter({ router: KitMcpRouter.create(), oauth })
+        const ask = async () => (await server(new Request('https://mcp.example.com/mcp'))).status
+        expect([await ask(), await ask()]).to.deep.equal([401, 429])
       }
     })
 
@@ -148,6 +157,12 @@ describe('rateLimit', () => {
       ['[2001:db8:1:2::1]:443', '2001:db8:1:2::/64'],
       ['2001:db8:1:3::1', '2001:db8:1:3::/64'],
       ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+      ['[fe80::1%eth0]:443', 'fe80:0:0:0::/64'],
+      ['::ffff:192.0.2.1%1', '192.0.2.1'],
+      [' 192.0.2.1 ', '192.0.2.1'],
+      ['192.0.2.1, 192.0.2.2', undefined],
+      ['192.0.2.1:x', undefined],
+      ['1'.repeat(100_000), undefined],
       ['::1', '0:0:0:0::/64'],
       ['2001:db8::192.0.2.1', '2001:db8:0:0::/64'],
       ['', undefined],
@@ -157,7 +172,7 @@ describe('rateLimit', () => {
       [undefined, undefined],
     ]
     for (const [address, key] of keys) {
-      it(`${key ?? 'nothing'} for ${address ?? 'no address'}`, () => {
+      it(`${key ?? 'nothing'} for ${address?.slice(0, 40) ?? 'no address'}`, () => {
         expect(clientKey(address)).to.equal(key)
       })
     }
