@@ -163,11 +163,11 @@ function trustsProxyOf(req: NodeRequest): boolean | undefined {
   return typeof trust === 'function' ? Boolean(trust(req.socket.remoteAddress, 0)) : undefined
 }
 
-/** The path of a request target, in whatever form (RFC 9112 §3.2). */
+/** The path of a request target in any form (RFC 9112 §3.2), as it came: dot segments stay, for the gate to see them. */
 export function pathOf(target: string | undefined): string {
   const path = (target ?? '/').split(/[?#]/, 1)[0] as string
   if (path.startsWith('/')) return path
-  return URL.canParse(path) ? new URL(path).pathname : '/'
+  return /^[a-z][a-z\d+.-]*:\/\/[^/\\]*([/\\].*)$/is.exec(path)?.[1] ?? '/'
 }
 
 /** The URL of a request. What a target says of another host counts for nothing. */

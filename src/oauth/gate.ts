@@ -30,7 +30,7 @@ export interface GateRequest {
   readonly request: Request
   /** Origin of the request's URL; undefined when the request names no usable host. */
   readonly origin: string | undefined
-  /** Path of the request's URL. */
+  /** Path of the request's URL, as it came. */
   readonly path: string
   /** IP address of the client, where it is known. */
   readonly clientAddress?: string | undefined
@@ -192,9 +192,8 @@ export class Gate {
   ): Promise<CheckedProof | ProofFault | undefined> {
     if (credentials.kind === 'token') return dpop.required ? 'proof_needed' : undefined
     const origin = this.resource.originFor(request)
-    const url = origin === undefined ? undefined : origin + request.path
-    const { method, dpop: proof } = request
-    return await checkProof({ proof, method, url, token: credentials.token }, dpop)
+    const { method, path, dpop: proof } = request
+    return await checkProof({ proof, method, origin, path, token: credentials.token }, dpop)
   }
 
   /** Why a proof cannot be taken, if it cannot: it was used before, or nobody knows. */

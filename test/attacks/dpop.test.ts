@@ -1,6 +1,8 @@
+import { generateKeyPairSync } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
-import { SignJWT, UnsecuredJWT } from 'jose'
+import { calculateJwkThumbprint, type JWK, SignJWT, UnsecuredJWT } from 'jose'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
 import type { DpopMode, DpopOptions } from '../../src/oauth/dpop/options.ts'
@@ -423,6 +425,165 @@ describe('DPoP', () => {
       const { port } = await listen(gatedApp(options()))
       const headers = ['Host: a"b', `Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`]
       expect(await rawRequest(port, { headers })).to.include({ status: 401 })
+    })
+  })
+
+  describe('on paths that routers and URL parsers read differently', () => {
+    const targets: readonly string[] = [
+      ...['..', '%2e%2e', '%2E%2E', '.%2e', '%2e.', '.%2E', '%2E.'].map((dots) => `/admin/${dots}/pub/x`),
+      ...['.', '%2e', '%2E'].flatMap((dot) => [`/pub/${dot}/x`, `/${dot}/pub/x`, `/pub/x/../x/${dot}/../x`]),
+      ...['/pub/x/y/..', '/pub/y/../x', '/../pub/x', '/a/b/../../pub/x', '/admin/../pub/x?a=b'],
+      ...['/admin\\..\\pub\\x', '/admin\\../pub/x', '/admin/..\\pub/x', '\\admin\\..\\pub\\x'],
+      ...['/admin\\%2e%2e\\pub/x', '/pub\\x', '/\\pub/x', '/admin/..%5Cpub/x', '/admin/..%2Fpub/x'],
+      ...['/admin/%252e%252e/pub/x', '/admin/.\t./pub/x', '/pub/x\t', '/admin/..;/pub/x'],
+    ]
+    const absolute = (target: string): string => `http://mcp.example.com${target}`
+
+    /** A route for everything, which tells whether the request was let in, and whether the verifier saw its token. */
+    async function serveAll(changes: Partial<OAuthOptions> = {}, before?: (req: IncomingMessage) => void) {
+      const seen: unknown[] = []
+      const verify = jwtVerifier(issuer.verifierOptions)
+      const verifyToken: OAuthOptions['verifyToken'] = async (input) => {
+        seen.push(input.bearerToken)
+        return await verify(input)
+      }
+      const gate = mcpAuth(options('required', { verifyToken, ...changes }))
+      const { port } = await listen((req, res) => {
+        before?.(req)
+        gate(req, res, () => res.end('in'))
+      })
+      return { port, seen }
+    }
+
+    async function ask(port: number, target: string, url: string): Promise<number> {
+      const signed = await proof({}, key, 'GET', url)
+      const headers = [HOST, `Authorization: DPoP ${bound}`, `DPoP: ${signed}`]
+      return (await rawRequest(port, { target, headers })).status
+    }
+
+    attackTable(
+      'DPoP and paths',
+      [...targets, ...targets.filter((target) => !target.startsWith('\\')).map(absolute)].map((target) => ({
+        attack: `a proof for /pub/x at ${JSON.stringify(target)}`,
+        outcome: '401 or 400, and the verifier does not see the token',
+        run: async () => {
+          const { port, seen } = await serveAll()
+          const shown = target.replace('\t', '')
+          for (const url of ['/pub/x', shown.startsWith('http') ? new URL(shown).pathname : shown]) {
+            // Node refuses some of them by itself.
+            const status = await ask(port, target, absolute(url))
+            if (!/%2F|%5C|%25|;/.test(target) || url === '/pub/x') expect(status).to.be.oneOf([400, 401])
+          }
+          if (!/%2F|%5C|%25|;/.test(target)) expect(seen.filter(Boolean)).to.deep.equal([])
+        },
+      })),
+    )
+
+    it('refuses control characters and spaces that HTTP/2 lets through', async () => {
+      for (const path of ['/admin/.\t./pub/x', '/admin/.\n./pub/x', '/admin/.. ', '/pub/x\0', '/pub/\x7F']) {
+        const { port, seen } = await serveAll({}, (req) => {
+          req.url = path
+        })
+        expect(await ask(port, '/', absolute('/pub/x')), JSON.stringify(path)).to.equal(401)
+        expect(seen.filter(Boolean)).to.deep.equal([])
+      }
+    })
+
+    it('lets in at paths that merely look similar', async () => {
+      for (const path of [
+        '/...',
+        '/..a/x',
+        '/a..',
+        '/.well-known/x',
+        '/a.b/%2ea',
+        '/%2e%2e%2e',
+        '//pub',
+        '/a/',
+      ]) {
+        for (const target of [path, absolute(path), `${path}?x=/../y`]) {
+          const { port } = await serveAll()
+          expect(await ask(port, target, absolute(path)), target).to.equal(200)
+        }
+      }
+    })
+
+    it('refuses them under an Express route as well, and where the resource is configured', async () => {
+      const app = express()
+      for (const folder of ['/pub', '/admin'])
+        app.use(folder, mcpAuth(options('required')) as RequestHandler, (_req, res) => {
+          res.end(folder)
+        })
+      const { port } = await listen(app)
+      expect(await ask(port, '/pub/x', absolute('/pub/x'))).to.equal(200)
+      for (const target of ['/admin/../pub/x', absolute('/admin/%2e%2e/pub/x')])
+        expect(await ask(port, target, absolute('/pub/x'))).to.equal(401)
+      const configured = await serveAll({ resource: 'https://mcp.example.com/mcp' })
+      expect(await ask(configured.port, '/admin/../mcp', 'https://mcp.example.com/mcp')).to.equal(401)
+      expect(await ask(configured.port, '/mcp', 'https://mcp.example.com/mcp')).to.equal(200)
+    })
+  })
+
+  describe('with large RSA keys', () => {
+    const big = (bytes: number, first = 0xff): string =>
+      Buffer.concat([Buffer.from([first]), Buffer.alloc(bytes - 1, 0xff)]).toString('base64url')
+    const E = 'AQAB'
+    const keys: readonly (readonly [what: string, jwk: object])[] = [
+      ['a modulus of 4,097 bits', { n: big(513, 1), e: E }],
+      ['a modulus of 8,192 bits', { n: big(1_024), e: E }],
+      ['a modulus of 16,384 bits', { n: big(2_048), e: E }],
+      [
+        'a modulus of 4,104 bits behind zeros',
+        { n: Buffer.concat([Buffer.alloc(9), Buffer.alloc(513, 255)]).toString('base64url'), e: E },
+      ],
+      ['an exponent of 2,048 bits', { n: big(256), e: big(256) }],
+      ['an exponent of 33 bits', { n: big(256), e: big(5, 1) }],
+      ['no modulus', { e: E }],
+      ['a modulus that is not a string', { n: [big(256)], e: E }],
+    ]
+    const forgedWith = async (jwk: object): Promise<string> => {
+      const [, payload, signature] = (await proof()).split('.')
+      const header = { typ: 'dpop+jwt', alg: 'RS256', jwk: { kty: 'RSA', ...jwk } }
+      return `${Buffer.from(JSON.stringify(header)).toString('base64url')}.${payload}.${signature}`
+    }
+
+    attackTable(
+      'DPoP and RSA keys',
+      keys.map(([attack, jwk]) => ({
+        attack,
+        outcome: '401 before a signature is verified',
+        run: async () => {
+          const imported: string[] = []
+          const { importKey } = crypto.subtle
+          crypto.subtle.importKey = (...given: any[]) => {
+            imported.push(given[1].kty)
+            return Reflect.apply(importKey, crypto.subtle, given)
+          }
+          try {
+            const signed = await forgedWith(jwk)
+            const response = await send([`Authorization: DPoP ${bound}`, `DPoP: ${signed}`])
+            expectRefusal(response, NOT_VALID)
+          } finally {
+            crypto.subtle.importKey = importKey
+          }
+          expect(imported).to.deep.equal([])
+        },
+      })),
+    )
+
+    it('of 4,096 bits and an exponent of 3 are let in', async function () {
+      this.timeout(60_000)
+      const pair = generateKeyPairSync('rsa', { modulusLength: 4_096, publicExponent: 3 })
+      const jwk = pair.publicKey.export({ format: 'jwk' }) as JWK
+      const thumbprint = await calculateJwkThumbprint(jwk)
+      const token = await issuer.issueToken({ claims: { cnf: { jkt: thumbprint } } })
+      const rsa: ProofKey = {
+        ...{ alg: 'PS256', publicJwk: jwk, privateJwk: jwk, thumbprint },
+        sign: (header, claims) =>
+          new SignJWT(claims).setProtectedHeader(header as { alg: string }).sign(pair.privateKey),
+      }
+      const signed = await proofFor(rsa, 'GET', URL_OF_ROUTE, { token })
+      const response = await send([`Authorization: DPoP ${token}`, `DPoP: ${signed}`])
+      expect(response.status).to.equal(200)
     })
   })
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { JWK } from 'jose'
+import type { JWK, JWTPayload } from 'jose'
 import type { ResolvedDpopOptions } from './options.ts'
 
 /** Longest proof that is read. One with the largest usual key has a quarter of it. */
@@ -13,8 +13,10 @@ export interface ProofSubject {
   /** The `DPoP` header values as they came. */
   readonly proof: string | readonly string[] | undefined
   readonly method: string
-  /** URL that the request was sent to; undefined when its host is not known. */
-  readonly url: string | undefined
+  /** The origin that the request was sent to; `undefined` if its host is not known. */
+  readonly origin: string | undefined
+  /** The path of the request as it came. */
+  readonly path: string
   readonly token: string
 }
 
@@ -29,41 +31,83 @@ export interface CheckedProof {
 }
 
 /**
+ * A path that is not the one that URL parsers make of it: it has dot segments, plain or percent-encoded, a backslash,
+ * which they read as a slash, or control characters and spaces, which they drop. A router may choose its handler by the
+ * path as it came, so that the proof would be for one handler and the request for another.
+ */
+const AMBIGUOUS_PATH = /[\\\0-\x20\x7F]|\/(?:\.|%2e){1,2}(?=\/|$)/i
+
+/**
  * Checks a DPoP proof against its request (RFC 9449 §4.3): one header, a JWT of type `dpop+jwt`, signed with an
- * asymmetric algorithm by the public key in it, `htm`, `htu`, `iat`, `jti`, `ath` and, where asked for, `nonce`.
+ * asymmetric algorithm by the public key in it, `htm`, `htu`, `iat`, `jti`, `ath`, and a `nonce` if they are on. The
+ * signature is verified last, since it costs the most.
  */
 export async function checkProof(
   subject: ProofSubject,
   options: ResolvedDpopOptions,
 ): Promise<CheckedProof | 'invalid_dpop_proof' | 'use_dpop_nonce'> {
-  const { proof, method, url, token } = subject
+  const { proof, origin, path } = subject
   const text = typeof proof === 'string' ? proof : proof?.length === 1 ? (proof[0] as string) : undefined
-  if (text === undefined || text.length > MAX_PROOF_LENGTH || url === undefined) return 'invalid_dpop_proof'
-  const { EmbeddedJWK, calculateJwkThumbprint, jwtVerify } = await import('jose')
+  if (text === undefined || text.length > MAX_PROOF_LENGTH) return 'invalid_dpop_proof'
+  if (origin === undefined || AMBIGUOUS_PATH.test(path)) return 'invalid_dpop_proof'
+  const { EmbeddedJWK, calculateJwkThumbprint, decodeJwt, decodeProtectedHeader, jwtVerify } = await import(
+    'jose'
+  )
   try {
-    const { protectedHeader, payload } = await jwtVerify(text, EmbeddedJWK, {
-      typ: 'dpop+jwt',
-      algorithms: [...options.algorithms],
-      requiredClaims: ['iat', 'jti', 'htm', 'htu', 'ath'],
-    })
-    const jwk = protectedHeader.jwk as JWK
-    const { jti, htm, htu, ath, nonce } = payload
-    const iat = payload.iat as number
-    if (PRIVATE_MEMBERS.some((member) => member in jwk)) return 'invalid_dpop_proof'
-    if (Math.abs(Date.now() / 1000 - iat) > options.proofMaxAgeSeconds) return 'invalid_dpop_proof'
-    if (typeof jti !== 'string' || jti === '') return 'invalid_dpop_proof'
-    if (htm !== method || ath !== sha256(token)) return 'invalid_dpop_proof'
-    if (typeof htu !== 'string' || comparableUrl(htu) !== comparableUrl(url)) return 'invalid_dpop_proof'
-    if (options.nonces?.accepts(nonce) === false) return 'use_dpop_nonce'
+    const { jwk } = decodeProtectedHeader(text)
+    if (jwk === undefined || !isUsableKey(jwk)) return 'invalid_dpop_proof'
+    const claims = decodeJwt(text)
+    if (!isAbout(claims, subject, origin + path, options)) return 'invalid_dpop_proof'
+    await jwtVerify(text, EmbeddedJWK, { typ: 'dpop+jwt', algorithms: [...options.algorithms] })
+    if (options.nonces?.accepts(claims.nonce) === false) return 'use_dpop_nonce'
     const keyThumbprint = await calculateJwkThumbprint(jwk)
     return {
       keyThumbprint,
-      replayKey: sha256(`${keyThumbprint}.${jti}`),
-      expiresAtSeconds: Math.ceil(iat) + options.proofMaxAgeSeconds + 1,
+      replayKey: sha256(`${keyThumbprint}.${claims.jti}`),
+      expiresAtSeconds: Math.ceil(claims.iat) + options.proofMaxAgeSeconds + 1,
     }
   } catch {
     return 'invalid_dpop_proof'
   }
+}
+
+/** Claims that fit their request. */
+interface ProofClaims extends JWTPayload {
+  readonly iat: number
+  readonly jti: string
+}
+
+function isAbout(
+  claims: JWTPayload,
+  { method, token }: ProofSubject,
+  url: string,
+  { proofMaxAgeSeconds }: ResolvedDpopOptions,
+): claims is ProofClaims {
+  const { iat, jti, htm, htu, ath } = claims
+  if (typeof iat !== 'number' || !(Math.abs(Date.now() / 1000 - iat) <= proofMaxAgeSeconds)) return false
+  if (typeof jti !== 'string' || jti === '' || htm !== method || ath !== sha256(token)) return false
+  return typeof htu === 'string' && comparableUrl(htu) === comparableUrl(url)
+}
+
+/** The largest RSA modulus, in bytes: 4,096 bits. The time to verify a signature grows with the square of its length. */
+const MAX_RSA_MODULUS_BYTES = 512
+
+/** The largest RSA exponent, in bytes. Nearly every key has 65537. */
+const MAX_RSA_EXPONENT_BYTES = 4
+
+/** Returns `true` for a public key whose signatures are verified in a short time. */
+function isUsableKey(jwk: JWK): boolean {
+  if (PRIVATE_MEMBERS.some((member) => member in jwk)) return false
+  if (jwk.kty !== 'RSA') return true
+  return isAtMost(jwk.n, MAX_RSA_MODULUS_BYTES) && isAtMost(jwk.e, MAX_RSA_EXPONENT_BYTES)
+}
+
+/** Returns `true` for a number in base64url that has at most so many bytes, without the zeros in front. */
+function isAtMost(number: unknown, maxBytes: number): boolean {
+  if (typeof number !== 'string') return false
+  const bytes = Buffer.from(number, 'base64url')
+  const first = bytes.findIndex((byte) => byte !== 0)
+  return first === -1 || bytes.length - first <= maxBytes
 }
 
 function sha256(text: string): string {
