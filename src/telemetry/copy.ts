@@ -1,5 +1,5 @@
 import { types } from 'node:util'
-import { describeError, isError } from './error-info.ts'
+import { describeError, isError } from '../describe-error.ts'
 import { KEEP_EVERYTHING, type KeyNode, type KeyRules } from './redaction.ts'
 
 /** Deepest level at which an object or array is still copied; the copied map itself is level 0. */

@@ -1,6 +1,6 @@
+import { describeError, isError } from '../describe-error.ts'
 import { memberOf } from '../given.ts'
 import type { LentContext } from './context.ts'
-import { describeError, isError } from './error-info.ts'
 import { KitTelemetryError } from './errors.ts'
 import type { TelemetryLevel } from './levels.ts'
 import type { Redactor } from './redactor.ts'

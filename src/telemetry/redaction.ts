@@ -1,4 +1,5 @@
 import type * as Crypto from 'node:crypto'
+import { cutText } from '../cut-text.ts'
 import { checkStrings, copyOptions, invalidKind, invalidOption, withDefaults } from './options.ts'
 
 /**
@@ -110,11 +111,7 @@ export class KeyRules {
 
   /** `text`, or its beginning and `…` when it is too long; never half a surrogate pair. */
   cut(text: string): string {
-    const max = this.#maxLength
-    if (text.length <= max) return text
-    if (max === 0) return ''
-    const splitsPair = max > 1 && (text.codePointAt(max - 2) as number) > 0xffff
-    return `${text.slice(0, splitsPair ? max - 2 : max - 1)}…`
+    return cutText(text, this.#maxLength, '…')
   }
 
   /** Lower-case hex SHA-256 of the UTF-8 form of `text`, keyed when there is a `hashSecret`. */

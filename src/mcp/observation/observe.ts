@@ -1,5 +1,12 @@
 import { performance } from 'node:perf_hooks'
-import type { JSONRPCMessage, McpServer, Server } from '@modelcontextprotocol/server'
+import {
+  type JSONRPCMessage,
+  type McpServer,
+  ProtocolErrorCode,
+  type Server,
+} from '@modelcontextprotocol/server'
+import type { ErrorTexts } from '../../describe-error.ts'
+import { memberOf } from '../../given.ts'
 import type { Answer } from '../../oauth/answer.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import type { Decision } from '../../oauth/decision.ts'
@@ -17,7 +24,7 @@ import {
   observedMessage,
 } from './observed-message.ts'
 import { Operation, type RpcError } from './observed-operation.ts'
-import { kindOf, rpcErrorOf, statusOf } from './observed-outcome.ts'
+import { kindOf, rpcErrorIn, rpcErrorOf, statusOf } from './observed-outcome.ts'
 import { type Payloads, payloads, payloadTexts } from './observed-payloads.ts'
 import { TokenEraser } from './token-eraser.ts'
 import { Tracing } from './tracing.ts'
@@ -25,6 +32,33 @@ import { Tracing } from './tracing.ts'
 type AnyManager = KitTelemetryManager<any, any, any>
 type AnySession = KitTelemetrySession<any, any, any>
 type Attributes = Record<string, unknown>
+
+/** What was thrown. It is wrapped, because it may be `undefined`. */
+export interface Failure {
+  readonly thrown: unknown
+}
+
+/** The maximum length of a user's id, in UTF-16 units. */
+const MAX_USER_ID = 1024
+
+/** Codes of errors that say that a request cannot be served, not that serving it failed. */
+const REFUSAL_CODES: ReadonlySet<number> = new Set([
+  ProtocolErrorCode.ParseError,
+  ProtocolErrorCode.InvalidRequest,
+  ProtocolErrorCode.MethodNotFound,
+  ProtocolErrorCode.InvalidParams,
+  ProtocolErrorCode.ResourceNotFound,
+  ProtocolErrorCode.MissingRequiredClientCapability,
+  ProtocolErrorCode.UnsupportedProtocolVersion,
+  ProtocolErrorCode.UrlElicitationRequired,
+])
+
+/** Methods, other than `tools/call`, that run code of the application. */
+const APPLICATION_METHODS: ReadonlySet<string> = new Set([
+  'prompts/get',
+  'resources/read',
+  'completion/complete',
+])
 
 /** The first revision without protocol sessions. */
 const FIRST_MODERN_REVISION = '2026-07-28'
@@ -56,7 +90,10 @@ export class Observer {
 
 /**
  * What the gate and the adapter tell telemetry about one request: events in one session, whose actor is
- * the verified user, and a span for each message. Telemetry never changes an answer: whatever it throws ends here.
+ * the verified user, and a span for each message.
+ *
+ * Telemetry never changes an answer. Users, arguments, results, and thrown values belong to the application, and reading
+ * them may throw. Every method that is called from outside therefore runs inside `attempt`.
  */
 export class RequestObservation {
   readonly session: AnySession | undefined
@@ -82,6 +119,13 @@ export class RequestObservation {
   /** The gate's word on everything but an accepted token. Ends the observation. */
   decided(decision: Exclude<Decision, { outcome: 'accepted' }>): void {
     if (this.#ended) return
+    attempt(() => this.#decided(decision))
+    this.#close(statusOf(decision), {
+      ...(decision.outcome === 'refused' && { 'kit.mcp.auth.refused.reason': decision.reason }),
+    })
+  }
+
+  #decided(decision: Exclude<Decision, { outcome: 'accepted' }>): void {
     if (decision.outcome === 'failed' && decision.auth !== undefined) this.identify(decision.auth)
     const [operation] = this.#begun() as [Operation]
     switch (decision.outcome) {
@@ -97,32 +141,34 @@ export class RequestObservation {
         break
       }
       case 'unavailable':
-        this.#emit(operation, 'auth.unavailable', 'error', this.#duration(), decision.cause)
+        this.#emit(operation, 'auth.unavailable', 'error', this.#duration(), { thrown: decision.cause })
         break
       case 'failed':
-        this.#emit(operation, 'request.failed', 'error', this.#duration(), decision.cause)
+        this.#emit(operation, 'request.failed', 'error', this.#duration(), { thrown: decision.cause })
         break
     }
-    this.#close(statusOf(decision), {
-      ...(decision.outcome === 'refused' && { 'kit.mcp.auth.refused.reason': decision.reason }),
+  }
+
+  /** Sets whose token it is. */
+  identify(auth: AuthInfo): void {
+    this.#identified = true
+    attempt(() => {
+      this.#tokenEraser = new TokenEraser(auth.token)
+      const user = auth.user as object
+      const id = [memberOf(user, 'id'), memberOf(user, 'sub'), auth.clientId].find((one) => isId(one))
+      // A session that is not ours may return a promise, which `attempt` looks after.
+      return id === undefined ? undefined : this.session?.actor('user', this.#erase(String(id), MAX_USER_ID))
     })
   }
 
-  /** Whose token it is. */
-  identify(auth: AuthInfo): void {
-    this.#identified = true
-    this.#tokenEraser = new TokenEraser(auth.token)
-    const user = auth.user as { id?: unknown; sub?: unknown } | undefined
-    const id = [user?.id, user?.sub, auth.clientId].find((one) => isId(one))
-    if (id !== undefined) attempt(() => this.session?.actor('user', String(id)))
-  }
-
-  /** The token and its scopes suffice. Says nothing where no token was verified. */
+  /** The token and its scopes suffice. Emits nothing if no token was verified. */
   accepted(): void {
     if (!this.#identified || this.#hasAccepted) return
     this.#hasAccepted = true
-    const [operation] = this.#begun()
-    this.#emit(operation, 'auth.accepted', 'debug', { ...this.#known(), ...this.#duration() })
+    attempt(() => {
+      const [operation] = this.#begun()
+      this.#emit(operation, 'auth.accepted', 'debug', { ...this.#known(), ...this.#duration() })
+    })
   }
 
   /**
@@ -134,12 +180,14 @@ export class RequestObservation {
     messages: readonly unknown[],
     known: { has(name: string): boolean } | undefined,
   ): void {
-    this.#protocolVersion = clientText(protocolVersion, this.#erase)
-    const attributes = this.#sharedAttributes()
-    this.#operations = messages.map((message) => {
-      const observed = observedMessage(message, this.#erase)
-      const isKnown = observed.tool !== undefined && (known?.has(observed.tool) ?? false)
-      return this.#begin(observed, isKnown, attributes)
+    attempt(() => {
+      this.#protocolVersion = clientText(protocolVersion, this.#erase)
+      const attributes = this.#sharedAttributes()
+      this.#operations = messages.map((message) => {
+        const observed = observedMessage(message, this.#erase)
+        const isKnown = observed.tool !== undefined && (known?.has(observed.tool) ?? false)
+        return this.#begin(observed, isKnown, attributes)
+      })
     })
   }
 
@@ -190,12 +238,20 @@ export class RequestObservation {
 
   /** @param call the JSON-RPC message. */
   toolCompleted(call: unknown, durationMs: number, result: unknown): void {
-    this.#toolCompleted(observedMessage(call, this.#erase), durationMs, result)
+    attempt(() => this.#toolCompleted(observedMessage(call, this.#erase), durationMs, result))
   }
 
-  /** @param call the JSON-RPC message. */
-  toolFailed(call: unknown, durationMs: number, error: unknown, reference: string | undefined): void {
-    this.#toolFailed(observedMessage(call, this.#erase), durationMs, error, reference)
+  /**
+   * @param call the JSON-RPC message.
+   * @param failure what the tool threw, which may be anything. Absent for a result that says so itself.
+   */
+  toolFailed(
+    call: unknown,
+    durationMs: number,
+    failure: Failure | undefined,
+    reference: string | undefined,
+  ): void {
+    attempt(() => this.#toolFailed(observedMessage(call, this.#erase), durationMs, failure, reference))
   }
 
   /**
@@ -203,12 +259,10 @@ export class RequestObservation {
    * @param call the JSON-RPC message.
    */
   operationFailed(call: unknown, durationMs: number, error: unknown, reference: string | undefined): void {
-    const attributes = {
-      ...this.#attributesOf(observedMessage(call, this.#erase)),
-      ...(reference !== undefined && { 'kit.error.reference': reference }),
-      duration_ms: durationMs,
-    }
-    this.#emit(undefined, 'request.failed', 'error', attributes, error)
+    attempt(() => {
+      const message = observedMessage(call, this.#erase)
+      this.#operationFailed(message, durationMs, { thrown: error }, reference)
+    })
   }
 
   /** The response has an HTTP status of failure. Ends the observation. @returns the response */
@@ -223,19 +277,23 @@ export class RequestObservation {
    */
   completed(status: number, error?: RpcError): void {
     if (this.#ended) return
-    for (const operation of this.#begun()) {
-      if (error !== undefined) operation.error ??= error
-      const code = operation.error?.code
-      const type = status >= 400 ? status : (code ?? (operation.hasToolError ? 'tool_error' : undefined))
-      this.#emit(operation, 'request.completed', 'info', {
-        ...operation.attributes,
-        'http.response.status_code': status,
-        ...(code !== undefined && { 'rpc.response.status_code': String(code) }),
-        ...(type !== undefined && { 'error.type': String(type) }),
-        ...this.#duration(),
-      })
-    }
+    attempt(() => {
+      for (const operation of this.#begun()) this.#completed(operation, status, error)
+    })
     this.#close(status, {})
+  }
+
+  #completed(operation: Operation, status: number, error: RpcError | undefined): void {
+    if (error !== undefined) operation.error ??= error
+    const code = operation.error?.code
+    const type = status >= 400 ? status : (code ?? (operation.hasToolError ? 'tool_error' : undefined))
+    this.#emit(operation, 'request.completed', 'info', {
+      ...operation.attributes,
+      'http.response.status_code': status,
+      ...(code !== undefined && { 'rpc.response.status_code': String(code) }),
+      ...(type !== undefined && { 'error.type': String(type) }),
+      ...this.#duration(),
+    })
   }
 
   /** Ends the observation of a request that nobody is to be told of. */
@@ -257,7 +315,7 @@ export class RequestObservation {
     this.#emit(undefined, 'tool.completed', 'info', attributes)
   }
 
-  #toolFailed(call: ObservedMessage, durationMs: number, error?: unknown, reference?: string): void {
+  #toolFailed(call: ObservedMessage, durationMs: number, failure?: Failure, reference?: string): void {
     const attributes = {
       ...this.#attributesOf(call),
       ...this.#payloads(call.args, undefined),
@@ -265,7 +323,21 @@ export class RequestObservation {
       ...(reference !== undefined && { 'kit.error.reference': reference }),
       duration_ms: durationMs,
     }
-    this.#emit(undefined, 'tool.failed', 'error', attributes, error)
+    this.#emit(undefined, 'tool.failed', 'error', attributes, failure)
+  }
+
+  #operationFailed(
+    call: ObservedMessage,
+    durationMs: number,
+    failure: Failure,
+    reference?: string | undefined,
+  ): void {
+    const attributes = {
+      ...this.#attributesOf(call),
+      ...(reference !== undefined && { 'kit.error.reference': reference }),
+      duration_ms: durationMs,
+    }
+    this.#emit(undefined, 'request.failed', 'error', attributes, failure)
   }
 
   #close(status: number, attributes: Record<string, string>): void {
@@ -335,18 +407,26 @@ export class RequestObservation {
     const operation = this.#operationOf(message.id)
     if (operation === undefined || operation.answeredAfter !== undefined) return
     operation.answeredAfter = performance.now() - this.#startedAt
+    const duration = elapsedMs(operation.deliveredAt ?? this.#startedAt)
+    const { method } = operation.message
     if ('error' in message) {
-      operation.error = message.error
+      const error = rpcErrorIn(message)
+      if (error === undefined) return
+      operation.error = error
+      if (!tellsTools || REFUSAL_CODES.has(error.code)) return
+      const failure = { thrown: error.message }
+      if (method === 'tools/call') operation.run(() => this.#toolFailed(operation.message, duration, failure))
+      else if (method !== undefined && APPLICATION_METHODS.has(method))
+        operation.run(() => this.#operationFailed(operation.message, duration, failure))
       return
     }
-    if (operation.message.method !== 'tools/call') return
+    if (method !== 'tools/call') return
     const { result } = message
     operation.hasToolError = result.isError === true
     if (!operation.hasToolError && this.#observer.tellsPayloads) operation.result = result
     if (!tellsTools) return
-    const duration = elapsedMs(operation.deliveredAt ?? this.#startedAt)
     operation.run(() => {
-      if (operation.hasToolError) this.#toolFailed(operation.message, duration)
+      if (operation.hasToolError) this.#toolFailed(operation.message, duration, failureIn(result))
       else this.#toolCompleted(operation.message, duration, result)
     })
   }
@@ -365,24 +445,26 @@ export class RequestObservation {
     return this.#tokenEraser
   }
 
-  readonly #erase = (text: string): string => this.#eraser.text(text)
+  readonly #erase = (text: string, max: number): string => this.#eraser.cut(text, max)
 
   #duration(): { duration_ms: number } {
     return { duration_ms: elapsedMs(this.#startedAt) }
   }
 
-  /** @param operation in whose span it is emitted; undefined for the active one. */
+  /**
+   * @param operation in whose span it is emitted; undefined for the active one.
+   * @param failure what was thrown, if anything.
+   */
   #emit(
     operation: Operation | undefined,
     event: string,
     level: 'debug' | 'info' | 'warn' | 'error',
     attributes: Attributes,
-    cause?: unknown,
+    failure?: Failure,
   ): void {
     const emit = (): void => {
       attempt(() => {
-        const error = cause === undefined ? undefined : this.#eraser.error(cause)
-        const input = { level, attributes, ...(error !== undefined && { error }) }
+        const input = { level, attributes, ...(failure !== undefined && { error: this.#textsOf(failure) }) }
         if (!this.#ended) return this.session?.emit(`kit.mcp.${event}`, input)
         // A tool goes on to its end when its client has hung up.
         const { sessionId, actor } = this.session?.getState() ?? {}
@@ -392,8 +474,22 @@ export class RequestObservation {
     if (operation === undefined) emit()
     else operation.run(emit)
   }
+
+  /** An object without a message is shown as the manager redacts it. */
+  #textsOf({ thrown }: Failure): ErrorTexts {
+    return this.#eraser.thrown(thrown, (object) =>
+      attempt(() => JSON.stringify(this.#observer.manager?.redact({ thrown: object }).thrown)),
+    )
+  }
 }
 
-function isId(value: unknown): value is string | number {
-  return (typeof value === 'string' && value !== '') || typeof value === 'number'
+function isId(value: unknown): value is string | number | bigint {
+  return (typeof value === 'string' && value !== '') || typeof value === 'number' || typeof value === 'bigint'
+}
+
+/** The text with which a server of the SDK reports what a tool threw. */
+function failureIn(result: object): Failure | undefined {
+  const { content } = result as { content?: unknown }
+  const text = Array.isArray(content) ? (content[0] as { text?: unknown } | undefined)?.text : undefined
+  return typeof text === 'string' ? { thrown: text } : undefined
 }

@@ -13,6 +13,9 @@ export interface ObservedMessage {
   readonly args: unknown
 }
 
+/** Takes out of a text what may not be recorded, and cuts it. */
+type Erase = (text: string, max: number) => string
+
 /** Longest text of a client that is recorded as an attribute. */
 const MAX_TEXT = 128
 const MAX_URI = 1024
@@ -54,9 +57,8 @@ export const NO_MESSAGE: ObservedMessage = {
 
 /**
  * What may be told of a JSON-RPC message.
- * @param erase takes out what may not; it is given whole texts, before they are cut.
  */
-export function observedMessage(message: unknown, erase: (text: string) => string): ObservedMessage {
+export function observedMessage(message: unknown, erase: Erase): ObservedMessage {
   if (typeof message !== 'object' || message === null) return NO_MESSAGE
   const { method, id, jsonrpc, params } = message as Partial<Record<'method' | 'id' | 'jsonrpc', unknown>> & {
     params?: Partial<Record<'name' | 'uri' | '_meta' | 'arguments', unknown>> | null
@@ -75,12 +77,8 @@ export function observedMessage(message: unknown, erase: (text: string) => strin
 }
 
 /** A text that a client sent, fit to be recorded. */
-export function clientText(
-  value: unknown,
-  erase: (text: string) => string,
-  max: number = MAX_TEXT,
-): string | undefined {
-  return typeof value === 'string' ? erase(value).slice(0, max) : undefined
+export function clientText(value: unknown, erase: Erase, max: number = MAX_TEXT): string | undefined {
+  return typeof value === 'string' ? erase(value, max) : undefined
 }
 
 /** The attributes of a message by the OpenTelemetry MCP convention. */

@@ -113,7 +113,7 @@ export class Operation {
       durationMs: this.answeredAfter ?? performance.now() - startedAt,
       failed: 'error.type' in outcome,
       description:
-        typeof error?.message === 'string' ? eraser.text(error.message).slice(0, MAX_DESCRIPTION) : undefined,
+        typeof error?.message === 'string' ? eraser.cut(error.message, MAX_DESCRIPTION) : undefined,
     }
   }
 

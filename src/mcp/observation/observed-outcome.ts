@@ -19,11 +19,17 @@ export async function rpcErrorOf(response: Response | Answer): Promise<RpcError 
     if (response instanceof Response && !isJsonContentType(response.headers.get('content-type')))
       return undefined
     const text = response instanceof Response ? await response.clone().text() : (response.body ?? '')
-    const { error } = JSON.parse(text) as { error?: RpcError }
-    return typeof error?.code === 'number' ? error : undefined
+    return rpcErrorIn(JSON.parse(text))
   } catch {
     return undefined
   }
+}
+
+/** The error of a JSON-RPC message: a copy, whose members can be read without running code of the application. */
+export function rpcErrorIn(message: object): RpcError | undefined {
+  const { error } = message as { error?: Partial<RpcError> | null }
+  const code = error?.code
+  return typeof code === 'number' ? { code, message: error?.message } : undefined
 }
 
 /** The HTTP status that the gate answers a decision with. */

@@ -1,3 +1,4 @@
+import { cutText } from '../../cut-text.ts'
 import { attempt } from '../attempt.ts'
 import type { TokenEraser } from './token-eraser.ts'
 
@@ -27,7 +28,7 @@ export function payloadTexts(
   if (Object.keys(given).length === 0) return {}
   const redacted = attempt(() => redact(given)) ?? {}
   return Object.fromEntries(
-    Object.entries(redacted).map(([key, value]) => [key, JSON.stringify(value).slice(0, MAX_PAYLOAD)]),
+    Object.entries(redacted).map(([key, value]) => [key, cutText(JSON.stringify(value), MAX_PAYLOAD)]),
   )
 }
 

@@ -8,6 +8,7 @@ import {
   ProtocolErrorCode,
   type ServerContext,
 } from '@modelcontextprotocol/server'
+import { memberOf } from '../../given.ts'
 import { attempt } from '../attempt.ts'
 import { elapsedMs } from '../elapsed.ts'
 import type { Exchange } from '../exchange.ts'
@@ -80,7 +81,14 @@ async function opened(states: RequestStates, given: unknown, holder: string): Pr
 
 /** Whether `runRound` itself refused the call, before the application was asked. */
 export function isStateRefusal(error: unknown): boolean {
-  return isProtocolError(error) && (error.data as { reason?: unknown } | undefined)?.reason === STATE_REFUSED
+  if (!isProtocolError(error)) return false
+  return memberOf(memberOf(error, 'data') as object, 'reason') === STATE_REFUSED
+}
+
+/** The text of a `KitToolError`, which the client may see. Undefined for whatever else was thrown. */
+export function textForClient(thrown: unknown): string | undefined {
+  const text = KitToolError.is(thrown) ? memberOf(thrown, 'message') : undefined
+  return typeof text === 'string' ? text : undefined
 }
 
 /** Asks what was thrown, whatever it is: a proxy may throw at the question. */
@@ -110,12 +118,13 @@ export async function runSafely<Result>(
     return result
   } catch (error) {
     if (isProtocolError(error)) throw error
-    const reference = KitToolError.is(error) ? undefined : randomUUID()
+    const text = textForClient(error)
+    const reference = text === undefined ? randomUUID() : undefined
     const call = { ...request, jsonrpc: '2.0', id: sdk.mcpReq.id }
     observation?.operationFailed(call, elapsedMs(startedAt), error, reference)
     throw new ProtocolError(
       ProtocolErrorCode.InternalError,
-      reference === undefined ? (error as Error).message : `${what} failed. Reference: ${reference}`,
+      text ?? `${what} failed. Reference: ${reference}`,
     )
   }
 }

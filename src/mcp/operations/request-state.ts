@@ -54,18 +54,18 @@ export function holderOf(auth: AuthInfo | undefined, ...operation: string[]): st
 export function ownerOf(auth: AuthInfo | undefined): string {
   if (auth === undefined) return ''
   const { clientId, user, token } = auth
-  const identity = user === undefined && clientId !== '' ? [clientId] : identityOf(user)
-  return identity === undefined
-    ? createHash('sha256').update(token).digest('base64')
-    : JSON.stringify(identity)
+  const identity = user === undefined && clientId !== '' ? JSON.stringify([clientId]) : identityOf(user)
+  return identity ?? createHash('sha256').update(token).digest('base64')
 }
 
 /** What tells a user from all others: of which type it is counts too, and so does the issuer where `jwtVerifier` tells it. */
-function identityOf(user: unknown): readonly unknown[] | undefined {
-  const { id, sub, claims } = Object(user ?? undefined) as { id?: unknown; sub?: unknown; claims?: unknown }
-  const known = typeof user === 'object' ? (id ?? sub) : user
-  const text = attempt(() => String(known))
-  if (known === undefined || known === null || text === undefined || text.startsWith('[object '))
-    return undefined
-  return [typeof known, text, (claims as { iss?: unknown } | undefined)?.iss]
+function identityOf(user: unknown): string | undefined {
+  // A member that throws when it is read makes the user unknown: half an identity could be another user's.
+  return attempt(() => {
+    const { id, sub, claims } = Object(user ?? undefined) as { id?: unknown; sub?: unknown; claims?: unknown }
+    const known = typeof user === 'object' ? (id ?? sub) : user
+    const text = String(known)
+    if (known === undefined || known === null || text.startsWith('[object ')) return undefined
+    return JSON.stringify([typeof known, text, (claims as { iss?: unknown } | undefined)?.iss])
+  })
 }

@@ -17,7 +17,7 @@ import { type InputRequired, isInputRequired } from '../router/input-required.ts
 import { problemIn, validate } from '../router/json-schema.ts'
 import type { ToolEntry } from '../router/tool.ts'
 import { KitToolError } from '../router/tool-error.ts'
-import { isStateRefusal, runRound, type Serving } from './operation.ts'
+import { isStateRefusal, runRound, type Serving, textForClient } from './operation.ts'
 import { checkJson } from './sendable.ts'
 
 /**
@@ -39,17 +39,21 @@ export async function callTool(
   const { observation } = serving.exchange
   const startedAt = observation === undefined ? 0 : performance.now()
   let result: CallToolResult | InputRequiredResult
-  let failure: unknown
+  let isError: boolean
+  let failure: { readonly thrown: unknown } | undefined
   let reference: string | undefined
   try {
     result = await runRound(serving, sdk, tool.definition.name, (context) =>
       runTool(tool, request.params.arguments ?? {}, context),
     )
-  } catch (error) {
-    if (isStateRefusal(error)) throw error
-    failure = error
-    if (KitToolError.is(error)) {
-      result = errorResult(error.message)
+    isError = result.isError === true
+  } catch (thrown) {
+    if (isStateRefusal(thrown)) throw thrown
+    isError = true
+    failure = { thrown }
+    const text = textForClient(thrown)
+    if (text !== undefined) {
+      result = errorResult(text)
     } else {
       reference = randomUUID()
       result = errorResult(`The tool failed. Reference: ${reference}`)
@@ -57,7 +61,7 @@ export async function callTool(
   }
   if (observation !== undefined) {
     const call = { ...request, jsonrpc: '2.0', id: sdk.mcpReq.id }
-    if (result.isError === true) observation.toolFailed(call, elapsedMs(startedAt), failure, reference)
+    if (isError) observation.toolFailed(call, elapsedMs(startedAt), failure, reference)
     else observation.toolCompleted(call, elapsedMs(startedAt), result)
   }
   return isInputRequiredResult(result) ? result : server.projectCallToolResult(result, tool.outputJsonSchema)

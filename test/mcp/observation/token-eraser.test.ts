@@ -1,5 +1,5 @@
-import { runInNewContext } from 'node:vm'
 import { expect } from 'chai'
+import fc from 'fast-check'
 import { TokenEraser } from '../../../src/mcp/observation/token-eraser.ts'
 
 const OPAQUE = 'mF_9.B5f-4.1JqM+zz/yy=='
@@ -33,29 +33,49 @@ describe('TokenEraser', () => {
     expect(eraser.json(undefined)).to.equal(undefined)
   })
 
-  it('erases in every text of an error and its causes', () => {
-    const root = Object.assign(new TypeError(OPAQUE), { code: OPAQUE })
-    const error = new Error('outer', { cause: new Error('middle', { cause: root }) })
+  it('erases credentials in every text of an error and its causes', () => {
+    const root = Object.assign(new TypeError(OPAQUE), { code: OPAQUE, name: `Bad${OPAQUE}` })
+    const error = new Error(OPAQUE, { cause: new AggregateError([root, OPAQUE], 'middle') })
     root.cause = OPAQUE
-    const erased = eraser.error(error) as any
-    expect(erased).to.be.instanceOf(Error)
-    expect(erased.stack).to.equal(error.stack)
-    expect(erased.cause.message).to.equal('middle')
-    expect(erased.cause.cause).to.include({ name: 'TypeError', message: '[token]', code: '[token]' })
-    expect(erased.cause.cause.stack).to.match(/^TypeError: \[token\]\n/)
-    expect(erased.cause.cause.cause).to.equal('[token]')
+    const { name, message, stack } = eraser.thrown(error)
+    expect({ name, message }).to.deep.equal({ name: 'Error', message: '[token]' })
+    expect(stack).to.match(/^Error: \[token\]\n/)
+    expect(stack).to.match(/\nCaused by: AggregateError: middle\n/)
+    expect(stack).to.match(/\nError 1 of 2: \S+: \[token\]\n/)
+    expect(stack).to.match(/\nCaused by: \[token\]\nError 2 of 2: \[token\]$/)
+    expect(eraser.thrown(root)).to.include({ name: 'Bad[token]', code: '[token]' })
   })
 
-  it('takes errors of any kind, and nothing else', () => {
-    expect(eraser.error(runInNewContext('new RangeError("far")'))).to.include({ name: 'RangeError' })
-    expect(eraser.error(Object.assign(new Error('x'), { stack: undefined, code: 5 }))).to.include({
+  it('describes what is not an error by its message, or by what it holds', () => {
+    const contentOf = (thrown: object) => JSON.stringify(thrown)
+    expect(eraser.thrown(OPAQUE)).to.deep.equal({ name: 'Error', message: '[token]' })
+    expect(eraser.thrown({ message: OPAQUE, code: 5 }, contentOf)).to.deep.equal({
+      name: 'Error',
+      message: '[token]',
       code: '5',
     })
-    const circular = new Error('round')
-    circular.cause = circular
-    expect(eraser.error(circular)?.message).to.equal('round')
-    for (const value of ['text', 5, null, undefined, { message: 'x' }])
-      expect(eraser.error(value)).to.equal(undefined)
-    expect(eraser.error(new Error('x', { cause: { secret: OPAQUE } }))).not.to.have.property('cause')
+    expect(eraser.thrown({ reason: OPAQUE }, contentOf).message).to.equal('{"reason":"[token]"}')
+  })
+
+  it('leaves no part of a credential at the end of a text that it cuts', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.constantFrom('-', 'ab', OPAQUE, OPAQUE.slice(0, 9)), { maxLength: 20 }),
+        fc.nat(100),
+        (pieces, max) => {
+          const text = pieces.join('')
+          const cut = eraser.cut(text, max)
+          expect(cut.length).to.be.at.most(max)
+          expect(cut).not.to.contain(OPAQUE)
+          expect(eraser.text(text)).to.satisfy((whole: string) => whole.startsWith(cut))
+        },
+      ),
+    )
+  })
+
+  it('looks for a bounded number of credentials', () => {
+    const many = Array.from({ length: 1_000 }, (_, index) => `token-of-16-chars-${index}-`)
+    const bounded = new TokenEraser([`Bearer ${many.join(',')}`])
+    expect(bounded.text(`${many[0]} ${many[999]}`)).to.equal(`[token] ${many[999]}`)
   })
 })

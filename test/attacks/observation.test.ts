@@ -1,0 +1,392 @@
+import { McpServer, Server } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { KitToolError } from '../../src/mcp/router/tool-error.ts'
+import type { CreateMcpAdapterOptions, RouterOption } from '../../src/mcp/server.ts'
+import { InMemoryTransportAdapter, KitTelemetry, type TelemetryEnvelope } from '../../src/telemetry/index.ts'
+import { FACES, type Served } from '../mcp/support-faces.ts'
+import { oauth } from '../mcp/support-notes.ts'
+import { bearer, call, legacy, modern, rpc, type WireAnswer, type WireRequest } from '../mcp/support-wire.ts'
+import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
+
+const TOKEN = 'opaque-token_mF9.B5f4/1JqM+zzyy=='
+
+const fail = (): never => {
+  throw new Error('This object must not be read.')
+}
+
+/** A proxy all of whose traps throw. */
+const hostile = (target: object = {}): object =>
+  new Proxy(target, {
+    get: fail,
+    has: fail,
+    ownKeys: fail,
+    getPrototypeOf: fail,
+    getOwnPropertyDescriptor: fail,
+  })
+
+function revoked(): object {
+  const { proxy, revoke } = Proxy.revocable({}, {})
+  revoke()
+  return proxy
+}
+
+/** `target` with members that throw when they are read. */
+const unreadable = <T extends object>(target: T, ...members: string[]): T =>
+  Object.defineProperties(
+    target,
+    Object.fromEntries(members.map((member) => [member, { get: fail, enumerable: true }])),
+  )
+
+const withoutText = (): object => ({ toString: fail, valueOf: fail, toJSON: fail })
+
+/** Entry points: middleware on Express, and the web-standard handler. */
+const ENTRIES = FACES.filter(({ name }) =>
+  ['mcpHandler on Express', 'server of createMcpAdapter'].includes(name),
+)
+
+/** A request in the form of each revision. */
+function eras(message: Record<string, unknown>): WireRequest[] {
+  const params = message.params as Record<string, unknown>
+  const name = typeof params.uri === 'string' ? { 'mcp-name': params.uri } : {}
+  return [
+    legacy(message, bearer(TOKEN)),
+    modern(String(message.method), params, { ...name, ...bearer(TOKEN) }),
+  ]
+}
+
+async function using<T>(opening: Promise<Served>, use: (served: Served) => Promise<T>): Promise<T> {
+  const served = await opening
+  try {
+    return await use(served)
+  } finally {
+    await served.close()
+  }
+}
+
+const verifying = (user: unknown) =>
+  oauth({ verifyToken: () => ({ valid: true, user, scopes: ['mcp:read'] }) })
+
+interface Told {
+  readonly answer: WireAnswer
+  readonly events: TelemetryEnvelope[]
+}
+
+/** Sends `message` in both eras to both entry points of an adapter with telemetry. */
+async function observed(
+  setup: Pick<CreateMcpAdapterOptions, 'router'> & Partial<CreateMcpAdapterOptions>,
+  message: Record<string, unknown>,
+): Promise<Told[]> {
+  const all: Told[] = []
+  for (const entry of ENTRIES) {
+    const transport = InMemoryTransportAdapter.create()
+    const telemetry = KitTelemetry.create()
+      .withSampling({ debugRate: 1, infoRate: 1 })
+      .withLogger({ error: (text) => expect.fail(text), warn: (text) => expect.fail(text) })
+      .addTransport(transport)
+      .build()
+    await using(entry.serve({ oauth: verifying({ id: 'u1' }), ...setup, telemetry }), async (served) => {
+      for (const request of eras(message)) {
+        transport.clear()
+        const answer = await served.send(request)
+        all.push({ answer, events: transport.getEvents() })
+      }
+    })
+  }
+  expect(all).to.have.lengthOf(4)
+  for (const { events } of all) expect(JSON.stringify(events)).not.to.contain(TOKEN)
+  return all
+}
+
+const eventOf = ({ events }: Told, name: string): TelemetryEnvelope | undefined => {
+  const found = events.filter((event) => event.name === name)
+  expect(found.length, events.map((event) => event.name).join()).to.be.at.most(1)
+  return found[0]
+}
+
+/** Users as a verifier may return them, each with the actor that events name. */
+const USERS: readonly (readonly [what: string, user: unknown, actor: string | undefined])[] = [
+  ['whose id getter throws', unreadable({ sub: 's1' }, 'id'), 's1'],
+  ['whose id and sub getters throw', unreadable({}, 'id', 'sub'), undefined],
+  ['that is a proxy whose traps throw', hostile(), undefined],
+  ['that is a revoked proxy', revoked(), undefined],
+  ['whose id has no string form', { id: withoutText(), sub: 's1' }, 's1'],
+  ['whose id is a symbol', { id: Symbol('id'), sub: 's1' }, 's1'],
+  ['whose id is a bigint', { id: 5n }, '5'],
+  ['whose id is NaN', { id: Number.NaN }, 'NaN'],
+  ['whose id is a string of 10 MB', { id: 'x'.repeat(10_000_000) }, 'x'.repeat(1024)],
+  ['whose id is the token', { id: TOKEN }, '[token]'],
+  ['that is a string', 'ada', undefined],
+  ['that is a function', () => 1, undefined],
+  ['whose toJSON throws', { id: 'u1', toJSON: fail }, 'u1'],
+]
+
+const hello = KitMcpRouter.create().tool('hello', { description: 'x' }, () => 'Hello!')
+
+const userAttacks: Attack[] = USERS.map(([what, user, actor]) => ({
+  attack: `a user ${what}`,
+  outcome: 'the answers are the same as without telemetry',
+  async run() {
+    const told = await observed({ router: hello, oauth: verifying(user) }, call('hello'))
+    for (const { answer, events } of told) {
+      expect(answer.status).to.equal(200)
+      expect(answer.message.result.content).to.deep.equal([{ type: 'text', text: 'Hello!' }])
+      expect(events.map(({ name }) => name)).to.deep.equal([
+        'kit.mcp.auth.accepted',
+        'kit.mcp.tool.completed',
+        'kit.mcp.request.completed',
+      ])
+      for (const event of events) expect(event.actor?.id).to.equal(actor)
+    }
+  },
+}))
+
+const sessionAttacks: Attack[] = USERS.map(([what, user]) => ({
+  attack: `in a session, a user ${what}`,
+  outcome: 'the session is opened and its requests are answered',
+  async run() {
+    for (const entry of ENTRIES) {
+      const setup = { router: hello, oauth: verifying(user), sessions: true }
+      const telemetry = KitTelemetry.create().withLogger(console).build()
+      await using(entry.serve({ ...setup, telemetry }), async (served) => {
+        const params = {
+          protocolVersion: '2025-11-25',
+          capabilities: {},
+          clientInfo: { name: 'x', version: '1' },
+        }
+        const opened = await served.send(legacy(rpc('initialize', params), bearer(TOKEN)))
+        const id = opened.headers.get('mcp-session-id')
+        expect([opened.status, typeof id]).to.deep.equal([200, 'string'])
+        const answer = await served.send(
+          legacy(call('hello'), { ...bearer(TOKEN), 'mcp-session-id': id as string }),
+        )
+        expect(answer.message.result.content).to.deep.equal([{ type: 'text', text: 'Hello!' }])
+      })
+    }
+  },
+}))
+
+let deepCauses = new Error('the first')
+for (let level = 0; level < 10_000; level++) deepCauses = new Error(`level ${level}`, { cause: deepCauses })
+
+const cyclicCauses = (): Error => {
+  const [one, two] = [new Error('one'), new Error('two')]
+  one.cause = two
+  two.cause = one
+  return one
+}
+
+/** What a handler may throw, and what the event must say of it. */
+const THROWN: readonly (readonly [what: string, thrown: () => unknown, message: string | RegExp])[] = [
+  ['a string', () => 'text', 'text'],
+  ['an empty string', () => '', ''],
+  ['a string with the token', () => `bad ${TOKEN}`, 'bad [token]'],
+  ['undefined', () => undefined, 'undefined'],
+  ['null', () => null, 'null'],
+  ['a number', () => 42, '42'],
+  ['a bigint', () => 42n, '42'],
+  ['a symbol', () => Symbol('sign'), 'Symbol(sign)'],
+  ['a function', () => () => 1, '[function]'],
+  ['an object', () => ({ reason: 'full' }), '{"reason":"full"}'],
+  ['an object with a message and a code', () => ({ message: 'm', code: 'E_FULL' }), 'm'],
+  [
+    'an object that holds the token',
+    () => ({ headers: { authorization: `Bearer ${TOKEN}` } }),
+    /Bearer \[token\]/,
+  ],
+  ['a frozen object', () => Object.freeze({ reason: 'full' }), '{"reason":"full"}'],
+  [
+    'an object with getters that throw',
+    () => unreadable({ reason: 'full' }, 'name', 'message', 'code', 'stack', 'cause'),
+    /full/,
+  ],
+  ['an object whose toJSON throws', () => ({ toJSON: fail }), '[object]'],
+  ['a proxy whose traps throw', () => hostile(), '[object]'],
+  ['a proxy of an error', () => hostile(new Error('x')), '[object]'],
+  ['a revoked proxy', revoked, '[object]'],
+  ['an error', () => new TypeError('boom'), 'boom'],
+  ['a frozen error', () => Object.freeze(new TypeError('boom')), 'boom'],
+  ['an error with a stack that throws', () => unreadable(new Error('boom'), 'stack'), 'boom'],
+  ['an error with a message that throws', () => unreadable(new Error('boom'), 'message'), ''],
+  ['an error with a cause that throws', () => unreadable(new Error('boom'), 'cause'), 'boom'],
+  [
+    'an error of which nothing can be read',
+    () => unreadable(new Error('x'), 'stack', 'name', 'message', 'code', 'cause', 'errors'),
+    '',
+  ],
+  ['an AggregateError', () => new AggregateError([new Error(TOKEN), null, hostile()], 'all'), 'all'],
+  ['a cycle of causes', cyclicCauses, 'one'],
+  ['a chain of 10 000 causes', () => deepCauses, 'level 9999'],
+  [
+    'an error of 10 MB that ends in the token',
+    () => new Error(`${'x'.repeat(10_000_000)}${TOKEN}`),
+    /^x{4999}…$/,
+  ],
+  ['an error full of tokens', () => new Error(TOKEN.repeat(10_000)), /^(?:\[token\])+\S{0,7}…$/],
+  ['an error with a cause that is the token', () => new Error('boom', { cause: TOKEN }), 'boom'],
+]
+
+function expectMessage(event: TelemetryEnvelope | undefined, message: string | RegExp): void {
+  expect(event?.error, 'the event has an error').not.to.equal(undefined)
+  if (typeof message === 'string') expect(event?.error?.message).to.equal(message)
+  else expect(event?.error?.message).to.match(message)
+  expect(event?.error?.name).to.be.a('string').and.not.equal('')
+}
+
+const throwing = (thrown: () => unknown): RouterOption =>
+  KitMcpRouter.create()
+    .tool('fails', { description: 'x' }, () => {
+      throw thrown()
+    })
+    .prompt('fails', { description: 'x' }, () => {
+      throw thrown()
+    })
+    .resource('test://fails', { uri: 'test://fails' }, () => {
+      throw thrown()
+    })
+
+const thrownAttacks: Attack[] = THROWN.flatMap(([what, thrown, message]): Attack[] => [
+  {
+    attack: `a tool throws ${what}`,
+    outcome: 'kit.mcp.tool.failed has what can be read of it, without the token',
+    async run() {
+      for (const told of await observed({ router: throwing(thrown) }, call('fails'))) {
+        expect(told.answer.status).to.equal(200)
+        expect(told.answer.message.result.content[0].text).to.match(/^The tool failed. Reference: /)
+        expectMessage(eventOf(told, 'kit.mcp.tool.failed'), message)
+      }
+    },
+  },
+  {
+    attack: `a prompt and a resource throw ${what}`,
+    outcome: 'kit.mcp.request.failed has what can be read of it, without the token',
+    async run() {
+      for (const asked of [
+        rpc('prompts/get', { name: 'fails' }),
+        rpc('resources/read', { uri: 'test://fails' }),
+      ]) {
+        for (const told of await observed({ router: throwing(thrown) }, asked)) {
+          expect(told.answer.status).to.equal(200)
+          expect(told.answer.message.error.message).to.match(/ failed. Reference: /)
+          expectMessage(eventOf(told, 'kit.mcp.request.failed'), message)
+        }
+      }
+    },
+  },
+  {
+    attack: `the context factory throws ${what}`,
+    outcome: 'kit.mcp.request.failed has what can be read of it',
+    async run() {
+      const router = hello.context(() => {
+        throw thrown()
+      })
+      for (const told of await observed({ router }, call('hello'))) {
+        expect(told.answer.status).to.equal(500)
+        expect(eventOf(told, 'kit.mcp.request.failed')?.error).not.to.equal(undefined)
+      }
+    },
+  },
+])
+
+/** A server of the SDK whose handlers throw. */
+const sdkServer = (thrown: () => unknown) => () => {
+  const server = new McpServer({ name: 'x', version: '1' })
+  const handler = (): never => {
+    throw thrown()
+  }
+  server.registerTool('fails', {}, handler)
+  server.registerPrompt('fails', {}, handler)
+  server.registerResource('fails', 'test://fails', {}, handler)
+  return server
+}
+
+const lowLevelServer = (thrown: () => unknown) => () => {
+  const server = new Server({ name: 'x', version: '1' }, { capabilities: { tools: {} } })
+  server.setRequestHandler('tools/call', () => {
+    throw thrown()
+  })
+  return server
+}
+
+const sdkAttacks: Attack[] = THROWN.flatMap(([what, thrown]): Attack[] => [
+  {
+    attack: `a tool of a server of the SDK throws ${what}`,
+    outcome: 'kit.mcp.tool.failed is emitted once, with an error',
+    async run() {
+      for (const make of [sdkServer, lowLevelServer]) {
+        for (const told of await observed({ router: make(thrown) }, call('fails'))) {
+          expect(told.answer.status).to.equal(200)
+          expect(eventOf(told, 'kit.mcp.tool.failed')?.error?.message).to.be.a('string')
+        }
+      }
+    },
+  },
+  {
+    attack: `a prompt and a resource of a server of the SDK throw ${what}`,
+    outcome: 'kit.mcp.request.failed is emitted once, with an error',
+    async run() {
+      for (const asked of [
+        rpc('prompts/get', { name: 'fails' }),
+        rpc('resources/read', { uri: 'test://fails' }),
+      ]) {
+        for (const told of await observed({ router: sdkServer(thrown) }, asked)) {
+          expect(told.answer.status).to.equal(200)
+          if (REFUSED.includes(told.answer.message.error.code)) continue
+          expect(eventOf(told, 'kit.mcp.request.failed')?.error?.message).to.be.a('string')
+        }
+      }
+    },
+  },
+])
+
+/** Invalid parameters: a server of the SDK reads the code of what was thrown. */
+const REFUSED = [-32_602]
+
+const tellingAttacks: Attack[] = [
+  {
+    attack: 'a KitToolError whose message throws when it is read',
+    outcome: 'the client gets a reference, and nothing of the getter',
+    async run() {
+      const router = throwing(() => unreadable(new KitToolError('x'), 'message'))
+      for (const told of await observed({ router }, call('fails')))
+        expect(told.answer.message.result.content[0].text).to.match(/^The tool failed. Reference: /)
+      for (const told of await observed({ router }, rpc('prompts/get', { name: 'fails' })))
+        expect(told.answer.message.error.message).to.match(/^The prompt failed. Reference: /)
+    },
+  },
+  {
+    attack: 'a result whose members throw when they are read a second time',
+    outcome: 'the request is answered',
+    async run() {
+      const router = KitMcpRouter.create().tool('twice', { description: 'x' }, () => {
+        let reads = 0
+        const text = [{ type: 'text' as const, text: 'x' }]
+        return Object.defineProperty({ content: text } as { content: typeof text }, 'isError', {
+          enumerable: true,
+          get: () => (++reads > 1 ? fail() : false),
+        })
+      })
+      for (const { answer } of await observed({ router }, call('twice'))) {
+        expect(answer.status).to.equal(200)
+        expect(answer.text).not.to.contain('must not be read')
+      }
+    },
+  },
+  {
+    attack: 'payloads are recorded, and a result has members that throw',
+    outcome: 'the request is answered, and the events are there',
+    async run() {
+      const router = sdkServer(() => unreadable({ content: [] }, 'isError'))
+      for (const told of await observed({ router, recordPayloads: true }, call('fails')))
+        expect(eventOf(told, 'kit.mcp.request.completed')).not.to.equal(undefined)
+    },
+  },
+]
+
+describe('attacks on observation', () => {
+  attackTable('hostile users', userAttacks)
+  attackTable('hostile users in sessions', sessionAttacks)
+  attackTable('hostile thrown values', thrownAttacks)
+  attackTable('hostile thrown values of servers of the SDK', sdkAttacks)
+  attackTable('hostile results', tellingAttacks)
+})

@@ -1,0 +1,33 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { cutText } from '../src/cut-text.ts'
+import { collectedHeap } from './telemetry/recording.ts'
+
+describe('cutText()', () => {
+  it('returns a prefix of at most the given length that splits no surrogate pair', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), fc.nat(20), fc.constantFrom('', '…'), (text, max, end) => {
+        const cut = cutText(text, max, end)
+        if (text.length <= max) {
+          expect(cut).to.equal(text)
+          return
+        }
+        expect(cut.length).to.be.at.most(max)
+        expect(cut.length).to.be.at.least(max - 1)
+        const kept = max === 0 ? '' : cut.slice(0, cut.length - end.length)
+        expect(text.startsWith(kept)).to.equal(true)
+        expect(Buffer.from(kept).toString()).to.equal(kept)
+      }),
+    )
+  })
+
+  it('does not keep the string in memory that it cuts', async function () {
+    this.timeout(20_000)
+    const before = await collectedHeap()
+    const cuts = Array.from({ length: 50 }, (_, index) =>
+      cutText(JSON.parse(JSON.stringify('x'.repeat(1_000_000) + index)), 5_000, '…'),
+    )
+    expect((await collectedHeap()) - before).to.be.below(10_000_000)
+    expect(cuts).to.have.lengthOf(50)
+  })
+})
