@@ -76,21 +76,26 @@ export function resolveRedactionPolicy(policy: TelemetryRedactionPolicy): Resolv
   ) as ResolvedRedactionPolicy
 }
 
-/** What is known of one key, or, where a listed key has a dot, of one path of keys. */
+/** The verdict on one key or, if a listed key has a dot, on one path of keys. */
 export interface KeyNode {
   readonly verdict: 'keep' | 'deny' | 'hash'
-  /** The path so far, folded; empty where paths do not matter. */
+  /**
+   * The end of the path, folded, with a dot before each key and one behind the last: `.` for the root, `.user.email.`.
+   * As long as a listed key can be, because a match that ended further in front would have been found at a parent.
+   */
   readonly path: string
   readonly children: Map<string, KeyNode>
 }
 
 /** A redaction policy made ready for the walk of copy.ts; verdicts are kept, so that a key is judged once. */
 export class KeyRules {
-  readonly root: KeyNode = { verdict: 'keep', path: '', children: new Map() }
+  readonly root: KeyNode = { verdict: 'keep', path: '.', children: new Map() }
   readonly #deny: readonly string[]
   readonly #hash: readonly string[]
   readonly #byPath: boolean
   readonly #judges: boolean
+  /** The length of the longest listed key, with its two dots. */
+  readonly #longest: number
   readonly #maxLength: number
   readonly #digest: (text: string) => string
   #verdicts = 0
@@ -100,6 +105,7 @@ export class KeyRules {
     this.#hash = policy.hashKeys.map((key) => `.${fold(key)}.`)
     this.#judges = this.#deny.length + this.#hash.length > 0
     this.#byPath = [...policy.denylistKeys, ...policy.hashKeys].some((key) => key.includes('.'))
+    this.#longest = [...this.#deny, ...this.#hash].reduce((most, { length }) => Math.max(most, length), 0)
     this.#maxLength = policy.maxStringLength
     this.#digest = policy.hashSecret === undefined ? sha256 : hmacSha256(policy.hashSecret)
   }
@@ -120,13 +126,11 @@ export class KeyRules {
   }
 
   #judge(parent: KeyNode, key: string): KeyNode {
-    const folded = fold(key)
-    const path = this.#byPath && parent.path !== '' ? `${parent.path}.${folded}` : folded
-    const dotted = `.${path}.`
-    const matches = (listed: string) => dotted.includes(listed)
+    const path = `${parent.path}${fold(key)}.`
+    const matches = (listed: string) => path.includes(listed)
     const node: KeyNode = {
       verdict: this.#deny.some(matches) ? 'deny' : this.#hash.some(matches) ? 'hash' : 'keep',
-      path: this.#byPath ? path : '',
+      path: this.#byPath ? path.slice(-this.#longest) : '.',
       children: this.#byPath ? new Map() : this.root.children,
     }
     if (key.length > MAX_KEPT_KEY) return node

@@ -38,6 +38,23 @@ describe('redaction', () => {
       ['a.b.c', { a: { b: { c: 1, d: 2 } }, x: { a: { 'b.c': 3 } } }, { a: { b: { d: 2 } }, x: { a: {} } }],
       ['__proto__', JSON.parse('{"__proto__": 1, "a": 2}'), { a: 2 }],
       ['σς', { ΣΣ: 1, σσ: 2 }, {}],
+      [
+        '.password',
+        { '': { password: 1, a: 2 }, password: 3, '.password': 4 },
+        { '': { a: 2 }, password: 3 },
+      ],
+      [
+        'a..b',
+        { a: { '': { b: 1, c: 2 } }, 'a.': { b: 3 }, 'a..b': 4, a_: 5 },
+        { a: { '': { c: 2 } }, 'a.': {}, a_: 5 },
+      ],
+      ['a.', { a: { '': 1, b: 2 }, 'a.': 3, ab: 4 }, { a: { b: 2 }, ab: 4 }],
+      [
+        '..',
+        { '': { '': { '': 1, a: 2 } }, b: { '': { '': 3 } } },
+        { '': { '': { a: 2 } }, b: { '': { '': 3 } } },
+      ],
+      ['.', { '': { '': 1 }, '.': 2, a: { '': { '': 3 } } }, { '': {}, a: { '': {} } }],
     ]
     for (const [key, given, expected] of table) {
       it(`denies ${key} in ${JSON.stringify(given)}`, () => {
@@ -186,6 +203,42 @@ describe('redaction', () => {
       expect(envelope.actor?.tags?.long).to.have.length(5000)
       expect(envelope.actor?.id).to.have.length(6000)
     })
+  })
+
+  it('finds the same paths as a search without shortcuts, also of empty keys and keys with dots', () => {
+    const key = fc
+      .array(fc.constantFrom('', 'a', 'B', 'ab', '.', '..', 'password'), { minLength: 0, maxLength: 3 })
+      .map((parts) => parts.join(''))
+    const listed = key.filter((text) => text !== '')
+    const { tree } = fc.letrec<{ tree: unknown }>((tie) => ({
+      tree: fc.oneof({ maxDepth: 4 }, fc.constant(1), fc.dictionary(key, tie('tree'), { maxKeys: 4 })),
+    }))
+    /** A key is denied if the parts of a listed key stand next to each other among the parts of its path. */
+    const isDenied = (path: readonly string[], deny: readonly string[]) => {
+      const parts = path.join('.').toLowerCase().split('.')
+      return deny.some((one) => {
+        const run = one.toLowerCase().split('.')
+        return parts.some((_, start) => run.every((part, index) => parts[start + index] === part))
+      })
+    }
+    const without = (value: unknown, deny: readonly string[], path: readonly string[] = []): unknown =>
+      typeof value !== 'object' || value === null
+        ? value
+        : Object.fromEntries(
+            Object.entries(value)
+              .filter(([name]) => !isDenied([...path, name], deny))
+              .map(([name, inner]) => [name, without(inner, deny, [...path, name])]),
+          )
+    fc.assert(
+      fc.property(
+        fc.dictionary(key, tree, { maxKeys: 4 }),
+        fc.array(listed, { minLength: 1, maxLength: 3 }),
+        (given, denylistKeys) => {
+          expect(redacted(given, { denylistKeys })).to.deep.equal(without(given, denylistKeys))
+        },
+      ),
+      { numRuns: 500 },
+    )
   })
 
   it('never lets a denied key or a hashed value through', () => {
