@@ -3,7 +3,7 @@ import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import type { TelemetryTransport } from '../transport.ts'
 import { type Digest, digestOf } from './digest.ts'
 import { Outbox, type Outcome } from './outbox.ts'
-import { type Answer, jsonHeaders, post, retryAfterMs } from './post.ts'
+import { type Answer, jsonHeaders, post } from './post.ts'
 
 /** An answer with a status. */
 export type ChatAnswer = Extract<Answer, { readonly status: number }>
@@ -96,7 +96,7 @@ export abstract class ChatTransport implements TelemetryTransport {
     const mend = status === 400 ? advice.refused : FINAL.includes(status) ? advice.gone : undefined
     const failed = `${service} answered ${status}${mend === undefined ? '' : ` (${mend})`}`
     if (FINAL.includes(status)) return { failed, status, final: true }
-    const headerMs = status === 429 || status >= 500 ? retryAfterMs(answer.headers) : undefined
+    const headerMs = status === 429 || status >= 500 ? answer.retryAfterMs : undefined
     const waitMs = Math.max(headerMs ?? 0, askedMs ?? 0)
     if (status !== 429) {
       const again = this.#options.sendAgain?.(answer) === true && attempt < MAX_ATTEMPTS

@@ -2,7 +2,7 @@ import type { TelemetryEnvelope } from '../envelope.ts'
 import { invalidKind, unknownOption } from '../options.ts'
 import type { TelemetryTransport } from '../transport.ts'
 import { Outbox, type Outcome } from './outbox.ts'
-import { type Answer, jsonHeaders, post, retryAfterMs } from './post.ts'
+import { type Answer, jsonHeaders, post } from './post.ts'
 import { checkCount, checkHeaders, checkMs, checkUrl, readTargetOptions } from './target-options.ts'
 
 /** When a batch leaves. */
@@ -116,7 +116,7 @@ function outcomeOf(answer: Answer, attempt: number, retries: number): Outcome {
   if (status !== undefined && status >= 200 && status < 300) return {}
   const passing = status === undefined || status === 408 || status === 429 || status >= 500
   const again = passing && attempt <= retries
-  const askedMs = passing && status !== undefined ? retryAfterMs(answer.headers) : undefined
+  const askedMs = passing && status !== undefined ? answer.retryAfterMs : undefined
   const failed =
     status === undefined ? `the target ${answer.reason}` : `the target answered ${status}${adviceFor(status)}`
   return { failed, status, again, waitMs: askedMs ?? (again ? backoffMs(attempt) : 0) }

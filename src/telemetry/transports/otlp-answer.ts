@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { retryAfterMs } from './post.ts'
+import { retryAfterMs } from '../../retry-after.ts'
 
 /** As much of an answer as is kept to look for a partial success. In bytes. */
 const MAX_KEPT = 65_536
@@ -26,7 +26,7 @@ export class OtlpAnswer {
   constructor(response: IncomingMessage) {
     this.status = response.statusCode ?? 0
     const { headers } = response
-    this.waitMs = retryAfterMs(new Headers({ 'retry-after': headers['retry-after'] ?? '' }))
+    this.waitMs = retryAfterMs({ retryAfter: headers['retry-after'], date: headers.date })
     this.#json = /^application\/json\b/i.test(headers['content-type'] ?? '')
     if (REPEATED_BY_EXPORTER.includes(this.status)) headers['retry-after'] = NEVER
     if (this.accepted) response.on('data', (chunk: Buffer) => this.#keep(chunk))

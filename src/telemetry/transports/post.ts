@@ -1,8 +1,15 @@
+import { retryAfterMs } from '../../retry-after.ts'
 import { VERSION } from '../../version.ts'
 
 /** What a target answered, or why there is no answer; neither holds the URL nor a header that was sent. */
 export type Answer =
-  | { readonly status: number; readonly headers: Headers; readonly body: string }
+  | {
+      readonly status: number
+      readonly headers: Headers
+      readonly body: string
+      /** How long the target asks to wait, in milliseconds. */
+      readonly retryAfterMs: number | undefined
+    }
   | { readonly status?: undefined; readonly reason: string }
 
 /** Longest answer that is read; the rest is cancelled. In characters. */
@@ -25,7 +32,9 @@ export async function post(url: string, headers: Headers, body: string, timeoutM
   try {
     const { signal } = attempt
     const response = await fetch(url, { method: 'POST', headers, body, redirect: 'manual', signal })
-    return { status: response.status, headers: response.headers, body: await readText(response) }
+    const { status, headers: answered } = response
+    const waitMs = retryAfterMs({ retryAfter: answered.get('retry-after'), date: answered.get('date') })
+    return { status, headers: answered, body: await readText(response), retryAfterMs: waitMs }
   } catch (error) {
     // The error itself is not kept: it may name the target.
     const reason = attempt.signal.aborted
@@ -35,14 +44,6 @@ export async function post(url: string, headers: Headers, body: string, timeoutM
   } finally {
     clearTimeout(timer)
   }
-}
-
-/** How long `Retry-After` asks to wait, in milliseconds: it is seconds or a date. */
-export function retryAfterMs(headers: Headers): number | undefined {
-  const value = headers.get('retry-after')?.trim() ?? ''
-  if (/^\d+(?:\.\d+)?$/.test(value)) return Number(value) * 1000
-  const time = /^[A-Za-z]{3}/.test(value) ? Date.parse(value) : Number.NaN
-  return Number.isNaN(time) ? undefined : Math.max(0, time - Date.now())
 }
 
 /** The body of an answer as JSON, where it is an object. */

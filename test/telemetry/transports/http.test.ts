@@ -238,6 +238,21 @@ describe('HttpTransportAdapter', () => {
       })
     }
 
+    for (const skewHours of [3, -3]) {
+      it(`measures a date in Retry-After against the target's own clock, which differs by ${skewHours} hours`, async () => {
+        const theirNow = Math.ceil(Date.now() / 1000) * 1000 + skewHours * 3_600_000
+        target.answers.push({
+          status: 503,
+          headers: {
+            date: new Date(theirNow).toUTCString(),
+            'retry-after': new Date(theirNow + 1000).toUTCString(),
+          },
+        })
+        await create({ retries: 1 }).handle(anEvent())
+        expect(gaps()[0]).to.be.within(950, 2400)
+      })
+    }
+
     it('fails at once what would have to wait longer than ten minutes', async () => {
       target.answers.push({ status: 503, headers: { 'retry-after': '9'.repeat(400) } })
       const transport = create({ retries: 5 })

@@ -1,0 +1,82 @@
+const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
+
+const DAY = '(?:mon|tue|wed|thu|fri|sat|sun)'
+const LONG_DAY = '(?:mon|tues|wednes|thurs|fri|satur|sun)day'
+const TIME = '(?<hour>\\d{2}):(?<minute>\\d{2}):(?<second>\\d{2})'
+
+/** The three forms of an HTTP date (RFC 9110, section 5.6.7). */
+const HTTP_DATES = [
+  // IMF-fixdate: Sun, 06 Nov 1994 08:49:37 GMT
+  `${DAY}, (?<day>\\d{2}) (?<month>[a-z]{3}) (?<year>\\d{4}) ${TIME} (?:gmt|utc)`,
+  // RFC 850: Sunday, 06-Nov-94 08:49:37 GMT
+  `${LONG_DAY}, (?<day>\\d{2})-(?<month>[a-z]{3})-(?<year>\\d{2}) ${TIME} (?:gmt|utc)`,
+  // asctime: Sun Nov  6 08:49:37 1994
+  `${DAY} (?<month>[a-z]{3}) (?<day>[ \\d]\\d) ${TIME} (?<year>\\d{4})`,
+].map((form) => new RegExp(`^${form}$`, 'i'))
+
+/** The longest header value that is read. */
+const MAX_LENGTH = 64
+
+/** The two headers of a response that say how long to wait. */
+export interface RetryAfterHeaders {
+  readonly retryAfter: string | null | undefined
+  /** The response's `Date`. A date in `Retry-After` is measured against it, since the two clocks may differ. */
+  readonly date: string | null | undefined
+}
+
+/**
+ * Returns how long `Retry-After` asks to wait, in milliseconds from 0 to `Number.MAX_SAFE_INTEGER`. Returns `undefined`
+ * if the header is missing, or is neither a number of seconds nor an HTTP date.
+ * @param nowMs the moment against which a date is measured if the response has no `Date`
+ */
+export function retryAfterMs(
+  { retryAfter, date }: RetryAfterHeaders,
+  nowMs: number = Date.now(),
+): number | undefined {
+  const value = retryAfter?.trim() ?? ''
+  if (/^\d+(?:\.\d+)?$/.test(value)) return Math.min(Number(value) * 1000, Number.MAX_SAFE_INTEGER)
+  const untilMs = readHttpDate(value, nowMs)
+  return untilMs === undefined ? undefined : Math.max(0, untilMs - (readHttpDate(date ?? '', nowMs) ?? nowMs))
+}
+
+/**
+ * Reads an HTTP date of any of the three forms as GMT. Returns milliseconds since 1970, or `undefined` if `text` is not
+ * an HTTP date.
+ * @param nowMs decides the century of a year of two digits
+ */
+export function readHttpDate(text: string, nowMs: number = Date.now()): number | undefined {
+  const trimmed = text.length > MAX_LENGTH ? '' : text.trim()
+  for (const form of HTTP_DATES) {
+    const groups = form.exec(trimmed)?.groups
+    if (groups !== undefined) return readParts(groups, nowMs)
+  }
+  return undefined
+}
+
+function readParts(groups: Readonly<Record<string, string | undefined>>, nowMs: number): number | undefined {
+  const month = MONTHS.indexOf(groups.month?.toLowerCase() ?? '')
+  const [day, hour, minute, second] = [groups.day, groups.hour, groups.minute, groups.second].map(Number) as [
+    number,
+    number,
+    number,
+    number,
+  ]
+  // A minute may have a leap second.
+  if (month < 0 || hour > 23 || minute > 59 || second > 60) return undefined
+  const at = (year: number): number => {
+    const moment = new Date(0)
+    // `Date.UTC` reads the years 0 to 99 as 1900 to 1999.
+    moment.setUTCFullYear(year, month, day)
+    return moment.getUTCMonth() === month ? moment.setUTCHours(hour, minute, second) : Number.NaN
+  }
+  const ms = at(groups.year?.length === 2 ? fullYear(Number(groups.year), nowMs) : Number(groups.year))
+  return Number.isNaN(ms) ? undefined : ms
+}
+
+/** A year of two digits that would be more than 50 years ahead belongs to the past (RFC 9110, section 5.6.7). */
+function fullYear(year: number, nowMs: number): number {
+  const thisYear = new Date(nowMs).getUTCFullYear()
+  const sameCentury = thisYear - (thisYear % 100) + year
+  if (sameCentury > thisYear + 50) return sameCentury - 100
+  return sameCentury + 100 <= thisYear + 50 ? sameCentury + 100 : sameCentury
+}
