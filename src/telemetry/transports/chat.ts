@@ -2,8 +2,9 @@ import type { TelemetryEnvelope } from '../envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import type { TelemetryTransport } from '../transport.ts'
 import { type Digest, digestOf } from './digest.ts'
+import { type Answer, HttpTarget, jsonHeaders } from './http-target.ts'
 import { Outbox, type Outcome } from './outbox.ts'
-import { type Answer, jsonHeaders, post } from './post.ts'
+import { checkConnection, type TargetConnectionOptions } from './target-options.ts'
 
 /** An answer with a status. */
 export type ChatAnswer = Extract<Answer, { readonly status: number }>
@@ -16,8 +17,12 @@ export interface ChatOptions {
   readonly minLevel: TelemetryLevel
   /** How long a chat is left alone after a message. */
   readonly paceMs: number
-  /** The request that says what the digest does. */
-  readonly request: (digest: Digest) => { readonly url: string; readonly body: object }
+  /** The adapter's name, for errors of its options. */
+  readonly adapter: string
+  readonly url: string
+  readonly connection: TargetConnectionOptions
+  /** The message about a digest, as the service takes it. */
+  readonly message: (digest: Digest) => object
   /** How long the service asks to be left alone in a way of its own, in milliseconds. */
   readonly waitMs?: (answer: ChatAnswer) => number | undefined
   /** Whether a message that was refused is to be sent once more, for a reason of the service's own. */
@@ -45,6 +50,7 @@ export abstract class ChatTransport implements TelemetryTransport {
   readonly type: string
   readonly #options: ChatOptions
   readonly #minPriority: number
+  readonly #target: HttpTarget
   readonly #outbox: Outbox<TelemetryEnvelope>
 
   /** @internal */
@@ -52,8 +58,11 @@ export abstract class ChatTransport implements TelemetryTransport {
     this.type = options.type
     this.#options = options
     this.#minPriority = LEVEL_PRIORITY[options.minLevel]
+    checkConnection(options.adapter, options.connection, options.url)
+    this.#target = new HttpTarget(options.url, options.connection)
     this.#outbox = new Outbox({
       type: options.type,
+      target: this.#target,
       maxItems: Number.POSITIVE_INFINITY,
       windowMs: WINDOW_MS,
       paceMs: options.paceMs,
@@ -82,8 +91,8 @@ export abstract class ChatTransport implements TelemetryTransport {
   }
 
   async #send(envelopes: readonly TelemetryEnvelope[], attempt: number): Promise<Outcome> {
-    const { url, body } = this.#options.request(digestOf(envelopes))
-    const answer = await post(url, jsonHeaders(), JSON.stringify(body), TIMEOUT_MS)
+    const message = this.#options.message(digestOf(envelopes))
+    const answer = await this.#target.post(jsonHeaders(), JSON.stringify(message), TIMEOUT_MS)
     return this.#outcome(answer, attempt)
   }
 

@@ -2,11 +2,17 @@ import type { TelemetryLevel } from '../levels.ts'
 import { invalidOption } from '../options.ts'
 import { type ChatAnswer, ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
-import { readObject, secondsToMs } from './post.ts'
-import { checkMinLevel, checkUrl, readTargetOptions } from './target-options.ts'
+import { readObject, secondsToMs } from './http-target.ts'
+import {
+  CONNECTION_CHECKS,
+  checkMinLevel,
+  checkUrl,
+  readTargetOptions,
+  type TargetConnectionOptions,
+} from './target-options.ts'
 
 /** What `CommunityChatTransportAdapter.create()` takes. */
-export interface CommunityChatTransportOptions {
+export interface CommunityChatTransportOptions extends TargetConnectionOptions {
   /** A Discord webhook; a query such as `thread_id` is kept. Whoever knows it can post, so that it appears in no error. */
   readonly webhookUrl: string
   /** Events below it are left out. Default `warn`. */
@@ -49,21 +55,26 @@ export class CommunityChatTransportAdapter extends ChatTransport {
       minLevel = 'warn',
       username = 'Kit Telemetry',
       avatarUrl,
+      ...connection
     } = readTargetOptions('CommunityChatTransportAdapter', options, ['webhookUrl'], {
       webhookUrl: checkUrl,
       minLevel: checkMinLevel,
       username: checkUsername,
       avatarUrl: checkUrl,
+      ...CONNECTION_CHECKS,
     })
     const url = new URL(webhookUrl)
     // Without it, Discord answers before it has kept the message, and tells of no failure.
     url.searchParams.set('wait', 'true')
     return new CommunityChatTransportAdapter({
+      adapter: 'CommunityChatTransportAdapter',
+      connection,
       type: 'community-chat',
       service: 'Discord',
       minLevel,
       paceMs: PACE_MS,
-      request: (digest) => ({ url: url.href, body: discordMessage(digest, username, avatarUrl) }),
+      url: url.href,
+      message: (digest) => discordMessage(digest, username, avatarUrl),
       waitMs,
       advice: {
         refused: 'it refuses the message; a forum needs thread_id in webhookUrl',
@@ -110,8 +121,8 @@ function code(text: string): string {
 }
 
 /** What Discord says of its limits: with 429 in the body, else in the headers when the last message of a period was taken. */
-function waitMs({ status, headers, body }: ChatAnswer): number | undefined {
+function waitMs({ status, header, body }: ChatAnswer): number | undefined {
   if (status === 429) return secondsToMs(readObject(body).retry_after)
-  if (headers.get('x-ratelimit-remaining') !== '0') return undefined
-  return secondsToMs(Number(headers.get('x-ratelimit-reset-after') ?? Number.NaN))
+  if (header('x-ratelimit-remaining') !== '0') return undefined
+  return secondsToMs(Number(header('x-ratelimit-reset-after') ?? Number.NaN))
 }

@@ -1,8 +1,8 @@
 import type { TelemetryEnvelope } from '../envelope.ts'
 import { invalidKind } from '../options.ts'
 import type { TelemetryTransport, TelemetryTransportMeta } from '../transport.ts'
+import { type Answer, HttpTarget, jsonHeaders } from './http-target.ts'
 import { Outbox, type Outcome } from './outbox.ts'
-import { jsonHeaders, post } from './post.ts'
 import { checkUrl, readTargetOptions } from './target-options.ts'
 
 /** What `DevConsoleTransportAdapter.create()` takes. */
@@ -39,7 +39,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   readonly type: string = 'dev-console'
   /** A burst of ten thousand events is nothing unusual while developing. */
   readonly maxPending: number = 50_000
-  readonly #url: string | undefined
+  readonly #target: HttpTarget | undefined
   readonly #outbox: Outbox<TelemetryEnvelope>
   #sender: object = { pid: process.pid }
   #stats: Parameters<NonNullable<TelemetryTransport['statsFrom']>>[0] | undefined
@@ -48,9 +48,11 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   #unsent = 0
 
   private constructor(url: string | undefined) {
-    this.#url = url
+    // A proxy is not for loopback.
+    this.#target = url === undefined ? undefined : new HttpTarget(url, {}, () => undefined)
     this.#outbox = new Outbox({
       type: this.type,
+      target: this.#target,
       maxItems: BATCH,
       windowMs: WINDOW_MS,
       paceMs: 0,
@@ -78,13 +80,13 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
 
   init(meta: TelemetryTransportMeta): void {
     this.#sender = { pid: process.pid, ...meta }
-    if (this.#url === undefined) return
+    if (this.#target === undefined) return
     this.#timer = setInterval(() => void this.#tellStats(), LEDGER_MS).unref()
   }
 
   /** @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_FAILED`, by rejecting, when the console has not taken the event */
   handle(envelope: TelemetryEnvelope): Promise<void> | undefined {
-    if (this.#url !== undefined) return this.#outbox.add(envelope)
+    if (this.#target !== undefined) return this.#outbox.add(envelope)
     this.#unsent++
     return undefined
   }
@@ -97,11 +99,14 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   async shutdown(): Promise<void> {
     clearInterval(this.#timer)
     await this.#outbox.close()
+    // The last word does not hold the process: whoever awaits the manager's `shutdown` holds it.
+    this.#target?.release()
     await this.#tellStats()
+    await this.#target?.close()
   }
 
   async #send(events: readonly TelemetryEnvelope[]): Promise<Outcome> {
-    const answer = await this.#post(events)
+    const answer = await this.#post(this.#target as HttpTarget, events)
     if (answer.status !== undefined && answer.status < 300) return {}
     const failed =
       answer.status === undefined ? `the console ${answer.reason}` : `the console answered ${answer.status}`
@@ -110,15 +115,15 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
 
   /** Tells the counters, if they are others than last time. Never rejects. */
   async #tellStats(): Promise<void> {
-    if (this.#url === undefined || JSON.stringify(this.#readStats()) === this.#toldStats) return
-    await this.#post([])
+    if (this.#target === undefined || JSON.stringify(this.#readStats()) === this.#toldStats) return
+    await this.#post(this.#target, [])
   }
 
-  #post(events: readonly TelemetryEnvelope[]): ReturnType<typeof post> {
+  #post(target: HttpTarget, events: readonly TelemetryEnvelope[]): Promise<Answer> {
     const stats = this.#readStats()
     this.#toldStats = JSON.stringify(stats)
     const body = JSON.stringify({ sender: this.#sender, stats, events })
-    return post(this.#url as string, jsonHeaders(), body, TIMEOUT_MS)
+    return target.post(jsonHeaders(), body, TIMEOUT_MS)
   }
 
   /** With what may be told of errors: their text, which holds no secret. */

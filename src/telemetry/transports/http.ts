@@ -1,9 +1,18 @@
 import type { TelemetryEnvelope } from '../envelope.ts'
 import { invalidKind, unknownOption } from '../options.ts'
 import type { TelemetryTransport } from '../transport.ts'
+import { type Answer, HttpTarget, jsonHeaders } from './http-target.ts'
 import { Outbox, type Outcome } from './outbox.ts'
-import { type Answer, jsonHeaders, post } from './post.ts'
-import { checkCount, checkHeaders, checkMs, checkUrl, readTargetOptions } from './target-options.ts'
+import {
+  CONNECTION_CHECKS,
+  checkConnection,
+  checkCount,
+  checkHeaders,
+  checkMs,
+  checkUrl,
+  readTargetOptions,
+  type TargetConnectionOptions,
+} from './target-options.ts'
 
 /** When a batch leaves. */
 export interface HttpBatchOptions {
@@ -14,7 +23,7 @@ export interface HttpBatchOptions {
 }
 
 /** What `HttpTransportAdapter.create()` takes. */
-export interface HttpTransportOptions {
+export interface HttpTransportOptions extends TargetConnectionOptions {
   /** Where to post, `http:` or `https:`, without credentials. */
   readonly url: string
   /** Headers of every request. One replaces a default of the same name, whatever its case. Default none. */
@@ -62,21 +71,25 @@ export class HttpTransportAdapter implements TelemetryTransport {
       timeout = 5000,
       retries = 0,
       batch,
+      ...connection
     } = readTargetOptions('HttpTransportAdapter', options, ['url'], {
       url: checkUrl,
       headers: checkHeaders,
       timeout: checkMs('above zero'),
       retries: checkCount(0),
       batch: checkBatch,
+      ...CONNECTION_CHECKS,
     })
+    checkConnection('HttpTransportAdapter', connection, url)
+    const target = new HttpTarget(url, connection)
     const headers = jsonHeaders()
     for (const [name, value] of Object.entries(given)) if (value !== undefined) headers.set(name, value)
     const { maxSize: maxItems = 1, maxDelayMs: windowMs = 0 } = batch ?? {}
     const send = async (envelopes: readonly TelemetryEnvelope[], attempt: number): Promise<Outcome> => {
       const body = JSON.stringify(batch === undefined ? envelopes[0] : envelopes)
-      return outcomeOf(await post(url, headers, body, timeout), attempt, retries)
+      return outcomeOf(await target.post(headers, body, timeout), attempt, retries)
     }
-    return new HttpTransportAdapter(new Outbox({ type: 'http', maxItems, windowMs, paceMs: 0, send }))
+    return new HttpTransportAdapter(new Outbox({ type: 'http', target, maxItems, windowMs, paceMs: 0, send }))
   }
 
   /**

@@ -2,11 +2,18 @@ import type { TelemetryLevel } from '../levels.ts'
 import { invalidKind, unusableOption } from '../options.ts'
 import { ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
-import { readObject, secondsToMs } from './post.ts'
-import { checkMinLevel, checkSecret, checkUrl, readTargetOptions } from './target-options.ts'
+import { readObject, secondsToMs } from './http-target.ts'
+import {
+  CONNECTION_CHECKS,
+  checkMinLevel,
+  checkSecret,
+  checkUrl,
+  readTargetOptions,
+  type TargetConnectionOptions,
+} from './target-options.ts'
 
 /** What `MessengerTransportAdapter.create()` takes. */
-export interface MessengerTransportOptions {
+export interface MessengerTransportOptions extends TargetConnectionOptions {
   /** The token of a Telegram bot. Appears in no error. */
   readonly botToken: string
   /** A chat in which the bot may write: its number as a string, or `@channel`. */
@@ -42,20 +49,25 @@ export class MessengerTransportAdapter extends ChatTransport {
       chatId,
       minLevel = 'error',
       apiRoot = 'https://api.telegram.org',
+      ...connection
     } = readTargetOptions('MessengerTransportAdapter', options, ['botToken', 'chatId'], {
       botToken: checkToken,
       chatId: checkSecret,
       minLevel: checkMinLevel,
       apiRoot: checkApiRoot,
+      ...CONNECTION_CHECKS,
     })
     const url = `${new URL(apiRoot).href.replace(/\/+$/, '')}/bot${botToken}/sendMessage`
     let chat = chatId
     return new MessengerTransportAdapter({
+      adapter: 'MessengerTransportAdapter',
+      connection,
       type: 'messenger',
       service: 'Telegram',
       minLevel,
       paceMs: /^\d/.test(chatId) ? PRIVATE_PACE_MS : GROUP_PACE_MS,
-      request: (digest) => ({ url, body: telegramMessage(digest, chat) }),
+      url,
+      message: (digest) => telegramMessage(digest, chat),
       waitMs: ({ body }) => secondsToMs(parametersOf(body).retry_after),
       sendAgain: ({ body }) => {
         const moved = parametersOf(body).migrate_to_chat_id

@@ -18,6 +18,8 @@ export interface Outcome {
 export interface OutboxOptions<Item> {
   /** The transport's type, for errors. */
   readonly type: string
+  /** Where items go. It is released if they are not delivered by the deadline of a shutdown, and closed in the end. */
+  readonly target?: { release(): void; close(): Promise<void> } | undefined
   /** How many items go out together. */
   readonly maxItems: number
   /** How long an item waits for company. */
@@ -91,10 +93,16 @@ export class Outbox<Item> {
     this.#flushing--
   }
 
-  /** As `flush`; what is added from now on fails. */
+  /**
+   * As `flush`; what is added from now on fails. If a flush is under way, as when the deadline of a manager has passed,
+   * sending goes on, but does not keep the process alive any longer.
+   */
   async close(): Promise<void> {
     this.#closed ??= 'it is shut down'
+    const { target } = this.#options
+    if (this.#flushing > 0) target?.release()
     await this.flush()
+    await target?.close()
   }
 
   /** Never rejects. */

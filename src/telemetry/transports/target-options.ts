@@ -1,11 +1,28 @@
+import type { Agent } from 'node:http'
 import { describeKind } from '../../given.ts'
+import { MAX_TIMER_MS } from '../../timers.ts'
 import { LEVEL_PRIORITY } from '../levels.ts'
 import { checkOneOf, copyOptions, invalidKind, invalidOption, unusableOption } from '../options.ts'
 
 type Check = (value: unknown, option: string) => void
 
-/** Longest delay a Node timer takes. */
-const MAX_TIMER_MS = 2 ** 31 - 1
+/** A dispatcher of undici, of the major version that Node's own `fetch` understands. */
+export interface FetchDispatcher {
+  dispatch(options: any, handler: any): boolean
+}
+
+/**
+ * How a target is reached. By default, through an agent of the transport's own, and through the proxy that `HTTP_PROXY`,
+ * `HTTPS_PROXY`, and `NO_PROXY` name if `NODE_USE_ENV_PROXY` is `1`.
+ */
+export interface TargetConnectionOptions {
+  /**
+   * The agent that opens connections, such as an `https.Agent` with a client certificate, or a proxy agent.
+   */
+  readonly agent?: Agent | undefined
+  /** An undici dispatcher, such as a `ProxyAgent`. Requests are then made with `fetch`. Excludes `agent`. */
+  readonly dispatcher?: FetchDispatcher | undefined
+}
 
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
@@ -59,6 +76,48 @@ export function checkUrl(value: unknown, option: string): void {
       'send them as a header, where there are headers',
     )
   }
+}
+
+/** The checks of `TargetConnectionOptions`. */
+export const CONNECTION_CHECKS: { readonly [Member in keyof TargetConnectionOptions]-?: Check } = {
+  agent: (value, option) => {
+    if (typeof (value as Partial<Record<'addRequest', unknown>> | null)?.addRequest !== 'function')
+      throw invalidKind(option, 'an http.Agent or https.Agent', value)
+  },
+  dispatcher: (value, option) => {
+    if (typeof (value as Partial<FetchDispatcher> | null)?.dispatch !== 'function')
+      throw invalidKind(option, 'a dispatcher of undici: an object with the method dispatch', value)
+  },
+}
+
+/**
+ * Checks that the options fit together, and fit the target.
+ * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID`
+ */
+export function checkConnection(
+  adapter: string,
+  { agent, dispatcher }: TargetConnectionOptions,
+  url: string,
+): void {
+  if (agent === undefined) return
+  const option = `${adapter}.create({ agent })`
+  if (dispatcher !== undefined)
+    throw unusableOption(option, 'and dispatcher exclude each other', 'leave one of them out')
+  const { protocol } = new URL(url)
+  const own = protocolOf(agent)
+  if (own !== undefined && own !== protocol) {
+    throw unusableOption(
+      option,
+      `is for ${own} and the target for ${protocol}`,
+      `give an Agent of node:${protocol.slice(0, -1)}`,
+    )
+  }
+}
+
+/** The protocol of an agent of Node; `undefined` for a proxy agent, whose protocol depends on the request. */
+export function protocolOf(agent: Agent): string | undefined {
+  const protocol: unknown = Object.getOwnPropertyDescriptor(agent, 'protocol')?.value
+  return typeof protocol === 'string' ? protocol : undefined
 }
 
 /** A string that is not empty, whose value may be a secret. */

@@ -2,10 +2,16 @@ import type { TelemetryLevel } from '../levels.ts'
 import { checkString, invalidOption } from '../options.ts'
 import { ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
-import { checkMinLevel, checkUrl, readTargetOptions } from './target-options.ts'
+import {
+  CONNECTION_CHECKS,
+  checkMinLevel,
+  checkUrl,
+  readTargetOptions,
+  type TargetConnectionOptions,
+} from './target-options.ts'
 
 /** What `TeamChatTransportAdapter.create()` takes. */
-export interface TeamChatTransportOptions {
+export interface TeamChatTransportOptions extends TargetConnectionOptions {
   /** A Slack incoming webhook. Whoever knows it can post, so that it appears in no error. */
   readonly webhookUrl: string
   /** Events below it are left out. Default `warn`. */
@@ -39,18 +45,23 @@ export class TeamChatTransportAdapter extends ChatTransport {
       minLevel = 'warn',
       username = 'Kit Telemetry',
       iconEmoji = ':bar_chart:',
+      ...connection
     } = readTargetOptions('TeamChatTransportAdapter', options, ['webhookUrl'], {
       webhookUrl: checkUrl,
       minLevel: checkMinLevel,
       username: checkString,
       iconEmoji: checkEmoji,
+      ...CONNECTION_CHECKS,
     })
     return new TeamChatTransportAdapter({
+      adapter: 'TeamChatTransportAdapter',
+      connection,
       type: 'team-chat',
       service: 'Slack',
       minLevel,
       paceMs: PACE_MS,
-      request: (digest) => ({ url: webhookUrl, body: slackMessage(digest, username, iconEmoji) }),
+      url: webhookUrl,
+      message: (digest) => slackMessage(digest, username, iconEmoji),
       advice: {
         refused: 'it refuses the message, or webhookUrl is no incoming webhook',
         gone: 'check webhookUrl, and whether its channel still exists',

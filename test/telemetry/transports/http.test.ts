@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { Agent } from 'node:http'
 import { inspect } from 'node:util'
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -74,18 +75,15 @@ describe('HttpTransportAdapter', () => {
 
     it('carries no async context of the events', async () => {
       const storage = new AsyncLocalStorage<string>()
-      const fetched = globalThis.fetch
       const seen: unknown[] = []
-      globalThis.fetch = (...args) => {
-        seen.push(storage.getStore())
-        return fetched(...args)
+      class WatchedAgent extends Agent {
+        override createConnection(...args: Parameters<Agent['createConnection']>) {
+          seen.push(storage.getStore())
+          return super.createConnection(...args)
+        }
       }
-      try {
-        const transport = create()
-        await storage.run('a request', () => transport.handle(anEvent()))
-      } finally {
-        globalThis.fetch = fetched
-      }
+      const transport = create({ agent: new WatchedAgent() })
+      await storage.run('a request', () => transport.handle(anEvent()))
       expect(seen).to.deep.equal([undefined])
     })
 

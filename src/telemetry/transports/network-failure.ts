@@ -1,0 +1,29 @@
+/** How deep causes are followed, and how many codes are named. */
+const MAX_ERRORS = 16
+const MAX_CODES = 3
+
+const CODE = /^[A-Z][A-Z\d_]{1,63}$/
+
+/**
+ * Returns why a target could not be reached, as in ` (ECONNREFUSED)`, or an empty string if no error says it. Looks into
+ * causes and aggregates. Only codes are named, because messages may repeat an address.
+ */
+export function describeNetworkFailure(error: unknown): string {
+  const codes = new Set<string>()
+  const errors: unknown[] = [error]
+  for (let index = 0; index < errors.length && index < MAX_ERRORS; index++) {
+    const { code, cause, errors: several } = readError(errors[index])
+    if (typeof code === 'string' && CODE.test(code)) codes.add(code)
+    if (cause !== undefined) errors.push(cause)
+    if (Array.isArray(several)) errors.push(...several.slice(0, MAX_ERRORS))
+  }
+  // The code of an error that wraps others says less than theirs do.
+  const named = [...codes].filter(
+    (code, index) => codes.size === 1 || index > 0 || !code.startsWith('UND_ERR'),
+  )
+  return named.length === 0 ? '' : ` (${named.slice(0, MAX_CODES).join(', ')})`
+}
+
+function readError(error: unknown): { code?: unknown; cause?: unknown; errors?: unknown } {
+  return typeof error === 'object' && error !== null ? error : {}
+}

@@ -1,0 +1,43 @@
+import type { Agent, ClientRequest, ClientRequestArgs, IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { ConnectionOptions } from 'node:tls'
+import type { HttpProxy } from './env-proxy.ts'
+
+/**
+ * Makes an `https.Agent` connect through a proxy, with `CONNECT`.
+ * @param onConnect receives each request for a tunnel, before it is sent
+ */
+export async function tunnelThrough(
+  agent: Agent,
+  { url, authorization }: HttpProxy,
+  onConnect: (request: ClientRequest) => void,
+): Promise<void> {
+  const { connect } = await import('node:tls')
+  const { request } = url.protocol === 'https:' ? await import('node:https') : await import('node:http')
+  agent.createConnection = (options: ClientRequestArgs, callback) => {
+    const host = String(options.host)
+    const authority = `${host.includes(':') ? `[${host}]` : host}:${options.port}`
+    const fail = (error: Error): void => callback?.(error, undefined as never)
+    const tunnel = request(url, {
+      method: 'CONNECT',
+      path: authority,
+      agent: false,
+      headers: {
+        host: authority,
+        ...(authorization !== undefined && { 'proxy-authorization': authorization }),
+      },
+    })
+    tunnel.once('error', fail)
+    tunnel.once('connect', ({ statusCode = 0 }: IncomingMessage, socket: Duplex) => {
+      if (statusCode >= 200 && statusCode < 300) {
+        callback?.(null, connect({ ...(options as ConnectionOptions), socket }))
+        return
+      }
+      socket.destroy()
+      fail(Object.assign(new Error('The proxy refused the tunnel'), { code: `PROXY_ANSWERED_${statusCode}` }))
+    })
+    onConnect(tunnel)
+    tunnel.end()
+    return undefined
+  }
+}

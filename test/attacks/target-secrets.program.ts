@@ -1,0 +1,150 @@
+/**
+ * Sends one event with each transport while the process is observed, and prints what the observers saw.
+ * Arguments: the observer, the origin of the targets, the connection, the secret in all URLs. The secret is not written
+ * here, because Sentry reads the sources that an error names.
+ */
+import { subscribe } from 'node:diagnostics_channel'
+import http, { Agent } from 'node:http'
+import { createRequire } from 'node:module'
+import { setImmediate } from 'node:timers/promises'
+import { inspect } from 'node:util'
+import * as api from '@opentelemetry/api'
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
+import { W3CTraceContextPropagator } from '@opentelemetry/core'
+import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
+import * as telemetry from '../../src/telemetry/index.ts'
+
+const [observer, origin = '', connection, secret = ''] = process.argv.slice(2)
+const seen: unknown[] = []
+
+/** Every channel on which Node or undici publishes outgoing requests. */
+const CHANNELS = [
+  'undici:request:create',
+  'undici:request:headers',
+  'undici:client:sendHeaders',
+  'http.client.request.created',
+  'http.client.request.start',
+  'http.client.request.error',
+  'http.client.response.finish',
+]
+
+/** Starts to observe, and returns what runs the application's own work. */
+function observe(): (work: () => Promise<unknown>) => Promise<unknown> {
+  if (observer === 'channels') {
+    for (const name of CHANNELS) subscribe(name, (message) => seen.push(inspect(message, { depth: 4 })))
+    return (work) => work()
+  }
+  if (observer === 'replaced-functions') return replaceFunctions()
+  if (observer === 'opentelemetry') return instrument()
+  const require = createRequire(import.meta.url)
+  const Sentry: typeof import('@sentry/node') = require(
+    observer === 'sentry' ? '@sentry/node' : '@sentry/node-core/light',
+  )
+  const keep = (event: unknown): null => {
+    seen.push(event)
+    return null
+  }
+  Sentry.init({
+    dsn: 'http://public@127.0.0.1:9/1',
+    tracesSampleRate: 1,
+    tracePropagationTargets: [/.*/],
+    beforeSend: keep,
+    beforeSendTransaction: keep,
+  })
+  return async (work) => {
+    await Sentry.startSpan({ name: 'the application' }, work)
+    Sentry.captureException(new Error('an error of the application'))
+    await Sentry.flush(1000)
+  }
+}
+
+function replaceFunctions(): ReturnType<typeof observe> {
+  const fetched = globalThis.fetch
+  globalThis.fetch = (...args) => {
+    seen.push(String(args[0]))
+    return fetched(...args)
+  }
+  const { request } = http
+  http.request = ((...args: Parameters<typeof request>) => {
+    seen.push(inspect(args))
+    return request(...args)
+  }) as typeof request
+  return (work) => work()
+}
+
+/** As OpenTelemetry's instrumentations of `http` and undici do. */
+function instrument(): ReturnType<typeof observe> {
+  const exporter = new InMemorySpanExporter()
+  const provider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] })
+  api.trace.setGlobalTracerProvider(provider)
+  api.context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
+  api.propagation.setGlobalPropagator(new W3CTraceContextPropagator())
+  const tracer = api.trace.getTracer('instrumentation')
+  const traceRequest = (url: string, setHeader: (name: string, value: string) => void): void => {
+    const span = tracer.startSpan('POST', { attributes: { 'url.full': url } })
+    const context = api.trace.setSpan(api.context.active(), span)
+    api.propagation.inject(context, undefined, { set: (_, name, value) => setHeader(name, value) })
+    span.end()
+  }
+  subscribe('undici:request:create', (message) => {
+    const { request } = message as { request: { path: string; addHeader(name: string, value: string): void } }
+    traceRequest(request.path, (name, value) => request.addHeader(name, value))
+  })
+  const { request } = http
+  http.request = ((...args: Parameters<typeof request>) => {
+    const outgoing = request(...args)
+    traceRequest(outgoing.path, (name, value) => outgoing.setHeader(name, value))
+    return outgoing
+  }) as typeof request
+  return async (work) => {
+    await tracer.startActiveSpan('the application', async (span) => {
+      await work()
+      span.end()
+    })
+    seen.push(...exporter.getFinishedSpans().map(({ name, attributes }) => ({ name, attributes })))
+  }
+}
+
+/** The dispatcher of Node's own `fetch`. */
+async function ownDispatcher(): Promise<telemetry.HttpTransportOptions['dispatcher']> {
+  await fetch(`${origin}/first`, { method: 'POST' })
+  return (globalThis as any)[Symbol.for('undici.globalDispatcher.1')]
+}
+
+// Waiting for a transport does not keep the process alive.
+setInterval(() => {}, 1000)
+const dispatcher = connection === 'dispatcher' ? await ownDispatcher() : undefined
+const run = observe()
+const options =
+  connection === 'agent' ? { agent: new Agent() } : dispatcher === undefined ? {} : { dispatcher }
+const event: telemetry.TelemetryEnvelope = {
+  name: 'billing.invoice.failed',
+  time: '2026-11-20T12:00:00.123Z',
+  level: 'fatal',
+  service: 'billing',
+  environment: 'test',
+  sessionId: 'ses_0',
+}
+await run(async () => {
+  const transports = [
+    telemetry.HttpTransportAdapter.create({
+      url: `${origin}/http/${secret}?key=${secret}`,
+      headers: { authorization: secret },
+      ...options,
+    }),
+    telemetry.TeamChatTransportAdapter.create({ webhookUrl: `${origin}/slack/${secret}`, ...options }),
+    telemetry.CommunityChatTransportAdapter.create({ webhookUrl: `${origin}/discord/${secret}`, ...options }),
+    telemetry.MessengerTransportAdapter.create({
+      botToken: `1:${secret}`,
+      chatId: '1',
+      apiRoot: origin,
+      ...options,
+    }),
+  ]
+  await Promise.all(transports.map((transport) => transport.handle(event)))
+  // Proves that the observer works.
+  await fetch(`${origin}/control`, { method: 'POST' })
+  await setImmediate()
+})
+const texts = seen.map((one) => inspect(one, { depth: 12 }))
+process.stdout.write(JSON.stringify({ seen: texts }), () => process.exit())

@@ -1,0 +1,116 @@
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import type { IncomingHttpHeaders } from 'node:http'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect } from 'chai'
+import { attackTable } from '../support/attacks/attack-table.ts'
+import { listen } from '../support/listen.ts'
+
+const PROGRAM = fileURLToPath(new URL('./target-secrets.program.js', import.meta.url))
+
+/** The paths of the transports' requests. */
+const PATHS = [
+  '/http/S3cr3t?key=S3cr3t',
+  '/slack/S3cr3t',
+  '/discord/S3cr3t?wait=true',
+  '/bot1:S3cr3t/sendMessage',
+]
+
+interface Observed {
+  /** What the observer recorded, as text. */
+  readonly seen: readonly string[]
+  /** The requests of the transports, by path. */
+  readonly requests: ReadonlyMap<string, IncomingHttpHeaders>
+  /** Those of the application itself. */
+  readonly control: IncomingHttpHeaders | undefined
+}
+
+/** Sends an event with every transport in a process that `observer` watches. */
+async function observed(observer: string, connection = 'own'): Promise<Observed> {
+  const all = new Map<string, IncomingHttpHeaders>()
+  const { origin } = await listen(async (request, response) => {
+    all.set(request.url ?? '', request.headers)
+    request.resume()
+    await once(request, 'end')
+    response.setHeader('content-type', 'application/json').end('{"ok":true}')
+  })
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [PROGRAM, observer, origin, connection, 'S3cr3t'],
+    {
+      env: { ...process.env, NODE_V8_COVERAGE: undefined },
+      maxBuffer: 2 ** 26,
+    },
+  )
+  const { seen } = JSON.parse(stdout)
+  const requests = new Map([...all].filter(([path]) => PATHS.includes(path)))
+  expect([...requests.keys()]).to.have.members(PATHS)
+  return { seen, requests, control: all.get('/control') }
+}
+
+const traceHeadersOf = (headers: IncomingHttpHeaders = {}): string[] =>
+  Object.keys(headers).filter((name) => /trace|baggage|b3/.test(name))
+
+function expectUnseen({ seen, requests }: Observed): void {
+  for (const text of seen) expect(text).not.to.include('S3cr3t')
+  for (const [path, headers] of requests) expect(traceHeadersOf(headers), path).to.deep.equal([])
+}
+
+const OWN = 'neither a URL nor a token is seen, and no trace header is sent'
+
+attackTable('secrets of targets', [
+  ...['own', 'agent', 'dispatcher'].flatMap((connection) => [
+    {
+      attack: `@sentry/node with its default integrations watches (connection: ${connection})`,
+      outcome: OWN,
+      async run(this: Mocha.Context) {
+        this.timeout(30_000)
+        const all = await observed('sentry', connection)
+        expect(all.seen.join('\n')).to.include('/control')
+        expect(traceHeadersOf(all.control)).to.include('sentry-trace')
+        expectUnseen(all)
+      },
+    },
+    {
+      attack: `OpenTelemetry instrumentations of http and undici watch (connection: ${connection})`,
+      outcome: OWN,
+      async run() {
+        const all = await observed('opentelemetry', connection)
+        expect(all.seen.join('\n')).to.include('/control')
+        expect(traceHeadersOf(all.control)).to.include('traceparent')
+        expectUnseen(all)
+      },
+    },
+  ]),
+  {
+    attack: 'Sentry without OpenTelemetry watches',
+    outcome: OWN,
+    async run() {
+      for (const connection of ['own', 'agent']) {
+        const all = await observed('sentry-light', connection)
+        expect(all.seen.join('\n')).to.include('/control')
+        expectUnseen(all)
+      }
+    },
+  },
+  {
+    attack: 'fetch and http.request are replaced, as by an agent of application monitoring',
+    outcome: 'the replaced functions are not called',
+    async run() {
+      const { seen } = await observed('replaced-functions')
+      expect(seen).to.have.length(1)
+      expect(seen[0]).to.match(/\/control'$/)
+    },
+  },
+  {
+    attack: 'every diagnostics channel of requests has a subscriber',
+    outcome: 'no subscriber sees a path',
+    async run() {
+      const { seen } = await observed('channels')
+      const paths = seen.flatMap((text) => [...text.matchAll(/path: '([^']*)'/g)].map(([, path]) => path))
+      expect(paths).to.include('/control')
+      expect(paths.join(' ')).not.to.include('S3cr3t')
+    },
+  },
+])
