@@ -70,9 +70,15 @@ const MCP_MAP: typeof MAP = {
 }
 
 /** What a transport may import of the telemetry around it. */
-const TRANSPORT_CONTRACT = ['transport', 'envelope', 'levels', 'errors', 'options', 'suggestion'].map(
-  (name) => `telemetry/${name}.ts`,
-)
+const TRANSPORT_CONTRACT = [
+  'transport',
+  'envelope',
+  'levels',
+  'errors',
+  'options',
+  'pending-work',
+  'suggestion',
+].map((name) => `telemetry/${name}.ts`)
 
 /** Where packages that users bring themselves may be imported. */
 const PEERS: readonly { readonly peer: RegExp; readonly where: RegExp; readonly types?: true }[] = [

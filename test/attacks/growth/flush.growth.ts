@@ -1,0 +1,44 @@
+import { PendingWork } from '../../../src/telemetry/pending-work.ts'
+import { BatchQueue } from '../../../src/telemetry/transports/batch-queue.ts'
+import { expectLinearGrowth } from '../../support/attacks/growth.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+
+describe('flush', () => {
+  it('a flush after each event, while nothing settles, costs linear time', () =>
+    expectLinearGrowth((size) => {
+      const queue = new BatchQueue<number>(
+        {
+          type: 'test',
+          maxItems: 512,
+          backOff: { firstMs: 500, maxMs: 30_000 },
+          send: () => new Promise(() => {}),
+        },
+        new ManualClock(),
+      )
+      for (let event = 0; event < size; event++) {
+        void queue.add(event)
+        void queue.flush()
+      }
+    }, 20_000))
+
+  for (const [order, at] of Object.entries({
+    'in order': (index: number) => index,
+    'latest first': (index: number, size: number) => size - 1 - index,
+    'every other one first': (index: number, size: number) =>
+      index < size / 2 ? 2 * index + 1 : 2 * index - size,
+  })) {
+    it(`events that settle ${order}, with a caller waiting after each, cost linear time`, () =>
+      expectLinearGrowth((size) => {
+        const work = new PendingWork()
+        const generations = Array.from({ length: size }, () => {
+          const generation = work.add()
+          work.whenSettled(() => {})
+          return generation
+        })
+        for (let index = 0; index < size; index++) {
+          const generation = generations[at(index, size)]
+          if (generation !== undefined) work.settle(generation)
+        }
+      }, 20_000))
+  }
+})
