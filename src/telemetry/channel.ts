@@ -1,12 +1,13 @@
 import { AsyncResource } from 'node:async_hooks'
 import { types } from 'node:util'
+import { type Deadline, settlingOf } from './deadline.ts'
 import type { TelemetryTransportEntry, TelemetryTransportStats } from './delivery.ts'
 import type { TelemetryEnvelope } from './envelope.ts'
 import { KitTelemetryError } from './errors.ts'
 import { LEVEL_PRIORITY } from './levels.ts'
 import type { TelemetryStats } from './manager.ts'
+import { type Generation, PendingWork } from './pending-work.ts'
 import type { Reporter } from './reporter.ts'
-import { type Deadline, Tally } from './tally.ts'
 import type { TelemetryTransport, TelemetryTransportMeta } from './transport.ts'
 
 /** From this part of the bound on, events below `warn` are shed. */
@@ -15,13 +16,38 @@ const SHED_FROM = 0.8
 /** At most one warning of dropped events in this time. */
 const DROP_WARNING_MS = 10_000
 
+/** How many calls of a transport's `flush` may be under way. Further ones share the next call. */
+const MAX_FLUSHES = 8
+
 /** An event that waits for `init`, and the async context it was emitted in, so that its active span is not lost. */
 interface Waiting {
   readonly envelope: TelemetryEnvelope
-  readonly tally: Tally | undefined
-  readonly epoch: Tally
+  readonly counted: Counted
   readonly context: AsyncResource
   readonly emittedAtMs: number
+}
+
+/** One call of a transport's `flush`. */
+class FlushCall {
+  readonly #work = new PendingWork()
+  readonly #call = this.#work.add()
+
+  settle(): void {
+    this.#work.settle(this.#call)
+  }
+
+  /** @returns cancels the call of `done` */
+  whenSettled(done: () => void): () => void {
+    return this.#work.whenSettled(done)
+  }
+}
+
+/** Where an event that has not settled is counted. */
+interface Counted {
+  readonly generation: Generation
+  /** The pending events of its session. */
+  readonly session: PendingWork | undefined
+  readonly sessionGeneration: Generation | undefined
 }
 
 /** The way to one transport: its state, its bound and its ledger. */
@@ -34,7 +60,6 @@ export class TransportChannel {
   readonly #inOrder: (hand: () => void) => void
 
   #state: 'starting' | 'ready' | 'disabled' | 'closed' = 'ready'
-  #started: Promise<void> | undefined
   #waiting: Waiting[] = []
 
   #accepted = 0
@@ -44,9 +69,13 @@ export class TransportChannel {
   #lastError: KitTelemetryError | undefined
   #lastDropWarning = Number.NEGATIVE_INFINITY
 
-  /** Events under way since the last flush; those before it are in `#earlier` until they have settled. */
-  #epoch = new Tally()
-  readonly #earlier = new Set<Tally>()
+  /** Events under way. */
+  readonly #work = new PendingWork()
+  /** Calls of the transport's `flush` under way, each counted by itself. */
+  #flushes = 0
+  /** The call that begins when one of them ends, or when `init` has finished. */
+  #nextFlush: FlushCall | undefined
+  #isCallingTransport = false
 
   constructor(entry: TelemetryTransportEntry, reporter: Reporter, inOrder: (hand: () => void) => void) {
     this.#type = entry.type
@@ -64,17 +93,19 @@ export class TransportChannel {
       const initialised: unknown = this.#transport.init?.(meta)
       if (!isThenable(initialised)) return
       this.#state = 'starting'
-      this.#started = asPromise(initialised).then(
-        () => this.#ready(),
-        (cause) => this.#disable(cause),
-      )
+      void asPromise(initialised)
+        .then(
+          () => this.#ready(),
+          (cause) => this.#disable(cause),
+        )
+        .then(() => this.#beginNextFlush())
     } catch (cause) {
       this.#disable(cause)
     }
   }
 
   /** Takes an envelope on, unless too much is outstanding. */
-  offer(envelope: TelemetryEnvelope, tally: Tally | undefined): void {
+  offer(envelope: TelemetryEnvelope, session: PendingWork | undefined): void {
     const pending = this.#pending
     this.#accepted++
     if (this.#state === 'disabled') {
@@ -85,29 +116,54 @@ export class TransportChannel {
     ) {
       this.#drop()
     } else if (this.#state === 'ready') {
-      this.#hand(envelope, tally)
+      this.#hand(envelope, session)
     } else {
-      const epoch = this.#epoch
-      epoch.add()
-      tally?.add()
       const context = new AsyncResource('KitTelemetryEvent')
-      this.#waiting.push({ envelope, tally, epoch, context, emittedAtMs: Date.now() })
+      this.#waiting.push({ envelope, counted: this.#count(session), context, emittedAtMs: Date.now() })
     }
   }
 
-  /** Resolves when everything accepted so far has settled and the transport's own `flush` has. Never rejects. */
-  async flush(): Promise<void> {
-    const epochs = this.#closeEpoch()
-    const flushed =
-      this.#state === 'starting' ? this.#started?.then(() => this.#call('flush')) : this.#call('flush')
-    await Promise.all([flushed, ...Array.from(epochs, (epoch) => epoch.idle())])
+  /** Whether the transport's `flush` or `shutdown` is being called at this moment. */
+  get isCallingTransport(): boolean {
+    return this.#isCallingTransport
+  }
+
+  /**
+   * Calls `done` when everything accepted so far has settled, and a call of the transport's own `flush` that begins now or
+   * later has too. From within such a call it is done at once, since that cannot wait for itself.
+   * @returns cancels the call of `done`
+   */
+  flush(done: () => void): () => void {
+    if (this.#isCallingTransport) {
+      done()
+      return () => {}
+    }
+    return this.#flushAll(done)
+  }
+
+  #flushAll(done: () => void): () => void {
+    let left = 2
+    const one = () => {
+      left--
+      if (left === 0) done()
+    }
+    const cancelFlush = this.#flushTransport(one)
+    const cancelWork = this.#work.whenSettled(one)
+    return () => {
+      cancelFlush()
+      cancelWork()
+    }
   }
 
   /** Flushes and shuts the transport down, waiting no longer than `deadline`. Never rejects. */
   async close(deadline: Deadline): Promise<void> {
-    await deadline.wait(this.flush())
-    if (this.#state === 'ready') await deadline.wait(this.#call('shutdown'))
-    else if (this.#state === 'starting') this.#state = 'closed'
+    await deadline.wait((done) => this.#flushAll(done))
+    if (this.#state === 'ready') {
+      const signal = deadline.signal()
+      await deadline.wait(settlingOf(this.#call('shutdown', signal)))
+    } else if (this.#state === 'starting') {
+      this.#state = 'closed'
+    }
     if (this.#dropped > 0) this.#warnOfDrops()
     const pending = this.#pending
     if (pending > 0) {
@@ -137,7 +193,7 @@ export class TransportChannel {
     return JSON.stringify(this.#type)
   }
 
-  #hand(envelope: TelemetryEnvelope, tally: Tally | undefined): void {
+  #hand(envelope: TelemetryEnvelope, session: PendingWork | undefined): void {
     let handled: unknown
     try {
       handled = this.#transport.handle(envelope)
@@ -149,37 +205,62 @@ export class TransportChannel {
       this.#fail(cause)
       return
     }
-    const epoch = this.#epoch
-    epoch.add()
-    tally?.add()
-    this.#await(handled, epoch, tally)
+    this.#await(handled, this.#count(session))
   }
 
-  #await(handled: PromiseLike<unknown>, epoch: Tally, tally: Tally | undefined): void {
+  #count(session: PendingWork | undefined): Counted {
+    return { generation: this.#work.add(), session, sessionGeneration: session?.add() }
+  }
+
+  #await(handled: PromiseLike<unknown>, counted: Counted): void {
     asPromise(handled).then(
       () => {
         this.#delivered++
-        this.#settled(epoch, tally)
+        this.#settled(counted)
       },
       (cause) => {
         this.#fail(cause)
-        this.#settled(epoch, tally)
+        this.#settled(counted)
       },
     )
   }
 
-  #settled(epoch: Tally, tally: Tally | undefined): void {
-    epoch.done()
-    if (epoch.count === 0) this.#earlier.delete(epoch)
-    tally?.done()
+  #settled({ generation, session, sessionGeneration }: Counted): void {
+    this.#work.settle(generation)
+    if (sessionGeneration !== undefined) session?.settle(sessionGeneration)
   }
 
-  #closeEpoch(): Iterable<Tally> {
-    if (this.#epoch.count > 0) {
-      this.#earlier.add(this.#epoch)
-      this.#epoch = new Tally()
+  /** Calls `done` when a call of the transport's `flush` that begins now or later has settled. @returns cancels that */
+  #flushTransport(done: () => void): () => void {
+    if (this.#state === 'disabled' || this.#transport.flush === undefined) {
+      done()
+      return () => {}
     }
-    return this.#earlier
+    const mayBegin = this.#state !== 'starting' && this.#flushes < MAX_FLUSHES && !this.#isCallingTransport
+    if (!mayBegin) {
+      this.#nextFlush ??= new FlushCall()
+      return this.#nextFlush.whenSettled(done)
+    }
+    const flush = new FlushCall()
+    this.#beginFlush(flush)
+    return flush.whenSettled(done)
+  }
+
+  #beginFlush(flush: FlushCall): void {
+    this.#flushes++
+    void this.#call('flush').then(() => {
+      this.#flushes--
+      flush.settle()
+      this.#beginNextFlush()
+    })
+  }
+
+  #beginNextFlush(): void {
+    const next = this.#nextFlush
+    this.#nextFlush = undefined
+    if (next === undefined) return
+    if (this.#state === 'closed') next.settle()
+    else this.#beginFlush(next)
   }
 
   /** `init` has finished: what waited for it goes out, in order, before anything new. */
@@ -193,20 +274,20 @@ export class TransportChannel {
       const waiting = this.#waiting
       this.#waiting = []
       this.#state = 'ready'
-      for (const { envelope, tally, epoch, context, emittedAtMs } of waiting) {
+      for (const { envelope, counted, context, emittedAtMs } of waiting) {
         try {
           const handled: unknown = context.runInAsyncScope(() =>
             this.#transport.handle(envelope, emittedAtMs),
           )
           if (isThenable(handled)) {
-            this.#await(handled, epoch, tally)
+            this.#await(handled, counted)
             continue
           }
           this.#delivered++
         } catch (cause) {
           this.#fail(cause)
         }
-        this.#settled(epoch, tally)
+        this.#settled(counted)
       }
     })
   }
@@ -218,7 +299,7 @@ export class TransportChannel {
     this.#waiting = []
     this.#failed += waiting.length
     this.#reporter.error(this.#lastError)
-    for (const { epoch, tally } of waiting) this.#settled(epoch, tally)
+    for (const { counted } of waiting) this.#settled(counted)
   }
 
   #fail(cause: unknown): void {
@@ -242,13 +323,22 @@ export class TransportChannel {
   }
 
   /** Calls `flush` or `shutdown`, if there is one and the transport is up. Never rejects. */
-  async #call(method: 'flush' | 'shutdown'): Promise<void> {
+  async #call(method: 'flush' | 'shutdown', deadline?: AbortSignal): Promise<void> {
     if (this.#state === 'disabled') return
     try {
-      await this.#transport[method]?.()
+      await this.#callNow(method, deadline)
     } catch (cause) {
       this.#lastError = this.#wrap('TELEMETRY_TRANSPORT_FAILED', `failed in ${method}()`, cause)
       this.#reporter.repeatedError(this, this.#lastError)
+    }
+  }
+
+  #callNow(method: 'flush' | 'shutdown', deadline: AbortSignal | undefined): Promise<void> | void {
+    this.#isCallingTransport = true
+    try {
+      return method === 'flush' ? this.#transport.flush?.() : this.#transport.shutdown?.(deadline)
+    } finally {
+      this.#isCallingTransport = false
     }
   }
 

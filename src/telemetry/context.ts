@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { TelemetryActor, TelemetryScope } from './envelope.ts'
+import { PendingWork } from './pending-work.ts'
 import type { Redactor } from './redactor.ts'
 import { sessionDraw } from './sampling.ts'
-import { Tally } from './tally.ts'
 
 /** What a session lends to its events, and an outer session to an inner one. JSON values, frozen, not redacted. */
 export interface Lendable {
@@ -20,7 +20,7 @@ export class SessionRecord {
   /** What it took from the run it was made in. */
   readonly inherited: Lendable
   /** The events under way that it emitted. */
-  readonly tally: Tally = new Tally()
+  readonly pending: PendingWork = new PendingWork()
   id: string
   own: Lendable = NOTHING_LENT
   ended = false

@@ -1,10 +1,11 @@
 import { AsyncResource } from 'node:async_hooks'
 import { TransportChannel } from './channel.ts'
+import { settledWithin, workWithin } from './deadline.ts'
 import type { TelemetryEnvelope } from './envelope.ts'
 import { KitTelemetryError } from './errors.ts'
 import type { TelemetryStats } from './manager.ts'
+import type { PendingWork } from './pending-work.ts'
 import type { Reporter } from './reporter.ts'
-import { settledWithin, type Tally } from './tally.ts'
 import type { TelemetryTransport, TelemetryTransportMeta } from './transport.ts'
 
 /** How often a transport may emit an event while it is handed one, while it is handed one, … */
@@ -40,7 +41,7 @@ export interface TelemetryTransportStats {
 
 interface Nested {
   readonly envelope: TelemetryEnvelope
-  readonly tally: Tally | undefined
+  readonly pending: PendingWork | undefined
   readonly nesting: number
   readonly context: AsyncResource
 }
@@ -69,16 +70,16 @@ export class Delivery {
 
   /**
    * Offers an envelope to every transport.
-   * @param tally counts it, once for each transport, until it is delivered or has failed
+   * @param pending counts it, once for each transport, until it is delivered or has failed
    */
-  send(envelope: TelemetryEnvelope, tally: Tally | undefined): void {
+  send(envelope: TelemetryEnvelope, pending: PendingWork | undefined): void {
     if (this.#handing) {
-      this.#sendLater(envelope, tally)
+      this.#sendLater(envelope, pending)
       return
     }
     this.#handing = true
     try {
-      for (const channel of this.#channels) channel.offer(envelope, tally)
+      for (const channel of this.#channels) channel.offer(envelope, pending)
     } finally {
       this.#handing = false
     }
@@ -87,14 +88,34 @@ export class Delivery {
 
   /** Resolves when everything accepted so far is delivered or has failed, at the latest after `timeoutMs`. */
   flush(timeoutMs: number): Promise<void> {
-    return settledWithin(timeoutMs, Promise.all(this.#channels.map((channel) => channel.flush())))
+    return settledWithin(timeoutMs, (done) => {
+      let left = this.#channels.length
+      if (left === 0) done()
+      const cancels = this.#channels.map((channel) =>
+        channel.flush(() => {
+          left--
+          if (left === 0) done()
+        }),
+      )
+      return () => {
+        for (const cancel of cancels) cancel()
+      }
+    })
   }
 
-  /** Flushes and closes every transport within one deadline. What is outstanding then stays pending. */
-  close(timeoutMs: number): Promise<void> {
-    return settledWithin(timeoutMs, (deadline) =>
-      Promise.all(this.#channels.map((channel) => channel.close(deadline))),
+  /**
+   * Flushes and closes every transport within one deadline. What is outstanding then stays pending.
+   * @param closed called when it is over
+   */
+  close(timeoutMs: number, closed: () => void): Promise<void> {
+    return workWithin(timeoutMs, (deadline) =>
+      Promise.all(this.#channels.map((channel) => channel.close(deadline))).finally(closed),
     )
+  }
+
+  /** Whether a `flush` or `shutdown` of a transport is being called at this moment. */
+  get isCallingTransport(): boolean {
+    return this.#channels.some((channel) => channel.isCallingTransport)
   }
 
   stats(): TelemetryTransportStats[] {
@@ -113,7 +134,7 @@ export class Delivery {
   }
 
   /** An event that a transport emits while it is handed one waits until every transport has got the first. */
-  #sendLater(envelope: TelemetryEnvelope, tally: Tally | undefined): void {
+  #sendLater(envelope: TelemetryEnvelope, pending: PendingWork | undefined): void {
     const nesting = this.#nesting + 1
     if (nesting > MAX_NESTING) {
       this.#reporter.error(
@@ -124,17 +145,17 @@ export class Delivery {
       )
       return
     }
-    this.#nested.push({ envelope, tally, nesting, context: new AsyncResource('KitTelemetryEvent') })
+    this.#nested.push({ envelope, pending, nesting, context: new AsyncResource('KitTelemetryEvent') })
   }
 
   #sendNested(): void {
     for (let next = this.#nested.shift(); next !== undefined; next = this.#nested.shift()) {
-      const { envelope, tally, nesting, context } = next
+      const { envelope, pending, nesting, context } = next
       this.#handing = true
       this.#nesting = nesting
       try {
         context.runInAsyncScope(() => {
-          for (const channel of this.#channels) channel.offer(envelope, tally)
+          for (const channel of this.#channels) channel.offer(envelope, pending)
         })
       } finally {
         this.#handing = false

@@ -1,5 +1,6 @@
 import type { TelemetryConfig } from './builder.ts'
 import { activeRun, inheritance, type LentContext, lentBy, SessionRecord } from './context.ts'
+import { settledWithin } from './deadline.ts'
 import { Delivery, type TelemetryTransportStats } from './delivery.ts'
 import {
   buildEnvelope,
@@ -14,6 +15,7 @@ import { BUILT_IN_PREFIX, checkEventName } from './event-name.ts'
 import type { TelemetryEventMap, TelemetryEventSchema } from './events.ts'
 import type { TelemetryLevel } from './levels.ts'
 import { ParticipantRule } from './participants.ts'
+import { PendingWork } from './pending-work.ts'
 import { KeyRules } from './redaction.ts'
 import { Redactor } from './redactor.ts'
 import { Reporter } from './reporter.ts'
@@ -21,7 +23,6 @@ import { Sampler, sessionDraw } from './sampling.ts'
 import { KitTelemetrySession, type TelemetryEventAttributes } from './session.ts'
 import { createSessionId } from './session-id.ts'
 import { quoted, suggestion } from './suggestion.ts'
-import { settledWithin } from './tally.ts'
 import { isoTime } from './time.ts'
 import { attributesRefusal, isValidationOn } from './validation.ts'
 
@@ -90,7 +91,10 @@ export class KitTelemetryManager<
   #emitted = 0
   #sampledOut = 0
   #droppedAfterShutdown = 0
+  #isShutDown = false
   #shutdown: Promise<void> | undefined
+  /** The shutdown, for those who wait for it. */
+  readonly #closing = new PendingWork()
 
   private constructor(config: TelemetryConfig) {
     const { service, environment, version } = config
@@ -149,22 +153,29 @@ export class KitTelemetryManager<
 
   /**
    * Resolves when everything emitted so far is delivered or has failed for good, and every transport's own `flush` has
-   * settled, at the latest after its deadline. Never rejects.
+   * settled, at the latest after its deadline. Never rejects. A transport that calls it from within its own `flush` does
+   * not wait for itself.
    */
   flush(options: TelemetryDeadlineOptions = {}): Promise<void> {
     const timeoutMs = readTimeout(options)
-    return this.#shutdown === undefined
-      ? this.#delivery.flush(timeoutMs)
-      : settledWithin(timeoutMs, this.#shutdown)
+    if (!this.#isShutDown) return this.#delivery.flush(timeoutMs)
+    if (this.#delivery.isCallingTransport) return Promise.resolve()
+    return settledWithin(timeoutMs, (done) => this.#closing.whenSettled(done))
   }
 
   /**
    * Flushes and closes every transport within one deadline. Further calls return the same promise, with the first
-   * call's deadline. What is outstanding at the deadline stays `pending` in `stats()`. Never rejects.
+   * call's deadline. What is outstanding at the deadline stays `pending` in `stats()`. Never rejects. A transport that
+   * calls it from within its own `flush` or `shutdown` gets a promise that has resolved, since it cannot wait for itself.
    */
   shutdown(options: TelemetryDeadlineOptions = {}): Promise<void> {
-    this.#shutdown ??= this.#delivery.close(readTimeout(options))
-    return this.#shutdown
+    const isCallingTransport = this.#delivery.isCallingTransport
+    if (!this.#isShutDown) {
+      this.#isShutDown = true
+      const closing = this.#closing.add()
+      this.#shutdown = this.#delivery.close(readTimeout(options), () => this.#closing.settle(closing))
+    }
+    return isCallingTransport || this.#shutdown === undefined ? Promise.resolve() : this.#shutdown
   }
 
   /** What `emit` would send of these attributes: JSON values, redacted. A frozen copy. */
@@ -189,7 +200,7 @@ export class KitTelemetryManager<
 
   #emit(name: string, input: TelemetryEmitInput | undefined, lend: () => LentContext | undefined): void {
     const verdict = this.#verdicts.get(name) ?? this.#judge(name)
-    if (this.#shutdown !== undefined) {
+    if (this.#isShutDown) {
       this.#dropAfterShutdown(name)
       return
     }
@@ -263,7 +274,7 @@ export class KitTelemetryManager<
       attributes,
       this.#warn,
     )
-    this.#delivery.send(envelope, lent?.session.tally)
+    this.#delivery.send(envelope, lent?.session.pending)
     return undefined
   }
 

@@ -1,6 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { activeRun, type LentContext, lentBy, lentHere, runInside, type SessionRecord } from './context.ts'
 import { copyMap } from './copy.ts'
+import { settledWithin } from './deadline.ts'
 import {
   copyActor,
   copyScope,
@@ -12,7 +13,6 @@ import {
 import { KitTelemetryError } from './errors.ts'
 import type { TelemetryEventMap } from './events.ts'
 import { KEEP_EVERYTHING } from './redaction.ts'
-import { settledWithin } from './tally.ts'
 
 /** How long `end()` waits for events under way. */
 const END_TIMEOUT_MS = 30_000
@@ -165,8 +165,9 @@ export class KitTelemetrySession<
 
   #end(): Promise<void> {
     this.#record.ended = true
-    const { tally } = this.#record
-    return tally.count === 0 ? Promise.resolve() : settledWithin(END_TIMEOUT_MS, tally.idle())
+    const { pending } = this.#record
+    if (pending.count === 0) return Promise.resolve()
+    return settledWithin(END_TIMEOUT_MS, (done) => pending.whenSettled(done))
   }
 
   #change(method: string, change: () => Partial<SessionRecord['own']>): void {

@@ -34,6 +34,10 @@ export interface TelemetryTransport {
   handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> | void
   /** Sends what is buffered; resolves when it is delivered or has failed for good. */
   flush?(): Promise<void> | void
-  /** Flushes and releases what the transport holds. */
-  shutdown?(): Promise<void> | void
+  /**
+   * Flushes and releases what the transport holds.
+   * @param deadline aborts when the deadline of the manager's `shutdown` has passed: from then on, nothing of the
+   * transport may keep the process alive. It has aborted already if the flush before took too long.
+   */
+  shutdown?(deadline?: AbortSignal): Promise<void> | void
 }

@@ -402,6 +402,24 @@ describe('delivery', () => {
       await Promise.all([first, second])
     })
 
+    it('calls flush of a transport that does not end at most eight times at once, and once more afterwards', async () => {
+      const calls: Deferred[] = []
+      const { manager } = build({
+        flush: () => {
+          const call = deferred()
+          calls.push(call)
+          return call.promise
+        },
+      })
+      const flushed = Array.from({ length: 1_000 }, () => manager.flush())
+      expect(calls).to.have.length(8)
+      for (const call of calls) call.resolve()
+      await settle()
+      expect(calls).to.have.length(9)
+      calls[8]?.resolve()
+      await Promise.all(flushed)
+    })
+
     it('asks the transport to send what it has, after init, and waits for that', async () => {
       const calls: string[] = []
       const init = deferred()
@@ -507,6 +525,25 @@ describe('delivery', () => {
       expect(manager.stats()).to.deep.include({ emitted: 0, droppedAfterShutdown: 4 })
       expect(logger.codes).to.deep.equal(['TELEMETRY_RUNTIME_NOT_INITIALIZED'])
       await session.end()
+    })
+
+    it('tells the transport when its deadline has passed', async () => {
+      const states: unknown[] = []
+      let deadline: AbortSignal | undefined
+      const { manager } = build(
+        {
+          shutdown: (signal) => {
+            states.push(signal?.aborted)
+            deadline = signal
+            return never
+          },
+        },
+        { handle: () => never, shutdown: (signal) => void states.push(signal?.aborted) },
+      )
+      manager.emit('x')
+      await manager.shutdown({ timeoutMs: 30 })
+      await settle()
+      expect([states, deadline?.aborted]).to.deep.equal([[false, true], true])
     })
 
     it('has one deadline for everything, and leaves what is outstanding pending', async () => {
