@@ -116,7 +116,7 @@ const REAL_CLOCK: Clock = {
     return () => timer.clear()
   },
   soon: (callback) => setImmediate(callback),
-  random: Math.random,
+  random: () => Math.random(),
 }
 
 interface Queued<Item> {
@@ -253,6 +253,13 @@ export class BatchQueue<Item> {
    * @returns resolves when the item is delivered, and rejects with `TELEMETRY_TRANSPORT_FAILED` when it has failed
    */
   add(item: Item, weight = 1): Promise<void> {
+    const settled = this.#enqueue(item, weight)
+    // A caller may ignore the outcome; its rejection is not an error of the process.
+    settled.catch(ignore)
+    return settled
+  }
+
+  #enqueue(item: Item, weight: number): Promise<void> {
     if (this.#closedReason !== undefined)
       return Promise.reject(this.#error({ reason: this.#closedReason }, 1, 0))
     return new Promise((delivered, failed) => {
@@ -746,6 +753,8 @@ export class BatchQueue<Item> {
     this.#unhurried.clear()
   }
 }
+
+function ignore(): void {}
 
 function newBatch<Item>(queued: readonly Queued<Item>[], dueMs: number): Batch<Item> {
   return {

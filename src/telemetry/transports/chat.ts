@@ -1,9 +1,9 @@
 import type { TelemetryEnvelope } from '../envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import type { TelemetryTransport } from '../transport.ts'
+import { BatchQueue, type Outcome } from './batch-queue.ts'
 import { type Digest, digestOf } from './digest.ts'
 import { type Answer, HttpTarget, jsonHeaders } from './http-target.ts'
-import { Outbox, type Outcome } from './outbox.ts'
 import { checkConnection, type TargetConnectionOptions } from './target-options.ts'
 
 /** An answer with a status. */
@@ -36,8 +36,10 @@ const WINDOW_MS = 50
 const TIMEOUT_MS = 10_000
 /** How often a message is sent that the service puts off. */
 const MAX_ATTEMPTS = 8
-/** First wait where the service puts a message off without saying for how long. */
-const UNSAID_WAIT_MS = 1000
+/** How long to wait if the service puts a message off without saying for how long. */
+const BACK_OFF = { firstMs: 1000, maxMs: 128_000, minShare: 1 }
+/** If the service asks for a longer wait, what waits fails. */
+const MAX_WAIT_MS = 600_000
 
 /** Once one of these was answered, the next request would be answered in the same way. */
 const FINAL = [401, 403, 404, 410]
@@ -51,7 +53,7 @@ export abstract class ChatTransport implements TelemetryTransport {
   readonly #options: ChatOptions
   readonly #minPriority: number
   readonly #target: HttpTarget
-  readonly #outbox: Outbox<TelemetryEnvelope>
+  readonly #queue: BatchQueue<TelemetryEnvelope>
 
   /** @internal */
   protected constructor(options: ChatOptions) {
@@ -60,13 +62,15 @@ export abstract class ChatTransport implements TelemetryTransport {
     this.#minPriority = LEVEL_PRIORITY[options.minLevel]
     checkConnection(options.adapter, options.connection, options.url)
     this.#target = new HttpTarget(options.url, options.connection)
-    this.#outbox = new Outbox({
+    this.#queue = new BatchQueue({
       type: options.type,
-      target: this.#target,
-      maxItems: Number.POSITIVE_INFINITY,
-      windowMs: WINDOW_MS,
+      ordered: true,
+      delayMs: WINDOW_MS,
       paceMs: options.paceMs,
-      send: (envelopes, attempt) => this.#send(envelopes, attempt),
+      maxAttempts: MAX_ATTEMPTS,
+      maxWaitMs: MAX_WAIT_MS,
+      backOff: BACK_OFF,
+      send: (envelopes, { signal }) => this.#send(envelopes, signal),
     })
   }
 
@@ -77,46 +81,44 @@ export abstract class ChatTransport implements TelemetryTransport {
    */
   handle(envelope: TelemetryEnvelope): Promise<void> | void {
     if (LEVEL_PRIORITY[envelope.level] < this.#minPriority) return
-    return this.#outbox.add(envelope)
+    return this.#queue.add(envelope)
   }
 
   /** Sends what is buffered as soon as the service's pace allows; resolves when it is delivered or has failed for good. */
   flush(): Promise<void> {
-    return this.#outbox.flush()
+    return this.#queue.flush()
   }
 
-  /** Flushes. An event that comes later fails. */
-  shutdown(): Promise<void> {
-    return this.#outbox.close()
+  /**
+   * Flushes. An event that comes later fails.
+   * @param deadline when it aborts, nothing more is sent, and a request under way does not keep the process alive
+   */
+  async shutdown(deadline?: AbortSignal): Promise<void> {
+    await this.#queue.close(deadline)
+    await this.#target.close()
   }
 
-  async #send(envelopes: readonly TelemetryEnvelope[], attempt: number): Promise<Outcome> {
+  async #send(envelopes: readonly TelemetryEnvelope[], released: AbortSignal): Promise<Outcome> {
     const message = this.#options.message(digestOf(envelopes))
-    const answer = await this.#target.post(jsonHeaders(), JSON.stringify(message), TIMEOUT_MS)
-    return this.#outcome(answer, attempt)
+    const answer = await this.#target.post(jsonHeaders(), JSON.stringify(message), TIMEOUT_MS, released)
+    return this.#outcomeOf(answer)
   }
 
-  #outcome(answer: Answer, attempt: number): Outcome {
+  #outcomeOf(answer: Answer): Outcome {
     const { service, advice } = this.#options
     const { status } = answer
-    if (status === undefined) return { failed: `${service} ${answer.reason}` }
+    // It may have arrived.
+    if (status === undefined) return { result: 'failed', failure: { reason: `${service} ${answer.reason}` } }
     const askedMs = this.#options.waitMs?.(answer)
-    if (status >= 200 && status < 300) return { waitMs: askedMs }
+    if (status >= 200 && status < 300) return { result: 'delivered', waitMs: askedMs }
     const mend = status === 400 ? advice.refused : FINAL.includes(status) ? advice.gone : undefined
-    const failed = `${service} answered ${status}${mend === undefined ? '' : ` (${mend})`}`
-    if (FINAL.includes(status)) return { failed, status, final: true }
+    const reason = `${service} answered ${status}${mend === undefined ? '' : ` (${mend})`}`
+    const failure = { reason, details: { status } }
+    if (FINAL.includes(status)) return { result: 'stop', failure, forGood: true }
     const headerMs = status === 429 || status >= 500 ? answer.retryAfterMs : undefined
-    const waitMs = Math.max(headerMs ?? 0, askedMs ?? 0)
-    if (status !== 429) {
-      const again = this.#options.sendAgain?.(answer) === true && attempt < MAX_ATTEMPTS
-      return { failed, status, waitMs, again }
-    }
     const said = headerMs !== undefined || askedMs !== undefined
-    return {
-      failed,
-      status,
-      waitMs: said ? waitMs : UNSAID_WAIT_MS * 2 ** (attempt - 1),
-      again: attempt < MAX_ATTEMPTS,
-    }
+    const waitMs = Math.max(headerMs ?? 0, askedMs ?? 0)
+    if (status === 429) return { result: 'retry', failure, waitMs: said ? waitMs : undefined }
+    return { result: this.#options.sendAgain?.(answer) === true ? 'retry' : 'failed', failure, waitMs }
   }
 }

@@ -1,8 +1,8 @@
 import type { TelemetryEnvelope } from '../envelope.ts'
 import { invalidKind } from '../options.ts'
 import type { TelemetryTransport, TelemetryTransportMeta } from '../transport.ts'
+import { BatchQueue, type Outcome } from './batch-queue.ts'
 import { type Answer, HttpTarget, jsonHeaders } from './http-target.ts'
-import { Outbox, type Outcome } from './outbox.ts'
 import { checkUrl, readTargetOptions } from './target-options.ts'
 
 /** What `DevConsoleTransportAdapter.create()` takes. */
@@ -40,7 +40,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   /** A burst of ten thousand events is nothing unusual while developing. */
   readonly maxPending: number = 50_000
   readonly #target: HttpTarget | undefined
-  readonly #outbox: Outbox<TelemetryEnvelope>
+  readonly #queue: BatchQueue<TelemetryEnvelope>
   #sender: object = { pid: process.pid }
   #stats: Parameters<NonNullable<TelemetryTransport['statsFrom']>>[0] | undefined
   #toldStats: string | undefined
@@ -50,13 +50,14 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   private constructor(url: string | undefined) {
     // A proxy is not for loopback.
     this.#target = url === undefined ? undefined : new HttpTarget(url, {}, () => undefined)
-    this.#outbox = new Outbox({
+    this.#queue = new BatchQueue({
       type: this.type,
-      target: this.#target,
+      ordered: true,
       maxItems: BATCH,
-      windowMs: WINDOW_MS,
-      paceMs: 0,
-      send: (events) => this.#send(events),
+      delayMs: WINDOW_MS,
+      maxAttempts: 1,
+      backOff: { firstMs: 0, maxMs: 0 },
+      send: (events, { signal }) => this.#send(events, signal),
     })
   }
 
@@ -86,44 +87,52 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
 
   /** @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_FAILED`, by rejecting, when the console has not taken the event */
   handle(envelope: TelemetryEnvelope): Promise<void> | undefined {
-    if (this.#target !== undefined) return this.#outbox.add(envelope)
+    if (this.#target !== undefined) return this.#queue.add(envelope)
     this.#unsent++
     return undefined
   }
 
   flush(): Promise<void> {
-    return this.#outbox.flush()
+    return this.#queue.flush()
   }
 
-  /** Flushes, and tells the console how the counters end. */
-  async shutdown(): Promise<void> {
+  /**
+   * Flushes, and tells the console how the counters end.
+   * @param deadline when it aborts, nothing more is sent, and a request under way does not keep the process alive
+   */
+  async shutdown(deadline?: AbortSignal): Promise<void> {
     clearInterval(this.#timer)
-    await this.#outbox.close()
-    // The last word does not hold the process: whoever awaits the manager's `shutdown` holds it.
-    this.#target?.release()
-    await this.#tellStats()
+    await this.#queue.close(deadline)
+    if (deadline?.aborted !== true) await this.#tellStats(deadline)
     await this.#target?.close()
   }
 
-  async #send(events: readonly TelemetryEnvelope[]): Promise<Outcome> {
-    const answer = await this.#post(this.#target as HttpTarget, events)
-    if (answer.status !== undefined && answer.status < 300) return {}
-    const failed =
-      answer.status === undefined ? `the console ${answer.reason}` : `the console answered ${answer.status}`
-    return { failed, status: answer.status, waitMs: PAUSE_MS }
+  async #send(events: readonly TelemetryEnvelope[], released: AbortSignal): Promise<Outcome> {
+    const answer = await this.#post(this.#target as HttpTarget, events, released)
+    const { status } = answer
+    if (status !== undefined && status < 300) return { result: 'delivered' }
+    const failure =
+      status === undefined
+        ? { reason: `the console ${answer.reason}` }
+        : { reason: `the console answered ${status}`, details: { status } }
+    return { result: 'failed', failure, waitMs: PAUSE_MS }
   }
 
   /** Tells the counters, if they are others than last time. Never rejects. */
-  async #tellStats(): Promise<void> {
+  async #tellStats(released?: AbortSignal): Promise<void> {
     if (this.#target === undefined || JSON.stringify(this.#readStats()) === this.#toldStats) return
-    await this.#post(this.#target, [])
+    await this.#post(this.#target, [], released)
   }
 
-  #post(target: HttpTarget, events: readonly TelemetryEnvelope[]): Promise<Answer> {
+  #post(
+    target: HttpTarget,
+    events: readonly TelemetryEnvelope[],
+    released: AbortSignal | undefined,
+  ): Promise<Answer> {
     const stats = this.#readStats()
     this.#toldStats = JSON.stringify(stats)
     const body = JSON.stringify({ sender: this.#sender, stats, events })
-    return target.post(jsonHeaders(), body, TIMEOUT_MS)
+    return target.post(jsonHeaders(), body, TIMEOUT_MS, released)
   }
 
   /** With what may be told of errors: their text, which holds no secret. */

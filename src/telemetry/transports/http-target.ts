@@ -26,8 +26,14 @@ export type Answer =
 interface Post {
   readonly headers: Headers
   readonly body: string
+  /** Ends the attempt. */
   readonly signal: AbortSignal
+  /** When it aborts, the request must not keep the process alive any longer. */
+  readonly released: AbortSignal
 }
+
+/** A signal that never aborts. */
+const NEVER = new AbortController().signal
 
 /** The longest answer that is read, in characters. The rest is discarded. */
 const MAX_ANSWER = 65_536
@@ -58,9 +64,7 @@ export class HttpTarget {
   readonly #requests: Set<ClientRequest> = new Set()
   /** Requests to the proxy for a tunnel. */
   readonly #tunnels: Set<ClientRequest> = new Set()
-  readonly #attempts: Set<AbortController> = new Set()
   #agent: Promise<Agent> | undefined
-  #released = false
 
   /** @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the environment names a proxy that cannot be */
   constructor(
@@ -78,39 +82,32 @@ export class HttpTarget {
    * Posts a JSON text once. Redirects are not followed, and the answer's body is always consumed or discarded.
    * Never rejects.
    * @param timeoutMs how long the attempt may take, including its answer
+   * @param released when it aborts, the request does not keep the process alive any longer. That of a `dispatcher` ends.
    */
-  async post(headers: Headers, body: string, timeoutMs: number): Promise<Answer> {
+  async post(headers: Headers, body: string, timeoutMs: number, released = NEVER): Promise<Answer> {
     const attempt = new AbortController()
-    this.#attempts.add(attempt)
     let late = false
     const timer = setLongTimeout(() => {
       late = true
       attempt.abort()
     }, timeoutMs)
     try {
-      return await untraced(() => this.#send({ headers, body, signal: attempt.signal }))
+      return await untraced(() => this.#send({ headers, body, signal: attempt.signal, released }))
     } catch (error) {
       // The error itself is not kept: it may name the target.
       if (late) return { reason: `gave no answer in ${timeoutMs} ms` }
-      if (attempt.signal.aborted) return { reason: 'had not answered when the transport was shut down' }
+      if (released.aborted) return { reason: 'had not answered when the transport was shut down' }
       return { reason: `could not be reached${describeNetworkFailure(error)}` }
     } finally {
       timer.clear()
-      this.#attempts.delete(attempt)
     }
-  }
-
-  /** From now on, requests do not keep the process alive. Those of a `dispatcher` are aborted. */
-  release(): void {
-    this.#released = true
-    for (const { socket } of [...this.#requests, ...this.#tunnels]) socket?.unref()
-    if (this.#connection.dispatcher !== undefined) for (const attempt of this.#attempts) attempt.abort()
   }
 
   /** Closes idle connections. */
   async close(): Promise<void> {
     const agent = await this.#agent
-    agent?.destroy()
+    // What is under way has been released, and may still arrive.
+    if (this.#requests.size === 0) agent?.destroy()
   }
 
   #send(post: Post): Promise<Answer> {
@@ -121,14 +118,14 @@ export class HttpTarget {
   }
 
   /** For an agent that may read the request at any time, as proxy agents do. */
-  async #sendSeen(agent: Agent, { headers, body, signal }: Post): Promise<Answer> {
+  async #sendSeen(agent: Agent, post: Post): Promise<Answer> {
     const { request } =
       this.#url.protocol === 'https:' ? await import('node:https') : await import('node:http')
-    const outgoing = request(this.#url, { method: 'POST', agent, headers: Object.fromEntries(headers) })
-    return await this.#exchange(outgoing, signal, () => outgoing.end(Buffer.from(body)))
+    const outgoing = request(this.#url, { method: 'POST', agent, headers: Object.fromEntries(post.headers) })
+    return await this.#exchange(outgoing, post, () => outgoing.end(Buffer.from(post.body)))
   }
 
-  async #sendUnseen({ headers, body, signal }: Post): Promise<Answer> {
+  async #sendUnseen(post: Post): Promise<Answer> {
     const { ClientRequest } = await import('node:http')
     const url = this.#url
     const agent = this.#connection.agent ?? (await this.#ownAgent())
@@ -142,16 +139,16 @@ export class HttpTarget {
       ...{ servername: /^[\d.]+$|:/.test(host) ? '' : host },
       headers: { host: url.host },
     })
-    return await this.#exchange(request, signal, () => {
+    return await this.#exchange(request, post, () => {
       // A subscriber of `http.client.request.created` may have added trace headers.
       for (const name of request.getHeaderNames()) if (name !== 'host') request.removeHeader(name)
-      for (const [name, value] of headers) request.setHeader(name, value)
+      for (const [name, value] of post.headers) request.setHeader(name, value)
       if (forwarding?.authorization !== undefined)
         request.setHeader('proxy-authorization', forwarding.authorization)
       const placeholder = request.path
       request.path = `${forwarding === undefined ? '' : url.origin}${url.pathname}${url.search}`
       // Writes the head at once, and so reads the path. Node would write a string and the head in the same encoding.
-      request.end(Buffer.from(body))
+      request.end(Buffer.from(post.body))
       request.path = placeholder
     })
   }
@@ -176,19 +173,29 @@ export class HttpTarget {
       return kept
     }
     if (proxy !== undefined && protocol === 'https:')
-      await tunnelThrough(agent, proxy, (request) => this.#track(request, this.#tunnels))
+      await tunnelThrough(agent, proxy, (tunnel) => this.#track(tunnel, this.#tunnels))
     return agent
   }
 
-  #exchange(request: ClientRequest, signal: AbortSignal, send: () => void): Promise<Answer> {
+  #exchange(request: ClientRequest, { signal, released }: Post, send: () => void): Promise<Answer> {
     this.#track(request, this.#requests)
     return new Promise((resolve, reject) => {
       const abort = (): void => {
         for (const open of [request, ...this.#tunnels]) open.destroy(new Error('Aborted'))
       }
+      const release = (): void => {
+        for (const { socket } of [request, ...this.#tunnels]) socket?.unref()
+      }
       signal.addEventListener('abort', abort, { once: true })
+      released.addEventListener('abort', release, { once: true })
+      request.once('close', () => {
+        signal.removeEventListener('abort', abort)
+        released.removeEventListener('abort', release)
+      })
+      request.once('socket', () => {
+        if (released.aborted) release()
+      })
       request.on('error', reject)
-      request.once('close', () => signal.removeEventListener('abort', abort))
       request.once('response', (response) => resolve(readAnswer(response)))
       if (signal.aborted) abort()
       else send()
@@ -198,9 +205,6 @@ export class HttpTarget {
   #track(request: ClientRequest, open: Set<ClientRequest>): void {
     open.add(request)
     request.once('close', () => open.delete(request))
-    request.once('socket', (socket) => {
-      if (this.#released) socket.unref()
-    })
   }
 }
 
@@ -217,11 +221,11 @@ async function readAnswer(response: IncomingMessage): Promise<Answer> {
 async function fetchAnswer(
   url: URL,
   dispatcher: FetchDispatcher,
-  { headers, body, signal }: Post,
+  { headers, body, signal, released }: Post,
 ): Promise<Answer> {
   const options = {
     method: 'POST',
-    ...{ headers, body, signal },
+    ...{ headers, body, signal: AbortSignal.any([signal, released]) },
     redirect: 'manual',
     dispatcher: untracedDispatcher(dispatcher, (name) => headers.has(name)),
   }

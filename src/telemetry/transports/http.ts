@@ -1,8 +1,8 @@
 import type { TelemetryEnvelope } from '../envelope.ts'
 import { invalidKind, unknownOption } from '../options.ts'
 import type { TelemetryTransport } from '../transport.ts'
+import { BatchQueue, type Outcome } from './batch-queue.ts'
 import { type Answer, HttpTarget, jsonHeaders } from './http-target.ts'
-import { Outbox, type Outcome } from './outbox.ts'
 import {
   CONNECTION_CHECKS,
   checkConnection,
@@ -36,9 +36,11 @@ export interface HttpTransportOptions extends TargetConnectionOptions {
   readonly batch?: HttpBatchOptions | undefined
 }
 
-/** Longest wait before the second attempt; it doubles with each further one. */
-const BACKOFF_MS = 250
-const MAX_BACKOFF_MS = 30_000
+/** With full jitter, so that several processes do not send in step. */
+const BACK_OFF = { firstMs: 250, maxMs: 30_000 }
+
+/** If the target asks for a longer wait, what waits fails. */
+const MAX_WAIT_MS = 600_000
 
 /**
  * Posts events to a collector as JSON, in their order and one request at a time; where many events come, give `batch`.
@@ -53,10 +55,12 @@ const MAX_BACKOFF_MS = 30_000
  */
 export class HttpTransportAdapter implements TelemetryTransport {
   readonly type: string = 'http'
-  readonly #outbox: Outbox<TelemetryEnvelope>
+  readonly #queue: BatchQueue<TelemetryEnvelope>
+  readonly #target: HttpTarget
 
-  private constructor(outbox: Outbox<TelemetryEnvelope>) {
-    this.#outbox = outbox
+  private constructor(queue: BatchQueue<TelemetryEnvelope>, target: HttpTarget) {
+    this.#queue = queue
+    this.#target = target
   }
 
   /**
@@ -84,12 +88,20 @@ export class HttpTransportAdapter implements TelemetryTransport {
     const target = new HttpTarget(url, connection)
     const headers = jsonHeaders()
     for (const [name, value] of Object.entries(given)) if (value !== undefined) headers.set(name, value)
-    const { maxSize: maxItems = 1, maxDelayMs: windowMs = 0 } = batch ?? {}
-    const send = async (envelopes: readonly TelemetryEnvelope[], attempt: number): Promise<Outcome> => {
-      const body = JSON.stringify(batch === undefined ? envelopes[0] : envelopes)
-      return outcomeOf(await target.post(headers, body, timeout), attempt, retries)
-    }
-    return new HttpTransportAdapter(new Outbox({ type: 'http', target, maxItems, windowMs, paceMs: 0, send }))
+    const queue = new BatchQueue<TelemetryEnvelope>({
+      type: 'http',
+      ordered: true,
+      maxItems: batch?.maxSize ?? 1,
+      delayMs: batch?.maxDelayMs ?? 0,
+      maxAttempts: retries + 1,
+      maxWaitMs: MAX_WAIT_MS,
+      backOff: BACK_OFF,
+      send: async (envelopes, { signal }) => {
+        const body = JSON.stringify(batch === undefined ? envelopes[0] : envelopes)
+        return outcomeOf(await target.post(headers, body, timeout, signal))
+      },
+    })
+    return new HttpTransportAdapter(queue, target)
   }
 
   /**
@@ -97,17 +109,21 @@ export class HttpTransportAdapter implements TelemetryTransport {
    * @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_FAILED`, by rejecting, when there is no attempt left
    */
   handle(envelope: TelemetryEnvelope): Promise<void> {
-    return this.#outbox.add(envelope)
+    return this.#queue.add(envelope)
   }
 
   /** Sends a batch that is not full yet; resolves when everything is delivered or has failed for good. */
   flush(): Promise<void> {
-    return this.#outbox.flush()
+    return this.#queue.flush()
   }
 
-  /** Flushes. An event that comes later fails. */
-  shutdown(): Promise<void> {
-    return this.#outbox.close()
+  /**
+   * Flushes. An event that comes later fails.
+   * @param deadline when it aborts, nothing more is sent, and a request under way does not keep the process alive
+   */
+  async shutdown(deadline?: AbortSignal): Promise<void> {
+    await this.#queue.close(deadline)
+    await this.#target.close()
   }
 }
 
@@ -124,20 +140,15 @@ function checkBatch(value: unknown, option: string): void {
   checks.maxDelayMs(maxDelayMs, `maxDelayMs of ${option}`)
 }
 
-function outcomeOf(answer: Answer, attempt: number, retries: number): Outcome {
+function outcomeOf(answer: Answer): Outcome {
   const { status } = answer
-  if (status !== undefined && status >= 200 && status < 300) return {}
-  const passing = status === undefined || status === 408 || status === 429 || status >= 500
-  const again = passing && attempt <= retries
-  const askedMs = passing && status !== undefined ? answer.retryAfterMs : undefined
-  const failed =
-    status === undefined ? `the target ${answer.reason}` : `the target answered ${status}${adviceFor(status)}`
-  return { failed, status, again, waitMs: askedMs ?? (again ? backoffMs(attempt) : 0) }
-}
-
-/** Full jitter, so that several processes do not knock in step. */
-function backoffMs(attempt: number): number {
-  return Math.random() * Math.min(BACKOFF_MS * 2 ** (attempt - 1), MAX_BACKOFF_MS)
+  if (status === undefined) return { result: 'retry', failure: { reason: `the target ${answer.reason}` } }
+  if (status >= 200 && status < 300) return { result: 'delivered' }
+  const failure = { reason: `the target answered ${status}${adviceFor(status)}`, details: { status } }
+  if (status === 408 || status === 429 || status >= 500)
+    return { result: 'retry', failure, waitMs: answer.retryAfterMs }
+  // One of the events may be too large for the target.
+  return { result: status === 413 ? 'split' : 'failed', failure }
 }
 
 function adviceFor(status: number): string {

@@ -1,9 +1,9 @@
 import type { TelemetryEnvelope } from '../envelope.ts'
-import { KitTelemetryError } from '../errors.ts'
 import { checkString, copyOptions, invalidKind, invalidOption } from '../options.ts'
 import type { TelemetryTransport } from '../transport.ts'
-import { type StreamStore, streamClient } from './store-stream-client.ts'
-import { StreamQueue } from './store-stream-queue.ts'
+import { BatchQueue } from './batch-queue.ts'
+import { type StreamFields, type StreamStore, streamClient } from './store-stream-client.ts'
+import { StreamWriter } from './store-stream-writer.ts'
 
 export type { StreamStore } from './store-stream-client.ts'
 
@@ -22,6 +22,14 @@ export interface StoreStreamTransportOptions {
 
 const METHOD = 'StoreStreamTransportAdapter.create'
 
+/** The length of a transaction, in UTF-16 units of JSON. */
+const MAX_BATCH_LENGTH = 1_000_000
+
+const BACK_OFF = { firstMs: 50, maxMs: 1_000, minShare: 0.5 }
+
+/** How long a store that is away may still come back after the transport was shut down. */
+const CLOSING = { timeoutMs: 30_000, reason: 'Redis stayed away after the transport was shut down' }
+
 /**
  * Adds every event to a Redis stream: `XADD stream MAXLEN ~ maxLen * name … time … level … event <JSON envelope>`.
  *
@@ -38,10 +46,9 @@ const METHOD = 'StoreStreamTransportAdapter.create'
  */
 export class StoreStreamTransportAdapter implements TelemetryTransport {
   readonly type: string = 'store-stream'
-  readonly #queue: StreamQueue
-  #closed = false
+  readonly #queue: BatchQueue<StreamFields>
 
-  private constructor(queue: StreamQueue) {
+  private constructor(queue: BatchQueue<StreamFields>) {
     this.#queue = queue
   }
 
@@ -69,32 +76,42 @@ export class StoreStreamTransportAdapter implements TelemetryTransport {
         'a Redis client: an object with the method xadd or xAdd',
         store,
       )
-    return new StoreStreamTransportAdapter(new StreamQueue(client))
+    const writer = new StreamWriter(client)
+    const queue = new BatchQueue<StreamFields>({
+      type: 'store-stream',
+      ordered: true,
+      maxItems: () => writer.maxItems,
+      maxWeight: MAX_BATCH_LENGTH,
+      backOff: BACK_OFF,
+      closing: CLOSING,
+      send: (batch, attempt) => writer.write(batch, attempt),
+    })
+    return new StoreStreamTransportAdapter(queue)
   }
 
   /**
    * Takes one event.
    * @returns resolves when the stream has it, rejects with `TELEMETRY_TRANSPORT_FAILED` when it never will
    */
-  async handle(envelope: TelemetryEnvelope): Promise<void> {
-    if (this.#closed) {
-      throw new KitTelemetryError('TELEMETRY_TRANSPORT_FAILED', 'store-stream: the transport is shut down')
-    }
+  handle(envelope: TelemetryEnvelope): Promise<void> {
     const { name, time, level } = envelope
-    await this.#queue.add({ name, time, level, event: JSON.stringify(envelope) })
+    const event = JSON.stringify(envelope)
+    return this.#queue.add({ name, time, level, event }, event.length)
   }
 
   /**
    * Sends what waits; resolves when all of it is in the stream or has failed, however long Redis is away. If the
-   * application has closed the client, what waits fails at once.
+   * application has closed the client, what waits fails.
    */
-  async flush(): Promise<void> {
-    await this.#queue.flush()
+  flush(): Promise<void> {
+    return this.#queue.flush()
   }
 
-  /** As `flush`, but events that Redis has not taken 30 s later have failed. The client stays open. */
-  async shutdown(): Promise<void> {
-    this.#closed = true
-    await this.#queue.close()
+  /**
+   * As `flush`, but events that Redis has not taken 30 s later have failed. The client stays open.
+   * @param deadline when it aborts, nothing more is sent
+   */
+  shutdown(deadline?: AbortSignal): Promise<void> {
+    return this.#queue.close(deadline)
   }
 }

@@ -1,0 +1,30 @@
+import { expect } from 'chai'
+import { StoreStreamTransportAdapter, type TelemetryEnvelope } from '../../../src/telemetry/index.ts'
+
+const EVENT: TelemetryEnvelope = {
+  name: 'billing.invoice.failed',
+  time: '2026-11-20T12:00:00.123Z',
+  level: 'error',
+  service: 'billing',
+  environment: 'test',
+  sessionId: 'ses_0',
+}
+
+/** The CPU time of writing a queue of `count` events, in milliseconds. */
+async function cpuMsOf(count: number): Promise<number> {
+  const transport = StoreStreamTransportAdapter.create({ store: { xadd: async () => '1-1' } })
+  const before = process.cpuUsage()
+  for (let index = 0; index < count; index++) void transport.handle(EVENT)
+  await transport.flush()
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / 1000
+}
+
+describe('the queue of a store without transactions', () => {
+  it('is written in time that is linear in its length', async () => {
+    await cpuMsOf(5_000)
+    const shortMs = Math.min(await cpuMsOf(15_000), await cpuMsOf(15_000))
+    const longMs = Math.min(await cpuMsOf(60_000), await cpuMsOf(60_000))
+    expect(longMs, `${shortMs} ms for 15 000, ${longMs} ms for 60 000`).to.be.at.most(9 * shortMs)
+  })
+})
