@@ -46,8 +46,14 @@ export function digestOf(envelopes: readonly TelemetryEnvelope[]): Digest {
     details: details.filter((detail) => detail !== ''),
     origin: originOf(lead, 600),
     service: oneLine(lead.service, 80),
-    ...(/^\d{4}-/.test(lead.time) && !Number.isNaN(Date.parse(lead.time)) ? { time: lead.time } : {}),
+    ...timeOf(lead),
   }
+}
+
+/** Written anew, because `Date.parse` takes more than services do, such as a comment in parentheses. */
+function timeOf({ time }: TelemetryEnvelope): { readonly time?: string } {
+  const ms = /^\d{4}-/.test(time) ? Date.parse(time) : Number.NaN
+  return Number.isNaN(ms) ? {} : { time: new Date(ms).toISOString() }
 }
 
 /** `text` in at most `max` UTF-16 units; where it is cut, the last is `…` and no character is split. */

@@ -114,7 +114,10 @@ interface Entity {
   readonly length: number
 }
 
-/** Within 4096 characters. Formatted by `entities`, so that no text needs escaping. */
+/**
+ * Within 4096 characters. Formatted by `entities`, so that no text needs escaping. Every text of an event is code, because
+ * Telegram makes links and mentions of its own everywhere else.
+ */
 function telegramMessage(digest: Digest, chatId: string): object {
   const { level, name, more, details, origin } = digest
   const entities: Entity[] = []
@@ -131,6 +134,7 @@ function telegramMessage(digest: Digest, chatId: string): object {
     write('\n')
     write(detail, 'pre')
   }
-  write(`\n${origin}`)
+  write('\n')
+  write(origin, 'code')
   return { chat_id: chatId, text, entities, link_preview_options: { is_disabled: true } }
 }

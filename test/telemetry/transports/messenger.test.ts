@@ -59,6 +59,7 @@ describe('MessengerTransportAdapter', () => {
       ['code', 'a😀b'],
       ['pre', 'Error: declined'],
       ['pre', 'markup: <b>*_`'],
+      ['code', 'billing · test · ses_0 · 2026-11-20T12:00:00.123Z'],
     ])
     expect({ chat_id, link_preview_options }).to.deep.equal({
       chat_id: '42',
