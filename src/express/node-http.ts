@@ -1,7 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
-import { type BodyLimits, type BodyRead, isEncoded, type McpIncoming } from '../mcp/incoming.ts'
 import { firstIpAddress } from '../oauth/client-address.ts'
+import { type BodyLimits, type BodyRead, type BodySource, readBody } from '../mcp/body-reader.ts'
+import { isEncoded, type McpIncoming } from '../mcp/incoming.ts'
 import { isLoopbackHostname } from '../oauth/option-checks.ts'
 import { requestOrigin } from '../oauth/request-origin.ts'
 
@@ -116,13 +117,12 @@ export class NodeIncoming implements McpIncoming {
     if (Number(req.headers['content-length']) > limits.maxBytes) return { kind: 'too-large' }
     if (isParsed(req)) {
       const { body } = req
-      if (typeof body === 'string') return { kind: 'text', text: body }
-      return Buffer.isBuffer(body)
-        ? { kind: 'text', text: body.toString('utf8') }
+      return typeof body === 'string' || body instanceof Uint8Array
+        ? parsedText(body, limits)
         : { kind: 'value', value: body }
     }
     if (isEncoded(req.headers['content-encoding'])) return { kind: 'encoded' }
-    return await readStream(req, limits)
+    return await readBody(nodeSource(req), limits)
   }
 }
 
@@ -136,7 +136,8 @@ function valuesAsTheyCame(req: IncomingMessage, header: string): string | readon
     if (name.length !== header.length || name.toLowerCase() !== header) continue
     const value = rawHeaders[index + 1] as string
     if (found === undefined) found = value
-    else all = all === undefined ? [found, value] : [...all, value]
+    else if (all === undefined) all = [found, value]
+    else all.push(value)
   }
   return all ?? found
 }
@@ -225,29 +226,19 @@ export function holdsMessages(req: NodeRequest): boolean {
   return typeof body === 'object' && body !== null && !Buffer.isBuffer(body) && isParsed(req)
 }
 
-function readStream(req: NodeRequest, { maxBytes, timeoutMs }: BodyLimits): Promise<BodyRead> {
-  return new Promise((resolve) => {
-    const chunks: Buffer[] = []
-    let size = 0
-    const settle = (read: BodyRead): void => {
-      clearTimeout(timer)
-      req.off('data', onData).off('end', onEnd).off('error', onBroken).off('close', onBroken)
-      resolve(read)
-    }
-    const onData = (chunk: Buffer): void => {
-      size += chunk.length
-      if (size > maxBytes) settle({ kind: 'too-large' })
-      else chunks.push(chunk)
-    }
-    const onEnd = (): void => {
-      // Most bodies come in one piece.
-      const whole = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, size)
-      settle({ kind: 'text', text: whole.toString('utf8') })
-    }
-    const onBroken = (): void => settle({ kind: 'unreadable' })
-    const timer = setTimeout(() => settle({ kind: 'timeout' }), timeoutMs)
-    timer.unref()
-    if (req.readableEnded || req.destroyed) onEnd()
-    else req.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
-  })
+/** A body that a parser in front has read without parsing it. Its own limit may be higher. */
+function parsedText(body: string | Uint8Array, { maxBytes }: BodyLimits): BodyRead {
+  const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length
+  if (length > maxBytes) return { kind: 'too-large' }
+  return { kind: 'text', text: typeof body === 'string' ? body : Buffer.from(body).toString('utf8') }
+}
+
+function nodeSource(req: NodeRequest): BodySource {
+  return (sink) => {
+    const onData = (chunk: unknown): void => sink.chunk(chunk, req.readableEncoding)
+    if (req.readableEnded) sink.end()
+    else if (req.destroyed) sink.broken()
+    else req.on('data', onData).on('end', sink.end).on('error', sink.broken).on('close', sink.broken)
+    return () => req.off('data', onData).off('end', sink.end).off('error', sink.broken).off('close', sink.broken)
+  }
 }

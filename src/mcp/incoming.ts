@@ -1,5 +1,6 @@
 import type { GateRequest } from '../oauth/gate.ts'
 import { requestOrigin } from '../oauth/request-origin.ts'
+import { type BodyLimits, type BodyRead, readBody, webSource } from './body-reader.ts'
 
 /** A request to an MCP route, as both faces give it. */
 export interface McpIncoming extends GateRequest {
@@ -17,17 +18,6 @@ export interface McpIncoming extends GateRequest {
   /** Calls `listener` when that happens, also when it has happened already. */
   onDisconnect(listener: () => void): void
 }
-
-export interface BodyLimits {
-  readonly maxBytes: number
-  readonly timeoutMs: number
-}
-
-/** A body: its text, its value where somebody has parsed it already, or why there is none. */
-export type BodyRead =
-  | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'value'; readonly value: unknown }
-  | { readonly kind: 'too-large' | 'timeout' | 'unreadable' | 'encoded' }
 
 /** The web-standard face of a request. */
 export class WebIncoming implements McpIncoming {
@@ -83,33 +73,14 @@ export class WebIncoming implements McpIncoming {
     else signal.addEventListener('abort', listener, { once: true })
   }
 
-  async readBody({ maxBytes, timeoutMs }: BodyLimits): Promise<BodyRead> {
-    const { body } = this.request
+  async readBody(limits: BodyLimits): Promise<BodyRead> {
+    const { body, bodyUsed, signal } = this.request
     if (body === null) return { kind: 'text', text: '' }
-    if (this.request.bodyUsed) return { kind: 'unreadable' }
-    if (Number(this.header('content-length')) > maxBytes) return { kind: 'too-large' }
+    // A locked stream belongs to another reader, which may never let it go.
+    if (bodyUsed || body.locked) return { kind: 'unreadable' }
+    if (Number(this.header('content-length')) > limits.maxBytes) return { kind: 'too-large' }
     if (isEncoded(this.header('content-encoding'))) return { kind: 'encoded' }
-    const reader = body.getReader()
-    let timer: NodeJS.Timeout | undefined
-    const deadline = new Promise<'timeout'>((resolve) => {
-      timer = setTimeout(resolve, timeoutMs, 'timeout')
-    })
-    try {
-      const chunks: Uint8Array[] = []
-      for (let size = 0; ; ) {
-        const read = await Promise.race([reader.read(), deadline])
-        if (read === 'timeout') return { kind: 'timeout' }
-        if (read.done) return { kind: 'text', text: Buffer.concat(chunks).toString('utf8') }
-        size += read.value.byteLength
-        if (size > maxBytes) return { kind: 'too-large' }
-        chunks.push(read.value)
-      }
-    } catch {
-      return { kind: 'unreadable' }
-    } finally {
-      clearTimeout(timer)
-      reader.cancel().catch(() => undefined)
-    }
+    return await readBody(webSource(body, signal), limits)
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Answer } from '../oauth/answer.ts'
-import type { BodyRead } from './incoming.ts'
+import type { BodyRead } from './body-reader.ts'
 
 const MAX_BATCH = 100
 

@@ -1,0 +1,156 @@
+import { types } from 'node:util'
+
+export interface BodyLimits {
+  /** The longest body that is read, in bytes. */
+  readonly maxBytes: number
+  /** Milliseconds within which the whole body must arrive. */
+  readonly timeoutMs: number
+}
+
+/** A body: its text, its value if a body parser has parsed it, or the reason why there is neither. */
+export type BodyRead =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'value'; readonly value: unknown }
+  | { readonly kind: 'too-large' | 'timeout' | 'unreadable' | 'encoded' }
+
+/** Receives a body. Calls after the first that settles the read have no effect. */
+export interface BodySink {
+  /** Whether the outcome is known, so that further chunks are useless. */
+  readonly isSettled: boolean
+  /**
+   * Takes a part of the body: bytes in any form, or a string.
+   * @param encoding the encoding of a string. Defaults to UTF-8.
+   */
+  chunk(chunk: unknown, encoding?: BufferEncoding | null): void
+  /** The body is complete. */
+  end(): void
+  /** The body cannot be read to its end. */
+  broken(): void
+}
+
+/** Starts to give a body to `sink`. @returns a function that stops it; called once, when the read is settled */
+export type BodySource = (sink: BodySink) => () => void
+
+/** Reads a body within its limits. Never rejects, and holds no chunk after the read is settled. */
+export function readBody(source: BodySource, { maxBytes, timeoutMs }: BodyLimits): Promise<BodyRead> {
+  return new Promise((resolve) => {
+    const bytes = new BodyBytes(maxBytes)
+    let stop: (() => void) | undefined
+    let settled = false
+    const settle = (read: BodyRead): void => {
+      if (settled) return
+      settled = true
+      clearTimeout(timer)
+      stop?.()
+      resolve(read)
+    }
+    const timer = setTimeout(() => settle({ kind: 'timeout' }), timeoutMs)
+    stop = source({
+      get isSettled() {
+        return settled
+      },
+      chunk(chunk, encoding) {
+        if (settled) return
+        const outcome = bytes.add(chunk, encoding)
+        if (outcome !== 'added') settle({ kind: outcome })
+      },
+      end: () => settle({ kind: 'text', text: settled ? '' : bytes.text }),
+      broken: () => settle({ kind: 'unreadable' }),
+    })
+    // The source may have settled the read before it returned.
+    if (settled) stop()
+  })
+}
+
+/** The smallest buffer that chunks are copied into. */
+const MIN_CAPACITY = 4_096
+
+/** A chunk that keeps more memory than this alive, beyond its own bytes, is copied. */
+const MAX_SLACK = 65_536
+
+/**
+ * The bytes of a body, whatever the size of its chunks: a chunk costs nothing but its bytes. The only chunk of a body is
+ * kept as it is; several are copied into one buffer, which doubles its size, up to the limit, when it is full.
+ */
+class BodyBytes {
+  readonly #maxBytes: number
+  #size = 0
+  #only: Buffer | undefined
+  #buffer: Buffer | undefined
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  add(chunk: unknown, encoding?: BufferEncoding | null): 'added' | 'too-large' | 'unreadable' {
+    // A character takes at least half a byte in any encoding. A string that is too long is not converted.
+    if (typeof chunk === 'string' && chunk.length / 2 > this.#maxBytes) return 'too-large'
+    const bytes = bytesOf(chunk, encoding)
+    if (bytes === undefined) return 'unreadable'
+    if (bytes.length === 0) return 'added'
+    if (bytes.length > this.#maxBytes - this.#size) return 'too-large'
+    if (this.#size === 0 && bytes.buffer.byteLength - bytes.length <= MAX_SLACK) this.#only = bytes
+    else this.#copy(bytes)
+    this.#size += bytes.length
+    return 'added'
+  }
+
+  get text(): string {
+    return (this.#only ?? this.#buffer?.subarray(0, this.#size))?.toString('utf8') ?? ''
+  }
+
+  #copy(bytes: Buffer): void {
+    const size = this.#size + bytes.length
+    if (this.#buffer === undefined || size > this.#buffer.length) {
+      const capacity = Math.min(this.#maxBytes, Math.max(MIN_CAPACITY, 2 * size))
+      // A pooled buffer would share its memory with others.
+      const larger = Buffer.allocUnsafeSlow(capacity)
+      const previous = this.#only ?? this.#buffer
+      previous?.copy(larger, 0, 0, this.#size)
+      this.#only = undefined
+      this.#buffer = larger
+    }
+    bytes.copy(this.#buffer, this.#size)
+  }
+}
+
+/** The bytes of a chunk, without a copy if they are bytes; undefined if it is neither bytes nor a string. */
+function bytesOf(chunk: unknown, encoding: BufferEncoding | null = 'utf8'): Buffer | undefined {
+  if (Buffer.isBuffer(chunk)) return chunk
+  if (typeof chunk === 'string') return Buffer.from(chunk, encoding ?? 'utf8')
+  if (ArrayBuffer.isView(chunk)) return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+  return types.isAnyArrayBuffer(chunk) ? Buffer.from(chunk) : undefined
+}
+
+/** After so many chunks that are there already, other requests and timers get their turn. */
+const CHUNKS_PER_TURN = 1_024
+
+/**
+ * Reads a web-standard body.
+ * @param signal aborts when the client disconnects; a host may then leave the stream as it is.
+ */
+export function webSource(body: ReadableStream<unknown>, signal: AbortSignal): BodySource {
+  return (sink) => {
+    const reader = body.getReader()
+    void pump(reader, sink)
+    if (signal.aborted) sink.broken()
+    else signal.addEventListener('abort', sink.broken, { once: true })
+    return () => {
+      signal.removeEventListener('abort', sink.broken)
+      reader.cancel().catch(() => undefined)
+    }
+  }
+}
+
+async function pump(reader: ReadableStreamDefaultReader<unknown>, sink: BodySink): Promise<void> {
+  try {
+    for (let count = 1; !sink.isSettled; count++) {
+      const { done, value } = await reader.read()
+      if (done) return sink.end()
+      sink.chunk(value)
+      if (count % CHUNKS_PER_TURN === 0) await new Promise(setImmediate)
+    }
+  } catch {
+    sink.broken()
+  }
+}
