@@ -1,5 +1,6 @@
 import type { Answer } from '../oauth/answer.ts'
 import type { BodyRead } from './body-reader.ts'
+import { checkDepth, isTooDeepValue, MAX_JSON_DEPTH } from './json-depth.ts'
 
 const MAX_BATCH = 100
 
@@ -28,9 +29,16 @@ export function parseMessages(read: BodyRead, revision: string | undefined): Par
     case 'unreadable':
       return { answer: parseError() }
     case 'value':
+      if (isTooDeepValue(read.value)) return { answer: tooDeep() }
       body = read.value
       break
     case 'text':
+      switch (checkDepth(read.text)) {
+        case 'too-deep':
+          return { answer: tooDeep() }
+        case 'not-json':
+          return { answer: parseError() }
+      }
       try {
         body = JSON.parse(read.text)
       } catch {
@@ -98,6 +106,10 @@ export function jsonRpcError(
 
 function parseError(): Answer {
   return jsonRpcError(400, -32_700, 'Parse error: the body is not valid JSON')
+}
+
+function tooDeep(): Answer {
+  return invalidRequest(`JSON must not be nested deeper than ${MAX_JSON_DEPTH} levels`)
 }
 
 function invalidRequest(why: string): Answer {

@@ -25,42 +25,44 @@ const nested = (open: string, inner: string, close: string, depth = DEPTH): stri
 const calling = (argument: string): string =>
   `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"size","arguments":{"x":${argument}}}}`
 
+const TOO_DEEP = { status: 400, code: -32_600 } as const
+
 const bodies: Readonly<Record<string, { request: WireRequest; status: number; code?: number }>> = {
-  'arrays in arguments': { request: legacy(calling(nested('[', '1', ']'))), status: 200 },
-  'objects in arguments': { request: legacy(calling(nested('{"a":', '1', '}'))), status: 200 },
+  'arrays in arguments': { request: legacy(calling(nested('[', '1', ']'))), ...TOO_DEEP },
+  'objects in arguments': { request: legacy(calling(nested('{"a":', '1', '}'))), ...TOO_DEEP },
   'arrays of 2026-07-28': {
     request: modern('tools/call', { name: 'size', arguments: { x: JSON.parse(nested('[', '', ']', 1000)) } }),
-    status: 200,
+    ...TOO_DEEP,
   },
-  'arrays alone': { request: legacy(nested('[', '', ']')), status: 400 },
+  'arrays alone': { request: legacy(nested('[', '', ']')), ...TOO_DEEP },
   'arrays in a batch': {
     request: legacy(`[${nested('[', '', ']')}]`, { 'mcp-protocol-version': undefined }),
-    status: 400,
+    ...TOO_DEEP,
   },
   'an id': {
     request: legacy(`{"jsonrpc":"2.0","id":${nested('[', '', ']')},"method":"ping"}`),
-    status: 400,
+    ...TOO_DEEP,
   },
   'a method': {
     request: legacy(`{"jsonrpc":"2.0","id":1,"method":${nested('[', '', ']')}}`),
-    status: 400,
+    ...TOO_DEEP,
   },
   'a _meta': {
     request: legacy(
       `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"a":${nested('[', '', ']')}}}}`,
     ),
-    status: 200,
+    ...TOO_DEEP,
   },
   'a notification': {
     request: legacy(`{"jsonrpc":"2.0","method":"notifications/x","params":{"a":${nested('[', '', ']')}}}`),
-    status: 202,
+    ...TOO_DEEP,
   },
   '4 MiB of brackets that never close': {
     request: legacy('['.repeat(4 * 1024 * 1024)),
     status: 400,
     code: -32_700,
   },
-  '2 Mi levels': { request: legacy(nested('[', '', ']', 2 * 1024 * 1024)), status: 400 },
+  '2 Mi levels': { request: legacy(nested('[', '', ']', 2 * 1024 * 1024)), ...TOO_DEEP },
 }
 
 /** One JSON-RPC message, and never a stack overflow of ours. */
@@ -85,14 +87,12 @@ describe('mcp: JSON of many levels', () => {
     })
   }
 
-  it('leaves its mark in no answer: what a tool says again of 10 000 levels is an error result at worst', async () => {
-    const again = KitMcpRouter.create().tool(
-      'size',
-      { description: 'x', input: z.looseObject({}) },
-      (args) => args,
-    )
+  it('leaves its mark in no answer: what a tool returns with 10 000 levels is an error result at worst', async () => {
+    const again = KitMcpRouter.create().tool('size', { description: 'x', input: z.looseObject({}) }, () => ({
+      x: JSON.parse(nested('[', '', ']')),
+    }))
     const { send } = web(createMcpAdapter({ router: again }).server)
-    const { status, message } = await send(legacy(calling(nested('[', '', ']'))))
+    const { status, message } = await send(legacy(calling('1')))
     expect(status).to.equal(200)
     expect(message.result.content[0].text).to.match(/^(?:\{"x":\[\[\[|The tool failed\. Reference: )/)
   })

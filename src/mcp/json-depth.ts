@@ -1,0 +1,77 @@
+/**
+ * The deepest nesting of JSON that is accepted: the number of objects and arrays around a value. The body itself is
+ * level 1, be it a message or a batch; level 128 is accepted, level 129 is not.
+ */
+export const MAX_JSON_DEPTH = 128
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+
+/**
+ * Checks how deep a text nests, before it is parsed: what the parser builds of a deep text, even of one that turns out not
+ * to be JSON, takes far more memory than the text. Reads the text once, and builds nothing.
+ * @returns `not-json` if brackets or quotation marks do not match; the parser finds all other faults
+ */
+export function checkDepth(text: string): 'ok' | 'too-deep' | 'not-json' {
+  if (text.length <= MAX_JSON_DEPTH || !hasManyBrackets(text)) return 'ok'
+  let depth = 0
+  let deepest = 0
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index)
+    if (code === QUOTE) {
+      index = endOfString(text, index)
+      if (index >= text.length) return 'not-json'
+    } else if (isOpening(code)) {
+      depth++
+      if (depth > deepest) deepest = depth
+    } else if (isClosing(code)) {
+      depth--
+      if (depth < 0) return 'not-json'
+    }
+  }
+  if (depth > 0) return 'not-json'
+  return deepest > MAX_JSON_DEPTH ? 'too-deep' : 'ok'
+}
+
+/** Returns `true` if a parsed body nests deeper than allowed. A value that contains itself does. */
+export function isTooDeepValue(value: unknown, levels: number = MAX_JSON_DEPTH): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (levels === 0) return true
+  // No more calls are ever nested than levels are allowed.
+  if (Array.isArray(value)) return value.some((item) => isTooDeepValue(item, levels - 1))
+  for (const key in value) {
+    if (isTooDeepValue((value as Record<string, unknown>)[key], levels - 1)) return true
+  }
+  return false
+}
+
+/** Returns `true` if there are enough opening brackets for a text that is too deep, in strings or not. */
+function hasManyBrackets(text: string): boolean {
+  let found = 0
+  for (const bracket of '{[') {
+    for (let index = text.indexOf(bracket); index >= 0; index = text.indexOf(bracket, index + 1)) {
+      found++
+      if (found > MAX_JSON_DEPTH) return true
+    }
+  }
+  return false
+}
+
+/** The index of the quotation mark that ends the string; beyond the text if the string does not end. */
+function endOfString(text: string, start: number): number {
+  let index = start + 1
+  for (; index < text.length; index++) {
+    const code = text.charCodeAt(index)
+    if (code === QUOTE) break
+    if (code === BACKSLASH) index++
+  }
+  return index
+}
+
+function isOpening(code: number): boolean {
+  return code === 0x7b || code === 0x5b
+}
+
+function isClosing(code: number): boolean {
+  return code === 0x7d || code === 0x5d
+}
