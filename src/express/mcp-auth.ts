@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Exchange } from '../mcp/exchange.ts'
 import type { McpIncoming } from '../mcp/incoming.ts'
+import { CLIENT_GONE } from '../mcp/rpc.ts'
 import type { Admission, McpService } from '../mcp/service.ts'
 import type { Answer } from '../oauth/answer.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
@@ -15,6 +16,7 @@ import {
   type NodeRequest,
 } from './node-http.ts'
 import { writeAnswer } from './node-response.ts'
+import { onceClosed } from './response-close.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
 /**
@@ -41,7 +43,7 @@ export function mcpAuth(target: GateTarget): NodeMiddleware {
         if (answer !== undefined) return writeAnswer(req, res, answer)
         const { exchange } = admission as { exchange: Exchange }
         admit(req, exchange.auth as AuthInfo, exchange, service !== undefined)
-        if (exchange.observation !== undefined) concludeWithResponse(exchange, res)
+        if (exchange.observation !== undefined) concludeWithResponse(exchange, req, res)
         next()
       })
       // Only what stands behind can have thrown here: Express catches that itself, a bare server does not.
@@ -94,14 +96,11 @@ function decodedHeader(value: string | undefined): string | undefined {
   return encoded === undefined ? value : Buffer.from(encoded, 'base64').toString('utf8')
 }
 
-/** The status of a request whose client has hung up before there was an answer. */
-const CLIENT_GONE = 499
-
 /** Where something else than `mcpHandler` serves the route, the response ends what telemetry saw of it. */
-function concludeWithResponse({ observation }: Exchange, res: ServerResponse): void {
-  res.once('close', () => {
+function concludeWithResponse({ observation }: Exchange, req: NodeRequest, res: ServerResponse): void {
+  onceClosed(req, res, () => {
     if (observation?.isLeftOpen !== true) return
     observation.accepted()
-    observation.completed(res.headersSent ? res.statusCode : CLIENT_GONE)
+    observation.completed(res.headersSent ? res.statusCode : CLIENT_GONE.status)
   })
 }

@@ -27,8 +27,9 @@ export function mcpHandler(adapter: KitMcpAdapter | McpAdapter): NodeMiddleware 
     const admitted = admissionBy(req, service.gate)
     handle(service, req, res, admitted).catch((error: unknown) => {
       if (admitted?.observation !== undefined) admitted.observation.isServed = false
+      if (answersFailure(req, res)) return
       if (next !== undefined && !res.headersSent) next(error)
-      else if (!answersFailure(req, res)) res.destroy()
+      else res.destroy()
     })
   }
 }

@@ -5,6 +5,7 @@ import { type BodyLimits, type BodyRead, type BodySource, readBody } from '../mc
 import { isEncoded, type McpIncoming } from '../mcp/incoming.ts'
 import { isLoopbackHostname } from '../oauth/option-checks.ts'
 import { requestOrigin } from '../oauth/request-origin.ts'
+import { isCut, onceClosed } from './response-close.ts'
 
 /** What Express and Connect add to a request. */
 export interface NodeRequest extends IncomingMessage {
@@ -105,11 +106,11 @@ export class NodeIncoming implements McpIncoming {
   }
 
   get disconnected(): boolean {
-    return this.#res.destroyed && !this.#res.writableFinished
+    return isCut(this.#req, this.#res)
   }
 
   onDisconnect(listener: () => void): void {
-    whenCut(this.#res, listener)
+    whenCut(this.#req, this.#res, listener)
   }
 
   async readBody(limits: BodyLimits): Promise<BodyRead> {
@@ -189,7 +190,7 @@ function webRequest(req: NodeRequest, res: ServerResponse, origin: string): Requ
     if (!name.startsWith(':')) headers.append(name, rawHeaders[index + 1] as string)
   }
   const abort = new AbortController()
-  whenCut(res, () => abort.abort())
+  whenCut(req, res, () => abort.abort())
   const { method = 'GET' } = req
   const request = new Request(urlOf(req.originalUrl ?? req.url ?? '/', origin), {
     method: UNREQUESTED.has(method) ? 'GET' : method,
@@ -202,14 +203,10 @@ function webRequest(req: NodeRequest, res: ServerResponse, origin: string): Requ
 /** What a web-standard request cannot be made with (Fetch §2.2.1), and a server gets all the same. */
 const UNREQUESTED: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRACK'])
 
-/** Calls `listener` when the connection ends before the response is complete. */
-function whenCut(res: ServerResponse, listener: () => void): void {
-  if (res.destroyed) {
-    listener()
-    return
-  }
-  res.once('close', () => {
-    if (!res.writableFinished) listener()
+/** Calls `listener` if the client disconnects before the response is complete, at once if it has. */
+function whenCut(req: NodeRequest, res: ServerResponse, listener: () => void): void {
+  onceClosed(req, res, () => {
+    if (isCut(req, res)) listener()
   })
 }
 
@@ -236,9 +233,14 @@ function parsedText(body: string | Uint8Array, { maxBytes }: BodyLimits): BodyRe
 function nodeSource(req: NodeRequest): BodySource {
   return (sink) => {
     const onData = (chunk: unknown): void => sink.chunk(chunk, req.readableEncoding)
-    if (req.readableEnded) sink.end()
+    const onEnd = (): void => {
+      if (req.httpVersionMajor < 2) return sink.end()
+      // A client that cancels may end its stream first: what follows in the same packet decides.
+      setImmediate(() => (req.aborted ? sink.broken() : sink.end()))
+    }
+    if (req.readableEnded) onEnd()
     else if (req.destroyed) sink.broken()
-    else req.on('data', onData).on('end', sink.end).on('error', sink.broken).on('close', sink.broken)
-    return () => req.off('data', onData).off('end', sink.end).off('error', sink.broken).off('close', sink.broken)
+    else req.on('data', onData).on('end', onEnd).on('error', sink.broken).on('close', sink.broken)
+    return () => req.off('data', onData).off('end', onEnd).off('error', sink.broken).off('close', sink.broken)
   }
 }

@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { constants } from 'node:http2'
 import type { Answer } from '../oauth/answer.ts'
+import { http2StreamOf, isClosed, onceClosed } from './response-close.ts'
 
 /** After an answer that did not wait for the body, so much time is left for the client to read it. */
 const DISCARD_MS = 5_000
@@ -10,12 +12,19 @@ export function writeAnswer(
   res: ServerResponse,
   { status, headers, body = '' }: Answer,
 ): void {
-  if (res.headersSent || res.destroyed) return
-  discardBody(req)
+  if (isClosed(req, res) || res.headersSent) return
   res.statusCode = status
-  for (const name of Object.keys(headers)) appendable(res, name, headers[name] as string)
+  const stream = http2StreamOf(req, res)
+  for (const name of Object.keys(headers)) {
+    // HTTP/2 has no such header (RFC 9113 §8.2.2).
+    if (stream === undefined || name !== 'Connection') appendable(res, name, headers[name] as string)
+  }
   if (status !== 204 && status !== 304) res.setHeader('Content-Length', Buffer.byteLength(body))
   res.end(req.method === 'HEAD' ? undefined : body)
+  if (!isExpected(req)) return
+  // The client learns that the rest of its body is not wanted once it has the whole answer (RFC 9113 §8.1).
+  if (stream !== undefined) stream.close(constants.NGHTTP2_NO_ERROR)
+  else discardBody(req)
 }
 
 /** Headers that others may have begun. */
@@ -27,10 +36,16 @@ function appendable(res: ServerResponse, name: string, value: string): void {
   else if (!String(before).includes(value)) res.setHeader(name, `${String(before)}, ${value}`)
 }
 
-/** A body that nobody will read is let in and dropped, so that the client gets to read the answer; not for ever. */
-function discardBody(req: IncomingMessage): void {
+/** Whether more of the body is to come, or has come and was not read. */
+function isExpected(req: IncomingMessage): boolean {
+  if (req.readableEnded) return false
+  if (req.httpVersionMajor >= 2) return !req.complete
   const { 'content-length': length, 'transfer-encoding': coding } = req.headers
-  if ((length === undefined && coding === undefined) || req.complete || req.readableEnded) return
+  return (length !== undefined || coding !== undefined) && !req.complete
+}
+
+/** Reads and drops the rest of a body for a limited time, so that the client gets to read the answer. */
+function discardBody(req: IncomingMessage): void {
   req.resume()
   const timer = setTimeout(() => req.destroy(), DISCARD_MS)
   timer.unref()
@@ -44,7 +59,7 @@ export async function writeResponse(
   res: ServerResponse,
   response: Response,
 ): Promise<void> {
-  if (res.headersSent || res.destroyed) {
+  if (isClosed(req, res) || res.headersSent) {
     await response.body?.cancel().catch(() => undefined)
     return
   }
@@ -65,10 +80,14 @@ export async function writeResponse(
     return
   }
   res.flushHeaders()
-  await pump(response.body, res)
+  await pump(response.body, req, res)
 }
 
-async function pump(body: ReadableStream<Uint8Array>, res: ServerResponse): Promise<void> {
+async function pump(
+  body: ReadableStream<Uint8Array>,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
   const reader = body.getReader()
   let wake: (() => void) | undefined
   const onDrain = (): void => wake?.()
@@ -76,13 +95,14 @@ async function pump(body: ReadableStream<Uint8Array>, res: ServerResponse): Prom
     wake?.()
     reader.cancel().catch(() => undefined)
   }
-  res.on('drain', onDrain).once('close', onClose)
+  res.on('drain', onDrain)
+  onceClosed(req, res, onClose)
   try {
-    for (let read = await reader.read(); !read.done && !res.destroyed; read = await reader.read()) {
+    for (let read = await reader.read(); !read.done && !isClosed(req, res); read = await reader.read()) {
       if (res.write(read.value)) continue
       await new Promise<void>((resolve) => {
         wake = resolve
-        if (res.destroyed) resolve()
+        if (isClosed(req, res)) resolve()
       })
     }
     res.end()
@@ -90,6 +110,6 @@ async function pump(body: ReadableStream<Uint8Array>, res: ServerResponse): Prom
     // A stream that breaks off must not look like one that ended.
     res.destroy()
   } finally {
-    res.off('drain', onDrain).off('close', onClose)
+    res.off('drain', onDrain)
   }
 }

@@ -12,8 +12,13 @@ export type ParsedMessages =
 /**
  * Parses a body into JSON-RPC messages. Batches belong to revision 2025-03-26 alone, which is also what
  * a request without `MCP-Protocol-Version` counts as.
+ * @param client tells whether a body that could not be read ended with its connection.
  */
-export function parseMessages(read: BodyRead, revision: string | undefined): ParsedMessages {
+export function parseMessages(
+  read: BodyRead,
+  revision: string | undefined,
+  client: { readonly disconnected: boolean } = { disconnected: false },
+): ParsedMessages {
   let body: unknown
   switch (read.kind) {
     case 'too-large':
@@ -27,7 +32,7 @@ export function parseMessages(read: BodyRead, revision: string | undefined): Par
         answer: closing(jsonRpcError(408, -32_000, 'Request Timeout: the body did not arrive in time')),
       }
     case 'unreadable':
-      return { answer: parseError() }
+      return { answer: client.disconnected ? CLIENT_GONE : parseError() }
     case 'value':
       if (isTooDeepValue(read.value)) return { answer: tooDeep() }
       body = read.value
@@ -103,6 +108,9 @@ export function jsonRpcError(
     }),
   }
 }
+
+/** The answer that is not read, because the client has disconnected. */
+export const CLIENT_GONE: Answer = { status: 499, headers: {} }
 
 function parseError(): Answer {
   return jsonRpcError(400, -32_700, 'Parse error: the body is not valid JSON')

@@ -3,6 +3,7 @@ import { CORS_RESPONSE_HEADERS, preflightHeaders } from '../oauth/cors.ts'
 import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
 import { notFound } from '../oauth/protected-resource.ts'
+import { FAILED_ANSWER } from '../oauth/refusal-answers.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import { WebIncoming } from './incoming.ts'
 import {
@@ -228,9 +229,14 @@ function facesOf(service: McpService): Omit<KitMcpAdapter, 'notify'> {
   const incomingOf = (request: Request): WebIncoming => new WebIncoming(request, service.trustsProxy)
   return {
     async handler(request) {
-      const incoming = incomingOf(request)
-      if (incoming.method === 'OPTIONS') return withCors(service.preflight(incoming), 'OPTIONS')
-      return withCors(await respond(service, incoming), incoming.method)
+      try {
+        const incoming = incomingOf(request)
+        if (incoming.method === 'OPTIONS') return withCors(service.preflight(incoming), 'OPTIONS')
+        return withCors(await respond(service, incoming), incoming.method)
+      } catch {
+        // Whatever a request makes go wrong, its client gets an answer.
+        return withCors(FAILED_ANSWER, 'POST')
+      }
     },
     auth: Object.freeze({
       cors(request: Request) {

@@ -14,7 +14,7 @@ import { Observer } from './observation/observe.ts'
 import { type OriginPolicyOptions, permitsOrigin } from './origin-policy.ts'
 import { neededScopes, type ScopedOperations } from './router/operation-scopes.ts'
 import type { AppContextFactory, RouterTable } from './router/router-table.ts'
-import { jsonRpcError, parseMessages } from './rpc.ts'
+import { CLIENT_GONE, jsonRpcError, parseMessages } from './rpc.ts'
 import { SdkDispatch } from './sdk/dispatch.ts'
 import type { SdkServersProps } from './sdk/servers.ts'
 
@@ -143,9 +143,18 @@ export class McpService {
 
   /** Serves a request that the gate has let in. Judges all its scopes, after its message is known. */
   async serve(incoming: McpIncoming, exchange: Exchange): Promise<Response | Answer> {
+    try {
+      return await (incoming.method === 'POST'
+        ? this.#servePost(incoming, exchange)
+        : this.#serveBodiless(incoming, exchange))
+    } catch (cause) {
+      exchange.observation?.decided({ outcome: 'failed', cause })
+      return jsonRpcError(500, -32_603, 'Internal server error')
+    }
+  }
+
+  async #serveBodiless(incoming: McpIncoming, exchange: Exchange): Promise<Response | Answer> {
     const { observation } = exchange
-    const { method } = incoming
-    if (method === 'POST') return await this.#servePost(incoming, exchange)
     const refused = this.judge(exchange, incoming, [])
     if (refused !== undefined) return await refused
     observation?.accepted()
@@ -162,7 +171,7 @@ export class McpService {
     const { maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = this.#props.options
     const revision = incoming.header('mcp-protocol-version')
     const parsed = isJsonContentType(incoming.header('content-type') ?? null)
-      ? parseMessages(await incoming.readBody({ maxBytes, timeoutMs }), revision)
+      ? parseMessages(await incoming.readBody({ maxBytes, timeoutMs }), revision, incoming)
       : {
           answer: jsonRpcError(415, -32_000, 'Unsupported Media Type: Content-Type must be application/json'),
         }
@@ -200,6 +209,10 @@ export class McpService {
     response: Response | Answer,
   ): Response | Answer | Promise<Response | Answer> {
     if (observation === undefined) return response
+    if (incoming.disconnected) {
+      observation.completed(CLIENT_GONE.status)
+      return response
+    }
     if (response.status >= 400) return observation.failed(response)
     if (!(response instanceof Response) || response.body === null || !isEventStream(response)) {
       observation.completed(response.status)

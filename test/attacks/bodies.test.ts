@@ -1,0 +1,610 @@
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { constants } from 'node:http2'
+import { request as httpsRequest } from 'node:https'
+import { createRequire } from 'node:module'
+import { text } from 'node:stream/consumers'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { expect } from 'chai'
+import express, { type RequestHandler } from 'express'
+import { z } from 'zod'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import type { NodeMiddleware } from '../../src/express/node-http.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { type CreateMcpAdapterOptions, createMcpAdapter, serviceOf } from '../../src/mcp/server.ts'
+import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
+import { call, definedOf, eventsOf, legacy, modern, rpc, type WireRequest } from '../mcp/support-wire.ts'
+import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
+import { oauthOptions } from '../support/gate-app.ts'
+import { Http2Exchange, listenHttp2 } from '../support/http2.ts'
+import { listen } from '../support/listen.ts'
+import { RawConnection } from '../support/raw-http.ts'
+import { until } from '../support/until.ts'
+
+/** Express 4, which has no declarations of its own here; what is used of it is as in Express 5. */
+const express4: typeof express = createRequire(import.meta.url)('express4')
+
+interface Answered {
+  readonly status: number
+  readonly message: any
+}
+
+/** A server under attack, which takes each chunk of a body as it was sent. */
+interface Target {
+  send(headers: WireRequest['headers'], chunks: readonly Buffer[], unfinished?: boolean): Promise<Answered>
+  close(): Promise<void>
+}
+
+type Setup = Omit<CreateMcpAdapterOptions, 'router'>
+
+const router = KitMcpRouter.create().tool(
+  'echo',
+  { description: 'x', input: z.looseObject({ text: z.string().optional() }) },
+  (args) => args.text ?? 'nothing',
+)
+
+function answered(status: number, said: string): Answered {
+  return { status, message: said.startsWith('{') ? JSON.parse(said) : eventsOf(said).at(-1) }
+}
+
+/** HTTP/1.1, byte by byte: each chunk in a frame of its own (RFC 9112 §7.1). */
+async function onHttp1(middleware: readonly unknown[], app?: typeof express): Promise<Target> {
+  const { port } = await listen(
+    app === undefined
+      ? (middleware[0] as NodeMiddleware)
+      : app()
+          .set('env', 'test')
+          .use('/mcp', ...(middleware as RequestHandler[])),
+  )
+  return {
+    async send(headers = {}, chunks, unfinished = false) {
+      const connection = await RawConnection.open(port)
+      const lines = Object.entries(definedOf(headers)).map(([name, value]) => `${name}: ${value}`)
+      const frames = chunks.flatMap((chunk) =>
+        chunk.length === 0 ? [] : [`${chunk.length.toString(16)}\r\n${chunk.toString('latin1')}\r\n`],
+      )
+      const head = ['POST /mcp HTTP/1.1', 'Host: 127.0.0.1', 'Transfer-Encoding: chunked', ...lines, '', '']
+      const last = unfinished ? '' : '0\r\n\r\n'
+      const { status, body } = await connection.send(head.join('\r\n') + frames.join('') + last)
+      connection.close()
+      return answered(status, body)
+    },
+    close: async () => undefined,
+  }
+}
+
+/** HTTP/2: each chunk in a frame of its own. */
+async function onHttp2(middleware: NodeMiddleware, secure: boolean): Promise<Target> {
+  const served = await listenHttp2(middleware, secure)
+  const session = await served.connect()
+  return {
+    async send(headers = {}, chunks, unfinished = false) {
+      const exchange = new Http2Exchange(session, definedOf(headers))
+      for (const chunk of chunks) exchange.stream.write(chunk)
+      if (!unfinished) exchange.stream.end()
+      const [status, { text: said }] = await Promise.all([exchange.status, exchange.closed])
+      return answered(status, said)
+    },
+    close: () => served.close(),
+  }
+}
+
+/** HTTP/1.1 over TLS, on a server that speaks HTTP/2 as well. */
+async function onHttp1OfHttp2(middleware: NodeMiddleware): Promise<Target> {
+  const served = await listenHttp2(middleware, true)
+  return {
+    async send(headers = {}, chunks, unfinished = false) {
+      const outgoing = httpsRequest(`https://127.0.0.1:${served.port}/mcp`, {
+        method: 'POST',
+        agent: false,
+        rejectUnauthorized: false,
+        headers: definedOf(headers),
+      })
+      outgoing.on('error', () => undefined)
+      for (const chunk of chunks) outgoing.write(chunk)
+      if (!unfinished) outgoing.end()
+      const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+      const said = await text(response)
+      outgoing.destroy()
+      return answered(response.statusCode ?? 0, said)
+    },
+    close: () => served.close(),
+  }
+}
+
+/** The web-standard handler: each chunk as the host gives it. */
+function onWeb(setup: CreateMcpAdapterOptions): Target {
+  const { server } = createMcpAdapter(setup)
+  return {
+    async send(headers = {}, chunks, unfinished = false) {
+      let index = 0
+      const body = new ReadableStream({
+        pull(controller) {
+          if (index < chunks.length) controller.enqueue(chunks[index++])
+          else if (!unfinished) controller.close()
+        },
+      })
+      const init = { method: 'POST', headers: definedOf(headers), body, duplex: 'half' as const }
+      const response = await server(new Request('http://localhost/mcp', init))
+      return answered(response.status, await response.text())
+    },
+    close: async () => undefined,
+  }
+}
+
+const TARGETS: Readonly<Record<string, (setup: CreateMcpAdapterOptions) => Promise<Target>>> = {
+  'Express 5': (setup) => onHttp1([mcpHandler(createMcpAdapter(setup))], express),
+  'Express 4': (setup) => onHttp1([mcpHandler(createMcpAdapter(setup))], express4),
+  'Express 5 behind mcpAuth': (setup) => {
+    const adapter = createMcpAdapter({ ...setup, oauth: oauthOptions() })
+    return onHttp1([mcpAuth(adapter), mcpHandler(adapter)], express)
+  },
+  'Express 5 behind express.json': (setup) =>
+    onHttp1([express.json({ limit: '16mb' }), mcpHandler(createMcpAdapter(setup))], express),
+  'Express 4 behind express.json': (setup) =>
+    onHttp1([express4.json({ limit: '16mb' }), mcpHandler(createMcpAdapter(setup))], express4),
+  'Express 5 behind express.text': (setup) =>
+    onHttp1(
+      [express.text({ limit: '16mb', type: () => true }), mcpHandler(createMcpAdapter(setup))],
+      express,
+    ),
+  'node:http': (setup) => onHttp1([mcpHandler(createMcpAdapter(setup))]),
+  'node:http with OAuth': (setup) =>
+    onHttp1([mcpHandler(createMcpAdapter({ ...setup, oauth: oauthOptions() }))]),
+  'node:http2': (setup) => onHttp2(mcpHandler(createMcpAdapter(setup)), false),
+  'node:http2 over TLS': (setup) => onHttp2(mcpHandler(createMcpAdapter(setup)), true),
+  'HTTP/1.1 on node:http2': (setup) => onHttp1OfHttp2(mcpHandler(createMcpAdapter(setup))),
+  'the web-standard handler': async (setup) => onWeb(setup),
+  'the web-standard handler with OAuth': async (setup) => onWeb({ ...setup, oauth: oauthOptions() }),
+}
+
+const bytesOf = (request: WireRequest): Buffer => Buffer.from(request.body as string)
+const inBytes = (bytes: Buffer): Buffer[] => Array.from(bytes, (_, index) => bytes.subarray(index, index + 1))
+const token = { authorization: 'Bearer good' }
+
+/** What stands where a request becomes deep. */
+const HERE = 'here'
+
+const arrays = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels)
+const objects = (levels: number): string => `${'{"a":'.repeat(levels - 1)}{}${'}'.repeat(levels - 1)}`
+
+interface Deep {
+  readonly request: WireRequest
+  /** The levels around `HERE`, message and all. */
+  readonly around: number
+  readonly within: (levels: number) => string
+}
+
+/** Requests whose JSON nests as deep as wanted; each is served if that is allowed. */
+const DEEP: Readonly<Record<string, Deep>> = {
+  'arrays in arguments of 2025-11-25': {
+    request: legacy(call('echo', { deep: HERE }), token),
+    around: 3,
+    within: arrays,
+  },
+  'objects in arguments of 2025-11-25': {
+    request: legacy(call('echo', { deep: HERE }), token),
+    around: 3,
+    within: objects,
+  },
+  'arrays in arguments of 2026-07-28': {
+    request: modern('tools/call', { name: 'echo', arguments: { deep: HERE } }, token),
+    around: 3,
+    within: arrays,
+  },
+  'arrays in _meta of 2025-11-25': {
+    request: legacy(rpc('tools/call', { name: 'echo', arguments: {}, _meta: { deep: HERE } }), token),
+    around: 3,
+    within: arrays,
+  },
+  'objects in _meta of 2026-07-28': {
+    request: modern('tools/call', { name: 'echo', _meta: { deep: HERE } }, token),
+    around: 3,
+    within: objects,
+  },
+  'client capabilities of 2026-07-28': {
+    request: modern(
+      'tools/call',
+      {
+        name: 'echo',
+        _meta: { 'io.modelcontextprotocol/clientCapabilities': { experimental: { x: HERE } } },
+      },
+      token,
+    ),
+    around: 5,
+    within: objects,
+  },
+  'objects in a batch': {
+    request: legacy([call('echo', { deep: HERE })], { ...token, 'mcp-protocol-version': undefined }),
+    around: 4,
+    within: objects,
+  },
+}
+
+/** The message of an answer, or of its only member where it is a batch. */
+const only = ({ message }: Answered): any => (Array.isArray(message) ? message[0] : message)
+
+for (const [name, start] of Object.entries(TARGETS)) {
+  describe(`bodies on ${name}`, () => {
+    const parsesItself = !name.includes('behind express.')
+    let target: Target
+    beforeEach(async () => {
+      target = await start({ router, maxBodyBytes: 70_000, bodyTimeoutMs: 2_000 })
+    })
+    afterEach(() => target.close())
+
+    async function expectServed(): Promise<void> {
+      const request = legacy(call('echo', { text: 'honest' }), token)
+      const { status, message } = await target.send(request.headers, [bytesOf(request)])
+      expect(status).to.equal(200)
+      expect(message.result.content[0].text).to.equal('honest')
+    }
+
+    const rows: Attack[] = [
+      {
+        attack: '64 KiB in chunks of 1 byte, which split characters',
+        outcome: 'read as if they had come together',
+        async run() {
+          const said = '€é🙂'.repeat(7_000)
+          const request = legacy(call('echo', { text: said }), token)
+          const { status, message } = await target.send(request.headers, inBytes(bytesOf(request)))
+          expect(status).to.equal(200)
+          expect(message.result.content[0].text === said).to.equal(true)
+        },
+      },
+      {
+        attack: 'a body in 1 large and many small chunks',
+        outcome: 'read as if they had come together',
+        async run() {
+          const request = legacy(call('echo', { text: 'x'.repeat(60_000) }), token)
+          const bytes = bytesOf(request)
+          const chunks = [bytes.subarray(0, 40_000), ...inBytes(bytes.subarray(40_000, 41_000))]
+          chunks.push(Buffer.alloc(0), bytes.subarray(41_000))
+          expect((await target.send(request.headers, chunks)).status).to.equal(200)
+        },
+      },
+      {
+        attack: 'a body of 1 byte more than allowed, in chunks of 1 byte',
+        outcome: '413, and the next request is served',
+        async run() {
+          if (name.includes('express.json')) return this.skip()
+          const { headers, body } = legacy(call('echo', {}), token)
+          const padded = Buffer.from(String(body).padEnd(70_001))
+          const { status, message } = await target.send(headers, inBytes(padded))
+          expect({ status, code: message.error.code }).to.deep.equal({ status: 413, code: -32_000 })
+          await expectServed()
+        },
+      },
+      {
+        attack: 'a body that never ends',
+        outcome: '408 after bodyTimeoutMs, and the next request is served',
+        async run() {
+          if (!parsesItself) return this.skip()
+          await target.close()
+          target = await start({ router, bodyTimeoutMs: 50 })
+          const { headers } = legacy('', token)
+          const { status, message } = await target.send(headers, inBytes(Buffer.from('{"jsonrpc"')), true)
+          expect({ status, code: message.error.code }).to.deep.equal({ status: 408, code: -32_000 })
+          await expectServed()
+        },
+      },
+      ...Object.entries(DEEP).map(
+        ([what, { request, around, within }]): Attack => ({
+          attack: `JSON of 129 and of 10 000 levels: ${what}`,
+          outcome: '400 with -32600; 128 levels are served',
+          async run() {
+            for (const levels of [128, 129, 10_000]) {
+              const body = String(request.body).replace(JSON.stringify(HERE), within(levels - around))
+              const answer = await target.send(request.headers, [Buffer.from(body)])
+              expect(answer.status, `${levels} levels`).to.equal(levels === 128 ? 200 : 400)
+              if (levels === 128) expect(only(answer)?.error).to.equal(undefined)
+              else expect(only(answer).error.code).to.equal(-32_600)
+            }
+            await expectServed()
+          },
+        }),
+      ),
+    ]
+    attackTable(name, rows)
+  })
+}
+
+/** What a client may ask for that never ends by itself, in every way that the adapter answers. */
+const ENDLESS: Readonly<Record<string, { setup?: Partial<Setup>; direct?: boolean; request: WireRequest }>> =
+  {
+    'a call of 2025-11-25': { request: legacy(call('wait'), token) },
+    'a call of 2026-07-28': { request: modern('tools/call', { name: 'wait' }, token) },
+    'a call of 2025-11-25 through the SDK': { direct: false, request: legacy(call('wait'), token) },
+    'a call of 2026-07-28 through the SDK': {
+      direct: false,
+      request: modern('tools/call', { name: 'wait' }, token),
+    },
+    'a call that reports progress': {
+      request: modern('tools/call', { name: 'report', _meta: { progressToken: 1 } }, token),
+    },
+  }
+
+function collector(): () => void {
+  setFlagsFromString('--expose-gc')
+  return runInNewContext('gc') as () => void
+}
+
+describe('bodies: clients that disconnect', () => {
+  const COUNT = 50
+
+  for (const secure of [false, true]) {
+    attackTable(
+      `HTTP/2${secure ? ' over TLS' : ''}`,
+      Object.entries(ENDLESS).flatMap(([what, { request, direct = true }]) =>
+        (['the stream', 'the connection'] as const).map(
+          (ends): Attack => ({
+            attack: `${COUNT} × ${what}, then ${ends} is cancelled`,
+            outcome: 'context.signal aborts, and nothing is retained',
+            async run() {
+              const state = { begun: 0, aborted: 0 }
+              const wait = async (signal: AbortSignal): Promise<void> => {
+                state.begun++
+                if (!signal.aborted) await once(signal, 'abort')
+                state.aborted++
+              }
+              const waiting = KitMcpRouter.create()
+                .tool('wait', { description: 'x' }, (_args, { signal }) => wait(signal))
+                .tool('report', { description: 'x' }, async (_args, { signal, progress }) => {
+                  await progress(1)
+                  await wait(signal)
+                })
+              const adapter = createMcpAdapter({ router: waiting, oauth: oauthOptions() })
+              const service = serviceOf(adapter)
+              if (service !== undefined) service.dispatch.servesDirectly = direct
+              const handler = mcpHandler(adapter)
+              const retained: WeakRef<object>[] = []
+              const served = await listenHttp2((req, res) => {
+                retained.push(new WeakRef(req), new WeakRef(res))
+                handler(req, res)
+              }, secure)
+              try {
+                const session = await served.connect()
+                const exchanges = Array.from({ length: COUNT }, () => {
+                  const exchange = new Http2Exchange(session, definedOf(request.headers ?? {}))
+                  exchange.stream.end(request.body)
+                  return exchange
+                })
+                await until(() => state.begun === COUNT)
+                if (ends === 'the connection') session.destroy()
+                else for (const { stream } of exchanges) stream.close(constants.NGHTTP2_CANCEL)
+                await until(() => state.aborted === COUNT)
+                await Promise.all(exchanges.map(({ closed }) => closed))
+                session.destroy()
+                const collect = collector()
+                await until(() => {
+                  collect()
+                  // The engine may keep the last few alive.
+                  return retained.filter((ref) => ref.deref() !== undefined).length <= 4
+                }, 5)
+              } finally {
+                await served.close()
+              }
+            },
+          }),
+        ),
+      ),
+    )
+  }
+
+  attackTable('HTTP/1.1 pipelines', [
+    {
+      attack: '5 calls on one connection, of which none has been answered when it closes',
+      outcome: 'context.signal of every call aborts',
+      async run() {
+        const state = { begun: 0, aborted: 0 }
+        const waiting = KitMcpRouter.create().tool(
+          'wait',
+          { description: 'x' },
+          async (_args, { signal }) => {
+            state.begun++
+            if (!signal.aborted) await once(signal, 'abort')
+            state.aborted++
+          },
+        )
+        const { port } = await listen(mcpHandler(createMcpAdapter({ router: waiting })))
+        const connection = await RawConnection.open(port)
+        const { headers = {}, body = '' } = legacy(call('wait'))
+        const lines = Object.entries(definedOf(headers)).map(([name, value]) => `${name}: ${value}\r\n`)
+        const one = `POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n${lines.join('')}Content-Length: ${body.length}\r\n\r\n${body}`
+        connection.sendTogether(Array.from({ length: 5 }, () => one)).catch(() => undefined)
+        await until(() => state.begun === 5)
+        connection.close()
+        await until(() => state.aborted === 5)
+      },
+    },
+  ])
+})
+
+describe('bodies: the rest of a refused body on HTTP/2', () => {
+  const refused: Readonly<
+    Record<string, { status: number; headers: WireRequest['headers']; chunk: string }>
+  > = {
+    'after 413': { status: 413, headers: legacy('', token).headers, chunk: 'x'.repeat(2_000) },
+    'after 413 for its length': {
+      status: 413,
+      headers: legacy('', { ...token, 'content-length': '1000000' }).headers,
+      chunk: 'x',
+    },
+    'after 408': { status: 408, headers: legacy('', token).headers, chunk: '{' },
+    'after 401': { status: 401, headers: legacy('').headers, chunk: '{' },
+    'after 415': {
+      status: 415,
+      headers: legacy('', { ...token, 'content-type': 'text/plain' }).headers,
+      chunk: '{',
+    },
+  }
+  attackTable(
+    'HTTP/2 bodies',
+    Object.entries(refused).map(
+      ([what, { status, headers = {}, chunk }]): Attack => ({
+        attack: `a body that goes on ${what}`,
+        outcome: 'the whole answer, then RST_STREAM with NO_ERROR; the connection goes on',
+        async run() {
+          const adapter = createMcpAdapter({
+            router,
+            oauth: oauthOptions(),
+            maxBodyBytes: 1_000,
+            bodyTimeoutMs: 30,
+          })
+          const served = await listenHttp2(mcpHandler(adapter))
+          try {
+            const session = await served.connect()
+            const exchange = new Http2Exchange(session, definedOf(headers))
+            exchange.stream.write(chunk)
+            expect(await exchange.status).to.equal(status)
+            const { text: said, rstCode } = await exchange.closed
+            expect(rstCode).to.equal(constants.NGHTTP2_NO_ERROR)
+            expect(JSON.parse(said)).to.have.property('error')
+            const honest = legacy(call('echo', { text: 'honest' }), token)
+            const next = new Http2Exchange(session, definedOf(honest.headers ?? {}))
+            next.stream.end(honest.body)
+            expect(await next.status).to.equal(200)
+          } finally {
+            await served.close()
+          }
+        },
+      }),
+    ),
+  )
+})
+
+describe('bodies: what telemetry says of clients that disconnect', () => {
+  const setup = () => {
+    const transport = InMemoryTransportAdapter.create()
+    const telemetry = KitTelemetry.create()
+      .withSampling({ debugRate: 1, infoRate: 1 })
+      .addTransport(transport)
+      .build()
+    const statusOf = async (): Promise<unknown> => {
+      const completed = () => transport.getEvents().filter(({ name }) => name === 'kit.mcp.request.completed')
+      await until(() => completed().length > 0, 1)
+      return completed().map(({ attributes }) => attributes?.['http.response.status_code'])
+    }
+    const adapter = createMcpAdapter({ router, telemetry, oauth: oauthOptions() })
+    return { adapter, statusOf }
+  }
+  const head = (extra: string): string => {
+    const lines = Object.entries(definedOf(legacy('', token).headers ?? {})).map(
+      ([name, value]) => `${name}: ${value}`,
+    )
+    return ['POST /mcp HTTP/1.1', 'Host: 127.0.0.1', ...lines, extra, '', ''].join('\r\n')
+  }
+
+  const onWire: Readonly<Record<string, (middleware: NodeMiddleware[]) => Promise<{ port: number }>>> = {
+    'node:http': ([first, second]) =>
+      listen((req, res) => first?.(req, res, second && (() => second(req, res)))),
+    Express: (middleware) => listen(express().use(...(middleware as unknown as RequestHandler[]))),
+  }
+  attackTable('disconnects', [
+    ...Object.entries(onWire).flatMap(([name, serve]) =>
+      [true, false].flatMap((isBehindAuth) =>
+        ['Content-Length: 100', 'Transfer-Encoding: chunked'].flatMap((framing) =>
+          (['destroy', 'end'] as const).map(
+            (way): Attack => ({
+              attack: `${framing} on ${name}${isBehindAuth ? ' behind mcpAuth' : ''}, then ${way} within the body`,
+              outcome: 'counted once, as 499',
+              async run() {
+                const { adapter, statusOf } = setup()
+                const auth = isBehindAuth ? [mcpAuth(adapter)] : []
+                let reading = false
+                const watch: NodeMiddleware = (req, res) => {
+                  mcpHandler(adapter)(req, res)
+                  req.once('data', () => {
+                    reading = true
+                  })
+                }
+                const { port } = await serve([...auth, watch])
+                const { connect } = await import('node:net')
+                const socket = connect(port, '127.0.0.1')
+                socket.on('error', () => undefined)
+                socket.resume().write(head(framing) + (framing.startsWith('C') ? '{' : '1\r\n{\r\n'))
+                await until(() => reading)
+                socket[way]()
+                expect(await statusOf()).to.deep.equal([499])
+                socket.destroy()
+              },
+            }),
+          ),
+        ),
+      ),
+    ),
+    {
+      attack: 'a cancelled HTTP/2 stream within the body',
+      outcome: 'counted once, as 499',
+      async run() {
+        const { adapter, statusOf } = setup()
+        let reading = false
+        const served = await listenHttp2((req, res) => {
+          mcpHandler(adapter)(req, res)
+          req.once('data', () => {
+            reading = true
+          })
+        })
+        const exchange = new Http2Exchange(await served.connect(), definedOf(legacy('', token).headers ?? {}))
+        exchange.stream.write('{')
+        await until(() => reading)
+        exchange.stream.close(constants.NGHTTP2_CANCEL)
+        expect(await statusOf()).to.deep.equal([499])
+        await served.close()
+      },
+    },
+    ...['aborts', 'aborts and fails'].map(
+      (how): Attack => ({
+        attack: `a request of the web-standard handler that ${how} within the body`,
+        outcome: 'counted once, as 499',
+        async run() {
+          const { adapter, statusOf } = setup()
+          const abort = new AbortController()
+          let stream: ReadableStreamDefaultController | undefined
+          const body = new ReadableStream({
+            start: (controller) => {
+              stream = controller
+            },
+          })
+          const init = { method: 'POST', headers: definedOf(legacy('', token).headers ?? {}), body }
+          const answering = adapter.server(
+            new Request('http://localhost/mcp', { ...init, signal: abort.signal, duplex: 'half' }),
+          )
+          stream?.enqueue(Buffer.from('{'))
+          await until(() => body.locked)
+          if (how !== 'aborts') stream?.error(new Error('gone'))
+          abort.abort()
+          await answering
+          expect(await statusOf()).to.deep.equal([499])
+        },
+      }),
+    ),
+    {
+      attack: 'a body that is too large, too slow, or not JSON, of a client that stays',
+      outcome: 'counted as 413, 408, and 400',
+      async run() {
+        for (const [status, chunk, end] of [
+          [413, 'x'.repeat(5_000_000), true],
+          [400, '{', true],
+          [408, '{', false],
+        ] as const) {
+          const transport = InMemoryTransportAdapter.create()
+          const telemetry = KitTelemetry.create()
+            .withSampling({ debugRate: 1, infoRate: 1 })
+            .addTransport(transport)
+            .build()
+          const target = await onHttp1([
+            mcpHandler(createMcpAdapter({ router, telemetry, oauth: oauthOptions(), bodyTimeoutMs: 500 })),
+          ])
+          await target.send(legacy('', token).headers, [Buffer.from(chunk)], !end)
+          const completed = () =>
+            transport.getEvents().filter(({ name }) => name.endsWith('request.completed'))
+          await until(() => completed().length > 0, 1)
+          expect(completed()[0]?.attributes).to.include({ 'http.response.status_code': status })
+        }
+      },
+    },
+  ])
+})
