@@ -13,6 +13,7 @@ export interface AuthInfoMembers<User> {
 /** Set by the class below, which alone can see inside. */
 let attach: (auth: AuthInfo, attached: object) => void
 let attachedOf: (value: unknown) => object | undefined
+let issuerOf: (auth: AuthInfo) => string | undefined
 
 /**
  * Who is calling, verified: what `mcpAuth` leaves on `req.auth`. The shape of the official SDK's
@@ -23,6 +24,7 @@ let attachedOf: (value: unknown) => object | undefined
  */
 export class AuthInfo<User = unknown> {
   readonly #token: string
+  readonly #issuer: string | undefined
   /** What the face that made it keeps with it. */
   #attached: object | undefined
   /** The OAuth client, `''` when the verifier did not say. */
@@ -38,8 +40,9 @@ export class AuthInfo<User = unknown> {
   /** What else the verifier gave. */
   readonly extra: Record<string, unknown>
 
-  private constructor(token: string, members: AuthInfoMembers<User>) {
+  private constructor(token: string, members: AuthInfoMembers<User>, issuer: string | undefined) {
     this.#token = token
+    this.#issuer = issuer
     this.clientId = members.clientId
     this.scopes = members.scopes
     this.extra = members.extra
@@ -49,8 +52,8 @@ export class AuthInfo<User = unknown> {
   }
 
   /** What the gate makes of a token. @internal */
-  static of<User>(token: string, members: AuthInfoMembers<User>): AuthInfo<User> {
-    return new AuthInfo(token, members)
+  static of<User>(token: string, members: AuthInfoMembers<User>, issuer?: string): AuthInfo<User> {
+    return new AuthInfo(token, members, issuer)
   }
 
   /** The access token as it was sent. */
@@ -64,6 +67,7 @@ export class AuthInfo<User = unknown> {
     }
     attachedOf = (value) =>
       typeof value === 'object' && value !== null && #attached in value ? value.#attached : undefined
+    issuerOf = (auth) => (#issuer in auth ? auth.#issuer : undefined)
     // Without the token, whatever options `util.inspect` is given.
     Object.defineProperty(AuthInfo.prototype, inspect.custom, {
       value(this: AuthInfo): object {
@@ -81,4 +85,9 @@ export function attachTo(auth: AuthInfo, attached: object): void {
 /** What was attached to `value`, when it is an `AuthInfo` that something was attached to. */
 export function attachedTo(value: unknown): object | undefined {
   return attachedOf(value)
+}
+
+/** Identifies the issuer of a token: with the subject, it is who the token stands for. */
+export function tokenIssuer(auth: AuthInfo): string | undefined {
+  return issuerOf(auth)
 }

@@ -12,12 +12,12 @@ import type { Decision, ProofFault, Refusal } from './decision.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'
 import { type CheckedProof, checkProof } from './dpop/proof.ts'
 import { VerifierUnavailableError } from './errors.ts'
-import { OnVerifiedInput, refusalNote, VerifyInput } from './inputs.ts'
+import { issuerNote, OnVerifiedInput, refusalNote, VerifyInput } from './inputs.ts'
 import type { ResolvedOAuthOptions, VerifyContext } from './options.ts'
 import { ProtectedResource } from './protected-resource.ts'
 import { FAILED_ANSWER, refusalAnswer, unavailableAnswer } from './refusal-answers.ts'
 import { ScopeHierarchy, unionOfScopes } from './scope.ts'
-import { judge, type Verdict } from './verdict.ts'
+import { issuerOf, judge, type Verdict } from './verdict.ts'
 
 /** What the gate looks at. Members other than `authorization` are read only when needed. */
 export interface GateRequest {
@@ -58,6 +58,8 @@ export class Gate {
   readonly #makeContext: ContextFactory
   readonly #announced: MetadataAnnouncement
   readonly #deadlines: Deadlines
+  /** Stands for the issuer of a token whose verifier does not name it. */
+  readonly #ownIssuer: string
 
   constructor(
     options: ResolvedOAuthOptions,
@@ -71,6 +73,7 @@ export class Gate {
     this.#makeContext = makeContext
     this.#announced = announced
     this.#deadlines = new Deadlines(options.verifyTimeoutMs)
+    this.#ownIssuer = `gate:${options.authorizationServers.join(' ')}`
   }
 
   /** Challenges name the path-suffixed form from now on. */
@@ -112,9 +115,11 @@ export class Gate {
       return { outcome: 'failed', cause }
     }
     let verdict: Verdict
+    let issuer: string | undefined
     try {
       const input = new VerifyInput(request, credentials.token, context, resource, proof?.keyThumbprint)
       verdict = judge(await this.#verify(input), resource, proof?.keyThumbprint) ?? notedRefusal(input)
+      if ('token' in verdict) issuer = issuerOf(verdict.token, issuerNote(input)) ?? this.#ownIssuer
     } catch (cause) {
       if (VerifierUnavailableError.is(cause)) {
         return { outcome: 'unavailable', retryAfterSeconds: cause.retryAfterSeconds, cause }
@@ -124,7 +129,7 @@ export class Gate {
     if (!('token' in verdict)) return verdict
     const replayed = proof === undefined ? undefined : await this.#takeProof(proof)
     if (replayed !== undefined) return replayed
-    const auth = AuthInfo.of(credentials.token, verdict.token)
+    const auth = AuthInfo.of(credentials.token, verdict.token, issuer)
     const { onVerified } = this.options
     if (onVerified !== undefined) {
       try {

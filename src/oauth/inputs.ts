@@ -77,6 +77,8 @@ export type RefusalNote = 'expired' | 'wrong_resource'
 let note: (input: VerifyInput, refusal: RefusalNote) => void
 let noted: (input: VerifyInput) => RefusalNote | undefined
 let resourceOf: (input: VerifyInput) => string | undefined
+let setIssuer: (input: VerifyInput, issuer: string | undefined) => void
+let issuerOf: (input: VerifyInput) => string | undefined
 
 /**
  * What `verifyToken` gets. Verifiers of this package find two things more in it: the resource that the gate is
@@ -89,6 +91,7 @@ export class VerifyInput extends HasRequest implements VerifyTokenInput {
   declare readonly proofKey?: string
   readonly #resource: string | undefined
   #refusal: RefusalNote | undefined
+  #issuer: string | undefined
 
   constructor(
     request: RequestSource,
@@ -111,6 +114,10 @@ export class VerifyInput extends HasRequest implements VerifyTokenInput {
     }
     noted = (input) => input.#refusal
     resourceOf = (input) => input.#resource
+    setIssuer = (input, issuer) => {
+      input.#issuer = issuer
+    }
+    issuerOf = (input) => input.#issuer
   }
 }
 
@@ -124,6 +131,18 @@ export function noteRefusal(input: VerifyTokenInput, refusal: RefusalNote): void
 export function refusalNote(input: VerifyTokenInput): RefusalNote | undefined {
   const asked = originalOf(input)
   return asked && noted(asked)
+}
+
+/** Tells the gate who issued the token that is accepted. @param issuer names the kind first: `iss:https://…` */
+export function noteIssuer(input: VerifyTokenInput, issuer: string | undefined): void {
+  const asked = originalOf(input)
+  if (asked !== undefined) setIssuer(asked, issuer)
+}
+
+/** The issuer that was noted for this request, if one was. */
+export function issuerNote(input: VerifyTokenInput): string | undefined {
+  const asked = originalOf(input)
+  return asked && issuerOf(asked)
 }
 
 /** The resource that the asking gate is configured for. */

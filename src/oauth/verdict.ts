@@ -1,3 +1,4 @@
+import { memberOf } from '../given.ts'
 import type { AuthInfoMembers } from './auth-info.ts'
 import { bindingOf } from './confirmation.ts'
 import type { Refusal } from './decision.ts'
@@ -39,6 +40,20 @@ export function judge(
       extra: typeof extra === 'object' ? { ...extra } : {},
     },
   }
+}
+
+/**
+ * Identifies the issuer of an accepted token: as the verifier of this package noted it, or as the result names it, or else
+ * by what stands for it.
+ */
+export function issuerOf(
+  { user, extra }: AuthInfoMembers<object>,
+  noted: string | undefined,
+): string | undefined {
+  if (noted?.startsWith('iss:')) return noted
+  const claims = memberOf(Object(user ?? undefined), 'claims')
+  const issuer = memberOf(extra, 'iss') ?? memberOf(Object(claims ?? undefined), 'iss')
+  return typeof issuer === 'string' ? `iss:${issuer}` : noted
 }
 
 /** Returns `true` if `cnf` binds the token to the key of the proof, or to no key when there is no proof. */

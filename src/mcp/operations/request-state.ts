@@ -1,5 +1,5 @@
 import { createHash, hkdfSync, randomBytes } from 'node:crypto'
-import type { AuthInfo } from '../../oauth/auth-info.ts'
+import { type AuthInfo, tokenIssuer } from '../../oauth/auth-info.ts'
 import { attempt } from '../attempt.ts'
 
 /** Seconds that a client may take to answer. */
@@ -48,24 +48,27 @@ export function holderOf(auth: AuthInfo | undefined, ...operation: string[]): st
 }
 
 /**
- * The user behind a token, or the client it was given to, where no user is behind it. The token itself where the
- * verifier named neither, or a user that is told from others by neither `id` nor `sub`.
+ * The owner of what is kept between requests: the user behind a token, or the client it was given to if no user is behind
+ * it, together with the token's issuer, as two issuers may have a subject of one name. The token itself if the verifier
+ * named neither, or a user that neither `id` nor `sub` identifies.
  */
 export function ownerOf(auth: AuthInfo | undefined): string {
   if (auth === undefined) return ''
   const { clientId, user, token } = auth
-  const identity = user === undefined && clientId !== '' ? JSON.stringify([clientId]) : identityOf(user)
-  return identity ?? createHash('sha256').update(token).digest('base64')
+  const identity = user === undefined && clientId !== '' ? [clientId] : identityOf(user)
+  return identity === undefined
+    ? createHash('sha256').update(token).digest('base64')
+    : JSON.stringify([tokenIssuer(auth) ?? null, ...identity])
 }
 
-/** What tells a user from all others: of which type it is counts too, and so does the issuer where `jwtVerifier` tells it. */
-function identityOf(user: unknown): string | undefined {
-  // A member that throws when it is read makes the user unknown: half an identity could be another user's.
+/** Identifies a user. The type counts too. Returns undefined for a user whose members cannot be read. */
+function identityOf(user: unknown): readonly unknown[] | undefined {
+  // Half an identity could be another user's.
   return attempt(() => {
-    const { id, sub, claims } = Object(user ?? undefined) as { id?: unknown; sub?: unknown; claims?: unknown }
+    const { id, sub } = Object(user ?? undefined) as { id?: unknown; sub?: unknown }
     const known = typeof user === 'object' ? (id ?? sub) : user
     const text = String(known)
     if (known === undefined || known === null || text.startsWith('[object ')) return undefined
-    return JSON.stringify([typeof known, text, (claims as { iss?: unknown } | undefined)?.iss])
+    return [typeof known, text]
   })
 }

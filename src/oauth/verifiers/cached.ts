@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { configuredResource, noteRefusal, refusalNote } from '../inputs.ts'
+import { configuredResource, issuerNote, noteIssuer, noteRefusal, refusalNote } from '../inputs.ts'
 import { isOptionsObject, optionChecksOf } from '../option-checks.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { frozenCopy } from './frozen-copy.ts'
@@ -53,6 +53,7 @@ interface Asker {
 
 interface Kept<User> extends Asker {
   readonly result: VerifiedToken<User>
+  readonly issuer: string | undefined
 }
 
 interface Flight<User> extends Asker {
@@ -95,7 +96,10 @@ export function cachedVerifier<App = unknown, User = unknown>(
     const key = keyOf(bearerToken)
     const found = kept.get(key)
     if (found !== undefined && isAskedBy(found, input)) {
-      if (isCurrent(found.result)) return found.result
+      if (isCurrent(found.result)) {
+        noteIssuer(input, found.issuer)
+        return found.result
+      }
       kept.delete(key)
     }
     const flight = flights.get(key)
@@ -113,7 +117,8 @@ export function cachedVerifier<App = unknown, User = unknown>(
       if (flights.peek(key) !== flight) return
       flights.delete(key)
       const result = outcome?.acceptance
-      if (result !== undefined && isCurrent(result)) kept.set(key, { ...asker, result })
+      if (result !== undefined && isCurrent(result))
+        kept.set(key, { ...asker, result, issuer: issuerNote(input) })
     }
     landed.then(land, () => land())
     return landed.then(({ result }) => result)
@@ -128,6 +133,7 @@ export function cachedVerifier<App = unknown, User = unknown>(
     if (!shared) return await verifier(input)
     const note = refusalNote(flight.input)
     if (note !== undefined) noteRefusal(input, note)
+    noteIssuer(input, issuerNote(flight.input))
     return result
   }
 

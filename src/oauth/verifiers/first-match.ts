@@ -1,5 +1,5 @@
 import { VerifierUnavailableError } from '../errors.ts'
-import { noteRefusal, type RefusalNote, refusalNote } from '../inputs.ts'
+import { issuerNote, noteIssuer, noteRefusal, type RefusalNote, refusalNote } from '../inputs.ts'
 import { optionChecksOf } from '../option-checks.ts'
 import type { UserOf, VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 
@@ -31,10 +31,14 @@ export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
   ): Promise<VerifiedToken<UserOf<Verifiers[number]>> | undefined> {
     const outages: VerifierUnavailableError[] = []
     const notes = new Set<RefusalNote | undefined>()
-    for (const verifier of verifiers) {
+    for (const [index, verifier] of verifiers.entries()) {
+      noteIssuer(input, undefined)
       try {
         const verified = await verifier(input)
-        if (verified?.valid === true) return verified
+        if (verified?.valid === true) {
+          noteIssuer(input, issuerAmong(index, issuerNote(input)))
+          return verified
+        }
       } catch (error) {
         if (VerifierUnavailableError.is(error)) outages.push(error)
       }
@@ -45,6 +49,12 @@ export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
     if (told !== undefined) noteRefusal(input, told)
     return undefined
   }
+}
+
+/** The issuer of a token, or what stands for it if the verifier does not name it: two verifiers may have a user of one id. */
+function issuerAmong(index: number, noted: string | undefined): string {
+  if (noted === undefined) return `verifier:${index}`
+  return noted.startsWith('verifier:') ? `verifier:${index}.${noted.slice('verifier:'.length)}` : noted
 }
 
 function togetherUnavailable(outages: readonly VerifierUnavailableError[]): VerifierUnavailableError {

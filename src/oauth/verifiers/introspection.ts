@@ -1,7 +1,7 @@
 import type * as OAuth from 'oauth4webapi'
 import type { IntrospectionResponse } from 'oauth4webapi'
 import { VerifierUnavailableError } from '../errors.ts'
-import { configuredResource, noteRefusal } from '../inputs.ts'
+import { configuredResource, noteIssuer, noteRefusal } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { grantedScopes } from '../scope.ts'
 import { isFor, resourceIn } from './audience.ts'
@@ -93,12 +93,14 @@ async function accept<User>(
   if (!isAccessToken(answer) || !mayBePresented(answer, input)) return undefined
   if (!rules.requiredClaims.every((claim) => Object.hasOwn(answer, claim))) return undefined
   const resource = resourceIn(aud, rules.resources, configuredResource(input))
+  const user =
+    rules.mapUser === undefined
+      ? ({ id: sub ?? username ?? clientId, claims: answer } as User)
+      : await rules.mapUser(answer)
+  noteIssuer(input, typeof answer.iss === 'string' ? `iss:${answer.iss}` : `endpoint:${rules.endpoint}`)
   return {
     valid: true,
-    user:
-      rules.mapUser === undefined
-        ? ({ id: sub ?? username ?? clientId, claims: answer } as User)
-        : await rules.mapUser(answer),
+    user,
     scopes: grantedScopes(answer.scope),
     ...(clientId !== undefined && { clientId }),
     ...(exp !== undefined && { expiresAt: exp }),

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type * as Jose from 'jose'
 import type { JSONWebKeySet, JWTPayload } from 'jose'
-import { configuredResource, noteRefusal } from '../inputs.ts'
+import { configuredResource, noteIssuer, noteRefusal } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { grantedScopes } from '../scope.ts'
 import { resourceIn } from './audience.ts'
@@ -96,9 +96,11 @@ async function accept<User>(
   const exp = claims.exp as number
   const clientId = text(claims.client_id) ?? text(claims.azp) ?? text(claims.cid)
   const resource = resourceIn(claims.aud, rules.resources, configuredResource(input))
+  const user = rules.mapUser === undefined ? (userOf(claims) as User) : await rules.mapUser(claims)
+  noteIssuer(input, `iss:${claims.iss}`)
   return {
     valid: true,
-    user: rules.mapUser === undefined ? (userOf(claims) as User) : await rules.mapUser(claims),
+    user,
     scopes: grantedScopes(claims.scope ?? claims.scp ?? claims.permissions),
     ...(clientId !== undefined && { clientId }),
     expiresAt: exp > now ? exp : exp + rules.clockTolerance,
