@@ -1,7 +1,20 @@
+import type { JSONRPCNotification } from '@modelcontextprotocol/server'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import type { Gate } from '../oauth/gate.ts'
 import type { VerifyContext } from '../oauth/options.ts'
 import type { RequestObservation } from './observation/observe.ts'
+
+/** How far the client is with taking the event stream that answers its request. */
+export interface Outflow {
+  /** Whether so much waits for the client that progress and log messages are dropped. */
+  readonly isFull: boolean
+  /** Resolves when the client has room. */
+  room(): Promise<void>
+  /** Sends a notification with `send`; resolves when the client has room. Progress and log messages may be dropped. */
+  notify(message: JSONRPCNotification, send: (message: JSONRPCNotification) => Promise<void>): Promise<void>
+  /** Sends what has to be sent before the answer. */
+  settle(): Promise<void>
+}
 
 /** One request past the gate: what its handlers may know. */
 export interface Exchange {
@@ -10,4 +23,6 @@ export interface Exchange {
   readonly auth: AuthInfo | undefined
   readonly context: VerifyContext
   readonly observation: RequestObservation | undefined
+  /** The event stream of the answer, once there is one. */
+  outflow?: Outflow | undefined
 }

@@ -1,5 +1,6 @@
 import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
 import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
+import { MAX_TIMER_MS } from '../timers.ts'
 import { checkAllowedHosts, checkAllowedOrigins } from './origin-policy.ts'
 import { objectCopy } from './router/definition.ts'
 import {
@@ -8,6 +9,7 @@ import {
   type ScopedOperations,
 } from './router/operation-scopes.ts'
 import { checkCache } from './router/resource.ts'
+import type { SlotLimits } from './sdk/owner-slots.ts'
 import type { McpSessionOptions, ResolvedSessionOptions } from './sdk/sessions.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
@@ -21,6 +23,17 @@ const {
   invalidOption,
 } = checks
 
+/** The number of event streams that may be open at the same time. */
+export interface McpStreamOptions {
+  /** The number of streams of all users together; a further one gets 503. Defaults to 1024. */
+  readonly max?: number | undefined
+  /**
+   * The number of streams of one user; a further one gets 429. If OAuth is disabled, streams are counted by client
+   * address. Defaults to 32.
+   */
+  readonly maxPerOwner?: number | undefined
+}
+
 /** Options of the adapter beyond router and OAuth. */
 export interface McpAdapterOptions {
   /**
@@ -28,6 +41,11 @@ export interface McpAdapterOptions {
    * every request stands for itself, so that any node can answer it. Clients of 2026-07-28 have no sessions.
    */
   readonly sessions?: boolean | McpSessionOptions | undefined
+  /**
+   * The number of event streams that may be open at the same time: GET streams of the 2025 revisions, and
+   * `subscriptions/listen` of 2026-07-28. Defaults to `{ max: 1024, maxPerOwner: 32 }`.
+   */
+  readonly streams?: McpStreamOptions | undefined
   /**
    * Origins that may call: a list, or `'*'`. Replaces the default rule: loopback origins for a loopback
    * host; elsewhere every origin when OAuth is on, else the server's own.
@@ -66,6 +84,7 @@ export interface McpAdapterOptions {
 /** `McpAdapterOptions`, checked and with their defaults. */
 export interface ResolvedAdapterOptions {
   readonly sessions: ResolvedSessionOptions | undefined
+  readonly streams: SlotLimits
   readonly allowedOrigins: '*' | ReadonlySet<string> | undefined
   readonly allowedHosts: ReadonlySet<string> | undefined
   readonly listOnlyPermitted: boolean
@@ -80,6 +99,7 @@ export interface ResolvedAdapterOptions {
 
 export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
   'sessions',
+  'streams',
   'allowedOrigins',
   'allowedHosts',
   'listOnlyPermitted',
@@ -97,9 +117,10 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
   if (!isOptionsObject(options)) throw invalidKind('options', 'must be an object', options)
   checkKnownOptions('the adapter', options, ADAPTER_OPTIONS)
   const { allowedOrigins, allowedHosts, listOnlyPermitted, maxBodyBytes, bodyTimeoutMs } = options
-  const { sessions, cache, requestStateSecret, eventBus, scopes, recordPayloads } = options
+  const { sessions, streams, cache, requestStateSecret, eventBus, scopes, recordPayloads } = options
   return {
     sessions: checkSessions(sessions),
+    streams: checkStreams(streams),
     allowedOrigins: allowedOrigins === undefined ? undefined : checkAllowedOrigins(allowedOrigins),
     allowedHosts: allowedHosts === undefined ? undefined : checkAllowedHosts(allowedHosts),
     listOnlyPermitted:
@@ -115,9 +136,6 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
   }
 }
 
-/** A timer cannot wait longer. */
-const MAX_IDLE_MS = 2_147_483_647
-
 function checkSessions(sessions: unknown): ResolvedSessionOptions | undefined {
   if (sessions === undefined || sessions === false) return undefined
   const given = sessions === true ? {} : sessions
@@ -128,15 +146,34 @@ function checkSessions(sessions: unknown): ResolvedSessionOptions | undefined {
       sessions,
     )
   }
-  checkKnownMembers('sessions', given, ['idleTimeoutMs', 'max'])
-  const { idleTimeoutMs = 1_800_000, max = 1000 } = given as McpSessionOptions
-  if (checkWholeNumber('sessions.idleTimeoutMs', idleTimeoutMs, 1) > MAX_IDLE_MS)
+  checkKnownMembers('sessions', given, ['idleTimeoutMs', 'max', 'maxPerOwner', 'maxBufferedBytes'])
+  const { idleTimeoutMs = 1_800_000, max = 1000, ...rest } = given as McpSessionOptions
+  if (checkWholeNumber('sessions.idleTimeoutMs', idleTimeoutMs, 1) > MAX_TIMER_MS)
     throw invalidOption(
       'sessions.idleTimeoutMs',
-      `must be at most ${MAX_IDLE_MS} milliseconds`,
+      `must be at most ${MAX_TIMER_MS} milliseconds`,
       idleTimeoutMs,
     )
-  return { idleTimeoutMs, max: checkWholeNumber('sessions.max', max, 1) }
+  checkWholeNumber('sessions.max', max, 1)
+  const { maxPerOwner = Math.max(10, Math.floor(max / 10)), maxBufferedBytes = 1024 * 1024 } = rest
+  return {
+    idleTimeoutMs,
+    max,
+    maxPerOwner: checkWholeNumber('sessions.maxPerOwner', maxPerOwner, 1),
+    maxBufferedBytes: checkWholeNumber('sessions.maxBufferedBytes', maxBufferedBytes, 1),
+  }
+}
+
+function checkStreams(streams: unknown): SlotLimits {
+  const given = streams === undefined ? {} : streams
+  if (!isOptionsObject(given))
+    throw invalidKind('streams', 'must be an object such as { max: 1024, maxPerOwner: 32 }', streams)
+  checkKnownMembers('streams', given, ['max', 'maxPerOwner'])
+  const { max = 1024, maxPerOwner = 32 } = given as McpStreamOptions
+  return {
+    max: checkWholeNumber('streams.max', max, 1),
+    maxPerOwner: checkWholeNumber('streams.maxPerOwner', maxPerOwner, 1),
+  }
 }
 
 const MIN_SECRET = 32

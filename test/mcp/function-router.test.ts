@@ -70,7 +70,7 @@ describe('mcp: a function that makes a server of the official SDK', () => {
     const served = web(createMcpAdapter({ router }).server)
     expect(await greeted(served)).to.equal(200)
     expect(seen).to.have.length(1)
-    expect(seen[0]).to.have.all.keys('context', 'request')
+    expect(seen[0]).to.have.all.keys('context', 'request', 'era')
     expect(seen[0]?.context).to.deep.equal({})
     expect(seen[0]?.request.url).to.equal('http://localhost:3000/mcp')
     expect(await greeted(served)).to.equal(200)

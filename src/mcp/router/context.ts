@@ -31,9 +31,15 @@ export interface KitContext<App = unknown, User = any> {
   readonly inputResponses: Readonly<Record<string, unknown>>
   /** What the round before kept, as `inputRequired` was given it; undefined at first. */
   readonly state: unknown
-  /** Sends a log message to the client. Never rejects. */
+  /**
+   * Sends a log message to the client. Resolves when the client has room for more; never rejects. Once 1 MiB waits for a
+   * client that does not read, further messages are dropped, and one notice tells the client how many.
+   */
   log(level: LoggingLevel, data: unknown): Promise<void>
-  /** Tells the client how far the call is, when it asked to know. Never rejects. */
+  /**
+   * Reports the progress of the call if the client asked for it. Resolves when the client has room for more; never
+   * rejects. Once 1 MiB waits for a client that does not read, further reports are dropped.
+   */
   progress(progress: number, total?: number, message?: string): Promise<void>
   /**
    * Lets go of the stream of this call: the client comes back with `Last-Event-ID` and gets what it missed, so that a long
@@ -93,8 +99,9 @@ export class CallContext extends HasRequest implements KitContext {
     if (exchange.auth !== undefined) this.auth = exchange.auth
     const session = exchange.observation?.session
     if (session !== undefined) this.session = session
-    this.log = (level, data) => quietly(() => mcpReq.log(level, data))
-    this.progress = (progress, total, message) => reportProgress(mcpReq, progress, total, message)
+    this.log = (level, data) => withRoom(exchange, () => mcpReq.log(level, data))
+    this.progress = (progress, total, message) =>
+      withRoom(exchange, () => reportProgress(mcpReq, progress, total, message))
     this.releaseStream = () => http?.closeSSE?.()
     this.inputRequired = inputRequired
     this.accepted = (name, schema) => acceptedContent(responses, name, schema)
@@ -115,7 +122,13 @@ async function reportProgress(
     ...(total !== undefined && { total }),
     ...(message && { message }),
   }
-  await quietly(() => mcpReq.notify({ method: 'notifications/progress', params }))
+  await mcpReq.notify({ method: 'notifications/progress', params })
+}
+
+/** Calls that exceed what may wait for the client share one promise, so that a flood of them keeps no memory. */
+function withRoom(exchange: Exchange, tell: () => Promise<void>): Promise<void> {
+  const told = quietly(tell)
+  return exchange.outflow?.isFull === true ? exchange.outflow.room() : told
 }
 
 /** What cannot be told a client, because of what it is or because the client has gone, is not told. */

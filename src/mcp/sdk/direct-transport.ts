@@ -1,5 +1,6 @@
 import {
   type JSONRPCMessage,
+  type JSONRPCNotification,
   type JSONRPCRequest,
   type MessageClassification,
   type MessageExtraInfo,
@@ -9,14 +10,15 @@ import {
   type TransportSendOptions,
 } from '@modelcontextprotocol/server'
 import type { Answer } from '../../oauth/answer.ts'
-import type { AuthInfo } from '../../oauth/auth-info.ts'
+import type { Exchange } from '../exchange.ts'
 import type { McpIncoming } from '../incoming.ts'
 import { answerText } from '../operations/sendable.ts'
+import { EventOutlet } from './event-outlet.ts'
 
 /** One request, and who waits for its answer. */
 export interface DirectCall {
   readonly message: JSONRPCRequest
-  readonly auth: AuthInfo | undefined
+  readonly exchange: Exchange
   readonly incoming: McpIncoming
 }
 
@@ -77,7 +79,7 @@ abstract class DirectTransport extends PerRequestHTTPServerTransport {
   readonly #extra: MessageExtraInfo
   /** Until the answer has begun. */
   #answer: ((answer: Answer | Response) => void) | undefined
-  #stream: ReadableStreamDefaultController<string> | undefined
+  #outlet: EventOutlet | undefined
   #keepAlive: NodeJS.Timeout | undefined
   #ended = false
   /** Whether the server is being handed the request: handlers run later. */
@@ -85,7 +87,7 @@ abstract class DirectTransport extends PerRequestHTTPServerTransport {
 
   constructor(call: DirectCall, classification: MessageClassification) {
     super({ classification })
-    const { auth } = call
+    const { auth } = call.exchange
     this.call = call
     this.#extra = auth === undefined ? { classification } : { classification, authInfo: auth }
   }
@@ -118,7 +120,7 @@ abstract class DirectTransport extends PerRequestHTTPServerTransport {
     const last = 'result' in message || 'error' in message
     // There is no other stream that could carry what does not belong to this request.
     if ((last ? message.id : options?.relatedRequestId) !== this.call.message.id) return
-    if (last && this.#stream === undefined) {
+    if (last && this.#outlet === undefined) {
       this.#ended = true
       underWay.delete(this)
       clearInterval(this.#keepAlive)
@@ -126,52 +128,59 @@ abstract class DirectTransport extends PerRequestHTTPServerTransport {
       this.#answer?.(this.lone(message, this.#handing))
       return
     }
-    this.#write(`event: message\ndata: ${last ? answerText(message) : JSON.stringify(message)}\n\n`)
-    // Once the server is done with the request: what is still under way when it closes, it aborts.
-    if (last) setImmediate(() => void this.close())
+    const event = `event: message\ndata: ${last ? answerText(message) : JSON.stringify(message)}\n\n`
+    if (last) {
+      await this.#outlet?.settle()
+      this.#write(event)
+      // Once the server is done with the request: what is still under way when it closes, it aborts.
+      setImmediate(() => void this.close())
+      return
+    }
+    const outlet = this.#begun()
+    const notify = async (notice: JSONRPCMessage): Promise<void> =>
+      this.#write(`event: message\ndata: ${JSON.stringify(notice)}\n\n`)
+    if (
+      !('id' in message) &&
+      !outlet.admits(message as JSONRPCNotification, Buffer.byteLength(event), notify)
+    )
+      return
+    outlet.write(event)
+    if (outlet.hasRoom) return
+    await outlet.room()
   }
 
   override async close(): Promise<void> {
-    if (this.#ended && this.#stream === undefined) return
+    if (this.#ended && this.#outlet === undefined) return
     this.#ended = true
     underWay.delete(this)
     clearInterval(this.#keepAlive)
     this.#answer?.(CLIENT_GONE)
-    try {
-      this.#stream?.close()
-    } catch {
-      // It has been closed, or its reader has gone.
-    }
-    this.#stream = undefined
+    const outlet = this.#outlet
+    this.#outlet = undefined
+    outlet?.end()
     this.onclose?.()
   }
 
   /** Begins the stream, if it has not begun, when nothing has been said for so long. */
   protected keepAlive(): void {
-    this.#keepAlive ??= setInterval(() => this.#write(': keepalive\n\n'), KEEP_ALIVE_MS).unref()
+    this.#keepAlive ??= setInterval(() => {
+      // A client that does not read shall not pile them up.
+      if (this.#outlet?.hasRoom !== false) this.#write(': keepalive\n\n')
+    }, KEEP_ALIVE_MS).unref()
   }
 
   #write(text: string): void {
-    if (this.#ended) return
-    if (this.#stream === undefined) {
-      const { stream, response } = this.#begin()
-      this.#stream = stream
-      this.#answer?.(response)
-      this.keepAlive()
-    }
-    this.#stream.enqueue(text)
+    if (!this.#ended) this.#begun().write(text)
   }
 
-  #begin(): { stream: ReadableStreamDefaultController<string>; response: Response } {
-    let stream!: ReadableStreamDefaultController<string>
-    const texts = new ReadableStream<string>({
-      start: (controller) => {
-        stream = controller
-      },
-      cancel: () => this.close(),
-    })
-    const body = texts.pipeThrough(new TextEncoderStream())
-    return { stream, response: new Response(body, { status: 200, headers: EVENT_STREAM_HEADERS }) }
+  #begun(): EventOutlet {
+    if (this.#outlet !== undefined) return this.#outlet
+    const outlet = new EventOutlet({ onEnd: () => void this.close() })
+    this.#outlet = outlet
+    this.call.exchange.outflow = outlet
+    this.#answer?.(new Response(outlet.body, { status: 200, headers: EVENT_STREAM_HEADERS }))
+    this.keepAlive()
+    return outlet
   }
 }
 

@@ -6,16 +6,22 @@ import {
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
 import type { Answer } from '../../oauth/answer.ts'
+import type { AuthInfo } from '../../oauth/auth-info.ts'
+import { clientKey } from '../../oauth/client-address.ts'
 import type { Exchange } from '../exchange.ts'
 import type { McpIncoming } from '../incoming.ts'
 import { ownerOf } from '../operations/request-state.ts'
+import { neededScopes, type ScopedOperations } from '../router/operation-scopes.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { jsonRpcError } from '../rpc.ts'
 import { servedRequest } from '../served-request.ts'
 import { serveLegacy, serveModern } from './direct-transport.ts'
-import { EventStreams } from './event-stream.ts'
+import { EventOutlet } from './event-outlet.ts'
+import { EventStreams, MAX_SUBSCRIBED_LENGTH } from './event-stream.ts'
+import { OwnerSlots } from './owner-slots.ts'
 import { plainRequest } from './plain-request.ts'
 import { SdkServers, type SdkServersProps } from './servers.ts'
+import { retryLater } from './session.ts'
 import { McpSessions } from './sessions.ts'
 
 const FIRST_MODERN_REVISION = '2026-07-28'
@@ -28,25 +34,35 @@ export class SdkDispatch {
   /** Whether plain requests take the short way. Tests turn it off to see that both ways answer alike. */
   servesDirectly = true
   readonly #table: RouterTable | undefined
+  readonly #operations: ScopedOperations | undefined
+  /** Event streams and subscriptions, which clients keep open. */
+  readonly #slots: OwnerSlots
   readonly #servers: SdkServers
   readonly #handler: McpHttpHandler
   readonly #streams: EventStreams
   readonly #sessions: McpSessions | undefined
 
   constructor(props: SdkServersProps) {
-    const { eventBus, maxBodyBytes, sessions } = props.options
+    const { eventBus, maxBodyBytes, sessions, streams } = props.options
     const servers = new SdkServers(props)
     this.#servers = servers
     this.#table = typeof props.router === 'function' ? undefined : props.router
+    this.#operations = this.#table ?? props.options.scopes
+    this.#slots = new OwnerSlots(streams)
     this.#handler = createMcpHandler(
-      ({ requestInfo }) => servers.forRequest(requestInfo as Request, this.#streams),
-      { maxRequestBodySize: maxBodyBytes, ...(eventBus !== undefined && { bus: eventBus }) },
+      ({ requestInfo, era }) => servers.forRequest(requestInfo as Request, this.#streams, era),
+      {
+        maxRequestBodySize: maxBodyBytes,
+        maxSubscriptions: streams.max,
+        ...(eventBus !== undefined && { bus: eventBus }),
+      },
     )
     const { bus } = this.#handler
     this.#streams = new EventStreams(bus)
     if (sessions !== undefined) {
       this.#sessions = new McpSessions(sessions, bus, {
         makeServer: (subscriptions, request) => servers.forSession(request, subscriptions),
+        authorityOf: (auth) => servers.authorityOf(auth),
       })
     }
   }
@@ -62,19 +78,19 @@ export class SdkDispatch {
     body: unknown,
     messages: readonly unknown[],
   ): Promise<Response | Answer> {
-    const { auth } = exchange
     if (this.#sessions !== undefined && isLegacy(incoming, body)) {
-      return this.#session(this.#sessions, incoming, exchange, body)
+      return this.#session(this.#sessions, incoming, exchange, body, messages)
     }
     const table = this.#table
     const plain =
       table === undefined || !this.servesDirectly ? undefined : plainRequest(incoming, body, table)
     if (table === undefined || plain === undefined) {
-      const request = servedRequest(incoming, exchange, messages)
-      return this.#handler.fetch(request, { parsedBody: body, ...(auth !== undefined && { authInfo: auth }) })
+      return isListening(messages)
+        ? this.#listen(incoming, exchange, body, messages)
+        : this.#handled(incoming, exchange, body, messages)
     }
     const server = this.#servers.forPlain(table, exchange, this.#streams, plain)
-    const call = { message: plain.message, auth, incoming }
+    const call = { message: plain.message, exchange, incoming }
     return plain.era === 'modern'
       ? serveModern(server, call, plain.classification)
       : serveLegacy(server, call)
@@ -86,10 +102,74 @@ export class SdkDispatch {
     const revision = incoming.header('mcp-protocol-version')
     const isModern = revision !== undefined && revision >= FIRST_MODERN_REVISION
     if (this.#sessions !== undefined && !isModern && (method === 'GET' || method === 'DELETE')) {
-      return await this.#session(this.#sessions, incoming, exchange, undefined)
+      return await this.#session(this.#sessions, incoming, exchange, undefined, [])
     }
     if (isModern || method !== 'GET') return methodNotAllowed(this.#sessions !== undefined)
     return this.#openStream(incoming, exchange, revision)
+  }
+
+  /** Has the SDK's handler answer. Its streams know nothing of their client's pace, and are relayed. */
+  async #handled(
+    incoming: McpIncoming,
+    exchange: Exchange,
+    body: unknown,
+    messages: readonly unknown[],
+    outlet?: EventOutlet,
+  ): Promise<Response> {
+    const { auth } = exchange
+    const request = servedRequest(incoming, exchange, messages)
+    const relaying = outlet ?? new EventOutlet()
+    exchange.outflow = relaying
+    const response = await this.#handler.fetch(request, {
+      parsedBody: body,
+      ...(auth !== undefined && { authInfo: auth }),
+    })
+    const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true
+    return response.body === null || !isStream
+      ? response
+      : new Response(relaying.relay(response.body), response)
+  }
+
+  /** Answers `subscriptions/listen`, which takes a slot as long as it is open. */
+  async #listen(
+    incoming: McpIncoming,
+    exchange: Exchange,
+    body: unknown,
+    messages: readonly unknown[],
+  ): Promise<Response | Answer> {
+    // As long as the stream is open, all of the request is kept.
+    if (JSON.stringify(body).length > MAX_SUBSCRIBED_LENGTH)
+      return jsonRpcError(
+        400,
+        -32_602,
+        `Invalid params: subscriptions/listen must have at most ${MAX_SUBSCRIBED_LENGTH} characters`,
+      )
+    const release = this.#takeStream(incoming, exchange)
+    if (typeof release !== 'function') return release
+    incoming.onDisconnect(release)
+    const outlet = new EventOutlet({ endsWhenFull: true, onEnd: release })
+    try {
+      const response = await this.#handled(incoming, exchange, body, messages, outlet)
+      if (response.body === null || !response.headers.get('content-type')?.startsWith('text/event-stream'))
+        release()
+      return response
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
+  /** Takes a slot for an event stream, or refuses it. */
+  #takeStream(incoming: McpIncoming, { auth }: Exchange): (() => void) | Answer {
+    const owner = countedFor(incoming, auth)
+    switch (this.#slots.exhausted(owner)) {
+      case 'owner':
+        return retryLater(429, 'Too Many Requests: too many event streams of this user are open')
+      case 'all':
+        return retryLater(503, 'Too many event streams are open')
+      default:
+        return this.#slots.take(owner)
+    }
   }
 
   async #session(
@@ -97,6 +177,7 @@ export class SdkDispatch {
     incoming: McpIncoming,
     exchange: Exchange,
     body: unknown,
+    messages: readonly unknown[],
   ): Promise<Response | Answer> {
     const { auth, observation } = exchange
     const tellsTools = this.#table === undefined
@@ -105,8 +186,16 @@ export class SdkDispatch {
         request: servedRequest(incoming, exchange),
         body,
         auth,
+        scopes: this.#operations === undefined ? [] : neededScopes(this.#operations, messages),
+        judge: (scopes) => lacking(incoming, exchange, scopes),
+        permitsResource: this.#resourceJudge(exchange),
+        countedFor: countedFor(incoming, auth),
+        takeStream: () => this.#takeStream(incoming, exchange),
         onDisconnect: (listener) => incoming.onDisconnect(listener),
         onAnswer: observation && ((answer) => observation.answered(answer, tellsTools)),
+        onStream: (outlet) => {
+          exchange.outflow = outlet
+        },
       })
     } catch {
       // As the SDK's handler answers when a server cannot be made; telemetry has been told why.
@@ -114,7 +203,19 @@ export class SdkDispatch {
     }
   }
 
-  #openStream(incoming: McpIncoming, { auth }: Exchange, revision: string | undefined): Response | Answer {
+  /** Says which resources the token of a request may read. */
+  #resourceJudge({ gate, auth }: Exchange): (uri: string) => boolean {
+    const operations = this.#operations
+    if (operations === undefined) return () => true
+    return (uri) => {
+      const scopes = neededScopes(operations, [{ method: 'resources/read', params: { uri } }])
+      return gate === undefined || auth === undefined
+        ? scopes.length === 0
+        : gate.permits(auth.scopes, scopes)
+    }
+  }
+
+  #openStream(incoming: McpIncoming, exchange: Exchange, revision: string | undefined): Response | Answer {
     if (revision !== undefined && !SUPPORTED_PROTOCOL_VERSIONS.includes(revision)) {
       return jsonRpcError(
         400,
@@ -125,8 +226,36 @@ export class SdkDispatch {
     if (!/\btext\/event-stream\b|\*\/\*/i.test(incoming.header('accept') ?? '*/*')) {
       return jsonRpcError(406, -32_000, 'Not Acceptable: Client must accept text/event-stream')
     }
-    return this.#streams.open({ owner: ownerOf(auth), expiresAt: auth?.expiresAt, client: incoming })
+    const onEnd = this.#takeStream(incoming, exchange)
+    if (typeof onEnd !== 'function') return onEnd
+    const { auth } = exchange
+    return this.#streams.open({
+      owner: ownerOf(auth),
+      expiresAt: auth?.expiresAt,
+      client: incoming,
+      permitsResource: this.#resourceJudge(exchange),
+      onEnd,
+    })
   }
+}
+
+/** Who is counted: the user, or without OAuth the client's address, if it is known. */
+function countedFor(incoming: McpIncoming, auth: AuthInfo | undefined): string | undefined {
+  return auth === undefined ? clientKey(incoming.clientAddress) : ownerOf(auth)
+}
+
+/** The answer to a token that lacks scopes; undefined if it has them. */
+function lacking(
+  incoming: McpIncoming,
+  { gate, auth }: Exchange,
+  scopes: readonly string[],
+): Answer | undefined {
+  if (gate === undefined || auth === undefined || gate.permits(auth.scopes, scopes)) return undefined
+  return gate.answer(gate.insufficientScope(scopes), incoming)
+}
+
+function isListening([message]: readonly unknown[]): boolean {
+  return (message as { method?: unknown } | null | undefined)?.method === 'subscriptions/listen'
 }
 
 function methodNotAllowed(hasSessions: boolean): Answer {

@@ -1,12 +1,14 @@
 import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
-import type { Answer } from '../../oauth/answer.ts'
+import { type LongTimer, setLongTimeout } from '../../timers.ts'
 import type { McpIncoming } from '../incoming.ts'
-import { jsonRpcError } from '../rpc.ts'
 
-const MAX_STREAMS = 1024
-const MAX_SUBSCRIPTIONS = 1024
 const KEEP_ALIVE_MS = 15_000
-const LONGEST_TIMER_MS = 2_147_483_647
+
+/** The number of resources that one stream, or one session, may be subscribed to. */
+export const MAX_SUBSCRIPTIONS = 1024
+
+/** The number of characters that their URIs may have together. */
+export const MAX_SUBSCRIBED_LENGTH = 131_072
 
 const METHODS: Readonly<Record<Exclude<ServerEvent['kind'], 'resource_updated'>, string>> = {
   tools_list_changed: 'notifications/tools/list_changed',
@@ -20,9 +22,31 @@ export interface Subscriptions {
   unsubscribe(owner: string, uri: string): void
 }
 
+/** The URIs that one stream, or one session, is subscribed to; those that are too many are not taken. */
+export class SubscribedUris {
+  readonly #uris = new Set<string>()
+  #length = 0
+
+  add(uri: string): void {
+    if (this.#uris.has(uri) || this.#uris.size >= MAX_SUBSCRIPTIONS) return
+    if (this.#length + uri.length > MAX_SUBSCRIBED_LENGTH) return
+    this.#uris.add(uri)
+    this.#length += uri.length
+  }
+
+  delete(uri: string): void {
+    if (this.#uris.delete(uri)) this.#length -= uri.length
+  }
+
+  has(uri: string): boolean {
+    return this.#uris.has(uri)
+  }
+}
+
 interface EventStream {
   readonly owner: string
-  readonly subscriptions: Set<string>
+  readonly subscriptions: SubscribedUris
+  readonly permitsResource: (uri: string) => boolean
 }
 
 /** Whose stream it is, and until when. */
@@ -32,12 +56,16 @@ export interface StreamOptions {
   readonly expiresAt: number | undefined
   /** Who reads it: a host that has lost its client may do nothing with the stream. */
   readonly client: Pick<McpIncoming, 'onDisconnect'>
+  /** Whether the token that opens the stream may read a resource. */
+  readonly permitsResource: (uri: string) => boolean
+  /** Called once, when the stream has ended. */
+  readonly onEnd: () => void
 }
 
 /**
  * The streams that clients of 2025 revisions open with GET, where no session is: they carry list-changed
- * notifications, updates of the resources that their owner has subscribed to while they were open, and a comment every 15 s.
- * At most 1024 are open at a time, further ones get 503.
+ * notifications, updates of the resources that their owner has subscribed to while they were open, as far as the token that
+ * opened the stream has their scopes, and a comment every 15 s.
  */
 export class EventStreams implements Subscriptions {
   readonly #bus: ServerEventBus
@@ -47,14 +75,11 @@ export class EventStreams implements Subscriptions {
     this.#bus = bus
   }
 
-  open({ owner, expiresAt, client }: StreamOptions): Response | Answer {
-    if (this.#open.size >= MAX_STREAMS) {
-      const answer = jsonRpcError(503, -32_000, 'Too many event streams are open')
-      return { ...answer, headers: { ...answer.headers, 'Retry-After': '5' } }
-    }
-    const stream: EventStream = { owner, subscriptions: new Set() }
+  open(options: StreamOptions): Response {
+    const { owner, permitsResource } = options
+    const stream: EventStream = { owner, subscriptions: new SubscribedUris(), permitsResource }
     this.#open.add(stream)
-    return new Response(this.#bodyOf(stream, expiresAt, client), {
+    return new Response(this.#bodyOf(stream, options), {
       headers: {
         'Content-Type': 'text/event-stream',
         'Cache-Control': 'no-cache, no-transform',
@@ -63,11 +88,10 @@ export class EventStreams implements Subscriptions {
     })
   }
 
-  /** Updates of `uri` go to the streams that `owner` has open; at most 1024 URIs each. */
+  /** Updates of `uri` go to the streams that `owner` has open with a token that may read it. */
   subscribe(owner: string, uri: string): void {
     for (const stream of this.#open) {
-      if (stream.owner === owner && stream.subscriptions.size < MAX_SUBSCRIPTIONS)
-        stream.subscriptions.add(uri)
+      if (stream.owner === owner && stream.permitsResource(uri)) stream.subscriptions.add(uri)
     }
   }
 
@@ -75,22 +99,19 @@ export class EventStreams implements Subscriptions {
     for (const stream of this.#open) if (stream.owner === owner) stream.subscriptions.delete(uri)
   }
 
-  #bodyOf(
-    stream: EventStream,
-    expiresAt: number | undefined,
-    client: StreamOptions['client'],
-  ): ReadableStream<Uint8Array> {
+  #bodyOf(stream: EventStream, { expiresAt, client, onEnd }: StreamOptions): ReadableStream<Uint8Array> {
     const encoder = new TextEncoder()
     /** What a client that does not read has missed; a second notification of the same words says nothing more. */
     const missed = new Set<string>()
     let keepAlive: NodeJS.Timeout | undefined
-    let expiry: NodeJS.Timeout | undefined
+    let expiry: LongTimer | undefined
     let unsubscribe: (() => void) | undefined
     const end = (): void => {
       this.#open.delete(stream)
       clearInterval(keepAlive)
-      clearTimeout(expiry)
+      expiry?.clear()
       unsubscribe?.()
+      onEnd()
     }
     return new ReadableStream<Uint8Array>({
       start: (controller) => {
@@ -105,11 +126,7 @@ export class EventStreams implements Subscriptions {
           end()
           controller.close()
         }
-        if (expiresAt !== undefined) {
-          const leftMs = Math.max(0, expiresAt * 1000 - Date.now())
-          expiry = setTimeout(close, Math.min(leftMs, LONGEST_TIMER_MS))
-          expiry.unref()
-        }
+        if (expiresAt !== undefined) expiry = setLongTimeout(close, expiresAt * 1000 - Date.now())
         unsubscribe = this.#bus.subscribe((event) => {
           const text = eventText(event, stream)
           if (text === undefined) return

@@ -1,4 +1,5 @@
 import type { JSONRPCMessage, McpServer, Server, Transport } from '@modelcontextprotocol/server'
+import type { Outflow } from '../exchange.ts'
 import { sendable, unsendable } from '../operations/sendable.ts'
 
 /** Sees the messages between the SDK's transport and its server. */
@@ -44,9 +45,12 @@ function watchTransport(transport: Transport, { delivered, sent }: ServerWatcher
 
 /** Where the hooks of a server find the answers that its present connection owes. */
 const OWED: unique symbol = Symbol('owed')
+/** Where they find the stream of its next connection. */
+const OUTFLOW: unique symbol = Symbol('outflow')
 
 interface GuardedServer extends WatchedServer {
   [OWED]?: OwedAnswers | undefined
+  [OUTFLOW]?: Outflow | undefined
 }
 
 /** What the SDK says when it could not even make an error of what was thrown. */
@@ -55,9 +59,11 @@ const NO_ANSWER = 'Failed to send response'
 /**
  * Has every connection of `server` answer also where the SDK would send nothing, so that the client waited for ever: an
  * answer that cannot be written as JSON, and a handler that throws what has no properties.
+ * @param outflow of the next connection: notifications wait until its client has room.
  */
-export function guardAnswers(server: Server | McpServer): void {
+export function guardAnswers(server: Server | McpServer, outflow?: Outflow): void {
   const guarded: GuardedServer = server
+  guarded[OUTFLOW] = outflow
   if (OWED in guarded) return
   const { connect } = guarded
   const protocol = 'server' in server ? server.server : server
@@ -68,8 +74,10 @@ export function guardAnswers(server: Server | McpServer): void {
     if (error.message.startsWith(NO_ANSWER)) guarded[OWED]?.lose()
   }
   guarded.connect = async function connectGuarded(transport) {
+    const next = guarded[OUTFLOW]
+    guarded[OUTFLOW] = undefined
     await connect.call(guarded, transport)
-    guarded[OWED] = new OwedAnswers(transport)
+    guarded[OWED] = new OwedAnswers(transport, next)
   }
 }
 
@@ -79,15 +87,21 @@ class OwedAnswers {
   readonly #transport: Transport
   #lost = 0
 
-  constructor(transport: Transport) {
+  constructor(transport: Transport, outflow: Outflow | undefined) {
     this.#transport = transport
     const { send, onmessage } = transport
     transport.onmessage = (message, extra) => {
       if ('method' in message && 'id' in message) this.#ids.add(message.id)
+      // The SDK does not answer what was cancelled.
+      else if ('method' in message && message.method === 'notifications/cancelled')
+        this.#ids.delete(message.params?.requestId as string | number)
       onmessage?.call(transport, message, extra)
     }
     transport.send = async (message, options) => {
       const sent = sendable(message)
+      if (outflow !== undefined && 'method' in sent && !('id' in sent))
+        return await outflow.notify(sent, (one) => send.call(transport, one, options))
+      if (outflow !== undefined && !('method' in sent)) await outflow.settle()
       await send.call(transport, sent, options)
       if ('method' in sent || sent.id === undefined) return
       this.#ids.delete(sent.id)

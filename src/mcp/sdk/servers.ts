@@ -17,7 +17,7 @@ import type { Subscriptions } from './event-stream.ts'
 import { routerServer, sessionRouterServer, simpleRouterServer } from './router-server.ts'
 import { guardAnswers } from './server-watch.ts'
 
-/** What a router function gets, once per request. */
+/** What a router function gets: once per request, or in a session once for each authority of its tokens. */
 export interface ServerFactoryContext {
   /** What `verifyToken` and `onVerified` had as `context.context`, with what they put there. */
   readonly context: unknown
@@ -25,6 +25,34 @@ export interface ServerFactoryContext {
   readonly request: Request
   /** Who is calling. Absent where there is no gate. */
   readonly auth?: AuthInfo<any>
+  /** The same as `auth`, by the name that `createMcpHandler` of the official SDK gives it. */
+  readonly authInfo?: AuthInfo<any>
+  /** The same as `request`, by the name that `createMcpHandler` of the official SDK gives it. */
+  readonly requestInfo: Request
+  /** `modern` for revision 2026-07-28, `legacy` for the revisions of 2025. */
+  readonly era: 'modern' | 'legacy'
+}
+
+/** `ServerFactoryContext`, of which only what is not there twice is an own property. */
+class FactoryContext implements ServerFactoryContext {
+  readonly context: unknown
+  readonly request: Request
+  readonly era: 'modern' | 'legacy'
+  declare readonly auth?: AuthInfo<any>
+  declare readonly authInfo?: AuthInfo<any>
+
+  constructor({ context: { context }, auth }: Exchange, request: Request, era: 'modern' | 'legacy') {
+    this.context = context
+    this.request = request
+    this.era = era
+    if (auth === undefined) return
+    this.auth = auth
+    this.authInfo = auth
+  }
+
+  get requestInfo(): Request {
+    return this.request
+  }
 }
 
 /** Makes a server of the official SDK for one request. */
@@ -76,22 +104,29 @@ export class SdkServers {
   forRequest(
     request: Request,
     subscriptions: Subscriptions,
+    era: 'modern' | 'legacy',
   ): Server | McpServer | Promise<Server | McpServer> {
     const exchange = exchangeOf(request) as Exchange
     const { router, serverInfo } = this.#props
-    if (typeof router === 'function') return this.#watched(router, exchange, request)
+    if (typeof router === 'function') return this.#watched(router, exchange, request, era)
     const serving = this.#serving(router, exchange, subscriptions)
     const server = routerServer(serving, serverInfo, this.#options, methodsOf(request))
     exchange.observation?.watch(server, false)
-    guardAnswers(server)
+    guardAnswers(server, exchange.outflow)
     return server
+  }
+
+  /** Tokens of which the server of a session need not be made again: that of a table looks at each request's own. */
+  authorityOf(auth: AuthInfo | undefined): string {
+    if (typeof this.#props.router !== 'function' || auth === undefined) return ''
+    return JSON.stringify([auth.clientId, [...new Set(auth.scopes)].sort()])
   }
 
   /** A server that outlives the request it is made for; what each request may know is found through that request. */
   async forSession(request: Request, subscriptions: Subscriptions): Promise<Server | McpServer> {
     const { router, serverInfo } = this.#props
     if (typeof router === 'function') {
-      const own = await callFactory(router, exchangeOf(request) as Exchange, request)
+      const own = await callFactory(router, exchangeOf(request) as Exchange, request, 'legacy')
       attempt(() => guardAnswers(own))
       return own
     }
@@ -112,11 +147,16 @@ export class SdkServers {
     return server
   }
 
-  async #watched(router: ServerFactory, exchange: Exchange, request: Request): Promise<Server | McpServer> {
-    const server = await callFactory(router, exchange, request)
+  async #watched(
+    router: ServerFactory,
+    exchange: Exchange,
+    request: Request,
+    era: 'modern' | 'legacy',
+  ): Promise<Server | McpServer> {
+    const server = await callFactory(router, exchange, request, era)
     exchange.observation?.watch(server, true)
     // Last, so that what is watched is what is sent.
-    attempt(() => guardAnswers(server))
+    attempt(() => guardAnswers(server, exchange.outflow))
     return server
   }
 
@@ -128,13 +168,14 @@ export class SdkServers {
 
 async function callFactory(
   router: ServerFactory,
-  { context, auth, observation }: Exchange,
+  exchange: Exchange,
   request: Request,
+  era: 'modern' | 'legacy',
 ): Promise<Server | McpServer> {
   try {
-    return await router({ context: context.context, request, ...(auth !== undefined && { auth }) })
+    return await router(new FactoryContext(exchange, request, era))
   } catch (cause) {
-    observation?.decided({ outcome: 'failed', cause })
+    exchange.observation?.decided({ outcome: 'failed', cause })
     throw cause
   }
 }

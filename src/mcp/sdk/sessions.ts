@@ -1,20 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import {
-  isInitializeRequest,
-  type JSONRPCMessage,
-  type McpServer,
-  type Server,
-  type ServerEvent,
-  type ServerEventBus,
-  WebStandardStreamableHTTPServerTransport,
-} from '@modelcontextprotocol/server'
+import { isInitializeRequest, type ServerEvent, type ServerEventBus } from '@modelcontextprotocol/server'
 import type { Answer } from '../../oauth/answer.ts'
-import type { AuthInfo } from '../../oauth/auth-info.ts'
-import { endingAt, withBodyEnd } from '../body-end.ts'
 import { ownerOf } from '../operations/request-state.ts'
 import { jsonRpcError } from '../rpc.ts'
-import { notificationOf, type Subscriptions } from './event-stream.ts'
-import { SessionEvents } from './session-events.ts'
+import { notificationOf, SubscribedUris, type Subscriptions } from './event-stream.ts'
+import { OwnerSlots } from './owner-slots.ts'
+import { Session, type SessionHost, type SessionRequest, sessionNotFound } from './session.ts'
 
 /** Sessions of clients of the 2025 revisions. */
 export interface McpSessionOptions {
@@ -22,48 +13,38 @@ export interface McpSessionOptions {
   readonly idleTimeoutMs?: number | undefined
   /** How many sessions there may be; beyond it the one that is idle longest is ended. Default 1000. */
   readonly max?: number | undefined
+  /**
+   * The number of sessions that one user may have. Beyond it, the user's own session that is idle longest is ended. If
+   * OAuth is disabled, sessions are counted by client address. Defaults to a tenth of `max`, at least 10.
+   */
+  readonly maxPerOwner?: number | undefined
+  /**
+   * The number of bytes that are kept of one session for clients that come back with `Last-Event-ID`: UTF-8 bytes of the
+   * messages as JSON. A larger message is delivered, but not kept. Defaults to 1 048 576 (1 MiB).
+   */
+  readonly maxBufferedBytes?: number | undefined
 }
 
 /** `McpSessionOptions` with their defaults. */
 export interface ResolvedSessionOptions {
   readonly idleTimeoutMs: number
   readonly max: number
+  readonly maxPerOwner: number
+  readonly maxBufferedBytes: number
 }
 
-/** One request to a session. */
-export interface SessionRequest {
-  readonly request: Request
-  /** The parsed body of a POST. */
-  readonly body: unknown
-  readonly auth: AuthInfo | undefined
-  /** Calls `listener` when the client hangs up: a host that has lost it may do nothing with a stream. */
-  onDisconnect(listener: () => void): void
-  /** Hears of the answers to the requests in `body`. */
-  readonly onAnswer?: ((answer: JSONRPCMessage) => void) | undefined
+/** One request, and who is counted for it. */
+export interface OwnedRequest extends SessionRequest {
+  /** Who is counted for a session or a stream; undefined if that is not known. */
+  readonly countedFor: string | undefined
+  /** Takes a slot for an event stream, or refuses it. */
+  takeStream(): (() => void) | Answer
 }
 
-/** What makes the server of a session that begins. */
-export interface SessionHost {
-  makeServer(subscriptions: Subscriptions, request: Request): SessionServer | Promise<SessionServer>
+/** What makes the servers of sessions. */
+export interface SessionsHost extends Pick<SessionHost, 'authorityOf'> {
+  makeServer(subscriptions: Subscriptions, request: Request): ReturnType<SessionHost['makeServer']>
 }
-
-type SessionServer = Server | McpServer
-
-interface Session {
-  readonly id: string
-  readonly owner: string
-  readonly transport: WebStandardStreamableHTTPServerTransport
-  readonly server: SessionServer
-  readonly stopListening: () => void
-  /** Who hears of the answer to a request, by its id. */
-  readonly awaited: Map<unknown, (answer: JSONRPCMessage) => void>
-  /** Requests and streams under way. */
-  inUse: number
-  idleSince: number
-}
-
-/** After how long a client whose stream has ended comes back. */
-const RETRY_MS = 1_000
 
 /** How often idle sessions are looked for, at the least. */
 const SWEEP_MS = 60_000
@@ -74,20 +55,24 @@ const SWEEP_MS = 60_000
  */
 export class McpSessions {
   readonly #options: ResolvedSessionOptions
-  readonly #host: SessionHost
+  readonly #host: SessionsHost
   readonly #bus: ServerEventBus
   /** In the order of their last use. */
   readonly #sessions = new Map<string, Session>()
+  /** The sessions of each owner, in the order of their last use. */
+  readonly #byOwner = new Map<string, Set<Session>>()
+  readonly #slots: OwnerSlots
   #sweeper: NodeJS.Timeout | undefined
 
-  constructor(options: ResolvedSessionOptions, bus: ServerEventBus, host: SessionHost) {
+  constructor(options: ResolvedSessionOptions, bus: ServerEventBus, host: SessionsHost) {
     this.#options = options
     this.#bus = bus
     this.#host = host
+    this.#slots = new OwnerSlots(options)
   }
 
   /** Answers a request of a 2025 revision. */
-  async serve(asked: SessionRequest): Promise<Response | Answer> {
+  async serve(asked: OwnedRequest): Promise<Response | Answer> {
     const id = asked.request.headers.get('mcp-session-id') ?? ''
     if (id === '') {
       return isInitializeRequest(asked.body)
@@ -95,132 +80,102 @@ export class McpSessions {
         : jsonRpcError(400, -32_000, 'Bad Request: Mcp-Session-Id header is required')
     }
     const session = this.#sessions.get(id)
-    if (session === undefined || session.owner !== ownerOf(asked.auth)) {
-      return jsonRpcError(404, -32_001, 'Session not found')
-    }
-    const response = await this.#use(session, asked)
-    if (asked.request.method === 'DELETE' && response.ok) this.#end(session)
-    return response
+    if (session === undefined || session.owner !== ownerOf(asked.auth)) return sessionNotFound()
+    if (asked.request.method !== 'GET') return await session.serve(asked)
+    const release = asked.takeStream()
+    return typeof release === 'function' ? await session.serve(asked, release) : release
   }
 
-  async #begin(asked: SessionRequest): Promise<Response> {
-    const id = randomUUID()
-    const transport = new WebStandardStreamableHTTPServerTransport({
-      sessionIdGenerator: () => id,
-      eventStore: new SessionEvents(),
-      retryInterval: RETRY_MS,
-    })
+  async #begin(asked: OwnedRequest): Promise<Response | Answer> {
+    const { countedFor } = asked
     const subscriptions = new SessionSubscriptions()
-    const server = await this.#host.makeServer(subscriptions, asked.request)
-    await server.connect(transport)
-    const awaited: Session['awaited'] = new Map()
-    const send = transport.send.bind(transport)
-    transport.send = (message, options) => {
-      if ('id' in message && !('method' in message)) {
-        awaited.get(message.id)?.(message)
-        awaited.delete(message.id)
-      }
-      return send(message, options)
-    }
+    let [use, leave]: [use: () => void, leave: () => void] = [() => undefined, () => undefined]
+    const session: Session = new Session({
+      id: randomUUID(),
+      owner: ownerOf(asked.auth),
+      maxBufferedBytes: this.#options.maxBufferedBytes,
+      host: {
+        makeServer: (request) => this.#host.makeServer(subscriptions, request),
+        authorityOf: (auth) => this.#host.authorityOf(auth),
+      },
+      onUse: () => use(),
+      onEnd: () => {
+        stopListening()
+        leave()
+      },
+    })
     const stopListening = this.#bus.subscribe((event) => {
       const notification = subscriptions.wants(event) ? notificationOf(event) : undefined
-      if (notification !== undefined)
-        transport.send({ jsonrpc: '2.0', ...notification }).catch(() => undefined)
+      if (notification !== undefined) session.tell(notification)
     })
-    const owner = ownerOf(asked.auth)
-    const session: Session = { id, owner, transport, server, stopListening, awaited, inUse: 0, idleSince: 0 }
-    const response = await this.#use(session, asked)
-    if (!response.ok) {
-      this.#end(session)
-      return response
-    }
-    this.#makeRoom()
-    this.#sessions.set(id, session)
-    this.#sweeper ??= setInterval(
-      () => this.#sweep(),
-      Math.min(this.#options.idleTimeoutMs, SWEEP_MS),
-    ).unref()
-    return response
-  }
-
-  /** Hands a request to the session, which is in use until the answer has ended. */
-  async #use(session: Session, asked: SessionRequest): Promise<Response> {
-    const { request, body, auth, onAnswer } = asked
-    session.inUse++
-    const ids = onAnswer === undefined ? [] : requestIds(body)
-    if (onAnswer !== undefined) for (const id of ids) session.awaited.set(id, onAnswer)
-    if (this.#sessions.delete(session.id)) this.#sessions.set(session.id, session)
-    let released = false
-    const release = (): void => {
-      if (released) return
-      released = true
-      session.inUse--
-      session.idleSince = Date.now()
-      // A call that was cancelled has no answer.
-      for (const id of ids) if (session.awaited.get(id) === onAnswer) session.awaited.delete(id)
-    }
-    asked.onDisconnect(release)
     try {
-      const response = await session.transport.handleRequest(request, {
-        ...(body !== undefined && { parsedBody: body }),
-        ...(auth !== undefined && { authInfo: auth }),
-      })
-      const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true
-      if (response.body === null || !isStream) {
-        release()
-        return response
-      }
-      const ended = withBodyEnd(response.body, release)
-      const listens = request.method === 'GET' && auth?.expiresAt !== undefined
-      return new Response(listens ? endingAt(ended, auth.expiresAt as number) : ended, response)
+      const response = await session.serve(asked)
+      const isOk = response instanceof Response && response.ok
+      if (!isOk) session.end()
+      else if (!session.hasEnded) ({ use, leave } = this.#enter(session, countedFor))
+      return response
     } catch (error) {
-      release()
+      session.end()
       throw error
     }
   }
 
-  /** Ends the session that is idle longest, or, where none is idle, the one not used for longest. */
-  #makeRoom(): void {
-    if (this.#sessions.size < this.#options.max) return
-    const sessions = [...this.#sessions.values()]
-    const victim = sessions.find(({ inUse }) => inUse === 0) ?? sessions[0]
-    if (victim !== undefined) this.#end(victim)
+  #enter(session: Session, owner: string | undefined): { use: () => void; leave: () => void } {
+    for (let full = this.#slots.exhausted(owner); full !== undefined; full = this.#slots.exhausted(owner)) {
+      const candidates = full === 'owner' ? this.#byOwner.get(owner as string) : this.#sessions.values()
+      longestIdle(candidates ?? [])?.end()
+    }
+    const giveBack = this.#slots.take(owner)
+    const own = owner === undefined ? undefined : (this.#byOwner.get(owner) ?? new Set<Session>())
+    if (owner !== undefined && own !== undefined) this.#byOwner.set(owner, own.add(session))
+    this.#sessions.set(session.id, session)
+    this.#sweeper ??= setInterval(
+      () => this.#sweep(),
+      Math.min(this.#options.idleTimeoutMs, SWEEP_MS),
+    ).unref()
+    return {
+      use: () => {
+        if (this.#sessions.delete(session.id)) this.#sessions.set(session.id, session)
+        if (own?.delete(session)) own.add(session)
+      },
+      leave: () => {
+        giveBack()
+        this.#sessions.delete(session.id)
+        own?.delete(session)
+        // Another set may have taken the place of one that was empty.
+        if (owner !== undefined && own?.size === 0 && this.#byOwner.get(owner) === own)
+          this.#byOwner.delete(owner)
+      },
+    }
   }
 
   #sweep(): void {
     const idleBefore = Date.now() - this.#options.idleTimeoutMs
     for (const session of this.#sessions.values()) {
-      if (session.inUse === 0 && session.idleSince <= idleBefore) this.#end(session)
+      if (session.isIdle && session.idleSince <= idleBefore) session.end()
     }
     if (this.#sessions.size > 0) return
     clearInterval(this.#sweeper)
     this.#sweeper = undefined
   }
+}
 
-  #end(session: Session): void {
-    this.#sessions.delete(session.id)
-    session.stopListening()
-    session.transport.close().catch(() => undefined)
-    session.server.close().catch(() => undefined)
+/** The session that is idle longest, or, if none is idle, the one not used for longest. @param sessions by last use */
+function longestIdle(sessions: Iterable<Session>): Session | undefined {
+  let first: Session | undefined
+  for (const session of sessions) {
+    if (session.isIdle) return session
+    first ??= session
   }
+  return first
 }
-
-function requestIds(body: unknown): unknown[] {
-  const messages = (body === undefined ? [] : [body].flat()) as ({ id?: unknown; method?: unknown } | null)[]
-  return messages.flatMap((message) =>
-    message?.id === undefined || message.method === undefined ? [] : [message.id],
-  )
-}
-
-/** How many resources one session may subscribe to. */
-const MAX_SUBSCRIPTIONS = 1024
 
 /** The resources that the client of one session has subscribed to. */
 class SessionSubscriptions implements Subscriptions {
-  readonly #uris = new Set<string>()
+  readonly #uris = new SubscribedUris()
 
   subscribe(_owner: string, uri: string): void {
-    if (this.#uris.size < MAX_SUBSCRIPTIONS) this.#uris.add(uri)
+    this.#uris.add(uri)
   }
 
   unsubscribe(_owner: string, uri: string): void {

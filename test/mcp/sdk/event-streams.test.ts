@@ -75,7 +75,7 @@ describe('mcp: event streams', function () {
   let sockets: Socket[]
   beforeEach(async () => {
     bus = new InMemoryServerEventBus()
-    adapter = createMcpAdapter({ router, oauth: oauth(), eventBus: bus })
+    adapter = createMcpAdapter({ router, oauth: oauth(), eventBus: bus, streams: { maxPerOwner: 1024 } })
     sockets = []
     const listening = await listen(mcpHandler(adapter))
     listening.server.on('connection', (socket) => sockets.push(socket))
@@ -100,7 +100,12 @@ describe('mcp: event streams', function () {
   })
 
   it('are at most 1024, and one that ends makes room', async () => {
-    const { server } = adapter
+    const { server } = createMcpAdapter({
+      router,
+      oauth: oauth(),
+      eventBus: bus,
+      streams: { maxPerOwner: 2000 },
+    })
     const open = () => server(new Request('http://localhost/mcp', { headers: bearer('reader') }))
     const responses = await Promise.all(Array.from({ length: 1024 }, open))
     const refused = await open()
@@ -185,7 +190,12 @@ describe('mcp: event streams', function () {
   it('end with their tokens, many at once', async () => {
     const expiresAt = Date.now() / 1000 + 0.5
     const verifyToken = () => ({ valid: true, scopes: ['mcp:read'], expiresAt })
-    const own = createMcpAdapter({ router, oauth: oauth({ verifyToken }), eventBus: bus })
+    const own = createMcpAdapter({
+      router,
+      oauth: oauth({ verifyToken }),
+      eventBus: bus,
+      streams: { maxPerOwner: 200 },
+    })
     const open = () => own.server(new Request('http://localhost/mcp', { headers: bearer('x') }))
     const responses = await Promise.all(Array.from({ length: 200 }, open))
     expect(bus.listenerCount).to.equal(200)

@@ -1,0 +1,97 @@
+import { randomUUID } from 'node:crypto'
+import type {
+  JSONRPCMessage,
+  JSONRPCRequest,
+  McpServer,
+  MessageExtraInfo,
+  Server,
+  Transport,
+  TransportSendOptions,
+} from '@modelcontextprotocol/server'
+
+/** What a link hands on to its session. */
+export interface SessionSide {
+  readonly id: string
+  /** Sends a message of the server to the client. */
+  sendFrom(link: SessionLink, message: JSONRPCMessage, options?: TransportSendOptions): Promise<void>
+  /** The server has closed its connection. */
+  closedBy(link: SessionLink): void
+  setSupportedProtocolVersions(versions: string[]): void
+}
+
+/** Says which scopes a request needs, as `McpServer` declares them to its transport. */
+type ScopeChallengeResolver = (context: { request: JSONRPCRequest; authInfo?: object }) => unknown
+
+/**
+ * The connection between a session and one of its servers. A session outlives its servers: a token with other authority
+ * gets another server, behind the same transport.
+ */
+export class SessionLink implements Transport {
+  onclose?: () => void
+  onerror?: (error: Error) => void
+  onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
+  readonly sessionId: string
+  readonly server: Server | McpServer
+  /** The authority that the server was made for. */
+  readonly authority: string
+  /** Requests and HTTP exchanges that the server still works on. */
+  uses = 0
+  resolveChallenge: ScopeChallengeResolver | undefined
+  readonly #session: SessionSide
+  /** Messages that the session itself has sent to the server, and who waits for the answers. */
+  readonly #own = new Map<unknown, { resolve(): void; reject(error: Error): void }>()
+  #isClosed = false
+
+  constructor(session: SessionSide, server: Server | McpServer, authority: string) {
+    this.#session = session
+    this.sessionId = session.id
+    this.server = server
+    this.authority = authority
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
+  async start(): Promise<void> {
+    // The session has begun.
+  }
+
+  async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+    if (this.#isClosed) return
+    const own = 'id' in message && !('method' in message) ? this.#own.get(message.id) : undefined
+    if (own === undefined) return await this.#session.sendFrom(this, message, options)
+    if ('error' in message)
+      own.reject(new Error(`the server of a session refused to begin: ${message.error.message}`))
+    else own.resolve()
+  }
+
+  setSupportedProtocolVersions(versions: string[]): void {
+    this.#session.setSupportedProtocolVersions(versions)
+  }
+
+  setScopeChallengeResolver(resolver: ScopeChallengeResolver): void {
+    this.resolveChallenge = resolver
+  }
+
+  /** Sends the server a request of the session's own, and waits for its result. */
+  async ask(method: string, params: unknown, extra: MessageExtraInfo): Promise<void> {
+    const id = randomUUID()
+    try {
+      await new Promise<void>((resolve, reject) => {
+        this.#own.set(id, { resolve, reject })
+        this.onmessage?.({ jsonrpc: '2.0', id, method, params } as JSONRPCRequest, extra)
+      })
+    } finally {
+      this.#own.delete(id)
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    for (const { reject } of this.#own.values()) reject(new Error('the server of a session has closed'))
+    this.#session.closedBy(this)
+    this.onclose?.()
+  }
+}

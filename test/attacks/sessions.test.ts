@@ -1,0 +1,958 @@
+import { once } from 'node:events'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { InMemoryServerEventBus, McpServer, Server } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import type { ServerFactory } from '../../src/mcp/sdk/servers.ts'
+import { type CreateMcpAdapterOptions, createMcpAdapter, type McpAdapter } from '../../src/mcp/server.ts'
+import { cachedVerifier } from '../../src/oauth/verifiers/cached.ts'
+import { firstMatch } from '../../src/oauth/verifiers/first-match.ts'
+import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.ts'
+import {
+  bearer,
+  call,
+  definedOf,
+  eventsOf,
+  LEGACY,
+  legacy,
+  modern,
+  rpc,
+  type Signalled,
+  send as sendTo,
+  signalled,
+  type WireAnswer,
+  type WireRequest,
+} from '../mcp/support-wire.ts'
+import { attackTable } from '../support/attacks/attack-table.ts'
+import { spokenOAuth, token } from '../support/attacks/spoken-tokens.ts'
+import { listen } from '../support/listen.ts'
+import { until } from '../support/until.ts'
+
+const READ = ['mcp:read']
+const WRITE = ['mcp:read', 'mcp:write']
+
+const initialize = (capabilities: object = { elicitation: {} }) =>
+  rpc('initialize', {
+    protocolVersion: LEGACY,
+    capabilities,
+    clientInfo: { name: 'test', version: '1' },
+  })
+
+type Headers = Record<string, string>
+
+/** A server on Node, and what attackers send it. */
+class Target {
+  readonly adapter: McpAdapter
+  readonly bus = new InMemoryServerEventBus()
+  readonly port: number
+  readonly #open: IncomingMessage[] = []
+
+  private constructor(adapter: McpAdapter, bus: InMemoryServerEventBus, port: number) {
+    this.adapter = adapter
+    this.bus = bus
+    this.port = port
+  }
+
+  static async start(options: Partial<CreateMcpAdapterOptions> & Pick<CreateMcpAdapterOptions, 'router'>) {
+    const bus = new InMemoryServerEventBus()
+    const adapter = createMcpAdapter({ oauth: spokenOAuth(), sessions: true, eventBus: bus, ...options })
+    const { port } = await listen(mcpHandler(adapter))
+    return new Target(adapter, bus, port)
+  }
+
+  send(as: string | undefined, request: WireRequest, headers: Headers = {}): Promise<WireAnswer> {
+    const all = { ...request.headers, ...(as !== undefined && bearer(as)), ...headers }
+    return sendTo(this.port, { ...request, headers: all })
+  }
+
+  async begin(as: string | undefined, message: unknown = initialize()): Promise<Headers> {
+    const answer = await this.send(as, legacy(message, { 'mcp-protocol-version': undefined }))
+    expect(answer.status).to.equal(200)
+    return { 'mcp-session-id': answer.headers.get('mcp-session-id') as string }
+  }
+
+  async status(as: string | undefined, session: Headers): Promise<number> {
+    return (await this.send(as, legacy(rpc('ping', undefined, 'ping')), session)).status
+  }
+
+  /** A stream that stays open: GET, or a POST of `body`. */
+  async stream(
+    as: string | undefined,
+    headers: Headers = {},
+    { body, localAddress }: { body?: WireRequest; localAddress?: string } = {},
+  ): Promise<IncomingMessage> {
+    const outgoing = httpRequest({
+      host: '127.0.0.1',
+      port: this.port,
+      path: '/mcp',
+      agent: false,
+      method: body === undefined ? 'GET' : 'POST',
+      ...(localAddress !== undefined && { localAddress }),
+      headers: definedOf({
+        accept: 'text/event-stream',
+        'mcp-protocol-version': LEGACY,
+        ...body?.headers,
+        ...(as !== undefined && bearer(as)),
+        ...headers,
+      }),
+    })
+    outgoing.on('error', () => undefined)
+    outgoing.end(body?.body)
+    const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+    response.on('error', () => undefined)
+    this.#open.push(response)
+    return response
+  }
+
+  listen(as: string, notifications: object): Promise<IncomingMessage> {
+    return this.stream(as, {}, { body: modern('subscriptions/listen', { notifications }) })
+  }
+}
+
+/** Reads a stream until it has `count` events. */
+async function events(stream: IncomingMessage, count: number): Promise<any[]> {
+  let text = ''
+  for await (const chunk of stream) {
+    text += chunk
+    if (eventsOf(text).length >= count) break
+  }
+  return eventsOf(text)
+}
+
+async function textOf(stream: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const chunk of stream) text += chunk
+  return text
+}
+
+const listedBy = async (target: Target, as: string, session: Headers): Promise<string[]> => {
+  const { message } = await target.send(as, legacy(rpc('tools/list')), session)
+  return message.result.tools.map(({ name }: { name: string }) => name)
+}
+
+describe('attacks on sessions', () => {
+  describe('with a router function', () => {
+    let made: string[]
+    let hold: Signalled
+    let began: Signalled
+    beforeEach(() => {
+      made = []
+      hold = signalled()
+      began = signalled()
+    })
+
+    const content = (text: string) => ({ content: [{ type: 'text' as const, text }] })
+
+    /** An application that gives each caller the tools that the token is good for. */
+    const router: ServerFactory = ({ auth }) => {
+      made.push(`${auth?.clientId} ${auth?.scopes.join(' ')}`)
+      const server = new McpServer({ name: 'existing', version: '1' }, { capabilities: { logging: {} } })
+      server.registerTool('read', { description: 'x' }, (sdk) =>
+        content(`${auth?.scopes.join(' ')} / ${sdk.http?.authInfo?.scopes.join(' ')}`),
+      )
+      server.registerTool('ask', { description: 'x' }, async (sdk) => {
+        const { action } = await sdk.mcpReq.elicitInput(
+          {
+            message: 'Go on?',
+            requestedSchema: { type: 'object', properties: {} },
+          },
+          { relatedRequestId: sdk.mcpReq.id },
+        )
+        return content(action)
+      })
+      server.registerTool('log', { description: 'x' }, async (sdk) => {
+        await sdk.mcpReq.log('info', 'little')
+        await sdk.mcpReq.log('error', 'much')
+        return content('logged')
+      })
+      if (auth?.scopes.includes('mcp:write')) {
+        server.registerTool('wipe', { description: 'x' }, () => content('wiped'))
+        server.registerTool('wait', { description: 'x' }, async () => {
+          began.resolve()
+          await hold.promise
+          return content('done')
+        })
+      }
+      return server
+    }
+    const [narrow, wide] = [token('ada', READ), token('ada', WRITE)]
+
+    attackTable('authority of a session', [
+      {
+        attack: 'a narrower token in a session that a wider one opened',
+        outcome: 'what only the wider one may do does not exist',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(wide)
+          expect(await listedBy(target, wide, session)).to.include('wipe')
+          expect(await listedBy(target, narrow, session)).not.to.include('wipe')
+          const answer = await target.send(narrow, legacy(call('wipe')), session)
+          expect(answer.text).not.to.contain('wiped')
+          expect(made).to.deep.equal([`web ${WRITE.join(' ')}`, `web ${READ.join(' ')}`])
+          const { message } = await target.send(narrow, legacy(call('read')), session)
+          expect(message.result.content[0].text).to.equal('mcp:read / mcp:read')
+        },
+      },
+      {
+        attack: 'a wider token in a session that a narrower one opened',
+        outcome: 'it may do more',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(narrow)
+          expect((await target.send(wide, legacy(call('wipe')), session)).text).to.contain('wiped')
+        },
+      },
+      {
+        attack: 'a token of another client, with the same scopes',
+        outcome: 'the server is made again',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(wide)
+          expect(await target.status(token('ada', WRITE, 'phone'), session)).to.equal(200)
+          expect(made).to.have.length(2)
+        },
+      },
+      {
+        attack: 'a refreshed token with the same scopes in another order',
+        outcome: 'the server is not made again',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(wide)
+          for (const scopes of [[...WRITE].reverse(), [...WRITE, ...WRITE]])
+            expect(await target.status(token('ada', scopes), session)).to.equal(200)
+          expect(made).to.have.length(1)
+        },
+      },
+      {
+        attack: 'a narrower and a wider token, 20 times at once',
+        outcome: 'each is served with its own authority',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(wide)
+          const answers = await Promise.all(
+            Array.from({ length: 40 }, async (_, id) => {
+              const scopes = id % 2 === 0 ? READ : WRITE
+              const { message } = await target.send(
+                token('ada', scopes),
+                legacy(call('read', {}, id)),
+                session,
+              )
+              return {
+                is: message.result.content[0].text,
+                wants: `${scopes.join(' ')} / ${scopes.join(' ')}`,
+              }
+            }),
+          )
+          for (const { is, wants } of answers) expect(is).to.equal(wants)
+        },
+      },
+      {
+        attack: 'a narrower token while a call of the wider one is under way',
+        outcome: 'both are answered, by a server each',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(wide)
+          const waiting = target.send(wide, legacy(call('wait', {}, 'wait')), session)
+          await began.promise
+          expect(await listedBy(target, narrow, session)).not.to.include('wipe')
+          hold.resolve()
+          expect((await waiting).message.result.content[0].text).to.equal('done')
+        },
+      },
+      {
+        attack: 'a narrower token cancels a call of the wider one',
+        outcome: 'the call ends, at the server where it began',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(wide)
+          const waiting = target.send(wide, legacy(call('wait', {}, 'wait')), session)
+          await began.promise
+          expect(await target.status(narrow, session)).to.equal(200)
+          const cancelled = {
+            jsonrpc: '2.0',
+            method: 'notifications/cancelled',
+            params: { requestId: 'wait' },
+          }
+          expect((await target.send(narrow, legacy(cancelled), session)).status).to.equal(202)
+          expect((await waiting).message.error.message).to.contain('cancelled')
+        },
+      },
+      {
+        attack: 'another token, then a call that asks the client for input',
+        outcome: 'the new server knows what the client can do, and gets the answer that is its own',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(wide)
+          const ask = async (as: string) => {
+            const stream = await target.stream(as, session, { body: legacy(call('ask', {}, as)) })
+            const [asked] = await events(stream, 1)
+            expect(asked.method).to.equal('elicitation/create')
+            return asked.id
+          }
+          const resumed: unknown[] = [await ask(wide), await ask(narrow)]
+          expect(new Set(resumed).size).to.equal(2)
+          const stream = await target.stream(narrow, session, { body: legacy(call('ask', {}, 'last')) })
+          let text = ''
+          for await (const chunk of stream) {
+            const before = eventsOf(text).length
+            text += chunk
+            const asked = eventsOf(text)[0]
+            if (before > 0 || asked === undefined) continue
+            const answer = { jsonrpc: '2.0', id: asked.id, result: { action: 'accept', content: {} } }
+            expect((await target.send(narrow, legacy(answer), session)).status).to.equal(202)
+          }
+          expect(eventsOf(text).at(-1).result.content[0].text).to.equal('accept')
+        },
+      },
+      {
+        attack: 'another token after logging/setLevel',
+        outcome: 'the level stays',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(wide)
+          await target.send(wide, legacy(rpc('logging/setLevel', { level: 'error' })), session)
+          const { messages } = await target.send(narrow, legacy(call('log')), session)
+          expect(messages.filter(({ method }) => method !== undefined)).to.have.length(1)
+        },
+      },
+      {
+        attack: 'another token where the server cannot be made again',
+        outcome: '500, and the session goes on for the first',
+        async run() {
+          const target = await Target.start({
+            router: (context) => {
+              if (!context.auth?.scopes.includes('mcp:write')) throw new Error('not for you')
+              return router(context)
+            },
+          })
+          const session = await target.begin(wide)
+          expect(await target.status(narrow, session)).to.equal(500)
+          expect(await target.status(wide, session)).to.equal(200)
+        },
+      },
+      {
+        attack: 'a function that returns one server for every token of a user',
+        outcome: 'it is connected again',
+        async run() {
+          const servers = new Map<unknown, unknown>()
+          const target = await Target.start({
+            router: (context) => {
+              const id = (context.auth?.user as { id: string } | undefined)?.id
+              if (!servers.has(id)) servers.set(id, router(context))
+              return servers.get(id) as McpServer
+            },
+          })
+          const session = await target.begin(wide)
+          for (const as of [narrow, wide, narrow]) expect(await target.status(as, session)).to.equal(200)
+        },
+      },
+    ])
+  })
+
+  describe('with a typed router', () => {
+    let waiting: Map<string, Signalled>
+    let began: number
+    let aborted: number
+    beforeEach(() => {
+      waiting = new Map()
+      began = 0
+      aborted = 0
+    })
+    const router = KitMcpRouter.create()
+      .tool(
+        'wait',
+        { description: 'x', input: z.object({ name: z.string() }) },
+        async ({ name }, { signal }) => {
+          signal.addEventListener('abort', () => aborted++)
+          const held = signalled()
+          waiting.set(name, held)
+          began++
+          await held.promise
+          return name
+        },
+      )
+      .tool('odd', { description: 'x' }, () => 'fine')
+      .tool('large', { description: 'x', input: z.object({ size: z.number() }) }, ({ size }) =>
+        'é'.repeat(size),
+      )
+      .tool('secret', { description: 'x', scopes: ['mcp:write'] }, (_args, { releaseStream }) => {
+        releaseStream()
+        return 'the secret'
+      })
+      .resource('open', { uri: 'notes://open' }, () => 'x')
+      .resource('scoped', { uri: 'notes://scoped', scopes: ['mcp:write'] }, () => 'x')
+      .resourceTemplate(
+        'scoped-too',
+        { uriTemplate: 'notes://scoped/{id}', scopes: ['mcp:write'] },
+        () => 'x',
+      )
+
+    const held = (name: string, id: unknown) => legacy(call('wait', { name }, id))
+    const release = (name: string) => waiting.get(name)?.resolve()
+    const started = (count: number) => until(() => began === count)
+    const ada = token('ada', READ)
+
+    attackTable('ids of requests in a session', [
+      {
+        attack: 'two requests with one id at once',
+        outcome: 'the second is 400, the first gets its own answer',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(ada)
+          const first = target.send(ada, held('first', 7), session)
+          await started(1)
+          const second = await target.send(ada, held('second', 7), session)
+          expect(second.status).to.equal(400)
+          expect(second.message.error.code).to.equal(-32_600)
+          release('first')
+          expect((await first).message.result.content[0].text).to.equal('first')
+          expect(began).to.equal(1)
+        },
+      },
+      {
+        attack: 'fifty requests with one id in one moment',
+        outcome: 'one is served',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(ada)
+          const sent = Array.from(
+            { length: 50 },
+            async () => (await target.send(ada, held('one', 7), session)).status,
+          )
+          const rest = Promise.all(sent)
+          await until(async () => {
+            release('one')
+            return (
+              (await Promise.race([rest, new Promise((resolve) => setTimeout(resolve, 20))])) !== undefined
+            )
+          })
+          const statuses = await rest
+          expect(statuses.filter((status) => status === 200)).to.have.length(began)
+          expect(statuses.filter((status) => status === 400)).to.have.length(50 - began)
+        },
+      },
+      {
+        attack: 'the ids 1 and "1" at once',
+        outcome: 'both are answered',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(ada)
+          const sent = [
+            target.send(ada, held('number', 1), session),
+            target.send(ada, held('text', '1'), session),
+          ]
+          await started(2)
+          release('number')
+          release('text')
+          const [number, text] = await Promise.all(sent)
+          expect([number?.message.id, number?.message.result.content[0].text]).to.deep.equal([1, 'number'])
+          expect([text?.message.id, text?.message.result.content[0].text]).to.deep.equal(['1', 'text'])
+        },
+      },
+      {
+        attack: 'a batch with an id that is in flight',
+        outcome: '400, and nothing of the batch is done',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(ada)
+          const first = target.send(ada, held('first', 7), session)
+          await started(1)
+          const batch = legacy([call('odd', {}, 8), call('odd', {}, 7)], {
+            'mcp-protocol-version': undefined,
+          })
+          expect((await target.send(ada, batch, session)).status).to.equal(400)
+          expect((await target.send(ada, legacy(call('odd', {}, 8)), session)).status).to.equal(200)
+          release('first')
+          expect((await first).status).to.equal(200)
+        },
+      },
+      {
+        attack: 'an id again after its answer, and after a request that was refused',
+        outcome: 'it is served',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(ada)
+          const unacceptable = legacy(call('odd', {}, 7), { 'mcp-protocol-version': '1999-01-01' })
+          for (let time = 0; time < 3; time++) {
+            expect((await target.send(ada, unacceptable, session)).status).to.equal(400)
+            const { message } = await target.send(ada, legacy(call('odd', {}, 7)), session)
+            expect(message.result.content[0].text).to.equal('fine')
+          }
+        },
+      },
+      {
+        attack: 'a call that is cancelled, and its id again',
+        outcome: 'its stream ends, the right call is aborted, and the id is free',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(ada)
+          const [one, other] = [
+            target.send(ada, held('one', 7), session),
+            target.send(ada, held('other', 8), session),
+          ]
+          await started(2)
+          const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } }
+          expect((await target.send(ada, legacy(cancelled), session)).status).to.equal(202)
+          expect((await one).message.result).to.equal(undefined)
+          expect(aborted).to.equal(1)
+          expect((await target.send(ada, legacy(call('odd', {}, 7)), session)).message.result).not.to.equal(
+            undefined,
+          )
+          release('other')
+          expect((await other).message.result.content[0].text).to.equal('other')
+        },
+      },
+      {
+        attack: 'a client that hangs up and sends the id again',
+        outcome: '400 as long as the call runs, then 200',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(ada)
+          const stream = await target.stream(ada, session, { body: held('first', 7) })
+          await started(1)
+          stream.destroy()
+          expect((await target.send(ada, legacy(call('odd', {}, 7)), session)).status).to.equal(400)
+          release('first')
+          await until(
+            async () => (await target.send(ada, legacy(call('odd', {}, 7)), session)).status === 200,
+          )
+        },
+      },
+      {
+        attack: 'more than 1,024 calls whose client has hung up',
+        outcome: '429, and other sessions are served',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(ada)
+          const batch = (from: number) =>
+            legacy(
+              Array.from({ length: 100 }, (_, id) => call('wait', { name: `${from + id}` }, from + id)),
+              { 'mcp-protocol-version': undefined },
+            )
+          for (let from = 0; from < 1000; from += 100)
+            (await target.stream(ada, session, { body: batch(from) })).destroy()
+          const refused = await target.send(ada, batch(1000), session)
+          expect(refused.status).to.equal(429)
+          expect(refused.headers.get('retry-after')).to.match(/^\d+$/)
+          expect(await target.status(ada, await target.begin(ada))).to.equal(200)
+        },
+      },
+    ])
+
+    const open = async (target: Target, as: string | undefined, count: number): Promise<Headers[]> => {
+      const sessions: Headers[] = []
+      for (let time = 0; time < count; time++) sessions.push(await target.begin(as))
+      return sessions
+    }
+    const alive = async (
+      target: Target,
+      as: string | undefined,
+      sessions: readonly Headers[],
+    ): Promise<number> => {
+      const statuses = await Promise.all(sessions.map((session) => target.status(as, session)))
+      return statuses.filter((status) => status === 200).length
+    }
+
+    attackTable('sessions and streams of one user', [
+      {
+        attack: 'sessions without end',
+        outcome: 'the own oldest end, others stay',
+        async run() {
+          const target = await Target.start({ router, sessions: { max: 40 } })
+          const others = await open(target, token('bob', READ), 3)
+          const own = await open(target, ada, 50)
+          expect(await alive(target, token('bob', READ), others)).to.equal(3)
+          expect(await alive(target, ada, own.slice(-10))).to.equal(10)
+          expect(await alive(target, ada, own.slice(0, -10))).to.equal(0)
+        },
+      },
+      {
+        attack: 'sessions through many clients and scopes',
+        outcome: 'they count for the user',
+        async run() {
+          const target = await Target.start({ router, sessions: { maxPerOwner: 2 } })
+          const own = await Promise.all(
+            ['a', 'b', 'c', 'd'].map((client) => target.begin(token('ada', READ, client))),
+          )
+          expect(await alive(target, ada, own)).to.equal(2)
+        },
+      },
+      {
+        attack: '60 sessions in one moment',
+        outcome: 'as many stay as may be',
+        async run() {
+          const target = await Target.start({ router, sessions: { max: 30, maxPerOwner: 7 } })
+          const own = await Promise.all(Array.from({ length: 60 }, () => target.begin(ada)))
+          expect(await alive(target, ada, own)).to.equal(7)
+          expect(target.bus.listenerCount).to.equal(7)
+        },
+      },
+      {
+        attack: 'sessions without OAuth',
+        outcome: 'they are counted by address',
+        async run() {
+          const target = await Target.start({
+            router: KitMcpRouter.create().tool('odd', { description: 'x' }, () => 'fine'),
+            oauth: undefined,
+            sessions: { maxPerOwner: 2 },
+          })
+          const begun = await target.stream(
+            undefined,
+            {},
+            { body: legacy(initialize()), localAddress: '127.0.0.2' },
+          )
+          begun.resume()
+          const elsewhere = { 'mcp-session-id': begun.headers['mcp-session-id'] as string }
+          const own = await open(target, undefined, 5)
+          expect(await alive(target, undefined, own)).to.equal(2)
+          expect(await target.status(undefined, elsewhere)).to.equal(200)
+        },
+      },
+      {
+        attack: 'streams of all three kinds',
+        outcome: '429 beyond 32 together, others get theirs, and one that ends makes room',
+        async run() {
+          const target = await Target.start({ router })
+          const stateless = await Target.start({ router, sessions: false })
+          const tools = { toolsListChanged: true }
+          const streams: IncomingMessage[] = []
+          for (let time = 0; time < 16; time++)
+            streams.push(await target.stream(ada, await target.begin(ada)))
+          for (let time = 0; time < 16; time++) streams.push(await target.listen(ada, tools))
+          expect(streams.map(({ statusCode }) => statusCode)).to.deep.equal(new Array(32).fill(200))
+          for (const refused of [
+            await target.listen(ada, tools),
+            await target.stream(ada, await target.begin(ada)),
+          ]) {
+            expect(refused.statusCode).to.equal(429)
+            expect(refused.headers['retry-after']).to.match(/^\d+$/)
+            expect(JSON.parse(await textOf(refused)).error.code).to.be.a('number')
+          }
+          expect((await target.listen(token('bob', READ), tools)).statusCode).to.equal(200)
+          streams[20]?.destroy()
+          await until(async () => (await target.listen(ada, tools)).statusCode === 200)
+          const gets = await Promise.all(Array.from({ length: 33 }, () => stateless.stream(ada)))
+          expect(gets.filter(({ statusCode }) => statusCode === 429)).to.have.length(1)
+        },
+      },
+      {
+        attack: 'streams of many users',
+        outcome: '503 beyond streams.max',
+        async run() {
+          const target = await Target.start({ router, streams: { max: 3, maxPerOwner: 2 } })
+          for (const user of ['a', 'b', 'c'])
+            expect((await target.listen(token(user, READ), { toolsListChanged: true })).statusCode).to.equal(
+              200,
+            )
+          const refused = await target.listen(token('d', READ), { toolsListChanged: true })
+          expect(refused.statusCode).to.equal(503)
+          expect(refused.headers['retry-after']).to.match(/^\d+$/)
+        },
+      },
+      {
+        attack: 'streams of sessions that are ended',
+        outcome: 'they give their slots back',
+        async run() {
+          const target = await Target.start({
+            router,
+            streams: { maxPerOwner: 1 },
+            sessions: { maxPerOwner: 1 },
+          })
+          for (let time = 0; time < 5; time++) {
+            const session = await target.begin(ada)
+            expect((await target.stream(ada, session)).statusCode).to.equal(200)
+            if (time % 2 === 0)
+              await target.send(
+                ada,
+                { method: 'DELETE', headers: { 'mcp-protocol-version': LEGACY } },
+                session,
+              )
+          }
+        },
+      },
+      {
+        attack: 'streams that are refused (409, 400, 406)',
+        outcome: 'they take no slot',
+        async run() {
+          const target = await Target.start({ router, streams: { maxPerOwner: 2 } })
+          const session = await target.begin(ada)
+          expect((await target.stream(ada, session)).statusCode).to.equal(200)
+          for (let time = 0; time < 4; time++) {
+            expect((await target.stream(ada, session)).statusCode).to.equal(409)
+            expect((await target.stream(ada, { ...session, 'last-event-id': 'x' })).statusCode).to.equal(400)
+          }
+          expect((await target.listen(ada, { toolsListChanged: true })).statusCode).to.equal(200)
+        },
+      },
+      {
+        attack: 'subscriptions/listen with 100,000 URIs, and with an id of 1 MB',
+        outcome: '400',
+        async run() {
+          const target = await Target.start({ router })
+          const uris = Array.from({ length: 100_000 }, (_, id) => `notes://${id}`)
+          expect((await target.listen(ada, { resourceSubscriptions: uris })).statusCode).to.equal(400)
+          const { headers, body } = modern('subscriptions/listen', {
+            notifications: { toolsListChanged: true },
+          })
+          const long = { ...JSON.parse(body as string), id: 'x'.repeat(1_000_000) }
+          const sent = await target.stream(
+            ada,
+            {},
+            { body: { headers: headers as Headers, body: JSON.stringify(long) } },
+          )
+          expect(sent.statusCode).to.equal(400)
+        },
+      },
+      {
+        attack: 'initialize with 1 MB of capabilities',
+        outcome: '400, and no session',
+        async run() {
+          const target = await Target.start({ router })
+          const answer = await target.send(
+            ada,
+            legacy(initialize({ experimental: { x: { y: 'x'.repeat(1_000_000) } } })),
+          )
+          expect(answer.status).to.equal(400)
+          expect(target.bus.listenerCount).to.equal(0)
+        },
+      },
+    ])
+
+    const large = (size: number) => legacy(call('large', { size }, `large ${size}`))
+    const lastIdOf = (text: string) => [...text.matchAll(/^id: (\S+)/gm)].at(-1)?.[1] as string
+
+    attackTable('events that a session keeps', [
+      {
+        attack: 'a result of 1.2 MB in UTF-8',
+        outcome: 'it is delivered, and not kept',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(ada)
+          const answer = await target.send(ada, large(600_000), session)
+          expect(answer.message.result.content[0].text).to.have.length(600_000)
+          const priming = /^id: (\S+)/m.exec(answer.text)?.[1] as string
+          const replayed = await target.stream(ada, { ...session, 'last-event-id': priming })
+          expect((await events(replayed, 1))[0].error.message).to.contain('bytes')
+        },
+      },
+      {
+        attack: 'Last-Event-ID of an event that was not kept',
+        outcome: 'what came after it is given',
+        async run() {
+          const target = await Target.start({ router, sessions: { maxBufferedBytes: 400 } })
+          const session = await target.begin(ada)
+          const stream = await target.stream(ada, session)
+          target.adapter.notify.toolsChanged()
+          let text = ''
+          for await (const chunk of stream) {
+            text += chunk
+            if (eventsOf(text).length === 1) break
+          }
+          stream.destroy()
+          const { text: huge } = await target.send(ada, large(1000), session)
+          const gone = lastIdOf(huge)
+          const resumed = await target.stream(ada, { ...session, 'last-event-id': gone })
+          expect(resumed.statusCode).to.equal(200)
+          expect(await textOf(resumed)).to.equal('')
+          target.adapter.notify.promptsChanged()
+          await until(async () => {
+            const again = await target.stream(ada, { ...session, 'last-event-id': lastIdOf(text) })
+            if (again.statusCode !== 200) return false
+            const [missed] = await events(again, 1)
+            expect(missed.method).to.equal('notifications/prompts/list_changed')
+            return true
+          })
+        },
+      },
+    ])
+
+    const wide = token('ada', WRITE)
+
+    /** What a stream carries up to the list change that is said at the end. */
+    const heardBy = async (target: Target, stream: IncomingMessage): Promise<string[]> => {
+      let text = ''
+      for await (const chunk of stream) {
+        text += chunk
+        if (text.includes('tools/list_changed')) break
+      }
+      expect(target.port).to.be.a('number')
+      return eventsOf(text).flatMap(({ params }) => (params?.uri === undefined ? [] : [params.uri]))
+    }
+    const URIS = ['notes://open', 'notes://scoped', 'notes://scoped/1']
+    const tellAll = ({ adapter: { notify } }: Target) => {
+      for (const uri of URIS) notify.resourceUpdated(uri)
+      notify.toolsChanged()
+    }
+    const subscribe = async (target: Target, session: Headers = {}) => {
+      for (const uri of URIS)
+        expect(
+          (await target.send(wide, legacy(rpc('resources/subscribe', { uri })), session)).status,
+        ).to.equal(200)
+    }
+
+    attackTable('updates of resources', [
+      {
+        attack: 'a stream of a token without the scope, and subscriptions of one with it, without sessions',
+        outcome: 'the stream carries only what its token may read',
+        async run() {
+          const target = await Target.start({
+            router,
+            sessions: false,
+            oauth: spokenOAuth({ scopeImplies: { 'mcp:admin': ['mcp:write'] } }),
+          })
+          const streams = await Promise.all(
+            [ada, wide, token('ada', ['mcp:admin'])].map((as) => target.stream(as)),
+          )
+          await subscribe(target)
+          tellAll(target)
+          const heard = await Promise.all(streams.map((stream) => heardBy(target, stream)))
+          expect(heard).to.deep.equal([['notes://open'], URIS, URIS])
+        },
+      },
+      {
+        attack: 'a stream of a token without the scope in a session of one with it',
+        outcome: 'the stream carries only what its token may read',
+        async run() {
+          const target = await Target.start({ router })
+          for (const [as, uris] of [
+            [ada, ['notes://open']],
+            [wide, URIS],
+          ] as const) {
+            const session = await target.begin(wide)
+            await subscribe(target, session)
+            const stream = await target.stream(as, session)
+            tellAll(target)
+            expect(await heardBy(target, stream)).to.deep.equal(uris)
+          }
+        },
+      },
+      {
+        attack: 'a token without the scope that comes back with Last-Event-ID',
+        outcome: 'what was missed is given as far as it may be read',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(wide)
+          await subscribe(target, session)
+          const first = await target.stream(wide, session)
+          target.adapter.notify.resourcesChanged()
+          let text = ''
+          for await (const chunk of first) {
+            text += chunk
+            if (text.includes('resources/list_changed')) break
+          }
+          first.destroy()
+          const again = { ...session, 'last-event-id': lastIdOf(text) }
+          // As long as the server believes that the first stream is open, it carries everything.
+          await until(async () => {
+            const probe = await target.stream(wide, session)
+            const gone = probe.statusCode === 200
+            probe.destroy()
+            return gone
+          })
+          await until(async () => {
+            tellAll(target)
+            const stream = await target.stream(ada, again)
+            if (stream.statusCode !== 200) return false
+            expect(new Set(await heardBy(target, stream))).to.deep.equal(new Set(['notes://open']))
+            return true
+          })
+        },
+      },
+      {
+        attack: 'a token without the scope that asks for the events of a call of one with it',
+        outcome: '403 with a challenge that names the scope',
+        async run() {
+          const target = await Target.start({ router })
+          const session = await target.begin(wide)
+          const { text } = await target.send(wide, legacy(call('secret')), session)
+          const again = { ...session, 'last-event-id': lastIdOf(text) }
+          const refused = await target.stream(ada, again)
+          expect(refused.statusCode).to.equal(403)
+          expect(refused.headers['www-authenticate']).to.contain('mcp:write')
+          expect(await textOf(await target.stream(wide, again))).to.contain('the secret')
+        },
+      },
+    ])
+
+    attackTable('owners', [
+      {
+        attack: 'an opaque token of another authorization server with the same subject',
+        outcome: 'the session is not its own (404), cached or not',
+        async run() {
+          const answering = async (answers: object) =>
+            (
+              await listen((_req, res) => {
+                res.setHeader('Content-Type', 'application/json')
+                res.end(JSON.stringify({ client_id: 'cli', scope: 'mcp:read', sub: 'ada', ...answers }))
+              })
+            ).origin
+          for (const mapUser of [undefined, () => ({ id: 'ada' })]) {
+            const verifierOf = async (prefix: string) => {
+              const endpoint = `${await answering({ active: true })}/introspect`
+              const ask = introspectionVerifier({
+                endpoint,
+                clientId: 'mcp',
+                clientSecret: 'secret',
+                audience: false,
+                ...(mapUser !== undefined && { mapUser }),
+              })
+              return (input: Parameters<typeof ask>[0]) =>
+                input.bearerToken?.startsWith(prefix) ? ask(input) : undefined
+            }
+            const verify = firstMatch(await verifierOf('a'), await verifierOf('b'))
+            for (const verifyToken of [verify, cachedVerifier(verify)]) {
+              const target = await Target.start({ router, oauth: spokenOAuth({ verifyToken }) })
+              const session = await target.begin('a1')
+              for (let time = 0; time < 2; time++) {
+                expect(await target.status('a2', session)).to.equal(200)
+                expect(await target.status('b1', session)).to.equal(404)
+              }
+            }
+          }
+        },
+      },
+      {
+        attack: 'two verifiers of the application with a user of the same id',
+        outcome: 'the session is not the other one’s (404)',
+        async run() {
+          const own = (name: string) => (input: { bearerToken: string | undefined }) =>
+            input.bearerToken === name ? { valid: true, user: { id: 1 }, scopes: READ } : undefined
+          const verifyToken = firstMatch(own('a'), firstMatch(own('b'), own('c')))
+          const target = await Target.start({ router, oauth: spokenOAuth({ verifyToken }) })
+          const session = await target.begin('c')
+          expect(await target.status('c', session)).to.equal(200)
+          for (const as of ['a', 'b']) expect(await target.status(as, session)).to.equal(404)
+        },
+      },
+    ])
+  })
+
+  it('a call that throws what is not an error is answered also after another one was cancelled', async () => {
+    const began = signalled()
+    const router: ServerFactory = () => {
+      const server = new Server({ name: 'low', version: '1' }, { capabilities: { tools: {} } })
+      server.setRequestHandler('tools/call', async ({ params }) => {
+        if (params.name === 'throw') throw null
+        began.resolve()
+        return await new Promise(() => undefined)
+      })
+      return server
+    }
+    const target = await Target.start({ router })
+    const as = token('ada', READ)
+    const session = await target.begin(as)
+    const cancelled = target.send(as, legacy(call('hang', {}, 1)), session)
+    await began.promise
+    await target.send(
+      as,
+      legacy({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } }),
+      session,
+    )
+    expect((await target.send(as, legacy(call('throw', {}, 2)), session)).message.error).not.to.equal(
+      undefined,
+    )
+    expect((await cancelled).status).to.equal(200)
+  })
+})

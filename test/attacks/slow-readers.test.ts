@@ -1,0 +1,257 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { McpServer } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import type { ServerFactory } from '../../src/mcp/sdk/servers.ts'
+import { createMcpAdapter, type McpHandler } from '../../src/mcp/server.ts'
+import { definedOf, eventsOf, LEGACY, legacy, modern, rpc, type WireRequest } from '../mcp/support-wire.ts'
+import { attackTable } from '../support/attacks/attack-table.ts'
+import { listen } from '../support/listen.ts'
+import { until } from '../support/until.ts'
+
+const REPORT = 'x'.repeat(10_000)
+const REPORTS = 2_000
+
+/** What a handler of the test has done so far. */
+let told = 0
+let isDone = false
+
+type Tell = (what: 'progress' | 'log', n: number) => Promise<void>
+
+/** Tells the client much more than sockets hold, each time waiting for the client. */
+async function patiently(tell: Tell): Promise<void> {
+  for (told = 0; told < REPORTS; told++) await tell(told % 2 === 0 ? 'progress' : 'log', told)
+  isDone = true
+}
+
+/** The same, without waiting. */
+async function flooding(tell: Tell): Promise<void> {
+  for (told = 0; told < REPORTS; told++) {
+    tell(told % 2 === 0 ? 'progress' : 'log', told).catch(() => undefined)
+    if (told % 50 === 0) await new Promise(setImmediate)
+  }
+  isDone = true
+}
+
+const router = KitMcpRouter.create()
+  .tool('patient', { description: 'x' }, async (_args, { progress, log }) => {
+    await patiently((what, n) =>
+      what === 'progress' ? progress(n, REPORTS, REPORT) : log(n === 1601 ? 'error' : 'info', REPORT),
+    )
+    return 'done'
+  })
+  .tool('flood', { description: 'x' }, async (_args, { progress, log }) => {
+    await flooding((what, n) =>
+      what === 'progress' ? progress(n, REPORTS, REPORT) : log(n === 1601 ? 'error' : 'info', REPORT),
+    )
+    return 'done'
+  })
+
+const ofSdk: ServerFactory = () => {
+  const server = new McpServer({ name: 'existing', version: '1' }, { capabilities: { logging: {} } })
+  for (const [name, run] of Object.entries({ patient: patiently, flood: flooding })) {
+    server.registerTool(name, { description: 'x' }, async ({ mcpReq }) => {
+      const progressToken = mcpReq._meta?.progressToken as string
+      await run((what, n) =>
+        what === 'progress'
+          ? mcpReq.notify({
+              method: 'notifications/progress',
+              params: { progressToken, progress: n, total: REPORTS, message: REPORT },
+            })
+          : mcpReq.log(n === 1601 ? 'error' : 'info', REPORT),
+      ).catch(() => {
+        // The SDK rejects when the client has gone.
+        isDone = true
+      })
+      return { content: [{ type: 'text', text: 'done' }] }
+    })
+  }
+  return server
+}
+
+const meta = { progressToken: 'p', 'io.modelcontextprotocol/logLevel': 'debug' }
+const legacyCall = (name: string) => rpc('tools/call', { name, arguments: {}, _meta: { progressToken: 'p' } })
+
+/** The ways on which a call can be served, by name. */
+const WAYS: Readonly<
+  Record<
+    string,
+    { router: KitMcpRouter<any> | ServerFactory; sessions?: true; ask: (name: string) => WireRequest }
+  >
+> = {
+  '2026-07-28': { router, ask: (name) => modern('tools/call', { name, arguments: {}, _meta: meta }) },
+  '2025-11-25': { router, ask: (name) => legacy(legacyCall(name)) },
+  'a batch of 2025-03-26': {
+    router,
+    ask: (name) => legacy([legacyCall(name)], { 'mcp-protocol-version': undefined }),
+  },
+  'a session': { router, sessions: true, ask: (name) => legacy(legacyCall(name)) },
+  '2026-07-28, and a router function': {
+    router: ofSdk,
+    ask: (name) => modern('tools/call', { name, arguments: {}, _meta: meta }),
+  },
+  '2025-11-25, and a router function': { router: ofSdk, ask: (name) => legacy(legacyCall(name)) },
+  'a session, and a router function': {
+    router: ofSdk,
+    sessions: true,
+    ask: (name) => legacy(legacyCall(name)),
+  },
+}
+
+async function sessionOf(server: McpHandler): Promise<Record<string, string>> {
+  const { headers, body } = legacy(
+    rpc('initialize', {
+      protocolVersion: LEGACY,
+      capabilities: {},
+      clientInfo: { name: 'test', version: '1' },
+    }),
+    { 'mcp-protocol-version': undefined },
+  )
+  const begun = await server(
+    new Request('http://localhost:3000/mcp', {
+      method: 'POST',
+      headers: definedOf(headers ?? {}),
+      body: body as string,
+    }),
+  )
+  await begun.text()
+  return { 'mcp-session-id': begun.headers.get('mcp-session-id') as string }
+}
+
+/** Waits until the handler makes no more headway. */
+async function standstill(): Promise<void> {
+  let before = -1
+  let same = 0
+  await until(() => {
+    same = before === told ? same + 1 : 0
+    before = told
+    return same === 10
+  }, 20)
+}
+
+/** A client that sends one request and reads when told to. */
+class SlowReader {
+  readonly socket: Socket
+  text = ''
+
+  private constructor(socket: Socket) {
+    this.socket = socket
+    socket.setEncoding('latin1').on('error', () => undefined)
+  }
+
+  static async ask(port: number, { headers = {}, body }: WireRequest): Promise<SlowReader> {
+    const socket = connect(port, '127.0.0.1')
+    await once(socket, 'connect')
+    const lines = Object.entries(definedOf(headers)).map(([name, value]) => `${name}: ${value}`)
+    const length = Buffer.byteLength(body as string)
+    socket.write(
+      [
+        'POST /mcp HTTP/1.1',
+        'Host: 127.0.0.1',
+        'Connection: close',
+        `Content-Length: ${length}`,
+        ...lines,
+        '',
+        body,
+      ].join('\r\n'),
+    )
+    return new SlowReader(socket)
+  }
+
+  async read(): Promise<string> {
+    for await (const chunk of this.socket) this.text += chunk
+    // Chunks of HTTP may end within a line.
+    return this.text.replace(/\r\n[0-9a-f]+\r\n/g, '')
+  }
+}
+
+const logsIn = (text: string): any[] =>
+  eventsOf(text).filter(({ method }) => method === 'notifications/message')
+const reportsIn = (text: string): any[] =>
+  eventsOf(text).filter(({ method }) => method === 'notifications/progress')
+
+describe('attacks of clients that do not read', function () {
+  this.timeout(30_000)
+  beforeEach(() => {
+    told = 0
+    isDone = false
+  })
+
+  for (const [name, way] of Object.entries(WAYS)) {
+    const asked = (tool: string, session: Record<string, string>): WireRequest => {
+      const request = way.ask(tool)
+      return { ...request, headers: { ...request.headers, ...session } }
+    }
+    const start = async (tool: string) => {
+      const adapter = createMcpAdapter({
+        router: way.router,
+        ...(way.sessions && { sessions: { maxBufferedBytes: 1000 } }),
+      })
+      const session = way.sessions === true ? await sessionOf(adapter.server) : {}
+      const { port } = await listen(mcpHandler(adapter))
+      return { adapter, request: asked(tool, session), port }
+    }
+
+    attackTable(`slow readers: ${name}`, [
+      {
+        attack: 'a socket that is not read, and a handler that waits for it',
+        outcome: 'the handler waits, and goes on when the client reads; nothing is lost',
+        async run() {
+          const { request, port } = await start('patient')
+          const reader = await SlowReader.ask(port, request)
+          await standstill()
+          expect(isDone).to.equal(false)
+          const text = await reader.read()
+          expect(isDone).to.equal(true)
+          expect(reportsIn(text)).to.have.length(REPORTS / 2)
+          expect(logsIn(text)).to.have.length(REPORTS / 2)
+          expect(eventsOf(text).at(-1).result.content[0].text).to.equal('done')
+        },
+      },
+      {
+        attack: 'a response of the web-standard handler that is not read',
+        outcome: 'the handler waits after 1 MiB at most, and ends when the response is cancelled',
+        async run() {
+          const { adapter, request } = await start('patient')
+          const response = await adapter.server(
+            new Request('http://localhost:3000/mcp', {
+              method: 'POST',
+              headers: definedOf(request.headers ?? {}),
+              body: request.body as string,
+            }),
+          )
+          await standstill()
+          expect(told * REPORT.length).to.be.below(1_100_000)
+          await response.body?.cancel()
+          await until(() => isDone)
+        },
+      },
+      {
+        attack: 'a response that is not read, and a handler that does not wait',
+        outcome: 'about 1 MiB is kept, and one notice counts the log messages that were dropped',
+        async run() {
+          const { adapter, request } = await start('flood')
+          const response = await adapter.server(
+            new Request('http://localhost:3000/mcp', {
+              method: 'POST',
+              headers: definedOf(request.headers ?? {}),
+              body: request.body as string,
+            }),
+          )
+          await until(() => isDone)
+          const text = await response.text()
+          expect(text.length).to.be.within(500_000, 1_200_000)
+          const logs = logsIn(text)
+          const notices = logs.filter(({ params }) => params.data !== REPORT)
+          expect(notices).to.have.length(1)
+          expect(notices[0].params.level).to.equal('error')
+          const [count = ''] = /^[\d,]+/.exec(notices[0].params.data) ?? []
+          expect(Number(count.replace(',', '')) + logs.length - 1).to.equal(REPORTS / 2)
+          expect(eventsOf(text).at(-1).result.content[0].text).to.equal('done')
+        },
+      },
+    ])
+  }
+})
