@@ -1,21 +1,216 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { expect } from 'chai'
 import express from 'express'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { createMcpAdapter } from '../../src/mcp/server.ts'
+import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
 import type { OAuthOptions } from '../../src/oauth/options.ts'
 import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import type { JwtVerifierOptions } from '../../src/oauth/verifiers/jwt-options.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
 import { expectConfigError } from '../support/config-error.ts'
 import { gatedApp, oauthOptions } from '../support/gate-app.ts'
 import { listen } from '../support/listen.ts'
 import { rawRequest } from '../support/raw-http.ts'
+import {
+  AUDIENCE,
+  createSigningKey,
+  type SigningKey,
+  signToken,
+  startKeyServer,
+  verifyInput,
+} from '../support/tokens.ts'
+import { until } from '../support/until.ts'
 
 const HOST = 'Host: mcp.example.com'
 
 describe('attacks on the gate', () => {
+  describe('outages of key sets', () => {
+    type Way = (req: IncomingMessage, res: ServerResponse) => unknown
+    const WAYS: Readonly<Record<string, Way>> = {
+      'answers 500': (_, res) => res.writeHead(500).end(),
+      'answers 503 to what is not the key set': (req, res) =>
+        req.url === '/jwks' ? res.writeHead(404).end() : res.writeHead(503).end(),
+      'hangs up': (req) => req.socket.destroy(),
+      'answers nonsense': (_, res) => res.end('<html>'),
+    }
+
+    interface Course {
+      /** The outcomes, in order. */
+      readonly outcomes: readonly string[]
+      /** Milliseconds between two requests to a provider, and their paths. */
+      readonly gaps: readonly number[]
+      readonly asked: readonly string[]
+      readonly lastedMs: number
+    }
+
+    interface Plan {
+      readonly way: Way
+      /** How many issuers are down; each has a provider of its own. */
+      readonly issuers?: number
+      readonly discovered?: boolean
+      readonly options?: Partial<JwtVerifierOptions>
+      readonly lastsMs?: number
+      /** The time after which the providers are back. */
+      readonly backAfterMs?: number
+    }
+
+    let key: SigningKey
+
+    /** Sends tokens in batches of ten until the time is over, without waiting for their outcomes. */
+    async function course({
+      way,
+      issuers = 1,
+      discovered = false,
+      options = {},
+      lastsMs = 2_400,
+      backAfterMs = Number.POSITIVE_INFINITY,
+    }: Plan): Promise<Course> {
+      const times: number[] = []
+      const asked: string[] = []
+      const started = performance.now()
+      const providers: string[] = []
+      for (let count = 0; count < issuers; count++) {
+        const { origin } = await listen((req, res) => {
+          times.push(performance.now())
+          asked.push(req.url ?? '')
+          if (performance.now() - started < backAfterMs) return way(req, res)
+          res.setHeader('content-type', 'application/json')
+          const document = { issuer: origin, jwks_uri: `${origin}/jwks`, keys: [key.jwk] }
+          return res.end(JSON.stringify(document))
+        })
+        providers.push(origin)
+      }
+      const verify = jwtVerifier({
+        issuers: providers,
+        audience: AUDIENCE,
+        ...(!discovered && { jwksUri: `${providers[0]}/jwks` }),
+        ...options,
+      })
+      const tokens = await Promise.all(providers.map((iss) => signToken(key, { iss })))
+      const outcomes: string[] = []
+      const pending: Promise<unknown>[] = []
+      while (performance.now() - started < lastsMs) {
+        for (let count = 0; count < 10; count++) {
+          const asking = Promise.resolve(verify(verifyInput(tokens[count % tokens.length])))
+          pending.push(
+            asking.then(
+              (result) => outcomes.push(result === undefined ? 'refused' : 'accepted'),
+              (error) => outcomes.push(VerifierUnavailableError.is(error) ? 'unavailable' : String(error)),
+            ),
+          )
+        }
+        await new Promise((resolve) => setTimeout(resolve, 20))
+      }
+      await Promise.all(pending)
+      const gaps = times.slice(1).map((time, index) => time - (times[index] as number))
+      return { outcomes, gaps, asked, lastedMs: performance.now() - started }
+    }
+
+    const plans: Readonly<Record<string, Plan>> = {
+      ...Object.fromEntries(
+        Object.entries(WAYS).flatMap(([what, way]): [string, Plan][] => [
+          [`${what}, known by its address`, { way }],
+          [`${what}, to be discovered`, { way, discovered: true }],
+          [`${what}, without a cooldown`, { way, options: { jwksCooldownSeconds: 0 } }],
+          [`${what}, for five issuers`, { way, issuers: 5, discovered: true }],
+        ]),
+      ),
+    }
+    const courses = new Map<string, Course>()
+
+    before(async function () {
+      this.timeout(30_000)
+      key = await createSigningKey('ES256', 'key')
+      await Promise.all(
+        Object.entries(plans).map(async ([what, plan]) => courses.set(what, await course(plan))),
+      )
+    })
+
+    attackTable('outages of key sets', [
+      ...Object.keys(plans).map((what) => ({
+        attack: `hundreds of tokens while the provider ${what}`,
+        outcome: 'one request per second, 503 in between',
+        run: () => {
+          const { asked, gaps, outcomes, lastedMs } = courses.get(what) as Course
+          expect(outcomes).to.have.length.above(20)
+          expect(new Set(outcomes)).to.deep.equal(new Set(['unavailable']))
+          // A server that knows no such document may answer with a page: the second place is asked at once then.
+          const places = what.startsWith('answers nonsense') && !what.endsWith('by its address') ? 2 : 1
+          expect(asked.length, asked.join(' ')).to.be.within(
+            places,
+            (1 + Math.floor(lastedMs / 1_000)) * places,
+          )
+          if (places === 1) for (const gap of gaps) expect(gap).to.be.at.least(950)
+        },
+      })),
+      {
+        attack: 'tokens while the provider answers 404 to everything',
+        outcome: 'the places of the metadata are looked through once per second',
+        run: async () => {
+          const way: Way = (_, res) => res.writeHead(404).end()
+          const { asked, outcomes, lastedMs } = await course({ way, discovered: true, lastsMs: 1_500 })
+          expect(new Set(outcomes)).to.deep.equal(new Set(['unavailable']))
+          expect(asked.length).to.equal(2 * (1 + Math.floor(lastedMs / 1_000)))
+        },
+      },
+      {
+        attack: 'tokens while the provider recovers',
+        outcome: 'accepted a second later at most',
+        run: async () => {
+          const way = WAYS['answers 500'] as Way
+          const { outcomes } = await course({ way, discovered: true, backAfterMs: 500, lastsMs: 2_000 })
+          const first = outcomes.indexOf('accepted')
+          expect(first).to.be.within(1, outcomes.length * 0.8)
+          expect(new Set(outcomes.slice(first))).to.deep.equal(new Set(['accepted']))
+        },
+      },
+      {
+        attack: 'tokens while the provider hangs',
+        outcome: 'one request at a time, and no token waits for the second',
+        run: async function () {
+          this.timeout(20_000)
+          const { asked, gaps, outcomes } = await course({ way: () => undefined, lastsMs: 6_500 })
+          expect(asked).to.deep.equal(['/jwks', '/jwks'])
+          expect(gaps[0]).to.be.above(5_900)
+          expect(new Set(outcomes)).to.deep.equal(new Set(['unavailable']))
+        },
+      },
+      {
+        attack: 'a flood of tokens that name a dead issuer, next to tokens of another',
+        outcome: 'the keys of the other are fetched in their turn',
+        run: async () => {
+          const dead = await listen((_, res) => res.writeHead(500).end())
+          const alive = await startKeyServer([key], (origin) => ({
+            '/.well-known/oauth-authorization-server': { issuer: origin, jwks_uri: `${origin}/jwks` },
+          }))
+          const verify = jwtVerifier({ issuers: [dead.origin, alive.origin], audience: AUDIENCE })
+          const outcome = async (iss: string): Promise<string> => {
+            const input = verifyInput(await signToken(key, { iss }))
+            try {
+              return (await verify(input)) === undefined ? 'refused' : 'accepted'
+            } catch {
+              return 'unavailable'
+            }
+          }
+          expect(await outcome(dead.origin)).to.equal('unavailable')
+          // Turned away once, and not seen again for a while.
+          expect(await outcome(alive.origin)).to.equal('unavailable')
+          await until(async () => {
+            expect(await outcome(dead.origin)).to.equal('unavailable')
+            return alive.asked.length === 2
+          }, 5)
+          await until(async () => (await outcome(alive.origin)) === 'accepted')
+          expect(await outcome(dead.origin)).to.equal('unavailable')
+          expect(await outcome(alive.origin)).to.equal('accepted')
+        },
+      },
+    ])
+  })
+
   describe('client addresses', () => {
     const rateLimit = { points: 1, durationSeconds: 60 }
 

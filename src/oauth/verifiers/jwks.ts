@@ -1,7 +1,8 @@
 import type { JSONWebKeySet, createRemoteJWKSet as RemoteJWKSet } from 'jose'
 import { VerifierUnavailableError } from '../errors.ts'
-import { isLoopbackHostname } from '../option-checks.ts'
 import { boundedFetch } from './bounded-fetch.ts'
+import { JwksDiscovery } from './jwks-discovery.ts'
+import type { OutagePace } from './outage-pace.ts'
 
 /** Where a verifier's public keys come from. */
 export interface KeySource {
@@ -21,32 +22,39 @@ export interface RemoteKeysOptions {
   readonly cooldownSeconds: number
   readonly cacheSeconds: number
   readonly allowInsecureHttp: boolean
+  /** The pace that all issuers of the verifier share. */
+  readonly pace: OutagePace
 }
 
 const FETCH_TIMEOUT_MS = 5_000
-/** After a failed fetch there is no other for so long, or for `cooldownSeconds` where that is shorter. */
-const FAILURE_PAUSE_MS = 1_000
-/** How long a token whose key is at hand waits for newer keys. */
+/** The time that a token waits for newer keys if its key is at hand, or for any keys if the last attempt has failed. */
 const PATIENCE_MS = 500
 
 /**
  * The key set of an authorization server: fetched when first needed, kept for `cacheSeconds`, fetched
  * again for a `kid` it does not hold, at most once per `cooldownSeconds`. Keys once fetched go on working
  * while the endpoint is down, or does not answer. Redirects are not followed; answers over 1 MiB or 5 s are an outage.
+ * While attempts fail, the verifier makes one per second at most. Tokens that need keys meanwhile are not kept waiting.
  */
 export class RemoteKeys implements KeySource {
   readonly #options: RemoteKeysOptions
+  readonly #discovery: JwksDiscovery
   #remote: ReturnType<typeof RemoteJWKSet> | undefined
-  #opening: Promise<ReturnType<typeof RemoteJWKSet>> | undefined
+  /** The attempt under way. */
+  #fetching: Promise<JSONWebKeySet> | undefined
+  /** The attempt that is to be made when others let it. */
+  #turn: Promise<JSONWebKeySet | undefined> | undefined
   #keys: JSONWebKeySet | undefined
   /** When the keys were last fetched because of a `kid`: the fetch before may be older than the rotation. */
   #soughtAt = Number.NEGATIVE_INFINITY
-  #failedAt = Number.NEGATIVE_INFINITY
+  /** The reason why the latest attempt has failed, if it has. */
+  #failure: { readonly cause: unknown } | undefined
   /** Whether a fetch is under way that has tried somebody's patience. */
   #isSlow = false
 
   constructor(options: RemoteKeysOptions) {
     this.#options = options
+    this.#discovery = new JwksDiscovery(options.issuer, options.allowInsecureHttp, FETCH_TIMEOUT_MS)
   }
 
   held(kid: string | undefined): JSONWebKeySet | undefined {
@@ -55,127 +63,117 @@ export class RemoteKeys implements KeySource {
   }
 
   async keysFor(kid: string | undefined): Promise<JSONWebKeySet> {
-    const remote = this.#remote ?? (await this.#open())
     const known = this.#keys
-    if (known === undefined) return await this.#reload(remote)
-    const held = holds(known, kid)
-    if (held && remote.fresh) return known
-    const cooldownMs = this.#options.cooldownSeconds * 1000
-    if (!held && remote.fresh && Date.now() < this.#soughtAt + cooldownMs) return known
-    if (Date.now() < this.#failedAt + Math.min(FAILURE_PAUSE_MS, cooldownMs)) {
+    const held = known !== undefined && holds(known, kid)
+    const fresh = this.#remote?.fresh === true
+    if (held && fresh) return known
+    const soughtLately = Date.now() < this.#soughtAt + this.#options.cooldownSeconds * 1000
+    if (known !== undefined && !held && fresh && soughtLately) return known
+    if (this.#options.pace.turnsAway(this.#attempt)) {
       if (held) return known
-      throw unavailable(`the JWKS of ${this.#options.issuer} could not be fetched`, undefined)
+      throw this.#unavailable()
     }
-    if (held) return this.#isSlow ? known : await this.#newer(remote, known)
-    const keys = await this.#reload(remote)
-    this.#soughtAt = Date.now()
+    if (held) return this.#isSlow ? known : await this.#newer(known)
+    const keys = await (this.#failure === undefined ? this.#load() : this.#soon(this.#load()))
+    if (known !== undefined) this.#soughtAt = Date.now()
     return keys
   }
 
-  /** What is fetched now, or `known` where that fails, or takes too long for those who wait. */
-  async #newer(remote: ReturnType<typeof RemoteJWKSet>, known: JSONWebKeySet): Promise<JSONWebKeySet> {
-    let timer: NodeJS.Timeout | undefined
-    const patience = new Promise<JSONWebKeySet>((resolve) => {
-      timer = setTimeout(() => {
-        this.#isSlow = true
-        resolve(known)
-      }, PATIENCE_MS)
-    })
-    const fetched = this.#reload(remote)
+  /** The newest keys, or `known` if they cannot be fetched, or not in the time that a token waits. */
+  async #newer(known: JSONWebKeySet): Promise<JSONWebKeySet> {
+    const fetched = this.#load()
       .catch(() => known)
       .finally(() => {
-        clearTimeout(timer)
         this.#isSlow = false
       })
-    return await Promise.race([fetched, patience])
+    return await inTime(fetched, () => {
+      this.#isSlow = true
+      return known
+    })
   }
 
-  async #reload(remote: ReturnType<typeof RemoteJWKSet>): Promise<JSONWebKeySet> {
-    try {
-      await remote.reload()
-    } catch (cause) {
-      this.#failedAt = Date.now()
-      throw unavailable(`the JWKS of ${this.#options.issuer} could not be fetched`, cause)
-    }
-    const keys = remote.jwks()
-    if (keys === undefined) throw unavailable(`the JWKS of ${this.#options.issuer} is empty`, undefined)
-    this.#keys = keys
+  /** Keys that are fetched during an outage: an endpoint that hangs must not make requests pile up. */
+  async #soon(keys: Promise<JSONWebKeySet>): Promise<JSONWebKeySet> {
+    return await inTime(keys, () => {
+      throw this.#unavailable()
+    })
+  }
+
+  /** Fetches the keys, once for all who need them. */
+  async #load(): Promise<JSONWebKeySet> {
+    if (this.#fetching !== undefined) return await this.#fetching
+    this.#turn ??= this.#takeTurn().finally(() => {
+      this.#turn = undefined
+    })
+    const keys = await this.#turn
+    if (keys === undefined) throw this.#unavailable()
     return keys
   }
 
-  #open(): Promise<ReturnType<typeof RemoteJWKSet>> {
-    this.#opening ??= this.#connect().then(
-      (remote) => {
-        this.#remote = remote
-        return remote
-      },
-      (error) => {
-        this.#opening = undefined
-        throw error
-      },
-    )
-    return this.#opening
+  async #takeTurn(): Promise<JSONWebKeySet | undefined> {
+    // Loaded before the attempt begins, so that the time between two attempts is the time between their requests.
+    if (this.#options.jwksUri === undefined) await import('oauth4webapi')
+    return await this.#options.pace.make(this.#attempt)
+  }
+
+  readonly #attempt = (): Promise<JSONWebKeySet> => {
+    this.#fetching ??= this.#fetch().finally(() => {
+      this.#fetching = undefined
+    })
+    return this.#fetching
+  }
+
+  async #fetch(): Promise<JSONWebKeySet> {
+    try {
+      this.#remote ??= await this.#connect()
+      await this.#remote.reload()
+      const keys = this.#remote.jwks()
+      if (keys === undefined) throw new Error('the key set is empty')
+      this.#failure = undefined
+      this.#keys = keys
+      return keys
+    } catch (cause) {
+      this.#failure = { cause }
+      throw this.#unavailable()
+    }
   }
 
   async #connect(): Promise<ReturnType<typeof RemoteJWKSet>> {
-    const { issuer, cacheSeconds, allowInsecureHttp } = this.#options
     const { createRemoteJWKSet, customFetch } = await import('jose')
-    const jwksUri = this.#options.jwksUri ?? (await discoverJwksUri(issuer, allowInsecureHttp))
+    const jwksUri = this.#options.jwksUri ?? (await this.#discovery.jwksUri())
     return createRemoteJWKSet(new URL(jwksUri), {
       timeoutDuration: FETCH_TIMEOUT_MS,
-      cacheMaxAge: cacheSeconds * 1000,
+      cacheMaxAge: this.#options.cacheSeconds * 1000,
       [customFetch]: boundedFetch,
     })
   }
+
+  #unavailable(): VerifierUnavailableError {
+    const { issuer, jwksUri } = this.#options
+    const what = this.#remote === undefined && jwksUri === undefined ? 'metadata document' : 'JWKS'
+    return new VerifierUnavailableError(`the ${what} of ${issuer} could not be fetched`, this.#failure ?? {})
+  }
 }
 
-/** Where the metadata of an issuer may be, in the order in which it is looked for. */
-const METADATA_FORMS = [
-  ['oauth2', 'oauth-authorization-server'],
-  ['oidc', 'openid-configuration'],
-  // As RFC 8414 §5 has it for an issuer with a path.
-  ['oauth2', 'openid-configuration'],
-] as const
-
-/** `jwks_uri` from the issuer's metadata: RFC 8414, or else OpenID Connect Discovery. */
-async function discoverJwksUri(issuer: string, allowInsecureHttp: boolean): Promise<string> {
-  const oauth = await import('oauth4webapi')
-  const url = new URL(issuer)
-  const options = {
-    [oauth.allowInsecureRequests]: allowInsecureHttp || isLoopbackHostname(url.hostname),
-    signal: () => AbortSignal.timeout(FETCH_TIMEOUT_MS),
+/** The outcome of `promise`, or of `late` if it is not there in the time that a token waits. */
+async function inTime<T>(promise: Promise<T>, late: () => T): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const patience = new Promise<T>((resolve, reject) => {
+    timer = setTimeout(() => {
+      try {
+        resolve(late())
+      } catch (error) {
+        reject(error)
+      }
+    }, PATIENCE_MS)
+  })
+  try {
+    return await Promise.race([promise, patience])
+  } finally {
+    clearTimeout(timer)
   }
-  let cause: unknown
-  for (const [algorithm, document] of METADATA_FORMS.slice(0, url.pathname === '/' ? 2 : 3)) {
-    try {
-      const response = await oauth.discoveryRequest(url, {
-        algorithm,
-        ...options,
-        [oauth.customFetch]: (href: string, init: object) =>
-          boundedFetch(
-            href.replace('/.well-known/oauth-authorization-server', `/.well-known/${document}`),
-            init,
-          ),
-      })
-      const metadata = await oauth.processDiscoveryResponse(url, response)
-      const jwksUri = metadata.jwks_uri
-      if (jwksUri === undefined) throw new Error('the metadata document has no jwks_uri')
-      const { protocol, hostname } = new URL(jwksUri)
-      // An issuer elsewhere has no say about what this machine serves to itself.
-      const local = isLoopbackHostname(hostname) && isLoopbackHostname(url.hostname)
-      if (protocol !== 'https:' && !allowInsecureHttp && !local) throw new Error('jwks_uri is not https')
-      return jwksUri
-    } catch (error) {
-      cause ??= error
-    }
-  }
-  throw unavailable(`the metadata document of ${issuer} could not be fetched`, cause)
 }
 
 function holds({ keys }: JSONWebKeySet, kid: string | undefined): boolean {
   return kid === undefined || keys.some((key) => key.kid === kid)
-}
-
-function unavailable(message: string, cause: unknown): VerifierUnavailableError {
-  return new VerifierUnavailableError(message, cause === undefined ? {} : { cause })
 }

@@ -2,6 +2,7 @@ import type { JWTPayload } from 'jose'
 import { isOptionsObject, optionChecksOf } from '../option-checks.ts'
 import { checkAudiences, resourcesAmong } from './audience.ts'
 import { type KeySource, RemoteKeys } from './jwks.ts'
+import { OutagePace } from './outage-pace.ts'
 import { localKeys, type PublicKeyInput } from './public-keys.ts'
 
 const checks = optionChecksOf('jwtVerifier')
@@ -52,7 +53,7 @@ export interface JwtVerifierOptions<User = JwtUser> {
   readonly strict?: boolean | undefined
   /** Makes the user from the claims. Default `{ id: sub, claims }`. */
   readonly mapUser?: ((claims: JWTPayload) => User | Promise<User>) | undefined
-  /** Seconds between two fetches of the keys for an unknown `kid`. Default 30. */
+  /** Seconds between two fetches of the keys for an unknown `kid`. Default 30. After a failed fetch it is 1 s at least. */
   readonly jwksCooldownSeconds?: number | undefined
   /** Seconds after which the keys are fetched again. Default 600. */
   readonly jwksCacheSeconds?: number | undefined
@@ -163,6 +164,7 @@ function keySources(
     cooldownSeconds: seconds(options, 'jwksCooldownSeconds', 30),
     cacheSeconds: seconds(options, 'jwksCacheSeconds', 600),
     allowInsecureHttp,
+    pace: new OutagePace(),
   }
   const local = options.publicKey === undefined ? undefined : localKeys(options.publicKey)
   return new Map(

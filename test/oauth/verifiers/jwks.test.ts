@@ -13,6 +13,7 @@ import {
   startKeyServer,
   verifyInput,
 } from '../../support/tokens.ts'
+import { until } from '../../support/until.ts'
 
 describe('the keys of jwtVerifier()', () => {
   let first: SigningKey
@@ -167,7 +168,27 @@ describe('the keys of jwtVerifier()', () => {
     server.answer((_, res) => res.writeHead(503).end())
     expect(await outcome(verifier, token)).to.equal('unavailable')
     server.answer()
-    expect(await outcome(verifier, token)).to.equal('accepted')
+    await until(async () => (await outcome(verifier, token)) === 'accepted', 10)
+  })
+
+  it('are found at a place of the metadata that is tried later, also where the server fails at the others', async () => {
+    const server = await startKeyServer([first])
+    const verifier = verifierFor({ issuer: server.origin })
+    const token = await signToken(first, { iss: server.origin })
+    server.answer((_, res) => res.writeHead(500).end())
+    expect(await outcome(verifier, token)).to.equal('unavailable')
+    expect(server.asked).to.deep.equal(['/.well-known/oauth-authorization-server'])
+    server.answer((req, res) => {
+      if (req.url === '/.well-known/oauth-authorization-server') return res.writeHead(500).end()
+      const documents: Readonly<Record<string, unknown>> = {
+        '/.well-known/openid-configuration': { issuer: server.origin, jwks_uri: server.jwksUri },
+        '/jwks': { keys: [first.jwk] },
+      }
+      res.setHeader('Content-Type', 'application/json')
+      return res.end(JSON.stringify(documents[req.url ?? '']))
+    })
+    await until(async () => (await outcome(verifier, token)) === 'accepted', 10)
+    expect(server.asked.slice(1)).to.deep.equal(['/.well-known/openid-configuration', '/jwks'])
   })
 
   it('come from each issuer for its own tokens only', async () => {
@@ -284,17 +305,32 @@ describe('the keys of jwtVerifier()', () => {
       ],
     ]
     for (const [what, way] of broken) {
-      it(`are unavailable when it ${what}, and there when it is back`, async () => {
+      it(`are unavailable when it ${what}, and not asked for again within a second`, async () => {
         const server = await startKeyServer([first])
         server.answer(way)
         const verifier = verifierFor({ jwksUri: server.jwksUri })
         const token = await signToken(first)
-        expect(await outcome(verifier, token)).to.equal('unavailable')
+        for (let times = 0; times < 5; times++) expect(await outcome(verifier, token)).to.equal('unavailable')
         expect(server.asked).to.deep.equal(['/jwks'])
-        server.answer()
-        expect(await outcome(verifier, token)).to.equal('accepted')
       })
     }
+
+    it('are there when it is back, a second after it failed', async () => {
+      await Promise.all(
+        broken.map(async ([what, way]) => {
+          const server = await startKeyServer([first])
+          server.answer(way)
+          const verifier = verifierFor({ jwksUri: server.jwksUri })
+          const token = await signToken(first)
+          expect(await outcome(verifier, token), what).to.equal('unavailable')
+          const failed = performance.now()
+          server.answer()
+          await until(async () => (await outcome(verifier, token)) === 'accepted', 10)
+          expect(performance.now() - failed, what).to.be.within(950, 2_500)
+          expect(server.asked, what).to.have.length(2)
+        }),
+      )
+    })
 
     it('are unavailable when it says nothing, or goes on one byte at a time, for five seconds', async function () {
       this.timeout(10_000)
@@ -363,15 +399,19 @@ describe('the keys of jwtVerifier()', () => {
       expect(server.asked).to.have.length.below(10)
     })
 
-    it('are asked for as soon as it is back, without a cooldown', async () => {
+    it('are asked for a second after it failed, also without a cooldown', async () => {
       const server = await startKeyServer([first])
       const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCooldownSeconds: 0 })
       expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
       server.answer((_, res) => res.writeHead(500).end())
-      expect(await outcome(verifier, await signToken(second))).to.equal('unavailable')
+      for (let times = 0; times < 5; times++)
+        expect(await outcome(verifier, await signToken(second))).to.equal('unavailable')
+      expect(server.asked).to.have.length(2)
       server.answer()
       server.serve(first, second)
-      expect(await outcome(verifier, await signToken(second))).to.equal('accepted')
+      const token = await signToken(second)
+      await until(async () => (await outcome(verifier, token)) === 'accepted', 10)
+      expect(server.asked).to.have.length(3)
     })
 
     it('tell the cause, and nothing of the token', async () => {

@@ -1,0 +1,62 @@
+import { expect } from 'chai'
+import { OutagePace } from '../../../src/oauth/verifiers/outage-pace.ts'
+import { until } from '../../support/until.ts'
+
+describe('OutagePace', () => {
+  const failing = (made: string[], name: string) => async (): Promise<string> => {
+    made.push(name)
+    throw new Error(name)
+  }
+  const outcome = (attempt: Promise<string | undefined>): Promise<string> =>
+    attempt.then(
+      (value) => value ?? 'turned away',
+      (error: Error) => `failed: ${error.message}`,
+    )
+
+  it('lets attempts that succeed follow each other at once', async () => {
+    const pace = new OutagePace()
+    for (let times = 0; times < 3; times++) expect(await pace.make(async () => 'keys')).to.equal('keys')
+    expect(pace.turnsAway(async () => 'keys')).to.equal(false)
+  })
+
+  it('makes one attempt at a time, and turns away those who waited for one that fails', async () => {
+    const pace = new OutagePace()
+    const made: string[] = []
+    const outcomes = ['a', 'b', 'c'].map((name) => outcome(pace.make(failing(made, name))))
+    expect(await Promise.all(outcomes)).to.deep.equal(['failed: a', 'turned away', 'turned away'])
+    expect(made).to.deep.equal(['a'])
+  })
+
+  it('lets others begin after a second when an attempt hangs', async () => {
+    const pace = new OutagePace()
+    const began = performance.now()
+    const hanging = pace.make(() => new Promise<string>(() => undefined))
+    expect(await pace.make(async () => 'keys')).to.equal('keys')
+    expect(performance.now() - began).to.be.at.least(990)
+    expect(await Promise.race([hanging, 'still waiting'])).to.equal('still waiting')
+  })
+
+  it('makes the attempts that were turned away in turn, whoever asks', async () => {
+    const pace = new OutagePace()
+    const made: string[] = []
+    const [a, b, c] = ['a', 'b', 'c'].map((name) => failing(made, name)) as [
+      () => Promise<string>,
+      () => Promise<string>,
+      () => Promise<string>,
+    ]
+    await outcome(pace.make(a))
+    expect([await outcome(pace.make(b)), await outcome(pace.make(c))]).to.deep.equal([
+      'turned away',
+      'turned away',
+    ])
+    const times: number[] = [performance.now()]
+    await until(async () => {
+      await outcome(pace.make(a))
+      if (made.length > times.length) times.push(performance.now())
+      return made.length === 4
+    }, 5)
+    expect(made).to.deep.equal(['a', 'b', 'c', 'a'])
+    for (const [index, time] of times.slice(1).entries())
+      expect(time - (times[index] as number)).to.be.at.least(950)
+  })
+})
