@@ -35,12 +35,14 @@ export class SessionRecord {
   }
 }
 
-/** One run of a session: what lies in the ambient async context. */
+/**
+ * One run of a session. It does not refer to the runs around it: a task that starts its successor within its own run
+ * would otherwise keep every run before it in memory.
+ */
 export interface RunNode {
   readonly session: SessionRecord
   /** What the run took from the one around it. */
   readonly inherited: Lendable
-  parent: RunNode | undefined
   lent: LentContext | undefined
 }
 
@@ -82,23 +84,47 @@ export class LentContext implements Lendable {
   }
 }
 
-/** The runs of every manager share one storage; each finds its own by `session.manager`. */
-const runs = new AsyncLocalStorage<RunNode>()
+/**
+ * The maximum number of runs in one async context, of one manager and of all. Beyond it the outermost run is forgotten,
+ * so that a chain of runs whose sessions are never ended does not grow.
+ */
+const MAX_RUNS_OF_MANAGER = 32
+const MAX_RUNS = 256
+
+/**
+ * The runs in the ambient async context, the innermost first. The runs of every manager share one storage; each manager
+ * finds its own by `session.manager`.
+ */
+const runs = new AsyncLocalStorage<readonly RunNode[]>()
+
+const NO_RUNS: readonly RunNode[] = []
 
 const NOTHING_LENT: Lendable = Object.freeze({ actor: undefined, scope: undefined, attributes: undefined })
 
+/** The runs in the ambient async context, the innermost first. */
+export function ambientRuns(): readonly RunNode[] {
+  return runs.getStore() ?? NO_RUNS
+}
+
 /** The innermost run that has not ended, of any manager or of the given one. */
 export function activeRun(manager?: object): RunNode | undefined {
-  for (let node = runs.getStore(); node !== undefined; node = node.parent) {
+  const nodes = ambientRuns()
+  for (let index = 0; index < nodes.length; index++) {
+    const node = nodes[index] as RunNode
     if (!node.session.ended && (manager === undefined || node.session.manager === manager)) return node
   }
   return undefined
 }
 
-/** What a new session, or a run, takes over from the run around it. */
+/**
+ * What a new session, or a run, takes over from the run around it. It refers to values only, and not to the session that
+ * lends them: sessions would otherwise keep one another in memory.
+ */
 export function inheritance(manager: object): Lendable {
   const node = activeRun(manager)
-  return node === undefined ? NOTHING_LENT : lentBy(node.session, node)
+  if (node === undefined) return NOTHING_LENT
+  const { actor, scope, attributes } = lentBy(node.session, node)
+  return { actor, scope, attributes }
 }
 
 /** Runs `fn` with `session` as the ambient one. */
@@ -112,17 +138,17 @@ export function runInside<T>(session: SessionRecord, fn: () => T): T {
       scope: outer.scope ?? inherited.scope,
       attributes: overlay(inherited.attributes, outer.attributes),
     },
-    parent: withoutEnded(runs.getStore(), session),
     lent: undefined,
   }
-  return runs.run(node, fn)
+  return runs.run([node, ...usefulRuns(session)], fn)
 }
 
 /** What a session lends at this place: inside one of its own runs that run's inheritance, else its own. */
 export function lentHere(session: SessionRecord): LentContext {
-  let node = runs.getStore()
-  while (node !== undefined && node.session !== session) node = node.parent
-  return lentBy(session, node)
+  return lentBy(
+    session,
+    ambientRuns().find((node) => node.session === session),
+  )
 }
 
 export function lentBy(session: SessionRecord, node: RunNode | undefined): LentContext {
@@ -134,19 +160,15 @@ export function lentBy(session: SessionRecord, node: RunNode | undefined): LentC
   return fresh
 }
 
-/**
- * Drops the runs that can never lend anything again: those of ended sessions, and those of the session about to run.
- * A task that starts its successor within its own run would otherwise pile them up for ever.
- */
-function withoutEnded(node: RunNode | undefined, session: SessionRecord): RunNode | undefined {
-  const useless = (at: RunNode) => at.session.ended || at.session === session
-  let head = node
-  while (head !== undefined && useless(head)) head = head.parent
-  for (let at = head; at?.parent !== undefined; ) {
-    if (at.parent.session.ended) at.parent = at.parent.parent
-    else at = at.parent
-  }
-  return head
+/** The ambient runs that may lend something again: not those of ended sessions, nor those of the session about to run. */
+function usefulRuns(session: SessionRecord): readonly RunNode[] {
+  let left = MAX_RUNS_OF_MANAGER - 1
+  return ambientRuns()
+    .filter(({ session: around }) => {
+      if (around.ended || around === session) return false
+      return around.manager !== session.manager || left-- > 0
+    })
+    .slice(0, MAX_RUNS - 1)
 }
 
 function overlay(

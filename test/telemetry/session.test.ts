@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events'
 import { expect } from 'chai'
-import { activeRun } from '../../src/telemetry/context.ts'
+import { ambientRuns } from '../../src/telemetry/context.ts'
 import { KitTelemetrySession } from '../../src/telemetry/index.ts'
 import { type Deferred, deferred, expectCode, expectRejection, recording, settle } from './recording.ts'
 
@@ -369,9 +369,7 @@ describe('a session', () => {
           if (order === 'after') await previous.end()
           await next.run(async () => {
             if (order === 'before') await previous.end()
-            let depth = 0
-            for (let node = activeRun(); node !== undefined; node = node.parent) depth++
-            depths.push(depth)
+            depths.push(ambientRuns().length)
             await settle()
             await step(n + 1, next)
           })
@@ -380,6 +378,21 @@ describe('a session', () => {
         expect(Math.max(...depths)).to.be.at.most(3)
       })
     }
+  })
+
+  it('keeps a bounded number of runs whose sessions are never ended, and those of other managers', async () => {
+    const { manager } = build()
+    const other = build()
+    const step = async (left: number): Promise<void> => {
+      if (left > 0) return manager.session().run(() => step(left - 1))
+      expect(ambientRuns().length).to.equal(33)
+      other.manager.emit('still.inside')
+    }
+    await other.manager
+      .session()
+      .id('outer')
+      .run(() => step(100))
+    expect(other.events().map(({ sessionId }) => sessionId)).to.deep.equal(['outer'])
   })
 
   it('is found by getActive in its run only', async () => {

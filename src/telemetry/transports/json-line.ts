@@ -1,10 +1,15 @@
 import type { TelemetryEnvelope } from '../envelope.ts'
 
-/** How many keys and names, and how many sessions, keep their text; applications can invent any number. */
-const MAX_KEYS = 4096
-const MAX_SESSIONS = 1024
+/** The maximum number of names, and of keys, whose text is kept. Applications can invent any number. */
+const MAX_KEPT = 4096
 
-/** Longer keys are written anew each time: kept, a few thousand of a megabyte each would fill the memory. In UTF-16 units. */
+/** The maximum length of all texts that are kept of names, and of keys, in UTF-16 units. */
+const MAX_KEPT_LENGTH = 1_048_576
+
+/** The maximum number of levels whose text is kept. A manager has five. */
+const MAX_LEVELS = 16
+
+/** Longer names and keys are written anew each time. In UTF-16 units. */
 const MAX_KEPT_KEY = 256
 
 /** What could end a line, drive a terminal or reverse the reading direction. */
@@ -47,11 +52,33 @@ interface KeyText {
   readonly nextStringAfterString: string
 }
 
-/** Whom an event of a session was about, and, from its second event on, the text of that. */
+/** Session, actor, and scope of an event, and from the second such event on their text. */
 interface SessionText {
-  readonly actor: unknown
-  readonly scope: unknown
+  readonly sessionId: string
+  readonly actor: object | undefined
+  readonly scope: object | undefined
   readonly text: string | undefined
+}
+
+/** Keeps values by key, and forgets all of them when they become too many or too long. */
+class KeptTexts<Value> {
+  readonly #values = new Map<string, Value>()
+  #length = 0
+
+  get(key: string): Value | undefined {
+    return this.#values.get(key)
+  }
+
+  /** @param length the length of the texts in `value`, in UTF-16 units. */
+  keep(key: string, value: Value, length: number): void {
+    if (key.length > MAX_KEPT_KEY) return
+    this.#length += length
+    if (this.#values.size >= MAX_KEPT || this.#length > MAX_KEPT_LENGTH) {
+      this.#values.clear()
+      this.#length = length
+    }
+    this.#values.set(key, value)
+  }
 }
 
 /**
@@ -61,9 +88,10 @@ interface SessionText {
  */
 export class JsonLineWriter {
   readonly #includeTimestamp: boolean
-  readonly #keys = new Map<string, KeyText>()
-  readonly #names = new Map<string, string>()
-  readonly #sessions = new Map<string, SessionText>()
+  readonly #keys = new KeptTexts<KeyText>()
+  readonly #names = new KeptTexts<string>()
+  /** By actor or, without one, by scope: what they say is kept no longer than the session keeps them itself. */
+  readonly #sessions = new WeakMap<object, SessionText>()
   #lastTime: unknown
   #timeText = ''
   #service: unknown
@@ -98,9 +126,8 @@ export class JsonLineWriter {
   }
 
   #name(name: string): string {
-    if (this.#names.size >= MAX_KEYS) this.#names.clear()
     const text = flat(`{"name":${memberText(name)}`)
-    this.#names.set(name, text)
+    this.#names.keep(name, text, text.length)
     return text
   }
 
@@ -128,23 +155,24 @@ export class JsonLineWriter {
     let text = `,"level":${memberText(level)},"service":${memberText(this.#service)}`
     text += `,"environment":${memberText(this.#environment)}`
     if (this.#version !== undefined) text += `,"version":${memberText(this.#version)}`
-    if (this.#levels.size >= MAX_KEYS) this.#levels.clear()
+    if (this.#levels.size >= MAX_LEVELS) this.#levels.clear()
     this.#levels.set(level, flat(text))
     return text
   }
 
   #session({ sessionId, actor, scope }: TelemetryEnvelope): string {
-    if (actor === undefined && scope === undefined) return `,"sessionId":${memberText(sessionId)}`
-    const known = this.#sessions.get(sessionId)
-    const recurs = known !== undefined && known.actor === actor && known.scope === scope
+    const about = actor ?? scope
+    if (about === undefined) return `,"sessionId":${memberText(sessionId)}`
+    const known = this.#sessions.get(about)
+    const recurs =
+      known !== undefined && known.sessionId === sessionId && known.actor === actor && known.scope === scope
     if (recurs && known.text !== undefined) return known.text
     let text = `,"sessionId":${memberText(sessionId)}`
     if (actor !== undefined) text += `,"actor":${this.#value(actor)}`
     if (scope !== undefined) text += `,"scope":${this.#value(scope)}`
-    if (known === undefined && this.#sessions.size >= MAX_SESSIONS) this.#sessions.clear()
     // What is not frozen could say something else the next time.
     const keeps = recurs && isDeeplyFrozen(actor) && isDeeplyFrozen(scope)
-    this.#sessions.set(sessionId, { actor, scope, text: keeps ? flat(text) : undefined })
+    this.#sessions.set(about, { sessionId, actor, scope, text: keeps ? flat(text) : undefined })
     return text
   }
 
@@ -207,9 +235,7 @@ export class JsonLineWriter {
       nextAfterString: flat(`",${text}:`),
       nextStringAfterString: flat(`",${text}:"`),
     }
-    if (key.length > MAX_KEPT_KEY) return keyText
-    if (this.#keys.size >= MAX_KEYS) this.#keys.clear()
-    this.#keys.set(key, keyText)
+    this.#keys.keep(key, keyText, Object.values(keyText).join('').length)
     return keyText
   }
 }

@@ -1,0 +1,38 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect } from 'chai'
+import { attackTable } from '../../support/attacks/attack-table.ts'
+
+/** Runs a program of this folder in a process with a heap of 128 MB, and returns what it writes. */
+async function inSmallHeap(name: string, argument: string): Promise<unknown> {
+  const file = fileURLToPath(new URL(`${name}.program.js`, import.meta.url))
+  const env = { ...process.env, NODE_V8_COVERAGE: undefined }
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ['--max-old-space-size=128', file, argument],
+    { env, timeout: 60_000 },
+  )
+  return JSON.parse(stdout)
+}
+
+describe('attacks on the memory of telemetry', () => {
+  attackTable('memory of telemetry', [
+    {
+      attack: '2 000 runs that start their successor, with sessions of 200 kB that are never ended',
+      outcome: 'the process survives with a heap of 128 MB, and its next event is delivered',
+      async run() {
+        this.timeout(60_000)
+        expect(await inSmallHeap('telemetry-sessions', 'succession')).to.deep.equal({ lines: 1, actor: 'u1' })
+      },
+    },
+    {
+      attack: '2 000 ended sessions of 100 kB that were written to a JSON logger',
+      outcome: 'the process survives with a heap of 128 MB, and its next event is delivered',
+      async run() {
+        this.timeout(60_000)
+        expect(await inSmallHeap('telemetry-sessions', 'ended')).to.deep.equal({ lines: 1, actor: 'u1' })
+      },
+    },
+  ])
+})
