@@ -24,6 +24,8 @@ type OidcProviderModule = typeof import('oidc-provider')
 const OIDC_SCOPES = ['openid', 'offline_access']
 /** Most scopes that are remembered as being asked for. */
 const MAX_SCOPES = 1000
+/** The maximum length of a scope that is remembered. */
+const MAX_SCOPE_LENGTH = 256
 /** Longest answer of the form. */
 const MAX_FORM_BYTES = 65_536
 
@@ -80,7 +82,8 @@ function configuration({ errors }: OidcProviderModule, tokenSeconds: number): Co
         getResourceServerInfo(ctx, resource) {
           if (!/^https?:$/.test(new URL(resource).protocol)) throw new errors.InvalidTarget()
           for (const scope of scopesOf(ctx.oidc.params?.scope))
-            if (scopes.size < MAX_SCOPES && !OIDC_SCOPES.includes(scope)) scopes.add(scope)
+            if (scopes.size < MAX_SCOPES && scope.length <= MAX_SCOPE_LENGTH && !OIDC_SCOPES.includes(scope))
+              scopes.add(scope)
           return {
             scope: [...scopes].join(' '),
             audience: resource,
@@ -166,9 +169,9 @@ function addConsentPage(provider: OidcProvider): void {
     }
     latestUser = user
     const grant = new provider.Grant({ accountId: user, clientId })
-    const ticked = [...form.getAll('scope'), 'openid']
-    const granted = asked.filter((scope) => ticked.includes(scope)).join(' ')
-    const rejected = asked.filter((scope) => !ticked.includes(scope)).join(' ')
+    const ticked = new Set([...form.getAll('scope'), 'openid'])
+    const granted = asked.filter((scope) => ticked.has(scope)).join(' ')
+    const rejected = asked.filter((scope) => !ticked.has(scope)).join(' ')
     grant.addOIDCScope(granted)
     grant.rejectOIDCScope(rejected)
     for (const resource of [params.resource ?? []].flat() as string[]) {

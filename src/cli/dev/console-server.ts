@@ -22,6 +22,8 @@ const MODULES = new URL('./page/', import.meta.url)
 const MAX_FEED_BYTES = 32 * 1024 * 1024
 /** What a page may leave unread before it is let go: it comes again, and is told what it missed. */
 const MAX_UNREAD_BYTES = 16 * 1024 * 1024
+/** The maximum number of pages that are open at the same time. Each one can have `MAX_UNREAD_BYTES` unread. */
+const MAX_PAGES = 32
 const KEEP_ALIVE_MS = 15_000
 /** How long the end waits for pages that do not read. */
 const FAREWELL_MS = 300
@@ -52,6 +54,7 @@ export async function startConsoleServer(log: EventLog, port: Port): Promise<Con
     const file = files.get(path)
     if (file === undefined && path !== '/events') return refuse(res, 404, 'Nothing is here')
     if (req.method !== 'GET' && req.method !== 'HEAD') return notAllowed(res, 'GET, HEAD')
+    if (file === undefined && streams.size >= MAX_PAGES) return refuse(res, 503, 'Too many pages are open')
     if (file === undefined) return stream(req, res, log, streams)
     res.writeHead(200, { ...HEADERS, 'Content-Type': file.type })
     res.end(req.method === 'HEAD' ? undefined : file.text)

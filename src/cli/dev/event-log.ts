@@ -40,8 +40,10 @@ export class EventLog {
     this.#stats = stats ?? this.#stats
     const first = this.#latest + 1
     const added = events.map((event) => ({ number: ++this.#latest, json: JSON.stringify(event) }))
-    this.#kept.push(...added)
-    for (const { json } of added) this.#characters += json.length
+    for (const event of added) {
+      this.#kept.push(event)
+      this.#characters += event.json.length
+    }
     this.#trim()
     if (added.length > 0) this.#tell(this.#eventsMessage(first, added))
     this.#tell(this.#ledgerMessage())

@@ -70,9 +70,9 @@ export const AUTHORIZATION_SERVERS: readonly Check[] = [
           found === undefined
             ? fail(
                 `${quote(issuer)} has no metadata`,
-                `serve it at ${discoveryUrls(issuer)[0]?.href} (RFC 8414) or as OpenID configuration, or name the issuer by its exact URL`,
+                `serve it at ${quote(discoveryUrls(issuer)[0]?.href ?? '')} (RFC 8414) or as OpenID configuration, or name the issuer by its exact URL`,
               )
-            : ok(found.url.href),
+            : ok(quote(found.url.href)),
         ),
       )
     },

@@ -71,7 +71,8 @@ export const CALLS: readonly Check[] = [
   },
 ]
 
-function judgeTools(tools: readonly unknown[], seen: string): Finding | undefined {
+/** Returns what is wrong with a list of tools, or `undefined`. */
+export function judgeTools(tools: readonly unknown[], seen: string): Finding | undefined {
   const names = tools.map((tool) => memberOf(tool, 'name'))
   const broken = tools.filter((tool) => memberOf(memberOf(tool, 'inputSchema'), 'type') !== 'object')
   if (!names.every((name) => typeof name === 'string' && name !== '') || broken.length > 0) {
@@ -80,7 +81,8 @@ function judgeTools(tools: readonly unknown[], seen: string): Finding | undefine
       'give every tool a name and an inputSchema whose type is object: clients drop the whole list otherwise',
     )
   }
-  const twice = names.filter((name, index) => names.indexOf(name) !== index) as string[]
+  const known = new Set<unknown>()
+  const twice = names.filter((name) => known.size === known.add(name).size)
   if (twice.length > 0) return fail(`${seen}; twice: ${quoteAll(twice)}`, 'give every tool a name of its own')
   const odd = (names as string[]).filter((name) => !TOOL_NAME.test(name))
   return odd.length > 0

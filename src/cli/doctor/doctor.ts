@@ -4,6 +4,7 @@ import { CHECK_GROUPS } from './checks.ts'
 import { Examination, type ExaminationOptions } from './examination.ts'
 import { Unanswered } from './exchange.ts'
 import { type Finding, fail, Inconclusive, type Status, skip } from './finding.ts'
+import { printableLine } from './quote.ts'
 import { notAnswered } from './reachability.ts'
 
 /** How one check came out. */
@@ -45,6 +46,8 @@ export async function examine(options: ExaminationOptions, watcher: Watcher): Pr
   const examination = new Examination(options)
   const checks: CheckReport[] = []
   const statuses = new Map<string, Status>()
+  // A finding can contain text of the server that no check has quoted, such as a media type.
+  const printed = (text: string): string => examination.secrets.erase(printableLine(text))
   for (const group of CHECK_GROUPS) {
     for (const check of group.checks) {
       watcher.begins(check.title)
@@ -57,8 +60,8 @@ export async function examine(options: ExaminationOptions, watcher: Watcher): Pr
         group: group.title,
         title: check.title,
         status: finding.status,
-        seen: examination.secrets.erase(finding.seen),
-        ...(finding.mend !== undefined && { mend: examination.secrets.erase(finding.mend) }),
+        seen: printed(finding.seen),
+        ...(finding.mend !== undefined && { mend: printed(finding.mend) }),
         durationMs: Math.round(performance.now() - began),
       })
     }

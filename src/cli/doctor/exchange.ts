@@ -2,9 +2,11 @@ import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
+import { EventReader } from './event-stream.ts'
+import { ReceivedBody } from './received-body.ts'
 
-/** Longer answers are cut; what is left is no JSON then. */
-const MAX_BODY_BYTES = 8 * 1024 * 1024
+/** The maximum size of a response body. The rest of a longer body is not read. */
+const MAX_BODY_BYTES = 4 * 1024 * 1024
 
 export interface Outgoing {
   readonly method: string
@@ -120,21 +122,28 @@ function isResponse(value: unknown): value is RpcResponse {
   )
 }
 
-/** The first response among the events of a stream. */
-function responseIn(stream: string): unknown {
-  for (const event of stream.split(/\r?\n\r?\n/)) {
-    const data = event
-      .split(/\r?\n/)
-      .filter((line) => line.startsWith('data:'))
-      .map((line) => line.slice('data:'.length).replace(/^ /, ''))
-    try {
-      const message: unknown = JSON.parse(data.join('\n'))
-      if (isResponse(message)) return message
-    } catch {
-      // A comment, or an event that has not come whole yet.
-    }
+/** Returns the JSON-RPC response in the data of an event, or `undefined`. */
+function responseOf(data: string): RpcResponse | undefined {
+  if (data === '') return undefined
+  try {
+    const message: unknown = JSON.parse(data)
+    return isResponse(message) ? message : undefined
+  } catch {
+    // The event contains something else, or was cut off.
+    return undefined
   }
-  return undefined
+}
+
+/** Returns the first JSON-RPC response among the events of a stream, or `undefined`. */
+function responseIn(stream: string): RpcResponse | undefined {
+  const body = new ReceivedBody()
+  body.append(Buffer.from(stream))
+  const events = new EventReader(body)
+  for (let data = events.next(); data !== undefined; data = events.next()) {
+    const response = responseOf(data)
+    if (response !== undefined) return response
+  }
+  return responseOf(events.last())
 }
 
 /**
@@ -164,22 +173,27 @@ export function exchange(outgoing: Outgoing): Promise<Exchange> {
     const lost = (error: Error): void => end(() => reject(unanswered(error)))
 
     const respond = (response: IncomingMessage): void => {
-      const chunks: Buffer[] = []
-      let length = 0
+      const received = new ReceivedBody()
+      const events = new EventReader(received)
       const finish = (): void =>
-        end(() =>
-          resolve(new Exchange(outgoing, response, Buffer.concat(chunks).toString('utf8'), startedAt)),
-        )
+        end(() => resolve(new Exchange(outgoing, response, received.text(), startedAt)))
+      const hasResponse = (): boolean => {
+        for (let data = events.next(); data !== undefined; data = events.next())
+          if (responseOf(data) !== undefined) return true
+        return false
+      }
       const streams = /^text\/event-stream\b/i.test(response.headers['content-type'] ?? '')
       if (streams && method === 'GET') {
         finish()
         return
       }
+      let isOver = false
       response.on('data', (chunk: Buffer) => {
-        chunks.push(chunk)
-        length += chunk.length
-        const complete = streams && responseIn(Buffer.concat(chunks).toString('utf8')) !== undefined
-        if (complete || length > MAX_BODY_BYTES) finish()
+        // Chunks that were read together still arrive after the request was destroyed.
+        if (isOver) return
+        received.append(chunk)
+        isOver = received.length > MAX_BODY_BYTES || (streams && hasResponse())
+        if (isOver) finish()
       })
       response.on('end', finish)
       response.on('error', lost)

@@ -21,7 +21,7 @@ const SEVERITY: Readonly<Record<Status, number>> = { skip: 0, ok: 1, warn: 2, fa
 
 /** Several findings as one: what is wrong with any of them, or else what was seen of all. */
 export function worst(findings: readonly Finding[]): Finding {
-  const severity = Math.max(...findings.map(({ status }) => SEVERITY[status]))
+  const severity = findings.reduce((most, { status }) => Math.max(most, SEVERITY[status]), 0)
   const gravest = findings.filter(({ status }) => SEVERITY[status] === severity)
   const [first] = gravest
   if (first === undefined) return skip('there was nothing to look at')

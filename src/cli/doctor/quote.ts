@@ -1,22 +1,43 @@
 const MAX_LENGTH = 160
+/** The maximum length of the text of one check, which can contain several quotes. */
+const MAX_LINE_LENGTH = 4_000
 
 /**
- * A text of a stranger, fit to be printed: on one line, without control characters (a terminal would obey them)
- * and direction marks, and of at most 160 characters.
+ * Returns text from outside in a form that is safe to print: on one line, without control characters (which a terminal
+ * executes) and direction marks, and with at most 160 characters.
  */
 export function quote(text: string): string {
-  const plain = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim()
+  return printable(text, MAX_LENGTH)
+}
+
+/** Returns the text of a check in the same form, with at most 4,000 characters. */
+export function printableLine(text: string): string {
+  return printable(text, MAX_LINE_LENGTH)
+}
+
+function printable(text: string, maxLength: number): string {
+  // The rest of a long text is not looked at. A character can have two code units, and white space is dropped.
+  const start = text.slice(0, 4 * maxLength)
+  const plain = start.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim()
   const characters = [...plain]
-  return characters.length <= MAX_LENGTH ? plain : `${characters.slice(0, MAX_LENGTH).join('')}…`
+  if (characters.length <= maxLength && start.length === text.length) return plain
+  return `${characters.slice(0, maxLength).join('')}…`
 }
 
-/** Whatever JSON may hold, in the same way. */
+/** Returns a JSON value in the same form. */
 export function quoteValue(value: unknown): string {
-  return value === undefined ? 'nothing' : quote(typeof value === 'string' ? value : JSON.stringify(value))
+  if (value === undefined) return 'nothing'
+  if (typeof value === 'string') return quote(value)
+  try {
+    return quote(JSON.stringify(value))
+  } catch {
+    // JSON.stringify is recursive, other than JSON.parse.
+    return 'a deeply nested value'
+  }
 }
 
-/** Several of them, with commas. Beyond twelve they are only counted. */
-export function quoteAll(texts: readonly string[]): string {
-  const shown = texts.slice(0, 12).map(quote).join(', ')
-  return texts.length > 12 ? `${shown} and ${texts.length - 12} more` : shown
+/** Returns several values with commas. Beyond twelve they are only counted. */
+export function quoteAll(values: readonly unknown[]): string {
+  const shown = values.slice(0, 12).map(quoteValue).join(', ')
+  return values.length > 12 ? `${shown} and ${values.length - 12} more` : shown
 }

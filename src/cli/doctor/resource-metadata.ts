@@ -4,7 +4,7 @@ import { type Examination, type Observation, observation } from './examination.t
 import { type Finding, fail, Inconclusive, ok, warn, worst } from './finding.ts'
 import { metadataUrls, type PlacedDocument, placedDocuments, textsOf } from './metadata-documents.ts'
 import { bearerChallenge, isGuarded } from './protection.ts'
-import { quote, quoteAll, quoteValue } from './quote.ts'
+import { quote, quoteAll } from './quote.ts'
 
 /** The documents about this resource, in the order in which clients read them. */
 const documents: Observation<readonly PlacedDocument[]> = observation(async (examination) => {
@@ -87,8 +87,8 @@ export const RESOURCE_METADATA: readonly Check[] = [
         )
       const wrong = given.filter((entry) => !isIssuer(entry, examination))
       return wrong.length > 0
-        ? fail(`no https URL, or one with a query or fragment: ${wrong.map(quoteValue).join(', ')}`, mend)
-        : ok(given.map(quoteValue).join(', '))
+        ? fail(`no https URL, or one with a query or fragment: ${quoteAll(wrong)}`, mend)
+        : ok(quoteAll(given))
     },
   },
   {

@@ -1,6 +1,10 @@
 /** Shorter secrets, and pieces of one, would be found by chance. */
 const MIN_SECRET = 4
 const MIN_PIECE = 16
+/** A JWT has three parts, and an encrypted one five. */
+const MAX_PIECES = 5
+/** A quote has at most 160 characters, each of at most two code units. */
+const MAX_CUT = 320
 
 /** What must not be printed, whoever said it: a server may send back what it got. */
 export class Secrets {
@@ -9,10 +13,11 @@ export class Secrets {
   /** From now on `text` is erased, and so are the parts of a JWT and its percent-encoded form. */
   add(text: string | undefined): void {
     if (text === undefined || text.length < MIN_SECRET) return
-    const pieces = text.split('.').filter((piece) => piece.length >= MIN_PIECE)
+    const pieces = text.split('.', MAX_PIECES).filter((piece) => piece.length >= MIN_PIECE)
     for (const piece of [text, ...pieces]) {
       this.#texts.add(piece)
-      this.#texts.add(encodeURIComponent(piece))
+      // encodeURIComponent throws an error for half a surrogate pair.
+      this.#texts.add(encodeURIComponent(Buffer.from(piece).toString()))
     }
   }
 
@@ -20,7 +25,27 @@ export class Secrets {
     let erased = text
     // The longest first: a part of a token must not be cut out of the whole.
     for (const secret of [...this.#texts].sort((a, b) => b.length - a.length))
-      erased = erased.replaceAll(secret, '[secret]')
+      erased = eraseCut(erased.replaceAll(secret, '[secret]'), secret)
     return erased
   }
+}
+
+/** Erases the beginning of a secret that a quote cuts off, as in `abcd…`. */
+function eraseCut(text: string, secret: string): string {
+  let erased = ''
+  let from = 0
+  for (let cut = text.indexOf('…'); cut !== -1; cut = text.indexOf('…', from)) {
+    const before = text.slice(from, cut)
+    const length = lengthOfCut(before, secret)
+    erased += length === 0 ? `${before}…` : `${before.slice(0, -length)}[secret]…`
+    from = cut + 1
+  }
+  return erased + text.slice(from)
+}
+
+/** Returns the length of the longest beginning of `secret` that `text` ends with. */
+function lengthOfCut(text: string, secret: string): number {
+  for (let length = Math.min(text.length, secret.length, MAX_CUT); length >= MIN_SECRET; length--)
+    if (text.endsWith(secret.slice(0, length))) return length
+  return 0
 }

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import * as oauth from 'oauth4webapi'
+import { boundedFetch } from '../../oauth/verifiers/bounded-fetch.ts'
 import { authorizationServers } from './authorization-servers.ts'
 import type { Examination, LoginOptions } from './examination.ts'
 import { type Finding, fail, Inconclusive, ok } from './finding.ts'
@@ -9,6 +10,9 @@ import { textsOf } from './metadata-documents.ts'
 import { bearerChallenge } from './protection.ts'
 import { quote } from './quote.ts'
 import { resourceMetadata } from './resource-metadata.ts'
+
+/** The maximum length of the address that is printed. Browsers and servers do not take longer ones. */
+const MAX_ADDRESS = 16_384
 
 /** A person has so long to sign in. */
 const PATIENCE_MS = 5 * 60_000
@@ -58,6 +62,7 @@ async function authorize(
   const { timeoutMs } = examination.options
   const request = {
     [oauth.allowInsecureRequests]: as.token_endpoint?.startsWith('http:') === true,
+    [oauth.customFetch]: boundedFetch,
     signal: () => AbortSignal.timeout(timeoutMs),
   }
   const { client, authentication } = await clientOf(examination, as, login, redirectUri, request)
@@ -78,6 +83,11 @@ async function authorize(
     ...(scope !== '' && { scope }),
   }
   for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value)
+  if (url.href.length > MAX_ADDRESS)
+    throw new SignInError(
+      `the address to sign in at has ${url.href.length} characters`,
+      'shorten authorization_endpoint, or name fewer scopes in the challenge or in scopes_supported',
+    )
   const redirected = nextRedirect(server, redirectUri, state)
   examination.options.tell(`Open this address and sign in:\n\n${url.href}\n`)
 

@@ -61,7 +61,7 @@ function readName(given: string | undefined, folder: string): string {
   const name = basename(resolve(folder))
     .toLowerCase()
     .replace(/[^a-z0-9._-]+/g, '-')
-    .replace(/^[^a-z0-9]+|-+$/g, '')
+    .replace(/^[^a-z0-9]+|(?<!-)-+$/g, '')
   return NAME.test(name) ? name : 'mcp-server'
 }
 

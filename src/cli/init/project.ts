@@ -51,8 +51,10 @@ function changes({ name, issuer, resource }: ProjectOptions): [file: string, fro
   ].map(([file, from, to]) => [file, from, to] as [string, string, string])
 }
 
+/** Returns a string literal of TypeScript. JSON escapes what could end a literal or start an escape sequence. */
 function literal(url: string): string {
-  return url.includes("'") ? JSON.stringify(url) : `'${url}'`
+  const json = JSON.stringify(url)
+  return json === `"${url}"` && !url.includes("'") ? `'${url}'` : json
 }
 
 /** `template` lies at the root of the package; this file two folders below it in `dist`, and four in `build`. */

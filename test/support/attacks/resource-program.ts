@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import type { ProgramMemory, ResourceMessage } from './resource-report.ts'
@@ -33,7 +34,8 @@ export interface ResourceProgram {
   stop(): Promise<void>
 }
 
-const running = new Set<ResourceProgram>()
+/** The processes that have not ended. */
+const running = new Set<ChildProcess>()
 
 /**
  * Starts a compiled program with a heap of 128 MiB and waits until it calls `reportReady(server)`.
@@ -49,6 +51,7 @@ export async function startResourceProgram(
     execArgv: ['--expose-gc', `--max-old-space-size=${HEAP_MIB}`],
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
   })
+  running.add(child)
   let errors = ''
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     errors = (errors + text).slice(-16_000)
@@ -56,6 +59,7 @@ export async function startResourceProgram(
   let end: string | undefined
   const ended = new Promise<void>((resolve) => {
     child.once('close', (code, signal) => {
+      running.delete(child)
       end = `the program ended with ${signal ?? `exit code ${code}`}: ${errors}`
       resolve()
     })
@@ -89,12 +93,10 @@ export async function startResourceProgram(
       return memory
     },
     async stop() {
-      running.delete(resourceProgram)
-      if (end === undefined) child.kill('SIGKILL')
+      child.kill('SIGKILL')
       await ended
     },
   }
-  running.add(resourceProgram)
   return resourceProgram
 }
 
@@ -114,5 +116,8 @@ function messageOf<T extends ResourceMessage['type']>(
 }
 
 afterEach(async () => {
-  await Promise.all([...running].map((program) => program.stop()))
+  // Programs that never got ready are among them.
+  const ends = [...running].map((child) => once(child, 'close'))
+  for (const child of running) child.kill('SIGKILL')
+  await Promise.all(ends)
 })

@@ -72,8 +72,7 @@ export class EventStore {
   add(events: readonly ConsoleEvent[]): readonly Entry[] {
     const added = events.map((event) => ({ event, kind: kindOf(event) }))
     for (const entry of added) this.#count(entry)
-    this.#entries.push(...added)
-    if (this.#entries.length > MAX_EVENTS) this.#entries = this.#entries.slice(-MAX_EVENTS)
+    this.#entries = [...this.#entries, ...added].slice(-MAX_EVENTS)
     return added
   }
 

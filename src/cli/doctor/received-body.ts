@@ -1,0 +1,31 @@
+/** The bytes of a response body that were received so far, in one buffer. Chunks of any size cost the same. */
+export class ReceivedBody {
+  #buffer = Buffer.allocUnsafe(16_384)
+  #length = 0
+
+  get length(): number {
+    return this.#length
+  }
+
+  append(chunk: Buffer): void {
+    const length = this.#length + chunk.length
+    if (length > this.#buffer.length) {
+      const larger = Buffer.allocUnsafe(Math.max(length, 2 * this.#buffer.length))
+      this.#buffer.copy(larger, 0, 0, this.#length)
+      this.#buffer = larger
+    }
+    chunk.copy(this.#buffer, this.#length)
+    this.#length = length
+  }
+
+  /** Returns the index of a byte at or after `from`, or -1. */
+  indexOf(byte: number, from: number): number {
+    const index = this.#buffer.indexOf(byte, from)
+    return index < this.#length ? index : -1
+  }
+
+  /** Returns the bytes from `from` to `to` as UTF-8 text. */
+  text(from = 0, to = this.#length): string {
+    return this.#buffer.toString('utf8', from, Math.min(to, this.#length))
+  }
+}

@@ -1,0 +1,361 @@
+import { once } from 'node:events'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { get, type IncomingMessage, request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { parseAst } from 'rolldown/parseAst'
+import { consentPage } from '../../src/cli/dev/consent-page.ts'
+import { type ConsoleServer, startConsoleServer } from '../../src/cli/dev/console-server.ts'
+import { EventLog } from '../../src/cli/dev/event-log.ts'
+import type { DoctorReport } from '../../src/cli/doctor/doctor.ts'
+import { Secrets } from '../../src/cli/doctor/secrets.ts'
+import { textReport } from '../../src/cli/doctor/text-report.ts'
+import { run } from '../../src/cli/run.ts'
+import { look, startPatient } from '../cli/support-patient.ts'
+import { attackTable } from '../support/attacks/attack-table.ts'
+import { listen } from '../support/listen.ts'
+
+const JSON_TYPE = { 'content-type': 'application/json' }
+
+/** Characters that a terminal executes, that end a line, or that reverse the direction of a text. */
+const STEERING = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
+
+function seenOf({ checks }: DoctorReport, id: string): string {
+  return checks.find((check) => check.id === id)?.seen ?? ''
+}
+
+/** Expects that the report can be printed: no control character of the server is in it, and no check is endless. */
+function expectPrintable(report: DoctorReport): void {
+  for (const { id, seen, mend = '' } of report.checks) {
+    expect(seen, id).not.to.match(STEERING)
+    expect(mend, id).not.to.match(STEERING)
+    expect(seen.length, id).to.be.at.most(4_001)
+    expect(seen, id).not.to.contain('this check itself failed')
+  }
+  expect(textReport(report, false).replaceAll('\n', '')).not.to.match(STEERING)
+}
+
+/** A server whose metadata document is `document`. */
+async function documented(document: (url: string) => unknown) {
+  const patient = await startPatient({
+    instead: ({ path }) =>
+      path.startsWith('/.well-known/')
+        ? { headers: JSON_TYPE, body: JSON.stringify(document(patient.url.href)) }
+        : undefined,
+  })
+  return patient
+}
+
+describe('attacks on the command line', function () {
+  this.timeout(20_000)
+
+  attackTable('doctor', [
+    {
+      attack: 'escape sequences of 8 bits in the media type',
+      outcome: 'they are not printed',
+      run: async () => {
+        const patient = await startPatient({
+          instead: () => ({ headers: { 'content-type': 'text/\x9b2J\x9d0;title\x9c' }, body: 'x' }),
+        })
+        const report = await look(patient.url)
+        expect(seenOf(report, 'server.endpoint')).to.match(/^200 text\/ 2j 0,/)
+        expectPrintable(report)
+      },
+    },
+    {
+      attack: 'escape sequences in every member of the metadata',
+      outcome: 'they are not printed',
+      run: async () => {
+        const evil = '\x1b[2J\x07\u202e\u2028\x9b31m'
+        const patient = await documented((url) => ({
+          resource: `${url}?${evil}`,
+          authorization_servers: [`https://a.example/${evil}`, evil],
+          scopes_supported: [evil],
+          bearer_methods_supported: [evil],
+        }))
+        expectPrintable(await look(patient.url))
+      },
+    },
+    {
+      attack: '100,000 authorization servers',
+      outcome: 'the report stays short',
+      run: async () => {
+        const patient = await documented((url) => ({
+          resource: url,
+          authorization_servers: Array.from({ length: 100_000 }, (_, index) => `http://${index}.example`),
+        }))
+        const report = await look(patient.url)
+        expect(seenOf(report, 'metadata.authorization-servers')).to.match(/ and 99988 more$/)
+        expectPrintable(report)
+      },
+    },
+    {
+      attack: 'an issuer of 1 MiB',
+      outcome: 'the report stays short',
+      run: async () => {
+        const patient = await documented((url) => ({
+          resource: url,
+          authorization_servers: [`http://127.0.0.1:9/${'a'.repeat(1_048_576)}`],
+        }))
+        const report = await look(patient.url)
+        expectPrintable(report)
+        expect(JSON.stringify(report).length).to.be.below(100_000)
+      },
+    },
+    {
+      attack: 'metadata nested 100,000 levels deep',
+      outcome: 'it is only named',
+      run: async () => {
+        const depth = 100_000
+        const patient = await startPatient({
+          instead: ({ path }) =>
+            path.startsWith('/.well-known/')
+              ? {
+                  headers: JSON_TYPE,
+                  body: `{"resource":"${patient.url.href}","authorization_servers":[${'['.repeat(depth)}${']'.repeat(depth)}]}`,
+                }
+              : undefined,
+        })
+        const report = await look(patient.url)
+        expect(seenOf(report, 'metadata.authorization-servers')).to.contain('a deeply nested value')
+        expectPrintable(report)
+      },
+    },
+    {
+      attack: 'the token behind 150 characters, so that a quote cuts it',
+      outcome: 'no part of the token is printed',
+      run: async () => {
+        const token = 'q7Zk3vXw9Lr2Tn5Bd8Hs1Mf4Jg6Pc0Yu'
+        const patient = await startPatient({
+          alter: (answer, { headers }) => {
+            if (headers.authorization === `Bearer ${token}`)
+              answer.headers['www-authenticate'] = `Bearer error="${'x'.repeat(150)}${token}"`
+          },
+        })
+        const report = await look(patient.url, { token })
+        expect(seenOf(report, 'token.accepted')).to.match(/^401, x{150}\[secret\]…$/)
+      },
+    },
+    {
+      attack: 'a secret with half a surrogate pair',
+      outcome: 'it is erased like any other',
+      run: () => {
+        const secrets = new Secrets()
+        secrets.add('abcd\ud800efgh')
+        expect(secrets.erase('it is abcd\ud800efgh')).to.equal('it is [secret]')
+      },
+    },
+    {
+      attack: 'an authorization server that answers the registration with 64 MiB',
+      outcome: 'the doctor stops reading',
+      run: async () => {
+        let sent = 0
+        const registration = await listen((req, res) => {
+          res.writeHead(201, JSON_TYPE)
+          const write = (): void => {
+            while (sent < 64 * 1_048_576 && !res.destroyed) {
+              sent += 65_536
+              if (!res.write(' '.repeat(65_536))) return void res.once('drain', write)
+            }
+            res.end('{}')
+          }
+          req.resume().on('end', write)
+        })
+        const patient = await startPatient({
+          issuer: (document) => Object.assign(document, { registration_endpoint: registration.origin }),
+        })
+        const report = await look(patient.url, { login: { redirectPort: 0 } })
+        expect(seenOf(report, 'token.login')).to.match(/^it failed/)
+        expect(sent).to.be.below(32 * 1_048_576)
+      },
+    },
+    {
+      attack: 'an authorization endpoint of 1 MiB',
+      outcome: 'its address is not printed',
+      run: async () => {
+        const patient = await startPatient({
+          issuer: (document) => {
+            document.authorization_endpoint += `?${'a'.repeat(1_048_576)}`
+          },
+        })
+        const told: string[] = []
+        const login = { redirectPort: 0, clientId: 'doctor' }
+        const report = await look(patient.url, { login, tell: (line) => told.push(line) })
+        expect(seenOf(report, 'token.login')).to.match(/^the address to sign in at has \d+ characters$/)
+        expect(told).to.deep.equal([])
+      },
+    },
+    {
+      attack: 'a redirect of the metadata to another host',
+      outcome: 'the token is not sent there',
+      run: async () => {
+        const received: (string | undefined)[] = []
+        const other = await listen((req, res) => {
+          received.push(req.headers.authorization)
+          res.end('{}')
+        })
+        const patient = await startPatient({
+          instead: ({ path }) =>
+            path.startsWith('/.well-known/')
+              ? { status: 302, headers: { location: `${other.origin}/stolen` } }
+              : undefined,
+        })
+        await look(patient.url, { token: patient.token })
+        expect(received).not.to.have.length(0)
+        expect(received.filter((header) => header !== undefined)).to.deep.equal([])
+      },
+    },
+  ])
+
+  describe('dev', () => {
+    let server: ConsoleServer
+    beforeEach(async () => {
+      const log = new EventLog({ command: 'server.ts' })
+      server = await startConsoleServer(log, { number: 0, orAnother: false })
+    })
+    afterEach(() => server.close())
+
+    async function ask(path: string, headers: Readonly<Record<string, string>>): Promise<IncomingMessage> {
+      const req = request(new URL(path, server.url), { headers })
+      req.end()
+      const [res] = (await once(req, 'response')) as [IncomingMessage]
+      res.resume()
+      return res
+    }
+
+    const event = (name: string) => ({ name, time: '', level: 'info', sessionId: '' })
+    const feed = (events: readonly unknown[]): Promise<Response> =>
+      fetch(server.feedUrl, { method: 'POST', body: JSON.stringify({ sender: {}, events }) })
+
+    attackTable('dev', [
+      {
+        attack: 'HTML in everything that the consent page shows',
+        outcome: 'it is text',
+        run: () => {
+          const evil = `"><script>alert(1)</script><img src=x onerror='alert(2)'>&`
+          const page = consentPage({
+            client: evil,
+            redirectTo: evil,
+            resource: evil,
+            scopes: [evil, evil],
+            user: evil,
+          })
+          const harmless = consentPage({
+            client: 'x',
+            redirectTo: 'x',
+            resource: 'x',
+            scopes: ['x', 'x'],
+            user: 'x',
+          })
+          expect(page).not.to.contain('<script').and.not.to.contain('<img')
+          expect(page.match(/</g)).to.have.length(harmless.match(/</g)?.length as number)
+          expect(page.match(/"/g)).to.have.length(harmless.match(/"/g)?.length as number)
+        },
+      },
+      {
+        attack: 'HTML in an event',
+        outcome: 'the console page never parses HTML',
+        run: async () => {
+          const folder = new URL('../../../src/cli/dev/page/', import.meta.url)
+          for (const file of await readdir(folder)) {
+            const source = await readFile(new URL(file, folder), 'utf8')
+            expect(source, file).not.to.match(
+              /innerHTML|outerHTML|insertAdjacentHTML|setHTMLUnsafe|createContextualFragment|document\.write|\beval\(|new Function/,
+            )
+          }
+          const { headers } = await ask('/', {})
+          expect(headers['content-security-policy']).to.match(/^default-src 'none'; script-src 'self';/)
+        },
+      },
+      ...(
+        [
+          ['a page whose host name was rebound to this machine', { host: 'evil.example' }],
+          ['a page of another origin', { origin: 'https://evil.example' }],
+          ['an opaque page', { origin: 'null' }],
+          ['a script tag of another site', { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' }],
+        ] as const
+      ).map(([attack, headers]) => ({
+        attack: `${attack} reads the events`,
+        outcome: '403',
+        run: async () => expect((await ask('/events', headers)).statusCode).to.equal(403),
+      })),
+      {
+        attack: 'events without the key of the feed',
+        outcome: '404',
+        run: async () => {
+          const { status } = await fetch(new URL('/feed/00000000000000000000000000000000', server.url), {
+            method: 'POST',
+            body: '{"sender":{},"events":[]}',
+          })
+          expect(status).to.equal(404)
+        },
+      },
+      {
+        attack: '200,000 events at once',
+        outcome: 'the latest 2,000 are kept',
+        run: async () => {
+          const { status } = await feed(Array.from({ length: 200_000 }, () => event('a.b')))
+          expect(status).to.equal(204)
+          const res = await new Promise<IncomingMessage>((resolve) =>
+            get(new URL('/events', server.url), resolve),
+          )
+          let text = ''
+          for await (const chunk of res.setEncoding('utf8')) {
+            text += chunk
+            if (text.includes('event: ledger')) break
+          }
+          expect(text.match(/"name":"a\.b"/g)).to.have.length(2_000)
+        },
+      },
+      {
+        attack: '33 event streams',
+        outcome: '503 for the last one',
+        run: async () => {
+          const statuses: (number | undefined)[] = []
+          for (let index = 0; index < 33; index++) statuses.push((await ask('/events', {})).statusCode)
+          expect(statuses).to.deep.equal([...Array.from({ length: 32 }, () => 200), 503])
+        },
+      },
+    ])
+  })
+
+  describe('init', () => {
+    let scratch: string
+    before(async () => {
+      scratch = await mkdtemp(join(tmpdir(), 'mcp-gatekit-attack-'))
+    })
+    after(() => rm(scratch, { recursive: true, force: true }))
+
+    attackTable(
+      'init',
+      ["'", '"', '\\', "\\'", '${', '`', '\\u0027', '*/', '//', '\u2028', '$&'].map((evil, index) => ({
+        attack: `an issuer with ${JSON.stringify(evil)}`,
+        outcome: 'it is one string of the program, or an error',
+        run: async () => {
+          const issuer = `https://auth.example.com/${evil}`
+          const folder = join(scratch, String(index))
+          const output = { write: () => true }
+          const exitCode = await run(['init', folder, '--issuer', issuer], {
+            stdout: output,
+            stderr: output,
+            env: {},
+          })
+          if (exitCode === 2) return
+          const strings = stringsOf(
+            parseAst(await readFile(join(folder, 'server.ts'), 'utf8'), { lang: 'ts' }),
+          )
+          expect(strings).to.include(issuer)
+        },
+      })),
+    )
+  })
+})
+
+/** Returns the values of all string literals of a syntax tree. */
+function stringsOf(node: unknown): string[] {
+  if (typeof node !== 'object' || node === null) return []
+  const { type, value } = node as { type?: unknown; value?: unknown }
+  if (type === 'Literal' && typeof value === 'string') return [value]
+  return Object.values(node).flatMap(stringsOf)
+}

@@ -1,0 +1,70 @@
+import { judgeTools } from '../../../src/cli/doctor/calls.ts'
+import { parseChallenges } from '../../../src/cli/doctor/challenges.ts'
+import { EventReader } from '../../../src/cli/doctor/event-stream.ts'
+import { quote, quoteValue } from '../../../src/cli/doctor/quote.ts'
+import { ReceivedBody } from '../../../src/cli/doctor/received-body.ts'
+import { Secrets } from '../../../src/cli/doctor/secrets.ts'
+import { expectLinearGrowth } from '../../support/attacks/growth.ts'
+
+describe('the command line', () => {
+  const CHALLENGES: Readonly<Record<string, (size: number) => string>> = {
+    commas: (size) => `Bearer ${','.repeat(size)}`,
+    spaces: (size) => `Bearer a${' '.repeat(size)}=${' '.repeat(size)}b`,
+    'spaces behind tokens': (size) => `Bearer a=b${', c =d '.repeat(size)}`,
+    'equals signs': (size) => `Bearer ${'a='.repeat(size)}`,
+    'equals signs and spaces': (size) => `Bearer a${'='.repeat(size)}${' '.repeat(size)}b`,
+    schemes: (size) => 'Bearer a, '.repeat(size),
+    parameters: (size) => `Bearer ${Array.from({ length: size }, (_, index) => `a${index}=b`).join(', ')}`,
+    'quoted pairs': (size) => `Bearer a="${'\\a'.repeat(size)}`,
+  }
+  for (const [what, make] of Object.entries(CHALLENGES)) {
+    it(`a WWW-Authenticate header with many ${what} is read in linear time`, () =>
+      expectLinearGrowth((size) => {
+        try {
+          parseChallenges(make(size))
+        } catch {
+          // A syntax error, which costs linear time as well.
+        }
+      }, 10_000))
+  }
+
+  for (const [what, chunk] of [
+    ['comments', ':\n'],
+    ['empty events', '\n\n'],
+    ['single bytes of one line', 'a'],
+    ['lines of one event', 'data: {\r\n'],
+  ] as const) {
+    it(`an event stream of many chunks with ${what} is read in linear time`, () =>
+      expectLinearGrowth((size) => {
+        const body = new ReceivedBody()
+        const events = new EventReader(body)
+        for (let index = 0; index < size; index++) {
+          body.append(Buffer.from(chunk))
+          while (events.next() !== undefined);
+        }
+        events.last()
+      }, 10_000))
+  }
+
+  it('a text with many control characters is quoted in linear time', () =>
+    expectLinearGrowth((size) => quote('\x1b \u202e'.repeat(size)), 100_000))
+
+  it('a list of many values is quoted in linear time', () =>
+    expectLinearGrowth((size) => quoteValue(Array.from({ length: size }, () => '\x1b')), 20_000))
+
+  it('a list of many tools is checked in linear time', () =>
+    expectLinearGrowth((size) => {
+      const tools = Array.from({ length: size }, (_, index) => ({
+        name: `t${index}`,
+        inputSchema: { type: 'object' },
+      }))
+      judgeTools(tools, '')
+    }, 20_000))
+
+  it('a secret with many parts is erased in linear time', () =>
+    expectLinearGrowth((size) => {
+      const secrets = new Secrets()
+      secrets.add(Array.from({ length: size }, (_, index) => `${index}`.padStart(20, 'a')).join('.'))
+      secrets.erase('abc…'.repeat(size))
+    }, 2_000))
+})

@@ -1,0 +1,8 @@
+// `mcp-gatekit doctor` in a small heap. Looks at the server that is its first argument, and reports when it is done.
+import { examine } from '../../../src/cli/doctor/doctor.ts'
+import { reportReady } from '../../support/attacks/resource-report.ts'
+
+const url = new URL(process.argv[2] as string)
+const options = { url, callArguments: {}, timeoutMs: 30_000, ignore: [], tell: () => undefined }
+await examine(options, { begins: () => undefined })
+reportReady(0)
