@@ -58,7 +58,7 @@ export function unknownOption(
 
 /** A heading of `docs/errors.md` is that of the call which the option is named by: `withSampling({ infoRate })`. */
 function misconfigured(option: string, problem: string, mend?: string): KitTelemetryError {
-  const [, call] = /\b([a-zA-Z.]+)\(/.exec(option) ?? []
+  const [, call] = /(?<![\w.])([a-zA-Z.]+)\(/.exec(option) ?? []
   return configurationError(
     'TELEMETRY_CONFIGURATION_INVALID',
     `${option} ${problem}${mend === undefined ? '' : ` (${mend})`}`,
