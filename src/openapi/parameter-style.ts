@@ -86,6 +86,7 @@ function simple(value: unknown, explode: boolean, encode: (text: string) => stri
     .join(',')
 }
 
+/** By style, as they are written. */
 const DELIMITERS: Readonly<Record<string, string>> = { spaceDelimited: '%20', pipeDelimited: '%7C' }
 
 /**
@@ -104,7 +105,10 @@ export function encodePairs(parameter: ParameterStyle, value: unknown): EncodedP
       : membersOf(value).map(([member, text]) => [percentEncode(member), encode(text)])
   }
   const parts = flatOf(value)
-  return parts.length === 0 ? [] : [[key, parts.map(encode).join(DELIMITERS[style] ?? ',')]]
+  if (parts.length === 0) return []
+  // A comma is a reserved character, too: within a part it would begin another part.
+  const encoded = parts.map((part) => encode(part).replaceAll(',', '%2C'))
+  return [[key, encoded.join(DELIMITERS[style] ?? ',')]]
 }
 
 /** `name[member]=value`; what lies deeper as `name[member][deeper]`, lists repeated. */

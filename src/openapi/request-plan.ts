@@ -42,6 +42,8 @@ export interface RequestPlan {
   readonly parameters: readonly PlannedParameter[]
   readonly body: PlannedBody | undefined
   readonly input: JsonSchema
+  /** The parameters of the query and of cookies, as `place name`. */
+  readonly pairNames: ReadonlySet<string>
 }
 
 const DEFAULT_STYLES: Readonly<Record<string, string>> = {
@@ -88,7 +90,8 @@ export function planRequest(
       in: place,
       style,
       explode: typeof one.explode === 'boolean' ? one.explode : style === 'form',
-      allowReserved: one.allowReserved === true,
+      // OpenAPI has it for the query only. Elsewhere reserved characters end the value.
+      allowReserved: place === 'query' && one.allowReserved === true,
       json: content !== undefined,
     })
     const schema = content === undefined ? one.schema : (content[1] as Node).schema
@@ -116,7 +119,8 @@ export function planRequest(
     members[argument] = { schema, ...describedBy(requestBody) }
     if (requestBody.required === true) required.push(argument)
   }
-  return { method, path, parameters, body, input: schemas.object(members, required) }
+  const pairNames = new Set(parameters.map((one) => `${one.in} ${one.name}`))
+  return { method, path, parameters, body, input: schemas.object(members, required), pairNames }
 }
 
 const FORM = 'application/x-www-form-urlencoded'
@@ -169,8 +173,8 @@ export function requestFor(plan: RequestPlan, args: Readonly<Record<string, unkn
     if (given === undefined) continue
     const value = parameter.json ? JSON.stringify(given) : given
     if (parameter.in === 'path') inPath.set(parameter.name, encodePath(parameter, value))
-    else if (parameter.in === 'query') query.push(...encodePairs(parameter, value))
-    else if (parameter.in === 'cookie') cookies.push(...encodePairs(parameter, value))
+    else if (parameter.in === 'query') query.push(...pairsOf(plan, parameter, value))
+    else if (parameter.in === 'cookie') cookies.push(...pairsOf(plan, parameter, value))
     else headers[parameter.name.toLowerCase()] = encodeHeader(parameter, value)
   }
   if (cookies.length > 0) headers.cookie = cookies.map(([name, value]) => `${name}=${value}`).join('; ')
@@ -181,6 +185,22 @@ export function requestFor(plan: RequestPlan, args: Readonly<Record<string, unkn
     headers,
     ...bodyFor(plan.body, args, headers),
   }
+}
+
+/**
+ * The members of an object may become parameters of their own.
+ * @throws {KitToolError} for a member that would stand for another parameter.
+ */
+function pairsOf(plan: RequestPlan, parameter: PlannedParameter, value: unknown): EncodedPair[] {
+  const { style, explode, name, argument } = parameter
+  if (style === 'form' && explode && isOptionsObject(value)) {
+    const other = Object.keys(value).find(
+      (member) => member !== name && plan.pairNames.has(`${parameter.in} ${member}`),
+    )
+    if (other !== undefined)
+      throw new KitToolError(`'${argument}' must not have a member '${other}': it is an argument of its own`)
+  }
+  return encodePairs(parameter, value)
 }
 
 function argumentOf(args: Readonly<Record<string, unknown>>, name: string): unknown {
