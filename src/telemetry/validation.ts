@@ -51,6 +51,12 @@ interface ValidationIssue {
   readonly path: readonly (string | number)[]
 }
 
+/** How many issues of an event are reported. */
+const MAX_ISSUES = 20
+
+/** How many of them the message names. */
+const MAX_NAMED = 5
+
 /**
  * Why `attributes` do not fit a schema, if so: `TELEMETRY_SCHEMA_VALIDATION_FAILED`, whose `details.issues` is
  * `[{ path: [key, …] }]`. An event without attributes passes when its schema takes `{}` or `undefined`.
@@ -65,14 +71,16 @@ export function attributesRefusal(
   if (issues.length > 0 && attributes === undefined && schemaIssues(schema, undefined, false).length === 0)
     issues = []
   if (issues.length === 0) return undefined
+  const more =
+    issues.length > MAX_NAMED ? `, and ${(issues.length - MAX_NAMED).toLocaleString('en-US')} more` : ''
   const where = issues
-    .slice(0, 5)
+    .slice(0, MAX_NAMED)
     .map(({ path }) => (path.length === 0 ? 'the attributes' : quoted(path.join('.'))))
     .join(', ')
   return new KitTelemetryError(
     'TELEMETRY_SCHEMA_VALIDATION_FAILED',
-    `the attributes of event ${quoted(event)} do not fit its schema at ${where}`,
-    { details: { issues } },
+    `the attributes of event ${quoted(event)} do not fit its schema at ${where}${more}`,
+    { details: { issues: issues.slice(0, MAX_ISSUES) } },
   )
 }
 

@@ -184,6 +184,16 @@ describe('emit', () => {
       expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => strange.emit('n.x', { attributes: {} }))
     })
 
+    it('throws the first 20 issues of many, and counts the rest', () => {
+      const issues = Array.from({ length: 20_000 }, (_, index) => ({ message: 'm', path: [index] }))
+      const schema = { '~standard': { version: 1, vendor: 'test', validate: () => ({ issues }) } } as Wrong
+      const registry = KitTelemetryEvents.namespace('n').event('x', schema).build()
+      const it = recording().builder.addEvents(registry).withValidation({ mode: 'always' }).build()
+      const error = expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => it.emit('n.x', { attributes: {} }))
+      expect((error.details as Wrong).issues).to.have.length(20)
+      expect(error.message).to.match(/, and 19,995 more$/)
+    })
+
     it('reads the paths of a foreign library', () => {
       const issues = [{ message: 'm', path: [{ key: 'a' }, 1, Symbol('s')] }, { message: 'm' }]
       const schema = { '~standard': { version: 1, vendor: 'test', validate: () => ({ issues }) } } as Wrong

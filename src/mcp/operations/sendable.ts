@@ -3,6 +3,7 @@ import {
   type JSONRPCMessage,
   ProtocolErrorCode,
 } from '@modelcontextprotocol/server'
+import { withBoundedError } from './bounded-error.ts'
 
 /**
  * Looks whether `value` can be written as JSON; how long its texts are costs nothing.
@@ -21,7 +22,7 @@ export function sendable(message: JSONRPCMessage): JSONRPCMessage {
   if ('method' in message) return message
   try {
     checkJson(message)
-    if ('error' in message || message.result !== undefined) return message
+    if ('error' in message || message.result !== undefined) return withBoundedError(message)
   } catch {
     // As below.
   }
@@ -31,7 +32,7 @@ export function sendable(message: JSONRPCMessage): JSONRPCMessage {
 /** An answer as JSON, or where it cannot be written, one that says so. */
 export function answerText(answer: JSONRPCMessage): string {
   try {
-    return JSON.stringify(answer)
+    return JSON.stringify(withBoundedError(answer))
   } catch {
     return JSON.stringify(unsendable((answer as JSONRPCErrorResponse).id))
   }

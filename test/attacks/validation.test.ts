@@ -1,0 +1,188 @@
+import { McpServer } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { createMcpAdapter } from '../../src/mcp/server.ts'
+import { toolsFromOpenApi } from '../../src/openapi/index.ts'
+import { onNode, type Served, web } from '../mcp/support-faces.ts'
+import { legacy, modern, rpc } from '../mcp/support-wire.ts'
+import { documentOf } from '../openapi/documents.ts'
+import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
+
+const MAX_TEXT = 4_000
+const MANY = 20_000
+const many = <Value>(value: Value): Value[] => new Array(MANY).fill(value)
+const manyKeys = Object.fromEntries(many(0).map((_, index) => [`key${index}`, index]))
+
+const router = KitMcpRouter.create()
+  .tool('list', { description: 'x', input: z.object({ texts: z.array(z.string()) }) }, () => 'x')
+  .tool('strict', { description: 'x', input: z.strictObject({}) }, () => 'x')
+  .tool('record', { description: 'x', input: z.object({ of: z.record(z.string(), z.string()) }) }, () => 'x')
+  .tool(
+    'promise',
+    { description: 'x', output: z.object({ texts: z.array(z.string()) }) },
+    () => ({ texts: many(1) }) as never,
+  )
+  .prompt(
+    'list',
+    {
+      input: z.object({
+        texts: z
+          .string()
+          .transform((text) => JSON.parse(text))
+          .pipe(z.array(z.string())),
+      }),
+      complete: { texts: () => [] },
+    },
+    () => 'x',
+  )
+
+const factory = () => {
+  const server = new McpServer({ name: 'own', version: '1' })
+  server.registerTool('list', { inputSchema: z.object({ texts: z.array(z.string()) }) }, () => ({
+    content: [],
+  }))
+  server.registerPrompt('list', { argsSchema: z.object({ texts: z.string() }) }, () => ({ messages: [] }))
+  return server
+}
+
+const call = (name: string, args: object) => ['tools/call', { name, arguments: args }] as const
+
+/** What the client gets to read. */
+function textOf(message: any): string {
+  return message.error?.message ?? message.result.content[0].text
+}
+
+describe('hostile arguments', function () {
+  this.timeout(30_000)
+  let kit: Served
+  let own: Served
+  before(async () => {
+    kit = await onNode(mcpHandler(createMcpAdapter({ router })))
+    own = web(createMcpAdapter({ router: factory }).server)
+  })
+  after(async () => kit.close())
+
+  const attacks: readonly (readonly [
+    attack: string,
+    request: readonly [method: string, params: Record<string, unknown>],
+    text: RegExp,
+  ])[] = [
+    [
+      'a tool gets 20,000 wrong elements',
+      call('list', { texts: many(1) }),
+      /^Invalid arguments for tool list: texts\.0: .*; and 19,980 more$/,
+    ],
+    ['a tool gets 20,000 wrong members', call('record', { of: manyKeys }), /; and 19,980 more$/],
+    ['a tool gets 20,000 unknown members', call('strict', manyKeys), /…$/],
+    [
+      'a tool gets a wrong member with a name of 100,000 characters',
+      call('record', { of: { ['k'.repeat(100_000)]: 1 } }),
+      /k…: Invalid/,
+    ],
+    [
+      'a tool gets 30 wrong members with names of 1,000 characters',
+      call('record', {
+        of: Object.fromEntries(
+          Array.from({ length: 30 }, (_, index) => [`${index}${'k'.repeat(1_000)}`, index]),
+        ),
+      }),
+      /; and 2\d more$/,
+    ],
+    ['a tool returns 20,000 wrong elements', call('promise', {}), /^The tool failed\. Reference/],
+    [
+      'a prompt gets 20,000 wrong elements',
+      ['prompts/get', { name: 'list', arguments: { texts: JSON.stringify(many(1)) } }],
+      /; and 19,980 more$/,
+    ],
+    [
+      'a prompt gets 20,000 arguments that are not strings',
+      ['prompts/get', { name: 'list', arguments: manyKeys }],
+      /; and 19,98\d more$/,
+    ],
+    [
+      'a completion gets 20,000 arguments that are not strings',
+      [
+        'completion/complete',
+        {
+          ref: { type: 'ref/prompt', name: 'list' },
+          argument: { name: 'texts', value: '' },
+          context: { arguments: manyKeys },
+        },
+      ],
+      /; and 19,980 more$/,
+    ],
+  ]
+  const rows: Attack[] = attacks.flatMap(([attack, [method, params], text]) =>
+    (['2025-11-25', '2026-07-28'] as const).map((era) => ({
+      attack: `${attack} (${era})`,
+      outcome: 'at most 4,000 characters',
+      async run() {
+        const name = params.name === undefined ? {} : { 'mcp-name': String(params.name) }
+        const sent = era === '2025-11-25' ? legacy(rpc(method, params)) : modern(method, params, name)
+        const { message } = await kit.send(sent)
+        expect(textOf(message).length).to.be.at.most(MAX_TEXT)
+        expect(textOf(message)).to.match(text)
+        if (message.error !== undefined) expect(message.error.code).to.be.oneOf([-32_602, -32_603, -32_020])
+      },
+    })),
+  )
+  attackTable('validation errors', [
+    ...rows,
+    {
+      attack: 'a tool has a name of 100,000 characters',
+      outcome: 'at most 4,000 characters',
+      async run() {
+        const { message } = await kit.send(legacy(rpc(...call('k'.repeat(100_000), {}))))
+        expect(textOf(message)).to.match(/and [\d,]+ more characters$/)
+        expect(textOf(message).length).to.be.at.most(MAX_TEXT)
+      },
+    },
+    {
+      attack: '20,000 wrong icons in initialize',
+      outcome: 'at most 4,000 characters',
+      async run() {
+        const clientInfo = { name: 'x', version: '1', icons: many(1) }
+        const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo }
+        const { message } = await kit.send(legacy(rpc('initialize', params)))
+        expect(textOf(message)).to.match(/; and 19,980 more$/)
+        expect(textOf(message).length).to.be.at.most(MAX_TEXT)
+      },
+    },
+    ...[
+      call('list', { texts: many(1) }),
+      ['prompts/get', { name: 'list', arguments: manyKeys }] as const,
+    ].map(([method, params]) => ({
+      attack: `a server of the SDK gets a ${method} with 20,000 wrong values`,
+      outcome: 'at most 4,000 characters',
+      async run() {
+        for (const sent of [legacy(rpc(method, params)), modern(method, params)]) {
+          const { message } = await own.send(sent)
+          expect(textOf(message).length).to.be.at.most(MAX_TEXT)
+          expect(textOf(message)).to.match(/and [\d,]+ more(?: characters)?$/)
+        }
+      },
+    })),
+    {
+      attack: 'a tool of an OpenAPI document gets 20,000 wrong elements',
+      outcome: 'at most 4,000 characters',
+      async run() {
+        const content = { 'application/json': { schema: { type: 'array', items: { type: 'string' } } } }
+        const tools = await toolsFromOpenApi(
+          documentOf({
+            '/a': {
+              post: { operationId: 'a', requestBody: { content }, responses: { 200: { description: 'x' } } },
+            },
+          }),
+          { app: (_req, res) => res.end() },
+        )
+        const { message } = await web(createMcpAdapter({ router: tools }).server).send(
+          legacy(rpc(...call('a', { body: many(1) }))),
+        )
+        expect(message.result.isError).to.equal(true)
+        expect(textOf(message).length).to.be.at.most(MAX_TEXT)
+      },
+    },
+  ])
+})
