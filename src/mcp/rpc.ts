@@ -90,13 +90,13 @@ function withoutSelfCancellations(batch: readonly unknown[]): readonly unknown[]
 
 /**
  * A JSON-RPC error as an HTTP answer.
- * @param options.id `null` where no id could be read; undefined leaves it out.
+ * @param options.id the id of the request; `null` if it could not be read; `undefined` leaves it out.
  */
 export function jsonRpcError(
   status: number,
   code: number,
   message: string,
-  options: { readonly id: null | undefined } = { id: null },
+  options: { readonly id: string | number | null | undefined } = { id: null },
 ): Answer {
   return {
     status,
@@ -104,7 +104,7 @@ export function jsonRpcError(
     body: JSON.stringify({
       jsonrpc: '2.0',
       error: { code, message },
-      ...(options.id === null && { id: null }),
+      ...(options.id !== undefined && { id: options.id }),
     }),
   }
 }

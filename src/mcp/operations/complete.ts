@@ -5,9 +5,12 @@ import {
   ProtocolErrorCode,
   type ServerContext,
 } from '@modelcontextprotocol/server'
+import { canonicalTemplate } from '../router/canonical-template.ts'
+import { MAX_URI_LENGTH } from '../router/canonical-uri.ts'
 import type { Completers } from '../router/completers.ts'
 import { CallContext } from '../router/context.ts'
 import { runSafely, type Serving } from './operation.ts'
+import { repeatedUri } from './requested-uri.ts'
 
 /** Most values of one answer (2025-03-26 and later). */
 const MAX_VALUES = 100
@@ -39,8 +42,12 @@ function completersFor({ table }: Serving, ref: CompleteRequest['params']['ref']
     if (prompt !== undefined) return prompt.completers
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Prompt ${ref.name} not found`)
   }
-  const template = table.templates.find(({ definition }) => definition.uriTemplate === ref.uri)
-  if (template !== undefined) return template.completers
-  if (table.resources.has(ref.uri)) return undefined
-  throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Resource template ${ref.uri} not found`)
+  const { uri } = ref
+  const named = uri.length <= MAX_URI_LENGTH ? canonicalTemplate(uri) : undefined
+  if (named !== undefined) {
+    const template = table.templates.find(({ canonical }) => canonical === named.text)
+    if (template !== undefined) return template.completers
+    if (table.resources.has(named.text)) return undefined
+  }
+  throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Resource template ${repeatedUri(uri)} not found`)
 }

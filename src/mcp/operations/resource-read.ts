@@ -1,8 +1,6 @@
 import {
   type CacheHint,
   type InputRequiredResult,
-  ProtocolError,
-  ProtocolErrorCode,
   type ReadResourceRequest,
   type ReadResourceResult,
   ResourceNotFoundError,
@@ -13,6 +11,7 @@ import { isInputRequired } from '../router/input-required.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from '../router/resource.ts'
 import { findResource } from '../router/router-table.ts'
 import { runRound, runSafely, type Serving } from './operation.ts'
+import { repeatedUri, requestedUri } from './requested-uri.ts'
 
 /**
  * Answers `resources/read`.
@@ -24,23 +23,18 @@ export async function readResource(
   sdk: ServerContext,
 ): Promise<ReadResourceResult | InputRequiredResult> {
   const { uri } = request.params
-  if (!URL.canParse(uri)) {
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'The resource URI is not valid', {
-      uri,
-      reason: 'invalid_uri',
-    })
-  }
-  const found = findResource(serving.table, uri)
-  if (found === undefined) throw new ResourceNotFoundError(uri)
+  const canonical = requestedUri(uri)
+  const found = findResource(serving.table, canonical)
+  if (found === undefined) throw notFound(uri)
   const { entry, variables } = found
   const read = (context: CallContext): unknown =>
     'matcher' in entry
-      ? entry.handler(new URL(uri), variables ?? {}, context)
-      : entry.handler(new URL(uri), context)
+      ? entry.handler(new URL(canonical), variables ?? {}, context)
+      : entry.handler(new URL(canonical), context)
   return await runSafely(serving, request, sdk, 'Reading the resource', () =>
-    runRound(serving, sdk, uri, async (context) => {
+    runRound(serving, sdk, canonical, async (context) => {
       const returned = await read(context)
-      if (returned === undefined) throw new ResourceNotFoundError(uri)
+      if (returned === undefined) throw notFound(uri)
       if (isInputRequired(returned)) return returned
       const result = isReadResult(returned) ? returned : { contents: [contentsOf(entry, uri, returned)] }
       // The revisions before 2026-07-28 know no cache hints.
@@ -49,6 +43,10 @@ export async function readResource(
         : { ...cacheHint(serving, entry), ...result, ...forced(serving, entry) }
     }),
   )
+}
+
+function notFound(uri: string): ResourceNotFoundError {
+  return new ResourceNotFoundError(repeatedUri(uri))
 }
 
 function isReadResult(value: unknown): value is ReadResourceResult {

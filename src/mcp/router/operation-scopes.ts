@@ -1,31 +1,20 @@
 import { isOptionsObject, optionChecksOf } from '../../oauth/option-checks.ts'
 import { unionOfScopes } from '../../oauth/scope.ts'
-import { findResource } from './router-table.ts'
-import { checkUriTemplate, type UriMatcher } from './uri-template.ts'
+import { canonicalTemplate } from './canonical-template.ts'
+import { canonicalUri, MAX_URI_LENGTH } from './canonical-uri.ts'
+import { MAX_LISTENED_URIS } from './message-uris.ts'
+import { type Scoped, type ScopedResources, type ScopedTemplate, scopesOfUri } from './uri-scopes.ts'
+import { checkUriTemplate } from './uri-template.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
-const { checkKnownMembers, checkRequiredScopes, invalidKind } = checks
+const { checkKnownMembers, checkRequiredScopes, invalidKind, invalidOption } = checks
 
-interface Scoped {
-  readonly scopes: readonly string[]
-}
-
-interface ScopedTemplate extends Scoped {
-  readonly definition: { readonly uriTemplate: string }
-  readonly matcher: Pick<UriMatcher, 'match'>
-}
-
-/** The operations that need scopes beside the endpoint's; a router's table is one. */
-export interface ScopedOperations {
+/** The operations that need scopes in addition to those of the endpoint, such as a router's table. */
+export interface ScopedOperations extends ScopedResources {
   /** Every scope that any operation names. */
   readonly scopes: readonly string[]
   readonly tools: ReadonlyMap<string, Scoped>
   readonly prompts: ReadonlyMap<string, Scoped>
-  /** By URI. */
-  readonly resources: ReadonlyMap<string, Scoped>
-  readonly templates: readonly ScopedTemplate[]
-  /** What the server may take a URI for, where that is not the URI as it is written. */
-  readonly spellingsOf?: (uri: string) => readonly string[]
 }
 
 /** Scopes by operation, for a router that is a function of the application. */
@@ -66,7 +55,8 @@ function scopesOf(operations: ScopedOperations, { method, params }: Message): (r
       return [scopesOfResource(operations, params?.uri)]
     case 'subscriptions/listen': {
       const uris = params?.notifications?.resourceSubscriptions
-      return Array.isArray(uris) ? uris.map((uri) => scopesOfResource(operations, uri)) : []
+      if (!Array.isArray(uris) || uris.length > MAX_LISTENED_URIS) return []
+      return uris.map((uri) => scopesOfResource(operations, uri))
     }
     case 'completion/complete':
       return [scopesOfReference(operations, params?.ref ?? {})]
@@ -81,26 +71,20 @@ function scopesNamed(known: ReadonlyMap<string, Scoped>, name: unknown): readonl
 }
 
 function scopesOfResource(operations: ScopedOperations, uri: unknown): readonly string[] {
-  if (typeof uri !== 'string') return []
-  const { spellingsOf } = operations
-  if (spellingsOf === undefined) return findResource(operations, uri)?.entry.scopes ?? []
-  return unionOfScopes(
-    ...spellingsOf(uri).map((spelling) => findResource(operations, spelling)?.entry.scopes ?? []),
-  )
+  return typeof uri === 'string' ? scopesOfUri(operations, uri) : []
 }
 
-/** As it is written, and as the URL parser writes it, which is what `McpServer` of the official SDK looks for. */
-function spellingsOf(uri: string): readonly string[] {
-  return URL.canParse(uri) ? [uri, new URL(uri).href] : [uri]
-}
-
+/** A reference names a prompt, a template, or a resource by its URI. */
 function scopesOfReference(
-  { prompts, resources, templates }: ScopedOperations,
+  operations: ScopedOperations,
   { type, name, uri }: { readonly type?: unknown; readonly name?: unknown; readonly uri?: unknown },
 ): readonly string[] {
-  if (type === 'ref/prompt') return scopesNamed(prompts, name)
-  const template = templates.find(({ definition }) => definition.uriTemplate === uri)
-  return template?.scopes ?? scopesNamed(resources, uri)
+  if (type === 'ref/prompt') return scopesNamed(operations.prompts, name)
+  if (typeof uri !== 'string') return []
+  const template = uri.includes('{') && uri.length <= MAX_URI_LENGTH ? canonicalTemplate(uri) : undefined
+  if (template === undefined || template.expressions.length === 0) return scopesOfUri(operations, uri)
+  const named = operations.templates.filter(({ matcher }) => matcher.canonical === template.text)
+  return unionOfScopes(...named.map(({ scopes }) => scopes))
 }
 
 /** Checks the option `scopes`. @throws {KitMcpConfigError} naming what is wrong. */
@@ -109,32 +93,35 @@ export function checkOperationScopes(given: unknown): ScopedOperations {
     throw invalidKind('scopes', `must be an object such as { tools: { wipe: ['mcp:admin'] } }`, given)
   checkKnownMembers('scopes', given, ['tools', 'prompts', 'resources'])
   const { tools, prompts, resources } = given as Readonly<Record<keyof OperationScopes, unknown>>
-  const byUri = [...checkScopesBy('resources', resources)]
   const operations = {
     tools: checkScopesBy('tools', tools),
     prompts: checkScopesBy('prompts', prompts),
-    resources: new Map(byUri.filter(([uri]) => !uri.includes('{'))),
-    templates: byUri
-      .filter(([uri]) => uri.includes('{'))
-      .map(([uriTemplate, { scopes }]) => ({
-        scopes,
-        definition: { uriTemplate },
-        matcher: looseMatcher(`scopes.resources['${uriTemplate}']`, uriTemplate),
-      })),
-    spellingsOf,
+    ...checkScopesByUri(checkScopesBy('resources', resources)),
   }
   const all = [
-    ...operations.tools.values(),
-    ...operations.prompts.values(),
-    ...byUri.map(([, scoped]) => scoped),
-  ]
+    operations.tools.values(),
+    operations.prompts.values(),
+    operations.resources.values(),
+    operations.templates,
+  ].flatMap((entries) => [...entries])
   return { ...operations, scopes: unionOfScopes(...all.map(({ scopes }) => scopes)) }
 }
 
-/** Finds what the server of an application may find, not only what a router here would. */
-function looseMatcher(owner: string, uriTemplate: string): Pick<UriMatcher, 'match'> {
-  const { mayMatch } = checkUriTemplate(owner, uriTemplate, checks)
-  return { match: (uri) => (mayMatch(uri) ? {} : undefined) }
+function checkScopesByUri(byUri: ReadonlyMap<string, Scoped>): ScopedResources {
+  const resources = new Map<string, Scoped>()
+  const templates: ScopedTemplate[] = []
+  for (const [uri, { scopes }] of byUri) {
+    const option = `scopes.resources['${uri}']`
+    const matcher = uri.includes('{') ? checkUriTemplate(option, uri, checks) : undefined
+    const canonical = matcher?.canonical ?? canonicalUri(uri)
+    if (canonical === undefined)
+      throw invalidOption(option, `must be for an absolute URI such as 'notes://today'`, uri)
+    if (resources.has(canonical) || templates.some((template) => template.matcher.canonical === canonical))
+      throw invalidOption(option, `is for the same URI as another entry: '${canonical}'. Remove one of them`)
+    if (matcher === undefined) resources.set(canonical, { scopes })
+    else templates.push({ scopes, matcher })
+  }
+  return { resources, templates }
 }
 
 function checkScopesBy(kind: keyof OperationScopes, given: unknown): Map<string, Scoped> {

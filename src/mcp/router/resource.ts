@@ -1,5 +1,6 @@
 import type { Annotations, CacheHint, Resource, ResourceTemplateType } from '@modelcontextprotocol/server'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../../oauth/option-checks.ts'
+import { canonicalUri, MAX_URI_LENGTH } from './canonical-uri.ts'
 import { type Completer, type Completers, checkCompleters } from './completers.ts'
 import type { KitContext } from './context.ts'
 import {
@@ -68,6 +69,8 @@ export type ResourceTemplateHandler<App, Template extends string, User = any> = 
 /** A resource with everything about it that can be computed before a request. */
 export interface ResourceEntry {
   readonly definition: Resource
+  /** The URI in canonical form. */
+  readonly canonical: string
   readonly scopes: readonly string[]
   readonly cache: CacheHint
   readonly handler: (uri: URL, context: KitContext) => unknown
@@ -75,6 +78,8 @@ export interface ResourceEntry {
 
 export interface ResourceTemplateEntry {
   readonly definition: ResourceTemplateType
+  /** The template in canonical form. */
+  readonly canonical: string
   readonly scopes: readonly string[]
   readonly cache: CacheHint
   readonly matcher: UriMatcher
@@ -100,7 +105,8 @@ export function resourceEntry(
   const { uri, size } = checkDefinition('resource', name, config, RESOURCE_OPTIONS, 'uri')
   const owner = `resource '${name}'`
   checkFunction('handler', handler, `${owner} needs a function (uri, context) => contents`)
-  if (typeof uri !== 'string' || !URL.canParse(uri)) {
+  const canonical = typeof uri === 'string' && uri.length <= MAX_URI_LENGTH ? canonicalUri(uri) : undefined
+  if (canonical === undefined || canonical.length > MAX_URI_LENGTH) {
     throw invalidOption('uri', `of ${owner} must be an absolute URI such as 'notes://today'`, uri)
   }
   if (size !== undefined && !(Number.isSafeInteger(size) && size >= 0)) {
@@ -114,6 +120,7 @@ export function resourceEntry(
   }) as Resource
   return {
     definition,
+    canonical,
     scopes: scopesOf(owner, config),
     cache: checkCache(`cache of ${owner}`, config.cache),
     handler,
@@ -140,6 +147,7 @@ export function resourceTemplateEntry(
   const definition = Object.freeze({ name, uriTemplate, ...membersOf(owner, config) }) as ResourceTemplateType
   return {
     definition,
+    canonical: matcher.canonical,
     scopes: scopesOf(owner, config),
     cache: checkCache(`cache of ${owner}`, config.cache),
     matcher,

@@ -3,6 +3,7 @@ import { unionOfScopes } from '../../oauth/scope.ts'
 import type { PromptEntry } from './prompt.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from './resource.ts'
 import type { ToolEntry } from './tool.ts'
+import { scopesOfUri } from './uri-scopes.ts'
 
 /** What `.context()` takes. */
 export type AppContextFactory<App> = (input: { readonly request: Request }) => App | Promise<App>
@@ -13,7 +14,7 @@ export interface RouterTable {
   readonly tools: ReadonlyMap<string, ToolEntry>
   readonly definitions: readonly Tool[]
   readonly prompts: ReadonlyMap<string, PromptEntry>
-  /** By URI. */
+  /** By canonical URI. The scopes of each include those of the templates that match it. */
   readonly resources: ReadonlyMap<string, ResourceEntry>
   readonly templates: readonly ResourceTemplateEntry[]
   readonly capabilities: ServerCapabilities
@@ -41,7 +42,7 @@ export function routerTable(
     tools: new Map(tools.map((entry) => [entry.definition.name, entry])),
     definitions: tools.map((entry) => entry.definition),
     prompts: new Map(prompts.map((entry) => [entry.definition.name, entry])),
-    resources: new Map(resources.map((entry) => [entry.definition.uri, entry])),
+    resources: resourcesByUri(resources, templates),
     templates,
     capabilities: Object.freeze({
       logging: {},
@@ -55,23 +56,38 @@ export function routerTable(
   }
 }
 
-/** The resource of a URI, or the first template that it is of. Reading and judging scopes both ask here. */
-export function findResource<Entry, Template extends TemplateLike>(
-  {
-    resources,
-    templates,
-  }: { readonly resources: ReadonlyMap<string, Entry>; readonly templates: readonly Template[] },
-  uri: string,
+/**
+ * Finds the resource of a URI, or the first template that matches it.
+ * @param canonical the canonical form of the URI.
+ */
+export function findResource(
+  { resources, templates }: Pick<RouterTable, 'resources' | 'templates'>,
+  canonical: string,
 ):
-  | { readonly entry: Entry | Template; readonly variables?: Readonly<Record<string, string | string[]>> }
+  | {
+      readonly entry: ResourceEntry | ResourceTemplateEntry
+      readonly variables?: Readonly<Record<string, string | string[]>>
+    }
   | undefined {
-  const entry = resources.get(uri)
+  const entry = resources.get(canonical)
   if (entry !== undefined) return { entry }
   for (const template of templates) {
-    const variables = template.matcher.match(uri)
+    const variables = template.matcher.match(canonical)
     if (variables !== undefined) return { entry: template, variables }
   }
   return undefined
 }
 
-type TemplateLike = { readonly matcher: Pick<ResourceTemplateEntry['matcher'], 'match'> }
+/** The resources by canonical URI, each with the scopes of the templates that match it, too. */
+function resourcesByUri(
+  resources: readonly ResourceEntry[],
+  templates: readonly ResourceTemplateEntry[],
+): ReadonlyMap<string, ResourceEntry> {
+  const byUri = new Map(resources.map((entry) => [entry.canonical, entry]))
+  const scoped = templates.filter(({ scopes }) => scopes.length > 0)
+  for (const [canonical, entry] of byUri) {
+    const scopes = scopesOfUri({ resources: byUri, templates: scoped }, canonical)
+    if (scopes.some((scope) => !entry.scopes.includes(scope))) byUri.set(canonical, { ...entry, scopes })
+  }
+  return byUri
+}

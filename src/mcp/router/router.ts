@@ -200,6 +200,8 @@ export function tableOf(router: KitMcpRouter<any>): RouterTable {
 
 interface Named {
   readonly definition: { readonly name: string; readonly uri?: unknown; readonly uriTemplate?: unknown }
+  /** The URI or template in canonical form. */
+  readonly canonical?: string
 }
 
 function added<Entry extends Named>(
@@ -211,7 +213,7 @@ function added<Entry extends Named>(
   const nameKey = `name ${name}`
   if (entries.has(nameKey)) throw invalidOption(kind, `'${name}' is there already: give it another name`)
   if (uri === undefined) return entries.with([nameKey], entry)
-  const uriKey = `uri ${String(uri)}`
+  const uriKey = `uri ${entry.canonical ?? String(uri)}`
   if (entries.has(uriKey))
     throw invalidOption(kind, `'${name}' is of ${quotedName(String(uri))}, which is there already`)
   return entries.with([nameKey, uriKey], entry)

@@ -1,5 +1,7 @@
-import { UriTemplate } from '@modelcontextprotocol/server'
 import { type OptionChecks, optionChecksOf } from '../../oauth/option-checks.ts'
+import { type CanonicalTemplate, canonicalTemplate } from './canonical-template.ts'
+import { MAX_URI_LENGTH } from './canonical-uri.ts'
+import { matchTokens, type TemplateToken, type VariableKind } from './template-match.ts'
 
 type Names<List extends string> = List extends `${infer One},${infer Rest}` ? One | Names<Rest> : List
 type PathNames<Text extends string> = Text extends `${'?' | '&'}${string}`
@@ -31,23 +33,24 @@ export type TemplateVariables<Template extends string> = string extends Template
     ? { [Name in keyof Variables]: Variables[Name] }
     : never
 
-/** Finds the variables of a URI by a template. */
+/** Finds the variables of URIs by a template. Takes URIs in canonical form. */
 export interface UriMatcher {
   readonly variableNames: readonly string[]
-  /** The percent-decoded variables; undefined when `uri` is not of the template. */
+  /** The template in canonical form. */
+  readonly canonical: string
+  /** Returns the percent-decoded variables, or `undefined` if the template does not match `uri`. */
   match(uri: string): Readonly<Record<string, string | string[]>> | undefined
-  /** Whether a server of the official SDK might find `uri` to be of the template, however long or encoded it is. */
-  mayMatch(uri: string): boolean
+  /** Returns whether the template, or a server of the official SDK that has it, might match `uri`. */
+  covers(uri: string): boolean
 }
 
 const VARIABLE = '[A-Za-z0-9_]+(?:\\.[A-Za-z0-9_]+)*\\*?'
 const TEMPLATE = new RegExp(`^(?:[^{}]|\\{(?:[+./]?${VARIABLE}|[?&]${VARIABLE}(?:,${VARIABLE})*)\\})*$`)
-/** Longer URIs are not looked at: matching shall not become work. */
-const MAX_URI = 8192
+const STRAY_PERCENT = /%(?![0-9A-Fa-f]{2})/
 
 /**
- * A URI template (RFC 6570) that can be matched.
- * @throws {KitMcpConfigError} for one that is malformed, or that no URI could be taken apart by.
+ * Reads a URI template (RFC 6570) by which URIs can be matched.
+ * @throws {KitMcpConfigError} for a template that is malformed or that cannot match any URI.
  */
 export function checkUriTemplate(
   owner: string,
@@ -61,7 +64,7 @@ export function checkUriTemplate(
       template,
     )
   }
-  if (!TEMPLATE.test(template)) {
+  if (template.length > MAX_URI_LENGTH || !TEMPLATE.test(template)) {
     throw invalidOption(
       'uriTemplate',
       `of ${owner} is no RFC 6570 template that can be matched`,
@@ -69,8 +72,17 @@ export function checkUriTemplate(
       `one variable in braces, several after '?' and '&' only, no '#', ':' or ';'`,
     )
   }
-  const parsed = new UriTemplate(template)
-  const { variableNames } = parsed
+  const canonical = canonicalTemplate(template)
+  if (canonical === undefined || canonical.literals.some((literal) => STRAY_PERCENT.test(literal))) {
+    throw invalidOption(
+      'uriTemplate',
+      `of ${owner} must match URIs`,
+      template,
+      'remove control characters, stray percent signs, spaces in the host, and dot segments next to variables',
+    )
+  }
+  const variables = canonical.expressions.flatMap(variablesOf)
+  const variableNames = variables.map(({ name }) => name)
   if (variableNames.length === 0) {
     throw invalidOption(
       'uriTemplate',
@@ -82,59 +94,129 @@ export function checkUriTemplate(
   if (new Set(variableNames).size < variableNames.length) {
     throw invalidOption('uriTemplate', `of ${owner} has a variable twice`, template)
   }
-  const start = template.slice(0, template.indexOf('{'))
-  const lists = new Set(variableNames.filter((name) => new RegExp(`[{,+./?&]${name}\\*`).test(template)))
-  const find = queryMatcher(template, lists) ?? ((uri: string) => parsed.match(uri) ?? undefined)
-  return {
-    variableNames,
-    match(uri) {
-      if (!uri.startsWith(start) || uri.length > MAX_URI) return undefined
-      const found = find(uri)
-      return found === undefined ? undefined : decoded(found, lists)
-    },
-    mayMatch: (uri) => uri.startsWith(start) && (uri.length > MAX_URI || parsed.match(uri) !== null),
-  }
+  return matcherOf(canonical, variables)
+}
+
+/** One variable of an expression, and what is written before its value. */
+interface Variable {
+  readonly name: string
+  readonly before: string
+  readonly isList: boolean
+  readonly kind: VariableKind
+}
+
+function variablesOf(expression: string): Variable[] {
+  const [, operator = '', list = ''] = /^\{([+./?&]?)(.*)\}$/.exec(expression) ?? []
+  const isQuery = operator === '?' || operator === '&'
+  return list.split(',').map((written, index) => {
+    const isList = written.endsWith('*')
+    const name = isList ? written.slice(0, -1) : written
+    if (isQuery) return { name, isList, kind: 'query', before: `${index === 0 ? operator : '&'}${name}=` }
+    if (operator === '+') return { name, isList, kind: 'any', before: '' }
+    return { name, isList, kind: isList && operator !== '.' ? 'list' : 'simple', before: operator }
+  })
 }
 
 type Found = Record<string, string | string[]>
 
+function matcherOf(canonical: CanonicalTemplate, variables: readonly Variable[]): UriMatcher {
+  const start = canonical.literals[0] as string
+  const byOrder = orderMatcher(canonical.literals, canonical.expressions)
+  const byQuery = queryMatcher(canonical, variables)
+  const find = byQuery ?? byOrder
+  return {
+    variableNames: variables.map(({ name }) => name),
+    canonical: canonical.text,
+    match(uri) {
+      if (!uri.startsWith(start) || uri.length > MAX_URI_LENGTH) return undefined
+      const found = find(uri)
+      return found === undefined ? undefined : decoded(found)
+    },
+    covers(uri) {
+      if (!uri.startsWith(start)) return false
+      if (uri.length > MAX_URI_LENGTH) return true
+      return byOrder(uri) !== undefined || byQuery?.(uri) !== undefined
+    },
+  }
+}
+
+/** Finds the variables of a template by the order in which they stand there, as the official SDK does. */
+function orderMatcher(
+  literals: readonly string[],
+  expressions: readonly string[],
+): (uri: string) => Found | undefined {
+  const tokens: TemplateToken[] = []
+  const variables: Variable[] = []
+  let text = ''
+  for (const [index, literal] of literals.entries()) {
+    text += literal
+    const expression = expressions[index]
+    for (const variable of expression === undefined ? [] : variablesOf(expression)) {
+      if (text + variable.before !== '') tokens.push(text + variable.before)
+      tokens.push({ kind: variable.kind })
+      variables.push(variable)
+      text = ''
+    }
+  }
+  if (text !== '') tokens.push(text)
+  return (uri) => {
+    const values = matchTokens(tokens, uri, 'first')
+    if (values === undefined) return undefined
+    return Object.fromEntries(
+      variables.map(({ name, isList }, index) => {
+        const value = values[index] as string
+        return [name, isList ? value.split(',') : value]
+      }),
+    )
+  }
+}
+
 /**
- * Finds the variables of a template that ends with a query, in any order, and without those that were not defined: the SDK
- * knows a URI by all of them in their order alone. Undefined for other templates.
+ * Finds the variables of a template that ends with a query: in any order, and without those that are not defined. The
+ * SDK finds only all of them in their order. Returns `undefined` for other templates.
  */
 function queryMatcher(
-  template: string,
-  lists: ReadonlySet<string>,
+  { literals, expressions }: CanonicalTemplate,
+  variables: readonly Variable[],
 ): ((uri: string) => Found | undefined) | undefined {
-  const [, path = '', query] = /^([^?]*)((?:\{[?&][^}]*\})+)$/.exec(template) ?? []
-  if (!query?.startsWith('{?')) return undefined
-  const names = new Set(query.match(/[A-Za-z0-9_.]+/g))
-  const parsed = new UriTemplate(path)
+  const queryFrom = expressions.findIndex((expression) => expression.startsWith('{?'))
+  const endsWithQuery =
+    queryFrom !== -1 &&
+    expressions.slice(queryFrom).every((expression) => /^\{[?&]/.test(expression)) &&
+    literals.slice(queryFrom + 1).every((literal) => literal === '') &&
+    !literals.slice(0, queryFrom + 1).some((literal) => literal.includes('?'))
+  if (!endsWithQuery) return undefined
+  const lists = new Map(
+    variables.filter(({ kind }) => kind === 'query').map(({ name, isList }) => [name, isList]),
+  )
+  const findPath = orderMatcher(literals.slice(0, queryFrom + 1), expressions.slice(0, queryFrom))
   return (uri) => {
-    const [, before = '', after] = /^([^?]*)(?:\?(.*))?$/s.exec(uri) ?? []
-    const found: Found | null = path.includes('{') ? parsed.match(before) : before === path ? {} : null
-    if (found === null) return undefined
-    for (const pair of after ? after.split('&') : []) {
-      const [, name = '', value] = /^([^=]*)=(.*)$/s.exec(pair) ?? []
-      if (value === undefined || !names.has(name)) return undefined
+    const queryAt = uri.indexOf('?')
+    const found = findPath(queryAt === -1 ? uri : uri.slice(0, queryAt))
+    if (found === undefined) return undefined
+    const query = queryAt === -1 ? '' : uri.slice(queryAt + 1)
+    for (const pair of query === '' ? [] : query.split('&')) {
+      const equalsAt = pair.indexOf('=')
+      const name = pair.slice(0, Math.max(0, equalsAt))
+      const isList = lists.get(name)
+      if (equalsAt === -1 || isList === undefined) return undefined
+      const value = pair.slice(equalsAt + 1)
       const earlier = Object.hasOwn(found, name) ? found[name] : undefined
-      if (earlier !== undefined && !lists.has(name)) return undefined
-      found[name] = earlier === undefined ? value : [earlier, value].flat()
+      if (!isList && earlier !== undefined) return undefined
+      if (Array.isArray(earlier)) earlier.push(value)
+      else found[name] = isList ? [value] : value
     }
     return found
   }
 }
 
-function decoded(
-  found: Readonly<Record<string, string | string[]>>,
-  lists: ReadonlySet<string>,
-): Record<string, string | string[]> | undefined {
+function decoded(found: Found): Found | undefined {
   try {
     return Object.fromEntries(
-      Object.entries(found).map(([name, value]) => {
-        const values = [value].flat().map(decodeURIComponent)
-        return [name, lists.has(name) ? values : (values[0] as string)]
-      }),
+      Object.entries(found).map(([name, value]) => [
+        name,
+        Array.isArray(value) ? value.map(decodeURIComponent) : decodeURIComponent(value),
+      ]),
     )
   } catch {
     return undefined

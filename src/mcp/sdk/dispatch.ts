@@ -1,6 +1,7 @@
 import {
   classifyInboundRequest,
   createMcpHandler,
+  InMemoryServerEventBus,
   type McpHttpHandler,
   type ServerNotifier,
   SUPPORTED_PROTOCOL_VERSIONS,
@@ -11,10 +12,12 @@ import { clientKey } from '../../oauth/client-address.ts'
 import type { Exchange } from '../exchange.ts'
 import type { McpIncoming } from '../incoming.ts'
 import { ownerOf } from '../operations/request-state.ts'
+import { namesRefusedUri, withCanonicalSubscriptions, withoutUri } from '../router/message-uris.ts'
 import { neededScopes, type ScopedOperations } from '../router/operation-scopes.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { jsonRpcError } from '../rpc.ts'
 import { servedRequest } from '../served-request.ts'
+import { canonicalEventBus } from './canonical-event-bus.ts'
 import { serveLegacy, serveModern } from './direct-transport.ts'
 import { EventOutlet } from './event-outlet.ts'
 import { EventStreams, MAX_SUBSCRIBED_LENGTH } from './event-stream.ts'
@@ -54,7 +57,7 @@ export class SdkDispatch {
       {
         maxRequestBodySize: maxBodyBytes,
         maxSubscriptions: streams.max,
-        ...(eventBus !== undefined && { bus: eventBus }),
+        bus: canonicalEventBus(eventBus ?? new InMemoryServerEventBus()),
       },
     )
     const { bus } = this.#handler
@@ -75,9 +78,12 @@ export class SdkDispatch {
   post(
     incoming: McpIncoming,
     exchange: Exchange,
-    body: unknown,
+    given: unknown,
     messages: readonly unknown[],
   ): Promise<Response | Answer> {
+    const checked = withCanonicalUris(given)
+    if ('problem' in checked) return Promise.resolve(refusedUri(exchange, checked))
+    const { body } = checked
     if (this.#sessions !== undefined && isLegacy(incoming, body)) {
       return this.#session(this.#sessions, incoming, exchange, body, messages)
     }
@@ -256,6 +262,29 @@ function lacking(
 
 function isListening([message]: readonly unknown[]): boolean {
   return (message as { method?: unknown } | null | undefined)?.method === 'subscriptions/listen'
+}
+
+interface RefusedUri {
+  readonly id: string | number
+  readonly problem: string
+}
+
+/** The body with the URIs that the SDK may see, or why the one request in it is refused. */
+function withCanonicalUris(body: unknown): { readonly body: unknown } | RefusedUri {
+  if (Array.isArray(body))
+    return { body: body.map((message) => (namesRefusedUri(message) ? withoutUri(message) : message)) }
+  const listening = withCanonicalSubscriptions(body)
+  if ('message' in listening && !namesRefusedUri(body)) return { body: listening.message }
+  const problem = 'problem' in listening ? listening.problem : 'The resource URI is not valid'
+  const { id } = body as { id?: unknown }
+  // Without an id it is not a request, and the SDK has the answer to that.
+  return typeof id === 'string' || typeof id === 'number' ? { id, problem } : { body: withoutUri(body) }
+}
+
+function refusedUri({ observation }: Exchange, { id, problem }: RefusedUri): Answer {
+  const code = -32_602
+  observation?.answered({ jsonrpc: '2.0', id, error: { code, message: problem } }, false)
+  return jsonRpcError(200, code, problem, { id })
 }
 
 function methodNotAllowed(hasSessions: boolean): Answer {

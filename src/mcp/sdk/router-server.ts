@@ -10,11 +10,13 @@ import { complete } from '../operations/complete.ts'
 import { runSafely, type Serving } from '../operations/operation.ts'
 import { getPrompt } from '../operations/prompt-get.ts'
 import { ownerOf } from '../operations/request-state.ts'
+import { repeatedUri, requestedUri } from '../operations/requested-uri.ts'
 import { readResource } from '../operations/resource-read.ts'
 import { callTool } from '../operations/tool-call.ts'
 import type { ServerInfo } from '../options.ts'
 import { CallContext } from '../router/context.ts'
 import { findResource, type RouterTable } from '../router/router-table.ts'
+import { scopesOfUri } from '../router/uri-scopes.ts'
 
 /**
  * A server of the official SDK for a router and one request. It has handlers for `methods` alone: what a request does
@@ -141,16 +143,17 @@ function addResourceHandler(server: Server, method: unknown, table: RouterTable,
       break
     case 'resources/subscribe':
       server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
-        if (findResource(table, uri) === undefined) throw new ResourceNotFoundError(uri)
+        const canonical = requestedUri(uri)
+        if (findResource(table, canonical) === undefined) throw new ResourceNotFoundError(repeatedUri(uri))
         const { subscriptions, exchange } = servingOf(sdk)
-        subscriptions.subscribe(ownerOf(exchange.auth), uri)
+        subscriptions.subscribe(ownerOf(exchange.auth), canonical)
         return {}
       })
       break
     case 'resources/unsubscribe':
       server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
         const { subscriptions, exchange } = servingOf(sdk)
-        subscriptions.unsubscribe(ownerOf(exchange.auth), uri)
+        subscriptions.unsubscribe(ownerOf(exchange.auth), requestedUri(uri))
         return {}
       })
   }
@@ -175,7 +178,10 @@ function permits({ exchange: { gate, auth } }: Serving, scopes: readonly string[
   return gate === undefined || auth === undefined ? scopes.length === 0 : gate.permits(auth.scopes, scopes)
 }
 
-/** What templates list is data of theirs: nothing of it for a token without their scopes. */
+/**
+ * What templates list is data of theirs: nothing of it for a token without their scopes, and no resource for a token
+ * that may not read it.
+ */
 async function listedByTemplates(
   serving: Serving,
   request: { readonly method: string; readonly params?: object | undefined },
@@ -196,7 +202,9 @@ async function listedByTemplates(
         return (await list(context)).map((resource) => ({ ...shared, ...resource }))
       },
     )
-    for (const resource of own) resources.push(resource)
+    for (const resource of own) {
+      if (permits(serving, scopesOfUri(serving.table, resource.uri))) resources.push(resource)
+    }
   }
   return resources
 }

@@ -16,6 +16,7 @@ import { exchangeOf, methodsOf } from '../served-request.ts'
 import type { Subscriptions } from './event-stream.ts'
 import { routerServer, sessionRouterServer, simpleRouterServer } from './router-server.ts'
 import { guardAnswers } from './server-watch.ts'
+import { guardUris } from './uri-guard.ts'
 
 /** What a router function gets: once per request, or in a session once for each authority of its tokens. */
 export interface ServerFactoryContext {
@@ -173,7 +174,9 @@ async function callFactory(
   era: 'modern' | 'legacy',
 ): Promise<Server | McpServer> {
   try {
-    return await router(new FactoryContext(exchange, request, era))
+    const server = await router(new FactoryContext(exchange, request, era))
+    guardUris(server)
+    return server
   } catch (cause) {
     exchange.observation?.decided({ outcome: 'failed', cause })
     throw cause

@@ -1,0 +1,83 @@
+/** The length of a URI up to which it is matched. No resource of a router has a longer one. */
+export const MAX_URI_LENGTH = 8_192
+
+/** How often a URI is parsed again at most, until it no longer changes. Two times are enough for all known URIs. */
+const MAX_ROUNDS = 4
+
+/**
+ * How long a host may be that is not ASCII or that is percent-encoded, together with credentials and port. The URL parser
+ * takes quadratic time for such hosts. Names in the DNS are shorter.
+ */
+const MAX_ENCODED_AUTHORITY = 100
+
+/** The authority of a URI of a scheme with domain names, as the URL parser finds it. */
+const AUTHORITY = /^[\0-\x20]*(?:(?:https?|wss?|ftp):[/\\]*|file:[/\\]{2})([^/\\?#]*)/i
+
+const CONTROL_CHARACTER = /\p{Cc}/u
+const UNRESERVED = /[A-Za-z0-9._~-]/
+const HEX_DIGIT = /[0-9A-Fa-f]/
+
+/**
+ * Returns the one form in which URIs are compared: the form that the WHATWG URL parser gives it, with percent-encoded
+ * unreserved characters decoded and with hex digits in upper case. The result is ASCII and its own canonical form.
+ * @returns `undefined` for a string that is not an absolute URI, that contains a control character, or whose host is too
+ * long to be encoded.
+ */
+export function canonicalUri(uri: string): string | undefined {
+  return CONTROL_CHARACTER.test(uri) ? undefined : parsedUri(uri)
+}
+
+/**
+ * The canonical form of what the URL parser makes of `uri`. The parser ignores tabs and newlines and encodes other
+ * control characters.
+ */
+export function parsedUri(uri: string): string | undefined {
+  let current = uri
+  for (let round = 0; round < MAX_ROUNDS; round++) {
+    if (hasLongEncodedAuthority(current) || !URL.canParse(current)) return undefined
+    const { href } = new URL(current)
+    const decoded = href.includes('%') ? withUnreservedDecoded(href) : href
+    if (decoded === href) return href
+    current = decoded
+  }
+  return undefined
+}
+
+function hasLongEncodedAuthority(uri: string): boolean {
+  const [, authority = ''] = AUTHORITY.exec(uri.replace(/[\t\n\r]/g, '')) ?? []
+  return authority.length > MAX_ENCODED_AUTHORITY && /[^\0-\x7F]|%/.test(authority)
+}
+
+/** Decodes percent-encoded unreserved characters and writes all other hex digits in upper case. */
+function withUnreservedDecoded(uri: string): string {
+  let written = ''
+  let from = 0
+  for (let at = uri.indexOf('%'); at !== -1; at = uri.indexOf('%', at + 1)) {
+    if (!isHexDigit(uri[at + 1]) || !isHexDigit(uri[at + 2])) continue
+    written += uri.slice(from, at)
+    const triplet = uri.slice(at, at + 3)
+    const character = String.fromCharCode(Number.parseInt(triplet.slice(1), 16))
+    const decodes = UNRESERVED.test(character) && !completesTriplet(written, character)
+    written += decodes ? character : triplet.toUpperCase()
+    from = at + 3
+    at += 2
+  }
+  return written + uri.slice(from)
+}
+
+/** Whether `character` after `text` would become part of a percent-encoding that the URI does not contain. */
+function completesTriplet(text: string, character: string): boolean {
+  if (!isHexDigit(character)) return false
+  return text.endsWith('%') || (text.at(-2) === '%' && isHexDigit(text.at(-1)))
+}
+
+function isHexDigit(character: string | undefined): boolean {
+  return character !== undefined && HEX_DIGIT.test(character)
+}
+
+/** Decodes every percent-encoding of `uri` once, as UTF-8. Leaves a `%` without two hex digits as it is. */
+export function decodedOnce(uri: string): string {
+  return uri.replace(/(?:%[0-9A-Fa-f]{2})+/g, (run) =>
+    Buffer.from(run.replaceAll('%', ''), 'hex').toString('utf8'),
+  )
+}

@@ -1,0 +1,73 @@
+import { canonicalUri } from './canonical-uri.ts'
+
+/** How many resources one `subscriptions/listen` may name. */
+export const MAX_LISTENED_URIS = 1_024
+
+interface Message {
+  readonly method?: unknown
+  readonly params?: {
+    readonly uri?: unknown
+    readonly ref?: { readonly uri?: unknown } | null
+    readonly notifications?: { readonly resourceSubscriptions?: unknown } | null
+  } | null
+}
+
+/** Returns whether a message names a resource by a URI that is refused. `subscriptions/listen` is not looked at. */
+export function namesRefusedUri(message: unknown): boolean {
+  const { method, params } = (message ?? {}) as Message
+  switch (method) {
+    case 'resources/read':
+    case 'resources/subscribe':
+    case 'resources/unsubscribe':
+      return isRefused(params?.uri)
+    case 'completion/complete':
+      // A reference may be a template, which need not be a URI.
+      return hasControlCharacter(params?.ref?.uri)
+    default:
+      return false
+  }
+}
+
+/** A message like `message` that names no resource, so that its URIs cost nothing and its answer is an error (-32602). */
+export function withoutUri(message: unknown): unknown {
+  const { params } = message as Message
+  const { ref, notifications, ...others } = params ?? {}
+  return {
+    ...(message as object),
+    params: {
+      ...others,
+      ...(others.uri !== undefined && { uri: '' }),
+      ...(ref !== undefined && { ref: { ...ref, uri: '' } }),
+    },
+  }
+}
+
+/** What is not a string is not a URI: the schema of the method refuses it. */
+function isRefused(uri: unknown): boolean {
+  return typeof uri === 'string' && canonicalUri(uri) === undefined
+}
+
+function hasControlCharacter(uri: unknown): boolean {
+  return typeof uri === 'string' && /\p{Cc}/u.test(uri)
+}
+
+/**
+ * Brings the URIs of a `subscriptions/listen` into canonical form.
+ * @returns the message with canonical URIs, each once; or why it is refused. Any other message as it is.
+ */
+export function withCanonicalSubscriptions(
+  message: unknown,
+): { readonly message: unknown } | { readonly problem: string } {
+  const { method, params } = (message ?? {}) as Message
+  const uris = method === 'subscriptions/listen' ? params?.notifications?.resourceSubscriptions : undefined
+  if (!Array.isArray(uris)) return { message }
+  if (uris.length > MAX_LISTENED_URIS)
+    return { problem: `A subscription may name at most ${MAX_LISTENED_URIS} resources` }
+  const canonical = new Set<unknown>()
+  for (const uri of uris) {
+    if (isRefused(uri)) return { problem: 'A URI of resourceSubscriptions is not valid' }
+    canonical.add(typeof uri === 'string' ? canonicalUri(uri) : uri)
+  }
+  const notifications = { ...params?.notifications, resourceSubscriptions: [...canonical] }
+  return { message: { ...(message as object), params: { ...params, notifications } } }
+}

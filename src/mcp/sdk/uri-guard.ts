@@ -1,0 +1,126 @@
+import {
+  type JSONRPCMessage,
+  McpServer,
+  ProtocolErrorCode,
+  type Server,
+  type Transport,
+} from '@modelcontextprotocol/server'
+import { namesRefusedUri } from '../router/message-uris.ts'
+import { matchTokens, type TemplateToken } from '../router/template-match.ts'
+
+/** Marks a server whose connections are guarded. */
+const GUARDED: unique symbol = Symbol('guarded')
+
+interface GuardedServer {
+  connect(transport: Transport): Promise<void>
+  [GUARDED]?: true
+}
+
+/**
+ * Has every connection of a server of the application refuse URIs without a canonical form (-32602), and has its resource
+ * templates match in linear time. Other URIs reach it as they were sent.
+ */
+export function guardUris(server: Server | McpServer): void {
+  matchTemplatesLinearly(server)
+  const guarded: GuardedServer = server
+  if (guarded[GUARDED] === true) return
+  guarded[GUARDED] = true
+  const { connect } = guarded
+  guarded.connect = async function connectGuarded(transport) {
+    await connect.call(guarded, transport)
+    const { onmessage } = transport
+    transport.onmessage = (message, extra) => {
+      if (isRefusedRequest(message)) return refuse(transport, message.id)
+      // Those that the application has added since.
+      if ('method' in message && message.method === 'resources/read') matchTemplatesLinearly(server)
+      onmessage?.call(transport, message, extra)
+    }
+  }
+}
+
+function isRefusedRequest(message: unknown): message is { readonly id: string | number } {
+  return (message as { id?: unknown }).id !== undefined && namesRefusedUri(message)
+}
+
+function refuse(transport: Transport, id: string | number): void {
+  const error = { code: ProtocolErrorCode.InvalidParams, message: 'The resource URI is not valid' }
+  const answer: JSONRPCMessage = { jsonrpc: '2.0', id, error }
+  transport.send(answer).catch(() => undefined)
+}
+
+/** What the SDK's `UriTemplate` keeps of a template. */
+interface SdkTemplate {
+  readonly parts?: readonly (string | SdkExpression)[]
+  match(uri: string): Record<string, string | string[]> | null
+}
+
+interface SdkExpression {
+  readonly name: string
+  readonly names: readonly string[]
+  readonly operator: string
+  readonly exploded: boolean
+}
+
+/** The SDK does not show which templates its server has. */
+interface RegisteredTemplates {
+  readonly _registeredResourceTemplates?: Readonly<
+    Record<string, { readonly resourceTemplate: { readonly uriTemplate: SdkTemplate } }>
+  >
+}
+
+/** The SDK matches by a regular expression, which takes polynomial time for several variables. */
+function matchTemplatesLinearly(server: Server | McpServer): void {
+  if (!(server instanceof McpServer)) return
+  const { _registeredResourceTemplates: registered = {} } = server as unknown as RegisteredTemplates
+  for (const { resourceTemplate } of Object.values(registered)) {
+    const { uriTemplate } = resourceTemplate
+    if (!Object.hasOwn(uriTemplate, 'match')) uriTemplate.match = linearMatch(uriTemplate)
+  }
+}
+
+/** Longer URIs, and line breaks, which no URI contains, are left to the SDK. */
+const LEFT_TO_SDK = /[\n\r\u2028\u2029]/
+const MAX_LENGTH = 1_000_000
+
+/** Returns what `template.match` does, in linear time. */
+export function linearMatch(template: SdkTemplate): SdkTemplate['match'] {
+  const { parts } = template
+  const original = template.match.bind(template)
+  if (!Array.isArray(parts)) return original
+  const tokens: TemplateToken[] = []
+  const variables: { readonly name: string; readonly exploded: boolean }[] = []
+  for (const part of parts as NonNullable<SdkTemplate['parts']>) {
+    if (typeof part === 'string') tokens.push(part)
+    else addExpression(part, tokens, variables)
+  }
+  return (uri) => {
+    if (uri.length > MAX_LENGTH || LEFT_TO_SDK.test(uri)) return original(uri)
+    const values = matchTokens(tokens, uri, 'last')
+    if (values === undefined) return null
+    const found: Record<string, string | string[]> = {}
+    for (const [index, { name, exploded }] of variables.entries()) {
+      const value = values[index] as string
+      found[name] = exploded && value.includes(',') ? value.split(',') : value
+    }
+    return found
+  }
+}
+
+function addExpression(
+  { name, names, operator, exploded }: SdkExpression,
+  tokens: TemplateToken[],
+  variables: { readonly name: string; readonly exploded: boolean }[],
+): void {
+  if (operator === '?' || operator === '&') {
+    for (const [index, each] of names.entries()) {
+      tokens.push(`${index === 0 ? operator : '&'}${each}=`, { kind: 'query' })
+      variables.push({ name: each, exploded })
+    }
+    return
+  }
+  if (operator === '.' || operator === '/') tokens.push(operator)
+  const isAny = operator === '+' || operator === '#'
+  const isList = exploded && operator !== '.'
+  tokens.push({ kind: isAny ? 'any' : isList ? 'list' : 'simple' })
+  variables.push({ name, exploded })
+}
