@@ -82,6 +82,7 @@ const BROADCAST = { channel: ['', 5], onError: NO_FUNCTION, onCaughtUp: NO_FUNCT
 
 const ADAPTER = {
   sessions: ['yes', 5, []],
+  streams: NO_OBJECT,
   allowedOrigins: ['https://app.example.com', ['https://app.example.com/path'], [5]],
   allowedHosts: ['mcp.example.com', [], ['mcp.example.com:8080'], [5]],
   listOnlyPermitted: NO_BOOLEAN,
@@ -244,7 +245,19 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'createmcpadapter',
     call: (sessions) => kit.createMcpAdapter({ router, sessions }),
     good: {},
-    wrong: { idleTimeoutMs: NO_NUMBER, max: NO_NUMBER },
+    wrong: {
+      idleTimeoutMs: NO_NUMBER,
+      max: NO_NUMBER,
+      maxPerOwner: [...NO_NUMBER, 0],
+      maxBufferedBytes: [...NO_NUMBER, 0],
+    },
+  },
+  {
+    name: 'streams',
+    heading: 'createmcpadapter',
+    call: (streams) => kit.createMcpAdapter({ router, streams }),
+    good: {},
+    wrong: { max: [...NO_NUMBER, 0], maxPerOwner: [...NO_NUMBER, 0] },
   },
   {
     name: 'serverInfo',
