@@ -12,8 +12,8 @@ export interface Outflow {
   room(): Promise<void>
   /** Sends a notification with `send`; resolves when the client has room. Progress and log messages may be dropped. */
   notify(message: JSONRPCNotification, send: (message: JSONRPCNotification) => Promise<void>): Promise<void>
-  /** Sends what has to be sent before the answer. */
-  settle(): Promise<void>
+  /** Sends what has to be sent before the answer; undefined if that is nothing. */
+  settle(): Promise<void> | undefined
 }
 
 /** One request past the gate: what its handlers may know. */

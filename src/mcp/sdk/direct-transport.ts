@@ -130,7 +130,8 @@ abstract class DirectTransport extends PerRequestHTTPServerTransport {
     }
     const event = `event: message\ndata: ${last ? answerText(message) : JSON.stringify(message)}\n\n`
     if (last) {
-      await this.#outlet?.settle()
+      const settled = this.#outlet?.settle()
+      if (settled !== undefined) await settled
       this.#write(event)
       // Once the server is done with the request: what is still under way when it closes, it aborts.
       setImmediate(() => void this.close())

@@ -161,17 +161,17 @@ export class EventOutlet implements Outflow {
     await this.room()
   }
 
-  /** Sends the notice of skipped log messages, if there are any. To be called before the answer. */
-  async settle(): Promise<void> {
+  /** Sends the notice of skipped log messages; undefined if there are none. To be called before the answer. */
+  settle(): Promise<void> | undefined {
     const skipped = this.#skipped
-    if (skipped === undefined) return
+    if (skipped === undefined) return undefined
     this.#skipped = undefined
     const { count, severity, send } = skipped
     const are = count === 1 ? 'log message was' : 'log messages were'
     const data = `${count.toLocaleString('en-US')} ${are} dropped because the client did not read fast enough.`
     const level = SEVERITIES[severity]
     // The client may be gone by now.
-    await send({ jsonrpc: '2.0', method: LOG, params: { level, data } }).catch(() => undefined)
+    return send({ jsonrpc: '2.0', method: LOG, params: { level, data } }).catch(() => undefined)
   }
 
   /**

@@ -101,7 +101,9 @@ class OwedAnswers {
       const sent = sendable(message)
       if (outflow !== undefined && 'method' in sent && !('id' in sent))
         return await outflow.notify(sent, (one) => send.call(transport, one, options))
-      if (outflow !== undefined && !('method' in sent)) await outflow.settle()
+      const settled = 'method' in sent ? undefined : outflow?.settle()
+      // The SDK looks at whether an answer comes at once.
+      if (settled !== undefined) await settled
       await send.call(transport, sent, options)
       if ('method' in sent || sent.id === undefined) return
       this.#ids.delete(sent.id)

@@ -514,7 +514,8 @@ export class Session implements SessionSide {
     const flight = this.#inFlight.get(message.id as RequestId)
     if (flight === undefined || flight.link !== link || flight.isDone) return
     const { posted } = flight
-    await this.#outletOf(posted).settle()
+    const settled = this.#outletOf(posted).settle()
+    if (settled !== undefined) await settled
     if (flight.isDone) return
     posted.onAnswer?.(message)
     await this.#sendFor(posted, message)
