@@ -10,6 +10,7 @@ import type { OAuthOptions } from '../../src/oauth/options.ts'
 import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import type { JwtVerifierOptions } from '../../src/oauth/verifiers/jwt-options.ts'
+import { look, startPatient } from '../cli/support-patient.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
 import { expectConfigError } from '../support/config-error.ts'
 import { gatedApp, oauthOptions } from '../support/gate-app.ts'
@@ -384,5 +385,142 @@ describe('attacks on the gate', () => {
         })),
       ),
     )
+  })
+
+  describe("secrets of the doctor's user", () => {
+    const SECRET = 'hunter2hunter2'
+
+    interface Lure {
+      /** Changes the metadata of the examined server. */
+      readonly resource?: (document: Record<string, unknown>, evil: string) => void
+      /** Changes the metadata of the authorization server that it names. */
+      readonly server?: (document: Record<string, unknown>, evil: string) => void
+      /** The `--issuer` of the user, who knows the honest authorization server. */
+      readonly issuer?: (honest: string) => string | undefined
+      /** Without it the user has no secret, but a client that is registered. */
+      readonly secret?: false
+    }
+
+    /** Signs in at a server whose metadata is altered. Returns all that the attacker has received. */
+    async function lured({ resource, server, issuer = (honest) => honest, secret }: Lure) {
+      const received: string[] = []
+      const evil = await listen((req, res) => {
+        const chunks: Buffer[] = []
+        req.on('data', (chunk) => chunks.push(chunk))
+        req.on('end', () => {
+          received.push(`${req.url} ${JSON.stringify(req.headers)} ${Buffer.concat(chunks)}`)
+          if (req.url?.startsWith('/.well-known/')) {
+            const [issuer, code_challenge_methods_supported] = [evil.origin, ['S256']]
+            const endpoints = { authorization_endpoint: `${issuer}/login`, token_endpoint: `${issuer}/token` }
+            res.end(JSON.stringify({ issuer, ...endpoints, code_challenge_methods_supported }))
+            return
+          }
+          res.writeHead(307, { location: `${evil.origin}/again` }).end()
+        })
+      })
+      const patient = await startPatient({
+        alter: (answer, { path }) => {
+          if (!path.startsWith('/.well-known/')) return
+          const document = JSON.parse(answer.body)
+          resource?.(document, evil.origin)
+          answer.body = JSON.stringify(document)
+        },
+        issuer: (document) => server?.(document, evil.origin),
+      })
+      const visits: Promise<unknown>[] = []
+      const report = await look(patient.url, {
+        login: {
+          redirectPort: 0,
+          clientId: 'me',
+          issuer: issuer(patient.issuer),
+          ...(secret !== false && { clientSecret: SECRET }),
+        },
+        tell: (text) => {
+          const asked = new URL(/https?:\/\/\S+/.exec(text)?.[0] ?? '').searchParams
+          const answer = new URLSearchParams({ code: 'the-code', state: asked.get('state') ?? '' })
+          visits.push(fetch(`${asked.get('redirect_uri')}?${answer}`))
+        },
+      })
+      await Promise.all(visits)
+      const login = report.checks.find(({ id }) => id === 'token.login')
+      return { received: received.join('\n'), login, told: visits.length, printed: JSON.stringify(report) }
+    }
+
+    const named = (document: Record<string, unknown>, evil: string): void => {
+      document.authorization_servers = [evil]
+    }
+    const lures: Readonly<Record<string, Lure>> = {
+      'an authorization server of its own': { resource: named },
+      'an authorization server of its own before the honest one': {
+        resource: (document, evil) => {
+          document.authorization_servers = [evil, ...(document.authorization_servers as string[])]
+        },
+        issuer: () => 'https://auth.example.com',
+      },
+      'an authorization server of its own, for a user without --issuer': {
+        resource: named,
+        issuer: () => undefined,
+      },
+      'the honest authorization server, for a user without --issuer': { issuer: () => undefined },
+      'an authorization server that begins like the honest one': {
+        resource: (document) => {
+          document.authorization_servers = [`${document.authorization_servers}.evil.example`]
+        },
+      },
+      'an authorization server whose metadata has another issuer': {
+        server: (document, evil) => {
+          document.issuer = evil
+          document.token_endpoint = `${evil}/token`
+        },
+      },
+      'a resource elsewhere, whose token it would get': {
+        resource: (document) => {
+          document.resource = 'https://bank.example/mcp'
+        },
+      },
+      'a resource elsewhere, for a user without a secret': {
+        resource: (document) => {
+          document.resource = 'https://bank.example/mcp'
+        },
+        secret: false,
+      },
+      'a resource elsewhere, for a user without a secret and --issuer': {
+        resource: (document, evil) => {
+          document.resource = `${evil}/mcp`
+        },
+        secret: false,
+        issuer: () => undefined,
+      },
+    }
+    attackTable(
+      "secrets of the doctor's user",
+      Object.entries(lures).map(([what, lure]) => ({
+        attack: `the examined server names ${what}`,
+        outcome: 'no address to sign in at is printed, and nothing is sent',
+        run: async () => {
+          const { received, login, told, printed } = await lured(lure)
+          expect(told).to.equal(0)
+          expect(login?.status).to.be.oneOf(['fail', 'skip'])
+          for (const text of [received, printed]) expect(text).not.to.contain(SECRET)
+          expect(received).not.to.match(/the-code|\/token|authorization":/)
+        },
+      })),
+    )
+
+    it('are sent to the authorization server of --issuer, and to no place that it redirects to', async () => {
+      for (const spelling of [(honest: string) => honest, (honest: string) => `${honest}/`]) {
+        const { received, told, login } = await lured({
+          issuer: spelling,
+          server: (document, evil) => {
+            document.token_endpoint = `${evil}/token`
+          },
+        })
+        expect(told).to.equal(1)
+        expect(login?.status).to.equal('fail')
+        const basic = Buffer.from(`me:${SECRET}`).toString('base64')
+        expect(received).to.contain(`Basic ${basic}`).and.to.contain('the-code')
+        expect(received).not.to.contain('/again')
+      }
+    })
   })
 })

@@ -99,6 +99,26 @@ describe('the command mcp-gatekit', () => {
       [['doctor', 'https://example.com', '--token', 'x', '--login'], 'only one of --token and --login'],
       [['doctor', 'https://example.com', '--client-id', 'x'], 'is for --login'],
       [['doctor', 'https://example.com', '--login', '--client-secret-env', 'x'], 'is for --client-id'],
+      [
+        ['doctor', 'https://example.com', '--login', '--client-id', 'x', '--client-secret-env', 'hunter2'],
+        '--client-secret-env needs --issuer',
+      ],
+      [['doctor', 'https://example.com', '--issuer', 'https://auth.example.com'], 'is for --login'],
+      ...[
+        'auth.example.com',
+        'http://auth.example.com',
+        'https://a:hunter2@b.example',
+        'https://b.example?',
+        'x:y',
+      ]
+        .concat('https://b.example/#hunter2', '')
+        .map(
+          (issuer) =>
+            [
+              ['doctor', 'https://example.com', '--login', `--issuer=${issuer}`],
+              '--issuer takes the https URL',
+            ] as const,
+        ),
       [['doctor', 'https://example.com', '--login', '--redirect-port', '70000'], '0 to 65535'],
       [['doctor', 'https://example.com', '--arguments', '{}'], 'is for --call'],
       [['doctor', 'https://example.com', '--call', ''], 'name of a tool'],
@@ -237,7 +257,7 @@ describe('the command mcp-gatekit', () => {
   })
 
   it('prints the address to sign in at beside the report, and says when the port is taken', async () => {
-    const { url } = await startPatient()
+    const { url, issuer } = await startPatient()
     const taken = await listen((_req, res) => res.end())
     const argv = ['doctor', url.href, '--login', '--client-id', 'me', '--json']
     const refused = await command([...argv, '--redirect-port', String(taken.port)])
@@ -257,7 +277,8 @@ describe('the command mcp-gatekit', () => {
       },
     }
     const env = { SECRET: 'hunter2hunter2' }
-    expect(await run([...argv, '--client-secret-env', 'SECRET'], { stdout, stderr, env })).to.equal(1)
+    const secret = ['--client-secret-env', 'SECRET', '--issuer', issuer]
+    expect(await run([...argv, ...secret], { stdout, stderr, env })).to.equal(1)
     await visit
     expect(
       REPORT.parse(JSON.parse(said.join(''))).checks.find(({ id }) => id === 'token.login')?.seen,

@@ -1,6 +1,7 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { nearestName } from '../../nearest-name.ts'
 import { readBearerToken } from '../../oauth/authorization-header.ts'
+import { isLoopbackHostname } from '../../oauth/option-checks.ts'
 import type { Surroundings } from '../output.ts'
 import { UsageError } from '../usage-error.ts'
 import { CHECK_GROUPS } from './checks.ts'
@@ -19,7 +20,8 @@ Options:
   --token-env <name>            the same, from an environment variable
   --login                       sign in instead: prints an address to open
   --client-id <id>              for --login, where the authorization server registers no clients by itself
-  --client-secret-env <name>    environment variable with the secret of that client, where it has one
+  --client-secret-env <name>    environment variable with the secret of that client, where it has one; needs --issuer
+  --issuer <url>                for --login: the authorization server to sign in at; the secret goes to no other
   --redirect-port <port>        for --login: port of the redirect to 127.0.0.1 (default: a free one)
   --under-scoped-token-env <name>
                                 environment variable with a token that lacks a scope
@@ -41,6 +43,7 @@ const OPTIONS = {
   login: { type: 'boolean' },
   'client-id': { type: 'string' },
   'client-secret-env': { type: 'string' },
+  issuer: { type: 'string' },
   'redirect-port': { type: 'string' },
   'under-scoped-token-env': { type: 'string' },
   call: { type: 'string' },
@@ -78,11 +81,18 @@ export function parseDoctorArguments(argv: readonly string[], env: Surroundings[
   if (ways.length > 1)
     throw new UsageError(`give only one of ${ways.map((name) => `--${name}`).join(' and ')}`)
   if (values.login !== true) {
-    for (const name of ['client-id', 'client-secret-env', 'redirect-port'] as const)
+    for (const name of ['client-id', 'client-secret-env', 'issuer', 'redirect-port'] as const)
       if (values[name] !== undefined) throw new UsageError(`--${name} is for --login`)
   }
   if (values['client-secret-env'] !== undefined && values['client-id'] === undefined)
     throw new UsageError('--client-secret-env is for --client-id')
+  if (values['client-secret-env'] !== undefined && values.issuer === undefined) {
+    const reason =
+      'the examined server names the authorization server, and could name one that collects secrets'
+    throw new UsageError(
+      `--client-secret-env needs --issuer, the authorization server that may get it: ${reason}`,
+    )
+  }
   if (values.arguments !== undefined && values.call === undefined)
     throw new UsageError('--arguments is for --call')
   if (values.call === '') throw new UsageError('--call takes the name of a tool')
@@ -103,6 +113,7 @@ export function parseDoctorArguments(argv: readonly string[], env: Surroundings[
           ? {
               clientId: values['client-id'],
               clientSecret: fromEnv('client-secret-env', values['client-secret-env'], env),
+              issuer: readIssuer(values.issuer),
               redirectPort: readPort(values['redirect-port']),
             }
           : undefined,
@@ -162,6 +173,17 @@ function readUrl(text: string): URL {
     throw new UsageError('the URL must hold no user name and password: give a token with --token-env')
   if (text.includes('#')) throw new UsageError('the URL must have no fragment')
   return url
+}
+
+function readIssuer(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHostname(url.hostname))
+  if (url === undefined || !isSafe || url.username !== '' || url.password !== '' || /[?#]/.test(text))
+    throw new UsageError(
+      '--issuer takes the https URL of an authorization server, without a user name, a query, and a fragment',
+    )
+  return text
 }
 
 function fromEnv(option: OptionName, name: string | undefined, env: Surroundings['env']): string | undefined {

@@ -8,7 +8,10 @@ import { Secrets } from './secrets.ts'
 export interface LoginOptions {
   /** A client that is registered already. Default: the doctor registers itself. */
   readonly clientId?: string | undefined
+  /** The secret of that client. It is sent to the token endpoint of `issuer` only, which is required with it. */
   readonly clientSecret?: string | undefined
+  /** The authorization server to sign in at. Default: the first that the examined server names. */
+  readonly issuer?: string | undefined
   /** Port of the redirect on 127.0.0.1. Default 0: a free one. */
   readonly redirectPort: number
 }

@@ -124,13 +124,7 @@ function judgeResource(resource: unknown, url: URL): Finding {
   if (typeof resource !== 'string' || !URL.canParse(resource))
     return fail(`resource is ${resource === undefined ? 'missing' : 'no URL'}`, mend)
   if (resource === used || resource === url.href) return ok(quote(resource))
-  const named = new URL(resource)
-  const folder = (path: string): string => (path.endsWith('/') ? path : `${path}/`)
-  const covers =
-    named.origin === url.origin &&
-    url.pathname.length >= named.pathname.length &&
-    folder(url.pathname).startsWith(folder(named.pathname))
-  return covers
+  return isResourceOf(resource, url)
     ? warn(
         `resource is ${quote(resource)}: accepted by the official clients, refused by those that compare by RFC 9728 §3.3`,
         mend,
@@ -138,10 +132,22 @@ function judgeResource(resource: unknown, url: URL): Finding {
     : fail(`resource is ${quote(resource)}, which clients of ${used} refuse`, mend)
 }
 
+/** Returns `true` if `resource` has the origin of `url`, and its path or a parent of it. */
+export function isResourceOf(resource: string, url: URL): boolean {
+  if (!URL.canParse(resource)) return false
+  const named = new URL(resource)
+  const folder = (path: string): string => (path.endsWith('/') ? path : `${path}/`)
+  return (
+    named.origin === url.origin &&
+    url.pathname.length >= named.pathname.length &&
+    folder(url.pathname).startsWith(folder(named.pathname))
+  )
+}
+
 function isIssuer(value: unknown, examination: Examination): boolean {
   if (typeof value !== 'string' || !URL.canParse(value)) return false
   const url = new URL(value)
-  return examination.mayFetch(url) && url.search === '' && !value.includes('#')
+  return examination.mayFetch(url) && !/[?#]/.test(value)
 }
 
 function judgeScopes(document: Readonly<Record<string, unknown>>): Finding {

@@ -9,7 +9,7 @@ import { type Finding, fail, Inconclusive, ok } from './finding.ts'
 import { textsOf } from './metadata-documents.ts'
 import { bearerChallenge } from './protection.ts'
 import { quote } from './quote.ts'
-import { resourceMetadata } from './resource-metadata.ts'
+import { isResourceOf, resourceMetadata } from './resource-metadata.ts'
 
 /** The maximum length of the address that is printed. Browsers and servers do not take longer ones. */
 const MAX_ADDRESS = 16_384
@@ -56,9 +56,15 @@ async function authorize(
   server: Server,
   redirectUri: string,
 ): Promise<Finding> {
-  const as = await serverToAsk(examination)
+  const as = await serverToAsk(examination, login)
   const { document } = await resourceMetadata(examination)
   const resource = typeof document.resource === 'string' ? document.resource : examination.url.href
+  // The token is sent to the examined server, which must not get one that opens another server.
+  if (!isResourceOf(resource, examination.url))
+    throw new SignInError(
+      'the metadata names a resource elsewhere, and a token for it is not sent here',
+      'see metadata.resource',
+    )
   const { timeoutMs } = examination.options
   const request = {
     [oauth.allowInsecureRequests]: as.token_endpoint?.startsWith('http:') === true,
@@ -113,20 +119,49 @@ async function authorize(
   return ok(`a token for the scopes ${quote(tokens.scope ?? scope) || 'that are granted to all'}`)
 }
 
-/** The first authorization server that the flow is possible with. */
-async function serverToAsk(examination: Examination): Promise<oauth.AuthorizationServer> {
-  for (const { found } of await authorizationServers(examination)) {
+/**
+ * Returns the first authorization server that the flow is possible with, or the one that the user has named. The examined
+ * server must not choose who gets the user's client secret.
+ */
+async function serverToAsk(
+  examination: Examination,
+  { issuer: wanted, clientSecret }: LoginOptions,
+): Promise<oauth.AuthorizationServer> {
+  if (clientSecret !== undefined && wanted === undefined)
+    throw new SignInError(
+      'a client secret is not sent to whom the server names',
+      'give --issuer with the authorization server that may get it',
+    )
+  const servers = await authorizationServers(examination)
+  const allowed = servers.filter(({ issuer }) => wanted === undefined || isSameIssuer(issuer, wanted))
+  if (allowed.length === 0)
+    throw new SignInError(
+      'the server does not name the authorization server of --issuer, so nothing is sent',
+      'name it in authorization_servers, or give the issuer that is named there if you trust it',
+    )
+  for (const { issuer, found } of allowed) {
     const as = found?.document as oauth.AuthorizationServer | undefined
     const endpoints = [as?.authorization_endpoint, as?.token_endpoint]
     const usable = endpoints.every(
       (endpoint) =>
         typeof endpoint === 'string' && URL.canParse(endpoint) && examination.mayFetch(new URL(endpoint)),
     )
-    if (as !== undefined && typeof as.issuer === 'string' && usable) return as
+    const identified =
+      typeof as?.issuer === 'string' && (wanted === undefined || isSameIssuer(as.issuer, issuer))
+    if (as !== undefined && identified && usable) return as
   }
   throw new Inconclusive(
     'there is no authorization server to sign in at: see issuer.metadata and issuer.endpoints',
   )
+}
+
+/** Compares character by character, but for a slash at the end. */
+function isSameIssuer(one: string, other: string): boolean {
+  return withoutSlash(one) === withoutSlash(other)
+}
+
+function withoutSlash(issuer: string): string {
+  return issuer.endsWith('/') ? issuer.slice(0, -1) : issuer
 }
 
 interface RegisteredClient {
