@@ -1,5 +1,7 @@
 import { AssertionError } from 'node:assert'
+import { inspect } from 'node:util'
 import { expect } from 'chai'
+import fc from 'fast-check'
 import { InMemoryTransportAdapter, KitTelemetry, MockTelemetryAdapter } from '../../src/telemetry/index.ts'
 import { createTelemetryRecorder, expectNoLeak } from '../../src/testing/index.ts'
 
@@ -39,6 +41,26 @@ describe('expectNoLeak()', () => {
     ['in base64 after one byte', bytes(`x${SECRET}y`).toString('base64'), 'in base64'],
     ['in base64 after two bytes', bytes(`xx${SECRET}yy`).toString('base64url'), 'in base64'],
     ['in percent-encoded base64', encodeURIComponent(bytes(SECRET).toString('base64')), ''],
+    [
+      'percent-encoded eight times',
+      Array.from({ length: 8 }).reduce<string>(encodeURIComponent, SECRET),
+      'percent-encoded',
+    ],
+    [
+      'in base64 that is broken into lines',
+      bytes(`${'x'.repeat(50)}${SECRET}`)
+        .toString('base64')
+        .replace(/.{76}/g, '$&\r\n'),
+      'in base64',
+    ],
+    ['as printed by inspect', inspect({ text: SECRET }), 'JSON-escaped'],
+    ['in printed bytes', inspect(bytes(SECRET)), 'in hex'],
+    ['in bytes written as JSON', JSON.stringify(bytes(SECRET)), 'as a list of bytes'],
+    [
+      'in bytes written as indented JSON',
+      JSON.stringify({ bytes: [...bytes(SECRET)] }, undefined, 2),
+      'as a list of bytes',
+    ],
     ['in hex', bytes(SECRET).toString('hex'), 'in hex'],
     ['in upper-case hex', bytes(SECRET).toString('hex').toUpperCase(), 'in hex'],
   ]
@@ -89,6 +111,148 @@ describe('expectNoLeak()', () => {
     })
   }
 
+  class Account {
+    readonly #token = TOKEN
+    get secret() {
+      return this.#token
+    }
+  }
+  class Printed {
+    readonly #token = TOKEN;
+    [inspect.custom]() {
+      return { token: this.#token }
+    }
+  }
+  class Written {
+    readonly #token = TOKEN
+    toJSON() {
+      return [this.#token]
+    }
+  }
+  class Templated {
+    readonly #token = TOKEN
+    toString() {
+      return `token ${this.#token}`
+    }
+  }
+  class DeniedError extends Error {
+    get details() {
+      return { token: TOKEN }
+    }
+  }
+  const form = new FormData()
+  form.set('token', TOKEN)
+  const shared = new SharedArrayBuffer(TOKEN.length)
+  new Uint8Array(shared).set(bytes(TOKEN))
+  const buffer = new Uint8Array(bytes(TOKEN)).buffer
+  const held = { token: TOKEN }
+  const containers: Readonly<Record<string, unknown>> = {
+    'a plain object': held,
+    'a Buffer': bytes(TOKEN),
+    'a typed array': new Uint8Array(bytes(TOKEN)),
+    'a Uint16Array of characters': Uint16Array.from(TOKEN, (character) => character.charCodeAt(0)),
+    'a Float64Array of characters': Float64Array.from(TOKEN, (character) => character.charCodeAt(0)),
+    'bytes in UTF-16': Buffer.from(TOKEN, 'utf16le'),
+    'bytes in UTF-16 after one byte': Buffer.concat([Buffer.alloc(1), Buffer.from(TOKEN, 'utf16le')]),
+    'an array of bytes': [...bytes(TOKEN)],
+    'an ArrayBuffer': buffer,
+    'a SharedArrayBuffer': shared,
+    'a DataView': new DataView(buffer),
+    'a boxed string': new String(TOKEN),
+    'a symbol': Symbol(TOKEN),
+    'a boxed symbol': Object(Symbol(TOKEN)),
+    'a key that is a symbol': { [Symbol(TOKEN)]: 1 },
+    'a value below a symbol': { [Symbol('x')]: TOKEN },
+    FormData: form,
+    'the key of a map': new Map([[TOKEN, 1]]),
+    'an object that is the key of a map': new Map([[{ token: TOKEN }, 1]]),
+    'a property that is not enumerable': Object.defineProperty({}, 'token', { value: TOKEN }),
+    'an extra property of an array': Object.assign([1], { token: TOKEN }),
+    'an extra property of a map': Object.assign(new Map(), { token: TOKEN }),
+    'a property of a function': Object.assign(() => 1, { token: TOKEN }),
+    'a cause': new Error('x', { cause: new Error('y', { cause: { token: TOKEN } }) }),
+    'an AggregateError': new AggregateError([new Error(TOKEN)], 'x'),
+    'an accessor of a class': new Account(),
+    'an accessor of a class of errors': new DeniedError('x'),
+    'what inspect prints': new Printed(),
+    'what toJSON returns': new Written(),
+    'what toString returns': new Templated(),
+    // The first entry keeps its target in memory.
+    'a WeakRef': new WeakRef(held),
+    'a proxy': new Proxy({ token: TOKEN }, {}),
+    'an object without a prototype': Object.assign(Object.create(null), { token: TOKEN }),
+    'a RegExp': new RegExp(TOKEN),
+  }
+  for (const [what, container] of Object.entries(containers)) {
+    it(`finds it in ${what}, at the top and nested`, () => {
+      for (const events of [container, [container], [{ name: 'a', attributes: { deep: [{ container }] } }]])
+        expect(leakOf(events, TOKEN)).to.contain('secret 1 of 1')
+    })
+  }
+
+  it('finds a generated secret in a generated structure, wherever it is and however it is encoded', () => {
+    const encodings: ((text: string) => unknown)[] = [
+      (text) => text,
+      (text) => encodeURIComponent(text),
+      (text) => encodeURIComponent(encodeURIComponent(text)),
+      (text) => JSON.stringify(JSON.stringify(text)),
+      (text) => bytes(text).toString('base64'),
+      (text) => bytes(text).toString('base64url'),
+      (text) => bytes(text).toString('hex'),
+      (text) => bytes(text),
+      (text) => [...bytes(text)],
+      (text) => new String(text),
+    ]
+    const wrappers: ((inner: unknown) => unknown)[] = [
+      (inner) => [1, inner, 'x'],
+      (inner) => ({ a: 1, b: inner }),
+      (inner) => new Map([['k', inner]]),
+      (inner) => new Map([[inner, 'v']]),
+      (inner) => new Set(['x', inner]),
+      (inner) => new Error('x', { cause: inner }),
+      (inner) => ({ toJSON: () => inner }),
+      (inner) => Object.create({}, { hidden: { value: inner } }),
+    ]
+    fc.assert(
+      fc.property(
+        fc.string({ unit: 'grapheme', minLength: 8, maxLength: 20 }),
+        fc.constantFrom(...encodings),
+        fc.array(fc.constantFrom(...wrappers), { maxLength: 5 }),
+        (secret, encode, wraps) => {
+          const events = wraps.reduce((inner, wrap) => wrap(inner), encode(secret))
+          expect(leakOf([events], secret)).to.contain('secret 1 of 1')
+          expectNoLeak([events], 'not in any of these')
+        },
+      ),
+    )
+  })
+
+  it('searches what can be read beside what cannot', () => {
+    const request = new Request('http://localhost', { headers: { authorization: TOKEN } })
+    expect(leakOf([{ request, token: TOKEN }], TOKEN)).to.contain('event 1 at token')
+  })
+
+  it('ends for cycles, for deep values, and for accessors that make new values for ever', () => {
+    let deep: unknown = TOKEN
+    for (let level = 0; level < 100_000; level++) deep = { deep }
+    expect(leakOf([deep], TOKEN)).to.match(/event 1 at deep\.deep[.\w]+…$/)
+    class Endless {
+      get next() {
+        return new Endless()
+      }
+      get other() {
+        return new Endless()
+      }
+    }
+    expectNoLeak([new Endless()], TOKEN)
+    expect(() =>
+      expectNoLeak(
+        Array.from({ length: 1_000 }, () => new Endless()),
+        TOKEN,
+      ),
+    ).to.throw(RangeError)
+  })
+
   it('finds it in what a transport has recorded', () => {
     for (const transport of [
       createTelemetryRecorder(),
@@ -102,8 +266,19 @@ describe('expectNoLeak()', () => {
   })
 
   it('refuses what nobody can look into', () => {
-    for (const events of [Promise.resolve('x'), [new Response('x')], new Request('http://localhost')])
-      expect(() => expectNoLeak(events, SECRET)).to.throw(TypeError, /cannot look into/)
+    const file = new FormData()
+    file.set('file', new File(['x'], 'x.txt'))
+    for (const opaque of [
+      Promise.resolve('x'),
+      new Response('x'),
+      new Request('http://localhost'),
+      new Blob(['x']),
+      file,
+      new ReadableStream(),
+    ]) {
+      for (const events of [opaque, [opaque], [{ name: 'a', attributes: { deep: [{ opaque }] } }]])
+        expect(() => expectNoLeak(events, SECRET)).to.throw(TypeError, /cannot look into/)
+    }
   })
 
   it('finds a number', () => {
@@ -137,6 +312,8 @@ describe('expectNoLeak()', () => {
       [SECRET, TOKEN],
     )
     // Half a secret is none, and a short one is not looked for by chance.
+    expectNoLeak([new Proxy({}, { ownKeys: () => [TOKEN, 1 as never] }), Object.create(hostile)], TOKEN)
+    expectNoLeak(['1104,105,106,107', 'x104,105,106,1071'], 'hijk')
     expectNoLeak([{ a: TOKEN.slice(1), b: bytes('ab').toString('hex'), c: '100% \\ % %zz' }], [TOKEN, 'ab'])
   })
 

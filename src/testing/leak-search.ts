@@ -1,0 +1,320 @@
+import { inspect, types } from 'node:util'
+import { cutText } from '../cut-text.ts'
+import { Haystack, Needle } from './secret-needle.ts'
+
+/** A place where a secret was found. */
+export interface Finding {
+  /** Which of the secrets it is, counting from 1. */
+  readonly secret: number
+  readonly form: string
+  readonly place: string
+}
+
+/** The maximum number of values that accessors, `toJSON`, and the like may make: they can make new ones for ever. */
+const MAX_MADE = 100_000
+
+/** The maximum number of accessors and the like on the way to a value. */
+const MAX_MAKERS = 8
+
+/** The maximum length of a place in a message. */
+const MAX_PLACE = 200
+
+/** A value that has yet to be searched. */
+interface Pending {
+  readonly value: unknown
+  readonly place: string
+  /** The number of accessors and the like on the way to it. */
+  readonly makers: number
+  /** The key below which it lies, if that has to be searched too. */
+  readonly key?: string
+}
+
+/** Searches values of any kind for secrets: each object once, without recursion, in the order in which they are printed. */
+export class LeakSearch {
+  readonly findings: Finding[] = []
+  /** Places of what cannot be searched, each with what to do instead. */
+  readonly opaque: string[] = []
+  readonly #needles: readonly Needle[]
+  readonly #seen = new Set<object>()
+  readonly #pending: Pending[] = []
+  #made = 0
+
+  constructor(secrets: readonly string[]) {
+    this.#needles = secrets.map((secret, index) => new Needle(secret, index + 1))
+  }
+
+  /** Searches a list of events, or a single one. */
+  search(events: unknown): void {
+    const list: unknown = Array.isArray(events) || events instanceof Set ? [...events] : [events]
+    for (const [index, event] of (list as unknown[]).entries()) this.#searchEvent(event, index)
+    if (!Array.isArray(events)) return
+    // The list may be bytes, and may have properties.
+    for (const text of numericTexts(events)) this.#look(text, 'the list')
+    for (const { key, value } of propertiesOf(events, isIndex))
+      this.#searchAll({ value, place: String(key), makers: 0 }, 'the list')
+  }
+
+  /** @param index the place of the event in the list. */
+  #searchEvent(event: unknown, index: number): void {
+    const name = typeof event === 'object' && event !== null ? read(event, 'name') : undefined
+    const named = typeof name === 'string' && name !== '' && this.#isClean(name) ? ` (${name})` : ''
+    this.#searchAll({ value: event, place: '', makers: 0 }, `event ${index + 1}${named}`)
+  }
+
+  #searchAll(first: Pending, label: string): void {
+    this.#pending.push(first)
+    for (let next = this.#pending.pop(); next !== undefined; next = this.#pending.pop()) {
+      const { value, place, makers, key } = next
+      const at = place === '' ? label : `${label} at ${place}`
+      if (key !== undefined) this.#look(key, `${at}, the key itself`)
+      const members = this.#visit(value, at)
+      if (members.length > 0) this.#defer(members, place, makers)
+    }
+  }
+
+  /** Looks at a value itself. @returns what it holds. */
+  #visit(value: unknown, at: string): readonly Member[] {
+    const isFunction = typeof value === 'function'
+    if (!isFunction && (typeof value !== 'object' || value === null)) {
+      if (value !== undefined) this.#look(String(value), at)
+      return NOTHING
+    }
+    if (this.#seen.has(value)) return NOTHING
+    this.#seen.add(value)
+    try {
+      const advice = adviceFor(value)
+      if (advice !== undefined) this.opaque.push(`${advice} (${cutText(at, MAX_PLACE, '…')})`)
+      for (const text of textsOf(value)) this.#look(text, at)
+      return isFunction ? propertiesOf(value) : membersOf(value)
+    } catch {
+      // A proxy may refuse to be looked at. It does so to loggers and transports as well.
+      return NOTHING
+    }
+  }
+
+  #defer(members: readonly Member[], place: string, makers: number): void {
+    const batch: Pending[] = []
+    for (const [index, { key, value, isMade }] of members.entries()) {
+      const isNew = isMade === true && typeof value === 'object' && value !== null
+      if (isNew && !this.#mayMake(makers)) continue
+      const isClean = typeof key === 'number' || this.#isClean(key)
+      batch.push({
+        value,
+        place: placeOf(place, isClean ? key : `(key ${index + 1})`),
+        makers: isNew ? makers + 1 : makers,
+        ...(!isClean && { key }),
+      })
+    }
+    for (let index = batch.length - 1; index >= 0; index--) this.#pending.push(batch[index] as Pending)
+  }
+
+  #mayMake(makers: number): boolean {
+    if (makers >= MAX_MAKERS) return false
+    if (++this.#made <= MAX_MADE) return true
+    throw new RangeError(
+      `expectNoLeak() reads at most ${MAX_MADE} values from accessors and toJSON(). Give it less at once.`,
+    )
+  }
+
+  #isClean(text: string): boolean {
+    const haystack = new Haystack(text)
+    return this.#needles.every((needle) => haystack.formOf(needle) === undefined)
+  }
+
+  #look(text: string, place: string): void {
+    const haystack = new Haystack(text)
+    for (const needle of this.#needles) {
+      const form = haystack.formOf(needle)
+      if (form !== undefined)
+        this.findings.push({ secret: needle.number, form, place: cutText(place, MAX_PLACE, '…') })
+    }
+  }
+}
+
+/** Something that an object holds. */
+interface Member {
+  readonly key: string | number
+  readonly value: unknown
+  /** Whether code of the object made the value, which may be a new one each time. */
+  readonly isMade?: boolean
+}
+
+const NOTHING: readonly Member[] = []
+
+/** What to do about a value that can only be read asynchronously. */
+function adviceFor(value: object): string | undefined {
+  if (types.isPromise(value)) return 'expectNoLeak() cannot look into a promise; await it'
+  if (value instanceof Request || value instanceof Response)
+    return 'expectNoLeak() cannot look into a Request or Response; give its headers, and await its text()'
+  if (value instanceof Blob) return 'expectNoLeak() cannot look into a Blob or File; await its text()'
+  if (value instanceof ReadableStream)
+    return 'expectNoLeak() cannot look into a ReadableStream; read it, and give its chunks'
+  return undefined
+}
+
+/** What an object is as text. */
+function textsOf(value: object): string[] {
+  if (types.isBoxedPrimitive(value)) return [String(unboxed(value))]
+  if (types.isDate(value) || types.isRegExp(value) || value instanceof URL) return [String(value)]
+  if (ArrayBuffer.isView(value)) {
+    const { buffer, byteOffset, byteLength } = value
+    return [...textsOfBytes(Buffer.from(buffer, byteOffset, byteLength)), ...numericTexts(value)]
+  }
+  if (types.isAnyArrayBuffer(value)) return textsOfBytes(Buffer.from(value))
+  if (Array.isArray(value)) return numericTexts(value)
+  return ownTexts(value)
+}
+
+/** What a logger or a template may write: the custom string form of an object. */
+function ownTexts(value: object): string[] {
+  const print = read(value, 'toString')
+  if (typeof print !== 'function' || BUILT_IN_TO_STRING.has(print)) return []
+  const text = attempt(() => print.call(value) as unknown)
+  return typeof text === 'string' ? [text] : []
+}
+
+const BUILT_IN_TO_STRING: ReadonlySet<unknown> = new Set([
+  Object.prototype.toString,
+  Error.prototype.toString,
+  Function.prototype.toString,
+])
+
+function textsOfBytes(bytes: Buffer): string[] {
+  return [bytes.toString('utf8'), bytes.toString('utf16le'), bytes.subarray(1).toString('utf16le')]
+}
+
+/** Bytes, or the codes of characters, in a list of numbers. */
+function numericTexts(value: object): string[] {
+  const numbers = value as ArrayLike<unknown>
+  const { length } = numbers
+  if (typeof length !== 'number' || length === 0 || types.isUint8Array(value)) return []
+  const codes: number[] = []
+  let areBytes = true
+  for (let index = 0; index < length; index++) {
+    const code = numbers[index]
+    if (typeof code !== 'number' || !Number.isInteger(code) || code < 0 || code > 0x10_ffff) return []
+    areBytes &&= code <= 0xff
+    codes.push(code)
+  }
+  const text = codes.map((code) => String.fromCodePoint(code)).join('')
+  return areBytes ? [Buffer.from(codes).toString(), text] : [text]
+}
+
+function unboxed(value: object): unknown {
+  return types.isSymbolObject(value) ? Symbol.prototype.valueOf.call(value) : value.valueOf()
+}
+
+/** What an object holds. */
+function membersOf(value: object): Member[] {
+  if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) return propertiesOf(value, isIndex)
+  if (types.isStringObject(value)) return propertiesOf(value, isIndex)
+  if (Array.isArray(value)) return propertiesOf(value)
+  const entries = entriesOf(value)
+  return [...entries, ...propertiesOf(value), ...madeBy(value)]
+}
+
+/** The entries of collections. */
+function entriesOf(value: object): Member[] {
+  if (types.isMap(value))
+    return Array.from(Map.prototype.entries.call(value), ([key, member], index) =>
+      pairOf(key, member, index),
+    ).flat()
+  if (types.isSet(value))
+    return Array.from(Set.prototype.values.call(value), (member, index) => ({ key: index, value: member }))
+  if (value instanceof Headers || value instanceof URLSearchParams || value instanceof FormData)
+    return Array.from(value as Iterable<[string, unknown]>, ([key, member]) => ({ key, value: member }))
+  if (value instanceof WeakRef) return [{ key: 'deref()', value: value.deref() }]
+  return []
+}
+
+/** An entry of a map, whose key may be an object. */
+function pairOf(key: unknown, value: unknown, index: number): Member[] {
+  if ((typeof key !== 'object' && typeof key !== 'function') || key === null)
+    return [{ key: String(key), value }]
+  return [
+    { key: `(key ${index + 1})`, value: key },
+    { key: `(value ${index + 1})`, value },
+  ]
+}
+
+/** The own properties of an object, also those that are not enumerable, and those whose key is a symbol. */
+function propertiesOf(value: object, leavesOut: (key: string) => boolean = () => false): Member[] {
+  const isArray = Array.isArray(value)
+  const isFunction = typeof value === 'function'
+  return Reflect.ownKeys(value).flatMap((key): Member[] => {
+    if (typeof key === 'symbol') return [memberAt(value, key, String(key))]
+    if (isArray && key === 'length') return []
+    if (isFunction && ['name', 'length', 'prototype', 'caller', 'arguments'].includes(key)) return []
+    if (leavesOut(key)) return []
+    return [memberAt(value, key, isArray && isIndex(key) ? Number(key) : key)]
+  })
+}
+
+function memberAt(value: object, property: string | symbol, key: string | number): Member {
+  const isMade = attempt(() => Reflect.getOwnPropertyDescriptor(value, property)?.get) !== undefined
+  return { key, value: read(value, property), isMade }
+}
+
+/** What code of an object's class makes when it is read, written as JSON, or printed. */
+function madeBy(value: object): Member[] {
+  const members = accessorsOf(value).map((property) => ({
+    key: String(property),
+    value: read(value, property),
+    isMade: true,
+  }))
+  const toJSON = read(value, 'toJSON')
+  if (typeof toJSON === 'function' && !(value instanceof URL) && !types.isDate(value))
+    members.push({ key: 'toJSON()', value: attempt(() => toJSON.call(value, '')), isMade: true })
+  const print = read(value, inspect.custom)
+  if (typeof print === 'function' && !isBuiltIn(value))
+    members.push({ key: 'inspect()', value: attempt(() => print.call(value, 2, {}, inspect)), isMade: true })
+  return members
+}
+
+/** The accessors that an object inherits from classes of an application. */
+function accessorsOf(value: object): PropertyKey[] {
+  const found = new Set<PropertyKey>()
+  let prototype: unknown = Object.getPrototypeOf(value)
+  for (let depth = 0; depth < 32 && isOfApplication(prototype); depth++) {
+    for (const property of Reflect.ownKeys(prototype)) {
+      if (Reflect.getOwnPropertyDescriptor(prototype, property)?.get !== undefined) found.add(property)
+    }
+    prototype = Object.getPrototypeOf(prototype)
+  }
+  return [...found].filter((property) => property !== '__proto__' && !Object.hasOwn(value, property))
+}
+
+/** Classes of the platform are known above; their accessors tell nothing more, and some must not be read. */
+function isOfApplication(prototype: unknown): prototype is object {
+  if (typeof prototype !== 'object' || prototype === null) return false
+  const maker = Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value as unknown
+  if (typeof maker !== 'function') return true
+  const { name } = maker
+  return (globalThis as Readonly<Record<string, unknown>>)[name] !== maker
+}
+
+function isBuiltIn(value: object): boolean {
+  return !isOfApplication(Object.getPrototypeOf(value))
+}
+
+function isIndex(key: string): boolean {
+  return /^\d+$/.test(key)
+}
+
+function placeOf(place: string, key: string | number): string {
+  if (typeof key === 'number') return `${place}[${key}]`
+  return place === '' ? key : `${place}.${key}`
+}
+
+function read(value: object, key: PropertyKey): unknown {
+  return attempt(() => (value as Readonly<Record<PropertyKey, unknown>>)[key])
+}
+
+/** What `fn` returns, and undefined if it throws. */
+function attempt<T>(fn: () => T): T | undefined {
+  try {
+    return fn()
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,150 @@
+import { TokenEraser } from '../../../src/mcp/observation/token-eraser.ts'
+import { copyMap } from '../../../src/telemetry/copy.ts'
+import { checkEventName } from '../../../src/telemetry/event-name.ts'
+import {
+  KitTelemetry,
+  LoggerTransportAdapter,
+  type TelemetryRedactionPolicy,
+} from '../../../src/telemetry/index.ts'
+import { KeyRules, resolveRedactionPolicy } from '../../../src/telemetry/redaction.ts'
+import { compileGlob } from '../../../src/telemetry/sampling.ts'
+import { readTime } from '../../../src/telemetry/time.ts'
+import { expectNoLeak } from '../../../src/testing/expect-no-leak.ts'
+import { expectLinearGrowth } from '../../support/attacks/growth.ts'
+
+const rules = (policy: TelemetryRedactionPolicy) => new KeyRules(resolveRedactionPolicy(policy))
+
+const wide = (size: number): Record<string, unknown> =>
+  Object.fromEntries(Array.from({ length: size }, (_, index) => [`key-${index}`, index]))
+
+/** A string that shares nothing with another one. */
+const text = (size: number, of = 'x'): string => Buffer.from(of.repeat(size)).toString()
+
+describe('telemetry', () => {
+  const ATTRIBUTES: Readonly<Record<string, (size: number) => object>> = {
+    'many keys': wide,
+    'many keys below one another': (size) => {
+      let deep: object = {}
+      for (let level = 0; level < size; level++) deep = { deep }
+      return deep
+    },
+    'an array of many items': (size) => ({ list: Array.from({ length: size }, (_, index) => index) }),
+    'a map of many entries': (size) => ({ map: new Map(Object.entries(wide(size))) }),
+    'a long string': (size) => ({ text: text(100 * size) }),
+    'a long key': (size) => ({ [text(100 * size, 'a.')]: 1 }),
+    'many keys below a long key': (size) => ({ [text(size)]: wide(size) }),
+    'many keys below long keys': (size) => ({
+      a: { [text(size, 'password')]: { [text(size)]: wide(size) } },
+    }),
+    'a long key that is hashed': (size) => ({ email: text(100 * size) }),
+    'a long chain of causes': (size) => {
+      let error = new Error('x')
+      for (let level = 0; level < size; level++) error = new Error(text(10), { cause: error })
+      return { error }
+    },
+    'a wide AggregateError': (size) => ({
+      error: new AggregateError(new Array(size).fill(new Error('x')), 'x'),
+    }),
+    'many characters that need escaping': (size) => ({ text: text(size, '\u0000"\\') }),
+  }
+  const POLICIES: Readonly<Record<string, TelemetryRedactionPolicy>> = {
+    'without rules': { maxStringLength: 10_000_000 },
+    'with keys': { denylistKeys: ['password', 'token'], hashKeys: ['email'] },
+    'with paths': { denylistKeys: ['user.password', '.token', 'a..b'], hashKeys: ['email', 'user.email'] },
+  }
+  for (const [what, make] of Object.entries(ATTRIBUTES)) {
+    for (const [how, policy] of Object.entries(POLICIES)) {
+      it(`attributes with ${what} are copied ${how} in linear time`, () =>
+        expectLinearGrowth((size) => copyMap(make(size), rules(policy)), 5_000))
+    }
+  }
+
+  for (const format of ['json', 'pretty'] as const) {
+    for (const [what, make] of Object.entries(ATTRIBUTES)) {
+      it(`attributes with ${what} are written as ${format} in linear time`, () => {
+        const write = (): void => undefined
+        const logger = { debug: write, info: write, warn: write, error: write }
+        const telemetry = KitTelemetry.create()
+          .withSampling({ infoRate: 1 })
+          .withRedaction({ maxStringLength: 10_000_000 })
+          .addTransport(LoggerTransportAdapter.create({ logger, format }))
+          .build()
+        expectLinearGrowth((size) => telemetry.emit('x', { attributes: make(size) }), 5_000)
+      })
+    }
+  }
+
+  const GLOBS = ['*a*a*a*b', '*?*?*?b', `${'*a'.repeat(20)}b`, '*aaaaaaaab', '?*'.repeat(20), '**a**']
+  for (const pattern of GLOBS) {
+    const matches = compileGlob(pattern)
+    it(`the pattern ${pattern} is matched in linear time`, () =>
+      expectLinearGrowth((size) => matches(text(size, 'a')), 20_000))
+  }
+
+  it('a name of 256 characters is matched in time linear in the pattern', () =>
+    expectLinearGrowth((size) => compileGlob(text(size, '*a?'))(text(256, 'a')), 5_000))
+
+  it('a time is read in linear time', () =>
+    expectLinearGrowth((size) => readTime(`2026-01-01T00:00:00.${text(100 * size, '0')}`), 20_000))
+
+  it('an event name is checked in linear time', () =>
+    expectLinearGrowth((size) => {
+      try {
+        checkEventName(text(100 * size, 'a.'))
+      } catch {
+        // Too long.
+      }
+    }, 20_000))
+
+  const TOKEN = 'header-of-the-token.payload-of-the-token.signature-of-the-token'
+  const ERASED: Readonly<Record<string, (size: number) => unknown>> = {
+    'a text without the token': (size) => new TokenEraser(TOKEN).text(text(100 * size, 'header-of-the-')),
+    'a text of tokens': (size) => new TokenEraser(TOKEN).text(text(size, TOKEN)),
+    'a text of parts of the token': (size) =>
+      new TokenEraser(TOKEN).text(text(size, 'payload-of-the-token.')),
+    'a text that is cut': (size) => new TokenEraser(TOKEN).cut(text(size, TOKEN), 128),
+    'a text and a header of many tokens': (size) =>
+      new TokenEraser(`Bearer ${text(size, `${TOKEN},`)}`).text(text(10 * size)),
+    'a text and a token of many parts': (size) =>
+      new TokenEraser(text(size, 'part-of-16-chars.')).text(text(10 * size)),
+    'a long chain of causes': (size) => {
+      let error = new Error(TOKEN)
+      for (let level = 0; level < size; level++) error = new Error(TOKEN, { cause: error })
+      return new TokenEraser(TOKEN).thrown(error)
+    },
+    'a long message': (size) => new TokenEraser(TOKEN).thrown(text(size, TOKEN)),
+  }
+  for (const [what, erase] of Object.entries(ERASED)) {
+    it(`a token is erased from ${what} in linear time`, () => expectLinearGrowth(erase, 5_000))
+  }
+
+  const SEARCHED: Readonly<Record<string, (size: number) => unknown>> = {
+    'repeated percent-encoding': (size) => text(size, '%25'),
+    'percent-encoding of percent-encoding': (size) => `%${text(size, '25')}41`,
+    'mixed escapes': (size) => text(size, '%5C\\u0025%2B+\\\\='),
+    backslashes: (size) => text(size, '\\'),
+    'plus signs': (size) => text(size, '+='),
+    numbers: (size) => text(size, '104,'),
+    'hex digits': (size) => text(size, '68'),
+    'line breaks': (size) => text(size, ' \r\n,'),
+    'beginnings of the secret': (size) => text(size, 'hunte'),
+    'many keys': wide,
+    'many values': (size) => Array.from({ length: size }, (_, index) => ({ index, text: `value ${index}` })),
+    'many bytes': (size) => Buffer.alloc(10 * size, 104),
+    'many numbers': (size) => Array.from({ length: size }, () => 104),
+    'deep values': (size) => {
+      let deep: unknown = 'x'
+      for (let level = 0; level < size; level++) deep = { deep }
+      return [deep]
+    },
+    'a long chain of causes': (size) => {
+      let error = new Error('x')
+      for (let level = 0; level < size; level++) error = new Error('x', { cause: error })
+      return [error]
+    },
+  }
+  for (const [what, make] of Object.entries(SEARCHED)) {
+    it(`${what} are searched for a secret in linear time`, () =>
+      expectLinearGrowth((size) => expectNoLeak(make(size), ['hunter2', 'secret']), 2_000))
+  }
+})
