@@ -27,9 +27,9 @@ function seenOf({ checks }: DoctorReport, id: string): string {
 
 /** Expects that the report can be printed: no control character of the server is in it, and no check is endless. */
 function expectPrintable(report: DoctorReport): void {
-  for (const { id, seen, mend = '' } of report.checks) {
+  for (const { id, seen, mend: fix = '' } of report.checks) {
     expect(seen, id).not.to.match(STEERING)
-    expect(mend, id).not.to.match(STEERING)
+    expect(fix, id).not.to.match(STEERING)
     expect(seen.length, id).to.be.at.most(4_001)
     expect(seen, id).not.to.contain('this check itself failed')
   }
@@ -179,11 +179,11 @@ describe('attacks on the command line', function () {
             document.authorization_endpoint += `?${'a'.repeat(1_048_576)}`
           },
         })
-        const told: string[] = []
+        const printed: string[] = []
         const login = { redirectPort: 0, clientId: 'doctor' }
-        const report = await look(patient.url, { login, tell: (line) => told.push(line) })
+        const report = await look(patient.url, { login, tell: (line) => printed.push(line) })
         expect(seenOf(report, 'token.login')).to.match(/^the address to sign in at has \d+ characters$/)
-        expect(told).to.deep.equal([])
+        expect(printed).to.deep.equal([])
       },
     },
     {
