@@ -234,9 +234,9 @@ function nodeSource(req: NodeRequest): BodySource {
   return (sink) => {
     const onData = (chunk: unknown): void => sink.chunk(chunk, req.readableEncoding)
     const onEnd = (): void => {
-      if (req.httpVersionMajor < 2) return sink.end()
+      if (req.httpVersionMajor < 2) sink.end()
       // A client that cancels may end its stream first: what follows in the same packet decides.
-      setImmediate(() => (req.aborted ? sink.broken() : sink.end()))
+      else setImmediate(() => (req.aborted ? sink.broken() : sink.end()))
     }
     if (req.readableEnded) onEnd()
     else if (req.destroyed) sink.broken()

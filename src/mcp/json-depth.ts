@@ -6,6 +6,10 @@ export const MAX_JSON_DEPTH = 128
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
+const OPENING_BRACE = 0x7b
+const CLOSING_BRACE = 0x7d
+/** The bit by which the code of a bracket differs from that of the brace. */
+const BRACE_BIT = 0x20
 
 /**
  * Checks how deep a text nests, before it is parsed: what the parser builds of a deep text, even of one that turns out not
@@ -21,10 +25,10 @@ export function checkDepth(text: string): 'ok' | 'too-deep' | 'not-json' {
     if (code === QUOTE) {
       index = endOfString(text, index)
       if (index >= text.length) return 'not-json'
-    } else if (isOpening(code)) {
+    } else if ((code | BRACE_BIT) === OPENING_BRACE) {
       depth++
       if (depth > deepest) deepest = depth
-    } else if (isClosing(code)) {
+    } else if ((code | BRACE_BIT) === CLOSING_BRACE) {
       depth--
       if (depth < 0) return 'not-json'
     }
@@ -66,12 +70,4 @@ function endOfString(text: string, start: number): number {
     if (code === BACKSLASH) index++
   }
   return index
-}
-
-function isOpening(code: number): boolean {
-  return code === 0x7b || code === 0x5b
-}
-
-function isClosing(code: number): boolean {
-  return code === 0x7d || code === 0x5d
 }

@@ -5,8 +5,9 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { createMcpAdapter, serviceOf } from '../../src/mcp/server.ts'
-import { FACES, onNode, type Served, serving, web } from './support-faces.ts'
+import { SdkDispatch } from '../../src/mcp/sdk/dispatch.ts'
+import { createMcpAdapter, type McpAdapter, serviceOf } from '../../src/mcp/server.ts'
+import { FACES, onExpress, onNode, type Served, serving, web } from './support-faces.ts'
 import { call, definedOf, legacy, modern, rpc, type WireAnswer, type WireRequest } from './support-wire.ts'
 
 const router = KitMcpRouter.create()
@@ -170,23 +171,51 @@ async function trickled(
   }
 }
 
-describe('mcp: a failure of our own', () => {
-  it('is answered too where no next middleware could be told', async () => {
-    const adapter = createMcpAdapter({ router })
-    const service = serviceOf(adapter)
-    if (service === undefined) throw new Error('no service')
-    service.serve = async () => {
-      throw new Error('a secret')
-    }
-    const served = await onNode(mcpHandler(adapter))
-    try {
-      const { status, text: said } = await served.send(legacy(rpc('ping')))
-      expect(status).to.equal(500)
-      expect(said).to.equal('{"error":"server_error"}')
-    } finally {
-      await served.close()
-    }
-  })
+describe('mcp: an unexpected exception', () => {
+  for (const face of FACES) {
+    it(`is answered by ${face.name} with 500 and a JSON-RPC error, and the next request is served`, async () => {
+      const secret = 'a secret'
+      const original = SdkDispatch.prototype.post
+      const served = await face.serve({ router })
+      try {
+        SdkDispatch.prototype.post = () => {
+          throw new Error(secret)
+        }
+        const { status, text: said, message } = await served.send(legacy(rpc('ping')))
+        expect(status).to.equal(500)
+        expect(message.error.code).to.equal(-32_603)
+        expect(said).not.to.contain(secret)
+        SdkDispatch.prototype.post = original
+        expectOne(await served.send(legacy(rpc('ping'))), 200)
+      } finally {
+        SdkDispatch.prototype.post = original
+        await served.close()
+      }
+    })
+  }
+
+  for (const [name, serve] of [
+    ['mcpHandler on node:http', (adapter) => onNode(mcpHandler(adapter))],
+    ['mcpHandler on Express', (adapter) => onExpress(mcpHandler(adapter))],
+    ['the web-standard handler', async (adapter) => web(adapter.server)],
+  ] as const satisfies readonly (readonly [string, (adapter: McpAdapter) => Promise<Served>])[]) {
+    it(`outside of the protocol is answered by ${name} with 500 and JSON`, async () => {
+      const adapter = createMcpAdapter({ router })
+      const service = serviceOf(adapter)
+      if (service === undefined) throw new Error('no service')
+      service.serve = async () => {
+        throw new Error('a secret')
+      }
+      const served = await serve(adapter)
+      try {
+        const { status, text: said } = await served.send(legacy(rpc('ping')))
+        expect(status).to.equal(500)
+        expect(said).to.equal('{"error":"server_error"}')
+      } finally {
+        await served.close()
+      }
+    })
+  }
 })
 
 describe('mcp: every HTTP method', () => {
