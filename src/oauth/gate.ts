@@ -202,9 +202,13 @@ export class Gate {
   }
 
   /** Why a proof cannot be taken, if it cannot: it was used before, or nobody knows. */
-  async #takeProof({ replayKey, expiresAtSeconds }: CheckedProof): Promise<Decision | undefined> {
+  async #takeProof({
+    replayKey,
+    expiresAtSeconds,
+    keyThumbprint,
+  }: CheckedProof): Promise<Decision | undefined> {
     try {
-      const taken = this.options.dpop?.replayStore.use(replayKey, expiresAtSeconds)
+      const taken = this.options.dpop?.replayStore.use(replayKey, expiresAtSeconds, keyThumbprint)
       const isNew = isPromiseLike(taken) ? await this.#deadlines.within(taken, 'The replay store') : taken
       return isNew === true
         ? undefined

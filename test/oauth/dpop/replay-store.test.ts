@@ -42,6 +42,39 @@ describe('replay stores', () => {
       expect(store.use('a', later())).to.equal(true)
     })
 
+    it('refuse what they forgot when a single user floods them, and take newer proofs of others', () => {
+      const store = new MemoryReplayStore(100)
+      const [early, late] = [later(), later() + 1]
+      expect(store.use('of the victim', early, 'victim')).to.equal(true)
+      for (let flood = 0; flood < 1_000; flood++) {
+        expect(store.use(`of the attacker ${flood}`, late + flood, 'attacker')).to.equal(true)
+      }
+      expect(store.use('of the victim', early, 'victim')).to.equal(false)
+      expect(store.use('of the victim, as old', early, 'victim')).to.equal(false)
+      expect(store.use('of the victim, newer', late, 'victim')).to.equal(true)
+      expect(store.use('of the attacker 0', late, 'attacker')).to.equal(false)
+      expect(store.use('of somebody else', early, 'somebody')).to.equal(true)
+    })
+
+    it('never take a proof twice, however many are used in whatever order, of no more keys than are remembered', () => {
+      const uses = fc.array(fc.record({ key: fc.nat(5), jti: fc.nat(20), age: fc.nat(3) }), {
+        maxLength: 200,
+      })
+      fc.assert(
+        fc.property(uses, fc.integer({ min: 6, max: 20 }), (given, maxEntries) => {
+          const store = new MemoryReplayStore(maxEntries)
+          const end = later()
+          const taken = new Set<string>()
+          for (const { key, jti, age } of given) {
+            const proof = `${key} ${jti} ${age}`
+            if (!store.use(proof, end - age, String(key))) continue
+            expect(taken.has(proof)).to.equal(false)
+            taken.add(proof)
+          }
+        }),
+      )
+    })
+
     it('are bounded', () => {
       const store = new MemoryReplayStore(2)
       for (const key of ['a', 'b', 'c']) store.use(key, later())
