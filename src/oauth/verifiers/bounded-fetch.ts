@@ -1,18 +1,27 @@
 /** No key set, metadata document or introspection answer of a real authorization server comes near this. */
 const MAX_DOCUMENT_BYTES = 1_048_576
 
-/** `fetch` that follows no redirect and gives up on a body of more than 1 MiB. How long it may take, `init.signal` says. */
+/** Room for the first bytes of a body; it doubles when it is full. */
+const FIRST_BYTES = 16_384
+
+/**
+ * Like `fetch`, but follows no redirect and fails for a body of more than 1 MiB. `init.signal` says how long it may take.
+ * The memory for the body depends on its size only, not on the size of the chunks that it comes in.
+ */
 export async function boundedFetch(url: string, init: RequestInit): Promise<Response> {
   const response = await fetch(url, { ...init, redirect: 'manual' })
   if (response.body === null) return response
-  const chunks: Uint8Array[] = []
+  let body = Buffer.alloc(FIRST_BYTES)
   let size = 0
   for await (const chunk of response.body as ReadableStream<Uint8Array>) {
-    size += chunk.byteLength
-    if (size > MAX_DOCUMENT_BYTES) throw new Error(`the answer is larger than ${MAX_DOCUMENT_BYTES} bytes`)
-    chunks.push(chunk)
+    const end = size + chunk.byteLength
+    if (end > MAX_DOCUMENT_BYTES) throw new Error(`the answer is larger than ${MAX_DOCUMENT_BYTES} bytes`)
+    if (end > body.length) body = Buffer.concat([body], Math.max(end, 2 * body.length))
+    body.set(chunk, size)
+    size = end
   }
-  return new Response(response.status === 204 || response.status === 304 ? null : Buffer.concat(chunks), {
+  const isEmpty = response.status === 204 || response.status === 304
+  return new Response(isEmpty ? null : body.subarray(0, size), {
     status: response.status,
     headers: response.headers,
   })

@@ -10,7 +10,10 @@ const { checkFunction, checkKnownOptions, checkSeconds, checkWholeNumber, invali
 
 /** What `cachedVerifier()` takes beside the verifier. */
 export interface CachedVerifierOptions {
-  /** How many tokens are remembered; beyond it, the one longest unused is forgotten. Default 10 000. */
+  /**
+   * How many tokens are remembered; beyond it, the one longest unused is forgotten. Default 10 000. The same holds when
+   * their results have more than 4 096 members and characters on average.
+   */
   readonly maxEntries?: number | undefined
   /** Seconds that an acceptance is believed, and so the longest that a revoked token goes on working. Default 60. */
   readonly ttlSeconds?: number | undefined
@@ -39,6 +42,10 @@ const KNOWN_OPTIONS = ['maxEntries', 'ttlSeconds'] as const
 /** Room for the tables is taken at once, so it must be a number that fits into memory. */
 const MAX_ENTRIES = 1_000_000
 
+/** The members and characters that a result may have on average, and at least those of a few of the largest results. */
+const MEAN_SIZE = 4_096
+const MIN_TOTAL_SIZE = 1_048_576
+
 /** A call that has not come back by then is given up for lost: the next request with its token makes another. */
 const JOINABLE_MS = 10_000
 
@@ -54,6 +61,7 @@ interface Asker {
 interface Kept<User> extends Asker {
   readonly result: VerifiedToken<User>
   readonly issuer: string | undefined
+  readonly size: number
 }
 
 interface Flight<User> extends Asker {
@@ -67,7 +75,7 @@ interface Outcome<User> {
   /** Whether several requests may have it, since none can change it for another. */
   readonly shared: boolean
   /** What is remembered: an acceptance that may be shared. */
-  readonly acceptance?: VerifiedToken<User>
+  readonly acceptance?: { readonly result: VerifiedToken<User>; readonly size: number }
 }
 
 /**
@@ -87,7 +95,12 @@ export function cachedVerifier<App = unknown, User = unknown>(
 ): CachedVerifier<App, User> {
   checkFunction('verifier', verifier, 'give the verifier whose acceptances are to be remembered')
   const { maxEntries, ttlSeconds } = resolveOptions(options)
-  const kept = new LRUCache<string, Kept<User>>({ max: maxEntries, ttl: Math.ceil(ttlSeconds * 1000) })
+  const kept = new LRUCache<string, Kept<User>>({
+    max: maxEntries,
+    maxSize: Math.max(MIN_TOTAL_SIZE, maxEntries * MEAN_SIZE),
+    sizeCalculation: ({ size }) => size,
+    ttl: Math.ceil(ttlSeconds * 1000),
+  })
   const flights = new LRUCache<string, Flight<User>>({ max: maxEntries })
 
   function verifyCached(input: VerifyTokenInput<App>): ReturnType<VerifyToken<App, User>> {
@@ -116,9 +129,9 @@ export function cachedVerifier<App = unknown, User = unknown>(
       // Another flight, or none, in its place: the token was forgotten meanwhile.
       if (flights.peek(key) !== flight) return
       flights.delete(key)
-      const result = outcome?.acceptance
-      if (result !== undefined && isCurrent(result))
-        kept.set(key, { ...asker, result, issuer: issuerNote(input) })
+      const acceptance = outcome?.acceptance
+      if (acceptance !== undefined && isCurrent(acceptance.result))
+        kept.set(key, { ...asker, ...acceptance, issuer: issuerNote(input) })
     }
     landed.then(land, () => land())
     return landed.then(({ result }) => result)
@@ -198,7 +211,8 @@ function sharable<User>(result: VerifiedToken<User> | undefined): Outcome<User> 
   if (typeof result !== 'object' || result === null || result.valid !== true) return { result, shared: true }
   const frozen = frozenCopy(() => membersOf(result))
   if (frozen === undefined) return { result, shared: false }
-  return { result: frozen.copy, shared: true, acceptance: frozen.copy }
+  const { copy: accepted, size } = frozen
+  return { result: accepted, shared: true, acceptance: { result: accepted, size } }
 }
 
 function membersOf<User>(result: VerifiedToken<User>): VerifiedToken<User> {

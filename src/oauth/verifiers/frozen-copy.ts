@@ -1,12 +1,18 @@
 /** Objects, members and characters that one copy may hold. */
 const MAX_SIZE = 65_536
 
+/** A copy, and how many objects, members, and characters it holds. */
+export interface FrozenCopy<T> {
+  readonly copy: T
+  readonly size: number
+}
+
 /**
  * A deep copy of the plain data that `read` gives, frozen: what one request gets of it, another cannot change. Objects
  * of a class, functions and what else is no plain object or array are taken over as they are. Undefined where the data
  * is too large to be kept, goes round in a circle, or throws when it is read.
  */
-export function frozenCopy<T>(read: () => T): { readonly copy: T } | undefined {
+export function frozenCopy<T>(read: () => T): FrozenCopy<T> | undefined {
   let left = MAX_SIZE
 
   const copyOf = (given: unknown): unknown => {
@@ -31,7 +37,8 @@ export function frozenCopy<T>(read: () => T): { readonly copy: T } | undefined {
   }
 
   try {
-    return { copy: copyOf(read()) as T }
+    const copy = copyOf(read()) as T
+    return { copy, size: MAX_SIZE - left }
   } catch {
     return undefined
   }

@@ -253,6 +253,22 @@ describe('cachedVerifier()', () => {
     expect(asked).to.deep.equal(['a', 'b', 'c', 'b'])
   })
 
+  it('forgets the token longest unused when the results are too large together', async () => {
+    const asked: string[] = []
+    const verifier = cachedVerifier(
+      ({ bearerToken = '' }) => {
+        asked.push(bearerToken)
+        return { valid: true, user: bearerToken.repeat(60_000) }
+      },
+      { maxEntries: 100 },
+    )
+    const tokens = [...'abcdefghijklmnopqrstuvwxyz']
+    for (const token of tokens) await verifier(inputOf(token))
+    for (const token of [...tokens].reverse()) await verifier(inputOf(token))
+    // 1,048,576 members and characters are kept, of 17 results.
+    expect(asked.slice(26)).to.deep.equal([...'ihgfedcba'])
+  })
+
   describe('forgets', () => {
     const sha256 = (token: string): string => createHash('sha256').update(token).digest('hex')
     const ways: readonly (readonly [
