@@ -25,14 +25,22 @@ export const CORS_EXPOSED_HEADERS: readonly string[] = [
   'Retry-After',
 ]
 
-/** `Mcp-Param-*` headers are named by tools, so each that is asked for is allowed. */
+/** Tools name `Mcp-Param-*` headers, so a preflight allows each that it asks for. */
 const MCP_PARAM = /^mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+$/i
+
+/** The most `Mcp-Param-*` headers that one preflight allows. */
+const MAX_PARAMS = 100
 
 /** The request headers to allow, given what the preflight asks for. */
 export function corsRequestHeaders(asked: string | undefined): readonly string[] {
   if (asked === undefined || !/mcp-param-/i.test(asked)) return REQUEST_HEADERS
-  const parameters = asked.split(',').map((name) => name.trim())
-  return [...REQUEST_HEADERS, ...parameters.filter((name) => MCP_PARAM.test(name))]
+  const parameters = new Map<string, string>()
+  for (const part of asked.split(',')) {
+    const name = part.trim()
+    if (MCP_PARAM.test(name)) parameters.set(name.toLowerCase(), name)
+    if (parameters.size === MAX_PARAMS) break
+  }
+  return [...REQUEST_HEADERS, ...parameters.values()]
 }
 
 /** What every response of an MCP route carries when any origin may read it. */

@@ -1,5 +1,6 @@
 import { describeGiven, describeKind, quotedName } from '../given.ts'
 import { nearestName } from '../nearest-name.ts'
+import { MAX_TIMER_MS } from '../timers.ts'
 import { isQuotable } from './challenge.ts'
 import { KitMcpConfigError, type KitMcpConfigErrorCode } from './errors.ts'
 import { isScopeToken } from './scope.ts'
@@ -288,8 +289,8 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
     },
 
     checkWholeNumber(option, value, min) {
-      if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > 2_147_483_647) {
-        throw checks.invalidOption(option, `must be a whole number from ${min} to 2147483647`, value)
+      if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > MAX_TIMER_MS) {
+        throw checks.invalidOption(option, `must be a whole number from ${min} to ${MAX_TIMER_MS}`, value)
       }
       return value
     },
