@@ -87,7 +87,11 @@ export class ToolNames {
 }
 
 function sanitised(text: string): string {
-  return text.replace(/[^A-Za-z0-9_-]+/g, '_').replace(/^_+|_+$/g, '')
+  const replaced = text.replace(/[^A-Za-z0-9_-]+/g, '_')
+  let [start, end] = [0, replaced.length]
+  while (replaced[start] === '_') start++
+  while (end > start && replaced[end - 1] === '_') end--
+  return replaced.slice(start, end)
 }
 
 /** Gives a scope of the document the name it has at the authorization server; `undefined` asks for none. */

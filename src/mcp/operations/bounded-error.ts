@@ -1,5 +1,6 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/server'
 import { problemIn } from '../router/json-schema.ts'
+import { shortened } from '../shortened.ts'
 
 /** The longest text of an error about what a client has sent. */
 const MAX_TEXT = 4_000
@@ -31,8 +32,8 @@ function boundedText(text: string): string {
   const issues = text.startsWith('[') ? parsedIssues(text) : undefined
   if (issues !== undefined) return problemIn(issues)
   if (text.length <= MAX_TEXT) return text
-  const kept = text.slice(0, MAX_TEXT - 100).replace(/[\uD800-\uDBFF]$/, '')
-  return `${kept}… and ${(text.length - kept.length).toLocaleString('en-US')} more characters`
+  const kept = shortened(text, MAX_TEXT - 100)
+  return `${kept} and ${(text.length - kept.length + 1).toLocaleString('en-US')} more characters`
 }
 
 /** The issues of a schema library's error, whose message is their JSON. */

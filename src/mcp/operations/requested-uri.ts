@@ -1,5 +1,6 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import { canonicalUri } from '../router/canonical-uri.ts'
+import { shortened } from '../shortened.ts'
 
 /** Characters of a URI that an error repeats. */
 const MAX_REPEATED = 200
@@ -19,5 +20,5 @@ export function requestedUri(uri: string): string {
 
 /** A URI as an error may repeat it. */
 export function repeatedUri(uri: string): string {
-  return uri.length <= MAX_REPEATED ? uri : `${uri.slice(0, MAX_REPEATED).replace(/[\uD800-\uDBFF]$/, '')}…`
+  return shortened(uri, MAX_REPEATED)
 }

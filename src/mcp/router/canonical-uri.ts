@@ -24,7 +24,11 @@ const HEX_DIGIT = /[0-9A-Fa-f]/
  * long to be encoded.
  */
 export function canonicalUri(uri: string): string | undefined {
-  return CONTROL_CHARACTER.test(uri) ? undefined : parsedUri(uri)
+  return hasControlCharacter(uri) ? undefined : parsedUri(uri)
+}
+
+export function hasControlCharacter(text: string): boolean {
+  return CONTROL_CHARACTER.test(text)
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { optionChecksOf } from '../../oauth/option-checks.ts'
+import { shortened } from '../shortened.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
 
@@ -94,8 +95,4 @@ function issueText({ message, path = [] }: StandardSchemaV1.Issue): string {
     at += at === '' ? key.slice(0, MAX_ISSUE) : `.${key.slice(0, MAX_ISSUE)}`
   }
   return shortened(at === '' ? message : `${shortened(at, MAX_ISSUE / 2)}: ${message}`, MAX_ISSUE)
-}
-
-function shortened(text: string, max: number): string {
-  return text.length <= max ? text : `${text.slice(0, max - 1).replace(/[\uD800-\uDBFF]$/, '')}…`
 }

@@ -1,4 +1,4 @@
-import { canonicalUri } from './canonical-uri.ts'
+import { canonicalUri, hasControlCharacter } from './canonical-uri.ts'
 
 /** How many resources one `subscriptions/listen` may name. */
 export const MAX_LISTENED_URIS = 1_024
@@ -22,7 +22,7 @@ export function namesRefusedUri(message: unknown): boolean {
       return isRefused(params?.uri)
     case 'completion/complete':
       // A reference may be a template, which need not be a URI.
-      return hasControlCharacter(params?.ref?.uri)
+      return typeof params?.ref?.uri === 'string' && hasControlCharacter(params.ref.uri)
     default:
       return false
   }
@@ -45,10 +45,6 @@ export function withoutUri(message: unknown): unknown {
 /** What is not a string is not a URI: the schema of the method refuses it. */
 function isRefused(uri: unknown): boolean {
   return typeof uri === 'string' && canonicalUri(uri) === undefined
-}
-
-function hasControlCharacter(uri: unknown): boolean {
-  return typeof uri === 'string' && /\p{Cc}/u.test(uri)
 }
 
 /**
