@@ -1,3 +1,4 @@
+import { MAX_TIMER_MS } from '../../timers.ts'
 import type { TelemetryEnvelope, TelemetryErrorInfo } from '../envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
@@ -48,9 +49,6 @@ export interface ErrorTrackerTransportOptions {
 }
 
 const METHOD = 'ErrorTrackerTransportAdapter.create'
-
-/** Longest delay a Node timer keeps. */
-const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** Longest value Sentry takes for a tag. */
 const MAX_TAG_LENGTH = 200
@@ -137,9 +135,12 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
     )
   }
 
-  /** As `flush`. The SDK is the application's, and stays open. */
-  async shutdown(): Promise<void> {
-    await this.flush()
+  /**
+   * As `flush`. The SDK is the application's, and stays open.
+   * @param deadline if it has aborted, the SDK is not asked to flush again, since that may keep the process alive
+   */
+  async shutdown(deadline?: AbortSignal): Promise<void> {
+    if (deadline?.aborted !== true) await this.flush()
   }
 
   #capture(envelope: TelemetryEnvelope): unknown {

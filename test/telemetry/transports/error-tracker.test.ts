@@ -265,6 +265,12 @@ describe('ErrorTrackerTransportAdapter', () => {
     })
   })
 
+  it('does not ask the SDK to flush once the deadline of a shutdown has passed', async () => {
+    const sdk = fakeTracker()
+    await CREATE({ sdk }).shutdown(AbortSignal.abort())
+    expect(sdk.flushed).to.deep.equal([])
+  })
+
   describe('with @sentry/node', () => {
     let receiver: SentryReceiver
 

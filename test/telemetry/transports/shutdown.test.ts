@@ -1,0 +1,77 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+
+const PROGRAM = fileURLToPath(new URL('./shutdown.program.js', import.meta.url))
+
+/** Takes connections and answers with `head`, which no client accepts as a whole answer. */
+async function startHanging(head: string): Promise<{ readonly origin: string; close(): Promise<void> }> {
+  const sockets = new Set<Socket>()
+  const server: Server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    socket.on('close', () => sockets.delete(socket))
+    if (head !== '') socket.once('data', () => socket.write(head))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async close() {
+      for (const socket of sockets) socket.destroy()
+      const closed = once(server, 'close')
+      server.close()
+      await closed
+    },
+  }
+}
+
+const ANSWERS: Readonly<Record<string, string>> = {
+  'never answers': '',
+  'never ends its answer': 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nx',
+  'asks for a wait': 'HTTP/1.1 429 Later\r\nRetry-After: 60\r\nContent-Length: 0\r\n\r\n',
+}
+
+const TARGETS: Readonly<Record<string, readonly (keyof typeof ANSWERS)[]>> = {
+  http: ['never answers', 'never ends its answer', 'asks for a wait'],
+  https: ['never answers'],
+  agent: ['never answers', 'never ends its answer'],
+  dispatcher: ['never answers', 'never ends its answer'],
+  'http proxy': ['never answers'],
+  'https proxy': ['never answers'],
+  Slack: ['never answers', 'asks for a wait'],
+  Discord: ['never answers', 'asks for a wait'],
+  Telegram: ['never answers', 'asks for a wait'],
+  'dev console': ['never answers', 'never ends its answer'],
+  'error tracker': ['asks for a wait'],
+  ioredis: ['never answers'],
+  'node-redis': ['never answers'],
+}
+
+describe('a transport that is shut down with a deadline', () => {
+  for (const [target, answers] of Object.entries(TARGETS)) {
+    for (const answer of answers) {
+      it(`does not keep the process alive afterwards: ${target}, whose target ${answer}`, async function () {
+        this.timeout(30_000)
+        const hanging = await startHanging(ANSWERS[answer] as string)
+        const child = spawn(process.execPath, [PROGRAM, target, hanging.origin], {
+          env: { ...process.env, NODE_V8_COVERAGE: undefined },
+          stdio: ['ignore', 'pipe', 'inherit'],
+        })
+        try {
+          const ended = once(child, 'exit')
+          const [line] = await once(child.stdout, 'data')
+          expect(String(line)).to.equal('over\n')
+          const overMs = performance.now()
+          const [code] = await ended
+          expect(code).to.equal(0)
+          expect(performance.now() - overMs).to.be.below(1_000)
+        } finally {
+          child.kill('SIGKILL')
+          await hanging.close()
+        }
+      })
+    }
+  }
+})
