@@ -1,8 +1,7 @@
-import type * as http from 'node:http'
 import { constants } from 'node:os'
 import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
 import type { NodeMiddleware } from './node-http.ts'
-import { OpenConnections } from './open-connections.ts'
+import { type HttpServer, isHttp2Server, OpenConnections } from './open-connections.ts'
 
 const { checkFunction, checkKnownOptions, checkWholeNumber, invalidKind, invalidOption } =
   optionChecksOf('gracefulShutdown')
@@ -78,17 +77,18 @@ const LINGER_MS = 1_000
  *
  * `close()` turns the readiness probe, waits `readinessDelayMs`, stops accepting, ends idle connections and then event
  * streams, lets running requests finish (their responses carry `Connection: close`), cuts what has not finished in
- * time, and shuts telemetry down. Signal handlers are installed for `signals` only.
+ * time, and shuts telemetry down. Upgraded connections, such as WebSockets, stay open until they end or the time is up:
+ * `signal` is the moment to end them. Connections of HTTP/2 are closed gracefully (GOAWAY). Signal handlers are installed for `signals` only.
  * @throws {KitMcpConfigError} for a wrong option.
  */
 export function gracefulShutdown<Stats = unknown>(
-  server: http.Server,
+  server: HttpServer,
   options: GracefulShutdownOptions<Stats> = {},
 ): GracefulShutdown<Stats> {
-  if (typeof server?.close !== 'function' || typeof server.closeIdleConnections !== 'function')
+  if (typeof server?.close !== 'function' || !(isHttp1Server(server) || isHttp2Server(server)))
     throw invalidKind(
       'server',
-      'must be a server of node:http or node:https, such as what app.listen() returns',
+      'must be a server of node:http, node:https, or node:http2, such as what app.listen() returns',
       server,
     )
   const { telemetry, timeoutMs, readinessDelayMs, idleGraceMs, signals, onClosed } = resolve(options)
@@ -143,6 +143,10 @@ export function gracefulShutdown<Stats = unknown>(
     },
     close,
   }
+}
+
+function isHttp1Server(server: HttpServer): boolean {
+  return 'closeIdleConnections' in server && typeof server.closeIdleConnections === 'function'
 }
 
 function resolve<Stats>(options: GracefulShutdownOptions<Stats>) {

@@ -14,6 +14,7 @@ import { KitTelemetry } from '../../src/telemetry/builder.ts'
 import { InMemoryTransportAdapter } from '../../src/telemetry/transports/in-memory.ts'
 import { call, legacy, modern, send, signalled } from '../mcp/support-wire.ts'
 import { expectConfigError } from '../support/config-error.ts'
+import { Http2Exchange, listenHttp2 } from '../support/http2.ts'
 
 /** One connection, and everything that came on it. */
 class Wire {
@@ -267,6 +268,89 @@ describe('gracefulShutdown', () => {
     await one.until(/101/)
     expect(await shutdown.close()).to.deep.equal({ openConnections: 1, pendingRequests: 0 })
     await one.ended
+  })
+
+  for (const [when, isBefore] of [
+    ['before', true],
+    ['after', false],
+  ] as const) {
+    it(`leaves an upgraded connection open until the deadline, where upgrades are accepted ${when} the call`, async () => {
+      const accept = (_req: IncomingMessage, socket: Socket): void => {
+        socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
+        socket.on('data', (data) => socket.write(data))
+      }
+      server = createServer((_req, res) => res.end())
+      if (isBefore) server.on('upgrade', accept)
+      const shutdown = gracefulShutdown(server, { timeoutMs: 2_500 })
+      if (!isBefore) server.on('upgrade', accept)
+      await once(server.listen(0, '127.0.0.1'), 'listening')
+      const one = new Wire((server.address() as AddressInfo).port)
+      wires.push(one)
+      one.write('GET / HTTP/1.1', 'Host: a', 'Connection: Upgrade', 'Upgrade: x')
+      await one.until(/101/)
+      const closing = shutdown.close()
+      // Longer than an idle connection is left open.
+      await new Promise((resolve) => setTimeout(resolve, 1_500))
+      one.write('still there')
+      await one.until(/still there/)
+      expect(await closing).to.deep.equal({ openConnections: 1, pendingRequests: 0 })
+      await one.ended
+    })
+  }
+
+  it('accepts upgrades only as long as the application does', async () => {
+    const { wire } = await open((_req, res) => res.end('not upgraded'))
+    const accept = (): void => undefined
+    server.on('upgrade', accept).off('upgrade', accept)
+    expect(server.listenerCount('upgrade')).to.equal(0)
+    const one = wire()
+    one.write('GET / HTTP/1.1', 'Host: a', 'Connection: Upgrade', 'Upgrade: x')
+    await one.until(/not upgraded/)
+  })
+
+  describe('of HTTP/2', () => {
+    for (const secure of [false, true]) {
+      const name = secure ? 'over TLS' : 'without encryption'
+
+      it(`lets a call finish that takes longer than idle connections are left open, and closes: ${name}`, async () => {
+        const [begun, go] = [signalled(), signalled()]
+        const served = await listenHttp2(async (_req, res) => {
+          begun.resolve()
+          await go.promise
+          res.end('done')
+        }, secure)
+        const shutdown = gracefulShutdown(served.server, { timeoutMs: 6_000 })
+        const session = await served.connect()
+        const idle = await served.connect()
+        const exchange = new Http2Exchange(session)
+        exchange.stream.end()
+        await begun.promise
+        const closing = shutdown.close()
+        if (!idle.destroyed) await once(idle, 'close')
+        await new Promise((resolve) => setTimeout(resolve, 1_500))
+        go.resolve()
+        expect(await exchange.status).to.equal(200)
+        expect((await exchange.closed).text).to.equal('done')
+        expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+      })
+
+      it(`ends event streams, and cuts what is left at the deadline: ${name}`, async () => {
+        const served = await listenHttp2((req, res) => {
+          if (req.method === 'GET')
+            res.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: 1\n\n')
+        }, secure)
+        const shutdown = gracefulShutdown(served.server, { timeoutMs: 300 })
+        const session = await served.connect()
+        const stream = new Http2Exchange(session, { ':method': 'GET' })
+        const stuck = new Http2Exchange(session)
+        stuck.stream.end()
+        expect(await stream.status).to.equal(200)
+        const closing = shutdown.close()
+        expect(await stream.closed).to.deep.equal({ text: 'data: 1\n\n', rstCode: 0 })
+        expect(await closing).to.deep.equal({ openConnections: 1, pendingRequests: 1 })
+        await stuck.closed
+      })
+    }
   })
 
   it('counts a connection over TLS once', async () => {

@@ -46,6 +46,7 @@ export async function listenHttp2(listener: NodeMiddleware, secure = false): Pro
     },
     async close() {
       for (const session of sessions) session.destroy()
+      if (!server.listening) return
       const closed = once(server, 'close')
       server.close()
       await closed

@@ -1,12 +1,11 @@
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { call, definedOf, legacy, send } from '../../mcp/support-wire.ts'
 import { attackTable } from './attack-table.ts'
+import { startResourceProgram } from './resource-program.ts'
 
-const PROGRAM = fileURLToPath(new URL('../../attacks/resources/bodies.program.js', import.meta.url))
+const PROGRAM = new URL('../../attacks/resources/bodies.program.js', import.meta.url)
 
 const { headers = {}, body = '' } = legacy(call('hello'), { authorization: 'Bearer good' })
 
@@ -42,41 +41,31 @@ async function attack(port: number, size: number): Promise<string> {
   return said.slice(0, said.indexOf('\r\n'))
 }
 
-/** Sends bodies of about `maxBodyBytes` in chunks of 1 byte to a server with a heap of 48 MiB. */
+/** Sends bodies of about `maxBodyBytes` in chunks of 1 byte to an adapter in a small heap. */
 export function bodyFlood(maxBodyBytes: number): void {
-  let child: ChildProcessWithoutNullStreams
-  let ports: readonly number[]
-
-  before(async () => {
-    child = spawn(process.execPath, ['--max-old-space-size=48', PROGRAM, String(maxBodyBytes)], {
-      env: { ...process.env, NODE_V8_COVERAGE: undefined },
-    })
-    child.stderr.pipe(process.stderr)
-    const [line] = await once(child.stdout, 'data')
-    ports = JSON.parse(String(line))
-  })
-  after(() => child.kill())
-
-  for (const [index, name] of ['with OAuth', 'without OAuth'].entries()) {
-    attackTable(`memory of bodies ${name}`, [
-      {
-        attack: `2 connections send ${maxBodyBytes >> 10} KiB in chunks of 1 byte, and 1 sends 1 byte more`,
-        outcome: '200 and 413, and an honest request is served',
-        async run() {
-          const port = ports[index] as number
-          const sizes = [maxBodyBytes, maxBodyBytes, maxBodyBytes + 1]
-          const statuses = await Promise.all(sizes.map((size) => attack(port, size)))
-          expect(statuses).to.deep.equal([
-            'HTTP/1.1 200 OK',
-            'HTTP/1.1 200 OK',
-            'HTTP/1.1 413 Payload Too Large',
-          ])
-          const { status, message } = await send(port, { headers, body })
-          expect(status).to.equal(200)
-          expect(message.result.content[0].text).to.equal('hello')
-          expect(child.exitCode).to.equal(null)
-        },
+  attackTable(
+    'memory of bodies',
+    (['oauth', 'no OAuth'] as const).map((protection) => ({
+      attack: `2 connections send ${maxBodyBytes >> 10} KiB in chunks of 1 byte, 1 sends 1 byte more: ${protection}`,
+      outcome: '200 and 413, and an honest request is served',
+      async run() {
+        const program = await startResourceProgram(PROGRAM, { args: [String(maxBodyBytes), protection] })
+        const sizes = [maxBodyBytes, maxBodyBytes, maxBodyBytes + 1]
+        const statuses = await Promise.all(sizes.map((size) => attack(program.port, size)))
+        expect(statuses).to.deep.equal([
+          'HTTP/1.1 200 OK',
+          'HTTP/1.1 200 OK',
+          'HTTP/1.1 413 Payload Too Large',
+        ])
+        await program.expectSurvival(
+          async () => {
+            const { status, message } = await send(program.port, { headers, body })
+            expect(status).to.equal(200)
+            expect(message.result.content[0].text).to.equal('hello')
+          },
+          { maxRssMiB: 192 },
+        )
       },
-    ])
-  }
+    })),
+  )
 }
