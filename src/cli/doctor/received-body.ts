@@ -25,7 +25,7 @@ export class ReceivedBody {
   }
 
   /** Returns the bytes from `from` to `to` as UTF-8 text. */
-  text(from = 0, to = this.#length): string {
+  text(from = 0, to: number = this.#length): string {
     return this.#buffer.toString('utf8', from, Math.min(to, this.#length))
   }
 }
