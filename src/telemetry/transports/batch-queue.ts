@@ -31,8 +31,11 @@ export type Outcome =
       readonly result: 'retry'
       readonly failure: Failure
       readonly waitMs?: number | undefined
-      /** No batch would have passed. Until an attempt succeeds, the queue tries one batch at a time. */
-      readonly targetDown?: boolean | undefined
+      /**
+       * No batch would have passed. Until an attempt succeeds, the queue tries one batch at a time. `'perhaps'` means so once
+       * as many attempts as there are lanes had it in a row.
+       */
+      readonly targetDown?: boolean | 'perhaps' | undefined
       /** The batch fails when this many of its attempts had an outcome with such a limit. */
       readonly maxAttempts?: number | undefined
     }
@@ -221,6 +224,7 @@ export class BatchQueue<Item> {
   #askedUntilMs = Number.NEGATIVE_INFINITY
   #down = false
   #downsInARow = 0
+  #perhapsDownInARow = 0
 
   #maxWeight: number
   /** Until then, `#maxWeight` is less than the option, since the target refused a batch as too large. */
@@ -273,18 +277,21 @@ export class BatchQueue<Item> {
     })
   }
 
-  /** Sends everything that has been added, and resolves when all of it is delivered or has failed. */
+  /**
+   * Sends everything that has been added, at once if there is a lane for it, and resolves when all of it is delivered or has
+   * failed.
+   */
   flush(): Promise<void> {
     if (this.#work.count === 0 || !this.#mayBegin) return Promise.resolve()
     this.#flushedTo = this.#taken + this.#freshCount
     this.#hurry()
-    this.#stepSoon()
     return new Promise((resolve) => {
       this.#flushing++
       this.#work.whenSettled(() => {
         this.#flushing--
         resolve()
       })
+      this.#inContext(() => this.#step())
     })
   }
 
@@ -510,7 +517,12 @@ export class BatchQueue<Item> {
       this.#askedUntilMs = Math.max(this.#askedUntilMs, nowMs + waitMs)
       this.#leaveAlone(nowMs + waitMs, nowMs + Math.min(waitMs, maxFlushingWaitMs))
     }
-    if (outcome.result !== 'retry' || outcome.targetDown !== true) {
+    const targetDown = outcome.result === 'retry' ? outcome.targetDown : false
+    if (targetDown === 'perhaps') this.#perhapsDownInARow++
+    else if (targetDown !== true) this.#perhapsDownInARow = 0
+    const isDown = targetDown === 'perhaps' ? this.#perhapsDownInARow >= this.#lanes : targetDown === true
+    if (!isDown) {
+      if (targetDown === 'perhaps') return
       this.#down = false
       this.#downsInARow = 0
     } else if (!this.#down || wasDown) {
@@ -723,7 +735,7 @@ export class BatchQueue<Item> {
     budgetIsSpent = false,
   ): KitTelemetryError {
     const often = budgetIsSpent
-      ? `, ${attempts} times until the retry budget was spent`
+      ? `, ${attempts} times until retryBudgetMs was spent`
       : attempts > 1
         ? ` in the last of ${attempts} attempts`
         : ''

@@ -1,85 +1,69 @@
-import { channel } from 'node:diagnostics_channel'
 import { readFileSync } from 'node:fs'
-import type { Agent, IncomingMessage } from 'node:http'
+import type { Agent, ClientRequest } from 'node:http'
 import { resolve } from 'node:path'
-import type { Duplex } from 'node:stream'
 
-type Socket = Duplex & { unref?(): unknown }
+/** An agent for HTTP or HTTPS, or a function that makes one. */
+export type OtlpAgent = Agent | ((protocol: string) => Agent | Promise<Agent>)
 
-/** Whom to tell of an answer, by the socket on which it came. */
-const listeners = new WeakMap<object, (answer: IncomingMessage) => void>()
-
-const answers = channel('http.client.response.finish')
-
-function tellOfAnswer(message: unknown): void {
-  const { response } = message as { readonly response?: IncomingMessage }
-  if (response?.socket) listeners.get(response.socket)?.(response)
+/** `addRequest` is what agents are made of, and what `http.request` calls, but the types leave it out. */
+interface RequestTaker {
+  addRequest(request: ClientRequest, ...rest: unknown[]): void
 }
 
-/** Once for all connections. */
-let subscribed = false
-
-/**
- * The sockets of one exporter. The exporter gets its agent from here, so that an answer is seen before the
- * exporter reads it, a request can be broken off, and nothing stays open in the end.
- */
+/** The agent that all requests to one collector share. */
 export class OtlpConnection {
-  readonly #onAnswer: (answer: IncomingMessage) => void
-  readonly #sockets = new Set<Socket>()
-  #agent: Agent | undefined
-  #released = false
+  readonly #given: OtlpAgent | undefined
+  #agent: Promise<Agent> | undefined
 
-  /** @param onAnswer is told of each answer as soon as its head has come, before anybody reads its body */
-  constructor(onAnswer: (answer: IncomingMessage) => void) {
-    this.#onAnswer = onAnswer
-    if (subscribed) return
-    subscribed = true
-    answers.subscribe(tellOfAnswer)
+  /** @param agent the application's own, which is never destroyed */
+  constructor(agent: OtlpAgent | undefined) {
+    this.#given = agent
   }
 
-  /** What the exporter takes as `httpAgentOptions`. HTTP is loaded late, as instrumentations want it. */
-  readonly makeAgent = async (protocol: string): Promise<Agent> => {
-    const agent =
-      protocol === 'https:'
-        ? new (await import('node:https')).Agent({ keepAlive: true, ...readEnvironmentTls() })
-        : new (await import('node:http')).Agent({ keepAlive: true })
-    const connect = agent.createConnection
-    agent.createConnection = (...args) => {
-      const socket = connect.apply(agent, args)
-      if (socket) this.#watch(socket)
-      return socket
-    }
-    const reuse = agent.reuseSocket
-    agent.reuseSocket = (...args) => {
-      reuse.apply(agent, args)
-      if (this.#released) (args[0] as Socket).unref?.()
-    }
-    this.#agent = agent
-    return agent
+  /** @returns an agent that tells `onRequest` of each request before it is sent */
+  async watched(protocol: string, onRequest: (request: ClientRequest) => void): Promise<Agent> {
+    this.#agent ??= this.#makeAgent(protocol)
+    const agent = await this.#agent
+    return Object.create(agent, {
+      addRequest: {
+        value: (request: ClientRequest, ...rest: unknown[]) => {
+          onRequest(request)
+          ;(agent as unknown as RequestTaker).addRequest(request, ...rest)
+        },
+      },
+    })
   }
 
-  /** Breaks off the request that is under way. The next one opens a new socket. */
-  cut(): void {
-    this.#agent?.destroy()
+  /** Closes every socket, unless they are the application's. */
+  close(): void {
+    if (this.#given !== undefined) return
+    this.#agent?.then(
+      (agent) => agent.destroy(),
+      () => {},
+    )
   }
 
-  /** From now on requests keep no process alive. */
-  release(): void {
-    this.#released = true
-    for (const socket of this.#sockets) socket.unref?.()
-  }
-
-  #watch(socket: Socket): void {
-    this.#sockets.add(socket)
-    socket.once('close', () => this.#sockets.delete(socket))
-    listeners.set(socket, this.#onAnswer)
-    if (this.#released) socket.unref?.()
+  /** HTTP is loaded late, since instrumentations need to load before it. */
+  async #makeAgent(protocol: string): Promise<Agent> {
+    if (typeof this.#given === 'function') return await this.#given(protocol)
+    if (this.#given !== undefined) return this.#given
+    const options = { keepAlive: true, ...proxyOptions() }
+    return protocol === 'https:'
+      ? new (await import('node:https')).Agent({ ...options, ...readEnvironmentTls() })
+      : new (await import('node:http')).Agent(options)
   }
 }
 
+/** Node.js itself gives the variables only to its global agents. Versions without proxy support ignore the option. */
+function proxyOptions(): { proxyEnv?: NodeJS.ProcessEnv } {
+  const flags = [...process.execArgv, ...(process.env.NODE_OPTIONS ?? '').split(/\s+/)]
+  const asked = process.env.NODE_USE_ENV_PROXY === '1' || flags.includes('--use-env-proxy')
+  return asked ? { proxyEnv: process.env } : {}
+}
+
 /**
- * The exporter uses these variables only where it makes the agent, but it reads the files, and warns on
- * OpenTelemetry's `diag` logger of one that cannot be read. Such a one is left out here as well.
+ * The exporter uses these variables only for an agent that it makes itself, but it reads the files, and warns on
+ * OpenTelemetry's `diag` logger if one cannot be read. Such a file is left out here as well.
  */
 function readEnvironmentTls(): { ca?: Buffer; cert?: Buffer; key?: Buffer } {
   const tls: { ca?: Buffer; cert?: Buffer; key?: Buffer } = {}
@@ -94,7 +78,7 @@ function readEnvironmentTls(): { ca?: Buffer; cert?: Buffer; key?: Buffer } {
     try {
       if (path) tls[option] = readFileSync(resolve(path))
     } catch {
-      // Told by the exporter.
+      // The exporter reports it.
     }
   }
   return tls

@@ -1,7 +1,8 @@
-import type { Agent } from 'node:http'
+import type { Agent, ClientRequest, IncomingMessage } from 'node:http'
 import type { LogRecordExporter, LogRecordProcessor } from '@opentelemetry/sdk-logs'
+import type { Failure, Outcome } from './batch-queue.ts'
 import { OtlpAnswer } from './otlp-answer.ts'
-import { OtlpConnection } from './otlp-connection.ts'
+import type { OtlpConnection } from './otlp-connection.ts'
 
 /** A record of the OpenTelemetry logs SDK. */
 export type SdkLogRecord = Parameters<LogRecordProcessor['onEmit']>[0]
@@ -21,140 +22,173 @@ export interface OtlpLaneOptions {
   readonly timeoutMs: number
 }
 
-/** The collector took the batch, but for so many records of it. It does not say which. */
-export interface OtlpAcceptance {
-  readonly rejected: number
-}
+/** A status of 500 and above that is not one of these is what collectors answer to what they will never take. */
+const RETRYABLE = [408, 429, 502, 503, 504]
 
-/** Why a batch was not delivered. */
-export interface OtlpFailure {
-  readonly reason: string
-  readonly cause?: unknown
-  readonly status?: number
-  /** Trying again cannot help. */
-  readonly final?: boolean
-  /** A batch without that record may pass. */
-  readonly perhapsOneRecord?: boolean
-  /** No batch would have passed. */
-  readonly collectorNotReady?: boolean
-  /** How long the collector asks to be left alone. */
-  readonly waitMs?: number
-}
+/** How often a batch is tried that is answered with such a status. */
+const MAX_ERROR_ATTEMPTS = 2
 
 /**
- * Sends one batch at a time, with an exporter and sockets of its own.
+ * Sends one batch at a time, with an exporter of its own.
  *
- * The exporter repeats a request by itself, on timers that keep the process alive. It is stopped there: after
- * an answer it gives up at once (see `OtlpAnswer`), and after a network error, about a second later, it asks for
- * headers again and is told no. An attempt is one request, and `OtlpDelivery` alone decides about the next.
+ * The exporter repeats a request by itself, on timers that keep the process alive. Here it never gets that far: what it
+ * would repeat is shown to it as final (see `OtlpAnswer` and `#fail`), and a second request is refused its headers. An
+ * attempt is one request, and the `BatchQueue` alone decides about the next.
  */
 export class OtlpLane {
   readonly #exporter: LogRecordExporter
-  readonly #connection: OtlpConnection
   readonly #options: OtlpLaneOptions
   #requests = 0
+  #request: ClientRequest | undefined
   #answer: OtlpAnswer | undefined
+  #error: unknown
   #timer: NodeJS.Timeout | undefined
+  #released = false
 
-  constructor(options: OtlpLaneOptions) {
+  constructor(options: OtlpLaneOptions, connection: OtlpConnection) {
     this.#options = options
-    this.#connection = new OtlpConnection((response) => {
-      this.#answer = new OtlpAnswer(response)
-    })
     this.#exporter = options.makeExporter({
       headers: () => this.#headers(),
-      makeAgent: this.#connection.makeAgent,
+      makeAgent: (protocol) => connection.watched(protocol, (request) => this.#watch(request)),
     })
   }
 
   /** Never rejects, and settles soon after `timeoutMs` at the latest. */
-  export(records: SdkLogRecord[]): Promise<OtlpAcceptance | OtlpFailure> {
+  export(records: SdkLogRecord[]): Promise<Outcome> {
     const { timeoutMs, untraced } = this.#options
     this.#requests = 0
+    this.#request = undefined
     this.#answer = undefined
+    this.#error = undefined
     return new Promise((resolve) => {
-      const settle = (outcome: OtlpAcceptance | OtlpFailure) => {
+      const settle = (outcome: Outcome) => {
         clearTimeout(timer)
         this.#timer = undefined
         resolve(outcome)
       }
       // The exporter's own timeout is one of silence: a trickling answer never ends it.
       const timer = setTimeout(() => {
-        settle(this.#read(notReady(`gave no complete answer in ${timeoutMs} ms`)))
-        this.#connection.cut()
+        settle(this.#read(records, notReady(`gave no complete answer in ${timeoutMs} ms`)))
+        this.#request?.destroy()
       }, timeoutMs)
       timer.unref()
       this.#timer = timer
       try {
         untraced(() =>
           this.#exporter.export(records, ({ code, error }) =>
-            settle(code === 0 ? { rejected: this.#answer?.rejectedRecords() ?? 0 } : this.#readError(error)),
+            settle(code === 0 ? this.#accepted(records) : this.#readError(records, error)),
           ),
         )
       } catch (cause) {
-        settle({ reason: 'the exporter threw', cause, final: true, perhapsOneRecord: true })
+        settle({ result: 'split', failure: { reason: 'the exporter threw', cause } })
       }
     })
   }
 
-  /** From now on a request under way keeps no process alive. */
+  /** From now on no request keeps the process alive. */
   release(): void {
-    this.#connection.release()
+    this.#released = true
+    this.#request?.socket?.unref()
   }
 
-  /** Ends the exporter and closes every socket. */
+  /** Ends the exporter. */
   close(): void {
-    // Nothing is under way that could still be told of: every batch has settled, or is cut here.
     this.#exporter.shutdown().catch(() => {})
-    this.#connection.cut()
+    this.#request?.destroy()
   }
 
-  /** The timeout counts from here, so that what the exporter does within its own is over before it. */
+  /** The timeout counts from here, so that the exporter's own does not end before it. */
   async #headers(): Promise<Record<string, string>> {
     if (this.#requests++ > 0) throw new Error('An attempt is one request')
     this.#timer?.refresh()
     return { ...this.#options.headers }
   }
 
-  #readError(error: unknown): OtlpFailure | OtlpAcceptance {
+  #watch(request: ClientRequest): void {
+    this.#request = request
+    request.prependOnceListener('response', (response: IncomingMessage) => {
+      this.#answer = new OtlpAnswer(response)
+    })
+    request.prependListener('error', (error) => this.#fail(error))
+    request.once('socket', (socket) => {
+      if (this.#released) socket.unref()
+    })
+  }
+
+  /** Keeps an error of the connection. The exporter, which is told next, repeats nothing that has no code. */
+  #fail(error: Error & { code?: unknown }): void {
+    this.#error ??= error
+    const { code } = error
+    error.code = undefined
+    queueMicrotask(() => {
+      error.code = code
+    })
+  }
+
+  #accepted(records: readonly unknown[]): Outcome {
+    const rejected = Math.min(this.#answer?.rejectedRecords() ?? 0, records.length)
+    if (rejected === 0) return { result: 'delivered' }
+    const events = records.length
+    const failure: Failure = {
+      reason: `the collector rejected ${rejected} of ${events} events of a batch (partial success) and does not say which`,
+      details: { events, rejected },
+    }
+    const first = events - rejected
+    // The last ones stand for those that it rejected.
+    return {
+      result: 'delivered',
+      rejected: new Map(Array.from({ length: rejected }, (_, index) => [first + index, failure])),
+    }
+  }
+
+  #readError(records: readonly unknown[], error: unknown): Outcome {
     const { code } = (error ?? {}) as { readonly code?: unknown }
-    if (this.#answer === undefined && typeof code === 'number') return refused(code)
-    if (this.#requests > 1) return this.#read(notReady('could not be reached'))
-    return this.#read({ ...notReady('could not be reached'), cause: error })
+    if (this.#answer === undefined && typeof code === 'number') return refused(code, undefined)
+    const cause = this.#error ?? error
+    return this.#read(records, notReady(`could not be reached${codeOf(cause)}`, cause))
   }
 
   /**
-   * The outcome by the answer's status, where there is one, however the rest of the answer failed to come.
+   * The outcome by the answer's status, if there is one, however the rest of the answer failed to come.
    * The exporter's error is not kept then: it holds the body of the answer, which may repeat a header.
    */
-  #read(unanswered: OtlpFailure): OtlpFailure | OtlpAcceptance {
+  #read(records: readonly unknown[], unanswered: Outcome): Outcome {
     const answer = this.#answer
     if (answer === undefined) return unanswered
-    if (answer.accepted) return { rejected: answer.rejectedRecords() }
-    return { ...refused(answer.status), ...(answer.waitMs === undefined ? {} : { waitMs: answer.waitMs }) }
+    return answer.accepted ? this.#accepted(records) : refused(answer.status, answer.waitMs)
   }
 }
 
-function notReady(what: string): OtlpFailure {
-  return { reason: `the collector ${what}`, collectorNotReady: true }
+function notReady(what: string, cause?: unknown): Outcome {
+  const failure = { reason: `the collector ${what}`, ...(cause === undefined ? {} : { cause }) }
+  return { result: 'retry', failure, targetDown: true }
 }
 
-/** Final is every status but 408, 429 and 5xx; redirects are, as they are not followed. */
-function refused(status: number): OtlpFailure {
-  const final = status !== 408 && status !== 429 && status < 500
-  return {
+/** Redirects are not followed, so they are final. */
+function refused(status: number, waitMs: number | undefined): Outcome {
+  const failure = {
     reason: `the collector answered ${status}${adviceFor(status)}`,
-    status,
-    final,
-    collectorNotReady: status === 429 || (status >= 502 && status <= 504),
+    details: { status },
   }
+  if (RETRYABLE.includes(status)) return { result: 'retry', failure, waitMs, targetDown: true }
+  if (status >= 500)
+    return { result: 'retry', failure, waitMs, targetDown: 'perhaps', maxAttempts: MAX_ERROR_ATTEMPTS }
+  return { result: status === 413 ? 'too-large' : 'failed', failure }
 }
 
 function adviceFor(status: number): string {
   if (status === 401 || status === 403) return ' (check the credentials in headers)'
   if (status === 404 || status === 405) return ' (check the path of url; collectors listen on /v1/logs)'
-  if (status === 413) return ' (the batch was larger than it takes, or than a proxy in front of it does)'
+  if (status === 413) return ' (the event was larger than it takes, or than a proxy in front of it does)'
   if (status === 415) return ' (it does not take this encoding or compression)'
   if (status >= 300 && status < 400) return ' (redirects are not followed; give the final url)'
   return ''
+}
+
+/** ` (ECONNREFUSED)`: the code of a network or TLS error, or of the first error that it holds. */
+function codeOf(error: unknown): string {
+  const { code, errors, cause } = (error ?? {}) as { code?: unknown; errors?: unknown; cause?: unknown }
+  if (typeof code === 'string' && /^[A-Z\d_]{1,64}$/.test(code)) return ` (${code})`
+  const inner = Array.isArray(errors) ? errors[0] : cause
+  return inner === undefined || inner === error ? '' : codeOf(inner)
 }

@@ -1,5 +1,8 @@
+import type { Agent } from 'node:http'
 import { describeKind } from '../../given.ts'
+import { MAX_TIMER_MS } from '../../timers.ts'
 import { invalidKind, invalidOption, unknownOption, unusableOption } from '../options.ts'
+import type { OtlpAgent } from './otlp-connection.ts'
 import type { OtlpRecord } from './otlp-record.ts'
 
 /** The part of an OpenTelemetry logger provider that is used; those of both SDK lines fit. */
@@ -11,7 +14,8 @@ export interface OtlpLoggerProvider {
 interface OtlpDeliveryOptions {
   /**
    * Headers of every request, such as an API key. They win over those of the environment's
-   * `OTEL_EXPORTER_OTLP_HEADERS`, which the OpenTelemetry exporter adds. Default none.
+   * `OTEL_EXPORTER_OTLP_HEADERS`, which the OpenTelemetry exporter adds. The exporter sets `content-type` and
+   * `user-agent` itself and ignores them here. Default none.
    */
   readonly headers?: Readonly<Record<string, string>> | undefined
   /** Time an attempt to send a batch may take, in milliseconds, above 0. Default 10 000. */
@@ -30,6 +34,13 @@ interface OtlpDeliveryOptions {
    * attempt. An attempt under way is not cut short. 0 or above. Default 120 000.
    */
   readonly retryBudgetMs?: number | undefined
+  /**
+   * The agent for the requests, for a proxy or for TLS of its own: an `http.Agent` or `https.Agent` that fits the `url`,
+   * or a function that gets the protocol (`http:` or `https:`) and returns one. It is never destroyed. The default is
+   * an agent of the transport's own. If `NODE_USE_ENV_PROXY` is `1`, that one uses the proxy that `HTTP_PROXY`,
+   * `HTTPS_PROXY`, and `NO_PROXY` name, in the versions of Node.js whose agents support it (22.21, 24.5, and later).
+   */
+  readonly agent?: Agent | ((protocol: string) => Agent | Promise<Agent>) | undefined
 }
 
 /** What `OtlpTransportAdapter.create` takes: `url`, or `loggerProvider`, or both. */
@@ -63,6 +74,7 @@ export interface OtlpSettings {
   readonly compression: 'none' | 'gzip'
   readonly maxPending: number
   readonly retryBudgetMs: number
+  readonly agent: OtlpAgent | undefined
   readonly loggerProvider: OtlpLoggerProvider | undefined
 }
 
@@ -77,11 +89,9 @@ const OPTION_NAMES = [
   'compression',
   'maxPending',
   'retryBudgetMs',
+  'agent',
   'loggerProvider',
 ]
-
-/** Longest delay a Node timer keeps. */
-const MAX_TIMER_MS = 2 ** 31 - 1
 
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
@@ -110,6 +120,7 @@ export function readOtlpOptions(options: OtlpTransportOptions): OtlpSettings {
     compression: readChoice('compression', options.compression, ['none', 'gzip']),
     maxPending: readCount('maxPending', options.maxPending, 131_072),
     retryBudgetMs: readNumber('retryBudgetMs', options.retryBudgetMs, 120_000, { least: 0 }),
+    agent: readAgent(options.agent),
     loggerProvider,
   }
 }
@@ -132,6 +143,16 @@ function readLoggerProvider(value: OtlpLoggerProvider | undefined): OtlpLoggerPr
     )
   }
   return value
+}
+
+function readAgent(value: unknown): OtlpAgent | undefined {
+  if (value === undefined || typeof value === 'function') return value as OtlpAgent | undefined
+  if (isObject(value) && typeof value.addRequest === 'function') return value as unknown as OtlpAgent
+  throw invalidKind(
+    nameOf('agent'),
+    'an http.Agent or https.Agent that fits the url, or a function that returns one',
+    value,
+  )
 }
 
 function readUrl(value: unknown, optional: boolean): string {

@@ -13,9 +13,12 @@ export interface OtlpRecord {
   readonly eventName: string
   /** The event's name once more, for backends that ignore `eventName`. */
   readonly body: string
-  /** Seconds and nanoseconds since 1970; absent where the envelope's time does not fit. */
+  /**
+   * Seconds and nanoseconds since 1970. When the envelope's time does not fit, the moment of emit instead, or absent when
+   * that is now, which the SDK fills in.
+   */
   readonly timestamp?: [number, number]
-  /** When the event was emitted; absent where that is now, which the SDK says by itself. */
+  /** When the event was emitted; absent when that is now, which the SDK fills in. */
   readonly observedTimestamp?: [number, number]
   readonly severityNumber: number
   readonly severityText: string
@@ -43,27 +46,30 @@ export function toOtlpRecord(envelope: TelemetryEnvelope, emittedAtMs?: number):
   const name = wellFormed(envelope.name)
   const severityNumber = SEVERITY[envelope.level]
   const severityText = envelope.level
+  const observedTimestamp = emittedAtMs === undefined ? undefined : highResolution(emittedAtMs)
   const timeMs = Date.parse(envelope.time)
   const fits = timeMs >= 0 && timeMs < END_OF_TIME_MS
+  const timestamp = fits ? highResolution(timeMs) : observedTimestamp
   return {
     eventName: name,
     body: name,
-    ...(fits && { timestamp: highResolution(timeMs) }),
-    ...(emittedAtMs !== undefined && { observedTimestamp: highResolution(emittedAtMs) }),
+    ...(timestamp && { timestamp }),
+    ...(observedTimestamp && { observedTimestamp }),
     severityNumber,
     severityText,
   }
 }
 
-/** Seconds and nanoseconds since 1970. */
+/** Seconds and nanoseconds since 1970, at least 1 nanosecond, since 0 means that the time is unknown. */
 function highResolution(ms: number): [number, number] {
+  if (ms === 0) return [0, 1]
   const seconds = Math.floor(ms / 1000)
   return [seconds, (ms - seconds * 1000) * 1e6]
 }
 
 /**
  * Writes the attributes of an envelope into `target`: its own under their own keys, nested values
- * as maps and arrays, then those derived from its other members, which win.
+ * as maps and arrays, then those derived from its other members, which win, except over `error.type`.
  * An attribute whose key is empty is left out, as OpenTelemetry forbids it.
  * @param record what `toOtlpRecord` made of the envelope
  * @returns `target`
@@ -96,15 +102,17 @@ export function writeOtlpAttributes(
     target['exception.type'] = wellFormed(error.name)
     target['exception.message'] = wellFormed(error.message)
     if (error.stack !== undefined) target['exception.stacktrace'] = wellFormed(error.stack)
-    target['error.type'] = wellFormed(error.code ?? error.name)
+    // Conventions give it values of their own, such as `tool_error`.
+    if (!Object.hasOwn(target, 'error.type')) target['error.type'] = wellFormed(error.code ?? error.name)
   }
   if (source !== undefined) {
     if (source.file !== undefined) target['code.file.path'] = wellFormed(source.file)
     if (source.line !== undefined) target['code.line.number'] = sendableNumber(source.line)
     if (source.causer !== undefined) target['kit.source.causer'] = wellFormed(source.causer)
   }
-  // The record's timestamp is the moment of emit then; what the application said is not lost.
-  if (record.timestamp === undefined) target['kit.time'] = wellFormed(envelope.time)
+  // The record's timestamp is the moment of emit then. What the application said is not lost.
+  if (record.timestamp === record.observedTimestamp || record.timestamp === undefined)
+    target['kit.time'] = wellFormed(envelope.time)
   return target
 }
 
@@ -142,22 +150,6 @@ function toValue(value: unknown): OtlpValue | undefined {
     default:
       return undefined
   }
-}
-
-/** Roughly how many bytes attributes take in a request: a string its length, whatever else 16. */
-export function weighOtlpAttributes(attributes: OtlpAttributes): number {
-  let weight = 0
-  for (const key of Object.keys(attributes)) weight += key.length + weigh(attributes[key])
-  return weight
-}
-
-function weigh(value: OtlpValue | undefined): number {
-  if (typeof value === 'string') return value.length + 16
-  if (typeof value !== 'object' || value === null) return 16
-  if (!Array.isArray(value)) return weighOtlpAttributes(value) + 16
-  let weight = 16
-  for (const item of value) weight += weigh(item)
-  return weight
 }
 
 /**

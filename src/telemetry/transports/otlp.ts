@@ -9,13 +9,8 @@ import type { TelemetryTransport, TelemetryTransportMeta } from '../transport.ts
 import { OtlpDelivery } from './otlp-delivery.ts'
 import type { ExporterWishes, SdkLogRecord } from './otlp-lane.ts'
 import { type OtlpSettings, type OtlpTransportOptions, readOtlpOptions } from './otlp-options.ts'
-import {
-  type OtlpAttributes,
-  type OtlpRecord,
-  toOtlpRecord,
-  weighOtlpAttributes,
-  writeOtlpAttributes,
-} from './otlp-record.ts'
+import { type OtlpAttributes, type OtlpRecord, toOtlpRecord, writeOtlpAttributes } from './otlp-record.ts'
+import { type Weigh, weighIn } from './otlp-weight.ts'
 
 export type { OtlpLoggerProvider, OtlpTransportOptions } from './otlp-options.ts'
 export type { OtlpAttributes, OtlpRecord, OtlpValue } from './otlp-record.ts'
@@ -23,16 +18,22 @@ export type { OtlpAttributes, OtlpRecord, OtlpValue } from './otlp-record.ts'
 /** Name of the instrumentation scope; its version is the package's. */
 const SCOPE_NAME = 'mcp-gatekit'
 
+/** The most bytes of a request that proxies take by default (nginx). */
+const MAX_REQUEST_BYTES = 2 ** 20
+
+/** The bytes that a request has beside its records and its resource, or more. */
+const REQUEST_BYTES = 1_024
+
 interface RecordLogger {
   emit(record: OtlpRecord): void
 }
 
-/** An event between `handle` and the SDK's answer to it, which comes within the same call. */
+/** An event between `handle` and the SDK's record of it, which comes within the same call. */
 interface ArrivingEvent {
   readonly envelope: TelemetryEnvelope
   readonly sent: OtlpRecord
-  readonly delivered: () => void
-  readonly failed: (error: KitTelemetryError) => void
+  /** Settles with the event, once there is a record. */
+  taken?: Promise<void>
 }
 
 /**
@@ -79,17 +80,20 @@ export class OtlpTransportAdapter implements TelemetryTransport {
   async init(meta: TelemetryTransportMeta): Promise<void> {
     if (this.#logger !== undefined) return
     const { api, sdk, resources, exporter } = await loadOpenTelemetry(this.#settings.encoding)
+    const resource = resources
+      .defaultResource()
+      .merge(describeService(meta, resources.resourceFromAttributes))
     const delivery = new OtlpDelivery({
       makeExporter: exporterMaker(exporter.OTLPLogExporter, this.#settings),
       headers: this.#settings.headers,
       untraced: untracedBy(api),
       timeoutMs: this.#settings.timeout,
       retryBudgetMs: this.#settings.retryBudgetMs,
+      agent: this.#settings.agent,
+      maxWeight: MAX_REQUEST_BYTES - REQUEST_BYTES - bytesOf(resource),
     })
-    const provider = new sdk.LoggerProvider({
-      resource: resources.defaultResource().merge(describeService(meta, resources.resourceFromAttributes)),
-      processors: [this.#processor(delivery)],
-    })
+    const weigh = weighIn(this.#settings.encoding)
+    const provider = new sdk.LoggerProvider({ resource, processors: [this.#processor(delivery, weigh)] })
     this.#logger = provider.getLogger(SCOPE_NAME, VERSION)
     this.#delivery = delivery
   }
@@ -102,7 +106,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
   handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> | void {
     const record = toOtlpRecord(envelope, emittedAtMs)
     if (this.#settings.loggerProvider !== undefined) return this.#handOver(envelope, record)
-    return new Promise((resolve, reject) => this.#take(envelope, record, resolve, reject))
+    return this.#take(envelope, record)
   }
 
   /** Sends what is buffered; resolves when all of it is delivered or has failed for good. */
@@ -110,10 +114,13 @@ export class OtlpTransportAdapter implements TelemetryTransport {
     await this.#delivery?.flush()
   }
 
-  /** Flushes and lets go of the exporter. An application's `loggerProvider` is left alone. */
-  async shutdown(): Promise<void> {
+  /**
+   * Flushes and lets go of the exporter. An application's `loggerProvider` is left alone.
+   * @param deadline when it aborts, nothing keeps the process alive any longer; what is outstanding goes on while it lives
+   */
+  async shutdown(deadline?: AbortSignal): Promise<void> {
     this.#closed = true
-    await this.#delivery?.close()
+    await this.#delivery?.close(deadline)
   }
 
   #handOver(envelope: TelemetryEnvelope, record: OtlpRecord): void {
@@ -125,45 +132,47 @@ export class OtlpTransportAdapter implements TelemetryTransport {
     }
   }
 
-  #take(
-    envelope: TelemetryEnvelope,
-    sent: OtlpRecord,
-    delivered: () => void,
-    failed: (error: KitTelemetryError) => void,
-  ): void {
+  #take(envelope: TelemetryEnvelope, sent: OtlpRecord): Promise<void> {
     if (this.#logger === undefined || this.#closed) {
-      failed(notTaken(this.#closed ? 'the transport is shut down' : 'the transport is not initialised'))
-      return
+      return Promise.reject(
+        notTaken(this.#closed ? 'the transport is shut down' : 'the transport is not initialised'),
+      )
     }
+    const arriving: ArrivingEvent = { envelope, sent }
+    this.#arriving = arriving
     try {
-      this.#arriving = { envelope, sent, delivered, failed }
       this.#logger.emit(sent)
-      if (this.#arriving !== undefined) failed(notTaken('the OpenTelemetry SDK made no record of it'))
     } catch (cause) {
-      failed(notTaken('the OpenTelemetry SDK threw', cause))
+      return arriving.taken ?? Promise.reject(notTaken('the OpenTelemetry SDK threw', cause))
     } finally {
       this.#arriving = undefined
     }
+    return arriving.taken ?? Promise.reject(notTaken('the OpenTelemetry SDK made no record of it'))
   }
 
   /**
    * Attributes are written here, into the SDK's record, and not given to `emit`: it would copy them,
    * drop those beyond 128, and drop a map that has a key `constructor`.
    */
-  #processor(delivery: OtlpDelivery): LogRecordProcessor {
+  #processor(delivery: OtlpDelivery, weigh: Weigh): LogRecordProcessor {
     return {
       onEmit: (record: SdkLogRecord) => {
         const arriving = this.#arriving
         if (arriving === undefined) return
-        const { envelope, sent, delivered, failed } = arriving
+        const { envelope, sent } = arriving
         const attributes = writeOtlpAttributes(envelope, sent, record.attributes as OtlpAttributes)
-        delivery.add({ record, delivered, failed, weight: weighOtlpAttributes(attributes) })
+        arriving.taken = delivery.add(record, weigh(sent, attributes))
         this.#arriving = undefined
       },
       forceFlush: () => delivery.flush(),
       shutdown: () => delivery.close(),
     }
   }
+}
+
+/** The bytes of a resource in a request, or more. */
+function bytesOf(resource: Resource): number {
+  return 2 * Buffer.byteLength(JSON.stringify(resource.attributes))
 }
 
 function notTaken(reason: string, cause?: unknown): KitTelemetryError {

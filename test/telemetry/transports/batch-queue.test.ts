@@ -164,7 +164,7 @@ describe('BatchQueue', () => {
       expect(sent.map(({ atMs }) => atMs)).to.deep.equal([0, 500, 1_500, 3_500, 4_500].slice(0, sent.length))
       await clock.advance(500)
       expect(messageOf(0)).to.equal(
-        'transport "test": the target answered 503, 5 times until the retry budget was spent; 1 event is lost',
+        'transport "test": the target answered 503, 5 times until retryBudgetMs was spent; 1 event is lost',
       )
     })
   })
@@ -210,7 +210,7 @@ describe('BatchQueue', () => {
       add(0)
       await clock.advance(2_000)
       expect(sent).to.have.length(1)
-      expect(messageOf(0)).to.match(/1 times until the retry budget was spent/)
+      expect(messageOf(0)).to.match(/1 times until retryBudgetMs was spent/)
     })
 
     it('beyond maxWaitMs fail what waits, and what comes in that time', async () => {

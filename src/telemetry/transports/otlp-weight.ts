@@ -1,0 +1,106 @@
+import type { OtlpAttributes, OtlpRecord, OtlpValue } from './otlp-record.ts'
+
+/** How many bytes each part of a log record takes in a request, at most. */
+interface Encoding {
+  /** A record without its texts and attributes. */
+  readonly record: number
+  /** What is written around a key and its value. */
+  readonly entry: number
+  /** What is written around a text, a list, or a map. */
+  readonly text: number
+  readonly list: number
+  readonly map: number
+  readonly null: number
+  readonly boolean: number
+  readonly number: (value: number) => number
+  readonly textBytes: (text: string) => number
+}
+
+/** `{"key":…,"value":…},`; `{"stringValue":…}`; `{"arrayValue":{"values":[…]}},`; … */
+const JSON_ENCODING: Encoding = {
+  record: 380,
+  entry: 19,
+  text: 17,
+  list: 29,
+  map: 30,
+  null: 3,
+  boolean: 20,
+  number: (value) => String(value).length + 17,
+  textBytes: (text) => (text.length > MAX_COUNTED ? longJsonBytes(text) : shortBytes(text, true)) + 2,
+}
+
+/** A tag of a byte and a length of up to four bytes for everything that has a length. */
+const PROTOBUF_ENCODING: Encoding = {
+  record: 100,
+  entry: 15,
+  text: 5,
+  list: 10,
+  map: 10,
+  null: 5,
+  boolean: 7,
+  number: () => 16,
+  textBytes: (text) => (text.length > MAX_COUNTED ? Buffer.byteLength(text) : shortBytes(text, false)),
+}
+
+/** Up to this length, counting is faster than asking Node.js. */
+const MAX_COUNTED = 40
+
+/** Must be escaped in JSON. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
+const ESCAPED = /["\\\x00-\x1f]/
+
+/** The bytes that a log record takes in a request, or a few more. */
+export type Weigh = (record: OtlpRecord, attributes: OtlpAttributes) => number
+
+export function weighIn(encoding: 'json' | 'protobuf'): Weigh {
+  const parts = encoding === 'json' ? JSON_ENCODING : PROTOBUF_ENCODING
+  return ({ eventName }, attributes) =>
+    parts.record + 2 * parts.textBytes(eventName) + weighMap(attributes, parts)
+}
+
+/** The bytes that attributes take in a request, or a few more. */
+export function weighAttributes(attributes: OtlpAttributes, encoding: 'json' | 'protobuf'): number {
+  return weighMap(attributes, encoding === 'json' ? JSON_ENCODING : PROTOBUF_ENCODING)
+}
+
+function weighMap(attributes: OtlpAttributes, parts: Encoding): number {
+  let weight = 0
+  for (const key of Object.keys(attributes))
+    weight += parts.entry + parts.textBytes(key) + weigh(attributes[key], parts)
+  return weight
+}
+
+function weigh(value: OtlpValue | undefined, parts: Encoding): number {
+  switch (typeof value) {
+    case 'string':
+      return parts.text + parts.textBytes(value)
+    case 'number':
+      return parts.number(value)
+    case 'boolean':
+      return parts.boolean
+    case 'object': {
+      if (value === null) return parts.null
+      if (!Array.isArray(value)) return parts.map + weighMap(value, parts)
+      let weight = parts.list
+      for (const item of value) weight += weigh(item, parts)
+      return weight
+    }
+    default:
+      return parts.null
+  }
+}
+
+/** The bytes of well-formed text in UTF-8, escaped as in JSON or not. */
+function shortBytes(text: string, escaped: boolean): number {
+  let bytes = text.length
+  for (let index = 0; index < text.length; index++) {
+    const unit = text.charCodeAt(index)
+    if (unit >= 0x80) bytes += unit >= 0x800 && (unit < 0xd800 || unit > 0xdfff) ? 2 : 1
+    else if (escaped && (unit < 0x20 || unit === 0x22 || unit === 0x5c)) bytes += unit < 0x20 ? 5 : 1
+  }
+  return bytes
+}
+
+function longJsonBytes(text: string): number {
+  return ESCAPED.test(text) ? Buffer.byteLength(JSON.stringify(text)) - 2 : Buffer.byteLength(text)
+}

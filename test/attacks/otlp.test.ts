@@ -1,0 +1,306 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { Agent } from 'node:http'
+import { createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect } from 'chai'
+import {
+  KitTelemetry,
+  type KitTelemetryManager,
+  OtlpTransportAdapter,
+  type OtlpTransportOptions,
+} from '../../src/telemetry/index.ts'
+import { attackTable } from '../support/attacks/attack-table.ts'
+import { spawnOtlpClient } from '../support/otlp-client.ts'
+import {
+  deadPort,
+  type OtlpReceiver,
+  type OtlpReceiverOptions,
+  startOtlpReceiver,
+} from '../support/otlp-receiver.ts'
+import { selfSigned } from '../support/self-signed.ts'
+import { until } from '../support/until.ts'
+
+const MIB = 2 ** 20
+
+describe('collectors that are sick, strict, or small', function () {
+  this.timeout(20_000)
+  const cleanups: (() => Promise<unknown>)[] = []
+  afterEach(async () => {
+    for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+  })
+
+  async function receive(options: OtlpReceiverOptions): Promise<OtlpReceiver> {
+    const receiver = await startOtlpReceiver(options)
+    cleanups.push(() => receiver.close())
+    return receiver
+  }
+
+  function managerOf(options: OtlpTransportOptions): KitTelemetryManager {
+    const manager = KitTelemetry.create()
+      .withSampling({ infoRate: 1 })
+      .withLogger({ error: () => {}, warn: () => {} })
+      .withRedaction({ maxStringLength: 4_000_000 })
+      .addTransport(OtlpTransportAdapter.create(options))
+      .build()
+    cleanups.push(() => manager.shutdown({ timeoutMs: 50 }))
+    return manager
+  }
+
+  const stats = (manager: KitTelemetryManager) => {
+    const { accepted, delivered, failed, dropped, pending, lastError } =
+      manager.stats().transports[0] ?? expect.fail()
+    expect(accepted).to.equal(delivered + failed + dropped + pending)
+    return { delivered, failed, dropped, pending, lastError }
+  }
+
+  /** A proxy that takes no more than `limit` bytes. */
+  const tooLargeFrom = (limit: number): OtlpReceiverOptions => ({
+    answer: (_, __, bytes) => (bytes > limit ? { status: 413 } : undefined),
+  })
+
+  const arrivesBehind =
+    (limit: number, events: number, text: string, most: number, encoding: 'json' | 'protobuf' = 'json') =>
+    async () => {
+      const receiver = await receive(tooLargeFrom(limit))
+      const manager = managerOf({ url: receiver.url, encoding })
+      for (let index = 0; index < events; index++)
+        manager.emit('large', { attributes: { index, text, list: [text, text], nested: { text } } })
+      await manager.flush()
+      expect(stats(manager)).to.deep.include({ delivered: events, failed: 0, lastError: undefined })
+      expect(receiver.records).to.have.length(events)
+      expect(receiver.requests.length).to.be.at.most(most)
+    }
+
+  const flushesAt = (answer: NonNullable<OtlpReceiverOptions['answer']>, most: number) => async () => {
+    const receiver = await receive({ answer })
+    const manager = managerOf({ url: receiver.url })
+    const endMs = performance.now() + 3_000
+    while (performance.now() < endMs) {
+      manager.emit('request', { level: 'error' })
+      void manager.flush()
+      await sleep(2)
+    }
+    expect(receiver.requests.length).to.be.at.most(most)
+    expect(stats(manager).dropped).to.equal(0)
+  }
+
+  const poisoned = (status: number) => async () => {
+    // The poisoned ones are the only large ones.
+    const receiver = await receive({ answer: (_, __, bytes) => (bytes < 50_000 ? undefined : { status }) })
+    const manager = managerOf({ url: receiver.url })
+    await manager.flush()
+    for (let batch = 0; batch < 4; batch++) {
+      manager.emit('poison', { attributes: { text: 'x'.repeat(100_000) } })
+      void manager.flush()
+    }
+    for (let event = 0; event < 20; event++) manager.emit('good')
+    const started = performance.now()
+    void manager.flush()
+    await until(() => receiver.records.length === 20 || performance.now() - started > 5_000)
+    expect(receiver.records).to.have.length(20)
+  }
+
+  const names = (make: () => Promise<string>, cause: string) => async () => {
+    const url = await make()
+    const manager = managerOf({ url, retryBudgetMs: 0, headers: { 'x-key': 'header-secret' } })
+    manager.emit('x')
+    await manager.flush()
+    const { lastError } = stats(manager)
+    expect(lastError?.message).to.include(`the collector could not be reached (${cause})`)
+    expect(lastError?.message).to.not.match(/secret|127\.0\.0\.1|invalid\//)
+  }
+
+  attackTable('OTLP', [
+    {
+      attack: '1,000 events of CJK text behind a proxy that takes 1 MiB, as JSON',
+      outcome: 'all of them arrive, and no request is refused',
+      run: arrivesBehind(MIB, 1_000, '漢字'.repeat(500), 20),
+    },
+    {
+      attack: '1,000 events of CJK text behind a proxy that takes 1 MiB, as protobuf',
+      outcome: 'all of them arrive, and no request is refused',
+      run: arrivesBehind(MIB, 1_000, '漢字'.repeat(500), 20, 'protobuf'),
+    },
+    {
+      attack: 'events of control characters behind a proxy that takes 1 MiB',
+      outcome: 'all of them arrive, and no request is refused',
+      run: arrivesBehind(MIB, 500, '\u0001'.repeat(500), 20),
+    },
+    {
+      attack: 'events of many numbers behind a proxy that takes 1 MiB',
+      outcome: 'all of them arrive',
+      run: async () => {
+        const receiver = await receive(tooLargeFrom(MIB))
+        const manager = managerOf({ url: receiver.url })
+        const list = Array.from({ length: 1_000 }, (_, index) => index + Math.PI)
+        for (let index = 0; index < 500; index++) manager.emit('numbers', { attributes: { list } })
+        await manager.flush()
+        expect(stats(manager)).to.deep.include({ delivered: 500, failed: 0 })
+      },
+    },
+    {
+      attack: '1,000 events behind a proxy that takes 100 KB',
+      outcome: 'all of them arrive, in few requests',
+      run: arrivesBehind(100_000, 1_000, 'x'.repeat(100), 40),
+    },
+    {
+      attack: 'one event that is larger than the proxy takes, among 100',
+      outcome: 'it fails alone',
+      run: async () => {
+        const receiver = await receive(tooLargeFrom(MIB))
+        const manager = managerOf({ url: receiver.url })
+        for (let index = 0; index < 100; index++)
+          manager.emit('mixed', { attributes: { text: 'x'.repeat(index === 50 ? 2 * MIB : 10) } })
+        await manager.flush()
+        const { lastError, ...counts } = stats(manager)
+        expect(counts).to.deep.equal({ delivered: 99, failed: 1, dropped: 0, pending: 0 })
+        expect(lastError?.message).to.match(/answered 413 .*; 1 event is lost$/)
+      },
+    },
+    {
+      attack: 'a collector that answers 413 to everything, 512 events',
+      outcome: 'all of them fail, in fewer than 25 requests',
+      run: async () => {
+        const receiver = await receive({ answer: () => ({ status: 413 }) })
+        const manager = managerOf({ url: receiver.url })
+        for (let index = 0; index < 512; index++) manager.emit('x', { attributes: { index } })
+        await manager.flush()
+        expect(stats(manager)).to.include({ delivered: 0, failed: 512 })
+        expect(receiver.requests.length).to.be.below(25)
+      },
+    },
+    {
+      attack: 'a flush after each event while the collector answers 503',
+      outcome: 'few requests are sent',
+      run: flushesAt(() => ({ status: 503 }), 12),
+    },
+    {
+      attack: 'a flush after each event while the collector answers 500',
+      outcome: 'few requests are sent',
+      run: flushesAt(() => ({ status: 500 }), 20),
+    },
+    {
+      attack: 'a flush after each event while the collector answers 429 with Retry-After: 0',
+      outcome: 'few requests are sent',
+      run: flushesAt(() => ({ status: 429, headers: { 'retry-after': '0' } }), 12),
+    },
+    {
+      attack: 'four poisoned batches that are answered 500',
+      outcome: 'events after them arrive within seconds',
+      run: poisoned(500),
+    },
+    {
+      attack: 'four poisoned batches that are answered 504',
+      outcome: 'events after them arrive within seconds',
+      run: poisoned(504),
+    },
+    ...[500, 501, 505, 599].map((status) => ({
+      attack: `${status} to everything`,
+      outcome: 'a batch is tried twice',
+      run: async () => {
+        const receiver = await receive({ answer: () => ({ status }) })
+        const manager = managerOf({ url: receiver.url })
+        manager.emit('x')
+        await manager.flush()
+        expect(stats(manager)).to.include({ failed: 1 })
+        expect(receiver.requests).to.have.length(2)
+      },
+    })),
+    {
+      attack: 'a refused connection',
+      outcome: 'the error names ECONNREFUSED',
+      run: names(async () => `http://127.0.0.1:${await deadPort()}/?key=url-secret`, 'ECONNREFUSED'),
+    },
+    {
+      attack: 'a host that does not exist',
+      outcome: 'the error names ENOTFOUND',
+      run: async () => {
+        const lookup = (_: unknown, __: unknown, done: (error: Error) => void) =>
+          done(Object.assign(new Error('getaddrinfo'), { code: 'ENOTFOUND' }))
+        const manager = managerOf({
+          url: 'http://collector.invalid/?key=url-secret',
+          agent: new Agent({ lookup: lookup as never }),
+          retryBudgetMs: 0,
+        })
+        manager.emit('x')
+        await manager.flush()
+        expect(stats(manager).lastError?.message).to.include('could not be reached (ENOTFOUND)')
+      },
+    },
+    {
+      attack: 'a certificate that is not trusted',
+      outcome: 'the error names DEPTH_ZERO_SELF_SIGNED_CERT',
+      run: names(async () => {
+        const receiver = await receive({ tls: await selfSigned() })
+        return `${receiver.url}/?key=url-secret`
+      }, 'DEPTH_ZERO_SELF_SIGNED_CERT'),
+    },
+    {
+      attack: 'a connection that is reset',
+      outcome: 'the error names ECONNRESET',
+      run: names(async () => {
+        const server = createServer((socket) => socket.resetAndDestroy())
+        await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+        cleanups.push(async () => server.close())
+        return `http://127.0.0.1:${(server.address() as { port: number }).port}`
+      }, 'ECONNRESET'),
+    },
+    {
+      attack: 'a refused connection at the deadline of shutdown',
+      outcome: 'the process ends at once',
+      run: async () => {
+        const url = `http://127.0.0.1:${await deadPort()}`
+        const options = { url, encoding: 'json', events: 600, flushMs: 50, shutdownMs: 50 } as const
+        const { code, lingeredMs } = await spawnOtlpClient(options)
+        expect(code).to.equal(0)
+        // The exporter's own wait would hold it for about a second.
+        expect(lingeredMs).to.be.below(500)
+      },
+    },
+    {
+      attack: 'a request whose event opens the connection',
+      outcome: 'its AsyncLocalStorage store is not kept with the connection',
+      run: async () => {
+        const storage = new AsyncLocalStorage<string>()
+        const stores: unknown[] = []
+        const agent = new Agent({ keepAlive: true })
+        const { createConnection } = agent as unknown as { createConnection: (...args: unknown[]) => unknown }
+        Object.assign(agent, {
+          createConnection: (...args: unknown[]) => {
+            stores.push(storage.getStore())
+            return createConnection.apply(agent, args)
+          },
+        })
+        const receiver = await receive({})
+        const manager = await storage.run('request', async () => {
+          const built = managerOf({ url: receiver.url, agent })
+          await sleep(50)
+          built.emit('x')
+          await built.flush()
+          return built
+        })
+        expect(stats(manager)).to.include({ delivered: 1 })
+        expect(stores).to.deep.equal([undefined])
+        agent.destroy()
+      },
+    },
+    {
+      attack: 'Retry-After of 2^32 s with an unlimited retry budget',
+      outcome: 'one request is sent, and the process does not spin',
+      run: async () => {
+        const receiver = await receive({
+          answer: () => ({ status: 503, headers: { 'retry-after': String(2 ** 32) } }),
+        })
+        const manager = managerOf({ url: receiver.url, retryBudgetMs: 2 ** 40 })
+        for (let event = 0; event < 512; event++) manager.emit('x', { level: 'error' })
+        await until(() => receiver.requests.length > 0)
+        await sleep(50)
+        const before = process.cpuUsage()
+        await sleep(500)
+        const { user, system } = process.cpuUsage(before)
+        expect((user + system) / 1_000).to.be.below(250)
+        expect(receiver.requests).to.have.length(1)
+      },
+    },
+  ])
+})
