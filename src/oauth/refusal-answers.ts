@@ -5,8 +5,11 @@ import type { ResolvedDpopOptions } from './dpop/options.ts'
 import type { ResolvedOAuthOptions } from './options.ts'
 
 const FAULTS: Readonly<Record<ProofFault, { error: DpopChallengeError; description: string }>> = {
-  invalid_dpop_proof: { error: 'invalid_dpop_proof', description: 'The DPoP proof is not valid' },
-  use_dpop_nonce: { error: 'use_dpop_nonce', description: 'The DPoP proof needs a nonce of this server' },
+  invalid_dpop_proof: { error: 'invalid_dpop_proof', description: 'The DPoP proof is invalid' },
+  use_dpop_nonce: {
+    error: 'use_dpop_nonce',
+    description: 'The DPoP proof must include a nonce issued by this server',
+  },
   proof_needed: { error: 'invalid_token', description: 'The access token must come with a DPoP proof' },
   not_bound: {
     error: 'invalid_token',
@@ -16,13 +19,13 @@ const FAULTS: Readonly<Record<ProofFault, { error: DpopChallengeError; descripti
 
 /** The only texts that ever stand in `error_description`: nothing a client, a token or a verifier said. */
 const DESCRIPTIONS: Readonly<Record<RefusalReason, string>> = {
-  missing: 'An access token is needed',
-  malformed: 'The Authorization header does not hold one bearer token',
-  invalid: 'The access token is not valid',
+  missing: 'An access token is required',
+  malformed: 'The Authorization header must contain exactly one bearer token',
+  invalid: 'The access token is invalid',
   expired: 'The access token has expired',
-  wrong_resource: 'The access token is for another resource',
-  insufficient_scope: 'The access token lacks a scope that this request needs',
-  rate_limited: 'Too many requests of this address were refused',
+  wrong_resource: 'The access token was issued for another resource',
+  insufficient_scope: 'The access token does not have the required scope',
+  rate_limited: 'Too many failed requests from this address',
 }
 
 const JSON_HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }

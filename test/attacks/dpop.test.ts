@@ -32,7 +32,7 @@ function options(
   return { issuer: issuer.issuer, verifyToken: jwtVerifier(issuer.verifierOptions), dpop, ...changes }
 }
 
-const NOT_VALID = ['The DPoP proof is not valid', 'invalid_dpop_proof'] as const
+const NOT_VALID = ['The DPoP proof is invalid', 'invalid_dpop_proof'] as const
 const NOT_BOUND = ['The access token is not bound to the key of the DPoP proof', 'invalid_token'] as const
 const NO_ERROR = (description: string) => [description, undefined] as const
 
@@ -271,19 +271,19 @@ describe('DPoP', () => {
       [
         'a bound token as a Bearer token',
         () => [`Authorization: Bearer ${bound}`],
-        NO_ERROR('The access token is not valid'),
+        NO_ERROR('The access token is invalid'),
       ],
       [
         'a bound token as a Bearer token, with its proof',
         async () => [`Authorization: Bearer ${bound}`, `DPoP: ${await proof()}`],
-        NO_ERROR('The access token is not valid'),
+        NO_ERROR('The access token is invalid'),
       ],
       [
         'an unknown token, with a good proof for it',
         async () => ['Authorization: DPoP unknown', `DPoP: ${await proof({ token: 'unknown' })}`],
-        NO_ERROR('The access token is not valid'),
+        NO_ERROR('The access token is invalid'),
       ],
-      ['no token', async () => [`DPoP: ${await proof()}`], NO_ERROR('An access token is needed')],
+      ['no token', async () => [`DPoP: ${await proof()}`], NO_ERROR('An access token is required')],
       ...[
         ['DPoP'],
         ['DPoP '],
@@ -297,7 +297,7 @@ describe('DPoP', () => {
         (values): Attack => [
           `the header ${values.join(' and ').slice(0, 40)}`,
           () => values.map((value) => `Authorization: ${value}`),
-          NO_ERROR('The Authorization header does not hold one bearer token'),
+          NO_ERROR('The Authorization header must contain exactly one bearer token'),
         ],
       ),
     ]
@@ -384,7 +384,7 @@ describe('DPoP', () => {
       for (const dpop of ['off', { mode: 'off' }] as const) {
         const response = await send([`Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`], dpop)
         expect(response.status).to.equal(401)
-        expect(response.header('www-authenticate')).to.match(/^Bearer [^D]+"An access token is needed"$/)
+        expect(response.header('www-authenticate')).to.match(/^Bearer [^D]+"An access token is required"$/)
       }
     })
   })
@@ -588,7 +588,7 @@ describe('DPoP', () => {
   })
 
   describe('asks for a nonce', () => {
-    const REFUSAL = ['The DPoP proof needs a nonce of this server', 'use_dpop_nonce'] as const
+    const REFUSAL = ['The DPoP proof must include a nonce issued by this server', 'use_dpop_nonce'] as const
     const secret = 'the same secret on every node, of 32 characters'
 
     it('where it is told to, gives one, and takes it on every node with the same secret', async () => {

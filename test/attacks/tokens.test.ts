@@ -22,11 +22,11 @@ const SECRET = 'a shared secret of more than thirty-two bytes'
 
 /** What the answers say; `accepted` is 200. */
 const DESCRIPTIONS = {
-  invalid: 'The access token is not valid',
+  invalid: 'The access token is invalid',
   expired: 'The access token has expired',
-  wrong_resource: 'The access token is for another resource',
-  malformed: 'The Authorization header does not hold one bearer token',
-  insufficient_scope: 'The access token lacks a scope that this request needs',
+  wrong_resource: 'The access token was issued for another resource',
+  malformed: 'The Authorization header must contain exactly one bearer token',
+  insufficient_scope: 'The access token does not have the required scope',
   accepted: undefined,
 } as const
 

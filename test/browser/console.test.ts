@@ -133,7 +133,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     // From before the call on, so that it is rather too long.
     expect(shownAt - askedAt).to.be.below(1000)
     expect(await textOf('.row.bad')).to.contain(
-      'refused wrong_resource: the access token is for another resource',
+      'refused wrong_resource: the access token was issued for another resource',
     )
     expect(await textOf('.row.bad .mend')).to.contain('resource=<URL of this server>')
     expect(await textOf('#refused')).to.equal('refused 1 last: wrong_resource')

@@ -166,7 +166,9 @@ describe('the examples of identity providers', function () {
     it('refuses those for another server', async () => {
       const answer = await started.whoami(await server.issueToken(['mcp:read'], 'http://127.0.0.1:9/other'))
       expect(answer.status).to.equal(401)
-      expect(challengeOf(answer).error_description).to.equal('The access token is for another resource')
+      expect(challengeOf(answer).error_description).to.equal(
+        'The access token was issued for another resource',
+      )
     })
   })
 

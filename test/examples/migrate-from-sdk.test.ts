@@ -142,7 +142,7 @@ const DIFFERENT: readonly Row[] = [
     request: asking('Bearer eve'),
     look: ({ text }) => JSON.parse(text).error_description,
     before: 'The token is not known',
-    after: 'The access token is not valid',
+    after: 'The access token is invalid',
   },
   {
     // It passes the gate, and the server behind answers it.

@@ -87,8 +87,8 @@ describe('mcpAuth()', () => {
         [],
         {
           status: 401,
-          challenge: `Bearer realm="mcp-server", error="invalid_token", resource_metadata="${METADATA}", error_description="An access token is needed"`,
-          body: '{"error":"invalid_token","error_description":"An access token is needed"}',
+          challenge: `Bearer realm="mcp-server", error="invalid_token", resource_metadata="${METADATA}", error_description="An access token is required"`,
+          body: '{"error":"invalid_token","error_description":"An access token is required"}',
         },
       ],
       [
@@ -97,8 +97,8 @@ describe('mcpAuth()', () => {
         [`Authorization: Bearer ${LEAK}`],
         {
           status: 401,
-          challenge: `Bearer realm="the \\"notes\\"", error="invalid_token", scope="mcp:read mcp:write", resource_metadata="${METADATA}", error_description="The access token is not valid"`,
-          body: '{"error":"invalid_token","error_description":"The access token is not valid"}',
+          challenge: `Bearer realm="the \\"notes\\"", error="invalid_token", scope="mcp:read mcp:write", resource_metadata="${METADATA}", error_description="The access token is invalid"`,
+          body: '{"error":"invalid_token","error_description":"The access token is invalid"}',
         },
       ],
       [
@@ -107,8 +107,8 @@ describe('mcpAuth()', () => {
         ['Authorization: Bearer good', 'Authorization: Bearer good'],
         {
           status: 401,
-          challenge: `Bearer realm="mcp-server", error="invalid_token", resource_metadata="${METADATA}", error_description="The Authorization header does not hold one bearer token"`,
-          body: '{"error":"invalid_token","error_description":"The Authorization header does not hold one bearer token"}',
+          challenge: `Bearer realm="mcp-server", error="invalid_token", resource_metadata="${METADATA}", error_description="The Authorization header must contain exactly one bearer token"`,
+          body: '{"error":"invalid_token","error_description":"The Authorization header must contain exactly one bearer token"}',
         },
       ],
       [
@@ -127,8 +127,8 @@ describe('mcpAuth()', () => {
         ['Authorization: Bearer good'],
         {
           status: 401,
-          challenge: `Bearer realm="mcp-server", error="invalid_token", resource_metadata="https://api.example.org/.well-known/oauth-protected-resource", error_description="The access token is for another resource"`,
-          body: '{"error":"invalid_token","error_description":"The access token is for another resource"}',
+          challenge: `Bearer realm="mcp-server", error="invalid_token", resource_metadata="https://api.example.org/.well-known/oauth-protected-resource", error_description="The access token was issued for another resource"`,
+          body: '{"error":"invalid_token","error_description":"The access token was issued for another resource"}',
         },
       ],
       [
@@ -137,8 +137,8 @@ describe('mcpAuth()', () => {
         ['Authorization: Bearer good'],
         {
           status: 403,
-          challenge: `Bearer realm="mcp-server", error="insufficient_scope", scope="mcp:read mcp:write", resource_metadata="${METADATA}", error_description="The access token lacks a scope that this request needs"`,
-          body: '{"error":"insufficient_scope","error_description":"The access token lacks a scope that this request needs","scope":"mcp:read mcp:write"}',
+          challenge: `Bearer realm="mcp-server", error="insufficient_scope", scope="mcp:read mcp:write", resource_metadata="${METADATA}", error_description="The access token does not have the required scope"`,
+          body: '{"error":"insufficient_scope","error_description":"The access token does not have the required scope","scope":"mcp:read mcp:write"}',
         },
       ],
       [
@@ -838,7 +838,7 @@ describe('mcpAuth()', () => {
       expect(up.body.auth.user.id).to.equal('ada')
       const foreign = await ask({ aud: 'https://other.example.com/mcp' })
       expect(foreign.status).to.equal(401)
-      expect(foreign.body.error_description).to.equal('The access token is for another resource')
+      expect(foreign.body.error_description).to.equal('The access token was issued for another resource')
       expect((await ask({ exp: 1 })).body.error_description).to.equal('The access token has expired')
       expect((await ask({ scope: 'mcp:other' })).status).to.equal(403)
     })

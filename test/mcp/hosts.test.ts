@@ -97,7 +97,7 @@ function unauthorized(description: string): Essence {
 }
 
 function forbidden(scope: string): Essence {
-  const description = 'The access token lacks a scope that this request needs'
+  const description = 'The access token does not have the required scope'
   return {
     status: 403,
     headers: {
@@ -120,9 +120,9 @@ function unavailable(retryAfter: string): Essence {
 }
 
 const FAILED: Essence = { status: 500, headers: JSON_HEADERS, body: { error: 'server_error' } }
-const MISSING = unauthorized('An access token is needed')
-const MALFORMED = unauthorized('The Authorization header does not hold one bearer token')
-const INVALID = unauthorized('The access token is not valid')
+const MISSING = unauthorized('An access token is required')
+const MALFORMED = unauthorized('The Authorization header must contain exactly one bearer token')
+const INVALID = unauthorized('The access token is invalid')
 
 /** An error of JSON-RPC, whose words are free but the same everywhere. */
 const rpcError = (status: number, code: number, id: unknown = null) => ({ status, code, id })
@@ -190,7 +190,7 @@ const ROWS: readonly Row[] = [
   {
     title: 'a token for another resource',
     request: list(bearer('elsewhere')),
-    expected: unauthorized('The access token is for another resource'),
+    expected: unauthorized('The access token was issued for another resource'),
   },
   {
     title: "a token without the endpoint's scope",
@@ -471,7 +471,7 @@ describe('mcp: where a route is mounted', () => {
             if (token === name) continue
             expect(parameter(answer, 'scope')).to.equal(`${name}:use`)
             expect(parameter(answer, 'error_description')).to.equal(
-              'The access token is for another resource',
+              'The access token was issued for another resource',
             )
             expect(parameter(answer, 'resource_metadata')).to.equal(`https://mcp.example.com${ROOT}/${name}`)
           }

@@ -89,9 +89,9 @@ describe('the gate', () => {
         headers: {
           'Content-Type': 'application/json',
           'Cache-Control': 'no-store',
-          'WWW-Authenticate': `Bearer realm="mcp-server", error="invalid_token", resource_metadata="${METADATA}", error_description="An access token is needed"`,
+          'WWW-Authenticate': `Bearer realm="mcp-server", error="invalid_token", resource_metadata="${METADATA}", error_description="An access token is required"`,
         },
-        body: '{"error":"invalid_token","error_description":"An access token is needed"}',
+        body: '{"error":"invalid_token","error_description":"An access token is required"}',
       })
     })
 
@@ -99,7 +99,7 @@ describe('the gate', () => {
       const gate = gateWith({ scopes: ['mcp:read', 'mcp:write'] })
       expect(await run(gate, requestWith(undefined))).to.have.nested.property(
         'headers.WWW-Authenticate',
-        `Bearer realm="mcp-server", error="invalid_token", scope="mcp:read mcp:write", resource_metadata="${METADATA}", error_description="An access token is needed"`,
+        `Bearer realm="mcp-server", error="invalid_token", scope="mcp:read mcp:write", resource_metadata="${METADATA}", error_description="An access token is required"`,
       )
     })
 
@@ -513,9 +513,9 @@ describe('the gate', () => {
         headers: {
           'Content-Type': 'application/json',
           'Cache-Control': 'no-store',
-          'WWW-Authenticate': `Bearer realm="mcp-server", error="insufficient_scope", scope="mcp:read mcp:write", resource_metadata="${METADATA}", error_description="The access token lacks a scope that this request needs"`,
+          'WWW-Authenticate': `Bearer realm="mcp-server", error="insufficient_scope", scope="mcp:read mcp:write", resource_metadata="${METADATA}", error_description="The access token does not have the required scope"`,
         },
-        body: '{"error":"insufficient_scope","error_description":"The access token lacks a scope that this request needs","scope":"mcp:read mcp:write"}',
+        body: '{"error":"insufficient_scope","error_description":"The access token does not have the required scope","scope":"mcp:read mcp:write"}',
       })
       const both = gate.answer(gate.insufficientScope(['mcp:admin', 'mcp:read']), requestWith())
       expect(parseChallenge(both.headers['WWW-Authenticate'] as string).scope).to.equal(

@@ -39,7 +39,7 @@ describe('rateLimit', () => {
     expect(response.header('content-type')).to.equal('application/json')
     expect(response.header('cache-control')).to.equal('no-store')
     expect(response.body).to.equal(
-      '{"error":"too_many_requests","error_description":"Too many requests of this address were refused"}',
+      '{"error":"too_many_requests","error_description":"Too many failed requests from this address"}',
     )
   })
 

@@ -68,7 +68,8 @@ describe('resource as a function of the request', () => {
             target,
           })
           expect(response.status, tenant).to.equal(status)
-          if (status === 401) expect(response.body).to.include('The access token is for another resource')
+          if (status === 401)
+            expect(response.body).to.include('The access token was issued for another resource')
         }
       })
 

@@ -40,7 +40,7 @@ describe('what the console makes of an event', () => {
     [event('kit.mcp.auth.accepted', call), 'gate good let in: tools/call search'],
     [
       event('kit.mcp.auth.refused', { reason: 'wrong_resource' }),
-      'gate bad refused: wrong_resource: the access token is for another resource',
+      'gate bad refused: wrong_resource: the access token was issued for another resource',
     ],
     [event('kit.mcp.auth.refused', { reason: 'constructor' }), 'gate bad refused: constructor'],
     [

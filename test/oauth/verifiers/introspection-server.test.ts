@@ -110,9 +110,9 @@ describe('introspectionVerifier() with oidc-provider', () => {
       .expect(200)
     await revoke(revoked)
     for (const [sent, description] of [
-      [foreign, 'The access token is for another resource'],
-      ['nobody-has-issued-this', 'The access token is not valid'],
-      [revoked, 'The access token is not valid'],
+      [foreign, 'The access token was issued for another resource'],
+      ['nobody-has-issued-this', 'The access token is invalid'],
+      [revoked, 'The access token is invalid'],
     ] as const) {
       const { status, headers } = await request(app)
         .get('/mcp')

@@ -9,15 +9,15 @@ export interface RefusalText {
 
 const REFUSALS: Readonly<Record<RefusalReason, RefusalText>> = {
   missing: {
-    says: 'an access token is needed',
+    says: 'an access token is required',
     mend: 'The first request of every client looks like this: the 401 tells it where to sign in. If it never comes back, let npx mcp-gatekit doctor look at the server.',
   },
   malformed: {
-    says: 'the Authorization header does not hold one bearer token',
+    says: 'the Authorization header must contain exactly one bearer token',
     mend: 'Send one header, Authorization: Bearer <token>, without quotes and with nothing behind the token.',
   },
   invalid: {
-    says: 'the access token is not valid',
+    says: 'the access token is invalid',
     mend: 'Compare iss and aud of the token with issuer and audience of the verifier. After a restart of mcp-gatekit dev its authorization server has new keys: sign in again.',
   },
   expired: {
@@ -25,15 +25,15 @@ const REFUSALS: Readonly<Record<RefusalReason, RefusalText>> = {
     mend: 'Let the client refresh it or sign in again. If it is new, compare the clocks of the two machines.',
   },
   wrong_resource: {
-    says: 'the access token is for another resource',
+    says: 'the access token was issued for another resource',
     mend: 'The client must ask for a token with resource=<URL of this server> (RFC 8707). Compare aud of the token with resource of the server, to the letter.',
   },
   insufficient_scope: {
-    says: 'the access token lacks a scope that this request needs',
+    says: 'the access token does not have the required scope',
     mend: 'The 403 names the scopes: the client has to sign in again and ask for them, and the authorization server to grant them.',
   },
   rate_limited: {
-    says: 'too many requests of this address were refused',
+    says: 'too many failed requests from this address',
     mend: 'The client must wait as Retry-After says. While developing, leave rateLimit out.',
   },
 }
