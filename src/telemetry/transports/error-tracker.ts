@@ -261,7 +261,7 @@ function exceptionOf({ name, error }: TelemetryEnvelope): Error {
 function rebuiltError({ name, message, code, stack }: TelemetryErrorInfo): Error {
   const [own = '', ...causes] = stack?.split('\nCaused by: ') ?? []
   const cause = causes.reduceRight<Error | undefined>((deeper, text) => {
-    const [head = ''] = text.split(/\n\s+at /, 1)
+    const [head = ''] = text.split(/\n[^\S\n]+at /, 1)
     const [, type = 'Error', said = head] = /^([\w$.]+): ([\s\S]*)$/.exec(head) ?? []
     return withCause(namedError(type, said, text), deeper)
   }, undefined)

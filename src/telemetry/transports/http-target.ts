@@ -84,7 +84,12 @@ export class HttpTarget {
    * @param timeoutMs how long the attempt may take, including its answer
    * @param released when it aborts, the request does not keep the process alive any longer. That of a `dispatcher` ends.
    */
-  async post(headers: Headers, body: string, timeoutMs: number, released = NEVER): Promise<Answer> {
+  async post(
+    headers: Headers,
+    body: string,
+    timeoutMs: number,
+    released: AbortSignal = NEVER,
+  ): Promise<Answer> {
     const attempt = new AbortController()
     let late = false
     const timer = setLongTimeout(() => {

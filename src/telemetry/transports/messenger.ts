@@ -57,7 +57,7 @@ export class MessengerTransportAdapter extends ChatTransport {
       apiRoot: checkApiRoot,
       ...CONNECTION_CHECKS,
     })
-    const url = `${new URL(apiRoot).href.replace(/\/+$/, '')}/bot${botToken}/sendMessage`
+    const url = `${new URL(apiRoot).href.replace(/(?<!\/)\/+$/, '')}/bot${botToken}/sendMessage`
     let chat = chatId
     return new MessengerTransportAdapter({
       adapter: 'MessengerTransportAdapter',
