@@ -56,27 +56,19 @@ function hasLongEncodedAuthority(uri: string): boolean {
 function withUnreservedDecoded(uri: string): string {
   let written = ''
   let from = 0
-  for (let at = uri.indexOf('%'); at !== -1; at = uri.indexOf('%', at + 1)) {
-    if (!isHexDigit(uri[at + 1]) || !isHexDigit(uri[at + 2])) continue
-    written += uri.slice(from, at)
-    const triplet = uri.slice(at, at + 3)
+  for (const { 0: triplet, index } of uri.matchAll(/%[0-9A-Fa-f]{2}/g)) {
+    written += uri.slice(from, index)
     const character = String.fromCharCode(Number.parseInt(triplet.slice(1), 16))
     const decodes = UNRESERVED.test(character) && !completesTriplet(written, character)
     written += decodes ? character : triplet.toUpperCase()
-    from = at + 3
-    at += 2
+    from = index + triplet.length
   }
   return written + uri.slice(from)
 }
 
 /** Whether `character` after `text` would become part of a percent-encoding that the URI does not contain. */
 function completesTriplet(text: string, character: string): boolean {
-  if (!isHexDigit(character)) return false
-  return text.endsWith('%') || (text.at(-2) === '%' && isHexDigit(text.at(-1)))
-}
-
-function isHexDigit(character: string | undefined): boolean {
-  return character !== undefined && HEX_DIGIT.test(character)
+  return HEX_DIGIT.test(character) && /%[0-9A-Fa-f]?$/.test(text.slice(-2))
 }
 
 /** Decodes every percent-encoding of `uri` once, as UTF-8. Leaves a `%` without two hex digits as it is. */

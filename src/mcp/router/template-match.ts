@@ -62,43 +62,34 @@ function literalBegins(literal: string, text: string, ends: Uint8Array): Uint8Ar
 }
 
 const COMMA = 0x2c
+const SLASH = 0x2f
+const AMPERSAND = 0x26
+/** The code of no character. */
+const NONE = -1
 
-/** The character that a value cannot have; a list ends before a slash, too. */
-function isExcluded(kind: VariableKind, code: number): boolean {
-  switch (kind) {
-    case 'simple':
-      return code === 0x2f || code === COMMA
-    case 'list':
-      return code === 0x2f
-    case 'query':
-      return code === 0x26
-    case 'any':
-      return false
-  }
+/** The codes of the characters that a value cannot have. */
+const EXCLUDED: Readonly<Record<VariableKind, readonly [number, number]>> = {
+  simple: [SLASH, COMMA],
+  list: [SLASH, NONE],
+  query: [AMPERSAND, NONE],
+  any: [NONE, NONE],
 }
 
-function canBegin(kind: VariableKind, text: string, at: number): boolean {
-  return kind !== 'list' || text.charCodeAt(at) !== COMMA
-}
-
-function canEnd(kind: VariableKind, text: string, at: number, ends: Uint8Array): boolean {
-  return ends[at] === 1 && (kind !== 'list' || text.charCodeAt(at - 1) !== COMMA)
-}
-
-/** Whether a value that begins at or before `at` ends at or before `at + 1`: after the first of two commas. */
-function isBetweenCommas(kind: VariableKind, text: string, at: number): boolean {
-  return kind === 'list' && text.charCodeAt(at) === COMMA && text.charCodeAt(at + 1) === COMMA
-}
-
+/** Where a variable can begin, given where it can end. Two commas of a list end it, and a comma cannot begin or end one. */
 function variableBegins(kind: VariableKind, text: string, ends: Uint8Array): Uint8Array<ArrayBuffer> {
   const begins = new Uint8Array(text.length + 1)
+  const [excluded, alsoExcluded] = EXCLUDED[kind]
+  const comma = kind === 'list' ? COMMA : NONE
   let limit = text.length
   let nearestEnd = Number.POSITIVE_INFINITY
+  let next = NONE
   for (let at = text.length - 1; at >= 0; at--) {
-    if (canEnd(kind, text, at + 1, ends)) nearestEnd = at + 1
-    if (isExcluded(kind, text.charCodeAt(at))) limit = at
-    else if (isBetweenCommas(kind, text, at)) limit = at + 1
-    if (nearestEnd <= limit && canBegin(kind, text, at)) begins[at] = 1
+    const code = text.charCodeAt(at)
+    if (ends[at + 1] === 1 && code !== comma) nearestEnd = at + 1
+    if (code === excluded || code === alsoExcluded) limit = at
+    else if (code === comma && next === comma) limit = at + 1
+    if (nearestEnd <= limit && code !== comma) begins[at] = 1
+    next = code
   }
   return begins
 }
@@ -111,16 +102,18 @@ function variableEnd(
   ends: Uint8Array,
   prefer: Preference,
 ): number {
-  let end = from + 1
-  if (prefer === 'first') {
-    while (!canEnd(kind, text, end, ends)) end++
-    return end
+  const [excluded, alsoExcluded] = EXCLUDED[kind]
+  const comma = kind === 'list' ? COMMA : NONE
+  let end = from
+  let before = NONE
+  for (let at = from; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === excluded || code === alsoExcluded || (code === comma && before === comma)) break
+    if (ends[at + 1] === 1 && code !== comma) {
+      end = at + 1
+      if (prefer === 'first') break
+    }
+    before = code
   }
-  let latest = end
-  for (let at = from; at < text.length && !isExcluded(kind, text.charCodeAt(at)); at++) {
-    if (canEnd(kind, text, at + 1, ends)) latest = at + 1
-    if (isBetweenCommas(kind, text, at)) break
-  }
-  end = latest
   return end
 }

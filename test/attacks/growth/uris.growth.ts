@@ -1,10 +1,7 @@
-import { ResourceTemplate } from '@modelcontextprotocol/server'
 import { canonicalUri } from '../../../src/mcp/router/canonical-uri.ts'
 import { checkOperationScopes, neededScopes } from '../../../src/mcp/router/operation-scopes.ts'
 import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
 import { findResource } from '../../../src/mcp/router/router-table.ts'
-import { matchTokens, type TemplateToken } from '../../../src/mcp/router/template-match.ts'
-import { linearMatch } from '../../../src/mcp/sdk/uri-guard.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 
 const TEMPLATES = [
@@ -60,7 +57,7 @@ describe('URIs', function () {
       it(`with many ${what} have their scopes found in linear time (${name})`, () => {
         const read = (uri: string) => neededScopes(scoped, [{ method: 'resources/read', params: { uri } }])
         expectLinearGrowth((size) => read(make(size)), 1_900)
-        expectLinearGrowth((size) => read(make(size)), 20_000)
+        if (scoped === operations) expectLinearGrowth((size) => read(make(size)), 20_000)
       })
     }
   }
@@ -91,28 +88,5 @@ describe('URIs', function () {
       (size) => `file://${distinct(size)}/`,
     ]
     for (const make of hosts) expectLinearGrowth((size) => canonicalUri(make(size)), 10_000)
-  })
-
-  const TOKENS: Readonly<Record<string, readonly TemplateToken[]>> = {
-    'simple variables': [{ kind: 'simple' }, '-', { kind: 'simple' }, '-', { kind: 'simple' }, '!'],
-    'reserved variables': [{ kind: 'any' }, '-', { kind: 'any' }, '--', { kind: 'any' }, '!'],
-    lists: [{ kind: 'list' }, '-', { kind: 'list' }, { kind: 'list' }, '!'],
-    queries: ['-', { kind: 'query' }, '-', { kind: 'query' }, '!'],
-  }
-  for (const [what, tokens] of Object.entries(TOKENS)) {
-    for (const end of ['', '!']) {
-      it(`are matched by ${what} in linear time${end === '' ? '' : ', if they match'}`, () => {
-        for (const prefer of ['first', 'last'] as const)
-          expectLinearGrowth((size) => matchTokens(tokens, '-'.repeat(size) + end, prefer), 20_000)
-      })
-    }
-  }
-
-  it('are matched in linear time by the templates of the SDK', () => {
-    for (const text of ['log://{a}-{b}-{c}', 'log://{+a}-{+b}-{c}', 'log://{a*}-{b*}-{c*}/']) {
-      const { uriTemplate } = new ResourceTemplate(text, { list: undefined })
-      const match = linearMatch(uriTemplate as never)
-      expectLinearGrowth((size) => match(`log://${'-'.repeat(size)}`), 20_000)
-    }
   })
 })
