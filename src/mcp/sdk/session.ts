@@ -133,6 +133,8 @@ export class Session implements SessionSide {
   readonly #resumed = new Map<string, EventOutlet>()
   /** What is under way: each gives itself back. */
   readonly #uses = new Set<() => void>()
+  /** Notifications that wait to be sent. */
+  readonly #untold = new Map<string, { method: string; params?: { uri: string } }>()
   #initialize: string | undefined
   #isInitialized = false
   #logLevel: string | undefined
@@ -194,9 +196,20 @@ export class Session implements SessionSide {
     return new Response(listens ? endingAt(ended, auth.expiresAt as number) : ended, response)
   }
 
-  /** Sends a notification on the stream that belongs to no request. */
+  /** Sends a notification on the stream that belongs to no request. One that is still waiting is not sent twice. */
   tell(notification: { method: string; params?: { uri: string } }): void {
-    this.#sendAlone({ jsonrpc: '2.0', ...notification }).catch(() => undefined)
+    const isTelling = this.#untold.size > 0
+    this.#untold.set(`${notification.method} ${notification.params?.uri ?? ''}`, notification)
+    if (!isTelling) void this.#tellAll()
+  }
+
+  async #tellAll(): Promise<void> {
+    for (const [key, notification] of this.#untold) {
+      // What is said from now on is said again.
+      await Promise.resolve()
+      this.#untold.delete(key)
+      await this.#sendAlone({ jsonrpc: '2.0', ...notification }).catch(() => undefined)
+    }
   }
 
   end(): void {

@@ -1,0 +1,123 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { expect } from 'chai'
+import {
+  bearer,
+  call,
+  definedOf,
+  LEGACY,
+  legacy,
+  modern,
+  rpc,
+  send,
+  type WireRequest,
+} from '../../mcp/support-wire.ts'
+import { attackTable } from '../../support/attacks/attack-table.ts'
+import { type ResourceProgram, startResourceProgram } from '../../support/attacks/resource-program.ts'
+
+const PROGRAM = new URL('sessions.program.js', import.meta.url)
+
+const initialize = (clientInfo: object = { name: 'test', version: '1' }) =>
+  legacy(rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo }), {
+    'mcp-protocol-version': undefined,
+  })
+
+describe('sessions and streams in a small heap', function () {
+  this.timeout(60_000)
+  let program: ResourceProgram
+  const sockets: Socket[] = []
+  beforeEach(async () => {
+    program = await startResourceProgram(PROGRAM)
+  })
+  afterEach(() => {
+    for (const socket of sockets.splice(0)) socket.destroy()
+  })
+
+  const ask = (user: string, request: WireRequest, headers: Record<string, string> = {}) =>
+    send(program.port, { ...request, headers: { ...request.headers, ...bearer(user), ...headers } })
+
+  const begin = async (user: string, request = initialize()): Promise<Record<string, string>> => ({
+    'mcp-session-id': (await ask(user, request)).headers.get('mcp-session-id') ?? '',
+  })
+
+  /** A request whose response is never read. */
+  async function unread(user: string, { headers, body = '' }: WireRequest, method = 'POST'): Promise<void> {
+    const socket = connect(program.port, '127.0.0.1')
+    sockets.push(socket)
+    socket.on('error', () => undefined)
+    await once(socket, 'connect')
+    socket.pause()
+    const lines = Object.entries(definedOf({ ...headers, ...bearer(user) })).map(
+      ([name, value]) => `${name}: ${value}`,
+    )
+    const length = Buffer.byteLength(body as string)
+    socket.write(
+      [`${method} /mcp HTTP/1.1`, 'Host: x', `Content-Length: ${length}`, ...lines, '', body].join('\r\n'),
+    )
+  }
+
+  /** Another user is served: in the session that was there before, in a new one, and with a stream. */
+  const honest = (session: Record<string, string>) => async (): Promise<void> => {
+    for (const own of [session, await begin('bob')]) {
+      const answer = await ask('bob', legacy(call('echo', { text: 'hello' })), own)
+      expect(answer.message.result.content[0].text).to.equal('hello')
+    }
+  }
+
+  attackTable('memory of sessions', [
+    {
+      attack: '130 sessions of one user with results of 1 to 3 MB each',
+      outcome: 'the server survives with a heap of 128 MB, and others keep their sessions',
+      async run() {
+        const session = await begin('bob')
+        for (let time = 0; time < 130; time++) {
+          const own = await begin('ada')
+          if (time % 2 === 0) await ask('ada', legacy(call('big')), own)
+          else await ask('ada', legacy(call('echo', { text: 'x'.repeat(900_000) })), own)
+        }
+        await program.expectSurvival(honest(session))
+      },
+    },
+    {
+      attack: '130 sessions of one user that initialize with 130,000 characters',
+      outcome: 'the server survives, and others keep their sessions',
+      async run() {
+        const session = await begin('bob')
+        const large = { name: 'test', version: '1', title: 'x'.repeat(129_000) }
+        for (let time = 0; time < 130; time++)
+          expect(await begin('ada', initialize(large))).not.to.deep.equal({ 'mcp-session-id': '' })
+        await program.expectSurvival(honest(session))
+      },
+    },
+    {
+      attack: '100 streams of each kind that are never read, with 100,000 notifications',
+      outcome: 'the server survives, and others are served',
+      async run() {
+        const session = await begin('bob')
+        const uris = Array.from({ length: 100 }, (_, id) => `notes://${id}`)
+        for (let time = 0; time < 100; time++) {
+          const listening = { notifications: { toolsListChanged: true, resourceSubscriptions: uris } }
+          await unread('ada', modern('subscriptions/listen', listening))
+          await unread('eve', { headers: { accept: 'text/event-stream', ...(await begin('eve')) } }, 'GET')
+        }
+        for (let time = 0; time < 50; time++)
+          expect(await (await fetch(`${program.origin}/notify`)).text()).to.equal('told')
+        await program.expectSurvival(honest(session))
+      },
+    },
+    {
+      attack: '5 calls that report 400 MB each without waiting, to clients that never read',
+      outcome: 'the server survives, and others are served',
+      async run() {
+        const session = await begin('bob')
+        const params = { name: 'flood', arguments: {}, _meta: { progressToken: 1 } }
+        for (let time = 0; time < 5; time++) {
+          if (time % 2 === 0) await unread('ada', legacy(rpc('tools/call', params), await begin('ada')))
+          else await unread('ada', modern('tools/call', params))
+        }
+        await ask('bob', modern('tools/call', params))
+        await program.expectSurvival(honest(session))
+      },
+    },
+  ])
+})
