@@ -77,6 +77,26 @@ describe('mcp: a function that makes a server of the official SDK', () => {
     expect(seen).to.have.length(2)
   })
 
+  for (const face of FACES) {
+    it(`is given what createMcpHandler of the official SDK gives: ${face.name}`, async () => {
+      const seen: unknown[] = []
+      const served = await face.serve({
+        router: ({ era, auth, authInfo, request, requestInfo }) => {
+          seen.push([era, auth !== undefined && authInfo === auth, requestInfo === request])
+          return new McpServer({ name: 'any', version: '1' })
+        },
+        oauth: oauth(),
+      })
+      await served.send(legacy(rpc('ping'), bearer('reader')))
+      await served.send(modern('server/discover', {}, bearer('reader')))
+      await served.close()
+      expect(seen).to.deep.equal([
+        ['legacy', true, true],
+        ['modern', true, true],
+      ])
+    })
+  }
+
   it('may return the low-level Server', async () => {
     const router: ServerFactory = () => {
       const server = new Server({ name: 'low', version: '1.0.0' }, { capabilities: { tools: {} } })
