@@ -1,42 +1,65 @@
 import { readFileSync } from 'node:fs'
 import type { Agent, ClientRequest } from 'node:http'
 import { resolve } from 'node:path'
+import { setLongTimeout } from '../../timers.ts'
+import type { HttpProxy } from './env-proxy.ts'
+import { tunnelThrough } from './proxy-tunnel.ts'
 
 /** An agent for HTTP or HTTPS, or a function that makes one. */
 export type OtlpAgent = Agent | ((protocol: string) => Agent | Promise<Agent>)
 
-/** `addRequest` is what agents are made of, and what `http.request` calls, but the types leave it out. */
+/** `http.request` calls this method, which the types leave out. */
 interface RequestTaker {
-  addRequest(request: ClientRequest, ...rest: unknown[]): void
+  addRequest(request: ClientRequest, options: object): void
+}
+
+export interface OtlpConnectionOptions {
+  /** The application's own, which is never destroyed. */
+  readonly agent: OtlpAgent | undefined
+  readonly proxy: HttpProxy | undefined
+  /** The most that opening a tunnel through the proxy may take. */
+  readonly timeoutMs: number
 }
 
 /** The agent that all requests to one collector share. */
 export class OtlpConnection {
-  readonly #given: OtlpAgent | undefined
+  readonly #options: OtlpConnectionOptions
+  readonly #tunnels = new Set<ClientRequest>()
   #agent: Promise<Agent> | undefined
+  #released = false
 
-  /** @param agent the application's own, which is never destroyed */
-  constructor(agent: OtlpAgent | undefined) {
-    this.#given = agent
+  constructor(options: OtlpConnectionOptions) {
+    this.#options = options
   }
 
-  /** @returns an agent that tells `onRequest` of each request before it is sent */
+  /** @returns an agent that passes each request to `onRequest` before it is sent */
   async watched(protocol: string, onRequest: (request: ClientRequest) => void): Promise<Agent> {
     this.#agent ??= this.#makeAgent(protocol)
     const agent = await this.#agent
+    const { proxy } = this.#options
+    const prepare = proxy !== undefined && protocol === 'http:' ? forwardTo(proxy) : (): object => ({})
     return Object.create(agent, {
+      // The agent of an HTTPS proxy does not have the protocol of the collector.
+      ...(proxy !== undefined && { protocol: { value: protocol } }),
       addRequest: {
-        value: (request: ClientRequest, ...rest: unknown[]) => {
+        value: (request: ClientRequest, options: object) => {
           onRequest(request)
-          ;(agent as unknown as RequestTaker).addRequest(request, ...rest)
+          ;(agent as unknown as RequestTaker).addRequest(request, { ...options, ...prepare(request) })
         },
       },
     })
   }
 
+  /** From now on, no tunnel that is being opened keeps the process alive. */
+  release(): void {
+    this.#released = true
+    for (const { socket } of this.#tunnels) socket?.unref()
+  }
+
   /** Closes every socket, unless they are the application's. */
   close(): void {
-    if (this.#given !== undefined) return
+    if (this.#options.agent !== undefined) return
+    for (const tunnel of this.#tunnels) tunnel.destroy()
     this.#agent?.then(
       (agent) => agent.destroy(),
       () => {},
@@ -45,20 +68,42 @@ export class OtlpConnection {
 
   /** HTTP is loaded late, since instrumentations need to load before it. */
   async #makeAgent(protocol: string): Promise<Agent> {
-    if (typeof this.#given === 'function') return await this.#given(protocol)
-    if (this.#given !== undefined) return this.#given
-    const options = { keepAlive: true, ...proxyOptions() }
-    return protocol === 'https:'
-      ? new (await import('node:https')).Agent({ ...options, ...readEnvironmentTls() })
-      : new (await import('node:http')).Agent(options)
+    const { agent: given, proxy } = this.#options
+    if (typeof given === 'function') return await given(protocol)
+    if (given !== undefined) return given
+    if (protocol === 'http:' && proxy?.url.protocol !== 'https:')
+      return new (await import('node:http')).Agent({ keepAlive: true })
+    const agent = new (await import('node:https')).Agent({ keepAlive: true, ...readEnvironmentTls() })
+    if (protocol === 'https:' && proxy !== undefined)
+      await tunnelThrough(agent, proxy, (tunnel) => this.#watchTunnel(tunnel))
+    return agent
+  }
+
+  #watchTunnel(tunnel: ClientRequest): void {
+    this.#tunnels.add(tunnel)
+    const late = Object.assign(new Error('The proxy did not answer'), { code: 'ETIMEDOUT' })
+    const timer = setLongTimeout(() => tunnel.destroy(late), this.#options.timeoutMs)
+    tunnel.once('close', () => {
+      timer.clear()
+      this.#tunnels.delete(tunnel)
+    })
+    tunnel.once('connect', () => timer.clear())
+    tunnel.once('socket', (socket) => {
+      if (this.#released) socket.unref()
+    })
   }
 }
 
-/** Node.js itself gives the variables only to its global agents. Versions without proxy support ignore the option. */
-function proxyOptions(): { proxyEnv?: NodeJS.ProcessEnv } {
-  const flags = [...process.execArgv, ...(process.env.NODE_OPTIONS ?? '').split(/\s+/)]
-  const asked = process.env.NODE_USE_ENV_PROXY === '1' || flags.includes('--use-env-proxy')
-  return asked ? { proxyEnv: process.env } : {}
+/** A plain request to a proxy names the whole URL. @returns the options of the connection to the proxy */
+function forwardTo({ url, authorization }: HttpProxy): (request: ClientRequest) => object {
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const port = url.port || (url.protocol === 'https:' ? 443 : 80)
+  const servername = /^[\d.]+$|:/.test(host) ? '' : host
+  return (request) => {
+    request.path = `http://${request.getHeader('host')}${request.path}`
+    if (authorization !== undefined) request.setHeader('proxy-authorization', authorization)
+    return { host, hostname: host, port, servername }
+  }
 }
 
 /**

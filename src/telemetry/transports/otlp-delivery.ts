@@ -1,10 +1,9 @@
 import { BatchQueue } from './batch-queue.ts'
-import { type OtlpAgent, OtlpConnection } from './otlp-connection.ts'
+import { OtlpConnection, type OtlpConnectionOptions } from './otlp-connection.ts'
 import { OtlpLane, type OtlpLaneOptions, type SdkLogRecord } from './otlp-lane.ts'
 
-export interface OtlpDeliveryOptions extends OtlpLaneOptions {
+export interface OtlpDeliveryOptions extends OtlpLaneOptions, OtlpConnectionOptions {
   readonly retryBudgetMs: number
-  readonly agent: OtlpAgent | undefined
   /** The most bytes of a request that proxies take, less what each request has beside its records. */
   readonly maxWeight: number
 }
@@ -26,7 +25,7 @@ export class OtlpDelivery {
 
   constructor(options: OtlpDeliveryOptions) {
     const { maxWeight, retryBudgetMs, timeoutMs } = options
-    this.#connection = new OtlpConnection(options.agent)
+    this.#connection = new OtlpConnection(options)
     this.#lanes = Array.from({ length: LANES }, () => new OtlpLane(options, this.#connection))
     const idle = [...this.#lanes]
     this.#queue = new BatchQueue({
@@ -72,6 +71,7 @@ export class OtlpDelivery {
   async close(deadline?: AbortSignal): Promise<void> {
     const release = () => {
       for (const lane of this.#lanes) lane.release()
+      this.#connection.release()
     }
     if (deadline?.aborted === true) release()
     else deadline?.addEventListener('abort', release, { once: true })

@@ -1,6 +1,7 @@
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http'
 import type { LogRecordExporter, LogRecordProcessor } from '@opentelemetry/sdk-logs'
 import type { Failure, Outcome } from './batch-queue.ts'
+import { describeNetworkFailure } from './network-failure.ts'
 import { OtlpAnswer } from './otlp-answer.ts'
 import type { OtlpConnection } from './otlp-connection.ts'
 
@@ -145,7 +146,7 @@ export class OtlpLane {
     const { code } = (error ?? {}) as { readonly code?: unknown }
     if (this.#answer === undefined && typeof code === 'number') return refused(code, undefined)
     const cause = this.#error ?? error
-    return this.#read(records, notReady(`could not be reached${codeOf(cause)}`, cause))
+    return this.#read(records, notReady(`could not be reached${describeNetworkFailure(cause)}`, cause))
   }
 
   /**
@@ -183,12 +184,4 @@ function adviceFor(status: number): string {
   if (status === 415) return ' (it does not take this encoding or compression)'
   if (status >= 300 && status < 400) return ' (redirects are not followed; give the final url)'
   return ''
-}
-
-/** ` (ECONNREFUSED)`: the code of a network or TLS error, or of the first error that it holds. */
-function codeOf(error: unknown): string {
-  const { code, errors, cause } = (error ?? {}) as { code?: unknown; errors?: unknown; cause?: unknown }
-  if (typeof code === 'string' && /^[A-Z\d_]{1,64}$/.test(code)) return ` (${code})`
-  const inner = Array.isArray(errors) ? errors[0] : cause
-  return inner === undefined || inner === error ? '' : codeOf(inner)
 }

@@ -2,8 +2,10 @@ import type { Agent } from 'node:http'
 import { describeKind } from '../../given.ts'
 import { MAX_TIMER_MS } from '../../timers.ts'
 import { invalidKind, invalidOption, unknownOption, unusableOption } from '../options.ts'
+import { type HttpProxy, readEnvProxy } from './env-proxy.ts'
 import type { OtlpAgent } from './otlp-connection.ts'
 import type { OtlpRecord } from './otlp-record.ts'
+import { checkConnection } from './target-options.ts'
 
 /** The part of an OpenTelemetry logger provider that is used; those of both SDK lines fit. */
 export interface OtlpLoggerProvider {
@@ -35,10 +37,10 @@ interface OtlpDeliveryOptions {
    */
   readonly retryBudgetMs?: number | undefined
   /**
-   * The agent for the requests, for a proxy or for TLS of its own: an `http.Agent` or `https.Agent` that fits the `url`,
-   * or a function that gets the protocol (`http:` or `https:`) and returns one. It is never destroyed. The default is
-   * an agent of the transport's own. If `NODE_USE_ENV_PROXY` is `1`, that one uses the proxy that `HTTP_PROXY`,
-   * `HTTPS_PROXY`, and `NO_PROXY` name, in the versions of Node.js whose agents support it (22.21, 24.5, and later).
+   * The agent that opens connections, such as an `https.Agent` with a client certificate, or a proxy agent; or a function
+   * that gets the protocol (`http:` or `https:`) and returns one. It is never destroyed. Defaults to an agent of the
+   * transport's own, which uses the proxy that `HTTP_PROXY`, `HTTPS_PROXY`, and `NO_PROXY` name if `NODE_USE_ENV_PROXY` is
+   * `1`.
    */
   readonly agent?: Agent | ((protocol: string) => Agent | Promise<Agent>) | undefined
 }
@@ -75,6 +77,8 @@ export interface OtlpSettings {
   readonly maxPending: number
   readonly retryBudgetMs: number
   readonly agent: OtlpAgent | undefined
+  /** The proxy that the environment names, unless the application gives an agent. */
+  readonly proxy: HttpProxy | undefined
   readonly loggerProvider: OtlpLoggerProvider | undefined
 }
 
@@ -112,15 +116,18 @@ export function readOtlpOptions(options: OtlpTransportOptions): OtlpSettings {
       throw unknownOption(`${METHOD}()`, name, OPTION_NAMES, /^endpoint$/i.test(name) ? 'url' : name)
   }
   const loggerProvider = readLoggerProvider(options.loggerProvider)
+  const url = readUrl(options.url, loggerProvider !== undefined)
+  const agent = readAgent(options.agent, url)
   return {
-    url: readUrl(options.url, loggerProvider !== undefined),
+    url,
     headers: readHeaders(options.headers),
     timeout: readNumber('timeout', options.timeout, 10_000, { above: 0, most: MAX_TIMER_MS }),
     encoding: readChoice('encoding', options.encoding, ['json', 'protobuf']),
     compression: readChoice('compression', options.compression, ['none', 'gzip']),
     maxPending: readCount('maxPending', options.maxPending, 131_072),
     retryBudgetMs: readNumber('retryBudgetMs', options.retryBudgetMs, 120_000, { least: 0 }),
-    agent: readAgent(options.agent),
+    agent,
+    proxy: url === '' || agent !== undefined ? undefined : readEnvProxy(new URL(url)),
     loggerProvider,
   }
 }
@@ -145,14 +152,13 @@ function readLoggerProvider(value: OtlpLoggerProvider | undefined): OtlpLoggerPr
   return value
 }
 
-function readAgent(value: unknown): OtlpAgent | undefined {
+function readAgent(value: unknown, url: string): OtlpAgent | undefined {
   if (value === undefined || typeof value === 'function') return value as OtlpAgent | undefined
-  if (isObject(value) && typeof value.addRequest === 'function') return value as unknown as OtlpAgent
-  throw invalidKind(
-    nameOf('agent'),
-    'an http.Agent or https.Agent that fits the url, or a function that returns one',
-    value,
-  )
+  if (!isObject(value) || typeof value.addRequest !== 'function')
+    throw invalidKind(nameOf('agent'), 'an http.Agent or https.Agent, or a function that returns one', value)
+  const agent = value as unknown as Agent
+  if (url !== '') checkConnection(METHOD.replace('.create', ''), { agent }, url)
+  return agent
 }
 
 function readUrl(value: unknown, optional: boolean): string {
