@@ -524,6 +524,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       compression: ['gzp', true],
       maxPending: [0, ...NO_NUMBER],
       retryBudgetMs: NO_NUMBER,
+      agent: [null, {}, 'agent', 5],
       loggerProvider: [null, {}, 'provider'],
     },
   },
