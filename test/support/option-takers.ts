@@ -61,6 +61,8 @@ const NO_BOOLEAN: readonly unknown[] = [null, 'yes', 1]
 const NO_NUMBER: readonly unknown[] = ['10', -1, Number.NaN, {}]
 const NO_FUNCTION: readonly unknown[] = ['handler', {}, 5]
 const NO_OBJECT: readonly unknown[] = ['x', 5, []]
+/** Options of every transport that posts over HTTP. */
+const CONNECTION = { agent: NO_OBJECT, dispatcher: NO_OBJECT }
 const NO_URL: readonly unknown[] = [
   'auth.example.com',
   5,
@@ -502,6 +504,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       timeout: [0, ...NO_NUMBER],
       retries: NO_NUMBER,
       batch: NO_OBJECT,
+      ...CONNECTION,
     },
   },
   {
@@ -545,6 +548,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       minLevel: ['warning', 5],
       username: ['', 5],
       iconEmoji: ['bar_chart', 5],
+      ...CONNECTION,
     },
   },
   {
@@ -557,6 +561,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       minLevel: ['warning', 5],
       username: ['', 'everyone', 5],
       avatarUrl: ['example.com', 5],
+      ...CONNECTION,
     },
   },
   {
@@ -569,6 +574,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       chatId: [undefined, '', {}],
       minLevel: ['warning', 5],
       apiRoot: ['example.com', 5, 'https://example.com?a=b'],
+      ...CONNECTION,
     },
   },
   {
