@@ -63,8 +63,8 @@ export interface TelemetryConfig {
   readonly redaction: ResolvedRedactionPolicy
   /** How events are checked where their registry does not say. */
   readonly validation: ResolvedValidationOptions
-  /** As given to `withLogger`. */
-  readonly logger?: TelemetryLogger
+  /** As given to `withLogger`. Absent means the console. */
+  readonly logger?: TelemetryLogger | false
 }
 
 interface BuilderProps {
@@ -83,7 +83,7 @@ interface BuilderProps {
   readonly sampling: TelemetrySamplingPolicy
   readonly redaction: TelemetryRedactionPolicy
   readonly validation: TelemetryValidationOptions
-  readonly logger: TelemetryLogger | undefined
+  readonly logger: TelemetryLogger | false | undefined
 }
 
 const INITIAL: BuilderProps = {
@@ -284,12 +284,17 @@ export class KitTelemetry<
   }
 
   /**
-   * Where the library tells of its own troubles: failed events and transports, dropped events. Default nowhere.
-   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` when it has no `error` or no `warn` method
+   * Sets the logger that receives the problems of the library itself: failed events and transports, and dropped events.
+   * Without a call, each kind of problem is written once to `console.error`. `false` turns this off.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if it is not `false`, and has no `error` or no `warn` method
    */
-  withLogger(logger: TelemetryLogger): KitTelemetry<Actors, Scopes, Events> {
-    if (typeof logger?.error !== 'function' || typeof logger.warn !== 'function') {
-      throw invalidKind('the argument of withLogger()', 'an object with the methods error and warn', logger)
+  withLogger(logger: TelemetryLogger | false): KitTelemetry<Actors, Scopes, Events> {
+    if (logger !== false && (typeof logger?.error !== 'function' || typeof logger.warn !== 'function')) {
+      throw invalidKind(
+        'the argument of withLogger()',
+        'an object with the methods error and warn, or false',
+        logger,
+      )
     }
     return this.#with({ logger })
   }

@@ -169,6 +169,8 @@ export class TransportChannel {
     if (pending > 0) {
       this.#reporter.warning(
         `transport ${this.#label} was shut down with ${counted(pending)} pending: their delivery was not known at the deadline`,
+        undefined,
+        `pending ${this.#type}`,
       )
     }
   }
@@ -298,7 +300,7 @@ export class TransportChannel {
     const waiting = this.#waiting
     this.#waiting = []
     this.#failed += waiting.length
-    this.#reporter.error(this.#lastError)
+    this.#reporter.error(this.#lastError, this)
     for (const { counted } of waiting) this.#settled(counted)
   }
 
@@ -319,6 +321,8 @@ export class TransportChannel {
   #warnOfDrops(): void {
     this.#reporter.warning(
       `transport ${this.#label} has dropped ${counted(this.#dropped)}: too many of its events are outstanding (maxPending ${this.#maxPending})`,
+      undefined,
+      `dropped ${this.#type}`,
     )
   }
 

@@ -635,7 +635,7 @@ describe('delivery', () => {
           '-e',
           `const { KitTelemetry } = await import(${JSON.stringify(entry)})
           const manager = KitTelemetry.create().withSampling({ infoRate: 1 })
-            .addTransport({ type: 'hangs', handle: () => new Promise(() => {}) }).build()
+            .withLogger(false).addTransport({ type: 'hangs', handle: () => new Promise(() => {}) }).build()
           const session = manager.session()
           session.emit('x')
           ${script}`,

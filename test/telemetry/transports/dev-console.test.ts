@@ -82,7 +82,11 @@ describe('DevConsoleTransportAdapter', () => {
         throw new Error('secret text')
       },
     }
-    const manager = KitTelemetry.create().addTransport(broken).addTransport(transport).build()
+    const manager = KitTelemetry.create()
+      .withLogger(false)
+      .addTransport(broken)
+      .addTransport(transport)
+      .build()
     manager.emit('tick', { level: 'error' })
     await manager.shutdown()
     const [line] = target.requests.at(-1)?.json.stats.transports ?? []

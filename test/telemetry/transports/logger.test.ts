@@ -37,6 +37,7 @@ function write(
 ) {
   const manager = KitTelemetry.create()
     .withSampling({ debugRate: 1, infoRate: 1 })
+    .withLogger(false)
     .addTransport(LoggerTransportAdapter.create({ logger, ...options }))
     .build()
   manager.emit('billing.invoice.failed', { time: '2026-01-02T12:00:00Z', sessionId: 'ses_1', ...input })
