@@ -1,5 +1,5 @@
 import { appendFile } from 'node:fs/promises'
-import { KitTelemetry, type TelemetryTransport } from 'mcp-gatekit'
+import { COMMON_SECRET_KEYS, KitTelemetry, type TelemetryTransport } from 'mcp-gatekit'
 
 /** Appends every event to a file, one line of JSON each. */
 export function fileTransport(path: string): TelemetryTransport {
@@ -18,7 +18,7 @@ export function fileTransport(path: string): TelemetryTransport {
 const telemetry = KitTelemetry.create()
   .withService('billing')
   .withSampling({ infoRate: 1 })
-  .withRedaction({ denylistKeys: ['card'] })
+  .withRedaction({ denylistKeys: [...COMMON_SECRET_KEYS, 'card'] })
   .withLogger(console)
   .addTransport(fileTransport(process.argv[2] ?? 'events.jsonl'))
   .build()

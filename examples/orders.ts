@@ -1,4 +1,9 @@
-import { KitTelemetry, KitTelemetryEvents, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'
+import {
+  COMMON_SECRET_KEYS,
+  KitTelemetry,
+  KitTelemetryEvents,
+  LoggerTransportAdapter,
+} from 'mcp-gatekit/telemetry'
 import { z } from 'zod'
 
 // What can happen. From here on, an event that is not here, or an attribute of another type, does not compile.
@@ -17,7 +22,7 @@ const telemetry = KitTelemetry.create()
   .addScope('tenant')
   .addEvents(events)
   .withSampling({ infoRate: 1 })
-  .withRedaction({ hashKeys: ['email'], denylistKeys: ['card'] })
+  .withRedaction({ hashKeys: ['email'], denylistKeys: [...COMMON_SECRET_KEYS, 'card'] })
   .withLogger(console)
   .addTransport(LoggerTransportAdapter.create({ logger: console, includeTimestamp: false }))
   .build()

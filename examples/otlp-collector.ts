@@ -1,6 +1,13 @@
 import { createServer } from 'node:http'
 import express from 'express'
-import { createMcpAdapter, KitMcpRouter, KitTelemetry, mcpHandler, OtlpTransportAdapter } from 'mcp-gatekit'
+import {
+  COMMON_SECRET_KEYS,
+  createMcpAdapter,
+  KitMcpRouter,
+  KitTelemetry,
+  mcpHandler,
+  OtlpTransportAdapter,
+} from 'mcp-gatekit'
 import { z } from 'zod'
 import { listen, stop } from './listen.ts'
 
@@ -13,7 +20,7 @@ const telemetry = KitTelemetry.create()
   .withEnvironment(process.env.NODE_ENV ?? 'development')
   // By default one info event in ten is kept.
   .withSampling({ infoRate: 1 })
-  .withRedaction({ hashKeys: ['email'] })
+  .withRedaction({ hashKeys: ['email'], denylistKeys: COMMON_SECRET_KEYS })
   // The library's own troubles: a collector that refuses, events that were dropped.
   .withLogger(console)
   .addTransport(OtlpTransportAdapter.create({ url, compression: 'gzip' }))

@@ -1,4 +1,4 @@
-import { KitTelemetry, type KitTelemetryManager } from 'mcp-gatekit'
+import { COMMON_SECRET_KEYS, KitTelemetry, type KitTelemetryManager } from 'mcp-gatekit'
 
 type Transport = Parameters<ReturnType<typeof KitTelemetry.create>['addTransport']>[0]
 
@@ -9,7 +9,7 @@ export function notesTelemetry(environment: string, transports: readonly Transpo
     .withEnvironment(environment)
     // By default one info event in ten and one debug event in a hundred are kept.
     .withSampling({ debugRate: 1, infoRate: 1 })
-    .withRedaction({ hashKeys: ['email'], denylistKeys: ['authorization', 'token'] })
+    .withRedaction({ hashKeys: ['email'], denylistKeys: COMMON_SECRET_KEYS })
     .withLogger(console)
   return transports.reduce((builder, transport) => builder.addTransport(transport), telemetry).build()
 }

@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import express, { type Express } from 'express'
 import {
+  COMMON_SECRET_KEYS,
   createMcpAdapter,
   DevConsoleTransportAdapter,
   gracefulShutdown,
@@ -38,6 +39,7 @@ const router = KitMcpRouter.create()
 const telemetry = KitTelemetry.create()
   .withService('my-server')
   .withSampling({ debugRate: 1, infoRate: 1 })
+  .withRedaction({ denylistKeys: COMMON_SECRET_KEYS })
   .addTransport(DevConsoleTransportAdapter.create())
   .build()
 

@@ -8,6 +8,7 @@ export type {
   TelemetryEventCatalogue,
   TelemetryJsonSchema,
 } from './catalogue.ts'
+export { COMMON_SECRET_KEYS } from './common-secret-keys.ts'
 export type { TelemetryTransportEntry, TelemetryTransportStats } from './delivery.ts'
 export type {
   TelemetryActor,
