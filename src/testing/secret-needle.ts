@@ -94,6 +94,7 @@ function base64Forms(bytes: Buffer): string[] {
 
 /** The text and what decoding makes of it, breadth first, each text once. No text is longer than the first. */
 function decodings(text: string): Decoded[] {
+  if (!/[%+\\]/.test(text)) return [{ text, form: undefined }]
   const seen = new Set([text])
   let left = MAX_LENGTH + 8 * text.length
   const all: Decoded[] = [{ text, form: undefined }]
