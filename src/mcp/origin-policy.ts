@@ -41,16 +41,20 @@ function permitsHost(
   return allowedHosts === undefined ? isLoopbackHostname(hostname) : allowedHosts.has(hostname)
 }
 
-/** The host name of a `Host` header, without its port; IPv6 in brackets. */
+/** A host name of DNS has at most 253 characters, and a port at most 5. The URL parser takes quadratic time for longer ones. */
+const MAX_HOST_LENGTH = 259
+
+/** Returns the host name of a `Host` header without its port, with IPv6 addresses in brackets. */
 function hostnameOf(host: string | undefined): string | undefined {
-  // What clients send nearly always, without the cost of a URL.
-  if (host !== undefined && /^(?:localhost|127\.0\.0\.1)(?::\d{1,5})?$/.test(host))
-    return host.split(':', 1)[0]
-  return host !== undefined && URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : undefined
+  if (host === undefined || host.length > MAX_HOST_LENGTH) return undefined
+  // The usual hosts do not need the URL parser.
+  if (/^(?:localhost|127\.0\.0\.1)(?::\d{1,5})?$/.test(host)) return host.split(':', 1)[0]
+  return URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : undefined
 }
 
-/** An http(s) origin as browsers send it (RFC 6454 §7); undefined for `null` and everything else. */
+/** Parses an http(s) origin in the form that browsers send (RFC 6454 §7). Returns undefined for `null` and everything else. */
 function parseOrigin(value: string): URL | undefined {
+  if (value.length > 'https://'.length + MAX_HOST_LENGTH) return undefined
   if (!/^https?:\/\/[^/?#@\s]+$/i.test(value) || !URL.canParse(value)) return undefined
   return new URL(value)
 }

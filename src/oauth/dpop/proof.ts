@@ -86,8 +86,11 @@ function isAbout(
   const { iat, jti, htm, htu, ath } = claims
   if (typeof iat !== 'number' || !(Math.abs(Date.now() / 1000 - iat) <= proofMaxAgeSeconds)) return false
   if (typeof jti !== 'string' || jti === '' || htm !== method || ath !== sha256(token)) return false
-  return typeof htu === 'string' && comparableUrl(htu) === comparableUrl(url)
+  return typeof htu === 'string' && USUAL_URL.test(htu) && comparableUrl(htu) === comparableUrl(url)
 }
+
+/** An http(s) URL whose host is not too long: the URL parser takes quadratic time for hosts that are not ASCII. */
+const USUAL_URL = /^https?:\/\/[^/?#\\]{1,259}(?:[/?#\\]|$)/i
 
 /** The largest RSA modulus, in bytes: 4,096 bits. The time to verify a signature grows with the square of its length. */
 const MAX_RSA_MODULUS_BYTES = 512

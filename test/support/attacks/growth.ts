@@ -14,39 +14,39 @@ const NOTICEABLE_MS = 20
 /** How much longer four times the input may take. Linear work takes 4 times as long, quadratic work 16 times. */
 const MAX_RATIO = 9
 
+/** Counts from here on: V8 counts only in functions that it compiles after counting has begun. */
+const session = process.env.NODE_V8_COVERAGE === undefined ? startCounting() : undefined
+
+function startCounting(): Session {
+  const started = new Session()
+  started.connect()
+  started.post('Profiler.enable')
+  started.post('Profiler.startPreciseCoverage', { callCount: true, detailed: true })
+  return started
+}
+
+function takeCounts(): Coverage {
+  // The counters are shared by the whole process, so counting would empty those of c8.
+  if (session === undefined) throw new Error('stepsOf() is for *.growth.ts, which run without c8')
+  let coverage: Coverage | undefined
+  session.post('Profiler.takePreciseCoverage', (error, result) => {
+    if (error) throw error
+    coverage = result
+  })
+  return coverage as Coverage
+}
+
 /**
  * Counts the steps of `work`: how often V8 enters each block of the compiled sources. The count depends on the input
  * alone, not on the speed of the machine. Native functions and regular expressions count as one step each.
  */
 export function stepsOf(work: () => unknown): number {
-  // The counters are shared by the whole process, so counting here would empty those of c8.
-  expect(process.env.NODE_V8_COVERAGE, 'stepsOf() is for *.growth.ts, which run without c8').to.equal(
-    undefined,
-  )
-  const session = new Session()
-  session.connect()
-  const post = (method: string, params: object = {}): unknown => {
-    let answer: unknown
-    session.post(method, params, (error, result) => {
-      if (error) throw error
-      answer = result
-    })
-    return answer
-  }
-  try {
-    post('Profiler.enable')
-    post('Profiler.startPreciseCoverage', { callCount: true, detailed: true })
-    post('Profiler.takePreciseCoverage')
-    work()
-    const { result } = post('Profiler.takePreciseCoverage') as Coverage
-    return result
-      .filter(({ url }) => url.includes('/build/src/'))
-      .flatMap(({ functions }) => functions.flatMap(({ ranges }) => ranges))
-      .reduce((steps, { count }) => steps + count, 0)
-  } finally {
-    post('Profiler.stopPreciseCoverage')
-    session.disconnect()
-  }
+  takeCounts()
+  work()
+  return takeCounts()
+    .result.filter(({ url }) => url.includes('/build/src/'))
+    .flatMap(({ functions }) => functions.flatMap(({ ranges }) => ranges))
+    .reduce((steps, { count }) => steps + count, 0)
 }
 
 /** The least CPU time of several runs, in milliseconds. */
