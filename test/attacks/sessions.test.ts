@@ -687,22 +687,27 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'subscriptions/listen with 100,000 URIs, and with an id of 1 MB',
-        outcome: '400',
+        attack: 'subscriptions/listen with 100,000 URIs, with 200 kB of URIs, and with an id of 1 MB',
+        outcome: '-32602, and nothing is kept',
         async run() {
           const target = await Target.start({ router })
-          const uris = Array.from({ length: 100_000 }, (_, id) => `notes://${id}`)
-          expect((await target.listen(ada, { resourceSubscriptions: uris })).statusCode).to.equal(400)
+          const many = Array.from({ length: 100_000 }, (_, id) => `notes://${id}`)
+          const long = Array.from({ length: 1_000 }, (_, id) => `notes://${id}/${'x'.repeat(200)}`)
+          for (const resourceSubscriptions of [many, long]) {
+            const refused = await target.listen(ada, { resourceSubscriptions })
+            expect(JSON.parse(await textOf(refused)).error.code).to.equal(-32_602)
+          }
           const { headers, body } = modern('subscriptions/listen', {
             notifications: { toolsListChanged: true },
           })
-          const long = { ...JSON.parse(body as string), id: 'x'.repeat(1_000_000) }
+          const large = { ...JSON.parse(body as string), id: 'x'.repeat(1_000_000) }
           const sent = await target.stream(
             ada,
             {},
-            { body: { headers: headers as Headers, body: JSON.stringify(long) } },
+            { body: { headers: headers as Headers, body: JSON.stringify(large) } },
           )
           expect(sent.statusCode).to.equal(400)
+          expect(target.bus.listenerCount).to.equal(0)
         },
       },
       {
