@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { spawn } from 'node:child_process'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
-import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import type { ClientRequest } from 'node:http'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -711,7 +711,7 @@ describe('OtlpTransportAdapter', () => {
     cleanups.push(() => rm(folder, { recursive: true }))
     const sources = fileURLToPath(new URL('../../../src/', import.meta.url))
     await cp(join(sources, 'telemetry'), join(folder, 'telemetry'), { recursive: true })
-    for (const file of ['version.js', 'nearest-name.js', 'given.js', 'timers.js'])
+    for (const file of (await readdir(sources)).filter((name) => name.endsWith('.js')))
       await cp(join(sources, file), join(folder, file))
     const levenshtein = fileURLToPath(new URL('.', import.meta.resolve('fastest-levenshtein')))
     await cp(levenshtein, join(folder, 'node_modules/fastest-levenshtein'), { recursive: true })
