@@ -76,5 +76,6 @@ export {
   type StoreStreamTransportOptions,
   type StreamStore,
 } from './transports/store-stream.ts'
+export type { FetchDispatcher, TargetConnectionOptions } from './transports/target-options.ts'
 export { TeamChatTransportAdapter, type TeamChatTransportOptions } from './transports/team-chat.ts'
 export type { ResolvedValidationOptions, TelemetryValidationOptions } from './validation.ts'

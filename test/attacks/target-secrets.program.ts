@@ -125,7 +125,19 @@ const event: telemetry.TelemetryEnvelope = {
   environment: 'test',
   sessionId: 'ses_0',
 }
+/** Resolves when the collector has answered. */
+async function sendOverOtlp(): Promise<void> {
+  const transport = telemetry.OtlpTransportAdapter.create({
+    url: `${origin}/otlp/${secret}`,
+    headers: { 'x-api-key': secret },
+  })
+  const manager = telemetry.KitTelemetry.create().addTransport(transport).build()
+  manager.emit(event.name, { level: 'fatal' })
+  await manager.shutdown()
+}
+
 await run(async () => {
+  if (connection === 'otlp') await sendOverOtlp()
   const transports = [
     telemetry.HttpTransportAdapter.create({
       url: `${origin}/http/${secret}?key=${secret}`,

@@ -44,8 +44,9 @@ async function observed(observer: string, connection = 'own'): Promise<Observed>
     },
   )
   const { seen } = JSON.parse(stdout)
-  const requests = new Map([...all].filter(([path]) => PATHS.includes(path)))
-  expect([...requests.keys()]).to.have.members(PATHS)
+  const paths = connection === 'otlp' ? [...PATHS, '/otlp/S3cr3t'] : PATHS
+  const requests = new Map([...all].filter(([path]) => paths.includes(path)))
+  expect([...requests.keys()]).to.have.members(paths)
   return { seen, requests, control: all.get('/control') }
 }
 
@@ -60,7 +61,7 @@ function expectUnseen({ seen, requests }: Observed): void {
 const OWN = 'neither a URL nor a token is seen, and no trace header is sent'
 
 attackTable('secrets of targets', [
-  ...['own', 'agent', 'dispatcher'].flatMap((connection) => [
+  ...['own', 'agent', 'dispatcher', 'otlp'].flatMap((connection) => [
     {
       attack: `@sentry/node with its default integrations watches (connection: ${connection})`,
       outcome: OWN,

@@ -11,12 +11,14 @@ export interface HttpProxy {
 type Environment = Readonly<Record<string, string | undefined>>
 
 /**
- * Returns the proxy that `HTTP_PROXY`, `HTTPS_PROXY`, and `NO_PROXY` name for a target, if `NODE_USE_ENV_PROXY` is `1`.
- * The variables mean the same as in Node 24, in every version of Node. In lower case they win over upper case.
+ * Returns the proxy that `HTTP_PROXY`, `HTTPS_PROXY`, and `NO_PROXY` name for a target, if `NODE_USE_ENV_PROXY` is `1` or
+ * Node was started with `--use-env-proxy`. The variables mean the same as in Node 24, in every version of Node. In lower
+ * case they win over upper case.
  * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the proxy is not an `http:` or `https:` URL
  */
 export function readEnvProxy(target: URL, environment: Environment = process.env): HttpProxy | undefined {
-  if (environment.NODE_USE_ENV_PROXY !== '1') return undefined
+  const flags = [...process.execArgv, ...(environment.NODE_OPTIONS ?? '').split(' ')]
+  if (environment.NODE_USE_ENV_PROXY !== '1' && !flags.includes('--use-env-proxy')) return undefined
   const name = target.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY'
   const read = (variable: string): string =>
     (environment[variable.toLowerCase()] ?? environment[variable] ?? '').trim()

@@ -1,4 +1,7 @@
 import { retryAfterMs } from '../../../src/retry-after.ts'
+import type { TelemetryEnvelope } from '../../../src/telemetry/index.ts'
+import { digestOf } from '../../../src/telemetry/transports/digest.ts'
+import { readObject } from '../../../src/telemetry/transports/http-target.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 
 describe('answers of targets', () => {
@@ -13,4 +16,31 @@ describe('answers of targets', () => {
     it(`a Retry-After header with many ${what} is read in linear time`, () =>
       expectLinearGrowth((size) => retryAfterMs({ retryAfter: make(size), date: make(size) }), 40_000))
   }
+
+  it('a JSON answer is read in linear time', () =>
+    expectLinearGrowth((size) => readObject(`{"a":${'['.repeat(size)}`), 20_000))
+})
+
+describe('messages to chats', () => {
+  const event = (text: string): TelemetryEnvelope => ({
+    name: text.replace(/\s/g, '').slice(0, 200),
+    time: '2026-11-20T12:00:00.123Z',
+    level: 'error',
+    service: text,
+    environment: text,
+    sessionId: text,
+    attributes: { [text]: text },
+    error: { name: 'Error', message: text, stack: `Error: ${text}\n${text}` },
+  })
+
+  for (const filler of ['x', ' ', '\n', '`', '&', '\ud800', '\u202e']) {
+    it(`about a text of many ${JSON.stringify(filler)} are written in linear time`, () =>
+      expectLinearGrowth((size) => digestOf([event(filler.repeat(size))]), 20_000))
+  }
+
+  it('about many events are written in linear time', () =>
+    expectLinearGrowth(
+      (size) => digestOf(Array.from({ length: size }, (_, index) => event(`event.${index}`))),
+      2_000,
+    ))
 })

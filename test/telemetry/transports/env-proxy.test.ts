@@ -22,6 +22,11 @@ describe('readEnvProxy', () => {
       expect(readEnvProxy(HTTP, { ...proxies, NODE_USE_ENV_PROXY: flag })).to.equal(undefined)
   })
 
+  it('uses the proxy if NODE_OPTIONS has --use-env-proxy', () => {
+    const environment = { ...proxies, NODE_OPTIONS: '--no-warnings --use-env-proxy' }
+    expect(readEnvProxy(HTTP, environment)?.url.href).to.equal('http://proxy.example:3128/')
+  })
+
   it('prefers variables in lower case, also empty ones', () => {
     expect(read(HTTP, { ...proxies, http_proxy: 'http://lower.example' })).to.equal('http://lower.example/')
     expect(read(HTTP, { ...proxies, http_proxy: '' })).to.equal(undefined)
