@@ -33,6 +33,7 @@ export interface OtlpClientReport {
 export async function runOtlpClient(options: OtlpClientOptions): Promise<OtlpClientReport> {
   const { events, url, encoding, timeout, retryBudgetMs, maxPending } = options
   const telemetry = KitTelemetry.create()
+    .withLogger(false)
     .withService('loss')
     .withSampling({ infoRate: 1 })
     .addTransport(OtlpTransportAdapter.create({ url, encoding, timeout, retryBudgetMs, maxPending }))

@@ -7,6 +7,7 @@ import { OtlpTransportAdapter } from '../../../src/telemetry/transports/otlp.ts'
  */
 const [url = '', encoding] = process.argv.slice(2)
 const telemetry = KitTelemetry.create()
+  .withLogger(false)
   .withService('load')
   .withSampling({ infoRate: 1 })
   .addTransport(OtlpTransportAdapter.create({ url, encoding: encoding as 'json' | 'protobuf' }))

@@ -124,6 +124,7 @@ describe('OtlpTransportAdapter, poisoned events', () => {
       beforeEach(async () => {
         receiver = await startOtlpReceiver()
         telemetry = KitTelemetry.create()
+          .withLogger(false)
           .withSampling({ debugRate: 1, infoRate: 1 })
           .addTransport(OtlpTransportAdapter.create({ url: receiver.url, encoding }))
           .build()

@@ -184,6 +184,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
 
 function manager(options: OtlpTransportOptions): KitTelemetryManager {
   return KitTelemetry.create()
+    .withLogger(false)
     .withService('loss')
     .withSampling({ infoRate: 1 })
     .addTransport(OtlpTransportAdapter.create(options))

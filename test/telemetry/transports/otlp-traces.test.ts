@@ -88,6 +88,7 @@ describe('OtlpTransportAdapter: traces', () => {
         way = await open()
         emitting = { type: 'emitting', handle: () => undefined }
         manager = KitTelemetry.create()
+          .withLogger(false)
           .withSampling({ infoRate: 1 })
           .addTransport({ type: 'first', handle: (envelope) => emitting.handle(envelope) })
           .addTransport(way.transport)

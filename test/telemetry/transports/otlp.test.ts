@@ -265,6 +265,7 @@ describe('OtlpTransportAdapter', () => {
       }),
     }
     const manager = KitTelemetry.create()
+      .withLogger(false)
       .withSampling({ infoRate: 1 })
       .addTransport(OtlpTransportAdapter.create({ url: receiver.url }))
       .addTransport(OtlpTransportAdapter.create({ loggerProvider: loggerProvider as never }))
