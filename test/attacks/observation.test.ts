@@ -1,5 +1,6 @@
 import { McpServer, Server } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
+import { z } from 'zod'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { KitToolError } from '../../src/mcp/router/tool-error.ts'
 import type { CreateMcpAdapterOptions, RouterOption } from '../../src/mcp/server.ts'
@@ -37,6 +38,15 @@ const unreadable = <T extends object>(target: T, ...members: string[]): T =>
     target,
     Object.fromEntries(members.map((member) => [member, { get: fail, enumerable: true }])),
   )
+
+/** `target` with a member that can be read less than `nth` times. */
+function readableTimes<T extends object>(target: T, member: string, value: unknown, nth: number): T {
+  let reads = 0
+  return Object.defineProperty(target, member, {
+    enumerable: true,
+    get: () => (++reads >= nth ? fail() : value),
+  })
+}
 
 const withoutText = (): object => ({ toString: fail, valueOf: fail, toJSON: fail })
 
@@ -354,21 +364,63 @@ const tellingAttacks: Attack[] = [
         expect(told.answer.message.error.message).to.match(/^The prompt failed. Reference: /)
     },
   },
+  ...['content', 'isError', '_meta', 'resultType'].map(
+    (member): Attack => ({
+      attack: `a tool result whose ${member} throws when it is read for the nth time`,
+      outcome: 'the request is answered, without the text of the error',
+      async run() {
+        const value = { content: [{ type: 'text', text: 'x' }], isError: false, _meta: {} }[member]
+        for (const recordPayloads of [false, true]) {
+          for (let nth = 1; nth <= 12; nth++) {
+            const router = KitMcpRouter.create().tool('nth', { description: 'x' }, () =>
+              readableTimes({ content: [{ type: 'text', text: 'x' }] }, member, value, nth),
+            )
+            for (const { answer } of await observed({ router, recordPayloads }, call('nth'))) {
+              expect(answer.status).to.equal(200)
+              expect(answer.text)
+                .to.match(/"result":|cannot be written/)
+                .and.not.contain('must not be read')
+            }
+          }
+        }
+      },
+    }),
+  ),
   {
-    attack: 'a result whose members throw when they are read a second time',
-    outcome: 'the request is answered',
+    attack: 'a prompt and a resource whose result throws when it is read for the nth time',
+    outcome: 'the request is answered, without the text of the error',
     async run() {
-      const router = KitMcpRouter.create().tool('twice', { description: 'x' }, () => {
-        let reads = 0
-        const text = [{ type: 'text' as const, text: 'x' }]
-        return Object.defineProperty({ content: text } as { content: typeof text }, 'isError', {
-          enumerable: true,
-          get: () => (++reads > 1 ? fail() : false),
-        })
-      })
-      for (const { answer } of await observed({ router }, call('twice'))) {
-        expect(answer.status).to.equal(200)
-        expect(answer.text).not.to.contain('must not be read')
+      for (let nth = 1; nth <= 12; nth++) {
+        const router = KitMcpRouter.create()
+          .prompt('nth', { description: 'x' }, () => readableTimes({ messages: [] }, 'messages', [], nth))
+          .resource('test://nth', { uri: 'test://nth' }, () =>
+            readableTimes({ contents: [] }, 'contents', [], nth),
+          )
+        for (const asked of [
+          rpc('prompts/get', { name: 'nth' }),
+          rpc('resources/read', { uri: 'test://nth' }),
+        ]) {
+          for (const { answer } of await observed({ router }, asked)) {
+            expect(answer.status).to.equal(200)
+            expect(answer.text).not.to.contain('must not be read')
+          }
+        }
+      }
+    },
+  },
+  {
+    attack: 'a nested member of a structured result throws when it is read for the nth time',
+    outcome: 'the request is answered, without the text of the error',
+    async run() {
+      for (let nth = 1; nth <= 12; nth++) {
+        const output = z.object({ deep: z.any() })
+        const router = KitMcpRouter.create().tool('nth', { description: 'x', output }, () => ({
+          deep: readableTimes({ a: 1 }, 'b', 2, nth),
+        }))
+        for (const { answer } of await observed({ router }, call('nth'))) {
+          expect(answer.status).to.equal(200)
+          expect(answer.text).not.to.contain('must not be read')
+        }
       }
     },
   },

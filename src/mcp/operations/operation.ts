@@ -18,7 +18,7 @@ import type { RouterTable } from '../router/router-table.ts'
 import { KitToolError } from '../router/tool-error.ts'
 import type { Subscriptions } from '../sdk/event-stream.ts'
 import { holderOf, type RequestStates } from './request-state.ts'
-import { checkJson } from './sendable.ts'
+import { checkJson, plainCopy } from './sendable.ts'
 
 const STATE_REFUSED = 'invalid_request_state'
 
@@ -115,7 +115,7 @@ export async function runSafely<Result>(
   try {
     const result = await run()
     checkJson(result)
-    return result
+    return plainCopy(result)
   } catch (error) {
     if (isProtocolError(error)) throw error
     const text = textForClient(error)

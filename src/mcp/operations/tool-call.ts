@@ -18,7 +18,7 @@ import { problemIn, validate } from '../router/json-schema.ts'
 import type { ToolEntry } from '../router/tool.ts'
 import { KitToolError } from '../router/tool-error.ts'
 import { isStateRefusal, runRound, type Serving, textForClient } from './operation.ts'
-import { checkJson } from './sendable.ts'
+import { checkJson, plainCopy } from './sendable.ts'
 
 /**
  * Answers `tools/call`. Everything that goes wrong in the tool is a result with `isError: true`: the
@@ -81,9 +81,10 @@ async function runTool(
     parsed = validation.value
   }
   const returned = await tool.handler(parsed, context)
-  const result = isToolResult(returned) ? returned : undefined
-  if (result !== undefined || isInputRequired(returned)) checkJson(returned)
+  const isResult = isToolResult(returned)
+  if (isResult || isInputRequired(returned)) checkJson(returned)
   if (isInputRequired(returned)) return returned
+  const result = isResult ? plainCopy(returned) : undefined
   if (result !== undefined && !isPlain(result)) checkToolResult(tool.definition.name, result)
   if (tool.output === undefined) return result ?? { content: textContent(returned) }
   if (result?.isError === true) return result
@@ -93,10 +94,11 @@ async function runTool(
       `Tool ${tool.definition.name} returned what its output schema does not allow: ${validation.problem}`,
     )
   }
-  const structuredContent = validation.value as Record<string, unknown>
-  if (result === undefined) return { content: textContent(structuredContent), structuredContent }
-  checkJson(structuredContent)
-  return { ...result, structuredContent }
+  const structured = validation.value as Record<string, unknown>
+  if (result === undefined)
+    return { content: textContent(structured), structuredContent: plainCopy(structured) }
+  checkJson(structured)
+  return { ...result, structuredContent: plainCopy(structured) }
 }
 
 const RESULT_MEMBERS = new Set(['content', 'structuredContent', 'isError', '_meta', 'resultType'])
@@ -126,7 +128,11 @@ function isPlain({ content, ...others }: CallToolResult): boolean {
 /** @throws {TypeError} for a result that MCP does not allow: sent as it is, it would be taken for the client's mistake. */
 function checkToolResult(name: string, result: CallToolResult): void {
   const checked = specTypeSchemas.CallToolResult['~standard'].validate(result)
-  if (checked instanceof Promise || checked.issues === undefined) return
+  if (checked instanceof Promise) {
+    checked.catch(() => undefined)
+    return
+  }
+  if (checked.issues === undefined) return
   throw new TypeError(`Tool ${name} returned a result that MCP does not allow: ${problemIn(checked.issues)}`)
 }
 
