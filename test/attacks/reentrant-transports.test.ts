@@ -56,7 +56,7 @@ describe('transports that call their manager', () => {
     for (const { accepted, delivered, failed, dropped, pending } of manager.stats().transports)
       expect(accepted).to.equal(delivered + failed + dropped + pending)
     expect(manager.stats().transports[1]).to.include({ pending: 0, failed: 0 })
-    expect(unhandled).to.deep.equal([])
+    expect(unhandled.splice(0)).to.deep.equal([])
   }
 
   attackTable(

@@ -128,6 +128,7 @@ interface Queued<Item> {
   /** When it was added; `-Infinity` when it waits for others no longer. */
   addedMs: number
   readonly generation: Generation
+  readonly settled: Promise<void>
   readonly delivered: () => void
   readonly failed: (error: KitTelemetryError) => void
 }
@@ -257,24 +258,26 @@ export class BatchQueue<Item> {
    * @returns resolves when the item is delivered, and rejects with `TELEMETRY_TRANSPORT_FAILED` when it has failed
    */
   add(item: Item, weight = 1): Promise<void> {
-    const settled = this.#enqueue(item, weight)
-    // A caller may ignore the outcome; its rejection is not an error of the process.
-    settled.catch(ignore)
-    return settled
-  }
-
-  #enqueue(item: Item, weight: number): Promise<void> {
-    if (this.#closedReason !== undefined)
-      return Promise.reject(this.#error({ reason: this.#closedReason }, 1, 0))
-    return new Promise((delivered, failed) => {
-      const wasEmpty = this.#freshCount === 0
-      const generation = this.#work.add()
-      this.#fresh.push({ item, weight, addedMs: this.#clock.now(), generation, delivered, failed })
-      this.#freshWeight += weight
-      if (this.#blocked && !wasEmpty) return
-      if (this.#isFull || (wasEmpty && this.#delayMs === 0)) this.#stepSoon()
-      else if (wasEmpty) this.#wakeAt(this.#clock.now() + this.#delayMs)
+    if (this.#closedReason !== undefined) {
+      const rejected = Promise.reject(this.#error({ reason: this.#closedReason }, 1, 0))
+      rejected.catch(ignore)
+      return rejected
+    }
+    const wasEmpty = this.#freshCount === 0
+    const addedMs = this.#clock.now()
+    let delivered: Queued<Item>['delivered'] = ignore
+    let failed: Queued<Item>['failed'] = ignore
+    const settled = new Promise<void>((resolve, reject) => {
+      delivered = resolve
+      failed = reject
     })
+    const generation = this.#work.add()
+    this.#fresh.push({ item, weight, addedMs, generation, settled, delivered, failed })
+    this.#freshWeight += weight
+    if (this.#blocked && !wasEmpty) return settled
+    if (this.#isFull || (wasEmpty && this.#delayMs === 0)) this.#stepSoon()
+    else if (wasEmpty) this.#wakeAt(addedMs + this.#delayMs)
+    return settled
   }
 
   /**
@@ -574,9 +577,16 @@ export class BatchQueue<Item> {
   }
 
   #deliver({ queued, attempts }: Batch<Item>, rejected: ReadonlyMap<number, Failure> | undefined): void {
+    if (rejected === undefined) {
+      for (const { generation, delivered } of queued) {
+        this.#work.settle(generation)
+        delivered()
+      }
+      return
+    }
     const failed = new Map<Failure, Queued<Item>[]>()
     for (const [index, one] of queued.entries()) {
-      const failure = rejected?.get(index)
+      const failure = rejected.get(index)
       if (failure === undefined) {
         this.#work.settle(one.generation)
         one.delivered()
@@ -722,8 +732,10 @@ export class BatchQueue<Item> {
   }
 
   #fail(queued: readonly Queued<Item>[], error: KitTelemetryError): void {
-    for (const { generation, failed } of queued) {
+    for (const { generation, settled, failed } of queued) {
       this.#work.settle(generation)
+      // A caller may ignore the outcome. Its rejection is not an error of the process.
+      settled.catch(ignore)
       failed(error)
     }
   }

@@ -13,6 +13,8 @@ interface Encoding {
   readonly null: number
   readonly boolean: number
   readonly number: (value: number) => number
+  /** The bytes of keys that were met, with what is written around them. */
+  readonly keys: Map<string, number>
   readonly textBytes: (text: string) => number
 }
 
@@ -25,7 +27,8 @@ const JSON_ENCODING: Encoding = {
   map: 30,
   null: 3,
   boolean: 20,
-  number: (value) => String(value).length + 17,
+  number: (value) => (Number.isInteger(value) ? (value < 1e5 && value > -1e5 ? 20 : 31) : 42),
+  keys: new Map(),
   textBytes: (text) => (text.length > MAX_COUNTED ? longJsonBytes(text) : shortBytes(text, true)) + 2,
 }
 
@@ -39,11 +42,16 @@ const PROTOBUF_ENCODING: Encoding = {
   null: 5,
   boolean: 7,
   number: () => 16,
+  keys: new Map(),
   textBytes: (text) => (text.length > MAX_COUNTED ? Buffer.byteLength(text) : shortBytes(text, false)),
 }
 
 /** Up to this length, counting is faster than asking Node.js. */
 const MAX_COUNTED = 40
+
+/** How many keys are remembered, and how long they may be. */
+const MAX_KEYS = 1_000
+const MAX_KEY_LENGTH = 64
 
 /** Must be escaped in JSON. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
@@ -65,9 +73,19 @@ export function weighAttributes(attributes: OtlpAttributes, encoding: 'json' | '
 
 function weighMap(attributes: OtlpAttributes, parts: Encoding): number {
   let weight = 0
-  for (const key of Object.keys(attributes))
-    weight += parts.entry + parts.textBytes(key) + weigh(attributes[key], parts)
+  for (const key of Object.keys(attributes)) weight += keyBytes(key, parts) + weigh(attributes[key], parts)
   return weight
+}
+
+/** Keys come again and again, and it is cheaper to remember them than to count. */
+function keyBytes(key: string, parts: Encoding): number {
+  const known = parts.keys.get(key)
+  if (known !== undefined) return known
+  const bytes = parts.entry + parts.textBytes(key)
+  if (key.length > MAX_KEY_LENGTH) return bytes
+  if (parts.keys.size === MAX_KEYS) parts.keys.clear()
+  parts.keys.set(key, bytes)
+  return bytes
 }
 
 function weigh(value: OtlpValue | undefined, parts: Encoding): number {
