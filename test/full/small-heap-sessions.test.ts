@@ -11,11 +11,11 @@ import {
   rpc,
   send,
   type WireRequest,
-} from '../../mcp/support-wire.ts'
-import { attackTable } from '../../support/attacks/attack-table.ts'
-import { type ResourceProgram, startResourceProgram } from '../../support/attacks/resource-program.ts'
+} from '../mcp/support-wire.ts'
+import { attackTable } from '../support/attacks/attack-table.ts'
+import { type ResourceProgram, startResourceProgram } from '../support/attacks/resource-program.ts'
 
-const PROGRAM = new URL('sessions.program.js', import.meta.url)
+const PROGRAM = new URL('../attacks/resources/sessions.program.js', import.meta.url)
 
 const initialize = (clientInfo: object = { name: 'test', version: '1' }) =>
   legacy(rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo }), {

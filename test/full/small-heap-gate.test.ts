@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { expect } from 'chai'
-import { attackTable } from '../../support/attacks/attack-table.ts'
-import { flood } from '../../support/attacks/flood.ts'
-import { type ResourceProgram, startResourceProgram } from '../../support/attacks/resource-program.ts'
+import { attackTable } from '../support/attacks/attack-table.ts'
+import { flood } from '../support/attacks/flood.ts'
+import { type ResourceProgram, startResourceProgram } from '../support/attacks/resource-program.ts'
 
-const PROGRAM = new URL('gate.program.js', import.meta.url)
+const PROGRAM = new URL('../attacks/resources/gate.program.js', import.meta.url)
 const MIB = 1024 * 1024
 
 /** The memory that an attack may leave behind: what V8 compiled meanwhile, and sockets that are not closed yet. */
