@@ -10,6 +10,7 @@ export { type CorsOrigin, type McpCorsOptions, mcpCors } from './express/mcp-cor
 export { mcpHandler } from './express/mcp-handler.ts'
 export { type McpServerOptions, mcpServer } from './express/mcp-server.ts'
 export type { NodeMiddleware, NodeRequest } from './express/node-http.ts'
+export type { HttpServer } from './express/open-connections.ts'
 export { protectedResourceRouter } from './express/protected-resource-router.ts'
 export type { GateTarget } from './express/target.ts'
 export type { McpAdapterOptions, McpStreamOptions, ServerInfo } from './mcp/options.ts'

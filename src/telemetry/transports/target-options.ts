@@ -8,6 +8,7 @@ type Check = (value: unknown, option: string) => void
 
 /** A dispatcher of undici, of the major version that Node's own `fetch` understands. */
 export interface FetchDispatcher {
+  /** Sends one request. `fetch` calls it. */
   dispatch(options: any, handler: any): boolean
 }
 
