@@ -32,8 +32,8 @@ export type Outcome =
       readonly failure: Failure
       readonly waitMs?: number | undefined
       /**
-       * No batch would have passed. Until an attempt succeeds, the queue tries one batch at a time. `'perhaps'` means so once
-       * as many attempts as there are lanes had it in a row.
+       * No batch would have passed. Until an attempt succeeds, the queue tries single batches, a back-off apart. `'perhaps'`
+       * means so once as many attempts as there are lanes had it in a row.
        */
       readonly targetDown?: boolean | 'perhaps' | undefined
       /** The batch fails when this many of its attempts had an outcome with such a limit. */
@@ -177,7 +177,7 @@ const context = new AsyncResource('KitTelemetryBatchQueue')
  *   not settled by then stays pending, and `attempt.signal` tells `send` to let go of the process.
  *
  * There are two kinds of waits. A wait for the target holds back every batch: the pace, `waitMs`, and the back-off after
- * `targetDown`, after which a single batch goes first. Any other back-off holds back only its own batch.
+ * `targetDown`, after which single batches go first, a back-off apart. Any other back-off holds back only its own batch.
  *
  * Any number of calls costs time and memory linear in the items that have not settled and the callers that wait. `send`
  * may call every method. The timers do not keep the process alive.
@@ -224,6 +224,9 @@ export class BatchQueue<Item> {
   #flushingOpensMs = Number.NEGATIVE_INFINITY
   #askedUntilMs = Number.NEGATIVE_INFINITY
   #down = false
+  /** The earliest time of an attempt next to one that is under way while the target is down; the same while a caller flushes. */
+  #probeMs = Number.NEGATIVE_INFINITY
+  #flushingProbeMs = Number.NEGATIVE_INFINITY
   #downsInARow = 0
   #perhapsDownInARow = 0
 
@@ -332,7 +335,10 @@ export class BatchQueue<Item> {
   }
 
   get #opens(): number {
-    return this.#flushing > 0 ? this.#flushingOpensMs : this.#opensMs
+    const flushes = this.#flushing > 0
+    const opensMs = flushes ? this.#flushingOpensMs : this.#opensMs
+    if (!this.#down || this.#underWay.size === 0) return opensMs
+    return Math.max(opensMs, flushes ? this.#flushingProbeMs : this.#probeMs)
   }
 
   get #mayBegin(): boolean {
@@ -376,7 +382,7 @@ export class BatchQueue<Item> {
     if (nowMs >= this.#smallerUntilMs) this.#maxWeight = this.#options.maxWeight ?? Number.POSITIVE_INFINITY
     this.#failWhatWaitsTooLong(nowMs)
     if (this.#askedUntilMs > nowMs) this.#failExpired(nowMs)
-    const lanes = this.#down ? 1 : this.#lanes
+    const lanes = this.#lanes
     while (this.#underWay.size < lanes && this.#opens <= nowMs) {
       const batch = this.#next(nowMs)
       if (batch === undefined) break
@@ -409,8 +415,10 @@ export class BatchQueue<Item> {
     const freshIsReady = this.#freshReadyMs() <= nowMs
     if (this.#options.ordered === true && this.#inOrder.length > 0)
       return retryIsDue ? this.#takeRetry() : undefined
-    if (retryIsDue && (!freshIsReady || !this.#retriedLast || this.#firstDeadlineMs() <= nowMs))
-      return this.#takeRetry()
+    // Batches that wait for a retry fail with the next attempt if their budget is spent, so a caller that flushes an outage
+    // learns the outcome sooner if each batch is tried once first.
+    const freshFirst = this.#retriedLast || (this.#down && this.#flushing > 0)
+    if (retryIsDue && (!freshIsReady || !freshFirst)) return this.#takeRetry()
     return freshIsReady ? this.#takeFresh(nowMs) : undefined
   }
 
@@ -488,6 +496,13 @@ export class BatchQueue<Item> {
       this.#started.push(batch)
     }
     const wasDown = this.#down
+    if (wasDown) {
+      // An attempt may take long to fail, and others need not wait for its end.
+      const nowMs = this.#clock.now()
+      const backOffMs = this.#backOffMs(this.#downsInARow)
+      this.#probeMs = nowMs + backOffMs
+      this.#flushingProbeMs = nowMs + Math.min(backOffMs, MAX_FLUSHING_BACKOFF_MS)
+    }
     const outcome = await this.#attempt(batch)
     // It may have failed meanwhile.
     if (!this.#underWay.delete(batch)) return

@@ -128,6 +128,21 @@ describe('BatchQueue', () => {
       expect(new Set(ends.values())).to.deep.equal(new Set(['delivered']))
     })
 
+    it('does not wait for the end of an attempt that hangs, and keeps the attempts a back-off apart', async () => {
+      const clock = new ManualClock()
+      const { addAll, sent, ends, flush } = start(
+        () => new Promise((resolve) => clock.after(() => resolve(down), 10_000)),
+        { lanes: 4, maxItems: 1, retryBudgetMs: 5_000 },
+        clock,
+      )
+      addAll(12)
+      flush()
+      await clock.advance(60_000)
+      expect(ends.size).to.equal(12)
+      const gaps = sent.slice(4).map(({ atMs }, index) => atMs - (sent[index + 3]?.atMs ?? 0))
+      expect(Math.min(...gaps)).to.be.at.least(500)
+    })
+
     it('shortens a back-off to a second when flushed, whatever the number of flushes', async () => {
       const { add, clock, sent, flush } = start(() => down)
       add(0)
