@@ -231,6 +231,8 @@ export class BatchQueue<Item> {
   #perhapsDownInARow = 0
 
   #maxWeight: number
+  /** The latest attempt was too large: one batch at a time finds out which size is not. */
+  #sizing = false
   /** Until then, `#maxWeight` is less than the option, since the target refused a batch as too large. */
   #smallerUntilMs = Number.POSITIVE_INFINITY
   /** An item of this weight was refused by itself. */
@@ -382,7 +384,7 @@ export class BatchQueue<Item> {
     if (nowMs >= this.#smallerUntilMs) this.#maxWeight = this.#options.maxWeight ?? Number.POSITIVE_INFINITY
     this.#failWhatWaitsTooLong(nowMs)
     if (this.#askedUntilMs > nowMs) this.#failExpired(nowMs)
-    const lanes = this.#lanes
+    const lanes = this.#sizing ? 1 : this.#lanes
     while (this.#underWay.size < lanes && this.#opens <= nowMs) {
       const batch = this.#next(nowMs)
       if (batch === undefined) break
@@ -566,6 +568,7 @@ export class BatchQueue<Item> {
   }
 
   #settle(batch: Batch<Item>, outcome: Outcome, nowMs: number): void {
+    this.#sizing = outcome.result === 'too-large'
     if (outcome.result !== 'retry') this.#forget(batch)
     switch (outcome.result) {
       case 'delivered':

@@ -39,6 +39,6 @@ describe('flush', () => {
           const generation = generations[at(index, size)]
           if (generation !== undefined) work.settle(generation)
         }
-      }, 20_000))
+      }, 2_500))
   }
 })

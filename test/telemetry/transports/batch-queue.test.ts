@@ -374,8 +374,9 @@ describe('BatchQueue', () => {
       const weights = fc.array(fc.integer({ min: 100, max: 2_000 }), { minLength: 512, maxLength: 512 })
       await fc.assert(
         fc.asyncProperty(weights, async (all) => {
-          const { add, clock, sent, ends } = start(() => ({ result: 'too-large', failure }), {
+          const { add, clock, sent, ends } = start(async () => ({ result: 'too-large', failure }), {
             maxItems: 512,
+            lanes: 4,
           })
           for (const [item, weight] of all.entries()) add(item, weight)
           await clock.settle()
