@@ -83,7 +83,7 @@ describe('OTLP on both lines of OpenTelemetry', () => {
       const program = `
         import { InMemoryTransportAdapter, KitTelemetry, OtlpTransportAdapter } from 'mcp-gatekit'
         const kept = InMemoryTransportAdapter.create()
-        const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 })
+        const telemetry = KitTelemetry.create().withLogger(false).withSampling({ infoRate: 1 })
           .addTransport(OtlpTransportAdapter.create({ url: 'http://127.0.0.1:4318', encoding: '${encoding}' }))
           .addTransport(kept)
           .build()
