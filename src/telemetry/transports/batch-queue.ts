@@ -315,7 +315,7 @@ export class BatchQueue<Item> {
         ? () => {}
         : this.#inContext(() => this.#clock.after(() => this.#failAll(closing), closing.timeoutMs))
     await Promise.race([this.flush(), aborted(deadline)])
-    cancel()
+    if (this.#work.count === 0) cancel()
     this.#release()
   }
 

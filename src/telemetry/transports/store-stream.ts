@@ -84,6 +84,7 @@ export class StoreStreamTransportAdapter implements TelemetryTransport {
       maxWeight: MAX_BATCH_LENGTH,
       backOff: BACK_OFF,
       closing: CLOSING,
+      sendsAfterDeadline: true,
       send: (batch, attempt) => writer.write(batch, attempt),
     })
     return new StoreStreamTransportAdapter(queue)
