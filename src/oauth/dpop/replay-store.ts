@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache'
  */
 export interface DpopReplayStore {
   /**
-   * Takes `key` if nobody has, and keeps it until `expiresAtSeconds` (since 1970).
+   * Takes `key` if it is not taken yet, and keeps it until `expiresAtSeconds` (since 1970).
    * True for the first use, false for every further one. Where it throws, rejects, or does not answer within
    * `verifyTimeoutMs`, the request is answered 503.
    * @param key 43 characters of base64url.
