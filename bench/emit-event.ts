@@ -1,5 +1,5 @@
 import { KitTelemetry } from '../src/telemetry/builder.ts'
-import { KitTelemetryEvents } from '../src/telemetry/events.ts'
+import { KitTelemetryEvents } from '../src/telemetry/events/event-registry.ts'
 import type { KitTelemetryManager } from '../src/telemetry/manager.ts'
 import { LoggerTransportAdapter } from '../src/telemetry/transports/logger.ts'
 

@@ -1,6 +1,6 @@
 import { BatchLogRecordProcessor, LoggerProvider } from '@opentelemetry/sdk-logs'
 import { KitTelemetry } from '../src/telemetry/builder.ts'
-import { OtlpTransportAdapter } from '../src/telemetry/transports/otlp.ts'
+import { OtlpTransportAdapter } from '../src/telemetry/transports/otlp/otlp.ts'
 import { attributes, EVENT, SERVICE, SESSION } from './emit-event.ts'
 import { redactByHand } from './emit-peers.ts'
 

@@ -87,7 +87,7 @@ const MESSAGES = {
 const { values: given } = parseArgs({
   options: {
     check: { type: 'boolean', default: false },
-    declarations: { type: 'string', default: 'build/package' },
+    declarations: { type: 'string', default: 'build/package/src' },
     docs: { type: 'string', default: 'docs/api' },
   },
 })

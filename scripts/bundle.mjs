@@ -10,15 +10,16 @@ const isPackage = /^(?!fastest-levenshtein$)[^./]/
 
 const { exports, bin } = JSON.parse(readFileSync('package.json', 'utf8'))
 const libraries = Object.values(exports).flatMap((target) => target.default ?? [])
+const programs = Object.values(bin)
 
 rmSync('dist', { recursive: true, force: true })
-await bundle(inputOf([...libraries, ...Object.values(bin)], '.js'), [], {
+await bundle({ ...inputOf(libraries, 'src/', '.js'), ...inputOf(programs, '', '.js') }, [], {
   chunkFileNames: 'shared/[name].js',
 })
 // The script of the console page, which `dev` serves.
 await bundle({ 'cli/page/main': `${COMPILED}cli/dev/page/main.js` }, [], {})
 await bundle(
-  inputOf(libraries, '.d.ts'),
+  inputOf(libraries, 'src/', '.d.ts'),
   [dts({ dtsInput: true, tsconfig: false }), forEachFile(withoutPaths)],
   {
     chunkFileNames: 'types/[name].js',
@@ -27,9 +28,9 @@ await bundle(
 )
 
 /** Maps each file of `dist`, such as `./dist/telemetry/index.js`, to the compiled file of the same name. */
-function inputOf(files, extension) {
+function inputOf(files, folder, extension) {
   const names = files.map((file) => file.replace(/^\.\/dist\/|\.js$/g, ''))
-  return Object.fromEntries(names.map((name) => [name, COMPILED + name + extension]))
+  return Object.fromEntries(names.map((name) => [name, COMPILED + folder + name + extension]))
 }
 
 async function bundle(input, plugins, output) {

@@ -33,8 +33,8 @@ const SLOW = [
   'mcp/every-message',
   'cli/dev/dev-command',
   'cli/faults-of-protection',
-  'express/graceful-shutdown',
-  'telemetry/transports/otlp-process',
+  'server-shutdown/graceful-shutdown',
+  'telemetry/transports/otlp/otlp-process',
 ].map((name) => `build/test/${name}.test.js`)
 
 /** How many of the other files share a process. */

@@ -1,6 +1,6 @@
 import { types } from 'node:util'
 import { cutText } from './cut-text.ts'
-import { memberOf } from './given.ts'
+import { memberOf } from './options/describe-value.ts'
 
 /** An error as text. */
 export interface ErrorTexts {

@@ -1,18 +1,21 @@
-export {
-  type GracefulShutdown,
-  type GracefulShutdownOptions,
-  gracefulShutdown,
-  type ShutdownReport,
-  type ShutdownTelemetry,
-} from './express/graceful-shutdown.ts'
 export { mcpAuth } from './express/mcp-auth.ts'
 export { type CorsOrigin, type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
 export { mcpHandler } from './express/mcp-handler.ts'
 export { type McpServerOptions, mcpServer } from './express/mcp-server.ts'
-export type { NodeMiddleware, NodeRequest } from './express/node-http.ts'
-export type { HttpServer } from './express/open-connections.ts'
 export { protectedResourceRouter } from './express/protected-resource-router.ts'
 export type { GateTarget } from './express/target.ts'
+export type { NodeMiddleware, NodeRequest } from './http/node-middleware.ts'
+export {
+  type CreateMcpAdapterOptions,
+  createMcpAdapter,
+  type FetchHandler,
+  type KitMcpAdapter,
+  KitMcpServer,
+  type McpAdapter,
+  type McpAuthHandlers,
+  type McpNotifier,
+  type RouterOption,
+} from './mcp/adapter.ts'
 export type { McpAdapterOptions, McpStreamOptions, ServerInfo } from './mcp/options.ts'
 export type { Completer, CompletionInput } from './mcp/router/completers.ts'
 export type { KitContext } from './mcp/router/context.ts'
@@ -30,47 +33,24 @@ export { KitMcpRouter, type KitMcpTypeError } from './mcp/router/router.ts'
 export type { AppContextFactory } from './mcp/router/router-table.ts'
 export type { ToolConfig, ToolHandler, ToolResult } from './mcp/router/tool.ts'
 export { KitToolError } from './mcp/router/tool-error.ts'
-export type { TemplateVariables } from './mcp/router/uri-template.ts'
-export { type RedisEventBus, redisEventBus } from './mcp/sdk/redis-event-bus.ts'
-export type { ServerFactory, ServerFactoryContext } from './mcp/sdk/servers.ts'
-export type { McpSessionOptions } from './mcp/sdk/sessions.ts'
-export {
-  type CreateMcpAdapterOptions,
-  createMcpAdapter,
-  type KitMcpAdapter,
-  KitMcpServer,
-  type McpAdapter,
-  type McpAuthHandlers,
-  type McpHandler,
-  type McpNotifier,
-  type RouterOption,
-} from './mcp/server.ts'
+export type { TemplateVariables } from './mcp/router/uris/uri-template.ts'
+export type { ServerFactory, ServerFactoryContext } from './mcp/sdk/sdk-servers.ts'
+export type { McpSessionOptions } from './mcp/sdk/sessions/sessions.ts'
 export { AuthInfo } from './oauth/auth-info.ts'
 export type { DpopMode, DpopOptions } from './oauth/dpop/options.ts'
-export { type ReplayRedisClient, redisReplayStore } from './oauth/dpop/redis-replay-store.ts'
 export type { DpopReplayStore } from './oauth/dpop/replay-store.ts'
-export {
-  KitMcpConfigError,
-  type KitMcpConfigErrorCode,
-  VerifierUnavailableError,
-  type VerifierUnavailableErrorOptions,
-} from './oauth/errors.ts'
+export { VerifierUnavailableError, type VerifierUnavailableErrorOptions } from './oauth/errors.ts'
 export type {
   OAuthOptions,
+  OnVerifiedInput,
   UserOf,
-  VerifiedInput,
   VerifiedToken,
   VerifyContext,
   VerifyToken,
   VerifyTokenInput,
 } from './oauth/options.ts'
-export type {
-  PubSubRedis,
-  PubSubRedisClient,
-  RedisBroadcastOptions,
-  RedisShared,
-} from './oauth/redis-broadcast.ts'
-export type { RateLimiterLike, RefusalLimit } from './oauth/refusal-limit.ts'
+export type { RateLimiterLike } from './oauth/rate-limiter.ts'
+export type { RefusalLimit } from './oauth/refusal-limit.ts'
 export { type CachedVerifier, type CachedVerifierOptions, cachedVerifier } from './oauth/verifiers/cached.ts'
 export { firstMatch } from './oauth/verifiers/first-match.ts'
 export { introspectionVerifier } from './oauth/verifiers/introspection.ts'
@@ -82,5 +62,22 @@ export type {
 export { jwtVerifier } from './oauth/verifiers/jwt.ts'
 export type { JwtUser, JwtVerifierOptions } from './oauth/verifiers/jwt-options.ts'
 export type { PublicKeyInput } from './oauth/verifiers/public-keys.ts'
-export { type SharedVerifier, shareInvalidations } from './oauth/verifiers/share-invalidations.ts'
+export { KitMcpConfigError, type KitMcpConfigErrorCode } from './options/config-error.ts'
+export type {
+  PubSubRedis,
+  PubSubRedisClient,
+  RedisBroadcastOptions,
+  RedisShared,
+} from './redis/broadcast.ts'
+export { type RedisEventBus, redisEventBus } from './redis/event-bus.ts'
+export { type ReplayRedisClient, redisReplayStore } from './redis/replay-store.ts'
+export { type SharedVerifier, shareInvalidations } from './redis/share-invalidations.ts'
+export {
+  type GracefulShutdown,
+  type GracefulShutdownOptions,
+  gracefulShutdown,
+  type ShutdownReport,
+  type ShutdownTelemetry,
+} from './server-shutdown/graceful-shutdown.ts'
+export type { HttpServer } from './server-shutdown/open-connections.ts'
 export * from './telemetry/index.ts'

@@ -32,3 +32,8 @@ export function setLongTimeout(callback: () => void, ms: number): LongTimer {
     },
   }
 }
+
+/** Milliseconds since `startedAt`, to a thousandth. */
+export function elapsedMs(startedAt: number): number {
+  return Math.round((performance.now() - startedAt) * 1000) / 1000
+}

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { cutText } from '../src/cut-text.ts'
-import { collectedHeap } from './telemetry/recording.ts'
+import { collectedHeap } from './support/telemetry/recording.ts'
 
 describe('cutText()', () => {
   it('returns a prefix of at most the given length that splits no surrogate pair', () => {

@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { z } from 'zod'
 import * as kit from '../src/index.ts'
+import { createMcpAdapter } from '../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../src/mcp/router/router.ts'
-import { createMcpAdapter } from '../src/mcp/server.ts'
 import { VerifierUnavailableError } from '../src/oauth/errors.ts'
 import {
   InMemoryTransportAdapter,
@@ -13,9 +13,9 @@ import {
   type TelemetryTransport,
 } from '../src/telemetry/index.ts'
 import * as testing from '../src/testing/index.ts'
-import { web } from './mcp/support-faces.ts'
-import { oauth } from './mcp/support-notes.ts'
-import { bearer, call, legacy, rpc } from './mcp/support-wire.ts'
+import { web } from './support/mcp/entry-points.ts'
+import { oauth } from './support/mcp/notes.ts'
+import { bearer, call, legacy, rpc } from './support/mcp/wire.ts'
 
 const read = (path: string): string =>
   readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), 'utf8')
@@ -89,7 +89,7 @@ describe('the table of the events of the gate and the router', () => {
 
   it('has every event that is in the source, with its level', () => {
     const emitted = [
-      ...read('src/mcp/observation/observe.ts').matchAll(
+      ...read('src/mcp/instrumentation/instrumented-request.ts').matchAll(
         /#emit\([^,]+,\s*'(?<event>[a-z.]+)',\s*'(?<level>[a-z]+)'/g,
       ),
     ].map(({ groups }) => `kit.mcp.${groups?.event} ${groups?.level}`)
@@ -242,13 +242,13 @@ describe('the tables of options', () => {
 describe('the tables of transports', () => {
   const SOURCES: Readonly<Record<string, string>> = {
     LoggerTransportAdapter: 'logger',
-    HttpTransportAdapter: 'http',
-    OtlpTransportAdapter: 'otlp-options',
+    HttpTransportAdapter: 'http/http',
+    OtlpTransportAdapter: 'otlp/otlp-options',
     ErrorTrackerTransportAdapter: 'error-tracker',
-    TeamChatTransportAdapter: 'team-chat',
-    CommunityChatTransportAdapter: 'community-chat',
-    MessengerTransportAdapter: 'messenger',
-    StoreStreamTransportAdapter: 'store-stream',
+    TeamChatTransportAdapter: 'chat/team-chat',
+    CommunityChatTransportAdapter: 'chat/community-chat',
+    MessengerTransportAdapter: 'chat/messenger',
+    StoreStreamTransportAdapter: 'store-stream/store-stream',
     DevConsoleTransportAdapter: 'dev-console',
   }
   const WORKING: Readonly<Record<string, object>> = {
@@ -289,7 +289,7 @@ describe('the tables of transports', () => {
 
   for (const [adapter, source] of Object.entries(SOURCES)) {
     const pages: [string, string][] = [['docs/transports.md', adapter]]
-    if (source === 'otlp-options') pages.push(['docs/otlp.md', 'Options'])
+    if (source === 'otlp/otlp-options') pages.push(['docs/otlp.md', 'Options'])
     for (const [page, heading] of pages) {
       it(`${adapter} has every option, and its default (${page})`, () => {
         const table = tableOf(page, heading, 'Option')

@@ -106,7 +106,7 @@ describe('package', function () {
   }
 
   it('declares what the sources declare, with every docstring', () => {
-    const written = declarationsIn(join(root, 'build', 'package')).flatMap(declarations)
+    const written = declarationsIn(join(root, 'build', 'package', 'src')).flatMap(declarations)
     const published = declarationsIn(join(root, 'dist')).flatMap(declarations)
     const known = new Set(written.map(({ text }) => text))
     expect(published).to.have.length.above(150)

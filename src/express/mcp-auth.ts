@@ -1,106 +1,72 @@
 import type { ServerResponse } from 'node:http'
-import type { Exchange } from '../mcp/exchange.ts'
-import type { McpIncoming } from '../mcp/incoming.ts'
-import { CLIENT_GONE } from '../mcp/rpc.ts'
-import type { Admission, McpService } from '../mcp/service.ts'
-import type { Answer } from '../oauth/answer.ts'
-import type { AuthInfo } from '../oauth/auth-info.ts'
-import type { Gate } from '../oauth/gate.ts'
+import type { NodeMiddleware, NodeRequest } from '../http/node-middleware.ts'
+import type { PlainResponse } from '../http/plain-response.ts'
+import { onceClosed } from '../http/response-close.ts'
+import type { Authenticator } from '../mcp/authenticator.ts'
+import type { Exchange } from '../mcp/wire/exchange.ts'
+import { CLIENT_GONE } from '../mcp/wire/json-rpc.ts'
+import { mirroredMessage } from '../mcp/wire/mirrored-headers.ts'
 import { notFound } from '../oauth/protected-resource.ts'
-import { admissionBy, admit } from './admissions.ts'
-import {
-  holdsMessages,
-  isPreflight,
-  NodeIncoming,
-  type NodeMiddleware,
-  type NodeRequest,
-} from './node-http.ts'
-import { writeAnswer } from './node-response.ts'
-import { onceClosed } from './response-close.ts'
+import { FAILED_ANSWER } from '../oauth/refusal-answers.ts'
+import { authenticatedBy, setAuthenticated } from './authenticated-requests.ts'
+import { holdsMessages, isPreflight, NodeMcpRequest } from './node-request.ts'
+import { writePlainResponse } from './node-response.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
 /**
  * Requires a valid bearer token (RFC 6750), whatever serves the route behind it. The outcome is on
  * `req.auth`, in the shape of the official SDK's `AuthInfo` plus `user`. A CORS preflight passes.
  *
- * For an adapter it judges the endpoint's scopes; those of the operation are judged by `mcpHandler`,
- * which does not verify the token again.
+ * For an adapter, `mcpAuth` checks the scopes of the endpoint. `mcpHandler` checks those of the operation, and does not
+ * verify the token again.
  * @param target OAuth options, or what `KitMcpServer…build()` or `createMcpAdapter()` returned.
  * @throws {KitMcpConfigError} for wrong options, or an adapter without OAuth.
  */
 export function mcpAuth(target: GateTarget): NodeMiddleware {
-  const { gate, service } = resolveTarget(target)
+  const { gate, authenticator, isAdapter } = resolveTarget(target)
   const { trustProxy } = gate.options
-  return function mcpAuth(req, res, next = () => writeAnswer(req, res, notFound())) {
-    if (isPreflight(req) || admissionBy(req, gate) !== undefined) return next()
-    const incoming = new NodeIncoming(req, res, trustProxy)
-    const admitting = service === undefined ? askGate(gate, incoming) : service.admit(incoming)
-    admitting
-      .then((admission) => {
-        const answer =
-          'answer' in admission ? admission.answer : judge(gate, service, admission.exchange, incoming, req)
-        if (answer instanceof Promise) return answer.then((given) => writeAnswer(req, res, given))
-        if (answer !== undefined) return writeAnswer(req, res, answer)
-        const { exchange } = admission as { exchange: Exchange }
-        admit(req, exchange.auth as AuthInfo, exchange, service !== undefined)
-        if (exchange.observation !== undefined) concludeWithResponse(exchange, req, res)
+  return function mcpAuth(req, res, next = () => writePlainResponse(req, res, notFound())) {
+    if (isPreflight(req) || authenticatedBy(req, gate) !== undefined) return next()
+    const request = new NodeMcpRequest(req, res, trustProxy)
+    authenticator
+      .authenticate(request)
+      .then((result) => {
+        const refused =
+          'response' in result ? result.response : refusal(authenticator, result.exchange, request, req)
+        if (refused instanceof Promise)
+          return refused.then((response) => writePlainResponse(req, res, response))
+        if (refused !== undefined) return writePlainResponse(req, res, refused)
+        const { exchange } = result as { exchange: Exchange }
+        setAuthenticated(req, exchange, isAdapter)
+        if (exchange.telemetry.isOpen) completeWithResponse(exchange, req, res)
         next()
       })
-      // Only what stands behind can have thrown here: Express catches that itself, a bare server does not.
-      .catch((cause: unknown) => {
-        // An answer that has begun cannot be mended; left open, the client would wait for its end for ever.
+      // Only the middleware behind can have thrown here: Express catches that itself, a bare server does not.
+      .catch(() => {
+        // A response that has begun cannot be replaced. Left open, the client would wait for its end forever.
         if (res.headersSent) res.destroy()
-        else writeAnswer(req, res, gate.answer({ outcome: 'failed', cause }, incoming))
+        else writePlainResponse(req, res, FAILED_ANSWER)
       })
   }
 }
 
-async function askGate(gate: Gate, incoming: McpIncoming): Promise<Admission> {
-  const decision = await gate.authenticate(incoming)
-  if (decision.outcome !== 'accepted') return { answer: gate.answer(decision, incoming) }
-  return { exchange: { gate, auth: decision.auth, context: decision.context, observation: undefined } }
-}
-
-/** The endpoint's scopes decide; the operation's are named with them where they can be seen. */
-function judge(
-  gate: Gate,
-  service: McpService | undefined,
+/** Refuses a token without the endpoint's scopes. The challenge also names the operation's, if they can be known. */
+function refusal(
+  authenticator: Authenticator,
   exchange: Exchange,
-  incoming: McpIncoming,
+  request: NodeMcpRequest,
   req: NodeRequest,
-): Promise<Answer> | undefined {
-  if (exchange.auth === undefined || gate.permits(exchange.auth.scopes)) return undefined
-  return refuse(gate, exchange, incoming, service?.operationScopes(visibleMessages(incoming, req)) ?? [])
+): Promise<PlainResponse> | undefined {
+  if (exchange.auth === undefined || exchange.gate?.permits(exchange.auth.scopes) !== false) return undefined
+  const messages = holdsMessages(req) ? [req.body].flat() : [mirroredMessage(request)]
+  return authenticator.refuseScopes(exchange, request, authenticator.operationScopes(messages))
 }
 
-async function refuse(
-  gate: Gate,
-  { observation }: Exchange,
-  incoming: McpIncoming,
-  operation: readonly string[],
-): Promise<Answer> {
-  const refusal = await gate.limited(gate.insufficientScope(operation), incoming)
-  observation?.decided(refusal)
-  return gate.answer(refusal, incoming)
-}
-
-function visibleMessages(incoming: McpIncoming, req: NodeRequest): readonly unknown[] {
-  if (holdsMessages(req)) return [req.body].flat()
-  const name = decodedHeader(incoming.header('mcp-name'))
-  return [{ method: incoming.header('mcp-method'), params: { name, uri: name } }]
-}
-
-/** A header value of 2026-07-28: what is no plain ASCII comes as `=?base64?…?=`. */
-function decodedHeader(value: string | undefined): string | undefined {
-  const encoded = /^=\?base64\?([A-Za-z0-9+/=]*)\?=$/.exec(value ?? '')?.[1]
-  return encoded === undefined ? value : Buffer.from(encoded, 'base64').toString('utf8')
-}
-
-/** Where something else than `mcpHandler` serves the route, the response ends what telemetry saw of it. */
-function concludeWithResponse({ observation }: Exchange, req: NodeRequest, res: ServerResponse): void {
+/** If something other than `mcpHandler` serves the route, its response ends the telemetry. */
+function completeWithResponse({ telemetry }: Exchange, req: NodeRequest, res: ServerResponse): void {
   onceClosed(req, res, () => {
-    if (observation?.isLeftOpen !== true) return
-    observation.accepted()
-    observation.completed(res.headersSent ? res.statusCode : CLIENT_GONE.status)
+    if (!telemetry.isOpen) return
+    telemetry.accepted()
+    telemetry.completed(res.headersSent ? res.statusCode : CLIENT_GONE.status)
   })
 }

@@ -1,8 +1,8 @@
 import cors from 'cors'
-import { CORS_EXPOSED_HEADERS, CORS_METHODS, corsRequestHeaders } from '../oauth/cors.ts'
-import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
+import { CORS_EXPOSED_HEADERS, CORS_METHODS, corsRequestHeaders } from '../http/cors-headers.ts'
+import type { NodeMiddleware } from '../http/node-middleware.ts'
+import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { decideCors } from './cors-decision.ts'
-import type { NodeMiddleware } from './node-http.ts'
 
 const { checkKnownOptions, invalidKind, invalidOption } = optionChecksOf('mcpCors')
 

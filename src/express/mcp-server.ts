@@ -1,9 +1,10 @@
-import { type KitMcpAdapter, type McpAdapter, serviceOf } from '../mcp/server.ts'
-import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
+import type { NodeMiddleware } from '../http/node-middleware.ts'
+import { endpointOf, type KitMcpAdapter, type McpAdapter } from '../mcp/adapter.ts'
 import { notFound } from '../oauth/protected-resource.ts'
+import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { mcpHandler } from './mcp-handler.ts'
-import { type NodeMiddleware, pathOf } from './node-http.ts'
-import { writeAnswer } from './node-response.ts'
+import { pathOf } from './node-request.ts'
+import { writePlainResponse } from './node-response.ts'
 import { protectedResourceRouter } from './protected-resource-router.ts'
 
 /** Options of {@link mcpServer}. */
@@ -45,14 +46,14 @@ export function mcpServer(
   adapter: KitMcpAdapter | McpAdapter,
   options: McpServerOptions = {},
 ): NodeMiddleware {
-  const service = serviceOf(adapter)
-  if (service === undefined) {
+  const endpoint = endpointOf(adapter)
+  if (endpoint === undefined) {
     throw invalidKind('adapter', 'must be what KitMcpServer…build() or createMcpAdapter() returned', adapter)
   }
   if (!isOptionsObject(options))
     throw invalidKind('options', 'must be an object such as { path: "/mcp" }', options)
   checkKnownOptions('mcpServer', options, ['path'])
-  const resource = service.gate?.options.resource
+  const resource = endpoint.gate?.options.resource
   if (resource !== undefined && options.path !== undefined) {
     throw invalidOption(
       'path',
@@ -61,16 +62,16 @@ export function mcpServer(
       'remove path, or change resource',
     )
   }
-  const endpoint =
+  const endpointPath =
     resource === undefined
       ? checkPath('path', options.path === undefined ? DEFAULT_PATH : options.path)
       : new URL(resource).pathname
-  const withoutSlash = endpoint.endsWith('/') ? endpoint.slice(0, -1) : endpoint
+  const withoutSlash = endpointPath.endsWith('/') ? endpointPath.slice(0, -1) : endpointPath
   const isEndpoint = (path: string): boolean => path === withoutSlash || path === `${withoutSlash}/`
   const handler = mcpHandler(adapter)
-  const metadata = service.gate === undefined ? undefined : protectedResourceRouter(adapter)
+  const metadata = endpoint.gate === undefined ? undefined : protectedResourceRouter(adapter)
 
-  return function mcpServer(req, res, next = () => writeAnswer(req, res, notFound())) {
+  return function mcpServer(req, res, next = () => writePlainResponse(req, res, notFound())) {
     // A fixed resource names the whole path; the option `path` is relative to the mount path, which Express removes.
     const target = resource === undefined ? req.url : (req.originalUrl ?? req.url)
     if (isEndpoint(pathOf(target))) handler(req, res, next)

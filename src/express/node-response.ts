@@ -1,16 +1,29 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { constants } from 'node:http2'
-import type { Answer } from '../oauth/answer.ts'
-import { http2StreamOf, isClosed, onceClosed } from './response-close.ts'
+import type { PlainResponse } from '../http/plain-response.ts'
+import { http2StreamOf, isClosed, onceClosed } from '../http/response-close.ts'
 
 /** After an answer that did not wait for the body, so much time is left for the client to read it. */
 const DISCARD_MS = 5_000
 
-/** Writes a short answer. Headers that others have set stay. */
-export function writeAnswer(
+/**
+ * Writes a response: a plain one at once, a stream as it comes, no faster than the client reads.
+ * @returns a promise for a web-standard response
+ */
+export function writeResponse(
   req: IncomingMessage,
   res: ServerResponse,
-  { status, headers, body = '' }: Answer,
+  response: PlainResponse | Response,
+): void | Promise<void> {
+  if (response instanceof Response) return writeWebResponse(req, res, response)
+  writePlainResponse(req, res, response)
+}
+
+/** Writes a short answer. Headers that others have set stay. */
+export function writePlainResponse(
+  req: IncomingMessage,
+  res: ServerResponse,
+  { status, headers, body = '' }: PlainResponse,
 ): void {
   if (isClosed(req, res) || res.headersSent) return
   res.statusCode = status
@@ -53,8 +66,7 @@ function discardBody(req: IncomingMessage): void {
   req.once('end', () => clearTimeout(timer))
 }
 
-/** Writes a web-standard response: a short one at once, a stream as it comes, no faster than the client reads. */
-export async function writeResponse(
+async function writeWebResponse(
   req: IncomingMessage,
   res: ServerResponse,
   response: Response,

@@ -1,6 +1,7 @@
-import { preflightHeaders } from '../oauth/cors.ts'
-import { NodeIncoming, type NodeMiddleware } from './node-http.ts'
-import { writeAnswer } from './node-response.ts'
+import { preflightHeaders } from '../http/cors-headers.ts'
+import type { NodeMiddleware } from '../http/node-middleware.ts'
+import { NodeMcpRequest } from './node-request.ts'
+import { writePlainResponse } from './node-response.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
 /**
@@ -22,12 +23,12 @@ export function protectedResourceRouter(target: GateTarget): NodeMiddleware {
         return
       }
     }
-    const incoming = new NodeIncoming(req, res, gate.options.trustProxy)
+    const incoming = new NodeMcpRequest(req, res, gate.options.trustProxy)
     const { path, method } = incoming
     if (!gate.resource.owns(path)) return next()
     if (method === 'OPTIONS') {
       const headers = preflightHeaders(incoming.header('access-control-request-headers'))
-      return writeAnswer(req, res, { status: 204, headers })
+      return writePlainResponse(req, res, { status: 204, headers })
     }
     const answer = gate.resource.respond({
       method,
@@ -41,6 +42,6 @@ export function protectedResourceRouter(target: GateTarget): NodeMiddleware {
       },
     })
     if (answer === undefined) next()
-    else writeAnswer(req, res, answer)
+    else writePlainResponse(req, res, answer)
   }
 }

@@ -1,9 +1,9 @@
-import { type KitMcpAdapter, type McpAdapter, serviceOf } from '../mcp/server.ts'
-import type { McpService } from '../mcp/service.ts'
-import { Gate, type MetadataAnnouncement } from '../oauth/gate.ts'
+import { endpointOf, type KitMcpAdapter, type McpAdapter } from '../mcp/adapter.ts'
+import { Authenticator } from '../mcp/authenticator.ts'
+import { Gate, type GateRequest, type MetadataAnnouncement } from '../oauth/gate.ts'
 import { RequestContext } from '../oauth/inputs.ts'
-import { optionChecksOf } from '../oauth/option-checks.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
 
 const { invalidOption, missingOption } = optionChecksOf('mcpAuth')
 
@@ -12,31 +12,32 @@ export type GateTarget = OAuthOptions | KitMcpAdapter | McpAdapter
 
 export interface ResolvedTarget {
   readonly gate: Gate
-  /** The MCP service, where the target is an adapter. */
-  readonly service: McpService | undefined
+  readonly authenticator: Authenticator
+  /** `false` for OAuth options. */
+  readonly isAdapter: boolean
 }
 
-/** What gates made from plain options share, by the options object, so that the router can tell the middleware where it is. */
+/** Shared by the gates that are made from one options object, so that the router can tell the middleware its paths. */
 const announcements = new WeakMap<object, MetadataAnnouncement>()
 
 /** @throws {KitMcpConfigError} for an adapter without OAuth, and for wrong options. */
 export function resolveTarget(target: GateTarget): ResolvedTarget {
-  const service = serviceOf(target)
-  if (service !== undefined) {
-    if (service.gate === undefined) {
-      throw missingOption(
-        'oauth',
-        'this adapter was built without OAuth: build it with withOAuth({ … }) or oauth: { … }',
-      )
-    }
-    return { gate: service.gate, service }
+  const endpoint = endpointOf(target)
+  if (endpoint !== undefined) {
+    const { gate, authenticator } = endpoint
+    if (gate !== undefined) return { gate, authenticator, isAdapter: true }
+    throw missingOption(
+      'oauth',
+      'this adapter was built without OAuth: build it with withOAuth({ … }) or oauth: { … }',
+    )
   }
   refuseUnknownAdapter(target)
   const options = resolveOAuthOptions(target)
   const announced = announcements.get(target) ?? { suffixed: false }
   announcements.set(target, announced)
-  const gate = new Gate(options, [], (request) => new RequestContext(request, {}), announced)
-  return { gate, service: undefined }
+  const makeContext = (request: GateRequest) => new RequestContext(request, {})
+  const gate = new Gate(options, [], makeContext, announced)
+  return { gate, authenticator: new Authenticator({ gate, makeContext }), isAdapter: false }
 }
 
 function refuseUnknownAdapter(target: unknown): void {

@@ -1,7 +1,6 @@
 import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
-import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { MAX_TIMER_MS } from '../timers.ts'
-import { checkAllowedHosts, checkAllowedOrigins } from './origin-policy.ts'
 import { objectCopy } from './router/definition.ts'
 import {
   checkOperationScopes,
@@ -9,15 +8,16 @@ import {
   type ScopedOperations,
 } from './router/operation-scopes.ts'
 import { checkCache } from './router/resource.ts'
-import type { SlotLimits } from './sdk/owner-slots.ts'
-import type { McpSessionOptions, ResolvedSessionOptions } from './sdk/sessions.ts'
+import type { McpSessionOptions, ResolvedSessionOptions } from './sdk/sessions/sessions.ts'
+import type { SlotLimits } from './sdk/streams/owner-slots.ts'
+import { checkAllowedHosts, checkAllowedOrigins } from './wire/origin-policy.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
 const {
   checkBoolean,
   checkKnownMembers,
   checkKnownOptions,
-  checkText,
+  checkString,
   checkWholeNumber,
   invalidKind,
   invalidOption,
@@ -213,7 +213,7 @@ export function checkServerInfo(info: unknown): ServerInfo {
   }
   const { title, description, websiteUrl, icons } = info as Partial<Record<keyof ServerInfo, unknown>>
   for (const [member, value] of Object.entries({ title, description, websiteUrl }))
-    if (value !== undefined) checkText(`serverInfo.${member}`, value)
+    if (value !== undefined) checkString(`serverInfo.${member}`, value)
   if (icons !== undefined && !Array.isArray(icons))
     throw invalidKind('serverInfo.icons', `must be an array such as [{ src: 'https://…' }]`, icons)
   return objectCopy('serverInfo', info as ServerInfo)

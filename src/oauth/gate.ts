@@ -1,4 +1,5 @@
-import type { Answer } from './answer.ts'
+import { clientKey } from '../http/client-address.ts'
+import type { PlainResponse } from '../http/plain-response.ts'
 import { AuthInfo } from './auth-info.ts'
 import {
   type BearerCredentials,
@@ -6,7 +7,6 @@ import {
   readAccessToken,
   readBearerToken,
 } from './authorization-header.ts'
-import { clientKey } from './client-address.ts'
 import { Deadlines } from './deadlines.ts'
 import type { Decision, ProofFault, Refusal } from './decision.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'
@@ -169,7 +169,7 @@ export class Gate {
   }
 
   /** The response to everything but `accepted`. */
-  answer(decision: Exclude<Decision, { outcome: 'accepted' }>, request: GateRequest): Answer {
+  answer(decision: Exclude<Decision, { outcome: 'accepted' }>, request: GateRequest): PlainResponse {
     switch (decision.outcome) {
       case 'refused':
         return refusalAnswer(decision, this.options, () => this.#metadataUrl(request))

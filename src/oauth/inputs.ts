@@ -7,13 +7,13 @@ export interface RequestSource {
 }
 
 /** One getter for all, so that objects of a class keep one shape. */
-let requestProperty: PropertyDescriptor & ThisType<HasRequest>
+let requestProperty: PropertyDescriptor & ThisType<LazyRequest>
 
 /**
  * What has the web-standard request, which is made only when read. It is a property of the object's own, so that
  * verifiers can hand on a copy: `verify({ ...input, bearerToken })`.
  */
-export class HasRequest {
+export class LazyRequest {
   declare readonly request: Request
   readonly #source: RequestSource
 
@@ -37,7 +37,7 @@ let leaveWith: (context: VerifyContext, input: VerifyInput) => void
 let leftWith: (context: VerifyContext) => VerifyInput | undefined
 
 /** The context that verifiers and handlers share. */
-export class RequestContext<App> extends HasRequest implements VerifyContext<App> {
+export class RequestContext<App> extends LazyRequest implements VerifyContext<App> {
   readonly context: App
   /** What the verifier was asked with. */
   #input: VerifyInput | undefined
@@ -56,7 +56,7 @@ export class RequestContext<App> extends HasRequest implements VerifyContext<App
 }
 
 /** What `onVerified` gets. */
-export class OnVerifiedInput extends HasRequest {
+export class OnVerifiedInput extends LazyRequest {
   readonly context: VerifyContext
   readonly user: unknown
   readonly scopes: readonly string[]
@@ -85,7 +85,7 @@ let issuerOf: (input: VerifyInput) => string | undefined
  * configured for, and a place to leave the reason of a refusal, for which `undefined` has no room. A copy that an
  * application's own verifier hands on leads to both by its context.
  */
-export class VerifyInput extends HasRequest implements VerifyTokenInput {
+export class VerifyInput extends LazyRequest implements VerifyTokenInput {
   readonly bearerToken: string | undefined
   readonly context: VerifyContext
   declare readonly proofKey?: string

@@ -1,7 +1,8 @@
 import { LRUCache } from 'lru-cache'
+import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { type DpopMode, type DpopOptions, type ResolvedDpopOptions, resolveDpop } from './dpop/options.ts'
-import { isOptionsObject, optionChecksOf } from './option-checks.ts'
-import { type RateLimiterLike, type RefusalLimit, RefusalLimiter } from './refusal-limit.ts'
+import type { RateLimiterLike } from './rate-limiter.ts'
+import { type RefusalLimit, RefusalLimiter } from './refusal-limit.ts'
 
 const {
   checkBoolean,
@@ -81,7 +82,7 @@ export type UserOf<Verify extends VerifyToken<any, any>> =
     : unknown
 
 /** What `onVerified` is told. */
-export interface VerifiedInput<App = unknown, User = unknown> {
+export interface OnVerifiedInput<App = unknown, User = unknown> {
   /** The object `verifyToken` got: setting `context.context.user` makes it visible to tools. */
   readonly context: VerifyContext<App>
   /** What the verifier gave as `user`. */
@@ -122,7 +123,7 @@ export interface OAuthOptions<App = any, User = any> {
   /** Hierarchy: a broader scope satisfies the narrower ones it names, transitively. */
   readonly scopeImplies?: Readonly<Record<string, readonly string[]>> | undefined
   /** Runs once the token is accepted, before scopes are judged. When it throws, the answer is 500. */
-  readonly onVerified?: ((input: VerifiedInput<App, User>) => void | Promise<void>) | undefined
+  readonly onVerified?: ((input: OnVerifiedInput<App, User>) => void | Promise<void>) | undefined
   /**
    * Whether `Forwarded` and `X-Forwarded-*` may shape derived URLs. Default false.
    * In Express its own `trust proxy` setting decides instead.
@@ -155,7 +156,7 @@ export interface OAuthOptions<App = any, User = any> {
 /** `OAuthOptions`, checked, copied and with their defaults. */
 export interface ResolvedOAuthOptions {
   readonly verifyToken: VerifyToken
-  readonly onVerified: ((input: VerifiedInput) => void | Promise<void>) | undefined
+  readonly onVerified: ((input: OnVerifiedInput) => void | Promise<void>) | undefined
   readonly resourceMetadataPath: string
   readonly scopes: readonly string[]
   readonly resource: string | undefined

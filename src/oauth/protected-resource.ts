@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import fresh from 'fresh'
 import { LRUCache } from 'lru-cache'
-import type { Answer } from './answer.ts'
+import type { PlainResponse } from '../http/plain-response.ts'
 import type { RequestSource } from './inputs.ts'
 import type { ResolvedOAuthOptions } from './options.ts'
 import { unionOfScopes } from './scope.ts'
@@ -20,8 +20,8 @@ export interface MetadataRequest extends RequestSource {
 /** The document, and the answers it is given in. */
 interface RenderedDocument {
   readonly etag: string
-  readonly whole: Answer
-  readonly unchanged: Answer
+  readonly whole: PlainResponse
+  readonly unchanged: PlainResponse
 }
 
 /** A resource whose URI is known, and all that is made of it. */
@@ -114,7 +114,7 @@ export class ProtectedResource {
   }
 
   /** The answer to a GET of exactly this path, where it is the same for all; made beforehand. */
-  wholeAt(path: string): Answer | undefined {
+  wholeAt(path: string): PlainResponse | undefined {
     if (this.#configured === undefined) return undefined
     const root = this.#options.resourceMetadataPath
     return path === root || path === root + this.#configured.path
@@ -126,7 +126,7 @@ export class ProtectedResource {
    * The answer to a request that `owns` accepted: 200, 304, or 405 for other methods than GET and HEAD. Undefined
    * for a path that is none of the resources a function names.
    */
-  respond(request: MetadataRequest): Answer | undefined {
+  respond(request: MetadataRequest): PlainResponse | undefined {
     let document: RenderedDocument | 'elsewhere' | undefined
     try {
       document = this.#document(request)
@@ -222,6 +222,6 @@ const CROSS_ORIGIN = { 'Access-Control-Allow-Origin': '*', 'Access-Control-Expos
 const UNCACHED = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }
 
 /** What is answered where no document is: no OAuth, or another resource's path. */
-export function notFound(): Answer {
+export function notFound(): PlainResponse {
   return { status: 404, headers: { ...CROSS_ORIGIN, ...UNCACHED }, body: '{"error":"not_found"}' }
 }

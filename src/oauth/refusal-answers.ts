@@ -1,4 +1,4 @@
-import type { Answer } from './answer.ts'
+import type { PlainResponse } from '../http/plain-response.ts'
 import { bearerChallenge, type DpopChallengeError, dpopChallenge } from './challenge.ts'
 import type { ProofFault, Refusal, RefusalReason } from './decision.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'
@@ -35,7 +35,7 @@ export function refusalAnswer(
   refusal: Refusal,
   { dpop, realm, scopes: endpointScopes }: ResolvedOAuthOptions,
   metadataUrl: () => string | undefined,
-): Answer {
+): PlainResponse {
   if (refusal.reason === 'rate_limited') return tooManyRefusals(refusal.retryAfterSeconds)
   const error = refusal.reason === 'insufficient_scope' ? 'insufficient_scope' : 'invalid_token'
   const scopes = refusal.reason === 'insufficient_scope' ? refusal.scopes : endpointScopes
@@ -60,7 +60,7 @@ export function refusalAnswer(
 }
 
 /** The verifier could not find out. No challenge: a client must not throw a good token away. */
-export function unavailableAnswer(retryAfterSeconds: number): Answer {
+export function unavailableAnswer(retryAfterSeconds: number): PlainResponse {
   return {
     status: 503,
     headers: { ...JSON_HEADERS, 'Retry-After': String(retryAfterSeconds) },
@@ -69,10 +69,14 @@ export function unavailableAnswer(retryAfterSeconds: number): Answer {
 }
 
 /** A hook of the application threw. */
-export const FAILED_ANSWER: Answer = { status: 500, headers: JSON_HEADERS, body: '{"error":"server_error"}' }
+export const FAILED_ANSWER: PlainResponse = {
+  status: 500,
+  headers: JSON_HEADERS,
+  body: '{"error":"server_error"}',
+}
 
 /** RFC 6585 §4. No challenge: another token would not be heard either. */
-function tooManyRefusals(retryAfterSeconds: number): Answer {
+function tooManyRefusals(retryAfterSeconds: number): PlainResponse {
   return {
     status: 429,
     headers: { ...JSON_HEADERS, 'Retry-After': String(retryAfterSeconds) },

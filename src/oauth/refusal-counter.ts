@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { RateLimiterLike } from './refusal-limit.ts'
+import type { RateLimiterLike } from './rate-limiter.ts'
 
 /** The most clients that are counted at a time. Beyond it, the client that was not refused for the longest is forgotten. */
 const MAX_CLIENTS = 100_000

@@ -1,13 +1,8 @@
-import { isOptionsObject, optionChecksOf } from './option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import type { RateLimiterLike } from './rate-limiter.ts'
 import { RefusalCounter } from './refusal-counter.ts'
 
 const { checkKnownMembers, checkWholeNumber, invalidKind } = optionChecksOf('oauth')
-
-/** What counts: a limiter of `rate-limiter-flexible`, in memory, in Redis or elsewhere. */
-export interface RateLimiterLike {
-  /** Takes a point; rejects with `{ msBeforeNext }` when none is left, and with an `Error` when it could not count. */
-  consume(key: string, points?: number): Promise<unknown>
-}
 
 /** So many refusals in so many seconds, counted in this process. */
 export interface RefusalLimit {

@@ -1,11 +1,3 @@
-/** `scope-token` of RFC 6749 §3.3: printable ASCII without space, `"` and `\`. */
-const SCOPE_TOKEN = /^[\x21\x23-\x5B\x5D-\x7E]+$/
-
-/** Whether `value` is a scope of RFC 6749 §3.3. */
-export function isScopeToken(value: unknown): value is string {
-  return typeof value === 'string' && SCOPE_TOKEN.test(value)
-}
-
 /** From so many comparisons on, the granted scopes are looked up in a set. */
 const MANY_COMPARISONS = 4_096
 

@@ -1,4 +1,4 @@
-import { memberOf } from '../given.ts'
+import { memberOf } from '../options/describe-value.ts'
 import type { AuthInfoMembers } from './auth-info.ts'
 import { bindingOf } from './confirmation.ts'
 import type { Refusal } from './decision.ts'

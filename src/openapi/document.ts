@@ -1,5 +1,5 @@
 import type { Validator } from '@seriousme/openapi-schema-validator'
-import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('toolsFromOpenApi')
 

@@ -1,6 +1,7 @@
-import { describeGiven } from '../given.ts'
-import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
-import { isScopeToken, unionOfScopes } from '../oauth/scope.ts'
+import { unionOfScopes } from '../oauth/scope.ts'
+import { describeValue } from '../options/describe-value.ts'
+import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { isScopeToken } from '../options/scope-token.ts'
 import type { Node, OpenApiDocument } from './document.ts'
 
 const { invalidOption } = optionChecksOf('toolsFromOpenApi')
@@ -139,7 +140,7 @@ export function scopesOf(
   if (bad !== undefined) {
     throw invalidOption(
       'scopes',
-      `of tools must be scopes of RFC 6749 §3.3, got ${describeGiven(bad)} for ${operation.method} ${operation.path} (rename it with scopes: (scope) => …)`,
+      `of tools must be scopes of RFC 6749 §3.3, got ${describeValue(bad)} for ${operation.method} ${operation.path} (rename it with scopes: (scope) => …)`,
     )
   }
   return scopes

@@ -1,6 +1,6 @@
-import { describeGiven } from '../given.ts'
 import type { KitContext } from '../mcp/router/context.ts'
-import { didYouMean, isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
+import { describeValue } from '../options/describe-value.ts'
+import { didYouMean, isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import type { OpenApiOperation, ScopeMapping } from './operations.ts'
 import type { RouteApp } from './route-target.ts'
 
@@ -172,7 +172,7 @@ export function included<Operation extends OpenApiOperation>(
       if ([...known].some((value) => matches(pattern, value))) continue
       throw invalidOption(
         `include.${filter}`,
-        `has ${describeGiven(pattern)}, which the document has not.${didYouMean(pattern, known)}`,
+        `has ${describeValue(pattern)}, which the document has not.${didYouMean(pattern, known)}`,
       )
     }
   }

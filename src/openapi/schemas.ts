@@ -1,5 +1,5 @@
 import type { JsonSchema } from '../mcp/router/json-schema.ts'
-import { isOptionsObject } from '../oauth/option-checks.ts'
+import { isOptionsObject } from '../options/option-checks.ts'
 import { type Node, type OpenApiDocument, pointerOf } from './document.ts'
 
 /** Characters of JSON that the definitions of one schema may have; what is beyond is cut. */
@@ -175,7 +175,7 @@ export class SchemaConverter {
       else if (SCHEMAS.has(keyword)) made[keyword] = this.#convert(value, refs)
       else if (KEPT.has(keyword)) made[keyword] = value
     }
-    this.#mend(schema, made)
+    this.#hint(schema, made)
     return this.#document.is30 ? in2020(schema, made) : made
   }
 
@@ -193,7 +193,7 @@ export class SchemaConverter {
   }
 
   /** What is the same in 3.0 and 3.1. */
-  #mend(schema: Node, made: Record<string, unknown>): void {
+  #hint(schema: Node, made: Record<string, unknown>): void {
     const { required, properties, format, pattern, example } = schema
     if (Array.isArray(required) && isOptionsObject(properties)) {
       const shown = required.filter((name) => !this.#isHidden((properties as Node)[name as string]))

@@ -1,34 +1,32 @@
-import { describeGiven } from '../given.ts'
-import type { TelemetryTransportEntry } from './delivery.ts'
-import type { TelemetryEventMap, TelemetryEventsDescriptor } from './events.ts'
-import { KitTelemetryManager } from './manager.ts'
-import { checkString, configurationError, copyOptions, invalidKind, invalidOption } from './options.ts'
+import { describeValue } from '../options/describe-value.ts'
+import type { TelemetryConfig } from './config.ts'
+import type { TelemetryLogger } from './delivery/reporter.ts'
+import type { TelemetryTransport, TelemetryTransportEntry } from './delivery/transport.ts'
+import {
+  copyRedactionPolicy,
+  resolveRedactionPolicy,
+  type TelemetryRedactionPolicy,
+} from './envelope/redaction.ts'
 import {
   type TelemetryParticipantOptions,
   type TelemetryParticipantType,
   withParticipant,
-} from './participants.ts'
-import {
-  copyRedactionPolicy,
-  type ResolvedRedactionPolicy,
-  resolveRedactionPolicy,
-  type TelemetryRedactionPolicy,
-} from './redaction.ts'
-import type { TelemetryLogger } from './reporter.ts'
-import {
-  copySamplingPolicy,
-  type ResolvedSamplingPolicy,
-  resolveSamplingPolicy,
-  type TelemetrySamplingPolicy,
-} from './sampling.ts'
-import { quoted } from './suggestion.ts'
-import type { TelemetryTransport } from './transport.ts'
+} from './events/actor-types.ts'
+import type { TelemetryEventsDescriptor } from './events/event-registry.ts'
+import type { TelemetryEventMap } from './events/schema.ts'
 import {
   copyValidationOptions,
-  type ResolvedValidationOptions,
   resolveValidationOptions,
   type TelemetryValidationOptions,
-} from './validation.ts'
+} from './events/validation.ts'
+import { KitTelemetryManager } from './manager.ts'
+import { checkString, configurationError, copyOptions, invalidKind, invalidOption } from './options.ts'
+import {
+  copySamplingPolicy,
+  resolveSamplingPolicy,
+  type TelemetrySamplingPolicy,
+} from './session/sampling.ts'
+import { quoted } from './suggestion.ts'
 
 const DEFAULT_MAX_PENDING = 10_000
 
@@ -36,35 +34,6 @@ const DEFAULT_MAX_PENDING = 10_000
 export interface TelemetryTransportOptions {
   /** How many of its events may be outstanding, a whole number from 1. Default the adapter's own `maxPending`, else 10 000. */
   readonly maxPending?: number | undefined
-}
-
-/** Everything a manager is built from, every default filled in; frozen. */
-export interface TelemetryConfig {
-  /** As given to `withService`. */
-  readonly service: string
-  /** As given to `withEnvironment`. */
-  readonly environment: string
-  /** As given to `withVersion`. */
-  readonly version?: string
-  /** The actor types, by name. */
-  readonly actors: Readonly<Record<string, TelemetryParticipantType>>
-  /** The scope types, by name. */
-  readonly scopes: Readonly<Record<string, TelemetryParticipantType>>
-  /** The registries, each with how its schemas are applied. */
-  readonly events: readonly {
-    readonly descriptor: TelemetryEventsDescriptor
-    readonly validation: ResolvedValidationOptions
-  }[]
-  /** In the order they were added. */
-  readonly transports: readonly TelemetryTransportEntry[]
-  /** Which events are kept. */
-  readonly sampling: ResolvedSamplingPolicy
-  /** What is taken out of events. */
-  readonly redaction: ResolvedRedactionPolicy
-  /** How events are checked where their registry does not say. */
-  readonly validation: ResolvedValidationOptions
-  /** As given to `withLogger`. Absent means the console. */
-  readonly logger?: TelemetryLogger | false
 }
 
 interface BuilderProps {
@@ -147,7 +116,7 @@ export class KitTelemetry<
     if (typeof name !== 'string' || name.trim() === '') {
       throw configurationError(
         'TELEMETRY_SERVICE_REQUIRED',
-        `withService() needs the name of the service, got ${describeGiven(name)}`,
+        `withService() needs the name of the service, got ${describeValue(name)}`,
       )
     }
     return this.#with({ service: name })
@@ -161,7 +130,7 @@ export class KitTelemetry<
     if (typeof environment !== 'string' || environment.trim() === '') {
       throw configurationError(
         'TELEMETRY_ENVIRONMENT_REQUIRED',
-        `withEnvironment() needs the name of the environment, got ${describeGiven(environment)}`,
+        `withEnvironment() needs the name of the environment, got ${describeValue(environment)}`,
       )
     }
     return this.#with({ environment })
@@ -363,14 +332,14 @@ function checkTransport(adapter: TelemetryTransport): void {
   if (typeof given?.type !== 'string' || given.type === '' || typeof given.handle !== 'function') {
     throw configurationError(
       'TELEMETRY_INVALID_TRANSPORT',
-      `addTransport() takes an adapter with a string type and a function handle, got ${describeGiven(adapter)}`,
+      `addTransport() takes an adapter with a string type and a function handle, got ${describeValue(adapter)}`,
     )
   }
   for (const method of ['init', 'flush', 'shutdown'] as const) {
     if (given[method] !== undefined && typeof given[method] !== 'function') {
       throw configurationError(
         'TELEMETRY_INVALID_TRANSPORT',
-        `${method} of transport ${quoted(given.type)} must be a function or absent, got ${describeGiven(given[method])}`,
+        `${method} of transport ${quoted(given.type)} must be a function or absent, got ${describeValue(given[method])}`,
       )
     }
   }

@@ -42,7 +42,7 @@ export interface KitTelemetryErrorOptions {
 
 /**
  * Every error of the telemetry library. `code` says what happened, for programs;
- * `message` says which option or event is meant and how to mend it, for people.
+ * `message` says which option or event is meant and how to hint it, for people.
  */
 export class KitTelemetryError extends Error {
   override readonly name = 'KitTelemetryError'

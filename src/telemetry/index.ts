@@ -1,15 +1,14 @@
-export {
-  KitTelemetry,
-  type TelemetryConfig,
-  type TelemetryTransportOptions,
-} from './builder.ts'
+export { KitTelemetry, type TelemetryTransportOptions } from './builder.ts'
+export type { TelemetryConfig } from './config.ts'
+export type { TelemetryLogger } from './delivery/reporter.ts'
 export type {
-  TelemetryCatalogueEvent,
-  TelemetryEventCatalogue,
-  TelemetryJsonSchema,
-} from './catalogue.ts'
-export { COMMON_SECRET_KEYS } from './common-secret-keys.ts'
-export type { TelemetryTransportEntry, TelemetryTransportStats } from './delivery.ts'
+  TelemetryStats,
+  TelemetryTransport,
+  TelemetryTransportEntry,
+  TelemetryTransportMeta,
+  TelemetryTransportStats,
+} from './delivery/transport.ts'
+export { COMMON_SECRET_KEYS } from './envelope/common-secret-keys.ts'
 export type {
   TelemetryActor,
   TelemetryAttributes,
@@ -18,33 +17,42 @@ export type {
   TelemetryErrorInfo,
   TelemetryScope,
   TelemetrySource,
-} from './envelope.ts'
+} from './envelope/envelope.ts'
+export type { ResolvedRedactionPolicy, TelemetryRedactionPolicy } from './envelope/redaction.ts'
 export {
   KIT_TELEMETRY_ERROR_CODES,
   KitTelemetryError,
   type KitTelemetryErrorCode,
   type KitTelemetryErrorOptions,
 } from './errors.ts'
+export type { TelemetryParticipantOptions, TelemetryParticipantType } from './events/actor-types.ts'
+export type {
+  TelemetryCatalogueEvent,
+  TelemetryEventCatalogue,
+  TelemetryJsonSchema,
+} from './events/catalogue.ts'
 export {
   KitTelemetryEvents,
-  type TelemetryEventMap,
-  type TelemetryEventSchema,
   type TelemetryEventsDescriptor,
   type TelemetryGroupBuilder,
   type TelemetryNamespaceBuilder,
-} from './events.ts'
+} from './events/event-registry.ts'
+export type { TelemetryEventMap, TelemetryEventSchema } from './events/schema.ts'
+export type { ResolvedValidationOptions, TelemetryValidationOptions } from './events/validation.ts'
 export { isTelemetryLevel, LEVEL_PRIORITY, type TelemetryLevel } from './levels.ts'
-export { KitTelemetryManager, type TelemetryDeadlineOptions, type TelemetryStats } from './manager.ts'
-export type { TelemetryParticipantOptions, TelemetryParticipantType } from './participants.ts'
-export type { ResolvedRedactionPolicy, TelemetryRedactionPolicy } from './redaction.ts'
-export type { TelemetryLogger } from './reporter.ts'
-export type { ResolvedSamplingPolicy, TelemetrySamplingPolicy } from './sampling.ts'
-export { KitTelemetrySession, type TelemetryEventAttributes, type TelemetrySessionState } from './session.ts'
-export type { TelemetryTransport, TelemetryTransportMeta } from './transport.ts'
+export { KitTelemetryManager, type TelemetryDeadlineOptions } from './manager.ts'
+export type { ResolvedSamplingPolicy, TelemetrySamplingPolicy } from './session/sampling.ts'
+export {
+  KitTelemetrySession,
+  type TelemetryEventAttributes,
+  type TelemetrySessionState,
+} from './session/session.ts'
 export {
   CommunityChatTransportAdapter,
   type CommunityChatTransportOptions,
-} from './transports/community-chat.ts'
+} from './transports/chat/community-chat.ts'
+export { MessengerTransportAdapter, type MessengerTransportOptions } from './transports/chat/messenger.ts'
+export { TeamChatTransportAdapter, type TeamChatTransportOptions } from './transports/chat/team-chat.ts'
 export {
   DevConsoleTransportAdapter,
   type DevConsoleTransportOptions,
@@ -61,21 +69,18 @@ export {
   type HttpBatchOptions,
   HttpTransportAdapter,
   type HttpTransportOptions,
-} from './transports/http.ts'
+} from './transports/http/http.ts'
+export type { FetchDispatcher, TargetConnectionOptions } from './transports/http/target-options.ts'
 export { InMemoryTransportAdapter } from './transports/in-memory.ts'
 export { type LineLogger, LoggerTransportAdapter, type LoggerTransportOptions } from './transports/logger.ts'
-export { MessengerTransportAdapter, type MessengerTransportOptions } from './transports/messenger.ts'
 export { MockTelemetryAdapter } from './transports/mock.ts'
 export {
   type OtlpLoggerProvider,
   OtlpTransportAdapter,
   type OtlpTransportOptions,
-} from './transports/otlp.ts'
+} from './transports/otlp/otlp.ts'
 export {
   StoreStreamTransportAdapter,
   type StoreStreamTransportOptions,
   type StreamStore,
-} from './transports/store-stream.ts'
-export type { FetchDispatcher, TargetConnectionOptions } from './transports/target-options.ts'
-export { TeamChatTransportAdapter, type TeamChatTransportOptions } from './transports/team-chat.ts'
-export type { ResolvedValidationOptions, TelemetryValidationOptions } from './validation.ts'
+} from './transports/store-stream/store-stream.ts'

@@ -1,30 +1,31 @@
-import type { TelemetryConfig } from './builder.ts'
-import { activeRun, inheritance, type LentContext, lentBy, SessionRecord } from './context.ts'
-import { settledWithin } from './deadline.ts'
-import { Delivery, type TelemetryTransportStats } from './delivery.ts'
+import type { TelemetryConfig } from './config.ts'
+import { settledWithin } from './delivery/deadline.ts'
+import { Delivery } from './delivery/delivery.ts'
+import { PendingWork } from './delivery/pending-work.ts'
+import { Reporter } from './delivery/reporter.ts'
+import type { TelemetryStats } from './delivery/transport.ts'
 import {
   buildEnvelope,
   checkAttributes,
   type EnvelopeOrigin,
   givenAttributes,
   readSessionId,
-  type TelemetryEmitInput,
-} from './envelope.ts'
+} from './envelope/build-envelope.ts'
+import type { TelemetryEmitInput } from './envelope/envelope.ts'
+import { KeyRules } from './envelope/redaction.ts'
+import { Redactor } from './envelope/redactor.ts'
+import { createSessionId } from './envelope/session-id.ts'
+import { isoTime } from './envelope/time.ts'
 import { KitTelemetryError } from './errors.ts'
-import { BUILT_IN_PREFIX, checkEventName } from './event-name.ts'
-import type { TelemetryEventMap, TelemetryEventSchema } from './events.ts'
+import { ParticipantRule } from './events/actor-types.ts'
+import { BUILT_IN_PREFIX, checkEventName } from './events/event-name.ts'
+import type { TelemetryEventMap, TelemetryEventSchema } from './events/schema.ts'
+import { attributesRefusal, isValidationOn } from './events/validation.ts'
 import type { TelemetryLevel } from './levels.ts'
-import { ParticipantRule } from './participants.ts'
-import { PendingWork } from './pending-work.ts'
-import { KeyRules } from './redaction.ts'
-import { Redactor } from './redactor.ts'
-import { Reporter } from './reporter.ts'
-import { Sampler, sessionDraw } from './sampling.ts'
-import { KitTelemetrySession, type TelemetryEventAttributes } from './session.ts'
-import { createSessionId } from './session-id.ts'
+import { activeRun, contextOf, inheritance, type SessionContext, SessionRecord } from './session/context.ts'
+import { Sampler, sessionDraw } from './session/sampling.ts'
+import { KitTelemetrySession, type TelemetryEventAttributes } from './session/session.ts'
 import { quoted, suggestion } from './suggestion.ts'
-import { isoTime } from './time.ts'
-import { attributesRefusal, isValidationOn } from './validation.ts'
 
 /** Milliseconds that `flush` and `shutdown` wait when they are not told otherwise. */
 const DEFAULT_TIMEOUT_MS = 30_000
@@ -39,18 +40,6 @@ const NO_INPUT: TelemetryEmitInput = Object.freeze({})
 export interface TelemetryDeadlineOptions {
   /** Milliseconds. Default 30 000. While it is awaited, the process stays alive so long. */
   readonly timeoutMs?: number | undefined
-}
-
-/** What became of the events of a manager. */
-export interface TelemetryStats {
-  /** Events with a good name, level, actor, scope and attributes, before shutdown, sampled-out ones included. */
-  readonly emitted: number
-  /** Of those, not kept by the sampling. */
-  readonly sampledOut: number
-  /** Events that came after `shutdown()` had been called. */
-  readonly droppedAfterShutdown: number
-  /** In the order the transports were added. */
-  readonly transports: readonly TelemetryTransportStats[]
 }
 
 /** What is known of an event name. */
@@ -148,7 +137,7 @@ export class KitTelemetryManager<
   /** A new session. Inside a run of another one it inherits everything but the id. */
   session(): KitTelemetrySession<Actors, Scopes, Events> {
     const record = new SessionRecord(this, createSessionId(), isoTime(Date.now()), inheritance(this))
-    return KitTelemetrySession.of(record, (name, input, lent) => this.#emit(name, input, lent))
+    return KitTelemetrySession.of(record, (name, input, context) => this.#emit(name, input, context))
   }
 
   /**
@@ -193,12 +182,16 @@ export class KitTelemetryManager<
     }
   }
 
-  readonly #ambient = (): LentContext | undefined => {
+  readonly #ambient = (): SessionContext | undefined => {
     const node = activeRun(this)
-    return node && lentBy(node.session, node)
+    return node && contextOf(node.session, node)
   }
 
-  #emit(name: string, input: TelemetryEmitInput | undefined, lend: () => LentContext | undefined): void {
+  #emit(
+    name: string,
+    input: TelemetryEmitInput | undefined,
+    contextOfEvent: () => SessionContext | undefined,
+  ): void {
     const verdict = this.#verdicts.get(name) ?? this.#judge(name)
     if (this.#isShutDown) {
       this.#dropAfterShutdown(name)
@@ -206,7 +199,7 @@ export class KitTelemetryManager<
     }
     let refusal: KitTelemetryError | undefined
     try {
-      refusal = this.#process(name, verdict, input ?? NO_INPUT, lend)
+      refusal = this.#process(name, verdict, input ?? NO_INPUT, contextOfEvent)
     } catch (cause) {
       this.#reporter.error(emitFailed(name, cause))
       return
@@ -219,7 +212,7 @@ export class KitTelemetryManager<
     name: string,
     verdict: EventVerdict,
     input: TelemetryEmitInput,
-    lend: () => LentContext | undefined,
+    contextOfEvent: () => SessionContext | undefined,
   ): KitTelemetryError | undefined {
     if (typeof input !== 'object')
       throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'the input must be an object')
@@ -233,7 +226,7 @@ export class KitTelemetryManager<
     let attributesRead = false
     if (!verdict.builtIn) {
       if (this.#actors !== undefined || this.#scopes !== undefined) {
-        const refusal = this.#participantRefusal(name, input, lend())
+        const refusal = this.#participantRefusal(name, input, contextOfEvent())
         if (refusal !== undefined) return refusal
       }
       if (verdict.schema !== undefined) {
@@ -250,9 +243,9 @@ export class KitTelemetryManager<
     let sessionId: string | undefined
     if (this.#sampler.bySession) {
       sessionId = readSessionId(input)
-      const lent = sessionId === undefined ? lend() : undefined
-      sessionId ??= lent?.sessionId ?? createSessionId()
-      if ((lent?.draw ?? sessionDraw(sessionId)) >= rate) {
+      const context = sessionId === undefined ? contextOfEvent() : undefined
+      sessionId ??= context?.sessionId ?? createSessionId()
+      if ((context?.draw ?? sessionDraw(sessionId)) >= rate) {
         this.#sampledOut++
         return undefined
       }
@@ -261,7 +254,7 @@ export class KitTelemetryManager<
       return undefined
     }
 
-    const lent = lend()
+    const context = contextOfEvent()
     if (!attributesRead) attributes = checkAttributes(givenAttributes(input))
     const envelope = buildEnvelope(
       this.#origin,
@@ -269,23 +262,23 @@ export class KitTelemetryManager<
       name,
       level,
       input,
-      lent,
+      context,
       sessionId,
       attributes,
       this.#warn,
     )
-    this.#delivery.send(envelope, lent?.session.pending)
+    this.#delivery.send(envelope, context?.session.pending)
     return undefined
   }
 
   #participantRefusal(
     name: string,
     input: TelemetryEmitInput,
-    lent: LentContext | undefined,
+    context: SessionContext | undefined,
   ): KitTelemetryError | undefined {
     return (
-      this.#actors?.refusal(name, input.actor ?? lent?.actor) ??
-      this.#scopes?.refusal(name, input.scope ?? lent?.scope)
+      this.#actors?.refusal(name, input.actor ?? context?.actor) ??
+      this.#scopes?.refusal(name, input.scope ?? context?.scope)
     )
   }
 

@@ -1,4 +1,4 @@
-import { describeGiven, describeKind } from '../given.ts'
+import { describeKind, describeValue } from '../options/describe-value.ts'
 import { KitTelemetryError, type KitTelemetryErrorCode } from './errors.ts'
 import { quoted, suggestion } from './suggestion.ts'
 
@@ -14,14 +14,14 @@ export function configurationError(
   return new KitTelemetryError(code, `${message}${message.endsWith('.') ? '' : '.'} See ${docs}`, { docs })
 }
 
-/** `<option> must be <expected>, got <what was given> (<mend>).`, as `TELEMETRY_CONFIGURATION_INVALID`. */
+/** `<option> must be <expected>, got <what was given> (<hint>).`, as `TELEMETRY_CONFIGURATION_INVALID`. */
 export function invalidOption(
   option: string,
   expected: string,
   given: unknown,
-  mend?: string,
+  hint?: string,
 ): KitTelemetryError {
-  return misconfigured(option, `must be ${expected}, got ${describeGiven(given)}`, mend)
+  return misconfigured(option, `must be ${expected}, got ${describeValue(given)}`, hint)
 }
 
 /** As `invalidOption`, for an option that takes a secret: what was given is told by its kind and length alone. */
@@ -29,14 +29,14 @@ export function invalidKind(
   option: string,
   expected: string,
   given: unknown,
-  mend?: string,
+  hint?: string,
 ): KitTelemetryError {
-  return misconfigured(option, `must be ${expected}, got ${describeKind(given)}`, mend)
+  return misconfigured(option, `must be ${expected}, got ${describeKind(given)}`, hint)
 }
 
-/** `<option> <problem> (<mend>).`, where the problem says by itself what was given. */
-export function unusableOption(option: string, problem: string, mend?: string): KitTelemetryError {
-  return misconfigured(option, problem, mend)
+/** `<option> <problem> (<hint>).`, where the problem says by itself what was given. */
+export function unusableOption(option: string, problem: string, hint?: string): KitTelemetryError {
+  return misconfigured(option, problem, hint)
 }
 
 /**
@@ -57,11 +57,11 @@ export function unknownOption(
 }
 
 /** A heading of `docs/errors.md` is that of the call which the option is named by: `withSampling({ infoRate })`. */
-function misconfigured(option: string, problem: string, mend?: string): KitTelemetryError {
+function misconfigured(option: string, problem: string, hint?: string): KitTelemetryError {
   const [, call] = /(?<![\w.])([a-zA-Z.]+)\(/.exec(option) ?? []
   return configurationError(
     'TELEMETRY_CONFIGURATION_INVALID',
-    `${option} ${problem}${mend === undefined ? '' : ` (${mend})`}`,
+    `${option} ${problem}${hint === undefined ? '' : ` (${hint})`}`,
     call === undefined ? undefined : `docs/errors.md#${call.replaceAll('.', '').toLowerCase()}`,
   )
 }

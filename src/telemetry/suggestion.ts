@@ -1,4 +1,4 @@
-import { nearestName } from '../nearest-name.ts'
+import { nearestName } from '../options/nearest-name.ts'
 
 /** ` (did you mean "x"?)` for the closest of `known`, or nothing when none is close. */
 export function suggestion(given: string, known: Iterable<string>): string {

@@ -1,6 +1,6 @@
 import { AssertionError } from 'node:assert'
-import type { TelemetryEnvelope } from '../telemetry/envelope.ts'
-import type { TelemetryTransport } from '../telemetry/transport.ts'
+import type { TelemetryTransport } from '../telemetry/delivery/transport.ts'
+import type { TelemetryEnvelope } from '../telemetry/envelope/envelope.ts'
 import { mismatches, shown } from './partial-match.ts'
 
 /** A value, or parts of it: objects may name fewer members; a `RegExp` stands for a string, a function tests the value. */

@@ -1,8 +1,8 @@
 import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { type JSONWebKeySet, type JWK, SignJWT } from 'jose'
-import { isOptionsObject, optionChecksOf } from '../oauth/option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 
-const { checkKnownOptions, checkText, checkTexts, invalidKind, invalidOption } =
+const { checkKnownOptions, checkString, checkTexts, invalidKind, invalidOption } =
   optionChecksOf('createTestIssuer')
 
 /** What `createTestIssuer()` takes. */
@@ -64,7 +64,7 @@ export function createTestIssuer(options: TestIssuerOptions = {}): TestIssuer {
   if (!isOptionsObject(options))
     throw invalidKind('createTestIssuer', 'takes options such as { issuer, audience }', options)
   checkKnownOptions('createTestIssuer', options, ISSUER_OPTIONS)
-  for (const option of ISSUER_OPTIONS) if (options[option] !== undefined) checkText(option, options[option])
+  for (const option of ISSUER_OPTIONS) if (options[option] !== undefined) checkString(option, options[option])
   const { issuer = 'https://issuer.test', audience = 'https://mcp.test/mcp' } = options
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const kid = randomUUID()
@@ -102,10 +102,10 @@ function checkToken(token: TestTokenOptions): void {
   if (!isOptionsObject(token)) throw invalidKind('issueToken', 'takes options such as { sub, scopes }', token)
   checkKnownOptions('issueToken', token, TOKEN_OPTIONS)
   const { sub, scopes, audience, clientId, expiresIn, claims } = token
-  if (sub !== undefined) checkText('sub', sub)
+  if (sub !== undefined) checkString('sub', sub)
   if (scopes !== undefined) checkTexts('scopes', scopes)
   if (audience !== undefined) checkTexts('audience', typeof audience === 'string' ? [audience] : audience)
-  if (clientId !== undefined) checkText('clientId', clientId)
+  if (clientId !== undefined) checkString('clientId', clientId)
   if (expiresIn !== undefined && !Number.isFinite(expiresIn))
     throw invalidOption('expiresIn', 'must be a number of seconds', expiresIn)
   if (claims !== undefined && !isOptionsObject(claims))

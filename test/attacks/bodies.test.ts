@@ -11,15 +11,15 @@ import express, { type RequestHandler } from 'express'
 import { z } from 'zod'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import type { NodeMiddleware } from '../../src/express/node-http.ts'
+import type { NodeMiddleware } from '../../src/http/node-middleware.ts'
+import { type CreateMcpAdapterOptions, createMcpAdapter, endpointOf } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { type CreateMcpAdapterOptions, createMcpAdapter, serviceOf } from '../../src/mcp/server.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
-import { call, definedOf, eventsOf, legacy, modern, rpc, type WireRequest } from '../mcp/support-wire.ts'
 import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
 import { oauthOptions } from '../support/gate-app.ts'
 import { Http2Exchange, listenHttp2 } from '../support/http2.ts'
 import { listen } from '../support/listen.ts'
+import { call, definedOf, eventsOf, legacy, modern, rpc, type WireRequest } from '../support/mcp/wire.ts'
 import { RawConnection } from '../support/raw-http.ts'
 import { until } from '../support/until.ts'
 
@@ -356,8 +356,8 @@ describe('bodies: clients that disconnect', () => {
                   await wait(signal)
                 })
               const adapter = createMcpAdapter({ router: waiting, oauth: oauthOptions() })
-              const service = serviceOf(adapter)
-              if (service !== undefined) service.dispatch.servesDirectly = direct
+              const service = endpointOf(adapter)
+              if (service !== undefined) service.sdkHandler.usesFastPath = direct
               const handler = mcpHandler(adapter)
               const retained: WeakRef<object>[] = []
               const served = await listenHttp2((req, res) => {

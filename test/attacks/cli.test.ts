@@ -5,15 +5,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { parseAst } from 'rolldown/parseAst'
-import { consentPage } from '../../src/cli/dev/consent-page.ts'
-import { type ConsoleServer, startConsoleServer } from '../../src/cli/dev/console-server.ts'
-import { EventLog } from '../../src/cli/dev/event-log.ts'
-import type { DoctorReport } from '../../src/cli/doctor/doctor.ts'
-import { Secrets } from '../../src/cli/doctor/secrets.ts'
-import { textReport } from '../../src/cli/doctor/text-report.ts'
-import { run } from '../../src/cli/run.ts'
-import { look, startPatient } from '../cli/support-patient.ts'
+import { consentPage } from '../../cli/dev/consent-page.ts'
+import { type ConsoleServer, startConsoleServer } from '../../cli/dev/console-server.ts'
+import { EventLog } from '../../cli/dev/event-log.ts'
+import type { DoctorReport } from '../../cli/doctor/doctor.ts'
+import { Secrets } from '../../cli/doctor/secrets.ts'
+import { textReport } from '../../cli/doctor/text-report.ts'
+import { run } from '../../cli/run.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
+import { look, startPatient } from '../support/cli/patient.ts'
 import { listen } from '../support/listen.ts'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
@@ -27,7 +27,7 @@ function seenOf({ checks }: DoctorReport, id: string): string {
 
 /** Expects that the report can be printed: no control character of the server is in it, and no check is endless. */
 function expectPrintable(report: DoctorReport): void {
-  for (const { id, seen, mend: fix = '' } of report.checks) {
+  for (const { id, seen, hint: fix = '' } of report.checks) {
     expect(seen, id).not.to.match(STEERING)
     expect(fix, id).not.to.match(STEERING)
     expect(seen.length, id).to.be.at.most(4_001)
@@ -257,7 +257,7 @@ describe('attacks on the command line', function () {
         attack: 'HTML in an event',
         outcome: 'the console page never parses HTML',
         run: async () => {
-          const folder = new URL('../../../src/cli/dev/page/', import.meta.url)
+          const folder = new URL('../../../cli/dev/page/', import.meta.url)
           for (const file of await readdir(folder)) {
             const source = await readFile(new URL(file, folder), 'utf8')
             expect(source, file).not.to.match(

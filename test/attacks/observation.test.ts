@@ -1,14 +1,14 @@
 import { McpServer, Server } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
+import type { CreateMcpAdapterOptions, RouterOption } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { KitToolError } from '../../src/mcp/router/tool-error.ts'
-import type { CreateMcpAdapterOptions, RouterOption } from '../../src/mcp/server.ts'
 import { InMemoryTransportAdapter, KitTelemetry, type TelemetryEnvelope } from '../../src/telemetry/index.ts'
-import { FACES, type Served } from '../mcp/support-faces.ts'
-import { oauth } from '../mcp/support-notes.ts'
-import { bearer, call, legacy, modern, rpc, type WireAnswer, type WireRequest } from '../mcp/support-wire.ts'
 import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
+import { FACES, type Served } from '../support/mcp/entry-points.ts'
+import { oauth } from '../support/mcp/notes.ts'
+import { bearer, call, legacy, modern, rpc, type WireAnswer, type WireRequest } from '../support/mcp/wire.ts'
 
 const TOKEN = 'opaque-token_mF9.B5f4/1JqM+zzyy=='
 

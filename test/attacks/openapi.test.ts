@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { tableOf } from '../../src/mcp/router/router.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
-import { documentOf, OK } from '../openapi/documents.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
+import { documentOf, OK } from '../support/openapi/documents.ts'
 
 /** What a route gets of these arguments. */
 async function sent(parameters: readonly object[], args: object, path = '/echo', openapi = '3.0.3') {

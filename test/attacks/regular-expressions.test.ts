@@ -4,7 +4,7 @@ import { expect } from 'chai'
 import { check } from 'recheck'
 import { regularExpressionsOf } from '../support/attacks/regular-expressions-of.ts'
 
-const SOURCES = new URL('../../../src/', import.meta.url)
+const ROOT = new URL('../../../', import.meta.url)
 const LIST = new URL('../../../test/attacks/regular-expressions.json', import.meta.url)
 
 /**
@@ -33,15 +33,19 @@ interface Entry {
 /** The entries by file and expression. */
 type List = Readonly<Record<string, Readonly<Record<string, Entry>>>>
 
-/** Returns the expressions of `src`, by file. */
+/** Returns the expressions of `src` and `cli`, by file. */
 function expressionsOfSources(): ReadonlyMap<string, ReturnType<typeof regularExpressionsOf>> {
-  const files = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' })
+  const files = ['cli', 'src']
+    .flatMap((folder) =>
+      readdirSync(new URL(folder, ROOT), { recursive: true, encoding: 'utf8' }).map(
+        (file) => `${folder}/${file.split(sep).join('/')}`,
+      ),
+    )
     .filter((file) => file.endsWith('.ts'))
-    .map((file) => file.split(sep).join('/'))
     .sort()
   return new Map(
     files
-      .map((file) => [file, regularExpressionsOf(readFileSync(new URL(file, SOURCES), 'utf8'))] as const)
+      .map((file) => [file, regularExpressionsOf(readFileSync(new URL(file, ROOT), 'utf8'))] as const)
       .filter(([, found]) => found.length > 0),
   )
 }

@@ -4,12 +4,15 @@ import { InMemoryServerEventBus, McpServer, Server } from '@modelcontextprotocol
 import { expect } from 'chai'
 import { z } from 'zod'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { type CreateMcpAdapterOptions, createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import type { ServerFactory } from '../../src/mcp/sdk/servers.ts'
-import { type CreateMcpAdapterOptions, createMcpAdapter, type McpAdapter } from '../../src/mcp/server.ts'
+import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
 import { cachedVerifier } from '../../src/oauth/verifiers/cached.ts'
 import { firstMatch } from '../../src/oauth/verifiers/first-match.ts'
 import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.ts'
+import { attackTable } from '../support/attacks/attack-table.ts'
+import { spokenOAuth, token } from '../support/attacks/spoken-tokens.ts'
+import { listen } from '../support/listen.ts'
 import {
   bearer,
   call,
@@ -24,10 +27,7 @@ import {
   signalled,
   type WireAnswer,
   type WireRequest,
-} from '../mcp/support-wire.ts'
-import { attackTable } from '../support/attacks/attack-table.ts'
-import { spokenOAuth, token } from '../support/attacks/spoken-tokens.ts'
-import { listen } from '../support/listen.ts'
+} from '../support/mcp/wire.ts'
 import { until } from '../support/until.ts'
 
 const READ = ['mcp:read']

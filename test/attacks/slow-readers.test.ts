@@ -3,12 +3,12 @@ import { connect, type Socket } from 'node:net'
 import { McpServer } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter, type FetchHandler } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import type { ServerFactory } from '../../src/mcp/sdk/servers.ts'
-import { createMcpAdapter, type McpHandler } from '../../src/mcp/server.ts'
-import { definedOf, eventsOf, LEGACY, legacy, modern, rpc, type WireRequest } from '../mcp/support-wire.ts'
+import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
 import { listen } from '../support/listen.ts'
+import { definedOf, eventsOf, LEGACY, legacy, modern, rpc, type WireRequest } from '../support/mcp/wire.ts'
 import { until } from '../support/until.ts'
 
 const REPORT = 'x'.repeat(10_000)
@@ -100,7 +100,7 @@ const WAYS: Readonly<
   },
 }
 
-async function sessionOf(server: McpHandler): Promise<Record<string, string>> {
+async function sessionOf(server: FetchHandler): Promise<Record<string, string>> {
   const { headers, body } = legacy(
     rpc('initialize', {
       protocolVersion: LEGACY,

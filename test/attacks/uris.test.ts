@@ -1,11 +1,12 @@
 import { InMemoryServerEventBus, McpServer, ResourceTemplate } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { createMcpAdapter, type McpAdapter } from '../../src/mcp/server.ts'
-import { configError } from '../mcp/support-config-error.ts'
-import { onNode, type Served, web } from '../mcp/support-faces.ts'
-import { oauth } from '../mcp/support-notes.ts'
+import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
+import { configError } from '../support/mcp/config-error.ts'
+import { onNode, type Served, web } from '../support/mcp/entry-points.ts'
+import { oauth } from '../support/mcp/notes.ts'
 import {
   bearer,
   eventsOf,
@@ -15,8 +16,7 @@ import {
   modern,
   rpc,
   type WireAnswer,
-} from '../mcp/support-wire.ts'
-import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
+} from '../support/mcp/wire.ts'
 
 const SECRET = 'the salary of everybody'
 

@@ -2,13 +2,13 @@ import { McpServer } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { createMcpAdapter } from '../../src/mcp/server.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
-import { onNode, type Served, web } from '../mcp/support-faces.ts'
-import { legacy, modern, rpc } from '../mcp/support-wire.ts'
-import { documentOf } from '../openapi/documents.ts'
 import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
+import { onNode, type Served, web } from '../support/mcp/entry-points.ts'
+import { legacy, modern, rpc } from '../support/mcp/wire.ts'
+import { documentOf } from '../support/openapi/documents.ts'
 
 const MAX_TEXT = 4_000
 const MANY = 20_000

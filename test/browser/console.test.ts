@@ -2,11 +2,11 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
-import { type ConsoleServer, startConsoleServer } from '../../src/cli/dev/console-server.ts'
-import { EventLog } from '../../src/cli/dev/event-log.ts'
-import { callTool, type SampleServer, startSampleServer } from '../cli/dev/support-sample.ts'
+import { type ConsoleServer, startConsoleServer } from '../../cli/dev/console-server.ts'
+import { EventLog } from '../../cli/dev/event-log.ts'
 import { countCoverage } from '../support/browser-coverage.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
+import { callTool, type SampleServer, startSampleServer } from '../support/cli/sample.ts'
 
 const ISSUER = 'https://auth.example.com'
 
@@ -50,7 +50,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     page = await context.newPage()
     writeCoverage = await countCoverage(page, (url) => {
       const name = /^http:\/\/127\.0\.0\.1:\d+(\/page\/[\w-]+\.js)$/.exec(url)?.[1]
-      return name && new URL(`../../src/cli/dev${name}`, import.meta.url).href
+      return name && new URL(`../../cli/dev${name}`, import.meta.url).href
     })
     page.on('pageerror', (error) => complaints.push(String(error)))
     page.on('console', (message) => complaints.push(message.text()))
@@ -135,7 +135,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     expect(await textOf('.row.bad')).to.contain(
       'refused wrong_resource: the access token was issued for another resource',
     )
-    expect(await textOf('.row.bad .mend')).to.contain('resource=<URL of this server>')
+    expect(await textOf('.row.bad .hint')).to.contain('resource=<URL of this server>')
     expect(await textOf('#refused')).to.equal('refused 1 last: wrong_resource')
     await page.locator('#announcer', { hasText: 'Refused: wrong_resource' }).waitFor({ state: 'attached' })
     expect(await page.locator('#announcer').getAttribute('aria-live')).to.equal('polite')

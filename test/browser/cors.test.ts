@@ -8,11 +8,13 @@ import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpCors } from '../../src/express/mcp-cors.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
+import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import type { McpAdapterOptions } from '../../src/mcp/options.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { createMcpAdapter, type McpAdapter } from '../../src/mcp/server.ts'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
 import type { OAuthOptions } from '../../src/oauth/options.ts'
+import { parseChallenge } from '../support/challenge.ts'
+import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import {
   bearer,
   call,
@@ -23,9 +25,7 @@ import {
   modern,
   rpc,
   signalled,
-} from '../mcp/support-wire.ts'
-import { parseChallenge } from '../support/challenge.ts'
-import { chromiumMissing, startChromium } from '../support/chromium.ts'
+} from '../support/mcp/wire.ts'
 
 const METADATA = '/.well-known/oauth-protected-resource'
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { bearerChallengeOf, ChallengeSyntaxError, parseChallenges } from '../../src/cli/doctor/challenges.ts'
+import { bearerChallengeOf, ChallengeSyntaxError, parseChallenges } from '../../cli/doctor/challenges.ts'
 import { parseChallenges as parseStrictly } from '../support/challenge.ts'
 
 /** As plain values. */

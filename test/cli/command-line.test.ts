@@ -9,13 +9,13 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { CHECK_GROUPS } from '../../src/cli/doctor/checks.ts'
-import { run } from '../../src/cli/run.ts'
+import { CHECK_GROUPS } from '../../cli/doctor/checks.ts'
+import { run } from '../../cli/run.ts'
 import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 import { VERSION } from '../../src/version.ts'
+import { startPatient } from '../support/cli/patient.ts'
 import { listen } from '../support/listen.ts'
 import { selfSigned } from '../support/self-signed.ts'
-import { startPatient } from './support-patient.ts'
 
 const IDS = CHECK_GROUPS.flatMap(({ checks }) => checks.map(({ id }) => id))
 
@@ -34,7 +34,7 @@ async function command(argv: readonly string[], { env = {}, isTTY = false } = {}
 
 /** The program that is built, as a process of its own. */
 async function program(argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const file = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url))
+  const file = fileURLToPath(new URL('../../cli/main.js', import.meta.url))
   const child = spawn(process.execPath, [file, ...argv], {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -70,7 +70,7 @@ const REPORT = z.strictObject({
       title: z.string().min(1),
       status,
       seen: z.string().min(1),
-      mend: z.string().min(1).optional(),
+      hint: z.string().min(1).optional(),
       durationMs: count,
     }),
   ),
@@ -202,7 +202,7 @@ describe('the command mcp-gatekit', () => {
       const report = REPORT.parse(JSON.parse(outcome.stdout))
       expect(report.checks.map(({ id }) => id)).to.deep.equal(IDS)
       for (const check of report.checks)
-        expect(check.mend !== undefined, check.id).to.equal(
+        expect(check.hint !== undefined, check.id).to.equal(
           check.status === 'warn' || check.status === 'fail',
         )
       for (const one of status.options)
@@ -299,7 +299,7 @@ describe('the command mcp-gatekit', () => {
       const { exitCode, stdout, stderr } = await program(['doctor', url.href])
       expect({ exitCode, stderr }).to.deep.equal({ exitCode: 1, stderr: '' })
       expect(stdout).to.match(/✗ Each authorization server can be discovered \(issuer\.metadata\)/)
-      expect(stdout).to.contain('mend: serve it at')
+      expect(stdout).to.contain('hint: serve it at')
     })
 
     it('ends with 2 where it was called in a wrong way', async () => {

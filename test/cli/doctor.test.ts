@@ -16,13 +16,13 @@ import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpCors } from '../../src/express/mcp-cors.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { createMcpAdapter } from '../../src/mcp/server.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
+import { complaints, examinePatient, type Incoming, look, startPatient } from '../support/cli/patient.ts'
 import { listen } from '../support/listen.ts'
 import { selfSigned } from '../support/self-signed.ts'
-import { complaints, examinePatient, type Incoming, look, startPatient } from './support-patient.ts'
 
 /** The finding of one check. */
 const findingOf = (report: Awaited<ReturnType<typeof look>>, id: string) =>
@@ -187,20 +187,20 @@ describe('the doctor', () => {
   })
 
   describe('of what does not answer as a server should', () => {
-    for (const { what, respond, expected, seen, mend } of [
+    for (const { what, respond, expected, seen, hint } of [
       {
         what: 'hangs',
         respond: () => undefined,
         expected: 'server.reachable: fail',
         seen: /nothing within 0\.2 s/,
-        mend: /--timeout/,
+        hint: /--timeout/,
       },
       {
         what: 'closes the connection',
         respond: (_req: unknown, res: { destroy(): void }) => res.destroy(),
         expected: 'server.reachable: fail',
         seen: /ECONNRESET/,
-        mend: /proxy in front/,
+        hint: /proxy in front/,
       },
       {
         what: 'answers with a page',
@@ -208,7 +208,7 @@ describe('the doctor', () => {
           res.setHeader('content-type', 'text/html').end('<h1>Hello</h1>'),
         expected: 'server.endpoint: fail',
         seen: /200 text\/html/,
-        mend: /URL of the MCP endpoint/,
+        hint: /URL of the MCP endpoint/,
       },
       {
         what: 'redirects',
@@ -216,7 +216,7 @@ describe('the doctor', () => {
           res.writeHead(308, { location: 'https://example.com/mcp' }).end(),
         expected: 'server.endpoint: fail',
         seen: /308, a redirect to https:\/\/example\.com\/mcp/,
-        mend: /address it leads to/,
+        hint: /address it leads to/,
       },
     ] as const) {
       it(`says so of one that ${what}`, async () => {
@@ -225,7 +225,7 @@ describe('the doctor', () => {
         expect(complaints(report)).to.deep.equal([expected])
         const finding = report.checks.find(({ status }) => status === 'fail')
         expect(finding?.seen).to.match(seen)
-        expect(finding?.mend).to.match(mend)
+        expect(finding?.hint).to.match(hint)
       })
     }
 
@@ -237,7 +237,7 @@ describe('the doctor', () => {
       await once(tcp, 'close')
       const report = await look(new URL(`http://127.0.0.1:${port}/mcp`))
       expect(complaints(report)).to.deep.equal(['server.reachable: fail'])
-      expect(findingOf(report, 'server.reachable')?.mend).to.match(/start the server/)
+      expect(findingOf(report, 'server.reachable')?.hint).to.match(/start the server/)
       expect(report.summary.skip).to.equal(report.checks.length - 1)
     })
 
@@ -248,7 +248,7 @@ describe('the doctor', () => {
       try {
         const report = await look(new URL(`http://127.0.0.1:${port}/mcp`))
         expect(complaints(report)).to.deep.equal(['server.reachable: fail'])
-        expect(findingOf(report, 'server.reachable')?.mend).to.match(/speaks no HTTP/)
+        expect(findingOf(report, 'server.reachable')?.hint).to.match(/speaks no HTTP/)
       } finally {
         tcp.close()
       }
@@ -279,7 +279,7 @@ describe('the doctor', () => {
       expect(complaints(report)).to.deep.equal(['server.tls: fail'])
       const finding = findingOf(report, 'server.tls')
       expect(finding?.seen).to.match(/SELF_SIGNED/)
-      expect(finding?.mend).to.match(/NODE_EXTRA_CA_CERTS/)
+      expect(finding?.hint).to.match(/NODE_EXTRA_CA_CERTS/)
       expect(authorizations).to.deep.equal([])
     })
 
@@ -287,7 +287,7 @@ describe('the doctor', () => {
       const plain = await listen((_req, res) => res.end())
       const report = await look(new URL(`https://127.0.0.1:${plain.port}/mcp`))
       expect(complaints(report)).to.deep.equal(['server.reachable: fail'])
-      expect(findingOf(report, 'server.reachable')?.mend).to.match(/speaks no TLS/)
+      expect(findingOf(report, 'server.reachable')?.hint).to.match(/speaks no TLS/)
     })
   })
 
@@ -333,7 +333,7 @@ describe('the doctor', () => {
     const patient = await startPatient({ issuer: (document) => delete document.registration_endpoint })
     const report = await look(patient.url, { login: { redirectPort: 0 } })
     expect(complaints(report)).to.deep.equal(['issuer.registration: warn', 'token.login: fail'])
-    expect(findingOf(report, 'token.login')?.mend).to.contain('--client-id')
+    expect(findingOf(report, 'token.login')?.hint).to.contain('--client-id')
   })
 })
 

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
-import { discoveryUrls } from '../../src/cli/doctor/authorization-servers.ts'
-import { Examination } from '../../src/cli/doctor/examination.ts'
-import { initialize, modernMessage } from '../../src/cli/doctor/messages.ts'
-import { metadataUrls } from '../../src/cli/doctor/metadata-documents.ts'
+import { discoveryUrls } from '../../cli/doctor/authorization-servers.ts'
+import { Examination } from '../../cli/doctor/examination.ts'
+import { initialize, modernMessage } from '../../cli/doctor/messages.ts'
+import { metadataUrls } from '../../cli/doctor/metadata-documents.ts'
 
 const examinationOf = (url: string, token?: string) =>
   new Examination({

@@ -1,5 +1,5 @@
-import { challenge, itTells, json, metadata } from './support-faults.ts'
-import type { Incoming } from './support-patient.ts'
+import { challenge, itTells, json, metadata } from '../support/cli/faults.ts'
+import type { Incoming } from '../support/cli/patient.ts'
 
 const isPost = ({ method, path }: Incoming): boolean => method === 'POST' && path === '/mcp'
 
@@ -29,21 +29,21 @@ describe('faults that the doctor finds in the protection of a server', () => {
         ...nothingSaid(404),
         complaint: 'server.endpoint: fail',
         seen: /404/,
-        mend: /with its path/,
+        hint: /with its path/,
       },
       {
         what: 'GET only',
         ...nothingSaid(405),
         complaint: 'server.endpoint: fail',
         seen: /405/,
-        mend: /take POST/,
+        hint: /take POST/,
       },
       {
         what: 'a server that is down behind its proxy',
         ...nothingSaid(502),
         complaint: 'server.endpoint: fail',
         seen: /502/,
-        mend: /log of the server/,
+        hint: /log of the server/,
       },
       {
         what: 'too many requests already',
@@ -51,7 +51,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
           isPost(request) ? { status: 429, headers: { 'retry-after': '7' } } : undefined,
         complaint: 'server.endpoint: fail',
         seen: /429/,
-        mend: /wait/,
+        hint: /wait/,
       },
     ]))
 
@@ -62,7 +62,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         open: true,
         complaint: 'auth.required: fail',
         seen: /answered without a token/,
-        mend: /mcpAuth before the handler/,
+        hint: /mcpAuth before the handler/,
         asked: { underScopedToken: undefined, call: 'greet' },
       },
       {
@@ -72,7 +72,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'auth.required: fail',
         seen: /403/,
-        mend: /answer 401/,
+        hint: /answer 401/,
       },
       {
         what: 'it refuses within a 200',
@@ -82,7 +82,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
             : undefined,
         complaint: 'auth.required: fail',
         seen: /JSON-RPC error \(200\)/,
-        mend: /answer 401/,
+        hint: /answer 401/,
       },
       {
         what: 'it lets the handshake pass',
@@ -98,7 +98,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
             : undefined,
         complaint: 'auth.required: warn',
         seen: /tools\/list is not/,
-        mend: /first request/,
+        hint: /first request/,
         // A stranger's page gets the handshake too, here.
         asked: { ignore: ['origin.foreign', 'host.foreign'] },
       },
@@ -110,7 +110,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
             : undefined,
         complaint: 'auth.methods: fail',
         seen: /GET: 200/,
-        mend: /every method/,
+        hint: /every method/,
       },
     ]))
 
@@ -124,7 +124,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'challenge.present: fail',
         seen: /no WWW-Authenticate/,
-        mend: /RFC 6750/,
+        hint: /RFC 6750/,
       },
       {
         what: 'another scheme only',
@@ -134,7 +134,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'challenge.present: fail',
         seen: /Basic/,
-        mend: /scheme Bearer/,
+        hint: /scheme Bearer/,
       },
       {
         what: 'a comma behind the scheme',
@@ -144,42 +144,42 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'challenge.syntax: fail',
         seen: /belongs to no scheme/,
-        mend: /RFC 9110 §11\.6\.1/,
+        hint: /RFC 9110 §11\.6\.1/,
       },
       {
         what: 'another scheme first',
         alter: challenge((value) => `DPoP algs="ES256", ${value}`),
         complaint: 'challenge.order: warn',
         seen: /before Bearer/,
-        mend: /first/,
+        hint: /first/,
       },
       {
         what: 'a text that looks like the parameter, in front of it',
         alter: challenge((value) => value.replace('realm="', 'realm="resource_metadata=x ')),
         complaint: 'challenge.order: fail',
         seen: /not the parameter/,
-        mend: /before every text/,
+        hint: /before every text/,
       },
       {
         what: 'no resource_metadata',
         alter: challenge((value) => value.replace(/, resource_metadata="[^"]*"/, '')),
         complaint: 'challenge.resource-metadata: warn',
         seen: /well-known/,
-        mend: /RFC 9728 §5\.1/,
+        hint: /RFC 9728 §5\.1/,
       },
       {
         what: 'an address on another host, as behind a proxy',
         alter: challenge((value) => value.replace('http://127.0.0.1', 'http://localhost')),
         complaint: 'challenge.resource-metadata: warn',
         seen: /another host/,
-        mend: /public URL/,
+        hint: /public URL/,
       },
       {
         what: 'an address that is not https',
         alter: challenge((value) => value.replace('http://127.0.0.1', 'http://mcp.internal')),
         complaint: 'challenge.resource-metadata: fail',
         seen: /not https/,
-        mend: /public URL/,
+        hint: /public URL/,
         // There is nobody to ask at that address.
         asked: { ignore: ['metadata.found'] },
       },
@@ -190,21 +190,21 @@ describe('faults that the doctor finds in the protection of a server', () => {
         ),
         complaint: 'challenge.resource-metadata: fail',
         seen: /no absolute URL/,
-        mend: /public URL/,
+        hint: /public URL/,
       },
       {
         what: 'scopes with commas and spaces between',
         alter: challenge((value) => value.replace('scope="mcp:read"', 'scope="mcp:read  mcp:write"')),
         complaint: 'challenge.scope: fail',
         seen: /mcp:read mcp:write/,
-        mend: /one space/,
+        hint: /one space/,
       },
       {
         what: 'offline_access among the scopes',
         alter: challenge((value) => value.replace('scope="mcp:read"', 'scope="mcp:read offline_access"')),
         complaint: 'challenge.scope: warn',
         seen: /offline_access/,
-        mend: /leave offline_access out/,
+        hint: /leave offline_access out/,
       },
     ]))
 
@@ -215,7 +215,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         instead: ({ path }) => (path.startsWith('/.well-known/') ? { status: 404 } : undefined),
         complaint: 'metadata.found: fail',
         seen: /nowhere/,
-        mend: /protectedResourceRouter/,
+        hint: /protectedResourceRouter/,
       },
       {
         what: 'not where the challenge says',
@@ -223,14 +223,14 @@ describe('faults that the doctor finds in the protection of a server', () => {
           path === '/.well-known/oauth-protected-resource/mcp' ? { status: 404 } : undefined,
         complaint: 'metadata.found: fail',
         seen: /nowhere else/,
-        mend: /name the right URL/,
+        hint: /name the right URL/,
       },
       {
         what: 'behind the gate',
         instead: ({ path }) => (path.startsWith('/.well-known/') ? { status: 401 } : undefined),
         complaint: 'metadata.found: fail',
         seen: /401/,
-        mend: /without asking for a token/,
+        hint: /without asking for a token/,
       },
       {
         what: 'as plain text',
@@ -239,7 +239,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'metadata.found: warn',
         seen: /text\/plain/,
-        mend: /application\/json/,
+        hint: /application\/json/,
       },
       {
         what: 'a trailing slash',
@@ -248,7 +248,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         }),
         complaint: 'metadata.resource: fail',
         seen: /\/mcp\/,/,
-        mend: /trailing slash/,
+        hint: /trailing slash/,
       },
       {
         what: 'another host',
@@ -257,7 +257,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         }),
         complaint: 'metadata.resource: fail',
         seen: /mcp\.internal/,
-        mend: /to the letter/,
+        hint: /to the letter/,
       },
       {
         what: 'no resource',
@@ -266,7 +266,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         }),
         complaint: 'metadata.resource: fail',
         seen: /missing/,
-        mend: /to the letter/,
+        hint: /to the letter/,
       },
       {
         what: 'the origin alone',
@@ -275,7 +275,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         }),
         complaint: 'metadata.resource: warn',
         seen: /RFC 9728 §3\.3/,
-        mend: /to the letter/,
+        hint: /to the letter/,
       },
       {
         what: 'no authorization server',
@@ -284,7 +284,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         }),
         complaint: 'metadata.authorization-servers: fail',
         seen: /no list/,
-        mend: /RFC 9728 §2/,
+        hint: /RFC 9728 §2/,
       },
       {
         what: 'an authorization server that is not https',
@@ -293,7 +293,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         }),
         complaint: 'metadata.authorization-servers: fail',
         seen: /auth\.example\.com/,
-        mend: /https URLs/,
+        hint: /https URLs/,
       },
       {
         what: 'an empty list of scopes',
@@ -302,7 +302,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         }),
         complaint: 'metadata.members: fail',
         seen: /empty/,
-        mend: /leave the member out/,
+        hint: /leave the member out/,
       },
       {
         what: 'offline_access among the scopes',
@@ -311,7 +311,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         }),
         complaint: 'metadata.members: warn',
         seen: /offline_access/,
-        mend: /leave it out/,
+        hint: /leave it out/,
       },
       {
         what: 'tokens in the query only',
@@ -320,7 +320,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         }),
         complaint: 'metadata.members: fail',
         seen: /header/,
-        mend: /Authorization header only/,
+        hint: /Authorization header only/,
       },
     ]))
 
@@ -331,7 +331,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         issuerAnswer: () => ({ status: 404 }),
         complaint: 'issuer.metadata: fail',
         seen: /no metadata/,
-        mend: /RFC 8414/,
+        hint: /RFC 8414/,
       },
       {
         what: 'another issuer',
@@ -340,7 +340,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'issuer.identity: fail',
         seen: /calls itself https:\/\/auth\.example\.com/,
-        mend: /RFC 8414 §3\.3/,
+        hint: /RFC 8414 §3\.3/,
       },
       {
         what: 'a slash more',
@@ -349,7 +349,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'issuer.identity: warn',
         seen: /calls itself/,
-        mend: /RFC 8414 §3\.3/,
+        hint: /RFC 8414 §3\.3/,
       },
       {
         what: 'no token endpoint',
@@ -358,7 +358,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'issuer.endpoints: fail',
         seen: /no token_endpoint/,
-        mend: /authorization code flow/,
+        hint: /authorization code flow/,
       },
       {
         what: 'an endpoint that is not https',
@@ -367,7 +367,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'issuer.endpoints: fail',
         seen: /not https/,
-        mend: /on https/,
+        hint: /on https/,
       },
       {
         what: 'no code',
@@ -376,7 +376,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'issuer.endpoints: fail',
         seen: /token/,
-        mend: /authorization code flow/,
+        hint: /authorization code flow/,
       },
       {
         what: 'nothing said of PKCE',
@@ -385,7 +385,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'issuer.pkce: fail',
         seen: /does not name/,
-        mend: /S256/,
+        hint: /S256/,
       },
       {
         what: 'plain PKCE only',
@@ -394,7 +394,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'issuer.pkce: fail',
         seen: /only plain/,
-        mend: /S256/,
+        hint: /S256/,
       },
       {
         what: 'no way to register',
@@ -403,7 +403,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'issuer.registration: warn',
         seen: /neither/,
-        mend: /by hand/,
+        hint: /by hand/,
       },
       {
         what: 'no CORS',
@@ -411,7 +411,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
           path === '/.well-known/oauth-authorization-server' ? { status: 200, headers: {} } : undefined,
         complaint: 'cors.issuers: warn',
         seen: /no Access-Control-Allow-Origin/,
-        mend: /token endpoints/,
+        hint: /token endpoints/,
       },
     ]))
 
@@ -427,7 +427,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'token.wrong: fail',
         seen: /accepted/,
-        mend: /jwtVerifier or introspectionVerifier/,
+        hint: /jwtVerifier or introspectionVerifier/,
         asked: { underScopedToken: undefined },
       },
       {
@@ -437,7 +437,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'token.wrong: fail',
         seen: /500/,
-        mend: /answer 401/,
+        hint: /answer 401/,
       },
       {
         what: 'it says nothing of a wrong token',
@@ -447,7 +447,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'token.wrong: warn',
         seen: /no error/,
-        mend: /invalid_token/,
+        hint: /invalid_token/,
       },
       {
         what: 'it refuses a wrong token within a 200',
@@ -457,7 +457,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
             : undefined,
         complaint: 'token.wrong: fail',
         seen: /an error within a 200/,
-        mend: /answer 401/,
+        hint: /answer 401/,
       },
       {
         what: 'it reads claims and no signature',
@@ -465,14 +465,14 @@ describe('faults that the doctor finds in the protection of a server', () => {
           isForged(request) && claimsOf(request).exp > Date.now() / 1000 ? { status: 200 } : undefined,
         complaint: 'token.forged: fail',
         seen: /accepted/,
-        mend: /verify the signature/,
+        hint: /verify the signature/,
       },
       {
         what: 'it takes what needs no signature',
         instead: (request) => (algorithmOf(request) === 'none' ? { status: 200 } : undefined),
         complaint: 'token.unsigned: fail',
         seen: /accepted/,
-        mend: /asymmetric/,
+        hint: /asymmetric/,
       },
       {
         what: 'it says 403 to an expired token',
@@ -480,14 +480,14 @@ describe('faults that the doctor finds in the protection of a server', () => {
           isForged(request) && claimsOf(request).exp < Date.now() / 1000 ? { status: 403 } : undefined,
         complaint: 'token.expired: fail',
         seen: /403/,
-        mend: /answer 401/,
+        hint: /answer 401/,
       },
       {
         what: 'it wants another audience',
         oauth: { verifyToken: () => undefined },
         complaint: 'token.accepted: fail',
         seen: /401, invalid_token/,
-        mend: /audience is the resource/,
+        hint: /audience is the resource/,
         asked: { underScopedToken: undefined },
       },
       {
@@ -495,7 +495,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         oauth: { scopes: ['mcp:admin'] },
         complaint: 'token.accepted: fail',
         seen: /403, insufficient_scope/,
-        mend: /mcp:admin/,
+        hint: /mcp:admin/,
         asked: { underScopedToken: undefined },
       },
       {
@@ -504,7 +504,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
           headers.authorization?.startsWith('bearer ') === true ? { status: 401 } : undefined,
         complaint: 'token.scheme-case: warn',
         seen: /lower case/,
-        mend: /RFC 9110 §11\.1/,
+        hint: /RFC 9110 §11\.1/,
       },
       {
         what: 'a lack of scopes is no challenge',
@@ -514,7 +514,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'token.under-scoped: fail',
         seen: /without error/,
-        mend: /insufficient_scope/,
+        hint: /insufficient_scope/,
       },
       {
         what: 'a challenge for scopes names none',
@@ -524,7 +524,7 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'token.under-scoped: warn',
         seen: /without scope and resource_metadata/,
-        mend: /scope="…"/,
+        hint: /scope="…"/,
       },
       {
         what: 'a lack of scopes is an error within a 200',
@@ -536,13 +536,13 @@ describe('faults that the doctor finds in the protection of a server', () => {
         },
         complaint: 'token.under-scoped: fail',
         seen: /an error within a 200/,
-        mend: /answer 403/,
+        hint: /answer 403/,
       },
       {
         what: 'scopes are not looked at',
         complaint: 'token.under-scoped: fail',
         seen: /accepted/,
-        mend: /check the scopes/,
+        hint: /check the scopes/,
         asked: { call: 'greet' },
       },
     ]))

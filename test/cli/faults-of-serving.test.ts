@@ -1,4 +1,4 @@
-import { header, itTells, json } from './support-faults.ts'
+import { header, itTells, json } from '../support/cli/faults.ts'
 
 const EXPOSED = 'access-control-expose-headers'
 
@@ -15,7 +15,7 @@ describe('faults that the doctor finds in what a server serves', () => {
         },
         complaint: 'protocol.revisions: warn',
         seen: /2025-03-26, 2025-06-18; not 2025-11-25 \(offers another\), 2026-07-28 \(400\)/,
-        mend: /2026-07-28/,
+        hint: /2026-07-28/,
         asked: { underScopedToken: undefined },
       },
       {
@@ -26,7 +26,7 @@ describe('faults that the doctor finds in what a server serves', () => {
         },
         complaint: 'protocol.revisions: fail',
         seen: /none of/,
-        mend: /update/,
+        hint: /update/,
         asked: { underScopedToken: undefined },
       },
       {
@@ -35,7 +35,7 @@ describe('faults that the doctor finds in what a server serves', () => {
           headers['mcp-protocol-version'] === '1999-12-31' ? json({ result: { tools: [] } }) : undefined,
         complaint: 'protocol.version-header: warn',
         seen: /1999/,
-        mend: /answer 400/,
+        hint: /answer 400/,
       },
       {
         what: 'headers are not compared',
@@ -45,21 +45,21 @@ describe('faults that the doctor finds in what a server serves', () => {
             : undefined,
         complaint: 'protocol.header-mismatch: fail',
         seen: /tools\/list that Mcp-Method calls server\/discover/,
-        mend: /-32020/,
+        hint: /-32020/,
       },
       {
         what: 'a body that breaks the server',
         instead: ({ body, message }) => (body !== '' && message === undefined ? { status: 500 } : undefined),
         complaint: 'protocol.bad-json: fail',
         seen: /500/,
-        mend: /-32700/,
+        hint: /-32700/,
       },
       {
         what: 'a body that is refused without a word',
         instead: ({ body, message }) => (body !== '' && message === undefined ? { status: 400 } : undefined),
         complaint: 'protocol.bad-json: warn',
         seen: /400/,
-        mend: /-32700/,
+        hint: /-32700/,
       },
     ]))
 
@@ -83,14 +83,14 @@ describe('faults that the doctor finds in what a server serves', () => {
             : undefined,
         complaint: 'call.round-trip: fail',
         seen: /500, JSON-RPC error -32603/,
-        mend: /log/,
+        hint: /log/,
       },
       {
         what: 'a tool without a schema',
         instead: (request) => (isListing(request) ? json({ result: { tools: [{ name: 'a' }] } }) : undefined),
         complaint: 'call.tools-list: fail',
         seen: /inputSchema of type object: 1/,
-        mend: /drop the whole list/,
+        hint: /drop the whole list/,
       },
       {
         what: 'a name twice',
@@ -102,7 +102,7 @@ describe('faults that the doctor finds in what a server serves', () => {
             : undefined,
         complaint: 'call.tools-list: fail',
         seen: /twice: a/,
-        mend: /name of its own/,
+        hint: /name of its own/,
       },
       {
         what: 'an odd name',
@@ -112,7 +112,7 @@ describe('faults that the doctor finds in what a server serves', () => {
             : undefined,
         complaint: 'call.tools-list: warn',
         seen: /odd names: add two \[31m$/,
-        mend: /A-Z a-z/,
+        hint: /A-Z a-z/,
       },
       {
         what: 'a list for everybody that a token opened',
@@ -120,20 +120,20 @@ describe('faults that the doctor finds in what a server serves', () => {
           isListing(request) ? json({ result: { tools: [], cacheScope: 'public' } }) : undefined,
         complaint: 'call.tools-list: warn',
         seen: /cacheScope is public/,
-        mend: /private/,
+        hint: /private/,
       },
       {
         what: 'no list',
         instead: (request) => (isListing(request) ? json({ error: { code: -32_603 } }) : undefined),
         complaint: 'call.tools-list: fail',
         seen: /-32603/,
-        mend: /log/,
+        hint: /log/,
       },
       {
         what: 'a tool that fails',
         complaint: 'call.tool: fail',
         seen: /missing/,
-        mend: /--arguments/,
+        hint: /--arguments/,
         instead: ({ message }) =>
           message?.params?.name === 'missing' ? json({ result: { isError: true, content: [] } }) : undefined,
         asked: { call: 'missing', underScopedToken: undefined },
@@ -142,7 +142,7 @@ describe('faults that the doctor finds in what a server serves', () => {
         what: 'a tool that there is not',
         complaint: 'call.tool: fail',
         seen: /JSON-RPC error -32602/,
-        mend: /check the name/,
+        hint: /check the name/,
         asked: { call: 'missing', underScopedToken: undefined },
       },
     ])
@@ -156,7 +156,7 @@ describe('faults that the doctor finds in what a server serves', () => {
           method === 'OPTIONS' && path === '/mcp' ? { status: 401 } : undefined,
         complaint: 'cors.preflight: fail',
         seen: /401 for http:\/\/localhost:6274, without/,
-        mend: /mcpCors in front of mcpAuth/,
+        hint: /mcpCors in front of mcpAuth/,
       },
       {
         what: 'there is none',
@@ -167,7 +167,7 @@ describe('faults that the doctor finds in what a server serves', () => {
         },
         complaint: 'cors.preflight: warn',
         seen: /in a browser cannot connect/,
-        mend: /mcpCors/,
+        hint: /mcpCors/,
       },
       {
         what: 'there is none, though a page must work',
@@ -178,7 +178,7 @@ describe('faults that the doctor finds in what a server serves', () => {
         },
         complaint: 'cors.preflight: fail',
         seen: /without Access-Control-Allow-Origin/,
-        mend: /mcpCors/,
+        hint: /mcpCors/,
         asked: { origin: 'http://localhost:3000' },
       },
       {
@@ -186,7 +186,7 @@ describe('faults that the doctor finds in what a server serves', () => {
         alter: header('access-control-allow-headers', 204, () => '*'),
         complaint: 'cors.headers: fail',
         seen: /not allowed: authorization$/,
-        mend: /does not cover Authorization/,
+        hint: /does not cover Authorization/,
       },
       {
         what: 'the headers of 2026-07-28 are not known',
@@ -197,7 +197,7 @@ describe('faults that the doctor finds in what a server serves', () => {
         ),
         complaint: 'cors.headers: fail',
         seen: /mcp-method, mcp-name/,
-        mend: /one by one/,
+        hint: /one by one/,
       },
       {
         what: 'the headers that tools name are not allowed',
@@ -206,21 +206,21 @@ describe('faults that the doctor finds in what a server serves', () => {
         ),
         complaint: 'cors.headers: warn',
         seen: /not allowed: mcp-param-doctor/,
-        mend: /every Mcp-Param-\*/,
+        hint: /every Mcp-Param-\*/,
       },
       {
         what: 'a 401 that pages cannot read',
         alter: header('access-control-allow-origin', 401, () => undefined),
         complaint: 'cors.responses: fail',
         seen: /401 without/,
-        mend: /refusals and errors too/,
+        hint: /refusals and errors too/,
       },
       {
         what: 'a 403 that pages cannot read',
         alter: header('access-control-allow-origin', 403, () => undefined),
         complaint: 'cors.responses: fail',
         seen: /403 without/,
-        mend: /refusals and errors too/,
+        hint: /refusals and errors too/,
       },
       {
         what: 'cookies for every page',
@@ -232,14 +232,14 @@ describe('faults that the doctor finds in what a server serves', () => {
         },
         complaint: 'cors.responses: warn',
         seen: /Credentials/,
-        mend: /leave the header out/,
+        hint: /leave the header out/,
       },
       {
         what: 'the challenge is hidden',
         alter: header(EXPOSED, 401, (value) => value.replace('WWW-Authenticate,', '')),
         complaint: 'cors.exposed: fail',
         seen: /401 hides www-authenticate/,
-        mend: /Access-Control-Expose-Headers/,
+        hint: /Access-Control-Expose-Headers/,
       },
       {
         what: 'pages cannot read the metadata',
@@ -248,7 +248,7 @@ describe('faults that the doctor finds in what a server serves', () => {
         },
         complaint: 'cors.metadata: fail',
         seen: /without Access-Control-Allow-Origin/,
-        mend: /protectedResourceRouter/,
+        hint: /protectedResourceRouter/,
       },
       {
         what: 'no preflight for the metadata',
@@ -256,7 +256,7 @@ describe('faults that the doctor finds in what a server serves', () => {
           method === 'OPTIONS' && path.startsWith('/.well-known/') ? { status: 404 } : undefined,
         complaint: 'cors.metadata: warn',
         seen: /answered 404/,
-        mend: /preflight/,
+        hint: /preflight/,
       },
     ]))
 
@@ -267,14 +267,14 @@ describe('faults that the doctor finds in what a server serves', () => {
         options: { allowedOrigins: '*' },
         complaint: 'origin.foreign: fail',
         seen: /200 to Origin/,
-        mend: /allowedOrigins/,
+        hint: /allowedOrigins/,
       },
       {
         what: 'every host name is served on this machine',
         options: { allowedHosts: ['127.0.0.1', 'attacker.example'] },
         complaint: 'host.foreign: fail',
         seen: /200 to Host/,
-        mend: /allowedHosts/,
+        hint: /allowedHosts/,
       },
       {
         what: 'forwarded headers of anybody are trusted',
@@ -285,7 +285,7 @@ describe('faults that the doctor finds in what a server serves', () => {
         },
         complaint: 'host.forwarded: warn',
         seen: /X-Forwarded-Host/,
-        mend: /public URL/,
+        hint: /public URL/,
       },
       {
         what: 'a limit that does not say when to come back',
@@ -295,7 +295,7 @@ describe('faults that the doctor finds in what a server serves', () => {
         },
         complaint: 'limit.rate: warn',
         seen: /429 after \d+ requests without Retry-After/,
-        mend: /send Retry-After/,
+        hint: /send Retry-After/,
       },
       {
         what: 'a limit whose Retry-After means nothing',
@@ -303,7 +303,7 @@ describe('faults that the doctor finds in what a server serves', () => {
         alter: header('retry-after', 429, () => 'soon'),
         complaint: 'limit.rate: fail',
         seen: /soon/,
-        mend: /give seconds/,
+        hint: /give seconds/,
       },
     ]))
 })

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { quote, quoteAll } from '../../src/cli/doctor/quote.ts'
-import { Secrets } from '../../src/cli/doctor/secrets.ts'
-import { look, startPatient } from './support-patient.ts'
+import { quote, quoteAll } from '../../cli/doctor/quote.ts'
+import { Secrets } from '../../cli/doctor/secrets.ts'
+import { look, startPatient } from '../support/cli/patient.ts'
 
 const anything = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }),
@@ -62,8 +62,8 @@ describe('the doctor before a server that says anything', () => {
           said = given
           const { checks } = await look(patient.url, { token: 'some-token', timeoutMs: 2000 })
           expect(checks.filter(({ seen }) => seen.includes('this check itself failed'))).to.deep.equal([])
-          for (const { status, mend } of checks)
-            expect(mend !== undefined).to.equal(status === 'warn' || status === 'fail')
+          for (const { status, hint } of checks)
+            expect(hint !== undefined).to.equal(status === 'warn' || status === 'fail')
         },
       ),
       { numRuns: 25 },

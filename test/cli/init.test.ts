@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
-import { run } from '../../src/cli/run.ts'
+import { run } from '../../cli/run.ts'
 import { VERSION } from '../../src/version.ts'
 
 const execute = promisify(execFile)

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { fromJsonSchema, inputRequired, type PromptMessage } from '@modelcontextprotocol/server'
 import { z } from 'zod'
+import type { McpNotifier } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import type { McpNotifier } from '../../src/mcp/server.ts'
 
 /** A red pixel. */
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=='

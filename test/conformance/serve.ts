@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import { createMcpAdapter, type McpAdapter } from '../../src/mcp/server.ts'
+import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { everything } from './everything.ts'
 
 /** `node build/test/conformance/serve.js [port] [sessions]`: the server of the conformance suite, without a gate. */

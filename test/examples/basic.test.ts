@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { startExample } from './run.ts'
+import { startExample } from '../support/examples/run.ts'
 
 describe('the smallest example', () => {
   it('does not start without an authorization server, and says what is missing', async () => {

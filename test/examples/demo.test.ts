@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { type Outcome, startExample } from './run.ts'
+import { type Outcome, startExample } from '../support/examples/run.ts'
 
 describe('the demo', function () {
   this.timeout(60_000)

@@ -4,9 +4,9 @@ import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
 import { type KnownToken, after as migrated, before as original } from '../../examples/migrate-from-sdk.ts'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
-import { call, legacy, send, type WireAnswer, type WireRequest } from '../mcp/support-wire.ts'
 import { parseChallenge } from '../support/challenge.ts'
 import { stopListening } from '../support/listen.ts'
+import { call, legacy, send, type WireAnswer, type WireRequest } from '../support/mcp/wire.ts'
 
 const LATER = Math.floor(Date.now() / 1000) + 600
 const METADATA = '/.well-known/oauth-protected-resource'

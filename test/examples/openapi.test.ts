@@ -1,8 +1,8 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { expect } from 'chai'
 import { createTestIssuer } from '../../src/testing/index.ts'
+import { startExample } from '../support/examples/run.ts'
 import { listen } from '../support/listen.ts'
-import { startExample } from './run.ts'
 
 describe('the example of routes as tools', () => {
   it('serves them to who may call them, with their user, until SIGTERM', async () => {

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { startExample } from './run.ts'
+import { startExample } from '../support/examples/run.ts'
 
 describe('the example of telemetry by itself', () => {
   it('tells of two orders, each in a session of its own, and what became of the events', async () => {

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
+import { type RunningExample, startExample } from '../support/examples/run.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../support/otlp-receiver.ts'
-import { type RunningExample, startExample } from './run.ts'
 
 describe('the example that sends to a collector', function () {
   this.timeout(20_000)

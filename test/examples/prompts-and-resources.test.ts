@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { createRecipesServer } from '../../examples/prompts-and-resources.ts'
-import { CLIENT_KINDS, type Connected, type Heard } from '../mcp/support-clients.ts'
-import { oauth } from '../mcp/support-notes.ts'
-import { type Listening, listen, MODERN, signalled } from '../mcp/support-wire.ts'
+import { CLIENT_KINDS, type Connected, type Heard } from '../support/mcp/clients.ts'
+import { oauth } from '../support/mcp/notes.ts'
+import { type Listening, listen, MODERN, signalled } from '../support/mcp/wire.ts'
 
 describe('the example of prompts and resources', () => {
   for (const { name, revision, connect } of CLIENT_KINDS) {

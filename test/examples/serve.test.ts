@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
-import { type Outcome, type RunningExample, startExample } from './run.ts'
+import { type Outcome, type RunningExample, startExample } from '../support/examples/run.ts'
 
 const run = promisify(execFile)
 

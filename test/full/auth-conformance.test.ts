@@ -4,10 +4,11 @@ import { z } from 'zod'
 import { Browser } from '../../examples/clients.ts'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { createMcpAdapter } from '../../src/mcp/server.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { createTestIssuer, type TestIssuer, type TestTokenOptions } from '../../src/testing/test-issuer.ts'
+import { parseChallenge } from '../support/challenge.ts'
 import {
   bearer,
   call,
@@ -22,8 +23,7 @@ import {
   send,
   type WireAnswer,
   type WireRequest,
-} from '../mcp/support-wire.ts'
-import { parseChallenge } from '../support/challenge.ts'
+} from '../support/mcp/wire.ts'
 import { type ProtectedServer, startProtectedServer } from './protected-server.ts'
 
 // The published conformance suite has nothing about the authorization of servers. What is checked here follows the

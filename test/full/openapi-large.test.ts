@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
-import { largeDocument, toolsOf } from '../openapi/documents.ts'
+import { largeDocument, toolsOf } from '../support/openapi/documents.ts'
 
 describe('openapi: a document of 20 MB', () => {
   for (const version of ['3.1.0', '3.0.3']) {

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
-import { callTools } from '../openapi/document-calls.ts'
-import { toolsOf } from '../openapi/documents.ts'
-import { realDocuments } from '../openapi/real-documents.ts'
+import { callTools } from '../support/openapi/document-calls.ts'
+import { toolsOf } from '../support/openapi/documents.ts'
+import { realDocuments } from '../support/openapi/real-documents.ts'
 
 describe('openapi: every tool of real documents', function () {
   this.timeout(300_000)

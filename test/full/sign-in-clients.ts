@@ -16,8 +16,8 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { decodeJwt, type JWTPayload } from 'jose'
 import { Browser } from '../../examples/clients.ts'
-import { type Heard, hearing } from '../mcp/support-clients.ts'
-import { LEGACY, MODERN, signalled } from '../mcp/support-wire.ts'
+import { type Heard, hearing } from '../support/mcp/clients.ts'
+import { LEGACY, MODERN, signalled } from '../support/mcp/wire.ts'
 
 const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
 const INFO = { name: 'test', version: '1.0.0' }

@@ -1,6 +1,8 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { expect } from 'chai'
+import { attackTable } from '../support/attacks/attack-table.ts'
+import { type ResourceProgram, startResourceProgram } from '../support/attacks/resource-program.ts'
 import {
   bearer,
   call,
@@ -11,9 +13,7 @@ import {
   rpc,
   send,
   type WireRequest,
-} from '../mcp/support-wire.ts'
-import { attackTable } from '../support/attacks/attack-table.ts'
-import { type ResourceProgram, startResourceProgram } from '../support/attacks/resource-program.ts'
+} from '../support/mcp/wire.ts'
 
 const PROGRAM = new URL('../attacks/resources/sessions.program.js', import.meta.url)
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { Agent, type ClientRequest, request as httpRequest } from 'node:http'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { bearer, call, definedOf, legacy, modern, rpc, type WireRequest } from '../mcp/support-wire.ts'
+import { bearer, call, definedOf, legacy, modern, rpc, type WireRequest } from '../support/mcp/wire.ts'
 import type { Weight } from './soak-program.ts'
 
 /** How long the load lasts; `MCP_SOAK_SECONDS` changes it. */

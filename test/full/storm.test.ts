@@ -4,10 +4,10 @@ import { text } from 'node:stream/consumers'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { createMcpAdapter } from '../../src/mcp/server.ts'
-import { call, definedOf, eventsOf, legacy, modern } from '../mcp/support-wire.ts'
 import { listen } from '../support/listen.ts'
+import { call, definedOf, eventsOf, legacy, modern } from '../support/mcp/wire.ts'
 
 const CALLS = 10_000
 const SOCKETS = 500

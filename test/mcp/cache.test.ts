@@ -1,11 +1,11 @@
 import { expect } from 'chai'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import type { McpAdapterOptions } from '../../src/mcp/options.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { createMcpAdapter } from '../../src/mcp/server.ts'
-import { configError } from './support-config-error.ts'
-import { web } from './support-faces.ts'
-import { oauth } from './support-notes.ts'
-import { bearer, legacy, modern, rpc } from './support-wire.ts'
+import { configError } from '../support/mcp/config-error.ts'
+import { web } from '../support/mcp/entry-points.ts'
+import { oauth } from '../support/mcp/notes.ts'
+import { bearer, legacy, modern, rpc } from '../support/mcp/wire.ts'
 
 const plain = KitMcpRouter.create()
   .tool('a', { description: 'x' }, () => 'x')

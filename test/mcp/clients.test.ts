@@ -11,12 +11,12 @@ import { z } from 'zod'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpCors } from '../../src/express/mcp-cors.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { KitToolError } from '../../src/mcp/router/tool-error.ts'
-import { createMcpAdapter } from '../../src/mcp/server.ts'
-import { onExpress, serving } from './support-faces.ts'
-import { oauth } from './support-notes.ts'
-import { LEGACY, MODERN, type Signalled, signalled } from './support-wire.ts'
+import { onExpress, serving } from '../support/mcp/entry-points.ts'
+import { oauth } from '../support/mcp/notes.ts'
+import { LEGACY, MODERN, type Signalled, signalled } from '../support/mcp/wire.ts'
 
 const INFO = { name: 'test', version: '1.0.0' }
 

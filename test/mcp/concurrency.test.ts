@@ -9,8 +9,8 @@ import { z } from 'zod'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpCors } from '../../src/express/mcp-cors.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { createMcpAdapter, type McpAdapter } from '../../src/mcp/server.ts'
 import type { OAuthOptions, VerifiedToken, VerifyToken } from '../../src/oauth/options.ts'
 import {
   InMemoryTransportAdapter,
@@ -18,7 +18,7 @@ import {
   type KitTelemetryManager,
   type TelemetryEnvelope,
 } from '../../src/telemetry/index.ts'
-import { bearer, call, definedOf, eventsOf, legacy, listen, modern } from './support-wire.ts'
+import { bearer, call, definedOf, eventsOf, legacy, listen, modern } from '../support/mcp/wire.ts'
 
 const REQUESTS = 2_000
 const TOKENS = 200

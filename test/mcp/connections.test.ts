@@ -1,15 +1,24 @@
 import { expect } from 'chai'
 import { z } from 'zod'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
-import type { NodeMiddleware, NodeRequest } from '../../src/express/node-http.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
+import type { NodeMiddleware, NodeRequest } from '../../src/http/node-middleware.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
+import { type Setup, serving } from '../support/mcp/entry-points.ts'
+import { FRAMEWORKS, HOSTS } from '../support/mcp/hosts.ts'
+import { oauth } from '../support/mcp/notes.ts'
+import {
+  bearer,
+  call,
+  definedOf,
+  legacy,
+  listen,
+  modern,
+  rpc,
+  type WireRequest,
+} from '../support/mcp/wire.ts'
 import { RawConnection } from '../support/raw-http.ts'
-import { type Setup, serving } from './support-faces.ts'
-import { FRAMEWORKS, HOSTS } from './support-hosts.ts'
-import { oauth } from './support-notes.ts'
-import { bearer, call, definedOf, legacy, listen, modern, rpc, type WireRequest } from './support-wire.ts'
 
 const setup: Setup = {
   router: KitMcpRouter.create()

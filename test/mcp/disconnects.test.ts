@@ -4,11 +4,11 @@ import { runInNewContext } from 'node:vm'
 import { InMemoryServerEventBus } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter, endpointOf } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { createMcpAdapter, serviceOf } from '../../src/mcp/server.ts'
 import { disconnectAtRandom } from '../support/disconnects.ts'
-import { onExpress } from './support-faces.ts'
-import { call, definedOf, legacy, modern, rpc, type WireRequest } from './support-wire.ts'
+import { onExpress } from '../support/mcp/entry-points.ts'
+import { call, definedOf, legacy, modern, rpc, type WireRequest } from '../support/mcp/wire.ts'
 
 describe('mcp: clients that hang up', function () {
   this.timeout(60_000)
@@ -46,8 +46,8 @@ describe('mcp: a web-standard request whose host keeps nothing but its way to ab
         })
         const eventBus = new InMemoryServerEventBus()
         const adapter = createMcpAdapter({ router, eventBus })
-        const service = serviceOf(adapter)
-        if (service !== undefined) service.dispatch.servesDirectly = direct
+        const service = endpointOf(adapter)
+        if (service !== undefined) service.sdkHandler.usesFastPath = direct
         const aborts = Array.from({ length: 20 }, () => new AbortController())
         for (const { signal } of aborts) {
           const init = { method, headers: definedOf(headers), body: (body ?? null) as string | null, signal }

@@ -2,12 +2,12 @@ import { McpServer, Server } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { expectTypeOf } from 'expect-type'
 import { z } from 'zod'
-import type { ServerFactory } from '../../src/mcp/sdk/servers.ts'
-import { createMcpAdapter } from '../../src/mcp/server.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
+import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
 import type { AuthInfo } from '../../src/oauth/auth-info.ts'
-import { FACES, type Served, serving, web } from './support-faces.ts'
-import { oauth } from './support-notes.ts'
-import { bearer, call, legacy, modern, rpc } from './support-wire.ts'
+import { FACES, type Served, serving, web } from '../support/mcp/entry-points.ts'
+import { oauth } from '../support/mcp/notes.ts'
+import { bearer, call, legacy, modern, rpc } from '../support/mcp/wire.ts'
 
 /** A server of the official SDK, as somebody may have written it already. */
 const existing: ServerFactory = ({ auth }) => {

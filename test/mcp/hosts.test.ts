@@ -3,12 +3,11 @@ import { expect } from 'chai'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
-import { createMcpAdapter } from '../../src/mcp/server.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
-import { rawRequest } from '../support/raw-http.ts'
-import { type Setup, serving } from './support-faces.ts'
-import { FRAMEWORKS, HOSTS, type Host, NESTED, serveWhole } from './support-hosts.ts'
-import { METADATA, notes, oauth } from './support-notes.ts'
+import { type Setup, serving } from '../support/mcp/entry-points.ts'
+import { FRAMEWORKS, HOSTS, type Host, NESTED, serveWhole } from '../support/mcp/hosts.ts'
+import { METADATA, notes, oauth } from '../support/mcp/notes.ts'
 import {
   bearer,
   call,
@@ -18,7 +17,8 @@ import {
   rpc,
   type WireAnswer,
   type WireRequest,
-} from './support-wire.ts'
+} from '../support/mcp/wire.ts'
+import { rawRequest } from '../support/raw-http.ts'
 
 /** Beside the tokens of `oauth()`: what verifiers say of tokens that are not good enough, or could not say. */
 const setup: Setup = {

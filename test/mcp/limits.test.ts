@@ -4,11 +4,19 @@ import { text } from 'node:stream/consumers'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter, endpointOf, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { SdkDispatch } from '../../src/mcp/sdk/dispatch.ts'
-import { createMcpAdapter, type McpAdapter, serviceOf } from '../../src/mcp/server.ts'
-import { FACES, onExpress, onNode, type Served, serving, web } from './support-faces.ts'
-import { call, definedOf, legacy, modern, rpc, type WireAnswer, type WireRequest } from './support-wire.ts'
+import { SdkHandler } from '../../src/mcp/sdk/sdk-handler.ts'
+import { FACES, onExpress, onNode, type Served, serving, web } from '../support/mcp/entry-points.ts'
+import {
+  call,
+  definedOf,
+  legacy,
+  modern,
+  rpc,
+  type WireAnswer,
+  type WireRequest,
+} from '../support/mcp/wire.ts'
 
 const router = KitMcpRouter.create()
   // What a hook reads of the request must not depend on its method.
@@ -175,20 +183,20 @@ describe('mcp: an unexpected exception', () => {
   for (const face of FACES) {
     it(`is answered by ${face.name} with 500 and a JSON-RPC error, and the next request is served`, async () => {
       const secret = 'a secret'
-      const original = SdkDispatch.prototype.post
+      const original = SdkHandler.prototype.handle
       const served = await face.serve({ router })
       try {
-        SdkDispatch.prototype.post = () => {
+        SdkHandler.prototype.handle = () => {
           throw new Error(secret)
         }
         const { status, text: said, message } = await served.send(legacy(rpc('ping')))
         expect(status).to.equal(500)
         expect(message.error.code).to.equal(-32_603)
         expect(said).not.to.contain(secret)
-        SdkDispatch.prototype.post = original
+        SdkHandler.prototype.handle = original
         expectOne(await served.send(legacy(rpc('ping'))), 200)
       } finally {
-        SdkDispatch.prototype.post = original
+        SdkHandler.prototype.handle = original
         await served.close()
       }
     })
@@ -201,9 +209,9 @@ describe('mcp: an unexpected exception', () => {
   ] as const satisfies readonly (readonly [string, (adapter: McpAdapter) => Promise<Served>])[]) {
     it(`outside of the protocol is answered by ${name} with 500 and JSON`, async () => {
       const adapter = createMcpAdapter({ router })
-      const service = serviceOf(adapter)
+      const service = endpointOf(adapter)
       if (service === undefined) throw new Error('no service')
-      service.serve = async () => {
+      service.answer = async () => {
         throw new Error('a secret')
       }
       const served = await serve(adapter)

@@ -1,11 +1,11 @@
 import { expect } from 'chai'
+import { type CreateMcpAdapterOptions, createMcpAdapter, KitMcpServer } from '../../src/mcp/adapter.ts'
 import type { McpAdapterOptions } from '../../src/mcp/options.ts'
-import { type CreateMcpAdapterOptions, createMcpAdapter, KitMcpServer } from '../../src/mcp/server.ts'
-import type { KitMcpConfigError } from '../../src/oauth/errors.ts'
-import { configError } from './support-config-error.ts'
-import { web } from './support-faces.ts'
-import { notes, oauth } from './support-notes.ts'
-import { bearer, LEGACY, legacy, rpc } from './support-wire.ts'
+import type { KitMcpConfigError } from '../../src/options/config-error.ts'
+import { configError } from '../support/mcp/config-error.ts'
+import { web } from '../support/mcp/entry-points.ts'
+import { notes, oauth } from '../support/mcp/notes.ts'
+import { bearer, LEGACY, legacy, rpc } from '../support/mcp/wire.ts'
 
 /** Builds an adapter in both styles, which have to agree, and gives the error of both. */
 function refusal(options: Record<string, unknown>): KitMcpConfigError {

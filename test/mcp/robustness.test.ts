@@ -5,10 +5,10 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { z } from 'zod'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { createMcpAdapter } from '../../src/mcp/server.ts'
-import { FACES, onNode, type Served, serving, web } from './support-faces.ts'
-import { oauth } from './support-notes.ts'
+import { FACES, onNode, type Served, serving, web } from '../support/mcp/entry-points.ts'
+import { oauth } from '../support/mcp/notes.ts'
 import {
   bearer,
   call,
@@ -21,7 +21,7 @@ import {
   type Signalled,
   signalled,
   type WireRequest,
-} from './support-wire.ts'
+} from '../support/mcp/wire.ts'
 
 /** What the tools tell the test about their latest call. */
 let started: Signalled

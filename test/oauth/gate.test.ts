@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { inspect, promisify } from 'node:util'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import type { Answer } from '../../src/oauth/answer.ts'
+import type { PlainResponse } from '../../src/http/plain-response.ts'
 import type { AuthInfo } from '../../src/oauth/auth-info.ts'
 import type { Decision } from '../../src/oauth/decision.ts'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
@@ -39,7 +39,7 @@ function requestWith(...given: [] | [authorization: Authorization]): GateRequest
 }
 
 /** What the gate answers; the verified token when it lets the request in. */
-async function run(gate: Gate, request = requestWith()): Promise<Answer | AuthInfo> {
+async function run(gate: Gate, request = requestWith()): Promise<PlainResponse | AuthInfo> {
   const decision = await gate.authenticate(request)
   if (decision.outcome !== 'accepted') return gate.answer(decision, request)
   return gate.permits(decision.auth.scopes) ? decision.auth : gate.answer(gate.insufficientScope(), request)
@@ -105,7 +105,7 @@ describe('the gate', () => {
 
     it('in a realm of its own, escaped as RFC 9110 §5.6.4 says', async () => {
       const gate = gateWith({ realm: 'the "notes" \\ server' })
-      const { headers } = (await run(gate, requestWith(undefined))) as Answer
+      const { headers } = (await run(gate, requestWith(undefined))) as PlainResponse
       expect(headers['WWW-Authenticate']).to.match(
         /^Bearer realm="the \\"notes\\" \\\\ server", error="invalid_token", /,
       )
@@ -157,7 +157,7 @@ describe('the gate', () => {
       it(`naming as resource_metadata ${what}`, async () => {
         const gate = gateWith(options)
         if (suffixed) gate.announceSuffixedMetadata()
-        const { headers } = (await run(gate, { ...requestWith(undefined), ...where })) as Answer
+        const { headers } = (await run(gate, { ...requestWith(undefined), ...where })) as PlainResponse
         expect(parseChallenge(headers['WWW-Authenticate'] as string).resource_metadata).to.equal(url)
       })
     }
@@ -177,7 +177,7 @@ describe('the gate', () => {
       await fc.assert(
         fc.asyncProperty(text, fc.uniqueArray(scope), fc.string(), async (realm, scopes, authorization) => {
           const gate = gateWith({ realm, scopes, verifyToken: async () => undefined })
-          const answer = (await run(gate, requestWith(authorization))) as Answer
+          const answer = (await run(gate, requestWith(authorization))) as PlainResponse
           expect(answer.status).to.equal(401)
           const parameters = parseChallenge(answer.headers['WWW-Authenticate'] as string)
           const { error_description: description, ...rest } = parameters
@@ -352,7 +352,7 @@ describe('the gate', () => {
         scopes: ['mcp:read'],
         verifyToken: async () => ({ valid: true, expiresAt: nowSeconds() - 1, scopes: [] }),
       })
-      const answer = (await run(gate)) as Answer
+      const answer = (await run(gate)) as PlainResponse
       expect(answer.status).to.equal(401)
       expect(answer.body).to.equal(
         '{"error":"invalid_token","error_description":"The access token has expired"}',
@@ -551,7 +551,9 @@ describe('the gate', () => {
     ]
     for (const [what, error, retryAfter] of unavailable) {
       it(`without a challenge, to be tried again ${what}`, async () => {
-        const answer = (await run(gateWith({ verifyToken: async () => Promise.reject(error) }))) as Answer
+        const answer = (await run(
+          gateWith({ verifyToken: async () => Promise.reject(error) }),
+        )) as PlainResponse
         expect(answer.status).to.equal(503)
         expect(answer.headers).to.deep.equal({
           'Content-Type': 'application/json',
@@ -872,7 +874,7 @@ describe('the gate', () => {
         }),
       ),
       await run(gateWith({ scopes: ['a'], verifyToken: async () => ({ valid: true, scopes: [LEAK] }) })),
-    ] as Answer[]
+    ] as PlainResponse[]
     expect(answers.map(({ status }) => status)).to.deep.equal([401, 401, 401, 401, 401, 403])
     for (const answer of answers) {
       expect(inspect(answer)).not.to.include(LEAK)

@@ -1,14 +1,19 @@
 import { expect } from 'chai'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import {
+  type CreateMcpAdapterOptions,
+  createMcpAdapter,
+  type McpAuthHandlers,
+} from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { type CreateMcpAdapterOptions, createMcpAdapter, type McpAuthHandlers } from '../../src/mcp/server.ts'
-import { KitMcpConfigError, VerifierUnavailableError } from '../../src/oauth/errors.ts'
+import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
 import type { OAuthOptions, VerifiedToken, VerifyTokenInput } from '../../src/oauth/options.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { KitMcpConfigError } from '../../src/options/config-error.ts'
 import { KitTelemetry, MockTelemetryAdapter } from '../../src/telemetry/index.ts'
 import { createTestIssuer } from '../../src/testing/test-issuer.ts'
-import { build, onExpress, type Served, web } from '../mcp/support-faces.ts'
-import { bearer, call, legacy, rpc, type WireAnswer, type WireRequest } from '../mcp/support-wire.ts'
+import { build, onExpress, type Served, web } from '../support/mcp/entry-points.ts'
+import { bearer, call, legacy, rpc, type WireAnswer, type WireRequest } from '../support/mcp/wire.ts'
 import { nowSeconds } from '../support/tokens.ts'
 
 /** For arguments that do not compile. */

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { tableOf } from '../../src/mcp/router/router.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import { encodePairs, encodePath, joinPairs } from '../../src/openapi/parameter-style.ts'
-import { documentOf, OK } from './documents.ts'
+import { documentOf, OK } from '../support/openapi/documents.ts'
 
 const LIST = ['blue', 'black', 'brown']
 const OBJECT = { R: 100, G: 200, B: 150 }

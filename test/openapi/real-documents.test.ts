@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
-import { callTools } from './document-calls.ts'
-import { toolsOf } from './documents.ts'
-import { realDocuments } from './real-documents.ts'
+import { callTools } from '../support/openapi/document-calls.ts'
+import { toolsOf } from '../support/openapi/documents.ts'
+import { realDocuments } from '../support/openapi/real-documents.ts'
 
 describe('openapi: real documents', () => {
   for (const document of realDocuments) {

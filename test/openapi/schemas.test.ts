@@ -1,7 +1,7 @@
 import Ajv2020Module from 'ajv/dist/2020.js'
 import { expect } from 'chai'
 import { type OpenApiToolOptions, toolsFromOpenApi } from '../../src/openapi/index.ts'
-import { documentOf, jsonAnswer, largeDocument, OK, petstore, toolsOf } from './documents.ts'
+import { documentOf, jsonAnswer, largeDocument, OK, petstore, toolsOf } from '../support/openapi/documents.ts'
 
 const app = () => undefined
 const Ajv2020 = Ajv2020Module.default

@@ -8,12 +8,12 @@ import express from 'express'
 import express4 from 'express4'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import { KitMcpServer } from '../../src/mcp/server.ts'
+import { KitMcpServer } from '../../src/mcp/adapter.ts'
 import { type OpenApiToolOptions, toolsFromOpenApi } from '../../src/openapi/index.ts'
-import { type Signalled, signalled } from '../mcp/support-wire.ts'
 import { oauthOptions } from '../support/gate-app.ts'
 import { listen } from '../support/listen.ts'
-import { clientOf, documentOf, jsonAnswer, OK } from './documents.ts'
+import { type Signalled, signalled } from '../support/mcp/wire.ts'
+import { clientOf, documentOf, jsonAnswer, OK } from '../support/openapi/documents.ts'
 
 const PET = {
   type: 'object',

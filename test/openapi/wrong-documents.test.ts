@@ -1,7 +1,7 @@
 import { expect } from 'chai'
-import { KitMcpConfigError } from '../../src/oauth/errors.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
-import { documentOf, jsonAnswer, largeDocument, OK, petstore, toolsOf } from './documents.ts'
+import { KitMcpConfigError } from '../../src/options/config-error.ts'
+import { documentOf, jsonAnswer, largeDocument, OK, petstore, toolsOf } from '../support/openapi/documents.ts'
 
 const app = () => undefined
 const good = documentOf({ '/a': { get: { operationId: 'a', responses: OK } } })

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import type { Answer } from '../../src/oauth/answer.ts'
+import type { PlainResponse } from '../../src/http/plain-response.ts'
 import { Gate, type GateRequest } from '../../src/oauth/gate.ts'
 import { RequestContext } from '../../src/oauth/inputs.ts'
 import { resolveOAuthOptions } from '../../src/oauth/options.ts'
@@ -60,7 +60,7 @@ export async function fuzzGate(count: number, seed: number): Promise<void> {
     const gate = gates[index % gates.length] as Gate
     const decision = await gate.authenticate(request)
     if (decision.outcome === 'accepted') throw new Error(`let in: ${JSON.stringify(authorization)}`)
-    const { status, headers, body } = gate.answer(decision, request) as Required<Answer>
+    const { status, headers, body } = gate.answer(decision, request) as Required<PlainResponse>
     expectRefusal(status, headers['WWW-Authenticate'] ?? '', body)
   }
 }

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { KitMcpConfigError, type KitMcpConfigErrorCode } from '../../src/oauth/errors.ts'
+import { KitMcpConfigError, type KitMcpConfigErrorCode } from '../../src/options/config-error.ts'
 
 export interface ExpectedConfigError {
   readonly code: KitMcpConfigErrorCode
@@ -8,7 +8,7 @@ export interface ExpectedConfigError {
   readonly message: RegExp
 }
 
-/** `build` must throw a `KitMcpConfigError` that names its code, its option and the mend. */
+/** `build` must throw a `KitMcpConfigError` that names its code, its option and the hint. */
 export function expectConfigError(build: () => unknown, expected: ExpectedConfigError): void {
   let thrown: unknown
   try {

@@ -9,8 +9,8 @@ import express, { type RequestHandler } from 'express'
 import { z } from 'zod'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter, endpointOf, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { createMcpAdapter, type McpAdapter, serviceOf } from '../../src/mcp/server.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
 import { listen } from './listen.ts'
 
@@ -230,8 +230,8 @@ async function disconnect(
       },
     },
   })
-  const service = serviceOf(adapter)
-  if (service !== undefined) service.dispatch.servesDirectly = direct
+  const service = endpointOf(adapter)
+  if (service !== undefined) service.sdkHandler.usesFastPath = direct
   const { port, server } = await serve(adapter)
   for (let done = 0; done < count; done += 10) {
     const clients = Array.from({ length: 10 }, (_, index) => ASKED[(done + index) % ASKED.length] ?? GET)

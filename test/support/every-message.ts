@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import { createMcpAdapter, type McpAdapter, serviceOf } from '../../src/mcp/server.ts'
+import { createMcpAdapter, endpointOf, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { KitTelemetry } from '../../src/telemetry/index.ts'
 import { listen } from './listen.ts'
 import { type FuzzedRequest, fuzzedRequests, fuzzRouter } from './message-fuzz.ts'
@@ -20,9 +20,9 @@ function adapter(direct: boolean, observed = false): McpAdapter {
     .addTransport({ type: 'none', handle: () => undefined })
     .build()
   const made = createMcpAdapter({ router: fuzzRouter, ...(observed && { telemetry, recordPayloads: true }) })
-  const service = serviceOf(made)
+  const service = endpointOf(made)
   if (service === undefined) throw new Error('no service')
-  service.dispatch.servesDirectly = direct
+  service.sdkHandler.usesFastPath = direct
   return made
 }
 

@@ -1,7 +1,7 @@
 import express, { type Express, type RequestHandler } from 'express'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
-import type { NodeRequest } from '../../src/express/node-http.ts'
 import type { GateTarget } from '../../src/express/target.ts'
+import type { NodeRequest } from '../../src/http/node-middleware.ts'
 import type { OAuthOptions, VerifiedToken } from '../../src/oauth/options.ts'
 
 /** Options whose verifier takes the token `good`, and no other. */

@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { KitTelemetry } from '../../src/telemetry/builder.ts'
-import type { TelemetryTransportStats } from '../../src/telemetry/delivery.ts'
-import { OtlpTransportAdapter } from '../../src/telemetry/transports/otlp.ts'
+import type { TelemetryTransportStats } from '../../src/telemetry/delivery/transport.ts'
+import { OtlpTransportAdapter } from '../../src/telemetry/transports/otlp/otlp.ts'
 
 export interface OtlpClientOptions {
   readonly url: string

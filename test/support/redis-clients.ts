@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
-import type { PubSubRedisClient } from '../../src/oauth/redis-broadcast.ts'
+import type { PubSubRedisClient } from '../../src/redis/broadcast.ts'
 
 /** A connected client of either library. It keeps its own errors to itself. */
 export interface RedisClientKind {

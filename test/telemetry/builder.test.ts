@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { z } from 'zod'
 import { InMemoryTransportAdapter, KitTelemetry, KitTelemetryEvents } from '../../src/telemetry/index.ts'
-import { expectCode, expectDeeplyFrozen, RecordingLogger } from './recording.ts'
+import { expectCode, expectDeeplyFrozen, RecordingLogger } from '../support/telemetry/recording.ts'
 
 /** For arguments that do not compile. */
 type Wrong = any

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { z } from 'zod'
 import { KitTelemetry, KitTelemetryEvents } from '../../src/telemetry/index.ts'
-import { expectCode, recording, thenable } from './recording.ts'
+import { expectCode, recording, thenable } from '../support/telemetry/recording.ts'
 
 /** For arguments that do not compile. */
 type Wrong = any

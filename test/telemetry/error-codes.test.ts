@@ -9,7 +9,12 @@ import {
   KitTelemetryEvents,
   type TelemetryTransport,
 } from '../../src/telemetry/index.ts'
-import { expectCode, expectRejection, type RecordingLogger, recording } from './recording.ts'
+import {
+  expectCode,
+  expectRejection,
+  type RecordingLogger,
+  recording,
+} from '../support/telemetry/recording.ts'
 
 /** For arguments that do not compile. */
 type Wrong = any

@@ -1,13 +1,13 @@
 import { createHmac } from 'node:crypto'
 import { inspect } from 'node:util'
 import { expect } from 'chai'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { createMcpAdapter } from '../../src/mcp/server.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { KitTelemetry, type TelemetryRedactionPolicy } from '../../src/telemetry/index.ts'
 import { createTelemetryRecorder, createTestIssuer, expectNoLeak } from '../../src/testing/index.ts'
-import { web } from '../mcp/support-faces.ts'
-import { bearer, call, legacy, rpc } from '../mcp/support-wire.ts'
+import { web } from '../support/mcp/entry-points.ts'
+import { bearer, call, legacy, rpc } from '../support/mcp/wire.ts'
 
 const redacted = (policy: TelemetryRedactionPolicy, attributes: Record<string, unknown>) =>
   KitTelemetry.create().withRedaction(policy).build().redact(attributes)

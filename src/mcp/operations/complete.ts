@@ -5,10 +5,10 @@ import {
   ProtocolErrorCode,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import { canonicalTemplate } from '../router/canonical-template.ts'
-import { MAX_URI_LENGTH } from '../router/canonical-uri.ts'
 import type { Completers } from '../router/completers.ts'
-import { CallContext } from '../router/context.ts'
+import { canonicalTemplate } from '../router/uris/canonical-template.ts'
+import { MAX_URI_LENGTH } from '../router/uris/canonical-uri.ts'
+import { CallContext } from './call-context.ts'
 import { runSafely, type Serving } from './operation.ts'
 import { repeatedUri } from './requested-uri.ts'
 

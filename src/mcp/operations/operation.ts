@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { performance } from 'node:perf_hooks'
 import {
   type CacheHint,
   type ClientCapabilities,
@@ -8,17 +7,16 @@ import {
   ProtocolErrorCode,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import { memberOf } from '../../given.ts'
-import { attempt } from '../attempt.ts'
-import { elapsedMs } from '../elapsed.ts'
-import type { Exchange } from '../exchange.ts'
-import { CallContext } from '../router/context.ts'
+import { memberOf } from '../../options/describe-value.ts'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { isInputRequired, stateOf } from '../router/input-required.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { KitToolError } from '../router/tool-error.ts'
-import type { Subscriptions } from '../sdk/event-stream.ts'
+import type { Exchange } from '../wire/exchange.ts'
+import { checkJson, plainCopy } from '../wire/json-safe.ts'
+import { CallContext } from './call-context.ts'
 import { holderOf, type RequestStates } from './request-state.ts'
-import { checkJson, plainCopy } from './sendable.ts'
+import type { Subscriptions } from './subscriptions.ts'
 
 const STATE_REFUSED = 'invalid_request_state'
 
@@ -93,7 +91,7 @@ export function textForClient(thrown: unknown): string | undefined {
 
 /** Asks what was thrown, whatever it is: a proxy may throw at the question. */
 function isProtocolError(error: unknown): error is ProtocolError {
-  return attempt(() => error instanceof ProtocolError) === true
+  return tryOrUndefined(() => error instanceof ProtocolError) === true
 }
 
 /**
@@ -110,8 +108,8 @@ export async function runSafely<Result>(
   what: string,
   run: () => Promise<Result>,
 ): Promise<Result> {
-  const { observation } = exchange
-  const startedAt = observation === undefined ? 0 : performance.now()
+  const { telemetry } = exchange
+  const startedAt = telemetry.now()
   try {
     const result = await run()
     checkJson(result)
@@ -120,8 +118,7 @@ export async function runSafely<Result>(
     if (isProtocolError(error)) throw error
     const text = textForClient(error)
     const reference = text === undefined ? randomUUID() : undefined
-    const call = { ...request, jsonrpc: '2.0', id: sdk.mcpReq.id }
-    observation?.operationFailed(call, elapsedMs(startedAt), error, reference)
+    telemetry.operationFailed({ ...request, id: sdk.mcpReq.id, startedAt }, error, reference)
     throw new ProtocolError(
       ProtocolErrorCode.InternalError,
       text ?? `${what} failed. Reference: ${reference}`,

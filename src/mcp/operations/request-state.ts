@@ -1,6 +1,6 @@
 import { createHash, hkdfSync, randomBytes } from 'node:crypto'
 import { type AuthInfo, tokenIssuer } from '../../oauth/auth-info.ts'
-import { attempt } from '../attempt.ts'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
 
 /** Seconds that a client may take to answer. */
 const LIFETIME_SECONDS = 3600
@@ -64,7 +64,7 @@ export function ownerOf(auth: AuthInfo | undefined): string {
 /** Identifies a user. The type counts too. Returns undefined for a user whose members cannot be read. */
 function identityOf(user: unknown): readonly unknown[] | undefined {
   // Half an identity could be another user's.
-  return attempt(() => {
+  return tryOrUndefined(() => {
     const { id, sub } = Object(user ?? undefined) as { id?: unknown; sub?: unknown }
     const known = typeof user === 'object' ? (id ?? sub) : user
     const text = String(known)

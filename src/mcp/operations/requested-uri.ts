@@ -1,6 +1,6 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
-import { canonicalUri } from '../router/canonical-uri.ts'
-import { shortened } from '../shortened.ts'
+import { canonicalUri } from '../router/uris/canonical-uri.ts'
+import { shortened } from '../wire/shortened.ts'
 
 /** Characters of a URI that an error repeats. */
 const MAX_REPEATED = 200

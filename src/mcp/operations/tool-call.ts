@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { performance } from 'node:perf_hooks'
 import {
   type CallToolRequest,
   type CallToolResult,
@@ -11,14 +10,14 @@ import {
   type ServerContext,
   specTypeSchemas,
 } from '@modelcontextprotocol/server'
-import { elapsedMs } from '../elapsed.ts'
-import type { CallContext } from '../router/context.ts'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
-import { problemIn, validate } from '../router/json-schema.ts'
+import { validate } from '../router/json-schema.ts'
 import type { ToolEntry } from '../router/tool.ts'
 import { KitToolError } from '../router/tool-error.ts'
+import { checkJson, plainCopy } from '../wire/json-safe.ts'
+import { problemIn } from '../wire/schema-issues.ts'
+import type { CallContext } from './call-context.ts'
 import { isStateRefusal, runRound, type Serving, textForClient } from './operation.ts'
-import { checkJson, plainCopy } from './sendable.ts'
 
 /**
  * Answers `tools/call`. Everything that goes wrong in the tool is a result with `isError: true`: the
@@ -36,8 +35,8 @@ export async function callTool(
   if (tool === undefined) {
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Tool ${request.params.name} not found`)
   }
-  const { observation } = serving.exchange
-  const startedAt = observation === undefined ? 0 : performance.now()
+  const { telemetry } = serving.exchange
+  const startedAt = telemetry.now()
   let result: CallToolResult | InputRequiredResult
   let isError: boolean
   let failure: { readonly thrown: unknown } | undefined
@@ -59,11 +58,9 @@ export async function callTool(
       result = errorResult(`The tool failed. Reference: ${reference}`)
     }
   }
-  if (observation !== undefined) {
-    const call = { ...request, jsonrpc: '2.0', id: sdk.mcpReq.id }
-    if (isError) observation.toolFailed(call, elapsedMs(startedAt), failure, reference)
-    else observation.toolCompleted(call, elapsedMs(startedAt), result)
-  }
+  const call = { method: request.method, params: request.params, id: sdk.mcpReq.id, startedAt }
+  if (isError) telemetry.toolFailed(call, failure, reference)
+  else telemetry.toolCompleted(call, result)
   return isInputRequiredResult(result) ? result : server.projectCallToolResult(result, tool.outputJsonSchema)
 }
 

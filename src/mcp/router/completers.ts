@@ -1,5 +1,5 @@
-import { quotedName } from '../../given.ts'
-import { didYouMean, isOptionsObject, optionChecksOf } from '../../oauth/option-checks.ts'
+import { quotedName } from '../../options/describe-value.ts'
+import { didYouMean, isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
 import type { KitContext } from './context.ts'
 
 const { checkFunction, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')

@@ -1,7 +1,7 @@
 import type { Icon } from '@modelcontextprotocol/server'
-import { isOptionsObject, optionChecksOf } from '../../oauth/option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
 
-const { checkKnownOptions, checkRequiredScopes, checkText, invalidKind, invalidOption } =
+const { checkKnownOptions, checkRequiredScopes, checkString, invalidKind, invalidOption } =
   optionChecksOf('KitMcpRouter')
 
 /** What tools, prompts, resources and templates may all say of themselves. */
@@ -71,7 +71,7 @@ export function scopesOf(owner: string, { scopes }: DefinitionConfig): readonly 
 /** `{ [member]: text }`, or nothing where it was not given. @throws {KitMcpConfigError} for what is no text. */
 export function textMember(owner: string, member: string, text: unknown): object {
   if (text === undefined) return {}
-  checkText(`${member} of ${owner}`, text)
+  checkString(`${member} of ${owner}`, text)
   return { [member]: text }
 }
 

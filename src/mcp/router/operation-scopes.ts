@@ -1,10 +1,10 @@
-import { isOptionsObject, optionChecksOf } from '../../oauth/option-checks.ts'
 import { unionOfScopes } from '../../oauth/scope.ts'
-import { canonicalTemplate } from './canonical-template.ts'
-import { canonicalUri, MAX_URI_LENGTH } from './canonical-uri.ts'
-import { MAX_LISTENED_URIS } from './message-uris.ts'
-import { type Scoped, type ScopedResources, type ScopedTemplate, scopesOfUri } from './uri-scopes.ts'
-import { checkUriTemplate } from './uri-template.ts'
+import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { canonicalTemplate } from './uris/canonical-template.ts'
+import { canonicalUri, MAX_URI_LENGTH } from './uris/canonical-uri.ts'
+import { MAX_LISTENED_URIS } from './uris/message-uris.ts'
+import { type Scoped, type ScopedResources, type ScopedTemplate, scopesOfUri } from './uris/uri-scopes.ts'
+import { checkUriTemplate } from './uris/uri-template.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
 const { checkKnownMembers, checkRequiredScopes, invalidKind, invalidOption } = checks

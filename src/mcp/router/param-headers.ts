@@ -1,4 +1,4 @@
-import { optionChecksOf } from '../../oauth/option-checks.ts'
+import { optionChecksOf } from '../../options/option-checks.ts'
 import type { JsonSchema } from './json-schema.ts'
 
 const { invalidOption } = optionChecksOf('KitMcpRouter')

@@ -1,6 +1,6 @@
 import type { GetPromptResult, Prompt, PromptArgument, PromptMessage } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { optionChecksOf } from '../../oauth/option-checks.ts'
+import { optionChecksOf } from '../../options/option-checks.ts'
 import { type Completer, type Completers, checkCompleters } from './completers.ts'
 import type { KitContext } from './context.ts'
 import {

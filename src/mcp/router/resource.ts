@@ -1,6 +1,5 @@
 import type { Annotations, CacheHint, Resource, ResourceTemplateType } from '@modelcontextprotocol/server'
-import { isOptionsObject, type OptionChecks, optionChecksOf } from '../../oauth/option-checks.ts'
-import { canonicalUri, MAX_URI_LENGTH } from './canonical-uri.ts'
+import { isOptionsObject, type OptionChecks, optionChecksOf } from '../../options/option-checks.ts'
 import { type Completer, type Completers, checkCompleters } from './completers.ts'
 import type { KitContext } from './context.ts'
 import {
@@ -12,7 +11,8 @@ import {
   scopesOf,
   textMember,
 } from './definition.ts'
-import { checkUriTemplate, type TemplateVariables, type UriMatcher } from './uri-template.ts'
+import { canonicalUri, MAX_URI_LENGTH } from './uris/canonical-uri.ts'
+import { checkUriTemplate, type TemplateVariables, type UriMatcher } from './uris/uri-template.ts'
 
 const checks = optionChecksOf('KitMcpRouter')
 const { checkFunction, invalidOption } = checks

@@ -3,7 +3,7 @@ import { unionOfScopes } from '../../oauth/scope.ts'
 import type { PromptEntry } from './prompt.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from './resource.ts'
 import type { ToolEntry } from './tool.ts'
-import { scopesOfUri } from './uri-scopes.ts'
+import { scopesOfUri } from './uris/uri-scopes.ts'
 
 /** What `.context()` takes. */
 export type AppContextFactory<App> = (input: { readonly request: Request }) => App | Promise<App>

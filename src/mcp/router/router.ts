@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { quotedName } from '../../given.ts'
-import { optionChecksOf } from '../../oauth/option-checks.ts'
+import { quotedName } from '../../options/describe-value.ts'
+import { optionChecksOf } from '../../options/option-checks.ts'
 import type { KitContext } from './context.ts'
 import { checkName, type DefinitionKind, renamed } from './definition.ts'
 import { Entries } from './entries.ts'

@@ -1,6 +1,6 @@
 import type { CallToolResult, Tool, ToolAnnotations } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { optionChecksOf } from '../../oauth/option-checks.ts'
+import { optionChecksOf } from '../../options/option-checks.ts'
 import type { KitContext } from './context.ts'
 import {
   checkDefinition,

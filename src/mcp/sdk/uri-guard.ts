@@ -5,8 +5,8 @@ import {
   type Server,
   type Transport,
 } from '@modelcontextprotocol/server'
-import { namesRefusedUri } from '../router/message-uris.ts'
-import { matchTokens, type TemplateToken } from '../router/template-match.ts'
+import { namesRefusedUri } from '../router/uris/message-uris.ts'
+import { matchTokens, type TemplateToken } from '../router/uris/template-match.ts'
 
 /** Marks a server whose connections are guarded. */
 const GUARDED: unique symbol = Symbol('guarded')

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { isOptionsObject, optionChecksOf } from '../option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
 import { DpopNonces } from './nonces.ts'
 import { type DpopReplayStore, MemoryReplayStore } from './replay-store.ts'
 

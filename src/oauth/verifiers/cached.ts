@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
 import { configuredResource, issuerNote, noteIssuer, noteRefusal, refusalNote } from '../inputs.ts'
-import { isOptionsObject, optionChecksOf } from '../option-checks.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { frozenCopy } from './frozen-copy.ts'
 

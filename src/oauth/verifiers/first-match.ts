@@ -1,6 +1,6 @@
+import { optionChecksOf } from '../../options/option-checks.ts'
 import { VerifierUnavailableError } from '../errors.ts'
 import { issuerNote, noteIssuer, noteRefusal, type RefusalNote, refusalNote } from '../inputs.ts'
-import { optionChecksOf } from '../option-checks.ts'
 import type { UserOf, VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 
 const { invalidKind, missingOption } = optionChecksOf('firstMatch')

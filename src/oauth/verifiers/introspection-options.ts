@@ -1,5 +1,5 @@
 import type { IntrospectionResponse } from 'oauth4webapi'
-import { isOptionsObject, optionChecksOf } from '../option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
 import { checkAudiences, resourcesAmong } from './audience.ts'
 
 const checks = optionChecksOf('introspectionVerifier')

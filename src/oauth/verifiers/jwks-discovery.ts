@@ -1,4 +1,4 @@
-import { isLoopbackHostname } from '../option-checks.ts'
+import { isLoopbackHostname } from '../../options/option-checks.ts'
 import { boundedFetch } from './bounded-fetch.ts'
 
 /** The places of an issuer's metadata, in the order in which they are tried. */

@@ -1,5 +1,5 @@
 import type { JWTPayload } from 'jose'
-import { isOptionsObject, optionChecksOf } from '../option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
 import { checkAudiences, resourcesAmong } from './audience.ts'
 import { type KeySource, RemoteKeys } from './jwks.ts'
 import { OutagePace } from './outage-pace.ts'

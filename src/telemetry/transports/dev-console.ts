@@ -1,9 +1,9 @@
-import type { TelemetryEnvelope } from '../envelope.ts'
+import type { TelemetryTransport, TelemetryTransportMeta } from '../delivery/transport.ts'
+import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { invalidKind } from '../options.ts'
-import type { TelemetryTransport, TelemetryTransportMeta } from '../transport.ts'
-import { BatchQueue, type Outcome } from './batch-queue.ts'
-import { type Answer, HttpTarget, jsonHeaders } from './http-target.ts'
-import { checkUrl, readTargetOptions } from './target-options.ts'
+import { HttpTarget, jsonHeaders, type PostResult } from './http/http-target.ts'
+import { checkUrl, readTargetOptions } from './http/target-options.ts'
+import { BatchQueue, type Outcome } from './queue/batch-queue.ts'
 
 /** What `DevConsoleTransportAdapter.create()` takes. */
 export interface DevConsoleTransportOptions {
@@ -128,7 +128,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
     target: HttpTarget,
     events: readonly TelemetryEnvelope[],
     released: AbortSignal | undefined,
-  ): Promise<Answer> {
+  ): Promise<PostResult> {
     const stats = this.#readStats()
     this.#toldStats = JSON.stringify(stats)
     const body = JSON.stringify({ sender: this.#sender, stats, events })

@@ -1,9 +1,9 @@
 import { MAX_TIMER_MS } from '../../timers.ts'
-import type { TelemetryEnvelope, TelemetryErrorInfo } from '../envelope.ts'
+import type { TelemetryTransport } from '../delivery/transport.ts'
+import type { TelemetryEnvelope, TelemetryErrorInfo } from '../envelope/envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
 import { copyOptions, invalidKind, invalidOption } from '../options.ts'
-import type { TelemetryTransport } from '../transport.ts'
 
 /** Severity as Sentry writes it. */
 export type ErrorTrackerLevel = 'debug' | 'info' | 'warning' | 'error' | 'fatal'

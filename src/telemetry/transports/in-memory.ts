@@ -1,5 +1,5 @@
-import type { TelemetryEnvelope } from '../envelope.ts'
-import type { TelemetryTransport } from '../transport.ts'
+import type { TelemetryTransport } from '../delivery/transport.ts'
+import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 
 /** Keeps every envelope, without a bound, for tests and development. */
 export class InMemoryTransportAdapter implements TelemetryTransport {

@@ -1,4 +1,4 @@
-import type { TelemetryEnvelope } from '../envelope.ts'
+import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 
 /** The maximum number of names, and of keys, whose text is kept. Applications can invent any number. */
 const MAX_KEPT = 4096

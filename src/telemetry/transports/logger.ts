@@ -1,9 +1,9 @@
-import type { TelemetryEnvelope } from '../envelope.ts'
+import type { TelemetryTransport } from '../delivery/transport.ts'
+import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { checkBoolean, checkOneOf, invalidKind } from '../options.ts'
-import type { TelemetryTransport } from '../transport.ts'
+import { checkMinLevel, readTargetOptions } from './http/target-options.ts'
 import { escapeUnsafe, JsonLineWriter } from './json-line.ts'
-import { checkMinLevel, readTargetOptions } from './target-options.ts'
 
 /** A logger that takes one line of text per call; `console`, pino, winston and the like fit. */
 export interface LineLogger {

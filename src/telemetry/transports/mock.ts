@@ -1,5 +1,5 @@
-import type { TelemetryEnvelope } from '../envelope.ts'
-import type { TelemetryTransport } from '../transport.ts'
+import type { TelemetryTransport } from '../delivery/transport.ts'
+import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 
 /** Stands in for a transport in tests, and tells what it was given. */
 export class MockTelemetryAdapter implements TelemetryTransport {

@@ -1,7 +1,7 @@
-import { retryAfterMs } from '../../../src/retry-after.ts'
+import { retryAfterMs } from '../../../src/http/retry-after.ts'
 import type { TelemetryEnvelope } from '../../../src/telemetry/index.ts'
-import { digestOf } from '../../../src/telemetry/transports/digest.ts'
-import { readObject } from '../../../src/telemetry/transports/http-target.ts'
+import { digestOf } from '../../../src/telemetry/transports/chat/digest.ts'
+import { readObject } from '../../../src/telemetry/transports/http/http-target.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 
 describe('answers of targets', () => {

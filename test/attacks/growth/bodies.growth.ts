@@ -1,9 +1,10 @@
 import type { ServerResponse } from 'node:http'
-import { NodeIncoming, type NodeRequest } from '../../../src/express/node-http.ts'
-import { readBody } from '../../../src/mcp/body-reader.ts'
-import { checkDepth, isTooDeepValue } from '../../../src/mcp/json-depth.ts'
-import { permitsOrigin } from '../../../src/mcp/origin-policy.ts'
-import { requestOrigin } from '../../../src/oauth/request-origin.ts'
+import { NodeMcpRequest } from '../../../src/express/node-request.ts'
+import { readBody } from '../../../src/http/body-reader.ts'
+import type { NodeRequest } from '../../../src/http/node-middleware.ts'
+import { requestOrigin } from '../../../src/http/request-origin.ts'
+import { checkDepth, isTooDeepValue } from '../../../src/mcp/wire/json-depth.ts'
+import { permitsOrigin } from '../../../src/mcp/wire/origin-policy.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 
 describe('bodies', () => {
@@ -49,8 +50,8 @@ describe('bodies', () => {
 
 describe('headers of a request', () => {
   const res = { once: () => undefined, destroyed: false } as unknown as ServerResponse
-  const incomingOf = (name: string, values: readonly string[], url = '/mcp'): NodeIncoming =>
-    new NodeIncoming(
+  const incomingOf = (name: string, values: readonly string[], url = '/mcp'): NodeMcpRequest =>
+    new NodeMcpRequest(
       {
         method: 'POST',
         url,

@@ -1,9 +1,9 @@
-import { judgeTools } from '../../../src/cli/doctor/calls.ts'
-import { parseChallenges } from '../../../src/cli/doctor/challenges.ts'
-import { EventReader } from '../../../src/cli/doctor/event-stream.ts'
-import { quote, quoteValue } from '../../../src/cli/doctor/quote.ts'
-import { ReceivedBody } from '../../../src/cli/doctor/received-body.ts'
-import { Secrets } from '../../../src/cli/doctor/secrets.ts'
+import { judgeTools } from '../../../cli/doctor/calls.ts'
+import { parseChallenges } from '../../../cli/doctor/challenges.ts'
+import { EventReader } from '../../../cli/doctor/event-stream.ts'
+import { quote, quoteValue } from '../../../cli/doctor/quote.ts'
+import { ReceivedBody } from '../../../cli/doctor/received-body.ts'
+import { Secrets } from '../../../cli/doctor/secrets.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 
 describe('the command line', () => {

@@ -1,5 +1,5 @@
-import { PendingWork } from '../../../src/telemetry/pending-work.ts'
-import { BatchQueue } from '../../../src/telemetry/transports/batch-queue.ts'
+import { PendingWork } from '../../../src/telemetry/delivery/pending-work.ts'
+import { BatchQueue } from '../../../src/telemetry/transports/queue/batch-queue.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 

@@ -1,4 +1,4 @@
-import { permitsOrigin } from '../../../src/mcp/origin-policy.ts'
+import { permitsOrigin } from '../../../src/mcp/wire/origin-policy.ts'
 import { readBearerToken } from '../../../src/oauth/authorization-header.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 

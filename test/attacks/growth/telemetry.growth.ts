@@ -1,14 +1,14 @@
-import { TokenEraser } from '../../../src/mcp/observation/token-eraser.ts'
-import { copyMap } from '../../../src/telemetry/copy.ts'
-import { checkEventName } from '../../../src/telemetry/event-name.ts'
+import { TokenRedactor } from '../../../src/mcp/instrumentation/token-redactor.ts'
+import { toRedactedJson } from '../../../src/telemetry/envelope/redacted-json.ts'
+import { KeyRules, resolveRedactionPolicy } from '../../../src/telemetry/envelope/redaction.ts'
+import { readTime } from '../../../src/telemetry/envelope/time.ts'
+import { checkEventName } from '../../../src/telemetry/events/event-name.ts'
 import {
   KitTelemetry,
   LoggerTransportAdapter,
   type TelemetryRedactionPolicy,
 } from '../../../src/telemetry/index.ts'
-import { KeyRules, resolveRedactionPolicy } from '../../../src/telemetry/redaction.ts'
-import { compileGlob } from '../../../src/telemetry/sampling.ts'
-import { readTime } from '../../../src/telemetry/time.ts'
+import { compileGlob } from '../../../src/telemetry/session/sampling.ts'
 import { expectNoLeak } from '../../../src/testing/expect-no-leak.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 
@@ -75,7 +75,7 @@ describe('telemetry', () => {
     const made = once(make)
     for (const [how, policy] of Object.entries(POLICIES)) {
       it(`attributes with ${what} are copied ${how} in linear time`, () =>
-        expectLinearGrowth((size) => copyMap(made(size), rules(policy)), sizeFor(what)))
+        expectLinearGrowth((size) => toRedactedJson(made(size), rules(policy)), sizeFor(what)))
     }
   }
 
@@ -126,17 +126,17 @@ describe('telemetry', () => {
 
   const TOKEN = 'header-of-the-token.payload-of-the-token.signature-of-the-token'
   const ERASED: Readonly<Record<string, (size: number) => unknown>> = {
-    'a text without the token': (size) => new TokenEraser(TOKEN).text(text(100 * size, 'header-of-the-')),
-    'a text of tokens': (size) => new TokenEraser(TOKEN).text(text(size, TOKEN)),
+    'a text without the token': (size) => new TokenRedactor(TOKEN).text(text(100 * size, 'header-of-the-')),
+    'a text of tokens': (size) => new TokenRedactor(TOKEN).text(text(size, TOKEN)),
     'a text of parts of the token': (size) =>
-      new TokenEraser(TOKEN).text(text(size, 'payload-of-the-token.')),
-    'a text that is cut': (size) => new TokenEraser(TOKEN).cut(text(size, TOKEN), 128),
+      new TokenRedactor(TOKEN).text(text(size, 'payload-of-the-token.')),
+    'a text that is cut': (size) => new TokenRedactor(TOKEN).cut(text(size, TOKEN), 128),
     'a text and a header of many tokens': (size) =>
-      new TokenEraser(`Bearer ${text(size, `${TOKEN},`)}`).text(text(10 * size)),
+      new TokenRedactor(`Bearer ${text(size, `${TOKEN},`)}`).text(text(10 * size)),
     'a text and a token of many parts': (size) =>
-      new TokenEraser(text(size, 'part-of-16-chars.')).text(text(10 * size)),
-    'a long chain of causes': (size) => new TokenEraser(TOKEN).thrown(causes(size, TOKEN)),
-    'a long message': (size) => new TokenEraser(TOKEN).thrown(text(size, TOKEN)),
+      new TokenRedactor(text(size, 'part-of-16-chars.')).text(text(10 * size)),
+    'a long chain of causes': (size) => new TokenRedactor(TOKEN).thrown(causes(size, TOKEN)),
+    'a long message': (size) => new TokenRedactor(TOKEN).thrown(text(size, TOKEN)),
   }
   for (const [what, erase] of Object.entries(ERASED)) {
     it(`a token is erased from ${what} in linear time`, () => expectLinearGrowth(erase, 5_000))

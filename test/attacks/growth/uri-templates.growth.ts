@@ -1,5 +1,5 @@
 import { ResourceTemplate } from '@modelcontextprotocol/server'
-import { matchTokens, type TemplateToken } from '../../../src/mcp/router/template-match.ts'
+import { matchTokens, type TemplateToken } from '../../../src/mcp/router/uris/template-match.ts'
 import { linearMatch } from '../../../src/mcp/sdk/uri-guard.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 

@@ -1,7 +1,7 @@
-import { canonicalUri } from '../../../src/mcp/router/canonical-uri.ts'
 import { checkOperationScopes, neededScopes } from '../../../src/mcp/router/operation-scopes.ts'
 import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
 import { findResource } from '../../../src/mcp/router/router-table.ts'
+import { canonicalUri } from '../../../src/mcp/router/uris/canonical-uri.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 
 const TEMPLATES = [

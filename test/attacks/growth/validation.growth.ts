@@ -1,6 +1,6 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/server'
-import { answerText } from '../../../src/mcp/operations/sendable.ts'
-import { problemIn } from '../../../src/mcp/router/json-schema.ts'
+import { answerText } from '../../../src/mcp/wire/json-safe.ts'
+import { problemIn } from '../../../src/mcp/wire/schema-issues.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 
 describe('validation errors', () => {

@@ -2,8 +2,8 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { createMcpAdapter } from '../../../src/mcp/server.ts'
 import { reportReady } from '../../support/attacks/resource-report.ts'
 import { oauthOptions } from '../../support/gate-app.ts'
 

@@ -1,5 +1,5 @@
 // `mcp-gatekit doctor` in a small heap. Looks at the server that is its first argument, and reports when it is done.
-import { examine } from '../../../src/cli/doctor/doctor.ts'
+import { examine } from '../../../cli/doctor/doctor.ts'
 import { reportReady } from '../../support/attacks/resource-report.ts'
 
 const url = new URL(process.argv[2] as string)

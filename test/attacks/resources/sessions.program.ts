@@ -2,8 +2,8 @@
 import { createServer } from 'node:http'
 import { z } from 'zod'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { createMcpAdapter } from '../../../src/mcp/server.ts'
 import { reportReady } from '../../support/attacks/resource-report.ts'
 
 const router = KitMcpRouter.create()

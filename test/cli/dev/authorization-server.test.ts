@@ -7,8 +7,8 @@ import * as oauth from 'oauth4webapi'
 import {
   type DevAuthorizationServer,
   startDevAuthorizationServer,
-} from '../../../src/cli/dev/authorization-server.ts'
-import { fromProject } from '../../../src/cli/dev/from-project.ts'
+} from '../../../cli/dev/authorization-server.ts'
+import { fromProject } from '../../../cli/dev/from-project.ts'
 
 const RESOURCE = 'http://127.0.0.1:3000/mcp'
 const REDIRECT_URI = 'http://127.0.0.1:33418/callback'

@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import { get, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { expect } from 'chai'
-import { type ConsoleServer, startConsoleServer } from '../../../src/cli/dev/console-server.ts'
-import { EventLog } from '../../../src/cli/dev/event-log.ts'
-import { startServerSentEvents } from './support-events.ts'
+import { type ConsoleServer, startConsoleServer } from '../../../cli/dev/console-server.ts'
+import { EventLog } from '../../../cli/dev/event-log.ts'
+import { startServerSentEvents } from '../../support/cli/events.ts'
 
 const event = (n: number, more: object = {}) => ({
   name: 'sample.tick',

@@ -6,9 +6,9 @@ import {
   kindOf,
   operationOf,
   whoOf,
-} from '../../../src/cli/dev/page/event-kind.ts'
-import { EventStore, MAX_EVENTS } from '../../../src/cli/dev/page/event-store.ts'
-import { refusalText } from '../../../src/cli/dev/page/refusals.ts'
+} from '../../../cli/dev/page/event-kind.ts'
+import { EventStore, MAX_EVENTS } from '../../../cli/dev/page/event-store.ts'
+import { refusalText } from '../../../cli/dev/page/refusals.ts'
 import {
   decades,
   durationText,
@@ -16,7 +16,7 @@ import {
   quantile,
   Timings,
   type ToolCall,
-} from '../../../src/cli/dev/page/timings.ts'
+} from '../../../cli/dev/page/timings.ts'
 import { Gate } from '../../../src/oauth/gate.ts'
 import { resolveOAuthOptions } from '../../../src/oauth/options.ts'
 
@@ -84,8 +84,8 @@ describe('what the console makes of an event', () => {
   }
 
   it('says what to do about an outage, with what the verifier said', () => {
-    expect(kindOf(event('kit.mcp.auth.unavailable', {}, failure)).mend).to.contain('the index is gone')
-    expect(kindOf(event('kit.mcp.auth.unavailable')).mend).to.match(/up\?$/)
+    expect(kindOf(event('kit.mcp.auth.unavailable', {}, failure)).hint).to.contain('the index is gone')
+    expect(kindOf(event('kit.mcp.auth.unavailable')).hint).to.match(/up\?$/)
   })
 
   it('names who, what and how long, as far as it is said', () => {
@@ -168,7 +168,7 @@ describe('what the console says about a refusal', () => {
       const said = JSON.parse(body).error_description as string
       const text = refusalText(reason)
       expect(text?.says.toLowerCase(), reason).to.equal(said.toLowerCase())
-      expect(text?.mend, reason).to.match(/\.$/)
+      expect(text?.hint, reason).to.match(/\.$/)
     }
     expect(refusalText('toString')).to.equal(undefined)
   })

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { startSampleServer } from './support-sample.ts'
+import { startSampleServer } from '../../support/cli/sample.ts'
 
 // The sample server as a process. It says on its standard output where it is, and where to POST an exit code to end it.
 

@@ -2,10 +2,10 @@ import { McpServer, Server } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { createMcpAdapter, endpointOf, type RouterOption } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { createMcpAdapter, type RouterOption, serviceOf } from '../../../src/mcp/server.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
-import { onNode, type Served, serving, web } from '../support-faces.ts'
+import { onNode, type Served, serving, web } from '../../support/mcp/entry-points.ts'
 import {
   call,
   legacy,
@@ -15,7 +15,7 @@ import {
   signalled,
   type WireAnswer,
   type WireRequest,
-} from '../support-wire.ts'
+} from '../../support/mcp/wire.ts'
 
 /** Fails at whatever is done with it, with an error that is none. */
 const hostile = (): object => {
@@ -150,8 +150,8 @@ function expectAnswer({ status, messages, text: said }: WireAnswer): void {
 
 function adapter(direct: boolean, given: RouterOption = router) {
   const made = createMcpAdapter({ router: given })
-  const service = serviceOf(made)
-  if (service !== undefined) service.dispatch.servesDirectly = direct
+  const service = endpointOf(made)
+  if (service !== undefined) service.sdkHandler.usesFastPath = direct
   return made
 }
 

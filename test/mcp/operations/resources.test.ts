@@ -1,14 +1,14 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { KitToolError } from '../../../src/mcp/router/tool-error.ts'
-import { checkUriTemplate } from '../../../src/mcp/router/uri-template.ts'
-import { createMcpAdapter } from '../../../src/mcp/server.ts'
-import { CLIENT_KINDS, type Connected, errorOf } from '../support-clients.ts'
-import { configError } from '../support-config-error.ts'
-import { onNode, serving, web } from '../support-faces.ts'
-import { modern } from '../support-wire.ts'
+import { checkUriTemplate } from '../../../src/mcp/router/uris/uri-template.ts'
+import { CLIENT_KINDS, type Connected, errorOf } from '../../support/mcp/clients.ts'
+import { configError } from '../../support/mcp/config-error.ts'
+import { onNode, serving, web } from '../../support/mcp/entry-points.ts'
+import { modern } from '../../support/mcp/wire.ts'
 
 const router = KitMcpRouter.create()
   .context(() => ({ owner: 'ann' }))

@@ -1,11 +1,11 @@
 import { expect } from 'chai'
 import { z } from 'zod'
+import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { KitToolError } from '../../../src/mcp/router/tool-error.ts'
-import { createMcpAdapter } from '../../../src/mcp/server.ts'
-import { recording } from '../../telemetry/recording.ts'
-import { web } from '../support-faces.ts'
-import { call, legacy, modern } from '../support-wire.ts'
+import { web } from '../../support/mcp/entry-points.ts'
+import { call, legacy, modern } from '../../support/mcp/wire.ts'
+import { recording } from '../../support/telemetry/recording.ts'
 
 const GENERIC =
   /^The tool failed\. Reference: [0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/

@@ -1,13 +1,13 @@
 import { McpServer, ResourceTemplate } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { mcpAuth } from '../../../src/express/mcp-auth.ts'
+import { createMcpAdapter, type RouterOption } from '../../../src/mcp/adapter.ts'
 import type { McpAdapterOptions } from '../../../src/mcp/options.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { createMcpAdapter, type RouterOption } from '../../../src/mcp/server.ts'
-import { configError } from '../support-config-error.ts'
-import { FACES, onNode, type Served, serving, web } from '../support-faces.ts'
-import { oauth } from '../support-notes.ts'
-import { bearer, LEGACY, legacy, MODERN, modern, rpc, type WireRequest } from '../support-wire.ts'
+import { configError } from '../../support/mcp/config-error.ts'
+import { FACES, onNode, type Served, serving, web } from '../../support/mcp/entry-points.ts'
+import { oauth } from '../../support/mcp/notes.ts'
+import { bearer, LEGACY, legacy, MODERN, modern, rpc, type WireRequest } from '../../support/mcp/wire.ts'
 
 const router = KitMcpRouter.create()
   .tool('open', { description: 'x' }, () => 'x')

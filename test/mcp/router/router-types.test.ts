@@ -3,11 +3,11 @@ import connect, { type NextHandleFunction } from 'connect'
 import { expectTypeOf } from 'expect-type'
 import { z } from 'zod'
 import { mcpAuth } from '../../../src/express/mcp-auth.ts'
+import { createMcpAdapter, KitMcpServer } from '../../../src/mcp/adapter.ts'
 import type { KitContext } from '../../../src/mcp/router/context.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import type { TemplateVariables } from '../../../src/mcp/router/uri-template.ts'
-import { createMcpAdapter, KitMcpServer } from '../../../src/mcp/server.ts'
-import type { UserOf, VerifiedInput, VerifyToken } from '../../../src/oauth/options.ts'
+import type { TemplateVariables } from '../../../src/mcp/router/uris/uri-template.ts'
+import type { OnVerifiedInput, UserOf, VerifyToken } from '../../../src/oauth/options.ts'
 
 interface Account {
   id: string
@@ -124,7 +124,7 @@ describe('mcp: types of prompts, resources and users', () => {
 
   it('leave hooks a context of any kind where the router does not say', () => {
     const untyped = KitMcpRouter.create().tool('a', { description: 'x' }, () => '')
-    const onVerified = ({ context, user }: VerifiedInput<any, Account>): void => {
+    const onVerified = ({ context, user }: OnVerifiedInput<any, Account>): void => {
       context.context.user = user
     }
     createMcpAdapter({ router: untyped, oauth: { issuer, verifyToken, onVerified } })

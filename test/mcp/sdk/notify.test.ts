@@ -1,13 +1,13 @@
 import { InMemoryServerEventBus } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { createMcpAdapter, KitMcpServer, type McpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { createMcpAdapter, KitMcpServer, type McpAdapter } from '../../../src/mcp/server.ts'
-import { CLIENT_KINDS, type Connected, errorOf, type Heard } from '../support-clients.ts'
-import { configError } from '../support-config-error.ts'
-import { onNode, type Served, serving } from '../support-faces.ts'
-import { oauth } from '../support-notes.ts'
-import { bearer, eventsOf, LEGACY, legacy, MODERN, modern, rpc } from '../support-wire.ts'
+import { CLIENT_KINDS, type Connected, errorOf, type Heard } from '../../support/mcp/clients.ts'
+import { configError } from '../../support/mcp/config-error.ts'
+import { onNode, type Served, serving } from '../../support/mcp/entry-points.ts'
+import { oauth } from '../../support/mcp/notes.ts'
+import { bearer, eventsOf, LEGACY, legacy, MODERN, modern, rpc } from '../../support/mcp/wire.ts'
 
 const router = KitMcpRouter.create()
   .tool('a', { description: 'x' }, () => 'x')

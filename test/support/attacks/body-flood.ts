@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { expect } from 'chai'
-import { call, definedOf, legacy, send } from '../../mcp/support-wire.ts'
+import { call, definedOf, legacy, send } from '../mcp/wire.ts'
 import { attackTable } from './attack-table.ts'
 import { startResourceProgram } from './resource-program.ts'
 

@@ -44,7 +44,7 @@ export function stepsOf(work: () => unknown): number {
   takeCounts()
   work()
   return takeCounts()
-    .result.filter(({ url }) => url.includes('/build/src/'))
+    .result.filter(({ url }) => /\/build\/(?:src|cli)\//.test(url))
     .flatMap(({ functions }) => functions.flatMap(({ ranges }) => ranges))
     .reduce((steps, { count }) => steps + count, 0)
 }

@@ -6,7 +6,7 @@ import {
 } from '../../../src/telemetry/index.ts'
 import { anEvent, startCollector, type Target } from '../../support/chat-services.ts'
 import { deadPort } from '../../support/otlp-receiver.ts'
-import { expectCode, RecordingLogger } from '../recording.ts'
+import { expectCode, RecordingLogger } from '../../support/telemetry/recording.ts'
 
 const VARIABLE = 'MCP_GATEKIT_DEV_URL'
 

@@ -9,7 +9,7 @@ import {
   type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
 import { type SentryReceiver, startSentryReceiver } from '../../support/sentry-receiver.ts'
-import { expectCode, expectRejection, RecordingLogger } from '../recording.ts'
+import { expectCode, expectRejection, RecordingLogger } from '../../support/telemetry/recording.ts'
 
 /** For arguments that do not compile. */
 type Wrong = any

@@ -9,7 +9,7 @@ import {
   type TelemetryEmitInput,
   type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
-import { collectedHeap, expectCode } from '../recording.ts'
+import { collectedHeap, expectCode } from '../../support/telemetry/recording.ts'
 
 /** For arguments that do not compile. */
 type Wrong = any

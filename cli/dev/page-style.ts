@@ -1,0 +1,179 @@
+/** How the page of the console looks: light and dark as the system is, on a phone and on a desk. */
+export const PAGE_STYLE = `:root {
+  color-scheme: light dark;
+  --ground: light-dark(#f3f4f7, #0d1015);
+  --card: light-dark(#ffffff, #151920);
+  --raised: light-dark(#f7f8fa, #1b2029);
+  --line: light-dark(#dfe2e8, #2a303b);
+  --text: light-dark(#171b23, #e6e9ef);
+  --dim: light-dark(#596172, #98a2b3);
+  --accent: light-dark(#2257d6, #84a9ff);
+  --good: light-dark(#14713d, #56d08b);
+  --good-ground: light-dark(#e4f5ea, #11291c);
+  --bad: light-dark(#b3202c, #ff8c8c);
+  --bad-ground: light-dark(#fdeaea, #331619);
+  --warn: light-dark(#8a5200, #f0b45a);
+  --warn-ground: light-dark(#fdf1de, #2f2411);
+  --mono: ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, Consolas, 'Liberation Mono', monospace;
+  font: 14px/1.45 system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif;
+}
+* { box-sizing: border-box }
+[hidden] { display: none !important }
+html { height: 100% }
+body {
+  margin: 0; height: 100dvh; background: var(--ground); color: var(--text);
+  display: grid; grid-template-rows: auto auto 1fr; gap: 12px; padding: 14px 16px;
+}
+h1, h2, p, dl, dd, ol, ul, pre { margin: 0; padding: 0 }
+ol, ul { list-style: none }
+code, pre, kbd, .ms, .time { font-family: var(--mono); font-size: .92em }
+small, .dim { color: var(--dim); font-weight: 400 }
+small { font-size: 12px; margin-left: 4px }
+button, input { font: inherit; color: inherit }
+button { cursor: pointer; border: 1px solid var(--line); border-radius: 7px; background: var(--card); padding: 4px 11px; min-height: 32px }
+button:hover { border-color: var(--dim) }
+button[aria-pressed=true] { background: var(--accent); border-color: var(--accent); color: light-dark(#fff, #0d1015) }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 1px }
+.unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
+
+header { display: flex; flex-wrap: wrap; align-items: center; gap: 4px 14px }
+h1 { font-size: 17px; font-weight: 650; display: flex; align-items: center; gap: 9px }
+.mark { width: 18px; height: 18px; border-radius: 5px; background: linear-gradient(var(--card), var(--card)) center / 2px 9px no-repeat, var(--accent) }
+.live { display: inline-flex; align-items: center; gap: 6px; color: var(--good); font-size: 13px }
+.live::before { content: ''; width: 8px; height: 8px; border-radius: 50%; background: currentcolor }
+.live.bad, dd .bad { color: var(--bad) }
+.facts { display: flex; flex-wrap: wrap; gap: 2px 20px; margin-left: auto; font-size: 13px }
+.facts div { display: flex; gap: 7px; min-width: 0 }
+.facts dt, .facts dd > span { color: var(--dim) }
+.facts dd { overflow-wrap: anywhere }
+
+.tiles { display: grid; grid-template-columns: repeat(4, 1fr); gap: 12px }
+.tile { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 9px 14px; display: grid; grid-template-columns: auto 1fr; align-items: baseline; gap: 0 10px }
+.tile .name { grid-column: 1 / -1; color: var(--dim); font-size: 13px }
+.tile strong { font-size: 22px; line-height: 1.25; font-weight: 650; font-variant-numeric: tabular-nums; white-space: nowrap }
+.tile .note { color: var(--dim); font-size: 12.5px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
+.tile.good strong { color: var(--good) }
+.tile.refusals.some strong, .tile.some .note { color: var(--bad) }
+
+nav.panels { display: none }
+main { display: grid; grid-template-columns: minmax(0, 1fr) minmax(330px, 400px); gap: 12px; min-height: 0 }
+.panel, .details { background: var(--card); border: 1px solid var(--line); border-radius: 10px }
+aside { display: flex; flex-direction: column; gap: 12px; overflow-y: auto; min-height: 0 }
+aside .panel { padding: 11px 14px }
+h2 { font-size: 14px; font-weight: 650; margin-bottom: 6px }
+
+.list { display: flex; flex-direction: column; min-height: 0; overflow: hidden }
+.tools { display: flex; gap: 10px; padding: 10px; border-bottom: 1px solid var(--line) }
+.views { display: flex }
+.views button { border-radius: 0; margin-left: -1px }
+.views button:first-child { border-radius: 7px 0 0 7px; margin-left: 0 }
+.views button:last-child { border-radius: 0 7px 7px 0 }
+#search { flex: 1; min-width: 90px; border: 1px solid var(--line); border-radius: 7px; background: var(--ground); padding: 4px 10px }
+#search::placeholder { color: var(--dim) }
+#pause { white-space: nowrap }
+.scroll { flex: 1; overflow-y: auto; min-height: 0 }
+.list footer { display: flex; justify-content: space-between; gap: 12px; padding: 6px 12px; border-top: 1px solid var(--line); color: var(--dim); font-size: 12px }
+kbd { border: 1px solid var(--line); border-radius: 4px; padding: 0 4px; margin-left: 5px; background: var(--raised) }
+
+#events:focus-visible { outline-offset: -2px }
+#events:focus-visible[aria-activedescendant] { outline: none }
+#events:focus-visible .row[aria-selected=true] { outline: 2px solid var(--accent); outline-offset: -2px }
+.row { display: grid; grid-template-columns: 88px 104px minmax(0, 1fr) auto; gap: 0 10px; align-items: baseline; padding: 5px 12px; border-bottom: 1px solid var(--line); border-left: 3px solid transparent; cursor: pointer; contain: content }
+.row:hover { background: var(--raised) }
+.row.bad { border-left-color: var(--bad) }
+.row[aria-selected=true] { background: light-dark(#e8eefc, #1b2740); border-left-color: var(--accent) }
+.time, .ms { color: var(--dim); font-size: 12px; font-variant-numeric: tabular-nums; white-space: nowrap }
+.ms { text-align: right }
+.chip { justify-self: start; border-radius: 5px; padding: 0 7px; font-size: 12.5px; line-height: 20px; background: var(--raised); color: var(--dim); white-space: nowrap; max-width: 100%; overflow: hidden; text-overflow: ellipsis }
+.sign { display: inline-block; width: 13px; font-weight: 700 }
+.good .chip { background: var(--good-ground); color: var(--good) }
+.bad .chip { background: var(--bad-ground); color: var(--bad); font-weight: 600 }
+.warn .chip { background: var(--warn-ground); color: var(--warn) }
+.what { overflow-wrap: anywhere }
+.bad .title { font-weight: 600 }
+.about { color: var(--dim); margin-left: 8px }
+.hint { display: block; color: var(--dim); font-size: 13px }
+.hint::before { content: '→ '; color: var(--accent) }
+.nothing { padding: 22px; color: var(--dim); text-align: center }
+.welcome { max-width: 560px; margin: 9vh auto; padding: 0 22px; color: var(--dim) }
+.welcome h2 { font-size: 17px; color: var(--text) }
+.welcome pre { background: var(--ground); color: var(--text); border: 1px solid var(--line); border-radius: 8px; padding: 11px 14px; margin: 10px 0; overflow-x: auto }
+
+.details { position: sticky; top: 0; z-index: 1; display: flex; flex-direction: column; flex: none; max-height: min(68vh, 620px); border-color: var(--accent) }
+.bar { display: flex; align-items: center; justify-content: space-between; gap: 8px; padding: 9px 9px 9px 14px; border-bottom: 1px solid var(--line) }
+.bar h2 { margin: 0; font-family: var(--mono); font-size: 13px; overflow-wrap: anywhere }
+.bar button { border: 0; background: none; min-width: 32px }
+.body { overflow-y: auto; padding: 10px 14px }
+.body > * + * { margin-top: 10px }
+.verdict { border-radius: 7px; padding: 7px 10px; background: var(--raised); overflow-wrap: anywhere }
+.verdict.good { background: var(--good-ground) } .verdict.bad { background: var(--bad-ground) } .verdict.warn { background: var(--warn-ground) }
+.verdict strong { margin-right: 4px }
+.verdict.good strong { color: var(--good) } .verdict.bad strong { color: var(--bad) } .verdict.warn strong { color: var(--warn) }
+.body dl { display: grid; grid-template-columns: minmax(90px, auto) minmax(0, 1fr); gap: 3px 12px; font-size: 13px; border-top: 1px solid var(--line); padding-top: 9px }
+.body dt { color: var(--dim); overflow-wrap: anywhere }
+.body dd { font-family: var(--mono); font-size: 12.5px; overflow-wrap: anywhere }
+.body pre { font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; background: var(--raised); border-radius: 7px; padding: 9px }
+.actions { display: flex; flex-wrap: wrap; gap: 8px; padding: 9px 14px; border-top: 1px solid var(--line) }
+
+#plot { display: none; width: 100%; height: auto; margin-bottom: 4px }
+#plot.drawn { display: block }
+.grid { stroke: var(--line) }
+.label { fill: var(--dim); font-size: 10px; text-anchor: end }
+.bar:is(rect) { fill: var(--accent); cursor: pointer }
+.bar.bad:is(rect) { fill: var(--bad) }
+#plot-caption { font-size: 12.5px }
+
+#sessions { display: grid; gap: 6px }
+.session { display: grid; gap: 1px; width: 100%; text-align: left; padding: 6px 10px; border-left: 3px solid var(--good) }
+.session.bad { border-left-color: var(--bad) }
+.session .head { display: flex; justify-content: space-between; gap: 8px }
+.session .dim { font-size: 12.5px; white-space: nowrap }
+.session .latest, .session code { overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
+.session .latest { font-size: 13px }
+.session code { color: var(--dim); font-size: 11.5px }
+
+table { width: 100%; border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; margin-top: 6px }
+th { font-weight: 500; text-align: right; color: var(--dim); padding: 3px 0 3px 6px; border-bottom: 1px solid var(--line) }
+td { text-align: right; padding: 3px 0 3px 6px }
+th:first-child { text-align: left; padding-left: 0 }
+tbody th { color: var(--text); border: 0 }
+td.bad { color: var(--bad); font-weight: 600 }
+td.error { text-align: left; color: var(--bad); padding: 0 0 5px; overflow-wrap: anywhere }
+.hint { background: var(--warn-ground); border-radius: 7px; padding: 6px 10px; font-size: 12.5px; margin-top: 6px }
+.ledger .dim { font-size: 13px }
+
+@media (max-width: 899px) {
+  body { height: auto; min-height: 100dvh; display: block; padding: 10px }
+  body > * + * { margin-top: 10px }
+  .facts { margin-left: 0; flex-basis: 100%; flex-direction: column; gap: 0; font-size: 12.5px }
+  .tiles { gap: 8px }
+  nav.panels { display: grid; grid-template-columns: repeat(4, 1fr); position: sticky; top: 0; z-index: 2; background: var(--ground); padding: 6px 0 }
+  nav.panels button { border-radius: 0; margin-left: -1px; min-height: 38px; padding: 4px }
+  main, aside { display: block; overflow: visible }
+  aside > * + * { margin-top: 10px }
+  .panel { display: none }
+  [data-panel=list] .list { display: flex; overflow: visible }
+  [data-panel=timing] .timing, [data-panel=sessions] .sessions, [data-panel=ledger] .ledger { display: block }
+  .scroll { overflow: visible }
+  .tools { flex-wrap: wrap }
+  .views { flex: 1 }
+  .views button { flex: 1; padding-inline: 4px }
+  #search { order: 3; flex-basis: 100%; min-height: 38px; font-size: 16px }
+  .keys { display: none }
+  .details { position: fixed; inset: auto 0 0; z-index: 3; max-height: 72dvh; border-radius: 14px 14px 0 0; border-width: 2px 0 0; box-shadow: 0 -8px 30px #0006 }
+  .details button { min-height: 40px }
+  .has-details { padding-bottom: 72dvh }
+}
+@media (max-width: 479px) {
+  .tiles { grid-template-columns: 1fr 1fr }
+  .tile .note { grid-column: 1 / -1; min-height: 1.45em }
+  .row { grid-template-columns: minmax(0, 1fr) auto auto; gap: 2px 8px; padding: 8px 10px }
+  .row .chip { grid-area: 1 / 1 }
+  .row .time { grid-area: 1 / 2 }
+  .row .ms { grid-area: 1 / 3 }
+  .row .what { grid-area: 2 / 1 / 3 / -1 }
+}
+@media (forced-colors: active) {
+  .row[aria-selected=true] { outline: 2px solid Highlight; outline-offset: -2px }
+}
+`

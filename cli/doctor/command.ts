@@ -1,0 +1,38 @@
+import { type CliContext, showsColours } from '../output.ts'
+import { Spinner } from '../spinner.ts'
+import { DOCTOR_HELP, parseDoctorArguments } from './arguments.ts'
+import { CHECK_GROUPS } from './checks.ts'
+import { examine } from './doctor.ts'
+import { textReport } from './text-report.ts'
+
+/** `mcp-gatekit doctor …`. Resolves with the exit code: 0, or 1 when a check fails. @throws {UsageError} */
+export async function doctorCommand(
+  argv: readonly string[],
+  { stdout, stderr, env }: CliContext,
+): Promise<number> {
+  const command = parseDoctorArguments(argv, env)
+  if (command.kind === 'help') {
+    stdout.write(DOCTOR_HELP)
+    return 0
+  }
+  if (command.kind === 'list') {
+    const checks = CHECK_GROUPS.flatMap((group) => group.checks)
+    stdout.write(checks.map(({ id, title }) => `${id.padEnd(32)}${title}\n`).join(''))
+    return 0
+  }
+  const spinner = new Spinner(command.json ? undefined : stderr)
+  const tell = (text: string): void => {
+    spinner.clear()
+    stderr.write(`${text}\n`)
+  }
+  try {
+    const report = await examine({ ...command.options, tell }, { begins: (title) => spinner.show(title) })
+    spinner.clear()
+    stdout.write(
+      command.json ? `${JSON.stringify(report, null, 2)}\n` : textReport(report, showsColours(stdout, env)),
+    )
+    return report.verdict === 'fail' ? 1 : 0
+  } finally {
+    spinner.clear()
+  }
+}

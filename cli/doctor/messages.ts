@@ -1,0 +1,72 @@
+import { VERSION } from '../../src/version.ts'
+
+/** The newest revision with an `initialize` handshake. */
+export const NEWEST_LEGACY = '2025-11-25'
+
+/** Revisions with a handshake that travel over Streamable HTTP, oldest first. */
+export const LEGACY_REVISIONS: readonly string[] = ['2025-03-26', '2025-06-18', NEWEST_LEGACY]
+
+/** The revision in which every request stands for itself. */
+export const MODERN_REVISION = '2026-07-28'
+
+const CLIENT = { name: 'mcp-gatekit-doctor', version: VERSION }
+
+/** A message and the headers that its revision wants beside it. */
+export interface McpMessage {
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+const COMMON = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+
+/** The handshake of 2025, which needs no version header. */
+export function initialize(revision: string): McpMessage {
+  const params = { protocolVersion: revision, capabilities: {}, clientInfo: CLIENT }
+  return { headers: COMMON, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }) }
+}
+
+/** A request after the handshake. Without an id it is a notification. */
+export function legacyMessage(
+  revision: string,
+  method: string,
+  params?: unknown,
+  { sessionId, notify = false }: { readonly sessionId?: string | undefined; readonly notify?: boolean } = {},
+): McpMessage {
+  return {
+    headers: {
+      ...COMMON,
+      'mcp-protocol-version': revision,
+      ...(sessionId !== undefined && { 'mcp-session-id': sessionId }),
+    },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      ...(!notify && { id: 1 }),
+      method,
+      ...(params !== undefined && { params }),
+    }),
+  }
+}
+
+/** A request of 2026-07-28, with its envelope and the headers that repeat it. */
+export function modernMessage(method: string, params: Readonly<Record<string, unknown>> = {}): McpMessage {
+  const envelope = {
+    'io.modelcontextprotocol/protocolVersion': MODERN_REVISION,
+    'io.modelcontextprotocol/clientCapabilities': {},
+    'io.modelcontextprotocol/clientInfo': CLIENT,
+  }
+  return {
+    headers: {
+      ...COMMON,
+      'mcp-protocol-version': MODERN_REVISION,
+      'mcp-method': method,
+      ...(typeof params.name === 'string' && { 'mcp-name': headerText(params.name) }),
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: envelope } }),
+  }
+}
+
+/** What is no plain ASCII travels as `=?base64?…?=`. */
+function headerText(text: string): string {
+  if (/^[\x21-\x7E](?:[\x20-\x7E]*[\x21-\x7E])?$/.test(text) && !text.startsWith('=?')) return text
+  return `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`
+}

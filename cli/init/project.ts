@@ -1,0 +1,65 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { VERSION } from '../../src/version.ts'
+
+/** What is written into a new project. */
+export interface ProjectOptions {
+  readonly name: string
+  readonly issuer: string | undefined
+  readonly resource: string | undefined
+}
+
+/** Names of the files of a new project. npm would not pack a file named `.gitignore`. */
+const FILES: Readonly<Record<string, string>> = {
+  'package.json': 'package.json',
+  'tsconfig.json': 'tsconfig.json',
+  'server.ts': 'server.ts',
+  'server.test.ts': 'server.test.ts',
+  'README.md': 'README.md',
+  '.gitignore': 'gitignore',
+}
+
+/** The files of a new project, by name. */
+export function projectFiles(options: ProjectOptions): ReadonlyMap<string, string> {
+  const template = templateFolder()
+  const files = new Map(
+    Object.entries(FILES).map(([name, source]) => [name, readFileSync(new URL(source, template), 'utf8')]),
+  )
+  for (const [file, from, to] of changes(options)) {
+    const text = files.get(file) as string
+    files.set(
+      file,
+      text.replaceAll(from, () => to),
+    )
+  }
+  return files
+}
+
+/** What differs from the template: in which file, what, and what takes its place. */
+function changes({ name, issuer, resource }: ProjectOptions): [file: string, from: string, to: string][] {
+  return [
+    ['package.json', '"my-server"', `"${name}"`],
+    ['package.json', '"mcp-gatekit": "*"', `"mcp-gatekit": "^${VERSION}"`],
+    ['server.ts', "'my-server'", `'${name}'`],
+    ['README.md', 'my-server', name],
+    ...(issuer === undefined
+      ? []
+      : [['server.ts', 'process.env.ISSUER', `process.env.ISSUER ?? ${literal(issuer)}`] as const]),
+    ...(resource === undefined
+      ? []
+      : [['server.ts', "'http://127.0.0.1:3000/mcp'", literal(resource)] as const]),
+  ].map(([file, from, to]) => [file, from, to] as [string, string, string])
+}
+
+/** Returns a string literal of TypeScript. JSON escapes what could end a literal or start an escape sequence. */
+function literal(url: string): string {
+  const json = JSON.stringify(url)
+  return json === `"${url}"` && !url.includes("'") ? `'${url}'` : json
+}
+
+/** Returns the folder at the root of the package. This code is two folders below it in `dist`, and three in `build`. */
+function templateFolder(): URL {
+  const published = new URL('../../template/', import.meta.url)
+  const isPublished = existsSync(fileURLToPath(new URL('package.json', published)))
+  return isPublished ? published : new URL('../../../template/', import.meta.url)
+}

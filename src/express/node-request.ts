@@ -1,0 +1,266 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { TLSSocket } from 'node:tls'
+import { type BodyLimits, type BodyRead, type BodySource, readBody } from '../http/body-reader.ts'
+import { firstIpAddress } from '../http/client-address.ts'
+import type { NodeRequest } from '../http/node-middleware.ts'
+import { requestOrigin } from '../http/request-origin.ts'
+import { isCut, onceClosed } from '../http/response-close.ts'
+import type { Exchange } from '../mcp/wire/exchange.ts'
+import { isEncoded, type McpRequest } from '../mcp/wire/mcp-request.ts'
+import type { AuthInfo } from '../oauth/auth-info.ts'
+import type { Gate } from '../oauth/gate.ts'
+import { isLoopbackHostname } from '../options/option-checks.ts'
+import { authenticatedBy, authenticatedByOptions } from './authenticated-requests.ts'
+import { isCorsDecided } from './cors-decision.ts'
+
+/** Whether a request is a CORS preflight (Fetch §3.3.5). */
+export function isPreflight(req: IncomingMessage): boolean {
+  return (
+    req.method === 'OPTIONS' &&
+    req.headers.origin !== undefined &&
+    req.headers['access-control-request-method'] !== undefined
+  )
+}
+
+/** A request to Node's `(req, res)`. Everything but the method is looked up when read. */
+export class NodeMcpRequest implements McpRequest {
+  readonly method: string
+  readonly #req: NodeRequest
+  readonly #res: ServerResponse
+  readonly #trustsProxy: boolean
+  #request: Request | undefined
+
+  /** @param trustsProxy used where no Express app decides. */
+  constructor(req: NodeRequest, res: ServerResponse, trustsProxy: boolean) {
+    this.method = req.method ?? 'GET'
+    this.#req = req
+    this.#res = res
+    this.#trustsProxy = trustsProxy
+  }
+
+  get authorization(): string | readonly string[] | undefined {
+    return valuesAsTheyCame(this.#req, 'authorization')
+  }
+
+  get dpop(): string | readonly string[] | undefined {
+    return valuesAsTheyCame(this.#req, 'dpop')
+  }
+
+  get clientAddress(): string | undefined {
+    return firstIpAddress(this.#req.ip, this.#req.socket.remoteAddress)
+  }
+
+  get host(): string | undefined {
+    return this.header('host') ?? this.header(':authority')
+  }
+
+  get origin(): string | undefined {
+    const protocol = (this.#req.socket as TLSSocket).encrypted === true ? 'https' : 'http'
+    return requestOrigin(
+      { protocol, host: this.host, header: (name) => this.header(name) },
+      trustsProxyOf(this.#req) ?? this.#trustsProxy,
+    )
+  }
+
+  get path(): string {
+    return pathOf(this.#req.originalUrl ?? this.#req.url)
+  }
+
+  get httpVersion(): string {
+    return this.#req.httpVersion
+  }
+
+  get listensOnLoopback(): boolean {
+    const server = (this.#req.socket as { server?: Server }).server
+    if (server === undefined) return false
+    let onLoopback = loopbackServers.get(server)
+    if (onLoopback === undefined) {
+      const address = server.address?.()
+      onLoopback = typeof address === 'object' && address !== null && isLoopbackAddress(address.address)
+      loopbackServers.set(server, onLoopback)
+      server.once?.('close', () => loopbackServers.delete(server))
+    }
+    return onLoopback
+  }
+
+  /** The web-standard request, without the body. */
+  get request(): Request {
+    this.#request ??= webRequest(this.#req, this.#res, this.origin ?? 'http://localhost')
+    return this.#request
+  }
+
+  get decidesCors(): boolean {
+    return !isCorsDecided(this.#res)
+  }
+
+  addResponseHeaders(headers: Readonly<Record<string, string>>): void {
+    for (const name of Object.keys(headers)) this.#res.setHeader(name, headers[name] as string)
+  }
+
+  authenticatedBy(gate: Gate | undefined): Exchange | undefined {
+    return gate === undefined ? authenticatedByOptions(this.#req) : authenticatedBy(this.#req, gate)
+  }
+
+  authenticatedAs(auth: AuthInfo): void {
+    this.#req.auth = auth
+  }
+
+  header(name: string): string | undefined {
+    const value = this.#req.headers[name]
+    return Array.isArray(value) ? value.join(', ') : value
+  }
+
+  get disconnected(): boolean {
+    return isCut(this.#req, this.#res)
+  }
+
+  onDisconnect(listener: () => void): void {
+    whenCut(this.#req, this.#res, listener)
+  }
+
+  async readBody(limits: BodyLimits): Promise<BodyRead> {
+    const req = this.#req
+    if (Number(req.headers['content-length']) > limits.maxBytes) return { kind: 'too-large' }
+    if (isParsed(req)) {
+      const { body } = req
+      return typeof body === 'string' || body instanceof Uint8Array
+        ? parsedText(body, limits)
+        : { kind: 'value', value: body }
+    }
+    if (isEncoded(req.headers['content-encoding'])) return { kind: 'encoded' }
+    return readReceived(req, limits) ?? (await readBody(nodeSource(req), limits))
+  }
+}
+
+/** All values of a header, by its lower-case name: `req.headers` keeps only the first of two, or joins them. */
+function valuesAsTheyCame(req: IncomingMessage, header: string): string | readonly string[] | undefined {
+  const rawHeaders = rawHeadersOf(req)
+  let found: string | undefined
+  let all: string[] | undefined
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] as string
+    if (name.length !== header.length || name.toLowerCase() !== header) continue
+    const value = rawHeaders[index + 1] as string
+    if (found === undefined) found = value
+    else if (all === undefined) all = [found, value]
+    else all.push(value)
+  }
+  return all ?? found
+}
+
+/** Names and values in turn, as they came; requests that a test made up may have no such list. */
+function rawHeadersOf({ rawHeaders, headers }: IncomingMessage): readonly string[] {
+  const given: readonly string[] | undefined = rawHeaders
+  return (
+    given ??
+    Object.entries(headers).flatMap(([name, value]) => [value].flat().flatMap((one = '') => [name, one]))
+  )
+}
+
+/** Whether a server listens on a loopback address: asked of the system once per server. */
+const loopbackServers = new WeakMap<Server, boolean>()
+
+function isLoopbackAddress(address: string): boolean {
+  return address === '::1' || isLoopbackHostname(address)
+}
+
+/** What Express's `trust proxy` setting says of the sender; undefined where no Express app is. */
+function trustsProxyOf(req: NodeRequest): boolean | undefined {
+  const trust = req.app?.get?.('trust proxy fn')
+  return typeof trust === 'function' ? Boolean(trust(req.socket.remoteAddress, 0)) : undefined
+}
+
+/** The path of a request target in any form (RFC 9112 §3.2), as it came: dot segments stay, for the gate to see them. */
+export function pathOf(target: string | undefined): string {
+  const path = (target ?? '/').split(/[?#]/, 1)[0] as string
+  if (path.startsWith('/')) return path
+  return /^[a-z][a-z\d+.-]*:\/\/[^/\\]*([/\\].*)$/is.exec(path)?.[1] ?? '/'
+}
+
+/** The URL of a request. What a target says of another host counts for nothing. */
+function urlOf(target: string, origin: string): string | URL {
+  if (/^\/(?:[\w.~%-][\w./~%?&=+:@,-]*)?$/.test(target)) return origin + target
+  const url = new URL(origin)
+  url.pathname = pathOf(target)
+  const query = target.indexOf('?')
+  if (query >= 0) url.search = target.slice(query).split('#', 1)[0] as string
+  return url
+}
+
+function webRequest(req: NodeRequest, res: ServerResponse, origin: string): Request {
+  const headers = new Headers()
+  const rawHeaders = rawHeadersOf(req)
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] as string
+    if (!name.startsWith(':')) headers.append(name, rawHeaders[index + 1] as string)
+  }
+  const abort = new AbortController()
+  whenCut(req, res, () => abort.abort())
+  const { method = 'GET' } = req
+  const request = new Request(urlOf(req.originalUrl ?? req.url ?? '/', origin), {
+    method: UNREQUESTED.has(method) ? 'GET' : method,
+    headers,
+    signal: abort.signal,
+  })
+  return UNREQUESTED.has(method) ? Object.defineProperty(request, 'method', { value: method }) : request
+}
+
+/** What a web-standard request cannot be made with (Fetch §2.2.1), and a server gets all the same. */
+const UNREQUESTED: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRACK'])
+
+/** Calls `listener` if the client disconnects before the response is complete, at once if it has. */
+function whenCut(req: NodeRequest, res: ServerResponse, listener: () => void): void {
+  onceClosed(req, res, () => {
+    if (isCut(req, res)) listener()
+  })
+}
+
+/** Whether a parser in front has read the body. Body parsers of Express 4 leave `{}` for bodies they did not read. */
+function isParsed(req: NodeRequest): boolean {
+  if (req.body === undefined) return false
+  const empty = typeof req.body === 'object' && req.body !== null && Object.keys(req.body).length === 0
+  return !empty || req.readableDidRead || (req as { _body?: unknown })._body === true
+}
+
+/** Whether a parser in front has made an object of the body; of text and bytes nothing can be seen. */
+export function holdsMessages(req: NodeRequest): boolean {
+  const { body } = req
+  return typeof body === 'object' && body !== null && !Buffer.isBuffer(body) && isParsed(req)
+}
+
+/** A body that a parser in front has read without parsing it. Its own limit may be higher. */
+function parsedText(body: string | Uint8Array, { maxBytes }: BodyLimits): BodyRead {
+  const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length
+  if (length > maxBytes) return { kind: 'too-large' }
+  return { kind: 'text', text: typeof body === 'string' ? body : Buffer.from(body).toString('utf8') }
+}
+
+/**
+ * Reads a body that came together with its headers, as most do, without listeners and timers.
+ * @returns undefined if more is to come, or if something else reads the body
+ */
+function readReceived(req: NodeRequest, { maxBytes }: BodyLimits): BodyRead | undefined {
+  const { readableLength } = req
+  const isReceived = readableLength > 0 && readableLength === Number(req.headers['content-length'])
+  const isUnread = req.readableFlowing === null && !req.readableDidRead && !req.destroyed
+  if (!isReceived || !isUnread || readableLength > maxBytes || req.httpVersionMajor >= 2) return undefined
+  const body: unknown = req.read()
+  // Lets the stream end.
+  req.resume()
+  return Buffer.isBuffer(body) ? { kind: 'text', text: body.toString('utf8') } : { kind: 'unreadable' }
+}
+
+function nodeSource(req: NodeRequest): BodySource {
+  return (sink) => {
+    const onData = (chunk: unknown): void => sink.chunk(chunk, req.readableEncoding)
+    const onEnd = (): void => {
+      if (req.httpVersionMajor < 2) sink.end()
+      // A client that cancels may end its stream first: what follows in the same packet decides.
+      else setImmediate(() => (req.aborted ? sink.broken() : sink.end()))
+    }
+    if (req.readableEnded) onEnd()
+    else if (req.destroyed) sink.broken()
+    else req.on('data', onData).on('end', onEnd).on('error', sink.broken).on('close', sink.broken)
+    return () => req.off('data', onData).off('end', onEnd).off('error', sink.broken).off('close', sink.broken)
+  }
+}

@@ -1,0 +1,79 @@
+import type { PlainResponse } from '../http/plain-response.ts'
+import type { Gate, GateRequest } from '../oauth/gate.ts'
+import type { VerifyContext } from '../oauth/options.ts'
+import { FAILED_ANSWER } from '../oauth/refusal-answers.ts'
+import type { Instrumentation } from './instrumentation/instrumented-request.ts'
+import { neededScopes, type ScopedOperations } from './router/operation-scopes.ts'
+import type { Exchange } from './wire/exchange.ts'
+import type { McpRequest } from './wire/mcp-request.ts'
+import { NO_TELEMETRY } from './wire/request-telemetry.ts'
+
+/** A request that may go on, or the response that ends it. */
+export type AuthenticationResult = { readonly exchange: Exchange } | { readonly response: PlainResponse }
+
+export interface AuthenticatorProps {
+  /** Undefined if OAuth is disabled. */
+  readonly gate: Gate | undefined
+  /** Makes the context of a request if there is no gate to make it. */
+  readonly makeContext: (request: GateRequest) => VerifyContext | Promise<VerifyContext>
+  /** The operations that declare scopes. */
+  readonly operations?: ScopedOperations | undefined
+  readonly instrumentation?: Instrumentation | undefined
+}
+
+/** Authenticates requests, checks the scopes of their tokens, and reports both to telemetry. */
+export class Authenticator {
+  readonly gate: Gate | undefined
+  readonly #props: AuthenticatorProps
+
+  constructor(props: AuthenticatorProps) {
+    this.gate = props.gate
+    this.#props = props
+  }
+
+  /** Verifies the token of a request, or only makes its context if OAuth is disabled. Does not check scopes. */
+  async authenticate(request: McpRequest): Promise<AuthenticationResult> {
+    const { gate } = this
+    const { instrumentation, makeContext } = this.#props
+    if (instrumentation?.loading !== undefined) await instrumentation.loading
+    const telemetry = instrumentation?.observe(request) ?? NO_TELEMETRY
+    if (gate === undefined) {
+      try {
+        const context = await telemetry.run(async () => makeContext(request))
+        return { exchange: { gate, auth: undefined, context, telemetry } }
+      } catch (cause) {
+        telemetry.decided({ outcome: 'failed', cause })
+        return { response: FAILED_ANSWER }
+      }
+    }
+    const decision = await telemetry.run(() => gate.authenticate(request))
+    if (decision.outcome !== 'accepted') {
+      telemetry.decided(decision)
+      return { response: gate.answer(decision, request) }
+    }
+    const { auth, context } = decision
+    telemetry.identify(auth)
+    return { exchange: { gate, auth, context, telemetry } }
+  }
+
+  /** Returns the scopes that the operations of these messages need, in addition to those of the endpoint. */
+  operationScopes(messages: readonly unknown[]): readonly string[] {
+    const { operations } = this.#props
+    return operations === undefined ? [] : neededScopes(operations, messages)
+  }
+
+  /**
+   * Refuses a token that lacks scopes.
+   * @param operation the scopes that the challenge names, in addition to those of the endpoint
+   */
+  async refuseScopes(
+    { gate, telemetry }: Exchange,
+    request: McpRequest,
+    operation: readonly string[],
+  ): Promise<PlainResponse> {
+    if (gate === undefined) return FAILED_ANSWER
+    const refusal = await gate.limited(gate.insufficientScope(operation), request)
+    telemetry.decided(refusal)
+    return gate.answer(refusal, request)
+  }
+}

@@ -1,0 +1,184 @@
+import { isJsonContentType } from '@modelcontextprotocol/server'
+import { CORS_RESPONSE_HEADERS, preflightHeaders } from '../http/cors-headers.ts'
+import type { PlainResponse } from '../http/plain-response.ts'
+import { Gate, type GateRequest } from '../oauth/gate.ts'
+import { LazyRequest, RequestContext } from '../oauth/inputs.ts'
+import type { ResolvedOAuthOptions, VerifyContext } from '../oauth/options.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import type { KitTelemetryManager } from '../telemetry/manager.ts'
+import { type AuthenticationResult, Authenticator } from './authenticator.ts'
+import { Instrumentation } from './instrumentation/instrumented-request.ts'
+import type { AppContextFactory, RouterTable } from './router/router-table.ts'
+import { SdkHandler } from './sdk/sdk-handler.ts'
+import type { SdkServersProps } from './sdk/sdk-servers.ts'
+import type { Exchange } from './wire/exchange.ts'
+import { jsonRpcError, type ParsedMessages, parseMessages } from './wire/json-rpc.ts'
+import type { McpRequest } from './wire/mcp-request.ts'
+import { type OriginPolicyOptions, permitsOrigin } from './wire/origin-policy.ts'
+
+const { invalidOption } = optionChecksOf('createMcpAdapter')
+
+export interface McpEndpointProps extends SdkServersProps {
+  readonly oauth: ResolvedOAuthOptions | undefined
+  readonly telemetry: KitTelemetryManager<any, any, any> | undefined
+}
+
+/** The parsed body of a request without one. */
+const NO_MESSAGES: ParsedMessages = { body: undefined, messages: [] }
+
+/**
+ * The MCP endpoint behind `mcpHandler` and the web-standard handler, which only convert requests and responses.
+ * `answer` is the sequence of a request. It responds to every request.
+ */
+export class McpEndpoint {
+  readonly gate: Gate | undefined
+  readonly authenticator: Authenticator
+  readonly sdkHandler: SdkHandler
+  readonly #props: McpEndpointProps
+  readonly #table: RouterTable | undefined
+  readonly #originPolicy: OriginPolicyOptions
+
+  constructor(props: McpEndpointProps) {
+    this.#props = props
+    this.#table = typeof props.router === 'function' ? undefined : props.router
+    const { scopes, recordPayloads } = props.options
+    if (this.#table !== undefined && scopes !== undefined) {
+      throw invalidOption(
+        'scopes',
+        'can be used only with a router function; received a KitMcpRouter, which names the scopes of each operation itself',
+      )
+    }
+    if (this.#table === undefined && props.options.listOnlyPermitted) {
+      throw invalidOption(
+        'listOnlyPermitted',
+        'can be used only with a KitMcpRouter; a router function must filter its own lists',
+      )
+    }
+    const operations = this.#table ?? scopes
+    const makeContext = (request: GateRequest) => this.#makeContext(request)
+    this.gate = props.oauth && new Gate(props.oauth, operations?.scopes ?? [], makeContext)
+    this.authenticator = new Authenticator({
+      gate: this.gate,
+      makeContext,
+      operations,
+      instrumentation: new Instrumentation(props.telemetry, recordPayloads),
+    })
+    this.#originPolicy = { ...props.options, hasOAuth: this.gate !== undefined }
+    this.sdkHandler = new SdkHandler(props)
+  }
+
+  get trustsProxy(): boolean {
+    return this.#props.oauth?.trustProxy ?? false
+  }
+
+  /** Answers a request to the MCP endpoint. */
+  async answer(request: McpRequest): Promise<PlainResponse | Response> {
+    // 1. CORS: every response carries the headers, refusals too, so that browsers can read them.
+    if (request.decidesCors) request.addResponseHeaders(CORS_RESPONSE_HEADERS)
+    const earlier = request.authenticatedBy(this.gate)
+
+    // 2. Origin and Host. Nothing else of a forbidden request is looked at.
+    if (request.method === 'OPTIONS') return this.preflight(request)
+    const forbidden = this.#forbidden(request)
+    if (forbidden !== undefined) {
+      earlier?.telemetry.abandon()
+      return forbidden
+    }
+
+    // 3. Authentication, unless `mcpAuth` has done it.
+    const exchange =
+      this.gate === undefined || earlier === undefined ? await this.#authenticate(request, earlier) : earlier
+    if ('response' in exchange) return exchange.response
+    const { telemetry } = exchange
+    telemetry.servedHere(true)
+    try {
+      // 4. The messages in the body.
+      const parsed = request.method === 'POST' ? await this.#messagesOf(request) : NO_MESSAGES
+      if ('response' in parsed) {
+        telemetry.accepted()
+        return telemetry.responded(parsed.response, request)
+      }
+      const { messages } = parsed
+      if (messages.length > 0) telemetry.received(revisionOf(request, messages), messages, this.#table?.tools)
+
+      // 5. The scopes of the endpoint and of the operations that the messages name.
+      const scopes = this.authenticator.operationScopes(messages)
+      if (exchange.auth === undefined || exchange.gate === undefined) {
+        if (scopes.length > 0) return telemetry.responded(scopesWithoutOAuth(), request)
+      } else if (!exchange.gate.permits(exchange.auth.scopes, scopes)) {
+        return await this.authenticator.refuseScopes(exchange, request, scopes)
+      }
+      telemetry.accepted()
+
+      // 6. The official SDK serves the messages, and telemetry records the response.
+      const response = await telemetry.run(() => this.sdkHandler.handle(request, exchange, parsed))
+      return telemetry.responded(response, request)
+    } catch (cause) {
+      telemetry.decided({ outcome: 'failed', cause })
+      return jsonRpcError(500, -32_603, 'Internal server error')
+    }
+  }
+
+  /** Answers an OPTIONS request, be it a CORS preflight or not. */
+  preflight(request: McpRequest): PlainResponse {
+    const asked = request.header('access-control-request-headers')
+    const headers = preflightHeaders(asked, request.decidesCors)
+    return this.#forbidden(request) ?? { status: 204, headers }
+  }
+
+  /** Returns the refusal of a request whose `Origin` or `Host` is not allowed. */
+  #forbidden(request: McpRequest): PlainResponse | undefined {
+    return permitsOrigin(request, this.#originPolicy)
+      ? undefined
+      : jsonRpcError(403, -32_000, 'Forbidden: this Origin or Host may not call', { id: undefined })
+  }
+
+  /** @param foreign the request as `mcpAuth(oauthOptions)` has authenticated it, for an adapter without OAuth */
+  async #authenticate(
+    request: McpRequest,
+    foreign: Exchange | undefined,
+  ): Promise<Exchange | Extract<AuthenticationResult, { response: PlainResponse }>> {
+    const result = await this.authenticator.authenticate(request)
+    if ('response' in result) return result
+    const { exchange } = result
+    if (foreign === undefined) {
+      if (exchange.auth !== undefined) request.authenticatedAs(exchange.auth)
+      return exchange
+    }
+    const { gate, auth } = foreign
+    if (auth !== undefined) exchange.telemetry.identify(auth)
+    return { ...exchange, gate, auth }
+  }
+
+  async #messagesOf(request: McpRequest): Promise<ParsedMessages> {
+    if (!isJsonContentType(request.header('content-type') ?? null)) {
+      return {
+        response: jsonRpcError(415, -32_000, 'Unsupported Media Type: Content-Type must be application/json'),
+      }
+    }
+    const { maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = this.#props.options
+    const read = await request.readBody({ maxBytes, timeoutMs })
+    return parseMessages(read, request.header('mcp-protocol-version'), request)
+  }
+
+  #makeContext(request: GateRequest): VerifyContext | Promise<VerifyContext> {
+    const make = this.#table?.makeContext
+    return make === undefined ? new RequestContext(request, {}) : makeContext(make, request)
+  }
+}
+
+async function makeContext(make: AppContextFactory<unknown>, request: GateRequest): Promise<VerifyContext> {
+  return new RequestContext(request, await make(new LazyRequest(request)))
+}
+
+function scopesWithoutOAuth(): PlainResponse {
+  return jsonRpcError(403, -32_000, 'Forbidden: this operation needs scopes, and OAuth is off')
+}
+
+/** Returns the revision in the header or, for `initialize`, which has no header yet, the one that it asks for. */
+function revisionOf(request: McpRequest, [message]: readonly unknown[]): unknown {
+  const revision = request.header('mcp-protocol-version')
+  if (revision !== undefined) return revision
+  const { method, params } = (message ?? {}) as { method?: unknown; params?: { protocolVersion?: unknown } }
+  return method === 'initialize' ? params?.protocolVersion : '2025-03-26'
+}

@@ -1,0 +1,171 @@
+import { performance } from 'node:perf_hooks'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
+import type { McpRequest } from '../wire/mcp-request.ts'
+import { lowCardinality, messageAttributes, type ObservedMessage } from './observed-message.ts'
+import type { TokenRedactor } from './token-redactor.ts'
+import type { ServerSpan, SpanEnd, Tracing } from './tracing.ts'
+
+/** Longest text of an error on a span. */
+const MAX_DESCRIPTION = 256
+
+/** An error that a JSON-RPC response carries. */
+export interface RpcError {
+  readonly code: number
+  readonly message: unknown
+}
+
+/** What the operations of one request have in common. */
+export interface OperationRequest {
+  readonly incoming: McpRequest
+  readonly eraser: TokenRedactor
+  readonly protocolVersion: string | undefined
+  /** Recorded of each message. */
+  readonly attributes: Readonly<Record<string, string>>
+  /** On the clock of `performance.now()`. */
+  readonly startedAt: number
+  /** Milliseconds since 1970. */
+  readonly startedAtMs: number
+}
+
+/** How a request ended. */
+export interface OperationEnd {
+  readonly status: number
+  /** Recorded on the span beside those of the operation. */
+  readonly attributes: Readonly<Record<string, string>>
+  /** More of them, made only when the span is recorded. */
+  readonly more: () => Readonly<Record<string, string>>
+}
+
+/** One message of a request with its span, or the request itself where no message of it is known. */
+export class Operation {
+  readonly message: ObservedMessage
+  /** When its message was given to the server, on the clock of `performance.now()`. */
+  deliveredAt: number | undefined
+  /** Milliseconds from the request to the answer to the message. */
+  answeredAfter: number | undefined
+  error: RpcError | undefined
+  hasToolError = false
+  /** The result of a tool, where results are told. */
+  result: unknown
+  readonly #isKnown: boolean
+  readonly #request: OperationRequest
+  readonly #span: ServerSpan | undefined
+
+  /** Begins its span. @param isKnown whether the tool it calls exists. */
+  constructor(tracing: Tracing, request: OperationRequest, message: ObservedMessage, isKnown: boolean) {
+    this.message = message
+    this.#request = request
+    this.#isKnown = isKnown
+    this.#span = tryOrUndefined(() =>
+      tracing.start(() => ({
+        name: spanName(request, message.method, message.tool ?? message.prompt),
+        attributes: { ...this.attributes, ...network(request.incoming) },
+        meta: message.meta,
+        admits: (text) => request.eraser.isFree(text),
+        startedAtMs: request.startedAtMs,
+      })),
+    )
+  }
+
+  get attributes(): Record<string, string> {
+    return { ...messageAttributes(this.message), ...this.#request.attributes }
+  }
+
+  /** Runs `fn` once, inside the span if that can be. */
+  run<T>(fn: () => T): T {
+    const span = this.#span
+    if (span === undefined) return fn()
+    let outcome: { readonly value: T } | { readonly thrown: unknown } | undefined
+    const once = (): void => {
+      if (outcome !== undefined) return
+      try {
+        outcome = { value: fn() }
+      } catch (thrown) {
+        outcome = { thrown }
+      }
+    }
+    tryOrUndefined(() => span.run(once))
+    once()
+    const settled = outcome as unknown as { readonly value: T } | { readonly thrown: unknown }
+    if ('thrown' in settled) throw settled.thrown
+    return settled.value
+  }
+
+  end(end: OperationEnd): void {
+    tryOrUndefined(() => this.#span?.end((isRecorded) => this.#describe(end, isRecorded)))
+  }
+
+  #describe({ status, attributes, more }: OperationEnd, isRecorded: boolean): SpanEnd {
+    const { message, error } = this
+    const { eraser, startedAt } = this.#request
+    const isServed = error === undefined && status < 400
+    const { method, target } = lowCardinality(message, isServed, this.#isKnown)
+    const outcome = outcomeOf(status, error, this.hasToolError)
+    return {
+      name: spanName(this.#request, method, target),
+      attributes: {
+        ...attributes,
+        ...outcome,
+        'http.response.status_code': status,
+        ...(isRecorded && more()),
+      },
+      measured: message.method === undefined ? undefined : this.#measured(method, target, isServed, outcome),
+      durationMs: this.answeredAfter ?? performance.now() - startedAt,
+      failed: 'error.type' in outcome,
+      description:
+        typeof error?.message === 'string' ? eraser.cut(error.message, MAX_DESCRIPTION) : undefined,
+    }
+  }
+
+  #measured(
+    method: string | undefined,
+    target: string | undefined,
+    isServed: boolean,
+    outcome: Record<string, string>,
+  ): Record<string, string> {
+    const { incoming, protocolVersion } = this.#request
+    const { tool } = this.message
+    return {
+      'mcp.method.name': method ?? '_OTHER',
+      ...(target !== undefined && {
+        [tool === undefined ? 'gen_ai.prompt.name' : 'gen_ai.tool.name']: target,
+      }),
+      ...(tool !== undefined && { 'gen_ai.operation.name': 'execute_tool' }),
+      // What is refused may name any version.
+      ...(isServed && protocolVersion !== undefined && { 'mcp.protocol.version': protocolVersion }),
+      ...outcome,
+      ...network(incoming),
+    }
+  }
+}
+
+function outcomeOf(
+  status: number,
+  error: RpcError | undefined,
+  hasToolError: boolean,
+): Record<string, string> {
+  if (error !== undefined) {
+    const code = String(error.code)
+    return { 'rpc.response.status_code': code, 'error.type': code }
+  }
+  if (hasToolError) return { 'error.type': 'tool_error' }
+  return status >= 400 ? { 'error.type': String(status) } : {}
+}
+
+/** Where no method gives a name: `MCP` and the HTTP method. */
+function spanName(
+  { incoming }: OperationRequest,
+  method: string | undefined,
+  target: string | undefined,
+): string {
+  if (method !== undefined) return target === undefined ? method : `${method} ${target}`
+  return ['POST', 'GET', 'DELETE'].includes(incoming.method) ? `MCP ${incoming.method}` : 'MCP'
+}
+
+function network({ httpVersion }: McpRequest): Record<string, string> {
+  return {
+    'network.transport': 'tcp',
+    'network.protocol.name': 'http',
+    ...(httpVersion && { 'network.protocol.version': httpVersion.replace(/\.0$/, '') }),
+  }
+}

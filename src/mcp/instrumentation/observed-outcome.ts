@@ -1,0 +1,41 @@
+import { isJsonContentType } from '@modelcontextprotocol/server'
+import type { PlainResponse } from '../../http/plain-response.ts'
+import type { Decision } from '../../oauth/decision.ts'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
+import type { RpcError } from './observed-operation.ts'
+
+/** The code or name of an error, where it is one word. */
+export function kindOf(cause: unknown): string | undefined {
+  const words = tryOrUndefined(() => {
+    const { code, name } = cause as { code?: unknown; name?: unknown }
+    return [code, name]
+  })
+  return words?.find((word) => typeof word === 'string' && /^[\w.-]{1,64}$/.test(word)) as string | undefined
+}
+
+/** The JSON-RPC error that an answer with an HTTP status of its own carries, if it does. */
+export async function rpcErrorOf(response: Response | PlainResponse): Promise<RpcError | undefined> {
+  try {
+    if (response instanceof Response && !isJsonContentType(response.headers.get('content-type')))
+      return undefined
+    const text = response instanceof Response ? await response.clone().text() : (response.body ?? '')
+    return rpcErrorIn(JSON.parse(text))
+  } catch {
+    return undefined
+  }
+}
+
+/** The error of a JSON-RPC message: a copy, whose members can be read without running code of the application. */
+export function rpcErrorIn(message: object): RpcError | undefined {
+  const { error } = message as { error?: Partial<RpcError> | null }
+  const code = error?.code
+  return typeof code === 'number' ? { code, message: error?.message } : undefined
+}
+
+/** The HTTP status that the gate answers a decision with. */
+export function statusOf(decision: Exclude<Decision, { outcome: 'accepted' }>): number {
+  if (decision.outcome !== 'refused') return decision.outcome === 'unavailable' ? 503 : 500
+  return REFUSAL_STATUS[decision.reason] ?? 401
+}
+
+const REFUSAL_STATUS: Readonly<Record<string, number>> = { insufficient_scope: 403, rate_limited: 429 }

@@ -1,0 +1,90 @@
+import { unionOfScopes } from '../../../oauth/scope.ts'
+import { canonicalUri, decodedOnce, MAX_URI_LENGTH, parsedUri } from './canonical-uri.ts'
+import type { UriMatcher } from './uri-template.ts'
+
+/** Something that needs scopes. */
+export interface Scoped {
+  readonly scopes: readonly string[]
+}
+
+export interface ScopedTemplate extends Scoped {
+  readonly matcher: Pick<UriMatcher, 'canonical' | 'covers'>
+}
+
+/** The resources that need scopes. */
+export interface ScopedResources {
+  /** By canonical URI. */
+  readonly resources: ReadonlyMap<string, Scoped>
+  readonly templates: readonly ScopedTemplate[]
+}
+
+/**
+ * Returns the scopes that reading `uri` needs: those of every resource and of every template that matches its canonical
+ * form, or what a handler might take that form for. A URI that has no canonical form needs none: it is refused. A URI
+ * of more than `MAX_URI_LENGTH` characters needs all of them.
+ */
+export function scopesOfUri({ resources, templates }: ScopedResources, uri: string): readonly string[] {
+  const canonical = canonicalUri(uri)
+  if (canonical === undefined) return []
+  // Too long to be read in all its ways: it may be any of them.
+  if (canonical.length > MAX_URI_LENGTH)
+    return unionOfScopes(...[...resources.values(), ...templates].map(({ scopes }) => scopes))
+  const readings = readingsOf(canonical)
+  const needed: (readonly string[])[] = []
+  for (const reading of readings) {
+    const { scopes } = resources.get(reading) ?? {}
+    if (scopes !== undefined && scopes.length > 0) needed.push(scopes)
+  }
+  for (const { scopes, matcher } of templates) {
+    if (scopes.length > 0 && readings.some((reading) => matcher.covers(reading))) needed.push(scopes)
+  }
+  return needed.length === 0 ? [] : unionOfScopes(...needed)
+}
+
+/** Nothing in such a URI can be read in another way: an authority and segments that are neither empty nor dotted. */
+const PLAIN =
+  /^[a-z][a-z0-9+.-]*:\/\/[\w~!$&'()*+,;=:-][\w.~!$&'()*+,;=:-]*(?:\/[\w~!$&'()*+,;=:-][\w.~!$&'()*+,;=:-]*)*$/
+
+/** How often a URI may be decoded on its way to the data. */
+const MAX_DECODINGS = 3
+
+/**
+ * Returns the URIs that a handler might take a canonical URI for, itself included: decoded once more and again, without
+ * credentials, fragment, and empty query, and with the path as a file system reads it.
+ */
+function readingsOf(canonical: string): readonly string[] {
+  if (PLAIN.test(canonical)) return [canonical]
+  const readings = new Set<string>()
+  let uri = canonical
+  for (let decodings = 0; ; decodings++) {
+    const bare = withoutAdditions(uri)
+    for (const reading of [uri, bare, withPlainPath(bare)]) {
+      readings.add(reading)
+      // What was decoded may have to be encoded again to be compared.
+      const parsed = parsedUri(reading)
+      if (parsed !== undefined) readings.add(parsed)
+    }
+    const decoded = decodedOnce(uri)
+    if (decoded === uri || decodings === MAX_DECODINGS) return [...readings]
+    uri = decoded
+  }
+}
+
+/** Removes credentials, fragment, and an empty query. */
+function withoutAdditions(uri: string): string {
+  const [beforeFragment = ''] = uri.split('#', 1)
+  const withoutQuery = beforeFragment.endsWith('?') ? beforeFragment.slice(0, -1) : beforeFragment
+  return withoutQuery.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/?]*@/, '$1')
+}
+
+/** Removes empty and dotted segments, and reads a backslash as a slash. */
+function withPlainPath(uri: string): string {
+  const [, start, path = '', query = ''] = /^([a-z][a-z0-9+.-]*:\/\/)([^?]*)(.*)$/s.exec(uri) ?? []
+  if (start === undefined) return uri
+  const segments: string[] = []
+  for (const segment of path.replaceAll('\\', '/').split('/')) {
+    if (segment === '..') segments.pop()
+    else if (segment !== '' && segment !== '.') segments.push(segment)
+  }
+  return start + segments.join('/') + query
+}

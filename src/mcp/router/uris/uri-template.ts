@@ -1,0 +1,224 @@
+import { type OptionChecks, optionChecksOf } from '../../../options/option-checks.ts'
+import { type CanonicalTemplate, canonicalTemplate } from './canonical-template.ts'
+import { MAX_URI_LENGTH } from './canonical-uri.ts'
+import { matchTokens, type TemplateToken, type VariableKind } from './template-match.ts'
+
+type Names<List extends string> = List extends `${infer One},${infer Rest}` ? One | Names<Rest> : List
+type PathNames<Text extends string> = Text extends `${'?' | '&'}${string}`
+  ? never
+  : Text extends `${'+' | '.' | '/'}${infer List}`
+    ? Names<List>
+    : Names<Text>
+type QueryNames<Text extends string> = Text extends `${'?' | '&'}${infer List}` ? Names<List> : never
+type NamesOf<
+  Template extends string,
+  Where extends 'path' | 'query',
+> = Template extends `${string}{${infer Text}}${infer Rest}`
+  ? (Where extends 'path' ? PathNames<Text> : QueryNames<Text>) | NamesOf<Rest, Where>
+  : never
+type PlainName<Name extends string> = Name extends `${infer Plain}*` ? Plain : Name
+type ValueOf<Name extends string> = Name extends `${string}*` ? string[] : string
+
+/**
+ * The variables of a URI template, by name: text, or a list where the variable has a `*`. Those of a query may be absent
+ * (RFC 6570 §3.2.8: what is not defined is left out).
+ */
+export type TemplateVariables<Template extends string> = string extends Template
+  ? Readonly<Record<string, string | string[]>>
+  : {
+        readonly [Name in NamesOf<Template, 'path'> as PlainName<Name>]: ValueOf<Name>
+      } & {
+        readonly [Name in NamesOf<Template, 'query'> as PlainName<Name>]?: ValueOf<Name>
+      } extends infer Variables
+    ? { [Name in keyof Variables]: Variables[Name] }
+    : never
+
+/** Finds the variables of URIs by a template. Takes URIs in canonical form. */
+export interface UriMatcher {
+  readonly variableNames: readonly string[]
+  /** The template in canonical form. */
+  readonly canonical: string
+  /** Returns the percent-decoded variables, or `undefined` if the template does not match `uri`. */
+  match(uri: string): Readonly<Record<string, string | string[]>> | undefined
+  /** Returns whether the template, or a server of the official SDK that has it, might match `uri`. */
+  covers(uri: string): boolean
+}
+
+const VARIABLE = '[A-Za-z0-9_]+(?:\\.[A-Za-z0-9_]+)*\\*?'
+const TEMPLATE = new RegExp(`^(?:[^{}]|\\{(?:[+./]?${VARIABLE}|[?&]${VARIABLE}(?:,${VARIABLE})*)\\})*$`)
+const STRAY_PERCENT = /%(?![0-9A-Fa-f]{2})/
+
+/**
+ * Reads a URI template (RFC 6570) by which URIs can be matched.
+ * @throws {KitMcpConfigError} for a template that is malformed or that cannot match any URI.
+ */
+export function checkUriTemplate(
+  owner: string,
+  template: unknown,
+  { invalidOption }: OptionChecks = optionChecksOf('KitMcpRouter'),
+): UriMatcher {
+  if (typeof template !== 'string' || !/^[A-Za-z][A-Za-z0-9+.-]*:/.test(template)) {
+    throw invalidOption(
+      'uriTemplate',
+      `of ${owner} must be a URI template such as 'notes://{owner}/{id}'`,
+      template,
+    )
+  }
+  if (template.length > MAX_URI_LENGTH || !TEMPLATE.test(template)) {
+    throw invalidOption(
+      'uriTemplate',
+      `of ${owner} is no RFC 6570 template that can be matched`,
+      template,
+      `one variable in braces, several after '?' and '&' only, no '#', ':' or ';'`,
+    )
+  }
+  const canonical = canonicalTemplate(template)
+  if (canonical === undefined || canonical.literals.some((literal) => STRAY_PERCENT.test(literal))) {
+    throw invalidOption(
+      'uriTemplate',
+      `of ${owner} must match URIs`,
+      template,
+      'remove control characters, stray percent signs, spaces in the host, and dot segments next to variables',
+    )
+  }
+  const variables = canonical.expressions.flatMap(variablesOf)
+  const variableNames = variables.map(({ name }) => name)
+  if (variableNames.length === 0) {
+    throw invalidOption(
+      'uriTemplate',
+      `of ${owner} has no variable`,
+      template,
+      'use .resource() for one fixed URI',
+    )
+  }
+  if (new Set(variableNames).size < variableNames.length) {
+    throw invalidOption('uriTemplate', `of ${owner} has a variable twice`, template)
+  }
+  return matcherOf(canonical, variables)
+}
+
+/** One variable of an expression, and what is written before its value. */
+interface Variable {
+  readonly name: string
+  readonly before: string
+  readonly isList: boolean
+  readonly kind: VariableKind
+}
+
+function variablesOf(expression: string): Variable[] {
+  const [, operator = '', list = ''] = /^\{([+./?&]?)(.*)\}$/.exec(expression) ?? []
+  const isQuery = operator === '?' || operator === '&'
+  return list.split(',').map((written, index) => {
+    const isList = written.endsWith('*')
+    const name = isList ? written.slice(0, -1) : written
+    if (isQuery) return { name, isList, kind: 'query', before: `${index === 0 ? operator : '&'}${name}=` }
+    if (operator === '+') return { name, isList, kind: 'any', before: '' }
+    return { name, isList, kind: isList && operator !== '.' ? 'list' : 'simple', before: operator }
+  })
+}
+
+type Found = Record<string, string | string[]>
+
+function matcherOf(canonical: CanonicalTemplate, variables: readonly Variable[]): UriMatcher {
+  const start = canonical.literals[0] as string
+  const byOrder = orderMatcher(canonical.literals, canonical.expressions)
+  const byQuery = queryMatcher(canonical, variables)
+  const find = byQuery ?? byOrder
+  return {
+    variableNames: variables.map(({ name }) => name),
+    canonical: canonical.text,
+    match(uri) {
+      if (!uri.startsWith(start) || uri.length > MAX_URI_LENGTH) return undefined
+      const found = find(uri)
+      return found === undefined ? undefined : decoded(found)
+    },
+    covers(uri) {
+      if (!uri.startsWith(start)) return false
+      if (uri.length > MAX_URI_LENGTH) return true
+      return byOrder(uri) !== undefined || byQuery?.(uri) !== undefined
+    },
+  }
+}
+
+/** Finds the variables of a template by the order in which they stand there, as the official SDK does. */
+function orderMatcher(
+  literals: readonly string[],
+  expressions: readonly string[],
+): (uri: string) => Found | undefined {
+  const tokens: TemplateToken[] = []
+  const variables: Variable[] = []
+  let text = ''
+  for (const [index, literal] of literals.entries()) {
+    text += literal
+    const expression = expressions[index]
+    for (const variable of expression === undefined ? [] : variablesOf(expression)) {
+      if (text + variable.before !== '') tokens.push(text + variable.before)
+      tokens.push({ kind: variable.kind })
+      variables.push(variable)
+      text = ''
+    }
+  }
+  if (text !== '') tokens.push(text)
+  return (uri) => {
+    const values = matchTokens(tokens, uri, 'first')
+    if (values === undefined) return undefined
+    return Object.fromEntries(
+      variables.map(({ name, isList }, index) => {
+        const value = values[index] as string
+        return [name, isList ? value.split(',') : value]
+      }),
+    )
+  }
+}
+
+/**
+ * Finds the variables of a template that ends with a query: in any order, and without those that are not defined. The
+ * SDK finds only all of them in their order. Returns `undefined` for other templates.
+ */
+function queryMatcher(
+  { literals, expressions }: CanonicalTemplate,
+  variables: readonly Variable[],
+): ((uri: string) => Found | undefined) | undefined {
+  const queryFrom = expressions.findIndex((expression) => expression.startsWith('{?'))
+  const endsWithQuery =
+    queryFrom !== -1 &&
+    expressions.slice(queryFrom).every((expression) => /^\{[?&]/.test(expression)) &&
+    literals.slice(queryFrom + 1).every((literal) => literal === '') &&
+    !literals.slice(0, queryFrom + 1).some((literal) => literal.includes('?'))
+  if (!endsWithQuery) return undefined
+  const lists = new Map(
+    variables.filter(({ kind }) => kind === 'query').map(({ name, isList }) => [name, isList]),
+  )
+  const findPath = orderMatcher(literals.slice(0, queryFrom + 1), expressions.slice(0, queryFrom))
+  return (uri) => {
+    const queryAt = uri.indexOf('?')
+    const found = findPath(queryAt === -1 ? uri : uri.slice(0, queryAt))
+    if (found === undefined) return undefined
+    const query = queryAt === -1 ? '' : uri.slice(queryAt + 1)
+    for (const pair of query === '' ? [] : query.split('&')) {
+      const equalsAt = pair.indexOf('=')
+      const name = pair.slice(0, Math.max(0, equalsAt))
+      const isList = lists.get(name)
+      if (equalsAt === -1 || isList === undefined) return undefined
+      const value = pair.slice(equalsAt + 1)
+      const earlier = Object.hasOwn(found, name) ? found[name] : undefined
+      if (!isList && earlier !== undefined) return undefined
+      if (Array.isArray(earlier)) earlier.push(value)
+      else found[name] = isList ? [value] : value
+    }
+    return found
+  }
+}
+
+function decoded(found: Found): Found | undefined {
+  try {
+    return Object.fromEntries(
+      Object.entries(found).map(([name, value]) => [
+        name,
+        Array.isArray(value) ? value.map(decodeURIComponent) : decodeURIComponent(value),
+      ]),
+    )
+  } catch {
+    return undefined
+  }
+}

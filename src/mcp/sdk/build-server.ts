@@ -1,0 +1,210 @@
+import {
+  McpServer,
+  type Resource,
+  ResourceNotFoundError,
+  Server,
+  type ServerContext,
+  type ServerOptions,
+} from '@modelcontextprotocol/server'
+import { CallContext } from '../operations/call-context.ts'
+import { complete } from '../operations/complete.ts'
+import { runSafely, type Serving } from '../operations/operation.ts'
+import { getPrompt } from '../operations/prompt-get.ts'
+import { ownerOf } from '../operations/request-state.ts'
+import { repeatedUri, requestedUri } from '../operations/requested-uri.ts'
+import { readResource } from '../operations/resource-read.ts'
+import { callTool } from '../operations/tool-call.ts'
+import type { ServerInfo } from '../options.ts'
+import { findResource, type RouterTable } from '../router/router-table.ts'
+import { scopesOfUri } from '../router/uris/uri-scopes.ts'
+
+/**
+ * A server of the official SDK for a router and one request. It has handlers for `methods` alone: what a request does
+ * not ask for costs it nothing.
+ */
+export function buildServer(
+  serving: Serving,
+  info: ServerInfo,
+  options: ServerOptions,
+  methods: Iterable<unknown>,
+): Server | McpServer {
+  if (!serving.table.declaresHeaders) return buildSimpleServer(serving, info, options, methods)
+  const checking = new HeaderCheckingServer(serving.table, info, options)
+  for (const method of methods) addHandler(checking.server, method, serving.table, () => serving)
+  return checking
+}
+
+/** As `buildServer`, for methods and tools of which no header has to be compared with arguments. */
+export function buildSimpleServer(
+  serving: Serving,
+  info: ServerInfo,
+  options: ServerOptions,
+  methods: Iterable<unknown>,
+): Server {
+  const server = new Server(info, options)
+  for (const method of methods) addHandler(server, method, serving.table, () => serving)
+  return server
+}
+
+/** A server for a whole session: with every handler, each working with what `servingOf` has for its request. */
+export function buildSessionServer(
+  table: RouterTable,
+  servingOf: ServingOf,
+  info: ServerInfo,
+  options: ServerOptions,
+): Server {
+  const server = new Server(info, options)
+  for (const method of METHODS) addHandler(server, method, table, servingOf)
+  return server
+}
+
+/** The SDK compares `Mcp-Param-*` headers with arguments for its high-level server alone, by the schema that this one gives it. */
+class HeaderCheckingServer extends McpServer {
+  readonly #table: RouterTable
+
+  constructor(table: RouterTable, info: ServerInfo, { capabilities = {}, ...options }: ServerOptions) {
+    super(info, options)
+    this.server.registerCapabilities(capabilities)
+    this.#table = table
+  }
+
+  override toolInputSchemaJson(name: string): Record<string, unknown> | undefined {
+    const tool = this.#table.tools.get(name)
+    return tool?.declaresHeaders === true ? tool.definition.inputSchema : undefined
+  }
+}
+
+/** What the operations of a request work with, by the SDK's context of that request. */
+export type ServingOf = (sdk: ServerContext) => Serving
+
+const METHODS = [
+  'tools/list',
+  'tools/call',
+  'prompts/list',
+  'prompts/get',
+  'completion/complete',
+  'resources/list',
+  'resources/templates/list',
+  'resources/read',
+  'resources/subscribe',
+  'resources/unsubscribe',
+] as const
+
+function addHandler(server: Server, method: unknown, table: RouterTable, servingOf: ServingOf): void {
+  const { capabilities } = table
+  switch (method) {
+    case 'tools/list':
+      if (capabilities.tools)
+        server.setRequestHandler(method, (_request, sdk) => ({ tools: listed(servingOf(sdk), table.tools) }))
+      break
+    case 'tools/call':
+      if (capabilities.tools)
+        server.setRequestHandler(method, (call, sdk) => callTool(servingOf(sdk), call, sdk, server))
+      break
+    case 'prompts/list':
+      if (capabilities.prompts)
+        server.setRequestHandler(method, (_request, sdk) => ({
+          prompts: listed(servingOf(sdk), table.prompts),
+        }))
+      break
+    case 'prompts/get':
+      if (capabilities.prompts)
+        server.setRequestHandler(method, (get, sdk) => getPrompt(servingOf(sdk), get, sdk))
+      break
+    case 'completion/complete':
+      if (capabilities.completions)
+        server.setRequestHandler(method, (request, sdk) => complete(servingOf(sdk), request, sdk))
+      break
+    default:
+      if (capabilities.resources) addResourceHandler(server, method, table, servingOf)
+  }
+}
+
+function addResourceHandler(server: Server, method: unknown, table: RouterTable, servingOf: ServingOf): void {
+  switch (method) {
+    case 'resources/list':
+      server.setRequestHandler(method, async (request, sdk) => {
+        const serving = servingOf(sdk)
+        return {
+          resources: [
+            ...listed(serving, table.resources),
+            ...(await listedByTemplates(serving, request, sdk)),
+          ],
+        }
+      })
+      break
+    case 'resources/templates/list':
+      server.setRequestHandler(method, (_request, sdk) => ({
+        resourceTemplates: listed(servingOf(sdk), new Map(table.templates.entries())),
+      }))
+      break
+    case 'resources/read':
+      server.setRequestHandler(method, (read, sdk) => readResource(servingOf(sdk), read, sdk))
+      break
+    case 'resources/subscribe':
+      server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
+        const canonical = requestedUri(uri)
+        if (findResource(table, canonical) === undefined) throw new ResourceNotFoundError(repeatedUri(uri))
+        const { subscriptions, exchange } = servingOf(sdk)
+        subscriptions.subscribe(ownerOf(exchange.auth), canonical)
+        return {}
+      })
+      break
+    case 'resources/unsubscribe':
+      server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
+        const { subscriptions, exchange } = servingOf(sdk)
+        subscriptions.unsubscribe(ownerOf(exchange.auth), requestedUri(uri))
+        return {}
+      })
+  }
+}
+
+interface Listable<Definition> {
+  readonly definition: Definition
+  readonly scopes: readonly string[]
+}
+
+function listed<Definition>(
+  serving: Serving,
+  entries: ReadonlyMap<unknown, Listable<Definition>>,
+): Definition[] {
+  const all = [...entries.values()]
+  const shown = serving.listOnlyPermitted ? all.filter(({ scopes }) => permits(serving, scopes)) : all
+  return shown.map(({ definition }) => definition)
+}
+
+/** Where nobody was verified, only what needs no scopes. */
+function permits({ exchange: { gate, auth } }: Serving, scopes: readonly string[]): boolean {
+  return gate === undefined || auth === undefined ? scopes.length === 0 : gate.permits(auth.scopes, scopes)
+}
+
+/**
+ * What templates list is data of theirs: nothing of it for a token without their scopes, and no resource for a token
+ * that may not read it.
+ */
+async function listedByTemplates(
+  serving: Serving,
+  request: { readonly method: string; readonly params?: object | undefined },
+  sdk: ServerContext,
+): Promise<Resource[]> {
+  const resources: Resource[] = []
+  for (const { list, scopes, definition } of serving.table.templates) {
+    if (list === undefined || !permits(serving, scopes)) continue
+    const context = new CallContext(serving.exchange, sdk, undefined, serving.sessionCapabilities)
+    const own = await runSafely(
+      serving,
+      { method: request.method, params: {} },
+      sdk,
+      'Listing the resources',
+      async () => {
+        const { mimeType } = definition
+        const shared = mimeType === undefined ? {} : { mimeType }
+        return (await list(context)).map((resource) => ({ ...shared, ...resource }))
+      },
+    )
+    for (const resource of own) {
+      if (permits(serving, scopesOfUri(serving.table, resource.uri))) resources.push(resource)
+    }
+  }
+  return resources
+}

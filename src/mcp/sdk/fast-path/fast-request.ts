@@ -1,0 +1,83 @@
+import {
+  type JSONRPCRequest,
+  type MessageClassification,
+  SUPPORTED_PROTOCOL_VERSIONS,
+} from '@modelcontextprotocol/server'
+import type { RouterTable } from '../../router/router-table.ts'
+import type { McpRequest } from '../../wire/mcp-request.ts'
+import { classifyRequest } from './classification.ts'
+
+/** A request that needs nothing of what `createMcpHandler` does around a server. */
+export type FastRequest =
+  | {
+      readonly era: 'modern'
+      readonly message: JSONRPCRequest
+      readonly classification: MessageClassification
+    }
+  | { readonly era: 'legacy'; readonly message: JSONRPCRequest }
+
+const MODERN_REVISION = '2026-07-28'
+
+/** By method: the parameter that `Mcp-Name` mirrors (SEP-2243), or `''` where it mirrors none. */
+const MIRRORED: ReadonlyMap<string, '' | 'name' | 'uri'> = new Map([
+  ['tools/call', 'name'],
+  ['tools/list', ''],
+  ['prompts/get', 'name'],
+  ['prompts/list', ''],
+  ['resources/read', 'uri'],
+  ['resources/list', ''],
+  ['resources/templates/list', ''],
+  ['completion/complete', ''],
+] as const)
+
+/**
+ * `body` as a plain request: one well-formed JSON-RPC request of a known method, whose headers all agree with it, and
+ * no arguments of which come in headers too.
+ * `undefined` for everything else, however slightly unusual: the SDK's handler has the answers to that.
+ */
+export function fastRequest(
+  incoming: McpRequest,
+  body: unknown,
+  table: RouterTable,
+): FastRequest | undefined {
+  const { method, params } = (body ?? {}) as { method?: unknown; params?: Record<string, unknown> | null }
+  const mirrored = MIRRORED.get(method as string)
+  if (mirrored === undefined) return undefined
+  if (method === 'tools/call' && table.tools.get(params?.name as string)?.declaresHeaders === true)
+    return undefined
+  const protocolVersionHeader = incoming.header('mcp-protocol-version')
+  const mcpMethodHeader = incoming.header('mcp-method')
+  const mcpNameHeader = incoming.header('mcp-name')
+  const classification = classifyRequest(
+    () => ({
+      ...(protocolVersionHeader !== undefined && { protocolVersionHeader }),
+      ...(mcpMethodHeader !== undefined && { mcpMethodHeader }),
+      ...(mcpNameHeader !== undefined && { mcpNameHeader }),
+    }),
+    body,
+  )
+  if (classification === undefined) return undefined
+  const message = body as JSONRPCRequest
+  if (classification === 'legacy') {
+    const isServed =
+      protocolVersionHeader === undefined || SUPPORTED_PROTOCOL_VERSIONS.includes(protocolVersionHeader)
+    return isServed && acceptsBoth(incoming.header('accept')) ? { era: 'legacy', message } : undefined
+  }
+  const isPlain =
+    classification.revision === MODERN_REVISION &&
+    protocolVersionHeader === MODERN_REVISION &&
+    mcpMethodHeader === method &&
+    (mirrored === '' || (mcpNameHeader === params?.[mirrored] && isUnencoded(mcpNameHeader)))
+  return isPlain ? { era: 'modern', message, classification } : undefined
+}
+
+/** Whether a header value stands for itself; `=?base64?…?=` stands for something else. */
+function isUnencoded(value: string | undefined): boolean {
+  return value !== undefined && !value.startsWith('=?')
+}
+
+/** As the SDK has it, except that a client that accepts anything accepts both. */
+function acceptsBoth(accept: string | undefined): boolean {
+  if (accept === undefined || accept.includes('*/*')) return true
+  return accept.includes('application/json') && accept.includes('text/event-stream')
+}

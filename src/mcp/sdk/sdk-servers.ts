@@ -1,0 +1,206 @@
+import {
+  type CacheHint,
+  type McpServer,
+  type Server,
+  type ServerOptions,
+  SUPPORTED_PROTOCOL_VERSIONS,
+} from '@modelcontextprotocol/server'
+import type { AuthInfo } from '../../oauth/auth-info.ts'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
+import type { Serving } from '../operations/operation.ts'
+import { RequestStates } from '../operations/request-state.ts'
+import type { Subscriptions } from '../operations/subscriptions.ts'
+import type { ResolvedAdapterOptions, ServerInfo } from '../options.ts'
+import type { RouterTable } from '../router/router-table.ts'
+import type { Exchange } from '../wire/exchange.ts'
+import { buildServer, buildSessionServer, buildSimpleServer } from './build-server.ts'
+import { exchangeOf, methodsOf } from './served-request.ts'
+import { guardUris } from './uri-guard.ts'
+import { guardAnswers } from './watch-messages.ts'
+
+/** What a router function gets: once per request, or in a session once for each authority of its tokens. */
+export interface ServerFactoryContext {
+  /** What `verifyToken` and `onVerified` had as `context.context`, with what they put there. */
+  readonly context: unknown
+  /** The MCP request. */
+  readonly request: Request
+  /** Who is calling. Absent where there is no gate. */
+  readonly auth?: AuthInfo<any>
+  /** The same as `auth`, by the name that `createMcpHandler` of the official SDK gives it. */
+  readonly authInfo?: AuthInfo<any>
+  /** The same as `request`, by the name that `createMcpHandler` of the official SDK gives it. */
+  readonly requestInfo: Request
+  /** `modern` for revision 2026-07-28, `legacy` for the revisions of 2025. */
+  readonly era: 'modern' | 'legacy'
+}
+
+/** `ServerFactoryContext`, of which only what is not there twice is an own property. */
+class FactoryContext implements ServerFactoryContext {
+  readonly context: unknown
+  readonly request: Request
+  readonly era: 'modern' | 'legacy'
+  declare readonly auth?: AuthInfo<any>
+  declare readonly authInfo?: AuthInfo<any>
+
+  constructor({ context: { context }, auth }: Exchange, request: Request, era: 'modern' | 'legacy') {
+    this.context = context
+    this.request = request
+    this.era = era
+    if (auth === undefined) return
+    this.auth = auth
+    this.authInfo = auth
+  }
+
+  get requestInfo(): Request {
+    return this.request
+  }
+}
+
+/** Makes a server of the official SDK for one request. */
+export type ServerFactory = (
+  context: ServerFactoryContext,
+) => McpServer | Server | Promise<McpServer | Server>
+
+export interface SdkServersProps {
+  readonly router: RouterTable | ServerFactory
+  readonly serverInfo: ServerInfo
+  readonly instructions: string | undefined
+  readonly options: ResolvedAdapterOptions
+}
+
+const FIRST_MODERN_REVISION = '2026-07-28'
+
+/** What a server has to support to serve the modern revision without the SDK's handler around it. */
+const MODERN_REVISIONS = [FIRST_MODERN_REVISION, ...SUPPORTED_PROTOCOL_VERSIONS]
+
+/** Makes the servers of the official SDK that answer: of the router's table, or by the application's function. */
+export class SdkServers {
+  readonly #props: SdkServersProps
+  readonly #states: RequestStates
+  readonly #options: ServerOptions
+  readonly #modernOptions: ServerOptions
+
+  constructor(props: SdkServersProps) {
+    this.#props = props
+    this.#states = new RequestStates(props.options.requestStateSecret)
+    this.#options = serverOptions(props)
+    this.#modernOptions = { ...this.#options, supportedProtocolVersions: MODERN_REVISIONS }
+  }
+
+  /** A server for one request that nothing of the SDK but itself is needed for. */
+  forPlain(
+    table: RouterTable,
+    exchange: Exchange,
+    subscriptions: Subscriptions,
+    { era, message }: { readonly era: 'modern' | 'legacy'; readonly message: { readonly method: string } },
+  ): Server {
+    const serving = this.#serving(table, exchange, subscriptions)
+    const options = era === 'modern' ? this.#modernOptions : this.#options
+    const server = buildSimpleServer(serving, this.#props.serverInfo, options, [message.method])
+    exchange.telemetry.watch(server, false)
+    return server
+  }
+
+  /** A server for one request on its way through the SDK's handler. */
+  forRequest(
+    request: Request,
+    subscriptions: Subscriptions,
+    era: 'modern' | 'legacy',
+  ): Server | McpServer | Promise<Server | McpServer> {
+    const exchange = exchangeOf(request) as Exchange
+    const { router, serverInfo } = this.#props
+    if (typeof router === 'function') return this.#watched(router, exchange, request, era)
+    const serving = this.#serving(router, exchange, subscriptions)
+    const server = buildServer(serving, serverInfo, this.#options, methodsOf(request))
+    exchange.telemetry.watch(server, false)
+    guardAnswers(server, exchange.outflow)
+    return server
+  }
+
+  /** Tokens of which the server of a session need not be made again: that of a table looks at each request's own. */
+  authorityOf(auth: AuthInfo | undefined): string {
+    if (typeof this.#props.router !== 'function' || auth === undefined) return ''
+    return JSON.stringify([auth.clientId, [...new Set(auth.scopes)].sort()])
+  }
+
+  /** A server that outlives the request it is made for; what each request may know is found through that request. */
+  async forSession(request: Request, subscriptions: Subscriptions): Promise<Server | McpServer> {
+    const { router, serverInfo } = this.#props
+    if (typeof router === 'function') {
+      const own = await callFactory(router, exchangeOf(request) as Exchange, request, 'legacy')
+      tryOrUndefined(() => guardAnswers(own))
+      return own
+    }
+    const server: Server = buildSessionServer(
+      router,
+      (sdk) => {
+        const exchange = exchangeOf(sdk.http?.req)
+        // Never another request's: that one may have had another token.
+        if (exchange === undefined)
+          throw new TypeError('a request of a session has come without its exchange')
+        const sessionCapabilities = server.getClientCapabilities()
+        return { ...this.#serving(router, exchange, subscriptions), sessionCapabilities }
+      },
+      serverInfo,
+      this.#options,
+    )
+    guardAnswers(server)
+    return server
+  }
+
+  async #watched(
+    router: ServerFactory,
+    exchange: Exchange,
+    request: Request,
+    era: 'modern' | 'legacy',
+  ): Promise<Server | McpServer> {
+    const server = await callFactory(router, exchange, request, era)
+    exchange.telemetry.watch(server, true)
+    // Last, so that what is watched is what is sent.
+    tryOrUndefined(() => guardAnswers(server, exchange.outflow))
+    return server
+  }
+
+  #serving(table: RouterTable, exchange: Exchange, subscriptions: Subscriptions): Serving {
+    const { listOnlyPermitted, cache } = this.#props.options
+    return { table, exchange, states: this.#states, subscriptions, listOnlyPermitted, cache }
+  }
+}
+
+async function callFactory(
+  router: ServerFactory,
+  exchange: Exchange,
+  request: Request,
+  era: 'modern' | 'legacy',
+): Promise<Server | McpServer> {
+  try {
+    const server = await router(new FactoryContext(exchange, request, era))
+    guardUris(server)
+    return server
+  } catch (cause) {
+    exchange.telemetry.decided({ outcome: 'failed', cause })
+    throw cause
+  }
+}
+
+/** What every server of a router is told, made once. */
+function serverOptions({ router, instructions, options }: SdkServersProps): ServerOptions {
+  const table = typeof router === 'function' ? undefined : router
+  const { cache, listOnlyPermitted } = options
+  const ownLists: CacheHint = listOnlyPermitted ? { ...cache, cacheScope: 'private' } : cache
+  const listing = table?.templates.some(({ list }) => list !== undefined) === true
+  return {
+    ...(table !== undefined && { capabilities: table.capabilities }),
+    ...(instructions !== undefined && { instructions }),
+    ...(Object.keys(cache).length > 0 && {
+      cacheHints: {
+        'server/discover': cache,
+        'tools/list': ownLists,
+        'prompts/list': ownLists,
+        'resources/templates/list': ownLists,
+        // What templates list may be made for the user.
+        'resources/list': listing ? { ...ownLists, cacheScope: 'private' } : ownLists,
+      },
+    }),
+  }
+}

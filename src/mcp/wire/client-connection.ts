@@ -1,0 +1,7 @@
+/** The connection on which a client waits for its response. */
+export interface ClientConnection {
+  /** `true` if the client has disconnected before its response was complete. */
+  readonly disconnected: boolean
+  /** Calls `listener` when the client disconnects, at once if it has. */
+  onDisconnect(listener: () => void): void
+}

@@ -1,0 +1,119 @@
+import { type BodyLimits, type BodyRead, readBody, webSource } from '../../http/body-reader.ts'
+import { requestOrigin } from '../../http/request-origin.ts'
+import type { AuthInfo } from '../../oauth/auth-info.ts'
+import type { Gate, GateRequest } from '../../oauth/gate.ts'
+import type { ClientConnection } from './client-connection.ts'
+import type { Exchange } from './exchange.ts'
+
+/** A request to the MCP endpoint, from Node or as a web-standard `Request`. */
+export interface McpRequest extends GateRequest, ClientConnection {
+  /** The `Host` header. */
+  readonly host: string | undefined
+  /** Such as `1.1`, where it is known. */
+  readonly httpVersion: string | undefined
+  /** Whether the server accepts connections on a loopback address only. */
+  readonly listensOnLoopback: boolean
+  /** `false` if something in front of the endpoint, such as `mcpCors`, has decided about CORS. */
+  readonly decidesCors: boolean
+  /** Adds headers to the response, whatever it will be. */
+  addResponseHeaders(headers: Readonly<Record<string, string>>): void
+  /**
+   * Returns the request as `mcpAuth` has authenticated it.
+   * @param gate the gate of the endpoint. Undefined for an endpoint without OAuth: `mcpAuth(oauthOptions)` may be in front.
+   */
+  authenticatedBy(gate: Gate | undefined): Exchange | undefined
+  /** Makes the verified token known to the host, as `req.auth`. */
+  authenticatedAs(auth: AuthInfo): void
+  /** Value of a request header, by its lower-case name. */
+  header(name: string): string | undefined
+  readBody(limits: BodyLimits): Promise<BodyRead>
+}
+
+/** A request to the web-standard handler. */
+export class WebMcpRequest implements McpRequest {
+  readonly request: Request
+  readonly listensOnLoopback = false
+  readonly httpVersion = undefined
+  readonly decidesCors = true
+  readonly #responseHeaders: Record<string, string> = {}
+  readonly #url: URL
+  readonly #trustsProxy: boolean
+
+  constructor(request: Request, trustsProxy: boolean) {
+    this.request = request
+    this.#url = new URL(request.url)
+    this.#trustsProxy = trustsProxy
+  }
+
+  get method(): string {
+    return this.request.method
+  }
+
+  get authorization(): string | undefined {
+    return this.header('authorization')
+  }
+
+  get dpop(): string | undefined {
+    return this.header('dpop')
+  }
+
+  get host(): string {
+    return this.header('host') ?? this.#url.host
+  }
+
+  get origin(): string | undefined {
+    const protocol = this.#url.protocol === 'https:' ? 'https' : 'http'
+    const source = { protocol, host: this.#url.host, header: (name: string) => this.header(name) } as const
+    return requestOrigin(source, this.#trustsProxy)
+  }
+
+  get path(): string {
+    return this.#url.pathname
+  }
+
+  /** The headers that every response carries. */
+  get responseHeaders(): Readonly<Record<string, string>> {
+    return this.#responseHeaders
+  }
+
+  addResponseHeaders(headers: Readonly<Record<string, string>>): void {
+    Object.assign(this.#responseHeaders, headers)
+  }
+
+  authenticatedBy(): undefined {
+    return undefined
+  }
+
+  authenticatedAs(): void {
+    // A web-standard request has no place for it.
+  }
+
+  header(name: string): string | undefined {
+    return this.request.headers.get(name) ?? undefined
+  }
+
+  get disconnected(): boolean {
+    return this.request.signal.aborted
+  }
+
+  onDisconnect(listener: () => void): void {
+    const { signal } = this.request
+    if (signal.aborted) listener()
+    else signal.addEventListener('abort', listener, { once: true })
+  }
+
+  async readBody(limits: BodyLimits): Promise<BodyRead> {
+    const { body, bodyUsed, signal } = this.request
+    if (body === null) return { kind: 'text', text: '' }
+    // A locked stream belongs to another reader, which may never let it go.
+    if (bodyUsed || body.locked) return { kind: 'unreadable' }
+    if (Number(this.header('content-length')) > limits.maxBytes) return { kind: 'too-large' }
+    if (isEncoded(this.header('content-encoding'))) return { kind: 'encoded' }
+    return await readBody(webSource(body, signal), limits)
+  }
+}
+
+/** Whether a `Content-Encoding` says that a body must be unpacked first, which is left to what stands in front. */
+export function isEncoded(contentEncoding: string | undefined): boolean {
+  return contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity'
+}

@@ -1,0 +1,16 @@
+import type { McpRequest } from './mcp-request.ts'
+
+/**
+ * Returns the message that the headers of revision 2026-07-28 describe, as far as they do: `Mcp-Method`, and `Mcp-Name`,
+ * which mirrors a name or a URI.
+ */
+export function mirroredMessage(request: McpRequest): object {
+  const name = decodedHeader(request.header('mcp-name'))
+  return { method: request.header('mcp-method'), params: { name, uri: name } }
+}
+
+/** Decodes a header value. A value that is not plain ASCII is sent as `=?base64?…?=`. */
+function decodedHeader(value: string | undefined): string | undefined {
+  const encoded = /^=\?base64\?([A-Za-z0-9+/=]*)\?=$/.exec(value ?? '')?.[1]
+  return encoded === undefined ? value : Buffer.from(encoded, 'base64').toString('utf8')
+}

@@ -1,0 +1,103 @@
+import type { JSONRPCMessage, McpServer, Server } from '@modelcontextprotocol/server'
+import type { PlainResponse } from '../../http/plain-response.ts'
+import type { AuthInfo } from '../../oauth/auth-info.ts'
+import type { Decision } from '../../oauth/decision.ts'
+import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
+import type { ClientConnection } from './client-connection.ts'
+
+/** A thrown value. It is wrapped, because it may be `undefined`. */
+export interface Failure {
+  readonly thrown: unknown
+}
+
+/** A JSON-RPC request that ran code of the application, and its duration. */
+export interface TimedCall {
+  readonly method: string
+  readonly params?: object | undefined
+  readonly id: string | number
+  /** The result of `RequestTelemetry.now()` before the call. */
+  readonly startedAt: number
+}
+
+/**
+ * The reports of one request to telemetry: events in one session, and a span for each message. No method throws.
+ * {@link NO_TELEMETRY} implements it for an adapter without telemetry.
+ */
+export interface RequestTelemetry {
+  /** The telemetry session of the request, if events are emitted. */
+  readonly session: KitTelemetrySession<any, any, any> | undefined
+  /** Returns `true` if no method has ended the telemetry, and `servedElsewhere()` was not called. */
+  readonly isOpen: boolean
+  /** Returns the time for `TimedCall.startedAt`, or 0 if nothing is measured. */
+  now(): number
+  /**
+   * Runs `fn` with the session as the ambient one and, if there is one message, its span as the active
+   * one, so that what handlers emit belongs to both.
+   */
+  run<T>(fn: () => Promise<T>): Promise<T>
+  /** Sets the user. */
+  identify(auth: AuthInfo): void
+  /** Records that the token and its scopes suffice. Emits nothing if no token was verified. */
+  accepted(): void
+  /** Records that the request was refused or has failed. Ends the telemetry. */
+  decided(decision: Exclude<Decision, { outcome: 'accepted' }>): void
+  /**
+   * Records the messages of the request.
+   * @param knownTools the names of the tools that exist, if they are known
+   */
+  received(
+    protocolVersion: unknown,
+    messages: readonly unknown[],
+    knownTools: { has(name: string): boolean } | undefined,
+  ): void
+  /**
+   * Watches the messages that the server of this request sends.
+   * @param emitsToolEvents `true` for a server of the application, whose tools no one else reports
+   */
+  watch(server: Server | McpServer, emitsToolEvents: boolean): void
+  /**
+   * Records a message that the server sends.
+   * @param emitsToolEvents as for `watch`
+   */
+  answered(message: JSONRPCMessage, emitsToolEvents: boolean): void
+  toolCompleted(call: TimedCall, result: unknown): void
+  /**
+   * @param failure the value that the tool threw. Absent for a result with `isError: true`.
+   * @param reference the reference id that the client got in place of the cause
+   */
+  toolFailed(call: TimedCall, failure: Failure | undefined, reference: string | undefined): void
+  /** Records that the application's code for a prompt, a resource, or a completion threw `error`. */
+  operationFailed(call: TimedCall, error: unknown, reference: string | undefined): void
+  /** Records the response. Ends the telemetry when the response is complete. @returns the response to send */
+  responded(
+    response: PlainResponse | Response,
+    client: ClientConnection,
+  ): PlainResponse | Response | Promise<PlainResponse | Response>
+  /** Records that a response was sent by something else. Ends the telemetry. */
+  completed(status: number): void
+  /** Says whether `mcpHandler` serves the request, and so ends the telemetry. */
+  servedHere(isServed: boolean): void
+  /** Ends the telemetry without an event. */
+  abandon(): void
+}
+
+/** The reports of a request to an adapter without telemetry. */
+export const NO_TELEMETRY: RequestTelemetry = Object.freeze({
+  session: undefined,
+  isOpen: false,
+  now: () => 0,
+  run: <T>(fn: () => Promise<T>) => fn(),
+  identify: () => undefined,
+  accepted: () => undefined,
+  decided: () => undefined,
+  received: () => undefined,
+  watch: () => undefined,
+  answered: () => undefined,
+  toolCompleted: () => undefined,
+  toolFailed: () => undefined,
+  operationFailed: () => undefined,
+  responded: (response: PlainResponse | Response) => response,
+  completed: () => undefined,
+  servedHere: () => undefined,
+  abandon: () => undefined,
+})

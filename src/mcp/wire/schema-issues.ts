@@ -1,0 +1,45 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { shortened } from './shortened.ts'
+
+/** How long a report may be. It and the words around it, such as a tool's name, have at most 4,000 characters together. */
+const MAX_REPORT = 3_800
+
+/** How long one issue in it may be. */
+const MAX_ISSUE = 1_000
+
+/**
+ * Reports issues in one line, by their paths and by the rules as the schema's library words them. Reports only the first
+ * issues, shortens long ones, and counts the rest: `name: Required; and 1,480 more`.
+ */
+export function problemIn(issues: readonly StandardSchemaV1.Issue[]): string {
+  const reported: string[] = []
+  let length = 0
+  for (const issue of issues) {
+    if (reported.length === MAX_ISSUES) break
+    const text = issueText(issue)
+    if (length + text.length > MAX_REPORT - MAX_COUNT.length) break
+    reported.push(text)
+    length += text.length + SEPARATOR.length
+  }
+  const more = issues.length - reported.length
+  if (more > 0) reported.push(`and ${more.toLocaleString('en-US')} more`)
+  return reported.join(SEPARATOR)
+}
+
+const SEPARATOR = '; '
+
+/** The longest count of further issues. */
+const MAX_COUNT = `${SEPARATOR}and ${Number.MAX_SAFE_INTEGER.toLocaleString('en-US')} more`
+
+function issueText({ message, path = [] }: StandardSchemaV1.Issue): string {
+  let at = ''
+  for (const segment of path) {
+    if (at.length > MAX_ISSUE) break
+    const key = String(typeof segment === 'object' ? segment.key : segment)
+    at += at === '' ? key.slice(0, MAX_ISSUE) : `.${key.slice(0, MAX_ISSUE)}`
+  }
+  return shortened(at === '' ? message : `${shortened(at, MAX_ISSUE / 2)}: ${message}`, MAX_ISSUE)
+}
+
+/** How many issues of a validation are reported. */
+const MAX_ISSUES = 20

@@ -1,0 +1,91 @@
+import type { KitTelemetryError } from '../errors.ts'
+
+/** Receives the problems of the library itself. `console`, pino, and similar loggers fit. */
+export interface TelemetryLogger {
+  /** An event was lost for good, or a transport does not work. */
+  error(message: string, error?: unknown): unknown
+  /** Events were dropped, or were still on their way at a deadline; or a part of one could not be read. */
+  warn(message: string, error?: unknown): unknown
+}
+
+/** The minimum time between two reports of one problem that repeats, in milliseconds. */
+const REPEAT_MS = 1000
+
+/** The maximum number of kinds of problems that are written to the console. */
+const MAX_KINDS = 100
+
+const HINT = 'Shown once. Call withLogger() with a logger to get every report, or with false to get none.'
+
+/**
+ * Reports problems that the application would not notice otherwise: to its logger, or, without one, each kind of problem
+ * once to the console. A message names the code by itself, since some loggers drop the second argument. Never throws,
+ * whatever the logger does.
+ */
+export class Reporter {
+  readonly #logger: TelemetryLogger | ConsoleLogger | undefined
+  readonly #lastReports = new Map<unknown, number>()
+  #reporting = false
+
+  /** @param logger `false` for no reports, and `undefined` for the console. */
+  constructor(logger: TelemetryLogger | false | undefined) {
+    this.#logger = logger === undefined ? new ConsoleLogger() : logger === false ? undefined : logger
+  }
+
+  /** @param subject what the error is about, such as a transport: each has kinds of problems of its own. */
+  error(error: KitTelemetryError, subject?: unknown): void {
+    this.#write('error', `${error.code}: ${error.message}`, error, error.code, subject)
+  }
+
+  /** `error`, but at most once a second for the same `subject`. */
+  repeatedError(subject: unknown, error: KitTelemetryError): void {
+    const now = performance.now()
+    if (now - (this.#lastReports.get(subject) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return
+    this.#lastReports.set(subject, now)
+    this.error(error, subject)
+  }
+
+  /** @param kind the kind of problem. Defaults to the code of the error, or else to the message. */
+  warning(message: string, error?: KitTelemetryError, kind?: string): void {
+    const text = error === undefined ? message : `${error.code}: ${error.message}`
+    this.#write('warn', text, error, kind ?? error?.code ?? message, undefined)
+  }
+
+  #write(
+    method: 'error' | 'warn',
+    message: string,
+    error: KitTelemetryError | undefined,
+    kind: string,
+    subject: unknown,
+  ): void {
+    const logger = this.#logger
+    // A logger that emits events of its own must not be told of their failures within the telling.
+    if (logger === undefined || this.#reporting) return
+    this.#reporting = true
+    try {
+      if (logger instanceof ConsoleLogger) {
+        logger.writeOnce(`${method} ${kind}`, subject, message)
+        return
+      }
+      const result = error === undefined ? logger[method](message) : logger[method](message, error)
+      Promise.resolve(result).then(undefined, () => {})
+    } catch {
+      // The logger is the last resort; there is nobody left to tell.
+    } finally {
+      this.#reporting = false
+    }
+  }
+}
+
+/** Writes each kind of problem once, as a line without the error itself, whose causes may hold secrets. */
+class ConsoleLogger {
+  readonly #written = new Map<unknown, Set<string>>()
+  #left = MAX_KINDS
+
+  writeOnce(kind: string, subject: unknown, message: string): void {
+    const kinds = this.#written.get(subject) ?? new Set()
+    if (kinds.has(kind) || this.#left === 0) return
+    this.#left--
+    this.#written.set(subject, kinds.add(kind))
+    console.error(`mcp-gatekit: ${message} (${HINT})`)
+  }
+}

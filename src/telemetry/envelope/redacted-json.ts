@@ -1,0 +1,234 @@
+import { types } from 'node:util'
+import { describeError, isError } from '../../describe-error.ts'
+import { KEEP_EVERYTHING, type KeyNode, type KeyRules } from './redaction.ts'
+
+/** Deepest level at which an object or array is still copied; the copied map itself is level 0. */
+const MAX_DEPTH = 8
+
+/** How many values one event may carry: without it, a few objects that share references could become millions. */
+const MAX_VALUES = 100_000
+
+/** What has no place in JSON, such as a function. */
+const NOTHING: unique symbol = Symbol('nothing')
+
+/** The objects on the way to the one being copied. */
+interface Ancestors {
+  readonly value: object
+  readonly parent: Ancestors | undefined
+}
+
+/** Values the current copy may still hold. One counter will do, since copying is synchronous. */
+let remaining = 0
+
+/**
+ * Copies a map of values in one walk that makes them JSON, redacts them by `rules` and freezes them.
+ * Nothing of the copy is shared with `source`. What throws while it is read costs its own key only.
+ * @param source read through `toJSON` or as entries where it is no plain object
+ * @param base what the copy holds beforehand: already copied, redacted and frozen
+ * @returns `undefined` when `source` is no map, such as an array or a `Date`
+ * @throws what reading the keys of `source` itself throws
+ */
+export function toRedactedJson(
+  source: object,
+  rules: KeyRules,
+  base?: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> | undefined {
+  const outer = remaining
+  remaining = MAX_VALUES
+  try {
+    const form = jsonForm(source, '')
+    if (typeof form !== 'object' || form === null || Array.isArray(form)) return undefined
+    const into: Record<string, unknown> = base === undefined ? {} : { ...base }
+    fill(into, form as Record<string, unknown>, rules, rules.root, 0, { value: source, parent: undefined })
+    return Object.freeze(into)
+  } finally {
+    remaining = outer
+  }
+}
+
+function fill(
+  into: Record<string, unknown>,
+  source: Record<string, unknown>,
+  rules: KeyRules,
+  node: KeyNode,
+  depth: number,
+  ancestors: Ancestors,
+): void {
+  for (const key of Object.keys(source)) {
+    const child = rules.child(node, key)
+    if (child.verdict === 'deny') continue
+    let copied: unknown
+    try {
+      copied =
+        --remaining < 0
+          ? rules.cut('[Truncated]')
+          : child.verdict === 'hash'
+            ? hashed(source[key], key, rules, depth + 1, ancestors)
+            : copyValue(source[key], key, rules, child, depth + 1, ancestors)
+    } catch {
+      continue
+    }
+    if (copied !== NOTHING) setOwn(into, key, copied)
+    if (remaining < 0) return
+  }
+}
+
+function copyArray(
+  source: readonly unknown[],
+  rules: KeyRules,
+  node: KeyNode,
+  depth: number,
+  ancestors: Ancestors,
+): readonly unknown[] {
+  const into: unknown[] = []
+  for (let index = 0; index < source.length; index++) {
+    if (--remaining < 0) {
+      into.push(rules.cut('[Truncated]'))
+      break
+    }
+    let copied: unknown
+    try {
+      copied = copyValue(source[index], String(index), rules, node, depth + 1, ancestors)
+    } catch {
+      copied = null
+    }
+    into.push(copied === NOTHING ? null : copied)
+  }
+  return Object.freeze(into)
+}
+
+function copyValue(
+  value: unknown,
+  key: string,
+  rules: KeyRules,
+  node: KeyNode,
+  depth: number,
+  ancestors: Ancestors | undefined,
+): unknown {
+  switch (typeof value) {
+    case 'string':
+      return rules.cut(value)
+    case 'number':
+      // Adding zero turns -0, which JSON does not know, into 0.
+      return Number.isFinite(value) ? value + 0 : rules.cut(String(value))
+    case 'boolean':
+      return value
+    case 'bigint':
+      return rules.cut(String(value))
+    case 'object':
+      return value === null ? null : copyReference(value, key, rules, node, depth, ancestors)
+    default:
+      return NOTHING
+  }
+}
+
+function copyReference(
+  value: object,
+  key: string,
+  rules: KeyRules,
+  node: KeyNode,
+  depth: number,
+  parents: Ancestors | undefined,
+): unknown {
+  for (let at = parents; at !== undefined; at = at.parent) {
+    if (at.value === value) return rules.cut('[Circular]')
+  }
+  const form = jsonForm(value, key)
+  if (typeof form !== 'object' || form === null) return copyValue(form, key, rules, node, depth, parents)
+  let ancestors: Ancestors = { value, parent: parents }
+  if (form !== value) {
+    for (let at = parents; at !== undefined; at = at.parent) {
+      if (at.value === form) return rules.cut('[Circular]')
+    }
+    ancestors = { value: form, parent: ancestors }
+  }
+  if (depth > MAX_DEPTH) return rules.cut('[Truncated]')
+  if (Array.isArray(form)) return copyArray(form, rules, node, depth, ancestors)
+  const into: Record<string, unknown> = {}
+  fill(into, form as Record<string, unknown>, rules, node, depth, ancestors)
+  return Object.freeze(into)
+}
+
+/** The hash of the JSON form of a value, before anything in it is redacted or cut. */
+function hashed(value: unknown, key: string, rules: KeyRules, depth: number, ancestors: Ancestors): unknown {
+  if (typeof value === 'string') return rules.hash(value)
+  const form = copyValue(value, key, KEEP_EVERYTHING, KEEP_EVERYTHING.root, depth, ancestors)
+  if (form === NOTHING || form === null) return form
+  return rules.hash(typeof form === 'object' ? JSON.stringify(form) : String(form))
+}
+
+/** What stands for an object in JSON: itself, or a string, an array or a plain object. */
+function jsonForm(value: object, key: string): unknown {
+  const prototype = Object.getPrototypeOf(value)
+  if (prototype === Object.prototype || prototype === null || Array.isArray(value)) {
+    const { toJSON } = value as { toJSON?: (key: string) => unknown }
+    return typeof toJSON === 'function' ? ownForm(toJSON, value, key) : value
+  }
+  const form = builtInForm(value)
+  if (form !== value) return form
+  const { toJSON } = value as { toJSON?: (key: string) => unknown }
+  return typeof toJSON === 'function' ? ownForm(toJSON, value, key) : value
+}
+
+/** What a `toJSON` returns. A promise holds nothing that could be sent, and its rejection must not go unhandled. */
+function ownForm(toJSON: (key: string) => unknown, value: object, key: string): unknown {
+  const form: unknown = toJSON.call(value, key)
+  if (types.isPromise(form)) Promise.prototype.then.call(form, undefined, () => {})
+  return builtInForm(form)
+}
+
+function builtInForm(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (types.isDate(value)) return dateText(value)
+  if (types.isMap(value)) return mapEntries(value)
+  if (types.isSet(value)) return take(Set.prototype.values.call(value))
+  if (types.isTypedArray(value))
+    return Array.from(value.subarray(0, Math.max(0, remaining) + 1) as Uint8Array)
+  if (isError(value)) return describeError(value)
+  if (types.isBoxedPrimitive(value)) return unboxed(value)
+  return value
+}
+
+function dateText(date: Date): string {
+  return Number.isNaN(Date.prototype.getTime.call(date))
+    ? 'Invalid Date'
+    : Date.prototype.toISOString.call(date)
+}
+
+function mapEntries(map: ReadonlyMap<unknown, unknown>): Record<string, unknown> {
+  const entries: Record<string, unknown> = {}
+  for (const [key, value] of take(Map.prototype.entries.call(map)) as [unknown, unknown][]) {
+    try {
+      setOwn(entries, String(key), value)
+    } catch {
+      // A key without a string form is left out.
+    }
+  }
+  return entries
+}
+
+/** One item more than may still be copied, so that the copy shows where it was cut. */
+function take(items: Iterable<unknown>): unknown[] {
+  const taken: unknown[] = []
+  for (const item of items) {
+    taken.push(item)
+    if (taken.length > remaining) break
+  }
+  return taken
+}
+
+function unboxed(value: object): unknown {
+  if (types.isStringObject(value)) return String.prototype.valueOf.call(value)
+  if (types.isNumberObject(value)) return Number.prototype.valueOf.call(value)
+  if (types.isBooleanObject(value)) return Boolean.prototype.valueOf.call(value)
+  return types.isBigIntObject(value) ? BigInt.prototype.valueOf.call(value) : undefined
+}
+
+/** Sets an own property, `__proto__` included. */
+function setOwn(target: Record<string, unknown>, key: string, value: unknown): void {
+  if (key === '__proto__') {
+    Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true })
+  } else {
+    target[key] = value
+  }
+}

@@ -1,0 +1,160 @@
+import type { TelemetryTransport } from '../../delivery/transport.ts'
+import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
+import { invalidKind, unknownOption } from '../../options.ts'
+import { BatchQueue, type Outcome } from '../queue/batch-queue.ts'
+import { HttpTarget, jsonHeaders, type PostResult } from './http-target.ts'
+import {
+  CONNECTION_CHECKS,
+  checkConnection,
+  checkCount,
+  checkHeaders,
+  checkMs,
+  checkUrl,
+  readTargetOptions,
+  type TargetConnectionOptions,
+} from './target-options.ts'
+
+/** When a batch leaves. */
+export interface HttpBatchOptions {
+  /** Most events of one request, a whole number from 1. */
+  readonly maxSize: number
+  /** How long an event waits for others, in milliseconds, from 0. */
+  readonly maxDelayMs: number
+}
+
+/** What `HttpTransportAdapter.create()` takes. */
+export interface HttpTransportOptions extends TargetConnectionOptions {
+  /** Where to post, `http:` or `https:`, without credentials. */
+  readonly url: string
+  /** Headers of every request. One replaces a default of the same name, whatever its case. Default none. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** How long an attempt may take, its answer included, in milliseconds above 0. Default 5000. */
+  readonly timeout?: number | undefined
+  /** Further attempts after a network error, a timeout, 408, 429 or 5xx; a whole number. Default 0. */
+  readonly retries?: number | undefined
+  /** Sends arrays of envelopes, also of a single one. Default: each envelope by itself, as an object. */
+  readonly batch?: HttpBatchOptions | undefined
+}
+
+/** With full jitter, so that several processes do not send in step. */
+const BACK_OFF = { firstMs: 250, maxMs: 30_000 }
+
+/** If the target asks for a longer wait, what waits fails. */
+const MAX_WAIT_MS = 600_000
+
+/**
+ * Posts events to a collector as JSON, in their order and one request at a time; where many events come, give `batch`.
+ * Redirects are not followed.
+ *
+ * Delivery is at least once where `retries` is not 0: an attempt that ran out of time may have arrived. Waits between
+ * attempts are random, up to 250 ms doubled each time, 30 s at most; where the target says `Retry-After` with 429, 408
+ * or 5xx, nothing is sent before, other events included. An event that would have to wait over ten minutes fails.
+ *
+ * @example
+ * HttpTransportAdapter.create({ url: 'https://collector.example/events', retries: 3 })
+ */
+export class HttpTransportAdapter implements TelemetryTransport {
+  readonly type: string = 'http'
+  readonly #queue: BatchQueue<TelemetryEnvelope>
+  readonly #target: HttpTarget
+
+  private constructor(queue: BatchQueue<TelemetryEnvelope>, target: HttpTarget) {
+    this.#queue = queue
+    this.#target = target
+  }
+
+  /**
+   * Makes the transport.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be. Neither the url nor a
+   * header's value is in any message.
+   */
+  static create(options: HttpTransportOptions): HttpTransportAdapter {
+    const {
+      url,
+      headers: given = {},
+      timeout = 5000,
+      retries = 0,
+      batch,
+      ...connection
+    } = readTargetOptions('HttpTransportAdapter', options, ['url'], {
+      url: checkUrl,
+      headers: checkHeaders,
+      timeout: checkMs('above zero'),
+      retries: checkCount(0),
+      batch: checkBatch,
+      ...CONNECTION_CHECKS,
+    })
+    checkConnection('HttpTransportAdapter', connection, url)
+    const target = new HttpTarget(url, connection)
+    const headers = jsonHeaders()
+    for (const [name, value] of Object.entries(given)) if (value !== undefined) headers.set(name, value)
+    const queue = new BatchQueue<TelemetryEnvelope>({
+      type: 'http',
+      ordered: true,
+      maxItems: batch?.maxSize ?? 1,
+      delayMs: batch?.maxDelayMs ?? 0,
+      maxAttempts: retries + 1,
+      maxWaitMs: MAX_WAIT_MS,
+      backOff: BACK_OFF,
+      send: async (envelopes, { signal }) => {
+        const body = JSON.stringify(batch === undefined ? envelopes[0] : envelopes)
+        return outcomeOf(await target.post(headers, body, timeout, signal))
+      },
+    })
+    return new HttpTransportAdapter(queue, target)
+  }
+
+  /**
+   * Resolves when a request that carried the event was answered 2xx.
+   * @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_FAILED`, by rejecting, when there is no attempt left
+   */
+  handle(envelope: TelemetryEnvelope): Promise<void> {
+    return this.#queue.add(envelope)
+  }
+
+  /** Sends a batch that is not full yet; resolves when everything is delivered or has failed for good. */
+  flush(): Promise<void> {
+    return this.#queue.flush()
+  }
+
+  /**
+   * Flushes. An event that comes later fails.
+   * @param deadline when it aborts, nothing more is sent, and a request under way does not keep the process alive
+   */
+  async shutdown(deadline?: AbortSignal): Promise<void> {
+    await this.#queue.close(deadline)
+    await this.#target.close()
+  }
+}
+
+function checkBatch(value: unknown, option: string): void {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw invalidKind(option, 'an object, { maxSize, maxDelayMs }', value)
+  }
+  const checks = { maxSize: checkCount(1), maxDelayMs: checkMs('zero') }
+  for (const member of Object.keys(value)) {
+    if (!Object.hasOwn(checks, member)) throw unknownOption(option, member, Object.keys(checks))
+  }
+  const { maxSize, maxDelayMs } = value as Record<string, unknown>
+  checks.maxSize(maxSize, `maxSize of ${option}`)
+  checks.maxDelayMs(maxDelayMs, `maxDelayMs of ${option}`)
+}
+
+function outcomeOf(answer: PostResult): Outcome {
+  const { status } = answer
+  if (status === undefined) return { result: 'retry', failure: { reason: `the target ${answer.reason}` } }
+  if (status >= 200 && status < 300) return { result: 'delivered' }
+  const failure = { reason: `the target answered ${status}${adviceFor(status)}`, details: { status } }
+  if (status === 408 || status === 429 || status >= 500)
+    return { result: 'retry', failure, waitMs: answer.retryAfterMs }
+  // One of the events may be too large for the target.
+  return { result: status === 413 ? 'split' : 'failed', failure }
+}
+
+function adviceFor(status: number): string {
+  if (status === 401 || status === 403) return ' (check the credentials in headers)'
+  if (status === 404 || status === 405) return ' (check the path of url)'
+  if (status === 413) return ' (the body was too large; lower batch.maxSize)'
+  if (status >= 300 && status < 400) return ' (redirects are not followed; give the final url)'
+  return ''
+}

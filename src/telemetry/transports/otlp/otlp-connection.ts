@@ -1,0 +1,130 @@
+import { readFileSync } from 'node:fs'
+import type { Agent, ClientRequest } from 'node:http'
+import { resolve } from 'node:path'
+import { setLongTimeout } from '../../../timers.ts'
+import type { HttpProxy } from '../http/env-proxy.ts'
+import { tunnelThrough } from '../http/proxy-tunnel.ts'
+
+/** An agent for HTTP or HTTPS, or a function that makes one. */
+export type OtlpAgent = Agent | ((protocol: string) => Agent | Promise<Agent>)
+
+/** `http.request` calls this method, which the types leave out. */
+interface RequestTaker {
+  addRequest(request: ClientRequest, options: object): void
+}
+
+export interface OtlpConnectionOptions {
+  /** The application's own, which is never destroyed. */
+  readonly agent: OtlpAgent | undefined
+  readonly proxy: HttpProxy | undefined
+  /** The most that opening a tunnel through the proxy may take. */
+  readonly timeoutMs: number
+}
+
+/** The agent that all requests to one collector share. */
+export class OtlpConnection {
+  readonly #options: OtlpConnectionOptions
+  readonly #tunnels = new Set<ClientRequest>()
+  #agent: Promise<Agent> | undefined
+  #released = false
+
+  constructor(options: OtlpConnectionOptions) {
+    this.#options = options
+  }
+
+  /** @returns an agent that passes each request to `onRequest` before it is sent */
+  async watched(protocol: string, onRequest: (request: ClientRequest) => void): Promise<Agent> {
+    this.#agent ??= this.#makeAgent(protocol)
+    const agent = await this.#agent
+    const { proxy } = this.#options
+    const prepare = proxy !== undefined && protocol === 'http:' ? forwardTo(proxy) : (): object => ({})
+    return Object.create(agent, {
+      // The agent of an HTTPS proxy does not have the protocol of the collector.
+      ...(proxy !== undefined && { protocol: { value: protocol } }),
+      addRequest: {
+        value: (request: ClientRequest, options: object) => {
+          onRequest(request)
+          ;(agent as unknown as RequestTaker).addRequest(request, { ...options, ...prepare(request) })
+        },
+      },
+    })
+  }
+
+  /** From now on, no tunnel that is being opened keeps the process alive. */
+  release(): void {
+    this.#released = true
+    for (const { socket } of this.#tunnels) socket?.unref()
+  }
+
+  /** Closes every socket, unless they are the application's. */
+  close(): void {
+    if (this.#options.agent !== undefined) return
+    for (const tunnel of this.#tunnels) tunnel.destroy()
+    this.#agent?.then(
+      (agent) => agent.destroy(),
+      () => {},
+    )
+  }
+
+  /** HTTP is loaded late, since instrumentations need to load before it. */
+  async #makeAgent(protocol: string): Promise<Agent> {
+    const { agent: given, proxy } = this.#options
+    if (typeof given === 'function') return await given(protocol)
+    if (given !== undefined) return given
+    if (protocol === 'http:' && proxy?.url.protocol !== 'https:')
+      return new (await import('node:http')).Agent({ keepAlive: true })
+    const agent = new (await import('node:https')).Agent({ keepAlive: true, ...readEnvironmentTls() })
+    if (protocol === 'https:' && proxy !== undefined)
+      await tunnelThrough(agent, proxy, (tunnel) => this.#watchTunnel(tunnel))
+    return agent
+  }
+
+  #watchTunnel(tunnel: ClientRequest): void {
+    this.#tunnels.add(tunnel)
+    const late = Object.assign(new Error('The proxy did not answer'), { code: 'ETIMEDOUT' })
+    const timer = setLongTimeout(() => tunnel.destroy(late), this.#options.timeoutMs)
+    tunnel.once('close', () => {
+      timer.clear()
+      this.#tunnels.delete(tunnel)
+    })
+    tunnel.once('connect', () => timer.clear())
+    tunnel.once('socket', (socket) => {
+      if (this.#released) socket.unref()
+    })
+  }
+}
+
+/** A plain request to a proxy names the whole URL. @returns the options of the connection to the proxy */
+function forwardTo({ url, authorization }: HttpProxy): (request: ClientRequest) => object {
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const port = url.port || (url.protocol === 'https:' ? 443 : 80)
+  const servername = /^[\d.]+$|:/.test(host) ? '' : host
+  return (request) => {
+    request.path = `http://${request.getHeader('host')}${request.path}`
+    if (authorization !== undefined) request.setHeader('proxy-authorization', authorization)
+    return { host, hostname: host, port, servername }
+  }
+}
+
+/**
+ * The exporter uses these variables only for an agent that it makes itself, but it reads the files, and warns on
+ * OpenTelemetry's `diag` logger if one cannot be read. Such a file is left out here as well.
+ */
+function readEnvironmentTls(): { ca?: Buffer; cert?: Buffer; key?: Buffer } {
+  const tls: { ca?: Buffer; cert?: Buffer; key?: Buffer } = {}
+  for (const [option, variable] of [
+    ['ca', 'CERTIFICATE'],
+    ['cert', 'CLIENT_CERTIFICATE'],
+    ['key', 'CLIENT_KEY'],
+  ] as const) {
+    const path =
+      process.env[`OTEL_EXPORTER_OTLP_LOGS_${variable}`]?.trim() ||
+      process.env[`OTEL_EXPORTER_OTLP_${variable}`]?.trim()
+    try {
+      if (path) tls[option] = readFileSync(resolve(path))
+    } catch {
+      // The exporter reports it.
+    }
+  }
+  return tls
+}

@@ -1,0 +1,178 @@
+import type { Attempt, Failure, Outcome } from '../queue/batch-queue.ts'
+import {
+  readStreamFailure,
+  type StreamClient,
+  type StreamFailure,
+  type StreamFields,
+} from './store-stream-client.ts'
+
+/** The most entries of a transaction. */
+const MAX_BATCH = 200
+
+/** How often entries are tried that fail for an unknown reason. */
+const MAX_UNKNOWN_FAILURES = 4
+
+/** How many entries of others may have come after a batch before it is no longer found. */
+const LOOK_BACK = 1_000
+
+/**
+ * Writes batches of entries to the stream, for a queue that keeps their order and sends one batch at a time.
+ *
+ * A batch is a transaction: it is in the stream as a whole or not at all. When the connection breaks during a batch, the
+ * next attempt reads the end of the stream to find out which, before it sends the batch again.
+ */
+export class StreamWriter {
+  readonly #client: StreamClient
+  /** The latest entry that is known to be in the stream. */
+  #lastId: string | undefined
+  /** The first entry of the batch that may be in the stream. */
+  #unsure: StreamFields | undefined
+  /** Whether Redis lets this client use transactions. One entry finds out. */
+  #transactions: 'untried' | 'yes' | 'no'
+
+  constructor(client: StreamClient) {
+    this.#client = client
+    this.#transactions = client.addAll === undefined ? 'no' : 'untried'
+  }
+
+  /** How many entries can be written together. */
+  get maxItems(): number {
+    return this.#transactions === 'yes' ? MAX_BATCH : 1
+  }
+
+  /** Never rejects, unless the state of the client cannot be read. */
+  async write(batch: readonly StreamFields[], { flushing }: Attempt): Promise<Outcome> {
+    const state = this.#stateOfClient()
+    if (state === 'closed' && flushing) {
+      const reason = 'the application has closed the client, so that nothing can be sent any more'
+      return { result: 'stop', forGood: false, failure: { reason } }
+    }
+    if (state !== 'ready') return unavailable('Redis is away')
+    if (this.#unsure !== undefined && this.#unsure === batch[0]) {
+      const found = await this.#findOut(batch)
+      if (found !== undefined) return found
+    }
+    this.#unsure = undefined
+    if (batch.length > this.maxItems)
+      return { result: 'split', failure: { reason: 'Redis does not allow transactions any more' } }
+    return await this.#send(batch)
+  }
+
+  #stateOfClient(): ReturnType<StreamClient['state']> {
+    try {
+      return this.#client.state()
+    } catch {
+      return 'away'
+    }
+  }
+
+  async #send(batch: readonly StreamFields[]): Promise<Outcome> {
+    const wasLost = this.#client.watch()
+    let replies: readonly unknown[]
+    try {
+      replies = await this.#add(batch)
+    } catch (error) {
+      wasLost()
+      return this.#outcomeOf(readStreamFailure(error), batch)
+    }
+    if (this.#transactions === 'untried') this.#transactions = 'yes'
+    const ids = replies.filter((reply) => typeof reply === 'string')
+    if (wasLost() && ids.length === batch.length) await this.#removeCopy(batch, ids)
+    this.#lastId = ids.at(-1) ?? this.#lastId
+    const rejected = new Map<number, Failure>()
+    for (const [index, reply] of replies.entries())
+      if (reply instanceof Error) rejected.set(index, describe(readStreamFailure(reply)))
+    return { result: 'delivered', rejected }
+  }
+
+  async #add(batch: readonly StreamFields[]): Promise<readonly unknown[]> {
+    const { addAll } = this.#client
+    if (addAll !== undefined && this.#transactions !== 'no') return await addAll(batch)
+    return await Promise.all(batch.map(async (fields) => await this.#client.add(fields)))
+  }
+
+  #outcomeOf(failure: StreamFailure, batch: readonly StreamFields[]): Outcome {
+    const { kind } = failure
+    if (kind === 'refused') return { result: 'failed', failure: describe(failure) }
+    if (kind === 'no-transactions') this.#transactions = 'no'
+    // Where only MULTI was refused, the entries behind it were taken.
+    if (kind !== 'busy') this.#unsure = batch[0]
+    if (kind === 'unknown')
+      return { result: 'retry', failure: describe(failure), maxAttempts: MAX_UNKNOWN_FAILURES }
+    return kind === 'no-transactions'
+      ? { result: 'retry', failure: describe(failure), waitMs: 0 }
+      : unavailable(kind === 'lost' ? 'the connection to Redis broke' : 'Redis takes nothing for now')
+  }
+
+  /** @returns `undefined` if the batch is to be sent again */
+  async #findOut(batch: readonly StreamFields[]): Promise<Outcome | undefined> {
+    try {
+      const id = await this.#find(batch)
+      if (id === undefined) return undefined
+      this.#unsure = undefined
+      this.#lastId = id
+      return { result: 'delivered' }
+    } catch (error) {
+      const { kind } = readStreamFailure(error)
+      // If the client may not read, adding twice is better than not at all.
+      return kind === 'lost' || kind === 'busy' ? unavailable('Redis is away') : undefined
+    }
+  }
+
+  /**
+   * Removes a second copy. ioredis itself sends again what was under way when the connection broke
+   * (`autoResendUnfulfilledCommands`), even if the first time had succeeded.
+   */
+  async #removeCopy(batch: readonly StreamFields[], ids: readonly string[]): Promise<void> {
+    try {
+      const original = await this.#find(batch, ids[0])
+      if (original !== undefined) await this.#client.remove?.(ids)
+    } catch {
+      // The copy stays.
+    }
+  }
+
+  /**
+   * Returns the id of the last entry of `batch` if it is in the stream, after the latest known entry and before `before`.
+   * All other entries are there too then, or were: the first of them may have been trimmed.
+   */
+  async #find(batch: readonly StreamFields[], before?: string): Promise<string | undefined> {
+    const last = batch.at(-1)?.event
+    const stored = await this.#client.newest?.(batch.length + LOOK_BACK)
+    return stored?.find(
+      ({ id, event }) =>
+        event === last &&
+        (this.#lastId === undefined || compareIds(id, this.#lastId) > 0) &&
+        (before === undefined || compareIds(id, before) < 0),
+    )?.id
+  }
+}
+
+/** Nothing can be written for now. */
+function unavailable(reason: string): Outcome {
+  return { result: 'retry', targetDown: true, failure: { reason } }
+}
+
+/** Ids are `<milliseconds>-<sequence>`. */
+function compareIds(a: string, b: string): number {
+  const [aTime = '', aSequence = ''] = a.split('-')
+  const [bTime = '', bSequence = ''] = b.split('-')
+  return aTime === bTime ? Number(aSequence) - Number(bSequence) : Number(aTime) - Number(bTime)
+}
+
+/** Does not keep the client's own error, because that of ioredis holds the command, and so the event. */
+function describe({ kind, code }: StreamFailure): Failure {
+  return kind === 'unknown'
+    ? { reason: 'adding to the stream failed with an error that is not one of Redis' }
+    : {
+        reason: `Redis refused it with ${code}${adviceFor(code)}`,
+        ...(code !== undefined && { details: { code } }),
+      }
+}
+
+function adviceFor(code: string | undefined): string {
+  if (code === 'WRONGTYPE') return ' (the key given as stream holds something else than a stream)'
+  if (code === 'NOPERM') return ' (the user of the store may not XADD to this stream)'
+  if (code === 'NOAUTH' || code === 'WRONGPASS') return ' (check the credentials of the store)'
+  return ''
+}

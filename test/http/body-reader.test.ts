@@ -1,0 +1,176 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { type BodyRead, type BodySink, readBody, webSource } from '../../src/http/body-reader.ts'
+
+const LIMITS = { maxBytes: 1_000, timeoutMs: 5_000 }
+
+/** Reads what `give` gives at once. */
+function readAtOnce(give: (sink: BodySink) => void, limits = LIMITS): Promise<BodyRead> {
+  return readBody((sink) => {
+    give(sink)
+    return () => undefined
+  }, limits)
+}
+
+/** Cuts `bytes` at the given places. */
+function cutAt(bytes: Buffer, cuts: readonly number[]): Buffer[] {
+  const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]
+  return places.slice(1).map((end, index) => bytes.subarray(places[index], end))
+}
+
+describe('readBody()', () => {
+  it('reads the same text from any chunks, empty chunks and parts of characters included', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.string({ unit: 'binary' }), fc.array(fc.nat()), async (text, cuts) => {
+        const bytes = Buffer.from(text)
+        const read = await readAtOnce((sink) => {
+          for (const chunk of cutAt(bytes, cuts)) sink.chunk(chunk)
+          sink.end()
+        })
+        expect(read).to.deep.equal({ kind: 'text', text: bytes.toString() })
+      }),
+    )
+  })
+
+  it('accepts as many bytes as allowed and not one more, from any chunks', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.nat(50), fc.nat(50), fc.array(fc.nat()), async (size, maxBytes, cuts) => {
+        const { kind } = await readAtOnce(
+          (sink) => {
+            for (const chunk of cutAt(Buffer.alloc(size, 'x'), cuts)) sink.chunk(chunk)
+            sink.end()
+          },
+          { ...LIMITS, maxBytes },
+        )
+        expect(kind).to.equal(size > maxBytes ? 'too-large' : 'text')
+      }),
+    )
+  })
+
+  for (const [what, chunk] of [
+    ['a Buffer', Buffer.from('{"é":1}')],
+    ['a Uint8Array', new Uint8Array(Buffer.from('{"é":1}'))],
+    ['a string', '{"é":1}'],
+    ['an ArrayBuffer', new Uint8Array(Buffer.from('{"é":1}')).buffer],
+    ['a DataView', new DataView(new Uint8Array(Buffer.from('{"é":1}')).buffer)],
+    ['a Uint16Array', new Uint16Array(new Uint8Array(Buffer.from('{"é":1}')).buffer)],
+  ] as const) {
+    it(`reads ${what} as bytes`, async () => {
+      const read = await readAtOnce((sink) => {
+        sink.chunk(chunk)
+        sink.chunk(chunk)
+        sink.end()
+      })
+      expect(read).to.deep.equal({ kind: 'text', text: '{"é":1}{"é":1}' })
+    })
+  }
+
+  it('reads strings in the encoding that they come in', async () => {
+    for (const [chunk, encoding] of [
+      ['7b7d', 'hex'],
+      ['e30=', 'base64'],
+      ['{}', 'latin1'],
+      ['{}', null],
+    ] as const) {
+      const read = await readAtOnce((sink) => {
+        sink.chunk(chunk, encoding)
+        sink.end()
+      })
+      expect(read).to.deep.equal({ kind: 'text', text: '{}' })
+    }
+  })
+
+  it('counts the bytes of strings, not their characters', async () => {
+    const limits = { ...LIMITS, maxBytes: 3 }
+    const readOf = (text: string): Promise<BodyRead> =>
+      readAtOnce((sink) => {
+        sink.chunk(text)
+        sink.end()
+      }, limits)
+    expect((await readOf('éa')).kind).to.equal('text')
+    expect((await readOf('éé')).kind).to.equal('too-large')
+    expect((await readOf('a'.repeat(1_000_000))).kind).to.equal('too-large')
+  })
+
+  for (const chunk of [1, null, undefined, {}, [1], Symbol('x')]) {
+    it(`cannot read a chunk that is neither bytes nor a string: ${String(chunk)}`, async () => {
+      expect(await readAtOnce((sink) => sink.chunk(chunk))).to.deep.equal({ kind: 'unreadable' })
+    })
+  }
+
+  it('keeps no large buffer alive for a small chunk of it', async () => {
+    const slab = Buffer.alloc(1_000_000, 'x')
+    const collected = new Promise<BodyRead>((resolve) => {
+      void readAtOnce((sink) => {
+        sink.chunk(slab.subarray(0, 10))
+        // A kept reference would see this.
+        slab.fill('y')
+        sink.end()
+      }).then(resolve)
+    })
+    expect(await collected).to.deep.equal({ kind: 'text', text: 'x'.repeat(10) })
+  })
+
+  it('stops the source once, and ignores what it still gives', async () => {
+    let stopped = 0
+    let given: BodySink | undefined
+    const read = await readBody((sink) => {
+      given = sink
+      queueMicrotask(() => sink.chunk(Buffer.alloc(LIMITS.maxBytes + 1)))
+      return () => stopped++
+    }, LIMITS)
+    given?.chunk('x')
+    given?.end()
+    given?.broken()
+    expect({ read, stopped, isSettled: given?.isSettled }).to.deep.equal({
+      read: { kind: 'too-large' },
+      stopped: 1,
+      isSettled: true,
+    })
+  })
+
+  it('gives up when the time is over', async () => {
+    const read = await readBody(() => () => undefined, { ...LIMITS, timeoutMs: 1 })
+    expect(read).to.deep.equal({ kind: 'timeout' })
+  })
+})
+
+describe('webSource()', () => {
+  const never = new AbortController().signal
+
+  it('lets timers run while chunks come without a pause', async () => {
+    const endless = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(0)) })
+    const read = await readBody(webSource(endless, never), { ...LIMITS, timeoutMs: 10 })
+    expect(read).to.deep.equal({ kind: 'timeout' })
+  })
+
+  it('cancels the stream when the time is over, and does not wait for it', async () => {
+    let cancelled = false
+    const silent = new ReadableStream({
+      cancel() {
+        cancelled = true
+        return new Promise<void>(() => undefined)
+      },
+    })
+    const read = await readBody(webSource(silent, never), { ...LIMITS, timeoutMs: 1 })
+    expect({ read, cancelled }).to.deep.equal({ read: { kind: 'timeout' }, cancelled: true })
+  })
+
+  it('stops when the client disconnects, before or while it reads', async () => {
+    for (const isBefore of [true, false]) {
+      const abort = new AbortController()
+      if (isBefore) abort.abort()
+      const reading = readBody(webSource(new ReadableStream(), abort.signal), LIMITS)
+      abort.abort()
+      expect(await reading).to.deep.equal({ kind: 'unreadable' })
+    }
+  })
+
+  it('cannot read a stream that fails', async () => {
+    const failing = new ReadableStream({
+      start: (controller) => controller.enqueue(Buffer.from('{')),
+      pull: (controller) => controller.error(new Error('gone')),
+    })
+    expect(await readBody(webSource(failing, never), LIMITS)).to.deep.equal({ kind: 'unreadable' })
+  })
+})

@@ -1,0 +1,17 @@
+import { expect } from 'chai'
+import { corsRequestHeaders } from '../../src/http/cors-headers.ts'
+
+describe('corsRequestHeaders()', () => {
+  const usual = corsRequestHeaders(undefined)
+
+  it('adds each Mcp-Param header that is asked for once, and nothing else', () => {
+    const asked = 'mcp-param-a, Mcp-Param-B ,MCP-PARAM-B,,x-other,mcp-param-,mcp-param-c d,mcp-param-é'
+    expect(corsRequestHeaders(asked).slice(usual.length)).to.deep.equal(['mcp-param-a', 'MCP-PARAM-B'])
+    expect(corsRequestHeaders('authorization')).to.equal(usual)
+  })
+
+  it('adds 100 of them at most', () => {
+    const asked = Array.from({ length: 5_000 }, (_, index) => `mcp-param-${index}`).join(',')
+    expect(corsRequestHeaders(asked)).to.have.length(usual.length + 100)
+  })
+})

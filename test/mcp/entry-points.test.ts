@@ -1,0 +1,622 @@
+import { expect } from 'chai'
+import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
+import { FACES, type Face, serving } from '../support/mcp/entry-points.ts'
+import { METADATA, notes, oauth } from '../support/mcp/notes.ts'
+import {
+  bearer,
+  call,
+  LEGACY,
+  legacy,
+  MODERN,
+  modern,
+  rpc,
+  type WireAnswer,
+  type WireRequest,
+} from '../support/mcp/wire.ts'
+
+const MAX = 4 * 1024 * 1024
+
+/** A call whose body is exactly so many bytes long. */
+function callOf(bytes: number): string {
+  const empty = JSON.stringify(call('echo', { text: '' }))
+  return JSON.stringify(call('echo', { text: 'x'.repeat(bytes - empty.length) }))
+}
+
+function challenge(error: string, scopes: string): RegExp {
+  const fixed = `Bearer realm="mcp-server", error="${error}", scope="${scopes}", resource_metadata="${METADATA}", error_description="`
+  return new RegExp(`^${fixed.replace(/[.?]/g, '\\$&')}[^"]+"$`)
+}
+
+function expectJsonRpcError(answer: WireAnswer, status: number, code: number, id: unknown): void {
+  expect(answer.status).to.equal(status)
+  expect(answer.headers.get('content-type')).to.match(/^application\/json/)
+  expect(answer.message).to.have.property('jsonrpc', '2.0')
+  expect(answer.message.error).to.include({ code })
+  expect(answer.message.error.message).to.be.a('string').and.not.equal('')
+  expect(answer.message).to.have.property('id', id)
+}
+
+function expectRefusal(answer: WireAnswer, status: 401 | 403, scopes: string): void {
+  const error = status === 401 ? 'invalid_token' : 'insufficient_scope'
+  expect(answer.status).to.equal(status)
+  expect(answer.headers.get('content-type')).to.equal('application/json')
+  expect(answer.headers.get('cache-control')).to.equal('no-store')
+  expect(answer.headers.get('www-authenticate')).to.match(challenge(error, scopes))
+  const { error_description: description, ...body } = JSON.parse(answer.text)
+  expect(description).to.be.a('string').and.not.equal('')
+  expect(body).to.deep.equal(status === 401 ? { error } : { error, scope: scopes })
+}
+
+const said = (text: string) => [{ type: 'text', text }]
+const NO_VERSION = { 'mcp-protocol-version': undefined }
+
+interface Vector {
+  readonly title: string
+  readonly request: WireRequest
+  check(answer: WireAnswer, face: Face): void
+  /** For which faces; all unless told. */
+  readonly where?: (face: Face) => boolean
+}
+
+const withToken = (token: string, request: WireRequest): WireRequest => ({
+  ...request,
+  headers: { ...request.headers, ...bearer(token) },
+})
+
+/** Steps that are alike in both eras: a request of either, and what is answered. */
+const eras: readonly { name: string; call: (tool: string, args: Record<string, unknown>) => WireRequest }[] =
+  [
+    { name: 'in the legacy era', call: (tool, args) => legacy(call(tool, args)) },
+    { name: 'in 2026-07-28', call: (tool, args) => modern('tools/call', { name: tool, arguments: args }) },
+  ]
+
+const VECTORS: readonly Vector[] = [
+  ...eras.flatMap((era): Vector[] => [
+    {
+      title: `serves a call ${era.name}`,
+      request: withToken('reader', era.call('echo', { text: 'hello' })),
+      check(answer) {
+        expect(answer.status).to.equal(200)
+        expect(answer.message.result.content).to.deep.equal(said('you said hello'))
+        expect(answer.message.id).to.equal(1)
+      },
+    },
+    {
+      title: `asks for a token ${era.name}, naming the scopes of the endpoint`,
+      request: era.call('echo', { text: 'hello' }),
+      check: (answer) => expectRefusal(answer, 401, 'mcp:read'),
+    },
+    {
+      title: `refuses an unknown token ${era.name}`,
+      request: withToken('nobody', era.call('echo', { text: 'hello' })),
+      check: (answer) => expectRefusal(answer, 401, 'mcp:read'),
+    },
+    {
+      title: `refuses a token without the endpoint's scope ${era.name}`,
+      request: withToken('stranger', era.call('echo', { text: 'hello' })),
+      check: (answer) => expectRefusal(answer, 403, 'mcp:read'),
+    },
+    {
+      title: `asks to step up ${era.name}`,
+      request: withToken('reader', era.call('write', { text: 'hello' })),
+      check: (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write'),
+    },
+    {
+      title: `names the endpoint's and the operation's scopes at once ${era.name}`,
+      request: withToken('stranger', era.call('wipe', {})),
+      // mcpAuth sees the operation in the parsed body, or in the headers that 2026-07-28 has.
+      check: (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write mcp:admin'),
+      where: (face) => !face.auth || face.parsed || era.name === 'in 2026-07-28',
+    },
+    {
+      title: `lets a token with all scopes step up ${era.name}`,
+      request: withToken('writer', era.call('write', { text: 'hello' })),
+      check(answer) {
+        expect(answer.status).to.equal(200)
+        expect(answer.message.result.content).to.deep.equal(said('wrote hello'))
+      },
+    },
+  ]),
+  {
+    title: 'answers initialize and names the server',
+    request: withToken(
+      'reader',
+      legacy(
+        rpc('initialize', {
+          protocolVersion: LEGACY,
+          capabilities: {},
+          clientInfo: { name: 'test', version: '1' },
+        }),
+        NO_VERSION,
+      ),
+    ),
+    check(answer) {
+      expect(answer.status).to.equal(200)
+      expect(answer.message.result).to.deep.include({
+        protocolVersion: LEGACY,
+        serverInfo: { name: 'notes', version: '1.2.3', title: 'Notes', websiteUrl: 'https://notes.example' },
+        instructions: 'Be kind',
+      })
+    },
+  },
+  {
+    title: 'refuses bad JSON',
+    request: withToken('reader', legacy('{"jsonrpc":')),
+    check: (answer) => expectJsonRpcError(answer, 400, -32700, null),
+    where: (face) => !face.parsed,
+  },
+  {
+    title: 'leaves bad JSON to the parser in front, which says 400 as well',
+    request: withToken('reader', legacy('{"jsonrpc":')),
+    check: (answer) => expect(answer.status).to.equal(400),
+    where: (face) => face.parsed,
+  },
+  {
+    title: 'refuses an empty body',
+    request: withToken('reader', legacy('')),
+    check: (answer) => expectJsonRpcError(answer, 400, -32700, null),
+    // A parser that finds nothing to parse leaves an empty object or nothing.
+    where: (face) => !face.parsed,
+  },
+  {
+    title: 'refuses JSON that is no JSON-RPC',
+    request: withToken('reader', legacy('{"hello":"world"}')),
+    check: (answer) => expectJsonRpcError(answer, 400, -32600, null),
+  },
+  ...['text/plain', 'application/jsonx', undefined].map(
+    (type): Vector => ({
+      title: `refuses content type ${type}`,
+      request: withToken('reader', legacy(call('echo', { text: 'hello' }), { 'content-type': type })),
+      check: (answer) => expectJsonRpcError(answer, 415, -32000, null),
+    }),
+  ),
+  {
+    title: 'takes a content type with a charset',
+    request: withToken(
+      'reader',
+      legacy(call('echo', { text: 'ä€😀' }), { 'content-type': 'Application/JSON; charset=utf-8' }),
+    ),
+    check: (answer) => expect(answer.message.result.content).to.deep.equal(said('you said ä€😀')),
+  },
+  {
+    title: 'takes 4 MiB with Content-Length',
+    request: withToken('reader', legacy(callOf(MAX))),
+    check: (answer) => expect(answer.status).to.equal(200),
+  },
+  {
+    title: 'refuses 4 MiB and a byte with Content-Length',
+    request: withToken('reader', legacy(callOf(MAX + 1))),
+    check: (answer) => expectJsonRpcError(answer, 413, -32000, null),
+    where: (face) => !face.parsed,
+  },
+  {
+    title: 'takes 4 MiB in chunks',
+    request: withToken('reader', { ...legacy(''), body: [callOf(MAX).slice(0, -5), callOf(MAX).slice(-5)] }),
+    check: (answer) => expect(answer.status).to.equal(200),
+  },
+  {
+    title: 'refuses 4 MiB and a byte in chunks',
+    request: withToken('reader', {
+      ...legacy(''),
+      body: [callOf(MAX + 1).slice(0, -5), callOf(MAX + 1).slice(-5)],
+    }),
+    check: (answer) => expectJsonRpcError(answer, 413, -32000, null),
+    where: (face) => !face.parsed,
+  },
+  ...['PUT', 'DELETE', 'PATCH'].map(
+    (method): Vector => ({
+      title: `does not allow ${method}`,
+      request: withToken('reader', { method }),
+      check(answer) {
+        expectJsonRpcError(answer, 405, -32000, null)
+        expect(answer.headers.get('allow')).to.equal('GET, POST, OPTIONS')
+      },
+    }),
+  ),
+  {
+    title: 'asks for a token before it says that DELETE is not allowed',
+    request: { method: 'DELETE' },
+    check: (answer) => expectRefusal(answer, 401, 'mcp:read'),
+  },
+  {
+    title: 'does not allow GET in 2026-07-28',
+    request: withToken('reader', {
+      method: 'GET',
+      headers: { accept: 'text/event-stream', 'mcp-protocol-version': MODERN },
+    }),
+    check: (answer) => expectJsonRpcError(answer, 405, -32000, null),
+  },
+  {
+    title: 'refuses GET without the endpoint scope',
+    request: withToken('stranger', { method: 'GET', headers: { accept: 'text/event-stream' } }),
+    check: (answer) => expectRefusal(answer, 403, 'mcp:read'),
+  },
+  {
+    title: 'refuses GET that accepts no event stream',
+    request: withToken('reader', { method: 'GET', headers: { accept: 'application/json' } }),
+    check: (answer) => expectJsonRpcError(answer, 406, -32000, null),
+  },
+  {
+    title: 'refuses GET of an unknown revision',
+    request: withToken('reader', {
+      method: 'GET',
+      headers: { accept: 'text/event-stream', 'mcp-protocol-version': '2025-01-01' },
+    }),
+    check: (answer) => expectJsonRpcError(answer, 400, -32000, null),
+  },
+  {
+    title: 'answers an unknown method with 404 in 2026-07-28',
+    request: withToken('reader', modern('notes/unknown')),
+    check: (answer) => expectJsonRpcError(answer, 404, -32601, 1),
+  },
+  {
+    title: 'answers an unknown method with -32601 in the legacy era',
+    request: withToken('reader', legacy(rpc('notes/unknown'))),
+    check(answer) {
+      expect(answer.status).to.equal(200)
+      expect(answer.message).to.have.nested.property('error.code', -32601)
+    },
+  },
+  ...eras.map(
+    (era): Vector => ({
+      title: `answers an unknown tool with -32602 ${era.name}`,
+      request: withToken('reader', era.call('nothing', {})),
+      check(answer) {
+        expect(answer.status).to.equal(200)
+        expect(answer.message).to.have.nested.property('error.code', -32602)
+        expect(answer.message.error.message).to.equal('Tool nothing not found')
+      },
+    }),
+  ),
+  {
+    title: 'refuses an Mcp-Name that differs from the body',
+    request: withToken(
+      'admin',
+      modern('tools/call', { name: 'wipe', arguments: {} }, { 'mcp-name': 'echo' }),
+    ),
+    check: (answer) => expectJsonRpcError(answer, 400, -32020, 1),
+  },
+  {
+    title: 'judges the tool in the body, whatever Mcp-Name says',
+    request: withToken(
+      'reader',
+      modern('tools/call', { name: 'wipe', arguments: {} }, { 'mcp-name': 'echo' }),
+    ),
+    check: (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write mcp:admin'),
+  },
+  {
+    title: 'refuses an Mcp-Method that differs from the body',
+    request: withToken('reader', modern('tools/list', {}, { 'mcp-method': 'tools/call' })),
+    check: (answer) => expectJsonRpcError(answer, 400, -32020, 1),
+  },
+  {
+    title: 'refuses an unknown revision',
+    request: withToken('reader', legacy(rpc('tools/list'), { 'mcp-protocol-version': '2025-01-01' })),
+    check: (answer) => expect(answer.status).to.equal(400),
+  },
+  ...[LEGACY, '2025-06-18', '2025-03-26', undefined].map(
+    (revision): Vector => ({
+      title: `serves revision ${revision ?? 'of a request that names none'}`,
+      request: withToken('reader', legacy(rpc('tools/list'), { 'mcp-protocol-version': revision })),
+      check(answer) {
+        expect(answer.status).to.equal(200)
+        const names = answer.message.result.tools.map((tool: { name: string }) => tool.name)
+        expect(names).to.deep.equal(['echo', 'write', 'wipe'])
+      },
+    }),
+  ),
+  ...[LEGACY, undefined].map(
+    (revision): Vector => ({
+      title: `accepts a notification with 202 (revision ${revision})`,
+      request: withToken(
+        'reader',
+        legacy({ jsonrpc: '2.0', method: 'notifications/initialized' }, { 'mcp-protocol-version': revision }),
+      ),
+      check(answer) {
+        expect(answer.status).to.equal(202)
+        expect(answer.text).to.equal('')
+      },
+    }),
+  ),
+  ...['*/*', 'application/json, text/event-stream', 'text/event-stream;q=0.5, */*;q=0.1', undefined].flatMap(
+    (accept): Vector[] =>
+      eras.map((era) => ({
+        title: `serves Accept: ${accept} ${era.name}`,
+        request: {
+          ...era.call('echo', { text: 'a' }),
+          headers: { ...era.call('echo', { text: 'a' }).headers, accept, ...bearer('reader') },
+        },
+        check(answer) {
+          expect(answer.status).to.equal(200)
+          expect(answer.message.result.content).to.deep.equal(said('you said a'))
+        },
+      })),
+  ),
+  {
+    title: 'refuses Accept without an event stream in the legacy era',
+    request: withToken('reader', legacy(call('echo', { text: 'a' }), { accept: 'application/json' })),
+    check: (answer) => expectJsonRpcError(answer, 406, -32000, null),
+  },
+  ...['2025-03-26', undefined].map(
+    (revision): Vector => ({
+      title: `serves a batch (revision ${revision})`,
+      request: withToken(
+        'reader',
+        legacy([call('echo', { text: 'a' }, 1), call('echo', { text: 'b' }, 'two')], {
+          'mcp-protocol-version': revision,
+        }),
+      ),
+      check(answer) {
+        expect(answer.status).to.equal(200)
+        const texts = answer.messages.map(({ id, result }) => [id, result.content[0].text])
+        expect(texts).to.have.deep.members([
+          [1, 'you said a'],
+          ['two', 'you said b'],
+        ])
+      },
+    }),
+  ),
+  ...[LEGACY, '2025-06-18', MODERN].map(
+    (revision): Vector => ({
+      title: `refuses a batch in revision ${revision}`,
+      request: withToken('reader', legacy([rpc('tools/list')], { 'mcp-protocol-version': revision })),
+      check: (answer) => expectJsonRpcError(answer, 400, -32600, null),
+    }),
+  ),
+  {
+    title: 'serves a batch of 100',
+    request: withToken(
+      'reader',
+      legacy(
+        Array.from({ length: 100 }, (_, id) => call('echo', { text: `${id}` }, id)),
+        NO_VERSION,
+      ),
+    ),
+    check(answer) {
+      expect(answer.status).to.equal(200)
+      expect(new Set(answer.messages.map(({ id }) => id)).size).to.equal(100)
+    },
+  },
+  ...[0, 101].map(
+    (length): Vector => ({
+      title: `refuses a batch of ${length}`,
+      request: withToken(
+        'reader',
+        legacy(
+          Array.from({ length }, (_, id) => call('echo', { text: `${id}` }, id)),
+          NO_VERSION,
+        ),
+      ),
+      check: (answer) => expectJsonRpcError(answer, 400, -32600, null),
+    }),
+  ),
+  {
+    title: 'refuses a batch whole when one of it lacks a scope, naming the union',
+    request: withToken(
+      'reader',
+      legacy([call('echo', { text: 'a' }, 1), call('write', { text: 'b' }, 2), call('wipe', {}, 3)], {
+        'mcp-protocol-version': '2025-03-26',
+      }),
+    ),
+    check: (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write mcp:admin'),
+  },
+  {
+    title: 'accepts a batch of notifications with 202',
+    request: withToken(
+      'reader',
+      legacy([{ jsonrpc: '2.0', method: 'notifications/initialized' }], NO_VERSION),
+    ),
+    check: (answer) => expect(answer.status).to.equal(202),
+  },
+  {
+    title: 'refuses a foreign Origin without an id, before it looks at the token',
+    request: legacy(call('echo', { text: 'a' }), { origin: 'https://evil.example' }),
+    check(answer) {
+      expect(answer.status).to.equal(403)
+      expect(answer.message.error).to.include({ code: -32000 })
+      expect(answer.message).not.to.have.property('id')
+      expect(answer.headers.get('www-authenticate')).to.equal(null)
+    },
+    where: (face) => !face.auth,
+  },
+  {
+    title: 'refuses a foreign Origin with a good token',
+    request: withToken('reader', legacy(call('echo', { text: 'a' }), { origin: 'https://evil.example' })),
+    check(answer) {
+      expect(answer.status).to.equal(403)
+      expect(answer.message).to.deep.equal({
+        jsonrpc: '2.0',
+        error: { code: -32000, message: answer.message.error.message },
+      })
+    },
+  },
+  {
+    title: 'answers a preflight',
+    request: {
+      method: 'OPTIONS',
+      headers: {
+        origin: 'http://localhost:5173',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'authorization,mcp-param-region',
+      },
+    },
+    check(answer) {
+      expect(answer.status).to.equal(204)
+      expect(answer.text).to.equal('')
+      expect(answer.headers.get('access-control-allow-origin')).to.equal('*')
+      expect(answer.headers.get('access-control-allow-methods')).to.equal('GET,POST,DELETE,OPTIONS')
+      const allowed = answer.headers.get('access-control-allow-headers')?.toLowerCase().split(',')
+      expect(allowed).to.include.members(['authorization', 'mcp-protocol-version', 'mcp-param-region'])
+    },
+  },
+  {
+    title: 'refuses the preflight of a foreign Origin',
+    request: {
+      method: 'OPTIONS',
+      headers: { origin: 'https://evil.example', 'access-control-request-method': 'POST' },
+    },
+    check(answer) {
+      expect(answer.status).to.equal(403)
+      expect(answer.message).not.to.have.property('id')
+    },
+    // mcpCors in front has answered it already.
+    where: (face) => !face.name.includes('mcpCors'),
+  },
+]
+
+describe('mcp: what every face answers', () => {
+  for (const face of FACES) {
+    describe(face.name, () => {
+      const served = serving(() =>
+        face.serve({
+          router: notes,
+          oauth: oauth(),
+          serverInfo: {
+            name: 'notes',
+            version: '1.2.3',
+            title: 'Notes',
+            websiteUrl: 'https://notes.example',
+          },
+          instructions: 'Be kind',
+        }),
+      )
+      for (const { title, request, check, where = () => true } of VECTORS) {
+        if (!where(face)) continue
+        it(title, async () => {
+          const answer = await served().send(request)
+          check(answer, face)
+          expectCors(answer)
+        })
+      }
+    })
+  }
+})
+
+/** Every response may be read by a page, refusals included. */
+function expectCors(answer: WireAnswer): void {
+  if (answer.headers.get('content-security-policy') !== null) return // the page of Express's own error handler
+  expect(answer.headers.get('access-control-allow-origin')).to.equal('*')
+  const exposed = answer.headers.get('access-control-expose-headers')?.toLowerCase().split(/, */)
+  // The `cors` package leaves it out of preflights.
+  if (exposed !== undefined || answer.status !== 204) {
+    expect(exposed).to.have.members([
+      'www-authenticate',
+      'mcp-session-id',
+      'mcp-protocol-version',
+      'retry-after',
+    ])
+  }
+}
+
+describe('mcp: a body that takes too long', () => {
+  for (const face of FACES.filter(({ parsed }) => !parsed)) {
+    it(`${face.name} answers 408 after bodyTimeoutMs`, async () => {
+      const served = await face.serve({ router: notes, oauth: oauth(), bodyTimeoutMs: 50 })
+      try {
+        const request = withToken('reader', legacy(''))
+        const answer = await served.send({ ...request, body: ['{"jsonrpc"'], unfinished: true })
+        expectJsonRpcError(answer, 408, -32000, null)
+      } finally {
+        await served.close()
+      }
+    })
+
+    it(`${face.name} takes fewer bytes where maxBodyBytes says so`, async () => {
+      const body = callOf(100)
+      const served = await face.serve({ router: notes, oauth: oauth(), maxBodyBytes: 100 })
+      try {
+        expect((await served.send(withToken('reader', legacy(body)))).status).to.equal(200)
+        expect((await served.send(withToken('reader', legacy(callOf(101))))).status).to.equal(413)
+      } finally {
+        await served.close()
+      }
+    })
+  }
+})
+
+describe('mcp: outages and errors', () => {
+  for (const face of FACES) {
+    describe(face.name, () => {
+      const trouble: Record<string, () => void> = {
+        verifier: () => {
+          throw new VerifierUnavailableError('the key server is down', { retryAfterSeconds: 7 })
+        },
+      }
+      const served = serving(() =>
+        face.serve({
+          router: notes.context(({ request }) => {
+            if (request.headers.has('x-no-context')) throw new Error('context secret')
+            return {}
+          }),
+          oauth: oauth({
+            verifyToken: (input) => {
+              trouble[input.request.headers.get('x-trouble') ?? '']?.()
+              return oauth().verifyToken(input)
+            },
+            onVerified: ({ request }) => {
+              if (request.headers.has('x-no-hook')) throw new Error('hook secret')
+            },
+          }),
+        }),
+      )
+
+      it('says 503 and Retry-After, without a challenge, when the verifier could not find out', async () => {
+        const answer = await served().send(
+          withToken('reader', legacy(rpc('tools/list'), { 'x-trouble': 'verifier' })),
+        )
+        expect(answer.status).to.equal(503)
+        expect(answer.headers.get('retry-after')).to.equal('7')
+        expect(answer.headers.get('www-authenticate')).to.equal(null)
+        expect(JSON.parse(answer.text)).to.have.property('error', 'temporarily_unavailable')
+        expectCors(answer)
+      })
+
+      for (const header of ['x-no-context', 'x-no-hook']) {
+        it(`says 500 and nothing of the cause when ${header === 'x-no-hook' ? 'onVerified' : '.context()'} throws`, async () => {
+          const answer = await served().send(
+            withToken('reader', legacy(rpc('tools/list'), { [header]: '1' })),
+          )
+          expect(answer.status).to.equal(500)
+          expect(answer.text).to.equal('{"error":"server_error"}')
+          expect(answer.headers.get('www-authenticate')).to.equal(null)
+        })
+      }
+
+      it('says 401 without a token though .context() throws', async () => {
+        const answer = await served().send(legacy(rpc('tools/list'), { 'x-no-context': '1' }))
+        expectRefusal(answer, 401, 'mcp:read')
+      })
+    })
+  }
+})
+
+describe('mcp: without OAuth', () => {
+  for (const face of FACES.filter(({ auth }) => !auth)) {
+    describe(face.name, () => {
+      const served = serving(() =>
+        face.serve({
+          router: notes.context(({ request }) => {
+            if (request.headers.has('x-no-context')) throw new Error('context secret')
+            return {}
+          }),
+        }),
+      )
+
+      it('serves everybody', async () => {
+        const answer = await served().send(legacy(call('echo', { text: 'a' })))
+        expect(answer.message.result.content).to.deep.equal(said('you said a'))
+      })
+
+      it('does not run a tool that needs scopes', async () => {
+        const answer = await served().send(legacy(call('wipe')))
+        expectJsonRpcError(answer, 403, -32000, null)
+      })
+
+      it('says 500 and nothing of the cause when .context() throws', async () => {
+        const answer = await served().send(legacy(rpc('tools/list'), { 'x-no-context': '1' }))
+        expect(answer.status).to.equal(500)
+        expect(answer.text).to.equal('{"error":"server_error"}')
+      })
+    })
+  }
+})

@@ -1,0 +1,655 @@
+import { once } from 'node:events'
+import { expect } from 'chai'
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { z } from 'zod'
+import { mcpAuth } from '../../../src/express/mcp-auth.ts'
+import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { KitToolError } from '../../../src/mcp/router/tool-error.ts'
+import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
+import type { VerifyToken } from '../../../src/oauth/options.ts'
+import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
+import {
+  InMemoryTransportAdapter,
+  KitTelemetry,
+  type TelemetryEnvelope,
+} from '../../../src/telemetry/index.ts'
+import { FACES, onExpress, type Served, type Setup, web } from '../../support/mcp/entry-points.ts'
+import { oauth, RESOURCE } from '../../support/mcp/notes.ts'
+import {
+  bearer,
+  call,
+  definedOf,
+  legacy,
+  MODERN,
+  modern,
+  rpc,
+  signalled,
+  type WireRequest,
+} from '../../support/mcp/wire.ts'
+import { until } from '../../support/until.ts'
+
+const SECRET = 'secret-of-the-application'
+
+const router = KitMcpRouter.create()
+  .context(({ request }) => {
+    if (request.headers.has('x-no-context')) throw new Error(SECRET)
+    return {}
+  })
+  .tool('echo', { description: 'x', input: z.object({ text: z.string() }) }, ({ text }) => text)
+  .tool('write', { description: 'x', scopes: ['mcp:write'] }, () => 'x')
+  .tool('refuse', { description: 'x' }, () => {
+    throw new KitToolError('no such note')
+  })
+  .tool('crash', { description: 'x' }, () => {
+    throw new TypeError(SECRET)
+  })
+  .tool('soft', { description: 'x' }, () => ({ content: [{ type: 'text', text: 'x' }], isError: true }))
+  .tool('emit', { description: 'x' }, (_args, { session }) => {
+    session?.attributes({ tenant: 't1' })
+    manager.emit('notes.read', { attributes: { ambient: true } })
+    session?.emit('notes.seen')
+    return String(session?.getState().sessionId)
+  })
+
+const transport = InMemoryTransportAdapter.create()
+const telemetry = KitTelemetry.create().withSampling({ debugRate: 1, infoRate: 1 }).addTransport(transport)
+const manager = telemetry.build()
+
+/** What is told of one request. */
+async function told(served: Served, request: WireRequest): Promise<TelemetryEnvelope[]> {
+  transport.clear()
+  await served.send(request)
+  return transport.getEvents()
+}
+
+const outline = (events: readonly TelemetryEnvelope[]) => events.map(({ name, level }) => `${name} ${level}`)
+
+const ACCEPTED = 'kit.mcp.auth.accepted debug'
+const REFUSED = 'kit.mcp.auth.refused warn'
+const REQUEST = 'kit.mcp.request.completed info'
+const TOOL = 'kit.mcp.tool.completed info'
+const TOOL_FAILED = 'kit.mcp.tool.failed error'
+const REQUEST_FAILED = 'kit.mcp.request.failed error'
+
+const modernCall = ({ params }: Record<string, unknown>): WireRequest =>
+  modern('tools/call', params as Record<string, unknown>)
+
+const servedAsFunction = (given: Setup): Served => web(createMcpAdapter(given).server)
+
+async function using<T>(opening: Served | Promise<Served>, use: (served: Served) => Promise<T>): Promise<T> {
+  const served = await opening
+  try {
+    return await use(served)
+  } finally {
+    await served.close()
+  }
+}
+
+const setup = (options: Partial<Setup> = {}): Setup => ({
+  router,
+  oauth: oauth(),
+  telemetry: manager,
+  ...options,
+})
+const last = (events: TelemetryEnvelope[]): TelemetryEnvelope => events.at(-1) as TelemetryEnvelope
+
+describe('mcp: telemetry', () => {
+  for (const face of FACES) {
+    describe(face.name, () => {
+      let served: Served
+      before(async () => {
+        served = await face.serve(
+          setup({
+            oauth: oauth({
+              verifyToken: (input) => {
+                if (input.bearerToken === 'outage') throw new VerifierUnavailableError(SECRET)
+                return oauth().verifyToken(input)
+              },
+              onVerified: ({ request }) => {
+                if (request.headers.has('x-no-hook')) throw new Error(SECRET)
+              },
+            }),
+          }),
+        )
+      })
+      after(async () => served.close())
+
+      it('tells of a call: accepted, tool and request, in one session of the user', async () => {
+        const events = await told(served, legacy(call('echo', { text: 'x' }, 7), bearer('reader')))
+        expect(outline(events)).to.deep.equal([ACCEPTED, TOOL, REQUEST])
+        expect(new Set(events.map(({ sessionId }) => sessionId)).size).to.equal(1)
+        for (const { actor, attributes } of events) {
+          expect(actor).to.deep.equal({ type: 'user', id: 'u1' })
+          expect(attributes?.duration_ms).to.be.a('number').within(0, 5000)
+        }
+        const about = {
+          'mcp.method.name': 'tools/call',
+          'mcp.protocol.version': '2025-11-25',
+          'jsonrpc.request.id': '7',
+          'gen_ai.tool.name': 'echo',
+          'gen_ai.operation.name': 'execute_tool',
+        }
+        const [accepted, tool, request] = events.map(({ attributes }) => attributes)
+        expect(accepted).to.deep.equal({ ...about, duration_ms: accepted?.duration_ms })
+        expect(tool).to.deep.equal({ ...about, duration_ms: tool?.duration_ms })
+        expect(request).to.deep.equal({
+          ...about,
+          'http.response.status_code': 200,
+          duration_ms: request?.duration_ms,
+        })
+      })
+
+      it('tells the same in 2026-07-28', async () => {
+        const request = modern('tools/call', { name: 'echo', arguments: { text: 'x' } }, bearer('reader'))
+        const events = await told(served, request)
+        expect(outline(events)).to.deep.equal([ACCEPTED, TOOL, REQUEST])
+        expect(last(events).attributes).to.include({
+          'mcp.method.name': 'tools/call',
+          'mcp.protocol.version': MODERN,
+          'jsonrpc.request.id': '1',
+          'gen_ai.tool.name': 'echo',
+        })
+      })
+
+      it('gives each request a session of its own', async () => {
+        transport.clear()
+        await Promise.all([1, 2, 3].map(() => served.send(legacy(rpc('tools/list'), bearer('reader')))))
+        const events = transport.getEvents()
+        expect(events).to.have.length(6)
+        expect(new Set(events.map(({ sessionId }) => sessionId)).size).to.equal(3)
+      })
+
+      for (const [reason, authorization] of [
+        ['missing', undefined],
+        ['missing', 'Basic dXNlcjpwYXNz'],
+        ['malformed', 'Bearer'],
+        ['malformed', 'Bearer a b'],
+        ['malformed', 'Bearer ä'],
+        ['malformed', `Bearer ${'x'.repeat(16_385)}`],
+        ['invalid', 'Bearer nobody'],
+      ] as const) {
+        if (face.wire && (authorization?.length ?? 0) > 16_384) continue // Node itself refuses such a header
+        it(`tells of a refusal: ${reason} for ${authorization?.slice(0, 20)}`, async () => {
+          const events = await told(served, legacy(rpc('tools/list'), { authorization }))
+          expect(outline(events)).to.deep.equal([REFUSED])
+          expect(events[0]?.attributes).to.have.all.keys('reason', 'duration_ms')
+          expect(events[0]?.attributes?.reason).to.equal(reason)
+          expect(events[0]).not.to.have.property('actor')
+        })
+      }
+
+      it('tells of a missing scope with the user, and of nothing accepted', async () => {
+        for (const request of [
+          legacy(call('write'), bearer('reader')),
+          legacy(rpc('tools/list'), bearer('stranger')),
+          modern('tools/call', { name: 'write' }, bearer('reader')),
+          { method: 'GET', headers: bearer('stranger') },
+        ]) {
+          const events = await told(served, request)
+          expect(outline(events)).to.deep.equal([REFUSED])
+          expect(events[0]?.attributes).to.include({ reason: 'insufficient_scope' })
+          expect(events[0]?.actor?.type).to.equal('user')
+        }
+      })
+
+      it('tells of an outage with its cause', async () => {
+        const events = await told(served, legacy(rpc('tools/list'), bearer('outage')))
+        expect(outline(events)).to.deep.equal(['kit.mcp.auth.unavailable error'])
+        expect(events[0]?.error).to.include({ name: 'VerifierUnavailableError', message: SECRET })
+        expect(events[0]?.attributes?.duration_ms).to.be.a('number')
+      })
+
+      for (const header of ['x-no-context', 'x-no-hook']) {
+        it(`tells of a hook of the application that threw (${header})`, async () => {
+          const events = await told(served, legacy(rpc('tools/list'), { ...bearer('reader'), [header]: '1' }))
+          expect(outline(events)).to.deep.equal([REQUEST_FAILED])
+          expect(events[0]?.error).to.include({ message: SECRET })
+          // `onVerified` is for a user who was verified, `.context()` comes before.
+          if (header === 'x-no-hook') expect(events[0]?.actor).to.include({ type: 'user' })
+          else expect(events[0]).not.to.have.property('actor')
+        })
+      }
+
+      it('tells of a tool that crashed, with the reference that the client got', async () => {
+        transport.clear()
+        const { message } = await served.send(legacy(call('crash'), bearer('reader')))
+        const events = transport.getEvents()
+        expect(outline(events)).to.deep.equal([ACCEPTED, TOOL_FAILED, REQUEST])
+        const reference = /Reference: (.*)/.exec(message.result.content[0].text)?.[1]
+        expect(reference).to.be.a('string')
+        expect(events[1]?.attributes).to.include({
+          'error.type': 'tool_error',
+          'kit.error.reference': reference,
+          'gen_ai.tool.name': 'crash',
+        })
+        expect(events[1]?.error).to.include({ name: 'TypeError', message: SECRET })
+        expect(message.result.content[0].text).not.to.contain(SECRET)
+      })
+
+      it('tells of a tool that refused, without a reference', async () => {
+        for (const [tool, error] of [
+          ['refuse', { name: 'KitToolError', message: 'no such note' }],
+          ['soft', undefined],
+        ] as const) {
+          const events = await told(served, legacy(call(tool), bearer('reader')))
+          expect(outline(events)).to.deep.equal([ACCEPTED, TOOL_FAILED, REQUEST])
+          for (const { attributes } of events.slice(1))
+            expect(attributes).to.include({ 'error.type': 'tool_error' })
+          expect(events[1]?.attributes).not.to.have.property('kit.error.reference')
+          if (error === undefined) expect(events[1]).not.to.have.property('error')
+          else expect(events[1]?.error).to.include(error)
+        }
+      })
+
+      for (const [title, request, status, method] of [
+        ['a body that is no JSON', legacy('{'), 400, undefined],
+        ['an unknown method', modern('notes/unknown'), 404, 'notes/unknown'],
+        ['PUT', { method: 'PUT' }, 405, undefined],
+        ['a foreign content type', legacy('x', { 'content-type': 'text/plain' }), 415, undefined],
+      ] as const) {
+        // What a parser in front refuses never gets this far.
+        if (title === 'a body that is no JSON' && face.parsed) continue
+        it(`tells of ${title} past the gate with its status`, async () => {
+          const headers = { ...('headers' in request ? request.headers : {}), ...bearer('reader') }
+          const events = await told(served, { ...request, headers })
+          expect(outline(events)).to.deep.equal([ACCEPTED, REQUEST])
+          expect(events[1]?.attributes).to.include({
+            'http.response.status_code': status,
+            'error.type': String(status),
+          })
+          expect(events[1]?.attributes?.['mcp.method.name']).to.equal(method)
+        })
+      }
+
+      it('tells of each message of a batch', async () => {
+        const batch = [call('echo', { text: 'a' }, 1), call('echo', { text: 'b' }, 2)]
+        const request = legacy(batch, { ...bearer('reader'), 'mcp-protocol-version': undefined })
+        const events = await told(served, request)
+        expect(outline(events).sort()).to.deep.equal([ACCEPTED, REQUEST, REQUEST, TOOL, TOOL].sort())
+        const ids = events
+          .filter(({ name }) => name === 'kit.mcp.request.completed')
+          .map(({ attributes }) => attributes?.['jsonrpc.request.id'])
+        expect(ids).to.deep.equal(['1', '2'])
+        expect(last(events).attributes?.['mcp.protocol.version']).to.equal('2025-03-26')
+        const accepted = events.find(({ name }) => name === 'kit.mcp.auth.accepted')
+        expect(accepted?.attributes).to.have.all.keys('mcp.protocol.version', 'duration_ms')
+      })
+
+      it('tells of a request without a message what its headers say, once its token is verified', async () => {
+        const get = (token: string) =>
+          told(served, {
+            method: 'PUT',
+            headers: { ...bearer(token), 'mcp-protocol-version': '2025-06-18', 'mcp-session-id': 's1' },
+          })
+        for (const token of ['reader', 'stranger']) {
+          for (const { name, attributes } of await get(token))
+            expect(attributes, name).to.include({
+              'mcp.protocol.version': '2025-06-18',
+              'mcp.session.id': 's1',
+            })
+        }
+        for (const token of ['nobody', 'outage']) {
+          for (const { attributes } of await get(token))
+            expect(attributes).not.to.have.any.keys('mcp.protocol.version', 'mcp.session.id')
+        }
+      })
+
+      it('lends its session to what handlers emit', async () => {
+        transport.clear()
+        const { message } = await served.send(legacy(call('emit'), bearer('reader')))
+        const events = transport.getEvents()
+        expect(events.map(({ name }) => name)).to.deep.equal([
+          'kit.mcp.auth.accepted',
+          'notes.read',
+          'notes.seen',
+          'kit.mcp.tool.completed',
+          'kit.mcp.request.completed',
+        ])
+        for (const { sessionId, actor } of events) {
+          expect(sessionId).to.equal(message.result.content[0].text)
+          expect(actor).to.deep.equal({ type: 'user', id: 'u1' })
+        }
+        expect(events[1]?.attributes).to.deep.equal({ tenant: 't1', ambient: true })
+      })
+
+      it('never tells a token', async () => {
+        transport.clear()
+        const token = 'reader'.padEnd(40, '-') // no token that is known
+        await served.send(legacy(rpc('tools/list'), bearer(token)))
+        await served.send(legacy(rpc('tools/list'), { authorization: `Bearer ${token} ${token}` }))
+        await served.send(legacy(call('crash'), bearer('reader')))
+        await served.send(legacy(call('write'), bearer('reader')))
+        const text = JSON.stringify(transport.getEvents())
+        expect(transport.getEvents()).to.have.length(6)
+        expect(text).not.to.contain(token)
+        expect(text).not.to.contain('"reader"').and.not.contain('Bearer reader')
+      })
+    })
+  }
+
+  for (const [title, verified, id] of [
+    ['the id of the user', { user: { id: 'u9', sub: 's9' }, clientId: 'c9' }, 'u9'],
+    ['a number as id', { user: { id: 9 } }, '9'],
+    ['sub of a user without id', { user: { sub: 's9' }, clientId: 'c9' }, 's9'],
+    ['the client where there is no user', { clientId: 'c9' }, 'c9'],
+    ['nobody where nothing is known', {}, undefined],
+  ] as const) {
+    it(`names ${title} as the actor`, async () => {
+      const verifyToken: VerifyToken = () => ({ valid: true, scopes: ['mcp:read'], ...verified })
+      await using(servedAsFunction(setup({ oauth: oauth({ verifyToken }) })), async (served) => {
+        for (const { actor } of await told(served, legacy(rpc('tools/list'), bearer('x'))))
+          expect(actor).to.deep.equal(id === undefined ? undefined : { type: 'user', id })
+      })
+    })
+  }
+
+  it('says why jwtVerifier refused', async () => {
+    const { privateKey, publicKey } = await generateKeyPair('ES256')
+    const issuer = 'https://auth.example.com'
+    const verifyToken = jwtVerifier({ issuer, audience: RESOURCE, publicKey: await exportJWK(publicKey) })
+    const now = Math.floor(Date.now() / 1000)
+    const token = (claims: Record<string, unknown>) =>
+      new SignJWT({ iss: issuer, aud: RESOURCE, exp: now + 60, scope: 'mcp:read', sub: 'u1', ...claims })
+        .setProtectedHeader({ alg: 'ES256' })
+        .sign(privateKey)
+    const table = [
+      ['expired', await token({ exp: now - 60 })],
+      ['wrong_resource', await token({ aud: 'https://other.example.com' })],
+      ['invalid', await token({ iss: 'https://evil.example' })],
+      ['invalid', `${(await token({})).slice(0, -4)}AAAA`],
+      ['insufficient_scope', await token({ scope: 'mcp:other' })],
+    ] as const
+    await using(servedAsFunction(setup({ oauth: oauth({ verifyToken }) })), async (served) => {
+      for (const [reason, jwt] of table) {
+        const events = await told(served, legacy(rpc('tools/list'), bearer(jwt)))
+        expect(outline(events)).to.deep.equal([REFUSED])
+        expect(events[0]?.attributes?.reason).to.equal(reason)
+        expect(JSON.stringify(events)).not.to.contain(jwt)
+        expect(events[0]?.actor?.id).to.equal(reason === 'insufficient_scope' ? 'u1' : undefined)
+      }
+      expect(outline(await told(served, legacy(rpc('tools/list'), bearer(await token({})))))).to.deep.equal([
+        ACCEPTED,
+        REQUEST,
+      ])
+    })
+  })
+
+  for (const [reason, verified] of [
+    ['expired', { expiresAt: 1 }],
+    ['wrong_resource', { resource: 'https://other.example.com/' }],
+    ['invalid', { expiresAt: Number.NaN }],
+  ] as const) {
+    it(`says ${reason} where the result of any verifier shows it`, async () => {
+      const verifyToken: VerifyToken = () => ({ valid: true, scopes: [], ...verified })
+      await using(servedAsFunction(setup({ oauth: oauth({ verifyToken }) })), async (served) => {
+        const events = await told(served, legacy(rpc('tools/list'), bearer('x')))
+        expect(outline(events)).to.deep.equal([REFUSED])
+        expect(events[0]?.attributes?.reason).to.equal(reason)
+      })
+    })
+  }
+
+  it('says nothing of authentication where OAuth is off', async () => {
+    await using(servedAsFunction({ router, telemetry: manager }), async (served) => {
+      const events = await told(served, legacy(call('echo', { text: 'x' })))
+      expect(outline(events)).to.deep.equal([TOOL, REQUEST])
+      expect(events[0]).not.to.have.property('actor')
+      const failed = await told(served, legacy(rpc('tools/list'), { 'x-no-context': '1' }))
+      expect(outline(failed)).to.deep.equal([REQUEST_FAILED])
+    })
+  })
+
+  it('tells of a router function that threw', async () => {
+    const broken: Setup['router'] = () => {
+      throw new Error(SECRET)
+    }
+    await using(servedAsFunction(setup({ router: broken })), async (served) => {
+      const events = await told(served, legacy(rpc('tools/list'), bearer('reader')))
+      expect(outline(events)).to.deep.equal([ACCEPTED, REQUEST_FAILED])
+      expect(last(events).error?.message).to.equal(SECRET)
+    })
+  })
+
+  it('tells nothing without a manager', async () => {
+    await using(servedAsFunction({ router, oauth: oauth() }), async (served) => {
+      expect(await told(served, legacy(call('echo', { text: 'x' }), bearer('reader')))).to.deep.equal([])
+      const { message } = await served.send(legacy(call('emit'), bearer('reader')))
+      expect(message.result.content[0].text).to.equal('undefined')
+    })
+  })
+
+  it('tells of the user where mcpAuth(options) guards an adapter without OAuth', async () => {
+    const adapter = createMcpAdapter({ router, telemetry: manager })
+    await using(onExpress(mcpAuth(oauth()), mcpHandler(adapter)), async (served) => {
+      const events = await told(served, legacy(rpc('tools/list'), bearer('reader')))
+      expect(outline(events)).to.deep.equal([ACCEPTED, REQUEST])
+      expect(events[0]?.actor).to.deep.equal({ type: 'user', id: 'u1' })
+    })
+  })
+
+  it('tells of what another server behind mcpAuth answered, once the response is out', async () => {
+    const concluded = signalled()
+    const waiting = telemetry
+      .addTransport({
+        type: 'watch',
+        handle: ({ name }) => (name === 'kit.mcp.request.completed' ? concluded.resolve() : undefined),
+      })
+      .build()
+    const adapter = createMcpAdapter(setup({ telemetry: waiting }))
+    const opening = onExpress(mcpAuth(adapter), (_req, res) => {
+      res.statusCode = 418
+      res.end('tea')
+    })
+    transport.clear()
+    await using(opening, async (served) => {
+      await served.send(legacy(rpc('tools/list'), bearer('reader')))
+      await concluded.promise
+      const events = transport.getEvents()
+      expect(outline(events)).to.deep.equal([ACCEPTED, REQUEST])
+      expect(last(events).attributes).to.include({ 'http.response.status_code': 418 })
+    })
+  })
+
+  it('tells of a streamed answer once it is over, also when the client hangs up', async () => {
+    const aborted = signalled()
+    const streaming = KitMcpRouter.create().tool('stream', { description: 'x' }, async (_args, context) => {
+      await context.progress(1)
+      await once(context.signal, 'abort')
+      aborted.resolve()
+    })
+    const { server } = createMcpAdapter({ router: streaming, telemetry: manager })
+    for (const request of [legacy, modernCall]) {
+      transport.clear()
+      const { headers = {}, body } = request(
+        rpc('tools/call', { name: 'stream', _meta: { progressToken: 1 } }),
+      )
+      const response = await server(
+        new Request('http://localhost/mcp', {
+          method: 'POST',
+          headers: definedOf(headers),
+          body: body as string,
+        }),
+      )
+      const reader = response.body?.getReader()
+      await reader?.read()
+      expect(outline(transport.getEvents())).to.deep.equal([])
+      await reader?.cancel()
+      await aborted.promise
+      expect(outline(transport.getEvents())).to.include(REQUEST)
+    }
+  })
+
+  for (const face of FACES.filter(({ wire }) => wire)) {
+    describe(`${face.name}, whose client hangs up`, () => {
+      /** Asks, hangs up when the answer begins or `at` says so, and waits until the request has been told of. */
+      async function hangUp(served: Served, request: WireRequest, at?: Promise<void>): Promise<void> {
+        transport.clear()
+        const { method = 'POST', headers = {}, body } = request
+        const leaving = new AbortController()
+        const asked = fetch(new URL('/mcp', served.origin), {
+          method,
+          headers: definedOf(headers),
+          ...(typeof body === 'string' && { body }),
+          signal: leaving.signal,
+        })
+        const begun = asked.then(
+          () => undefined,
+          () => undefined,
+        )
+        await (at ?? begun)
+        leaving.abort()
+        await begun
+        await until(() => outline(transport.getEvents()).includes(REQUEST), 1)
+      }
+
+      it('tells of a call that it does not wait for, and of its tool, which ends all the same', async () => {
+        const [running, ending] = [signalled(), signalled()]
+        const slow = KitMcpRouter.create().tool('slow', { description: 'x' }, async () => {
+          running.resolve()
+          await ending.promise
+          return 'done'
+        })
+        await using(face.serve(setup({ router: slow })), async (served) => {
+          await hangUp(served, legacy(call('slow'), bearer('reader')), running.promise)
+          ending.resolve()
+          await until(() => outline(transport.getEvents()).includes(TOOL), 1)
+          const events = transport.getEvents()
+          expect(outline(events)).to.deep.equal([ACCEPTED, REQUEST, TOOL])
+          expect(events[1]?.attributes).to.include({ 'error.type': '499', 'http.response.status_code': 499 })
+          expect(new Set(events.map(({ sessionId }) => sessionId)).size).to.equal(1)
+          for (const { actor } of events) expect(actor).to.deep.equal({ type: 'user', id: 'u1' })
+        })
+      })
+
+      it('tells once of an event stream', async () => {
+        await using(face.serve(setup()), async (served) => {
+          const headers = { accept: 'text/event-stream', ...bearer('reader') }
+          await hangUp(served, { method: 'GET', headers })
+          expect(outline(transport.getEvents())).to.deep.equal([ACCEPTED, REQUEST])
+        })
+      })
+
+      it('tells nothing where its Origin may not call', async () => {
+        await using(face.serve(setup()), async (served) => {
+          const origin = 'https://evil.example'
+          const events = await told(served, legacy(call('emit'), { ...bearer('reader'), origin }))
+          expect(outline(events)).to.deep.equal([])
+        })
+      })
+    })
+  }
+
+  it('lends its session to the hooks that come before the tool', async () => {
+    const emit = (name: string) => manager.emit(name)
+    const hooked = setup({
+      router: KitMcpRouter.create()
+        .context(() => ({ asked: emit('in.context') }))
+        .tool('echo', { description: 'x' }, () => 'x'),
+      oauth: oauth({
+        verifyToken: (input) => {
+          emit('in.verify')
+          return oauth().verifyToken(input)
+        },
+        onVerified: () => emit('in.verified'),
+      }),
+    })
+    await using(servedAsFunction(hooked), async (served) => {
+      const events = await told(served, legacy(call('echo'), bearer('reader')))
+      expect(events.map(({ name }) => name).slice(0, 3)).to.deep.equal([
+        'in.context',
+        'in.verify',
+        'in.verified',
+      ])
+      expect(new Set(events.map(({ sessionId }) => sessionId)).size).to.equal(1)
+    })
+  })
+
+  it('cuts long texts of a client', async () => {
+    await using(servedAsFunction(setup()), async (served) => {
+      const events = await told(
+        served,
+        legacy(rpc('x'.repeat(100_000), {}, 'y'.repeat(100_000)), bearer('reader')),
+      )
+      expect(last(events).attributes?.['mcp.method.name']).to.equal('x'.repeat(128))
+      expect(last(events).attributes?.['jsonrpc.request.id']).to.equal('y'.repeat(128))
+    })
+  })
+
+  describe('never changes an answer', () => {
+    const fail = (): never => {
+      throw new Error('telemetry is broken')
+    }
+    const reject = async (): Promise<never> => fail()
+    const HOSTILE: Record<string, () => unknown> = {
+      'has a session() that throws': fail,
+      'has a session() that rejects': reject,
+      'has a session() that gives nothing': () => undefined,
+      'has methods that throw': () => ({ actor: fail, emit: fail, run: fail, end: fail }),
+      'has methods that reject': () => ({ actor: reject, emit: reject, run: reject, end: reject }),
+      'never runs what it should run': () => ({
+        run: () => new Promise(() => undefined),
+        end: () => undefined,
+      }),
+      'runs it twice': () => ({
+        run: async (fn: () => Promise<unknown>) => [await fn(), await fn()],
+        emit: () => undefined,
+        end: () => undefined,
+      }),
+      'runs it later': () => ({
+        run: async (fn: () => Promise<unknown>) => {
+          await null
+          return await fn()
+        },
+      }),
+      'has getters that throw': () => new Proxy({}, { get: fail }),
+    }
+    const REQUESTS: readonly WireRequest[] = [
+      legacy(rpc('tools/list')),
+      legacy(rpc('tools/list'), bearer('nobody')),
+      legacy(call('echo', { text: 'x' }), bearer('reader')),
+      modern('tools/call', { name: 'echo', arguments: { text: 'x' } }, bearer('reader')),
+      legacy(call('write'), bearer('reader')),
+      legacy(call('refuse'), bearer('reader')),
+      legacy('{', bearer('reader')),
+      legacy(rpc('tools/list'), { ...bearer('reader'), 'x-no-context': '1' }),
+      { method: 'PUT', headers: bearer('reader') },
+    ]
+    for (const [title, session] of Object.entries(HOSTILE)) {
+      it(`when the manager ${title}`, async () => {
+        const hostileManager = { session } as unknown as typeof manager
+        const unhandled: unknown[] = []
+        const onUnhandled = (error: unknown): unknown => unhandled.push(error)
+        process.on('unhandledRejection', onUnhandled)
+        try {
+          for (const face of FACES.filter(({ parsed }) => !parsed)) {
+            await using(face.serve({ router, oauth: oauth() }), (plain) =>
+              using(face.serve(setup({ telemetry: hostileManager })), async (hostile) => {
+                for (const request of REQUESTS) {
+                  const [expected, answer] = [await plain.send(request), await hostile.send(request)]
+                  expect(answer.status).to.equal(expected.status)
+                  expect(answer.text).to.equal(expected.text)
+                }
+              }),
+            )
+          }
+          await new Promise((resolve) => setImmediate(resolve))
+        } finally {
+          process.off('unhandledRejection', onUnhandled)
+        }
+        expect(unhandled).to.deep.equal([])
+      })
+    }
+
+    it('runs a tool once when the manager runs things twice', async () => {
+      let runs = 0
+      const counted = KitMcpRouter.create().tool('count', { description: 'x' }, () => String(++runs))
+      const twice = { session: HOSTILE['runs it twice'] } as unknown as typeof manager
+      await using(servedAsFunction({ router: counted, telemetry: twice }), async (served) => {
+        await served.send(legacy(call('count')))
+        expect(runs).to.equal(1)
+      })
+    })
+  })
+})

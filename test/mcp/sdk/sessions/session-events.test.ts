@@ -1,0 +1,75 @@
+import type { JSONRPCMessage } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { SessionEvents } from '../../../../src/mcp/sdk/sessions/session-events.ts'
+
+const notification = (text: string): JSONRPCMessage => ({
+  jsonrpc: '2.0',
+  method: 'notifications/message',
+  params: { text },
+})
+
+async function replayed(events: SessionEvents, after: string): Promise<JSONRPCMessage[]> {
+  const messages: JSONRPCMessage[] = []
+  await events.replayEventsAfter(after, { send: async (_id, message) => void messages.push(message) })
+  return messages
+}
+
+describe('mcp: SessionEvents', () => {
+  it('keeps at most so many UTF-8 bytes, whatever is stored, and gives the latest events in order', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.string({ unit: 'grapheme', maxLength: 80 })),
+        fc.integer({ min: 1, max: 1000 }),
+        async (texts, maxBytes) => {
+          const events = new SessionEvents(maxBytes)
+          const ids: string[] = []
+          for (const text of texts) {
+            ids.push(await events.storeEvent('one', notification(text)))
+            expect(events.bytes).to.be.at.most(maxBytes)
+          }
+          const first = ids.findIndex((id) => events.streamOf(id) !== undefined)
+          if (first < 0) return
+          const kept = texts
+            .slice(first + 1)
+            .map(notification)
+            .filter((message) => Buffer.byteLength(JSON.stringify(message)) <= maxBytes)
+          expect(await replayed(events, ids[first] as string)).to.deep.equal(kept)
+        },
+      ),
+    )
+  })
+
+  it('keeps the place of an event that is too large, and an error in place of a response', async () => {
+    const events = new SessionEvents(300)
+    const begin = await events.storeEvent('one', {} as JSONRPCMessage)
+    const large = await events.storeEvent('one', notification('x'.repeat(300)))
+    await events.storeEvent('one', { jsonrpc: '2.0', id: 7, result: { text: 'x'.repeat(300) } })
+    await events.storeEvent('another', notification('y'))
+    const [answer, ...others] = await replayed(events, large)
+    expect(answer).to.have.property('id', 7)
+    expect(answer).to.have.nested.property('error.code', -32_603)
+    expect(others).to.deep.equal([])
+    expect(await replayed(events, begin)).to.have.length(1)
+  })
+
+  it('keeps at most 1,000 events', async () => {
+    const events = new SessionEvents(1_000_000)
+    const first = await events.storeEvent('one', {} as JSONRPCMessage)
+    for (let time = 0; time < 1_000; time++) await events.storeEvent('one', notification(''))
+    expect(events.streamOf(first)).to.equal(undefined)
+    expect(await replayed(events, first)).to.deep.equal([])
+  })
+
+  it('knows the scopes that its streams need', async () => {
+    const secret = notification('secret')
+    const events = new SessionEvents(1_000, (message) => (message === secret ? ['mcp:write'] : undefined))
+    const begin = await events.storeEvent('one', {} as JSONRPCMessage)
+    expect(events.scopesAfter(await events.storeEvent('one', secret))).to.deep.equal(['mcp:write'])
+    expect(events.scopesAfter(begin)).to.deep.equal([])
+    events.restrict(begin, ['mcp:write'])
+    expect(events.scopesAfter(begin)).to.deep.equal(['mcp:write'])
+    events.restrict('unknown', ['mcp:write'])
+    expect(events.scopesAfter('unknown')).to.deep.equal([])
+  })
+})

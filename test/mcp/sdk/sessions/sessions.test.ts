@@ -1,0 +1,464 @@
+import { once } from 'node:events'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { ElicitRequestSchema as ELICIT_V1 } from '@modelcontextprotocol/sdk/types.js'
+import { inputRequired, McpServer } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
+import {
+  type CreateMcpAdapterOptions,
+  createMcpAdapter,
+  type McpAdapter,
+} from '../../../../src/mcp/adapter.ts'
+import { KitMcpRouter } from '../../../../src/mcp/router/router.ts'
+import type { VerifyToken } from '../../../../src/oauth/options.ts'
+import { KitTelemetry } from '../../../../src/telemetry/index.ts'
+import { createTelemetryRecorder } from '../../../../src/testing/index.ts'
+import { CLIENT_KINDS } from '../../../support/mcp/clients.ts'
+import { configError } from '../../../support/mcp/config-error.ts'
+import { onNode, web } from '../../../support/mcp/entry-points.ts'
+import { oauth } from '../../../support/mcp/notes.ts'
+import {
+  bearer,
+  call,
+  definedOf,
+  eventsOf,
+  LEGACY,
+  type Listening,
+  legacy,
+  modern,
+  rpc,
+  signalled,
+  type WireRequest,
+} from '../../../support/mcp/wire.ts'
+
+const router = KitMcpRouter.create()
+  .tool('whoami', { description: 'Who asks' }, (_args, { auth }) =>
+    String((auth?.user as any)?.id ?? 'nobody'),
+  )
+  .tool('write', { description: 'Writes', scopes: ['mcp:write'] }, () => 'written')
+  .tool('release', { description: 'Lets go of its stream' }, (_args, context) => {
+    context.releaseStream()
+    return 'told later'
+  })
+  .tool('ask', { description: 'Asks for a name' }, (_args, context) => {
+    const answer = context.accepted('name', z.object({ name: z.string() }))
+    if (answer !== undefined) return `Hello, ${answer.name}`
+    return context.inputRequired({
+      name: inputRequired.elicit({
+        message: 'Your name?',
+        requestedSchema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
+      }),
+    })
+  })
+  .tool('capabilities', { description: 'What the client can do' }, (_args, { clientCapabilities }) =>
+    JSON.stringify(clientCapabilities ?? null),
+  )
+  .resource('one', { uri: 'notes://one' }, () => 'x')
+
+const INITIALIZE = rpc('initialize', {
+  protocolVersion: LEGACY,
+  capabilities: { elicitation: {} },
+  clientInfo: { name: 'test', version: '1' },
+})
+
+const as = (token: string, request: WireRequest, headers: Record<string, string> = {}): WireRequest => ({
+  ...request,
+  headers: { ...request.headers, ...bearer(token), ...headers },
+})
+
+/** One server with sessions, and what a test does with it. */
+class Host {
+  readonly adapter: McpAdapter
+  readonly #listening: Listening
+
+  private constructor(adapter: McpAdapter, listening: Listening) {
+    this.adapter = adapter
+    this.#listening = listening
+  }
+
+  static async start(options: Partial<CreateMcpAdapterOptions> = {}): Promise<Host> {
+    const adapter = createMcpAdapter({ router, oauth: oauth(), sessions: true, ...options })
+    return new Host(adapter, await onNode(mcpHandler(adapter)))
+  }
+
+  get origin(): string {
+    return this.#listening.origin
+  }
+
+  send(token: string, request: WireRequest, headers: Record<string, string> = {}) {
+    return this.#listening.send(as(token, request, headers))
+  }
+
+  /** Begins a session. @returns its header */
+  async begin(token = 'reader'): Promise<{ 'mcp-session-id': string }> {
+    const answer = await this.send(token, legacy(INITIALIZE, { 'mcp-protocol-version': undefined }))
+    expect(answer.status).to.equal(200)
+    return { 'mcp-session-id': answer.headers.get('mcp-session-id') ?? '' }
+  }
+
+  /** Opens the event stream of a session. */
+  async listen(token: string, headers: Record<string, string>): Promise<IncomingMessage> {
+    const outgoing = httpRequest(`${this.origin}/mcp`, {
+      agent: false,
+      headers: { accept: 'text/event-stream', 'mcp-protocol-version': LEGACY, ...bearer(token), ...headers },
+    })
+    outgoing.end()
+    const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+    return response
+  }
+
+  close(): Promise<void> {
+    return this.#listening.close()
+  }
+}
+
+/** Reads a stream until it has `count` events. */
+async function events(stream: IncomingMessage, count: number): Promise<any[]> {
+  let text = ''
+  for await (const chunk of stream) {
+    text += chunk
+    if (eventsOf(text).length >= count) break
+  }
+  return eventsOf(text)
+}
+
+describe('mcp: sessions', () => {
+  let host: Host
+  beforeEach(async () => {
+    host = await Host.start()
+  })
+  afterEach(() => host.close())
+
+  it('begin with initialize, and answer calls', async () => {
+    const session = await host.begin()
+    expect(session['mcp-session-id']).to.match(/^[\x21-\x7e]{16,}$/)
+    const answer = await host.send('reader', legacy(call('whoami')), session)
+    expect(answer.status).to.equal(200)
+    expect(answer.message.result.content[0].text).to.equal('u1')
+  })
+
+  it('take notifications', async () => {
+    const session = await host.begin()
+    const answer = await host.send(
+      'reader',
+      legacy({ jsonrpc: '2.0', method: 'notifications/initialized' }),
+      session,
+    )
+    expect(answer.status).to.equal(202)
+  })
+
+  const WITHOUT: Readonly<Record<string, WireRequest>> = {
+    'a call': legacy(call('whoami')),
+    'a batch': legacy([call('whoami')], { 'mcp-protocol-version': undefined }),
+    'a GET': { method: 'GET', headers: { accept: 'text/event-stream', 'mcp-protocol-version': LEGACY } },
+    'a DELETE': { method: 'DELETE', headers: { 'mcp-protocol-version': LEGACY } },
+  }
+  for (const [what, request] of Object.entries(WITHOUT)) {
+    it(`ask for the id of ${what} without one`, async () => {
+      expect((await host.send('reader', request)).status).to.equal(400)
+    })
+
+    it(`ask for the id of ${what} with an empty one`, async () => {
+      expect((await host.send('reader', request, { 'mcp-session-id': '' })).status).to.equal(400)
+    })
+
+    it(`know nothing of ${what} with an id that nobody gave`, async () => {
+      const answer = await host.send('reader', request, { 'mcp-session-id': 'nobody' })
+      expect(answer.status).to.equal(404)
+    })
+
+    it(`do not show ${what} to another user`, async () => {
+      const session = await host.begin('reader')
+      expect((await host.send('writer', request, session)).status).to.equal(404)
+    })
+  }
+
+  describe('belong to the user', () => {
+    type Row = readonly [what: string, own: unknown, other: unknown, shared: boolean, client?: string]
+    const USERS: readonly Row[] = [
+      ['with an id', { id: 7, name: 'Ada' }, { id: 7, name: 'Ada King' }, true],
+      ['with another id', { id: 7 }, { id: 8 }, false],
+      ['with an id of another type', { id: 7 }, { id: '7' }, false],
+      ['with an id, through another client', { id: 7 }, { id: 7 }, true, 'phone'],
+      ['with a sub', { sub: 'ada' }, { sub: 'ada' }, true],
+      ['of another issuer', { id: 'ada', claims: { iss: 'a' } }, { id: 'ada', claims: { iss: 'b' } }, false],
+      ['that is a name', 'ada', 'ada', true],
+      ['that is another name', 'ada', 'bob', false],
+      ['with an id that has a text', { id: new URL('user:ada') }, { id: new URL('user:ada') }, true],
+      ['without id and sub', { email: 'ada@example.com' }, { email: 'bob@example.com' }, false],
+      ['with an id that says nothing', { id: { n: 1 } }, { id: { n: 2 } }, false],
+      ['that is nobody, but the client', undefined, undefined, true],
+      ['that is nobody, but another client', undefined, undefined, false, 'phone'],
+    ]
+    for (const [what, own, other, shared, client = 'web'] of USERS) {
+      it(what, async () => {
+        const verifyToken: VerifyToken = ({ bearerToken }) => ({
+          valid: true,
+          clientId: bearerToken === 'own' ? 'web' : client,
+          user: bearerToken === 'own' ? own : other,
+          scopes: ['mcp:read'],
+        })
+        const { server } = createMcpAdapter({ router, oauth: { ...oauth(), verifyToken }, sessions: true })
+        const { send } = web(server)
+        const begun = await send(as('own', legacy(INITIALIZE, { 'mcp-protocol-version': undefined })))
+        const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? '' }
+        const ping = legacy(rpc('ping'))
+        expect((await send(as('own', ping, session))).status).to.equal(200)
+        expect((await send(as('other', ping, session))).status).to.equal(shared ? 200 : 404)
+      })
+    }
+  })
+
+  it('still want a token, and scopes', async () => {
+    const session = await host.begin()
+    expect((await host.send('nobody', legacy(call('whoami')), session)).status).to.equal(401)
+    expect((await host.send('reader', legacy(call('write')), session)).status).to.equal(403)
+  })
+
+  it('tell a handler of the token of the current request', async () => {
+    let granted = ['mcp:read']
+    const own = await Host.start({
+      router: KitMcpRouter.create().tool('scopes', { description: 'x' }, (_args, { auth }) =>
+        (auth?.scopes ?? []).join(' '),
+      ),
+      oauth: oauth({ verifyToken: () => ({ valid: true, user: { id: 'u1' }, scopes: granted }) }),
+    })
+    const session = await own.begin('a')
+    const textOf = async () =>
+      (await own.send('b', legacy(call('scopes')), session)).message.result.content[0].text
+    expect(await textOf()).to.equal('mcp:read')
+    granted = ['mcp:read', 'mcp:write']
+    expect(await textOf()).to.equal('mcp:read mcp:write')
+    await own.close()
+  })
+
+  it('end with DELETE', async () => {
+    const session = await host.begin()
+    const stream = await host.listen('reader', session)
+    const closed = once(stream, 'end')
+    stream.resume()
+    const gone: WireRequest = { method: 'DELETE', headers: { 'mcp-protocol-version': LEGACY } }
+    expect((await host.send('reader', gone, session)).status).to.equal(200)
+    await closed
+    expect((await host.send('reader', legacy(call('whoami')), session)).status).to.equal(404)
+    expect((await host.send('reader', gone, session)).status).to.equal(404)
+  })
+
+  it('carry list changes, and updates of what the client subscribed to', async () => {
+    const [one, other] = [await host.begin(), await host.begin()]
+    await host.send('reader', legacy(rpc('resources/subscribe', { uri: 'notes://one' })), one)
+    const streams = [await host.listen('reader', one), await host.listen('reader', other)] as const
+    host.adapter.notify.resourceUpdated('notes://one')
+    host.adapter.notify.toolsChanged()
+    const methods = (heard: any[]) => heard.map(({ method }) => method.slice('notifications/'.length))
+    expect(methods(await events(streams[0], 2))).to.deep.equal(['resources/updated', 'tools/list_changed'])
+    expect(methods(await events(streams[1], 1))).to.deep.equal(['tools/list_changed'])
+  })
+
+  it('have one event stream at a time', async () => {
+    const session = await host.begin()
+    const stream = await host.listen('reader', session)
+    expect(stream.statusCode).to.equal(200)
+    expect((await host.listen('reader', session)).statusCode).to.equal(409)
+    stream.destroy()
+  })
+
+  it('give a client that comes back what it missed', async () => {
+    const session = await host.begin()
+    const first = await host.send('reader', legacy(call('release')), session)
+    const lastEventId = /^id: (\S+)/m.exec(first.text)?.[1] ?? ''
+    expect(first.messages).to.deep.equal([])
+    const stream = await host.listen('reader', { ...session, 'last-event-id': lastEventId })
+    const [answer] = await events(stream, 1)
+    expect(answer.result.content[0].text).to.equal('told later')
+  })
+
+  it('know no event of another session', async () => {
+    const [one, other] = [await host.begin(), await host.begin()]
+    const answer = await host.send('reader', legacy(call('whoami')), one)
+    const lastEventId = /^id: (\S+)/m.exec(answer.text)?.[1] ?? ''
+    const stream = await host.listen('reader', { ...other, 'last-event-id': lastEventId })
+    expect(stream.statusCode).to.equal(400)
+  })
+
+  it('leave clients of 2026-07-28 without a session', async () => {
+    const answer = await host.send('reader', modern('tools/call', { name: 'whoami' }))
+    expect(answer.status).to.equal(200)
+    expect(answer.headers.get('mcp-session-id')).to.equal(null)
+    const get: WireRequest = {
+      method: 'GET',
+      headers: { accept: 'text/event-stream', 'mcp-protocol-version': '2026-07-28' },
+    }
+    expect((await host.send('reader', get)).status).to.equal(405)
+  })
+
+  it('end the one that is idle longest beyond max', async () => {
+    const own = await Host.start({ sessions: { max: 2 } })
+    const [first, second] = [await own.begin(), await own.begin()]
+    // The first has been used after the second.
+    expect((await own.send('reader', legacy(call('whoami')), first)).status).to.equal(200)
+    const third = await own.begin()
+    const status = async (session: Record<string, string>) =>
+      (await own.send('reader', legacy(call('whoami')), session)).status
+    expect([await status(first), await status(second), await status(third)]).to.deep.equal([200, 404, 200])
+    await own.close()
+  })
+
+  it('end when they are idle, but not while a stream is open', async () => {
+    const own = await Host.start({ sessions: { idleTimeoutMs: 50 } })
+    const [idle, busy] = [await own.begin(), await own.begin()]
+    const stream = await own.listen('reader', busy)
+    let status = 200
+    // Asking would use it, so that only its absence can be waited for.
+    for (let waited = 0; status !== 404 && waited < 20; waited++) {
+      await new Promise((resolve) => setTimeout(resolve, 150))
+      status = (await own.send('reader', legacy(call('whoami')), idle)).status
+    }
+    expect(status).to.equal(404)
+    expect((await own.send('reader', legacy(call('whoami')), busy)).status).to.equal(200)
+    stream.destroy()
+    await own.close()
+  })
+
+  for (const { name, revision, connect } of CLIENT_KINDS.filter(({ revision }) => revision === LEGACY)) {
+    describe(`with the ${name}`, () => {
+      it('call tools, and ask the client for input', async () => {
+        const asked = signalled<string>()
+        const { client, close } = await connect(host.origin, {
+          token: 'reader',
+          capabilities: { elicitation: {} },
+          prepare: (made) => {
+            const answer = async (request: any) => {
+              asked.resolve(request.params.message)
+              return { action: 'accept', content: { name: 'Ada' } }
+            }
+            if (name.startsWith('v1')) made.setRequestHandler(ELICIT_V1, answer)
+            else made.setRequestHandler('elicitation/create', answer)
+          },
+        })
+        const result = await client.callTool({ name: 'ask', arguments: {} })
+        expect(await asked.promise).to.equal('Your name?')
+        expect(result.content[0].text).to.equal('Hello, Ada')
+        const told = await client.callTool({ name: 'capabilities', arguments: {} })
+        expect(JSON.parse(told.content[0].text)).to.have.property('elicitation')
+        expect(revision).to.equal(LEGACY)
+        await close()
+      })
+    })
+  }
+
+  it('keep a server of the official SDK', async () => {
+    let made = 0
+    const own = await Host.start({
+      router: () => {
+        made++
+        let calls = 0
+        const server = new McpServer({ name: 'counting', version: '1' })
+        server.registerTool('count', { description: 'Counts' }, () => ({
+          content: [{ type: 'text', text: String(++calls) }],
+        }))
+        return server
+      },
+    })
+    const session = await own.begin()
+    for (const count of ['1', '2', '3']) {
+      const answer = await own.send('reader', legacy(call('count')), session)
+      expect(answer.message.result.content[0].text).to.equal(count)
+    }
+    expect(made).to.equal(1)
+    await own.close()
+  })
+
+  it('do not begin where no server can be made, and say so', async () => {
+    const recorder = createTelemetryRecorder()
+    const telemetry = KitTelemetry.create().addTransport(recorder).build()
+    const own = await Host.start({
+      telemetry,
+      router: () => {
+        throw new Error('no server today')
+      },
+    })
+    const answer = await own.send('reader', legacy(INITIALIZE, { 'mcp-protocol-version': undefined }))
+    expect(answer.status).to.equal(500)
+    expect(answer.message.error).to.deep.equal({ code: -32_603, message: 'Internal server error' })
+    expect(answer.headers.get('mcp-session-id')).to.equal(null)
+    recorder.expectEvent('kit.mcp.request.failed', { error: { message: 'no server today' } })
+    await own.close()
+  })
+
+  it('let the client cancel a call', async () => {
+    const [began, aborted] = [signalled(), signalled()]
+    const own = await Host.start({
+      router: KitMcpRouter.create().tool('wait', { description: 'Waits' }, async (_args, { signal }) => {
+        signal.addEventListener('abort', () => aborted.resolve())
+        began.resolve()
+        await aborted.promise
+      }),
+    })
+    const session = await own.begin()
+    own.send('reader', legacy(call('wait', {}, 7)), session).catch(() => undefined)
+    await began.promise
+    const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } }
+    expect((await own.send('reader', legacy(cancelled), session)).status).to.equal(202)
+    await aborted.promise
+    await own.close()
+  })
+
+  it('are idle once the client of a web-standard host has gone, whatever the host does with the stream', async () => {
+    const adapter = createMcpAdapter({ router, oauth: oauth(), sessions: { idleTimeoutMs: 30 } })
+    const ask = (method: string, headers: Record<string, string>, init: RequestInit = {}) =>
+      adapter.server(
+        new Request('http://localhost:3000/mcp', {
+          method,
+          headers: { ...definedOf(as('reader', legacy({})).headers ?? {}), ...headers },
+          ...init,
+        }),
+      )
+    const begun = await ask('POST', {}, { body: JSON.stringify(INITIALIZE) })
+    await begun.text()
+    const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? '' }
+    const client = new AbortController()
+    const stream = await ask('GET', session, { signal: client.signal })
+    expect(stream.status).to.equal(200)
+    const status = async () => (await ask('GET', session)).status
+    expect(await status()).to.equal(409)
+    client.abort()
+    for (let waited = 0; (await status()) !== 404 && waited < 40; waited++)
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    expect(await status()).to.equal(404)
+  })
+
+  it('tell telemetry of every request', async () => {
+    const recorder = createTelemetryRecorder()
+    const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(recorder).build()
+    const own = await Host.start({ telemetry })
+    const session = await own.begin()
+    await own.send('reader', legacy(call('whoami', {}, 7)), session)
+    await own.send('reader', legacy(call('nothing', {}, 8)), session)
+    recorder.expectEvent('kit.mcp.tool.completed', {
+      attributes: { 'mcp.session.id': session['mcp-session-id'], 'jsonrpc.request.id': '7' },
+    })
+    recorder.expectEvent('kit.mcp.request.completed', {
+      attributes: { 'jsonrpc.request.id': '8', 'rpc.response.status_code': '-32602' },
+    })
+    await own.close()
+  })
+
+  describe('options', () => {
+    const WRONG: readonly [string, unknown, string][] = [
+      ['a text', 'yes', 'sessions'],
+      ['null', null, 'sessions'],
+      ['no idle time', { idleTimeoutMs: 0 }, 'sessions.idleTimeoutMs'],
+      ['an idle time no timer can wait', { idleTimeoutMs: 2 ** 31 }, 'sessions.idleTimeoutMs'],
+      ['no session at all', { max: 0 }, 'sessions.max'],
+      ['another name', { idleTimeout: 1 }, 'idleTimeout'],
+    ]
+    for (const [what, sessions, option] of WRONG) {
+      it(`refuse ${what}`, () => {
+        const error = configError(() => createMcpAdapter({ router, sessions: sessions as never }))
+        expect(error.message).to.contain(option)
+      })
+    }
+  })
+})

@@ -1,0 +1,124 @@
+import type { JSONRPCNotification } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import { EventOutlet } from '../../../../src/mcp/sdk/streams/event-outlet.ts'
+
+const MIB = 1024 * 1024
+const log = (level: string): JSONRPCNotification => ({
+  jsonrpc: '2.0',
+  method: 'notifications/message',
+  params: { level, data: 'x' },
+})
+
+/** Whether a promise has settled by now. */
+async function hasSettled(promise: Promise<unknown>): Promise<boolean> {
+  const later = new Promise((resolve) => setImmediate(resolve, 'later'))
+  return (await Promise.race([promise, later])) !== 'later'
+}
+
+const sending = (outlet: EventOutlet) => async (message: JSONRPCNotification) =>
+  outlet.write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
+
+describe('mcp: EventOutlet', () => {
+  it('has room until 64 KiB wait, and again when they are read', async () => {
+    const outlet = new EventOutlet()
+    expect(outlet.hasRoom).to.equal(true)
+    outlet.write('x'.repeat(65_536))
+    const room = outlet.room()
+    expect(outlet.room()).to.equal(room)
+    expect(await hasSettled(room)).to.equal(false)
+    await outlet.body.getReader().read()
+    await room
+    expect(outlet.unsentBytes).to.equal(0)
+  })
+
+  it('gives room when its client goes', async () => {
+    let ends = 0
+    const outlet = new EventOutlet({ onEnd: () => ends++ })
+    outlet.write('x'.repeat(MIB))
+    const room = outlet.room()
+    await outlet.body.cancel()
+    await room
+    outlet.write('unread')
+    outlet.end()
+    expect([ends, outlet.isFull]).to.deep.equal([1, false])
+  })
+
+  it('admits a message of any size when nothing waits, and none that would exceed 1 MiB', async () => {
+    const outlet = new EventOutlet()
+    const progress: JSONRPCNotification = { jsonrpc: '2.0', method: 'notifications/progress' }
+    const changed: JSONRPCNotification = { jsonrpc: '2.0', method: 'notifications/tools/list_changed' }
+    const send = sending(outlet)
+    expect(outlet.admits(progress, 2 * MIB, send)).to.equal(true)
+    outlet.write('x'.repeat(MIB - 10))
+    expect(outlet.admits(progress, 10, send)).to.equal(true)
+    expect(outlet.admits(progress, 11, send)).to.equal(false)
+    expect(outlet.admits(changed, 11, send)).to.equal(true)
+    expect(outlet.settle()).to.equal(undefined)
+  })
+
+  it('counts the log messages that it drops in one notice of their highest level', async () => {
+    const outlet = new EventOutlet()
+    outlet.write('x'.repeat(MIB))
+    for (const level of ['info', 'critical', 'debug']) await outlet.notify(log(level), sending(outlet))
+    const reader = outlet.body.getReader()
+    await reader.read()
+    const notice = Buffer.from((await reader.read()).value ?? []).toString()
+    expect(JSON.parse(notice.slice(notice.indexOf('{'))).params).to.deep.equal({
+      level: 'critical',
+      data: '3 log messages were dropped because the client did not read fast enough.',
+    })
+  })
+
+  it('relays a stream, and tells its source when the client goes', async () => {
+    let cancelled = false
+    const source = new ReadableStream<Uint8Array>({
+      start: (controller) => controller.enqueue(Buffer.from('id: 1\n\n')),
+      cancel: () => {
+        cancelled = true
+      },
+    })
+    const firsts: string[] = []
+    const outlet = new EventOutlet()
+    const reader = outlet.relay(source, (chunk) => firsts.push(Buffer.from(chunk).toString())).getReader()
+    expect(Buffer.from((await reader.read()).value ?? []).toString()).to.equal('id: 1\n\n')
+    await reader.cancel()
+    expect([firsts, cancelled]).to.deep.equal([['id: 1\n\n'], true])
+  })
+
+  it('breaks off when its source does', async () => {
+    const source = new ReadableStream<Uint8Array>({
+      start: (controller) => controller.error(new Error('broken')),
+    })
+    const reader = new EventOutlet().relay(source).getReader()
+    let failure: unknown
+    await reader.read().catch((error: unknown) => {
+      failure = error
+    })
+    expect(failure).to.have.property('message', 'broken')
+  })
+
+  it('ends when 1 MiB waits, if its client can open another', async () => {
+    let hasEnded = false
+    const outlet = new EventOutlet({
+      endsWhenFull: true,
+      onEnd: () => {
+        hasEnded = true
+      },
+    })
+    outlet.write('x'.repeat(MIB - 1))
+    expect(hasEnded).to.equal(false)
+    outlet.write('xx')
+    expect(hasEnded).to.equal(true)
+    expect((await new Response(outlet.body).text()).length).to.equal(MIB + 1)
+  })
+
+  it('does not wait for an event that its source never passes on', async () => {
+    const outlet = new EventOutlet()
+    const room = outlet.notify(
+      { ...log('info'), params: { level: 'info', data: 'x'.repeat(100_000) } },
+      async () => undefined,
+    )
+    await room
+    expect(outlet.unsentBytes).to.equal(0)
+  })
+})

@@ -1,0 +1,232 @@
+import { once } from 'node:events'
+import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { mock } from 'node:test'
+import { InMemoryServerEventBus } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
+import { createMcpAdapter, type McpAdapter } from '../../../../src/mcp/adapter.ts'
+import { KitMcpRouter } from '../../../../src/mcp/router/router.ts'
+import { listen } from '../../../support/listen.ts'
+import { oauth } from '../../../support/mcp/notes.ts'
+import { bearer, call, eventsOf, legacy, rpc } from '../../../support/mcp/wire.ts'
+
+const router = KitMcpRouter.create()
+  .tool('echo', { description: 'x', input: z.object({ text: z.string() }) }, ({ text }) => text)
+  .resourceTemplate('more', { uriTemplate: 'notes://more/{id}' }, () => 'x')
+
+/** A stream that a client has open, and what it has heard. */
+class Stream {
+  readonly #outgoing: ClientRequest
+  #text = ''
+  #wake: (() => void) | undefined
+
+  private constructor(outgoing: ClientRequest, response: IncomingMessage) {
+    this.#outgoing = outgoing
+    const wake = (): void => this.#wake?.()
+    response.setEncoding('utf8').on('data', (text: string) => {
+      this.#text += text
+      wake()
+    })
+    response.on('error', wake).on('close', wake)
+  }
+
+  static async open(port: number, token = 'reader'): Promise<Stream> {
+    const headers = { ...bearer(token), accept: 'text/event-stream' }
+    const outgoing = httpRequest({ host: '127.0.0.1', port, path: '/mcp', headers, agent: false }).end()
+    outgoing.on('error', () => undefined)
+    const [response] = await once(outgoing, 'response')
+    expect(response.statusCode).to.equal(200)
+    const stream = new Stream(outgoing, response)
+    await stream.until(() => stream.#text.startsWith(': open\n\n'))
+    return stream
+  }
+
+  get heard(): string[] {
+    return eventsOf(this.#text.slice(0, this.#text.lastIndexOf('\n') + 1)).map(({ method }) =>
+      method.slice('notifications/'.length),
+    )
+  }
+
+  async until(holds: () => boolean): Promise<void> {
+    while (!holds()) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+  }
+
+  cut(): void {
+    this.#outgoing.destroy()
+  }
+}
+
+/** Waits until nobody listens any more. */
+async function silence(bus: InMemoryServerEventBus): Promise<void> {
+  while (bus.listenerCount > 0) await new Promise(setImmediate)
+}
+
+describe('mcp: event streams', function () {
+  this.timeout(30_000)
+  let bus: InMemoryServerEventBus
+  let adapter: McpAdapter
+  let port: number
+  let sockets: Socket[]
+  beforeEach(async () => {
+    bus = new InMemoryServerEventBus()
+    adapter = createMcpAdapter({ router, oauth: oauth(), eventBus: bus, streams: { maxPerOwner: 1024 } })
+    sockets = []
+    const listening = await listen(mcpHandler(adapter))
+    listening.server.on('connection', (socket) => sockets.push(socket))
+    port = listening.port
+  })
+
+  it('are open 1 000 at once: each hears everything once, and nothing is left of them', async () => {
+    const streams = await Promise.all(Array.from({ length: 1000 }, () => Stream.open(port)))
+    expect(bus.listenerCount).to.equal(1000)
+    const { notify } = adapter
+    notify.toolsChanged()
+    notify.resourcesChanged()
+    await Promise.all(streams.map((stream) => stream.until(() => stream.heard.length >= 2)))
+    for (const { heard } of streams)
+      expect(heard).to.deep.equal(['tools/list_changed', 'resources/list_changed'])
+    for (const stream of streams) stream.cut()
+    await silence(bus)
+    const again = await Stream.open(port)
+    expect(bus.listenerCount).to.equal(1)
+    again.cut()
+    await silence(bus)
+  })
+
+  it('are at most 1024, and one that ends makes room', async () => {
+    const { server } = createMcpAdapter({
+      router,
+      oauth: oauth(),
+      eventBus: bus,
+      streams: { maxPerOwner: 2000 },
+    })
+    const open = () => server(new Request('http://localhost/mcp', { headers: bearer('reader') }))
+    const responses = await Promise.all(Array.from({ length: 1024 }, open))
+    const refused = await open()
+    expect(refused.status).to.equal(503)
+    expect(refused.headers.get('retry-after')).to.equal('5')
+    await responses[500]?.body?.cancel()
+    const next = await open()
+    expect(next.status).to.equal(200)
+    for (const response of [...responses, next]) if (!response.body?.locked) await response.body?.cancel()
+    expect(bus.listenerCount).to.equal(0)
+  })
+
+  it('end with their client, also where the host does nothing with the stream', async () => {
+    const abort = new AbortController()
+    const init = { headers: bearer('reader'), signal: abort.signal }
+    for (let time = 0; time < 3; time++) {
+      const response = await adapter.server(new Request('http://localhost/mcp', init))
+      expect(response.status).to.equal(200)
+    }
+    expect(bus.listenerCount).to.equal(3)
+    abort.abort()
+    expect(bus.listenerCount).to.equal(0)
+    await adapter.server(new Request('http://localhost/mcp', init))
+    expect(bus.listenerCount).to.equal(0)
+  })
+
+  it('cost the server a bounded number of bytes for a client that does not read', async () => {
+    const socket = connect(port, '127.0.0.1')
+    await once(socket, 'connect')
+    socket.write('GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer reader\r\n\r\n')
+    await once(socket, 'data')
+    socket.pause()
+    const uris = Array.from({ length: 1000 }, (_, id) => `notes://more/${id}${'x'.repeat(500)}`)
+    for (let first = 0; first < uris.length; first += 100) {
+      const batch = uris.slice(first, first + 100).map((uri, id) => rpc('resources/subscribe', { uri }, id))
+      const { headers, body } = legacy(batch, { ...bearer('reader'), 'mcp-protocol-version': '2025-03-26' })
+      const init = { method: 'POST', headers: headers as Record<string, string>, body: body as string }
+      await (await adapter.server(new Request('http://localhost/mcp', init))).text()
+    }
+    let most = 0
+    for (let time = 0; time < 50; time++) {
+      for (const uri of uris) adapter.notify.resourceUpdated(uri)
+      await new Promise(setImmediate)
+      most = Math.max(most, ...sockets.map(({ writableLength }) => writableLength))
+    }
+    // 30 MB have been told; of each resource one word may wait.
+    expect(most).to.be.below(2_000_000)
+    expect(bus.listenerCount).to.equal(1)
+    socket.destroy()
+    await silence(bus)
+  })
+
+  it('hear what is told while the server is busy, in order, and calls are answered all the while', async () => {
+    const streams = await Promise.all(Array.from({ length: 50 }, () => Stream.open(port)))
+    const agent = new Agent({ keepAlive: true, maxSockets: 20 })
+    const told: string[] = []
+    const ask = async (n: number): Promise<number | undefined> => {
+      const { headers, body } = legacy(call('echo', { text: 'x'.repeat(1000) }, n), bearer('reader'))
+      const options = { host: '127.0.0.1', port, path: '/mcp', method: 'POST', agent }
+      const outgoing = httpRequest({ ...options, headers: headers as Record<string, string> }).end(body)
+      const [response] = await once(outgoing, 'response')
+      await once(response.resume(), 'end')
+      return response.statusCode
+    }
+    const say = async (): Promise<void> => {
+      for (let time = 0; time < 20; time++) {
+        const isTools = time % 2 === 0
+        if (isTools) adapter.notify.toolsChanged()
+        else adapter.notify.resourcesChanged()
+        told.push(isTools ? 'tools/list_changed' : 'resources/list_changed')
+        await Promise.all(streams.map((stream) => stream.until(() => stream.heard.length === told.length)))
+      }
+    }
+    const [statuses] = await Promise.all([Promise.all(Array.from({ length: 1000 }, (_, n) => ask(n))), say()])
+    expect(new Set(statuses)).to.deep.equal(new Set([200]))
+    for (const { heard } of streams) expect(heard).to.deep.equal(told)
+    for (const stream of streams) stream.cut()
+    agent.destroy()
+    await silence(bus)
+  })
+
+  it('end with their tokens, many at once', async () => {
+    const expiresAt = Date.now() / 1000 + 0.5
+    const verifyToken = () => ({ valid: true, scopes: ['mcp:read'], expiresAt })
+    const own = createMcpAdapter({
+      router,
+      oauth: oauth({ verifyToken }),
+      eventBus: bus,
+      streams: { maxPerOwner: 200 },
+    })
+    const open = () => own.server(new Request('http://localhost/mcp', { headers: bearer('x') }))
+    const responses = await Promise.all(Array.from({ length: 200 }, open))
+    expect(bus.listenerCount).to.equal(200)
+    const texts = await Promise.all(responses.map((response) => response.text()))
+    expect(new Set(texts)).to.deep.equal(new Set([': open\n\n']))
+    expect(bus.listenerCount).to.equal(0)
+  })
+
+  it('say every 15 s that they live, and not to a client that does not read', async () => {
+    mock.timers.enable({ apis: ['setInterval'] })
+    try {
+      const { body } = await adapter.server(
+        new Request('http://localhost/mcp', { headers: bearer('reader') }),
+      )
+      const reader = body?.getReader() as ReadableStreamDefaultReader<Uint8Array>
+      const text = async (): Promise<string> => Buffer.from((await reader.read()).value ?? []).toString()
+      expect(await text()).to.equal(': open\n\n')
+      for (let time = 0; time < 2; time++) {
+        const next = text()
+        mock.timers.tick(15_000)
+        expect(await next).to.equal(': keep-alive\n\n')
+      }
+      for (let time = 0; time < 1000; time++) mock.timers.tick(15_000)
+      expect(await text()).to.equal(': keep-alive\n\n')
+      adapter.notify.toolsChanged()
+      expect(eventsOf(await text())).to.have.length(1)
+      await reader.cancel()
+      mock.timers.tick(15_000)
+      expect(bus.listenerCount).to.equal(0)
+    } finally {
+      mock.timers.reset()
+    }
+  })
+})

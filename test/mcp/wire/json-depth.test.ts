@@ -1,0 +1,76 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { checkDepth, isTooDeepValue, MAX_JSON_DEPTH } from '../../../src/mcp/wire/json-depth.ts'
+
+const wrapped = (levels: number, open: string, close: string, inner = '1'): string =>
+  open.repeat(levels) + inner + close.repeat(levels)
+
+/** The definition, without regard for its cost. */
+function depthOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  return 1 + Math.max(0, ...Object.values(value).map(depthOf))
+}
+
+describe('JSON depth', () => {
+  for (const [what, open, close] of [
+    ['arrays', '[', ']'],
+    ['objects', '{"a":', '}'],
+    ['spaced arrays', ' [ ', ' ] '],
+    ['objects whose keys hold brackets and quotation marks', '{"}]\\"":', '}'],
+    ['objects whose keys end with a backslash', '{"\\\\":', '}'],
+    ['members after strings that hold brackets', '["[[[",1,', ']'],
+  ] as const) {
+    it(`allows ${MAX_JSON_DEPTH} levels of ${what}, and no more`, () => {
+      for (const levels of [1, MAX_JSON_DEPTH - 1, MAX_JSON_DEPTH, MAX_JSON_DEPTH + 1, 20_000]) {
+        const text = wrapped(levels, open, close)
+        const isTooDeep = levels > MAX_JSON_DEPTH
+        expect(checkDepth(text), `text of ${levels}`).to.equal(isTooDeep ? 'too-deep' : 'ok')
+        expect(isTooDeepValue(JSON.parse(text)), `value of ${levels}`).to.equal(isTooDeep)
+      }
+    })
+  }
+
+  it('counts neither brackets in strings nor values one after the other', () => {
+    const strings = JSON.stringify(['['.repeat(1_000), '\\"{'.repeat(1_000), '"['.repeat(1_000)])
+    const siblings = JSON.stringify(Array.from({ length: 1_000 }, () => [{}]))
+    for (const text of [strings, siblings]) {
+      expect(checkDepth(text)).to.equal('ok')
+      expect(isTooDeepValue(JSON.parse(text))).to.equal(false)
+    }
+  })
+
+  for (const [what, text] of [
+    ['brackets that never close', '['.repeat(1_000)],
+    ['brackets that close too often', `${wrapped(1_000, '[', ']')}]`],
+    ['a string that never ends', `${'['.repeat(1_000)}"${']'.repeat(1_000)}`],
+  ] as const) {
+    it(`does not count what is not JSON: ${what}`, () => expect(checkDepth(text)).to.equal('not-json'))
+  }
+
+  it('is the same for a text and for its value', () => {
+    const json = fc.letrec<{ value: unknown }>((tie) => ({
+      value: fc.oneof(
+        { maxDepth: 4, withCrossShrink: true },
+        fc.oneof(fc.string({ unit: fc.constantFrom('[', '{', '"', '\\', '}', ']', 'a') }), fc.integer()),
+        fc.array(tie('value'), { maxLength: 3 }),
+        fc.dictionary(fc.string({ unit: fc.constantFrom('[', '"', '\\', 'a') }), tie('value'), {
+          maxKeys: 3,
+        }),
+      ),
+    })).value
+    fc.assert(
+      fc.property(json, fc.integer({ min: MAX_JSON_DEPTH - 6, max: MAX_JSON_DEPTH }), (inner, levels) => {
+        const text = wrapped(levels, '[', ']', JSON.stringify(inner))
+        const expected = levels + depthOf(inner) > MAX_JSON_DEPTH
+        expect(checkDepth(text)).to.equal(expected ? 'too-deep' : 'ok')
+        expect(isTooDeepValue(JSON.parse(text))).to.equal(expected)
+      }),
+    )
+  })
+
+  it('refuses a value that contains itself', () => {
+    const value: Record<string, unknown> = {}
+    value.self = [value]
+    expect(isTooDeepValue(value)).to.equal(true)
+  })
+})

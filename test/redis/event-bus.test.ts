@@ -1,0 +1,275 @@
+import type { ServerEvent } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import type { PubSubRedisClient, RedisBroadcastOptions } from '../../src/redis/broadcast.ts'
+import { type RedisEventBus, redisEventBus } from '../../src/redis/event-bus.ts'
+import { expectConfigError } from '../support/config-error.ts'
+import { CLIENT_KINDS } from '../support/mcp/clients.ts'
+import { onNode } from '../support/mcp/entry-points.ts'
+import { MODERN } from '../support/mcp/wire.ts'
+import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
+import { REDIS_CLIENTS } from '../support/redis-clients.ts'
+
+const TOOLS: ServerEvent = { kind: 'tools_list_changed' }
+const updated = (uri: string): ServerEvent => ({ kind: 'resource_updated', uri })
+const GAP = ['tools_list_changed', 'prompts_list_changed', 'resources_list_changed']
+
+/** One node's bus, what its listeners heard, and how often it caught up. */
+class Node {
+  readonly heard: string[] = []
+  readonly errors: string[] = []
+  caughtUp = 0
+  readonly bus: RedisEventBus
+  #wake: () => void = () => undefined
+
+  constructor(redis: Parameters<typeof redisEventBus>[0], options: RedisBroadcastOptions = {}) {
+    this.bus = redisEventBus(redis, {
+      onError: ({ message }) => {
+        this.errors.push(message)
+        this.#wake()
+      },
+      onCaughtUp: () => {
+        this.caughtUp++
+        this.#wake()
+      },
+      ...options,
+    })
+  }
+
+  listen(): this {
+    this.bus.subscribe((event) => {
+      this.heard.push(event.kind === 'resource_updated' ? event.uri : event.kind)
+      this.#wake()
+    })
+    return this
+  }
+
+  async until(condition: (node: Node) => boolean): Promise<void> {
+    while (!condition(this)) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+  }
+}
+
+describe('mcp: redisEventBus', () => {
+  let redis: RedisServer
+  before(async function () {
+    if (redisMissing() !== undefined) return this.skip()
+    redis = await startRedis()
+  })
+  after(() => redis?.stop())
+
+  for (const { name, connect } of REDIS_CLIENTS) {
+    describe(`on ${name}`, () => {
+      const undo: (() => unknown)[] = []
+      afterEach(async () => {
+        for (const one of undo.splice(0).reverse()) await one()
+      })
+
+      async function client(): Promise<PubSubRedisClient> {
+        const made = await connect(redis.port)
+        undo.push(() => made.end())
+        return made
+      }
+
+      /** A node whose subscription stands. */
+      async function node(given?: Parameters<typeof redisEventBus>[0], options?: RedisBroadcastOptions) {
+        const made = new Node(given ?? (await client()), options)
+        undo.push(() => made.bus.close())
+        await made.until(({ caughtUp }) => caughtUp === 1)
+        expect(made.bus.connected).to.equal(true)
+        return made.listen()
+      }
+
+      it('tells its own listeners at once, and those of other nodes, each once', async () => {
+        const [one, other] = [await node(), await node()]
+        one.bus.publish(updated('notes://1'))
+        expect(one.heard).to.deep.equal(['notes://1'])
+        other.bus.publish(TOOLS)
+        expect(other.heard).to.include('tools_list_changed')
+        await one.until(({ heard }) => heard.length === 2)
+        await other.until(({ heard }) => heard.length === 2)
+        // Whatever else was on its way has come before this.
+        one.bus.publish(updated('last'))
+        await other.until(({ heard }) => heard.includes('last'))
+        expect(one.heard).to.deep.equal(['notes://1', 'tools_list_changed', 'last'])
+        expect(other.heard).to.have.members(['notes://1', 'tools_list_changed', 'last'])
+      })
+
+      it('says a burst of one event at most twice, the last after all of it', async () => {
+        const [one, other] = [await node(), await node()]
+        for (let count = 0; count < 1_000; count++) one.bus.publish(TOOLS)
+        one.bus.publish(updated('last'))
+        await other.until(({ heard }) => heard.includes('last') && heard.length === 3)
+        expect(one.heard).to.have.length(1_001)
+        expect(other.heard.filter((kind) => kind === 'tools_list_changed')).to.have.length(2)
+      })
+
+      it('keeps to its channel', async () => {
+        const [one, apart] = [await node(), await node(undefined, { channel: 'apart' })]
+        const other = await node()
+        apart.bus.publish(updated('apart'))
+        one.bus.publish(updated('here'))
+        await other.until(({ heard }) => heard.length > 0)
+        expect(other.heard).to.deep.equal(['here'])
+        expect(apart.heard).to.deep.equal(['apart'])
+      })
+
+      it('takes two clients as well, and closes neither', async () => {
+        const [publisher, subscriber] = [await client(), await client()]
+        const [one, other] = [await node({ publisher, subscriber }), await node()]
+        one.bus.publish(updated('there'))
+        await other.until(({ heard }) => heard.length === 1)
+        other.bus.publish(updated('back'))
+        await one.until(({ heard }) => heard.length === 2)
+        await one.bus.close()
+        await one.bus.close()
+        expect(one.bus.connected).to.equal(false)
+        const again = await node({ publisher, subscriber })
+        other.bus.publish(updated('again'))
+        await again.until(({ heard }) => heard.includes('again'))
+        expect(one.heard).to.deep.equal(['there', 'back'])
+      })
+
+      it('goes on alone while Redis is away, says so once, and catches up after', async () => {
+        const [one, other] = [await node(), await node()]
+        await redis.kill()
+        try {
+          await one.until(({ errors }) => errors.length > 0)
+          await other.until(({ bus }) => !bus.connected)
+          for (let count = 0; count < 5; count++) one.bus.publish(updated('missed'))
+          expect(one.heard).to.deep.equal(new Array(5).fill('missed'))
+        } finally {
+          await redis.start()
+        }
+        await one.until(({ caughtUp }) => caughtUp === 2)
+        await other.until(({ caughtUp }) => caughtUp === 2)
+        expect(one.errors).to.have.length(1)
+        expect(one.errors[0]).to.match(/^Redis channel mcp-gatekit:events: /)
+        expect(one.heard.slice(5)).to.deep.equal(GAP)
+        other.bus.publish(updated('again'))
+        await one.until(({ heard }) => heard.includes('again'))
+        one.bus.publish(updated('at last'))
+        await other.until(({ heard }) => heard.includes('at last'))
+        expect(other.heard).to.include.members(GAP)
+      })
+
+      it('passes over what it cannot read', async () => {
+        const raw = await client()
+        const one = await node()
+        const texts = ['', 'x', 'x {', 'x null', 'x 5', 'x {"kind":"other"}', 'x {"kind":"resource_updated"}']
+        for (const text of [...texts, 'x {"kind":"tools_list_changed","params":5}'])
+          await raw.publish('mcp-gatekit:events', text)
+        await raw.publish('mcp-gatekit:events', 'x {"kind":"tools_list_changed"}')
+        await one.until(({ heard }) => heard.length > 0)
+        expect(one.heard).to.deep.equal(['tools_list_changed'])
+        expect(one.errors).to.deep.equal(['Redis channel mcp-gatekit:events: a message could not be read'])
+      })
+
+      it('survives listeners and callbacks that throw', async () => {
+        const angry = () => {
+          throw new Error('angry')
+        }
+        const one = redisEventBus(await client(), { onError: angry, onCaughtUp: angry })
+        undo.push(() => one.close())
+        one.subscribe(angry)
+        const other = await node()
+        const heard = new Promise((resolve) => one.subscribe((event) => resolve(event)))
+        other.bus.publish(TOOLS)
+        one.publish(updated('there'))
+        await other.until((node) => node.heard.includes('there'))
+        await heard
+      })
+    })
+  }
+
+  it('sends again what Redis would not take', async () => {
+    let refusing = true
+    const sent: string[] = []
+    const publisher = {
+      publish: async (_channel: string, message: string) => {
+        if (refusing) throw new Error('NOPERM')
+        sent.push(message.slice(message.indexOf(' ') + 1))
+      },
+    }
+    const [ioredis] = REDIS_CLIENTS
+    const subscriber = await ioredis?.connect(redis.port)
+    if (subscriber === undefined) return
+    const node = new Node({ publisher, subscriber })
+    try {
+      for (let count = 0; count < 1_500; count++) node.bus.publish(updated(`notes://${count}`))
+      await node.until(({ errors }) => errors.length > 0)
+      expect(node.errors).to.deep.equal(['Redis channel mcp-gatekit:events: could not publish: NOPERM'])
+      refusing = false
+      await new Promise<void>((resolve) => {
+        const timer = setInterval(() => {
+          if (sent.length < 1_001) return
+          clearInterval(timer)
+          resolve()
+        }, 20)
+      })
+      // What is beyond a thousand is told as a gap.
+      expect(sent.filter((text) => text === '')).to.have.length.within(1, 2)
+      expect(sent.filter((text) => text !== '')).to.have.length(1_000)
+    } finally {
+      await node.bus.close()
+      subscriber.end()
+    }
+  })
+
+  for (const { name, revision, connect } of CLIENT_KINDS) {
+    it(`brings notify of one node to a ${name} at another`, async () => {
+      const [kind] = REDIS_CLIENTS
+      const redisClient = await kind?.connect(redis.port)
+      if (redisClient === undefined) return
+      const router = KitMcpRouter.create().tool('a', { description: 'x' }, () => 'x')
+      const buses = [redisEventBus(redisClient), redisEventBus(redisClient)] as const
+      const [here, there] = buses.map((eventBus) => createMcpAdapter({ router, eventBus }))
+      if (here === undefined || there === undefined) return
+      const served = await onNode(mcpHandler(there))
+      try {
+        const heard = new Promise<string>((resolve) => {
+          void (async () => {
+            const connected = await connect(served.origin, { onHeard: ({ method }) => resolve(method) })
+            if (revision === MODERN) await connected.client.listen({ toolsListChanged: true })
+            else await connected.streaming
+            here.notify.toolsChanged()
+          })()
+        })
+        expect(await heard).to.equal('notifications/tools/list_changed')
+      } finally {
+        await served.close()
+        for (const bus of buses) await bus.close()
+        redisClient.end()
+      }
+    })
+  }
+
+  it('is made of clients, and of options that exist', () => {
+    for (const wrong of [undefined, null, {}, 'redis://localhost', { publisher: {}, subscriber: {} }])
+      expectConfigError(() => redisEventBus(wrong as never), {
+        code: 'MCP_CONFIG_INVALID_OPTION',
+        option: 'redisEventBus',
+        message: /ioredis/,
+      })
+    const silent = { publish() {}, subscribe() {}, unsubscribe() {}, on() {}, off() {} }
+    const clients = { publisher: silent, subscriber: silent }
+    for (const [options, option, message] of [
+      [{ chanel: 'x' }, 'chanel', /Did you mean 'channel'/],
+      [{ channel: '' }, 'channel', /non-empty/],
+      [{ onError: 5 }, 'onError', /function/],
+      [{ onCaughtUp: 5 }, 'onCaughtUp', /function/],
+      [5, 'redisEventBus', /options/],
+      [null, 'redisEventBus', /options/],
+    ] as const)
+      expectConfigError(() => redisEventBus(clients, options as never), {
+        code: option === 'chanel' ? 'MCP_CONFIG_UNKNOWN_OPTION' : 'MCP_CONFIG_INVALID_OPTION',
+        option,
+        message,
+      })
+  })
+})

@@ -1,0 +1,185 @@
+import { createHash } from 'node:crypto'
+import { expect } from 'chai'
+import { cachedVerifier } from '../../src/oauth/verifiers/cached.ts'
+import type { PubSubRedisClient } from '../../src/redis/broadcast.ts'
+import { type SharedVerifier, shareInvalidations } from '../../src/redis/share-invalidations.ts'
+import { expectConfigError } from '../support/config-error.ts'
+import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
+import { REDIS_CLIENTS } from '../support/redis-clients.ts'
+import { verifyInput } from '../support/tokens.ts'
+
+const sha256 = (token: string): string => createHash('sha256').update(token).digest('hex')
+
+/** A node's verifier, and how often it had to ask. */
+class Node {
+  asked = 0
+  caughtUp = 0
+  readonly verify: SharedVerifier
+  #wake: () => void = () => undefined
+
+  constructor(redis: PubSubRedisClient) {
+    const asking = async () => {
+      this.asked++
+      return { valid: true }
+    }
+    this.verify = shareInvalidations(cachedVerifier(asking), redis, {
+      onCaughtUp: () => {
+        this.caughtUp++
+        this.#wake()
+      },
+    })
+  }
+
+  async ready(times = 1): Promise<this> {
+    while (this.caughtUp < times) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+    return this
+  }
+
+  async ask(token: string): Promise<void> {
+    await this.verify(verifyInput(token))
+  }
+
+  /** Asks until the verifier had to be asked again. */
+  async forgets(token: string): Promise<void> {
+    for (const { asked } = this; this.asked === asked; ) {
+      await this.ask(token)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+}
+
+describe('shareInvalidations', () => {
+  let redis: RedisServer
+  before(async function () {
+    if (redisMissing() !== undefined) return this.skip()
+    redis = await startRedis()
+  })
+  after(() => redis?.stop())
+
+  for (const { name, connect } of REDIS_CLIENTS) {
+    describe(`on ${name}`, () => {
+      const undo: (() => unknown)[] = []
+      afterEach(async () => {
+        for (const one of undo.splice(0).reverse()) await one()
+      })
+
+      async function client() {
+        const made = await connect(redis.port)
+        undo.push(() => made.end())
+        return made
+      }
+
+      async function node(): Promise<Node> {
+        const made = new Node(await client())
+        undo.push(() => made.verify.close())
+        return made.ready()
+      }
+
+      it('has every node forget what one forgets', async () => {
+        const [one, other] = [await node(), await node()]
+        for (const forget of [
+          () => one.verify.invalidate('token'),
+          () => one.verify.invalidateKey(sha256('token')),
+          () => one.verify.clear(),
+        ]) {
+          for (const each of [one, other, one, other]) await each.ask('token')
+          const { asked } = one
+          forget()
+          await one.ask('token')
+          expect(one.asked).to.equal(asked + 1)
+          await other.forgets('token')
+        }
+        expect(one.asked).to.equal(4)
+        expect(other.asked).to.equal(4)
+        expect(one.verify.connected).to.equal(true)
+      })
+
+      it('leaves the other tokens alone', async () => {
+        const [one, other] = [await node(), await node()]
+        for (const token of ['kept', 'lost']) await other.ask(token)
+        one.verify.invalidate('lost')
+        await other.forgets('lost')
+        await other.ask('kept')
+        expect(other.asked).to.equal(3)
+      })
+
+      it('says nothing of a token but its SHA-256', async () => {
+        const heard: string[] = []
+        const ear = await client()
+        const done = new Promise<void>((resolve) => {
+          const hear = (message: string) => {
+            heard.push(message)
+            if (message.endsWith(' clear')) resolve()
+          }
+          const channel = 'mcp-gatekit:invalidations'
+          ear.on('message', (_channel: string, message: string) => hear(message))
+          void (name === 'ioredis' ? ear.subscribe(channel) : ear.subscribe(channel, hear))
+        })
+        const one = await node()
+        await one.ask('secret-token')
+        one.verify.invalidate('secret-token')
+        // By mistake: it is no key.
+        one.verify.invalidateKey('secret-token')
+        one.verify.clear()
+        await done
+        expect(heard.map((message) => message.slice(37))).to.deep.equal([sha256('secret-token'), 'clear'])
+      })
+
+      it('forgets everything after it has been away, and hears what was said meanwhile', async () => {
+        const [one, other] = [await node(), await node()]
+        for (const each of [one, other]) await each.ask('token')
+        await redis.kill()
+        one.verify.invalidate('token')
+        // By itself it goes on.
+        await other.ask('token')
+        expect(other.asked).to.equal(1)
+        await redis.start()
+        await Promise.all([one.ready(2), other.ready(2)])
+        await other.ask('token')
+        expect(other.asked).to.be.greaterThan(1)
+        one.verify.invalidate('token')
+        await other.forgets('token')
+      })
+
+      it('shares nothing once it is closed', async () => {
+        const [one, other, third] = [await node(), await node(), await node()]
+        for (const each of [one, other, third]) await each.ask('token')
+        await other.verify.close()
+        one.verify.invalidate('token')
+        await third.forgets('token')
+        await other.ask('token')
+        expect(other.asked).to.equal(1)
+        other.verify.invalidate('token')
+        await other.ask('token')
+        expect(other.asked).to.equal(2)
+        expect(other.verify.connected).to.equal(false)
+      })
+    })
+  }
+
+  it('is for what cachedVerifier returned, with options that exist', () => {
+    const verifier = cachedVerifier(() => undefined)
+    const silent = { publish() {}, subscribe() {}, unsubscribe() {}, on() {}, off() {} }
+    const clients = { publisher: silent, subscriber: silent }
+    for (const [make, code, option] of [
+      [() => shareInvalidations(undefined as never, clients), 'MCP_CONFIG_MISSING_OPTION', 'verifier'],
+      [() => shareInvalidations((() => {}) as never, clients), 'MCP_CONFIG_INVALID_OPTION', 'verifier'],
+      [() => shareInvalidations(verifier, {} as never), 'MCP_CONFIG_INVALID_OPTION', 'shareInvalidations'],
+      [
+        () => shareInvalidations(verifier, clients, { onErrors() {} } as never),
+        'MCP_CONFIG_UNKNOWN_OPTION',
+        'onErrors',
+      ],
+      [
+        () => shareInvalidations(verifier, clients, 5 as never),
+        'MCP_CONFIG_INVALID_OPTION',
+        'shareInvalidations',
+      ],
+    ] as const)
+      expectConfigError(make, { code, option, message: /./ })
+  })
+})

@@ -1,0 +1,708 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer, get, type IncomingMessage, type RequestListener, type Server } from 'node:http'
+import { createServer as createTlsServer, get as getOverTls, Agent as TlsAgent } from 'node:https'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import express from 'express'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { gracefulShutdown } from '../../src/server-shutdown/graceful-shutdown.ts'
+import { KitTelemetry } from '../../src/telemetry/builder.ts'
+import { InMemoryTransportAdapter } from '../../src/telemetry/transports/in-memory.ts'
+import { expectConfigError } from '../support/config-error.ts'
+import { Http2Exchange, listenHttp2 } from '../support/http2.ts'
+import { call, legacy, modern, send, signalled } from '../support/mcp/wire.ts'
+
+/** One connection, and everything that came on it. */
+class Wire {
+  readonly socket: Socket
+  text = ''
+  readonly ended: Promise<unknown>
+
+  constructor(port: number) {
+    this.socket = connect(port, '127.0.0.1')
+    this.socket.setEncoding('latin1').on('data', (chunk: string) => {
+      this.text += chunk
+    })
+    this.socket.on('error', () => undefined)
+    this.ended = once(this.socket, 'close')
+  }
+
+  write(...lines: string[]): void {
+    this.socket.write(`${lines.join('\r\n')}\r\n\r\n`)
+  }
+
+  async until(pattern: RegExp): Promise<string> {
+    while (!pattern.test(this.text)) {
+      if (this.socket.destroyed) throw new Error(`closed after: ${this.text}`)
+      await Promise.race([once(this.socket, 'data'), this.ended])
+    }
+    return this.text
+  }
+}
+
+describe('gracefulShutdown', () => {
+  let server: Server
+  let wires: Wire[]
+
+  beforeEach(() => {
+    wires = []
+  })
+  afterEach(() => {
+    for (const { socket } of wires) socket.destroy()
+    server?.closeAllConnections()
+    server?.close()
+  })
+
+  async function open<Stats>(
+    listener: RequestListener,
+    options: Parameters<typeof gracefulShutdown<Stats>>[1] = {},
+  ) {
+    server = createServer(listener)
+    const shutdown = gracefulShutdown<Stats>(server, { timeoutMs: 4000, ...options })
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const { port } = server.address() as AddressInfo
+    const wire = (): Wire => {
+      const one = new Wire(port)
+      wires.push(one)
+      return one
+    }
+    return { shutdown, port, wire }
+  }
+
+  /** A listener that answers `/slow` when it is told to, everything else at once. */
+  function slowly() {
+    const begun = signalled()
+    const go = signalled()
+    const listener: RequestListener = async (req, res) => {
+      if (req.url === '/slow') {
+        begun.resolve()
+        await go.promise
+      }
+      res.end(`answer to ${req.url}`)
+    }
+    return { begun: begun.promise, go: go.resolve, listener }
+  }
+
+  it('ends a server that has nothing to do at once', async () => {
+    const { shutdown } = await open((_req, res) => res.end())
+    expect(await shutdown.close()).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+    expect(server.listening).to.equal(false)
+  })
+
+  it('closes a server that was never listening', async () => {
+    server = createServer()
+    expect(await gracefulShutdown(server).close()).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+  })
+
+  it('gives every call of close() the same promise', async () => {
+    const { shutdown } = await open((_req, res) => res.end())
+    const first = shutdown.close()
+    expect(shutdown.close()).to.equal(first)
+    await first
+  })
+
+  it('ends idle keep-alive connections, and those that never sent anything', async () => {
+    const { shutdown, wire } = await open((_req, res) => res.end('hello'), { timeoutMs: 500 })
+    const [used, silent] = [wire(), wire()]
+    await once(silent.socket, 'connect')
+    used.write('GET / HTTP/1.1', 'Host: a')
+    await used.until(/hello/)
+    expect(await shutdown.close()).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+    await Promise.all([used.ended, silent.ended])
+  })
+
+  it('with idleGraceMs, answers what comes on an idle connection meanwhile, and accepts no other', async () => {
+    const { shutdown, wire } = await open((_req, res) => res.end('hello'), { idleGraceMs: 1_000 })
+    const [used, silent] = [wire(), wire()]
+    await once(silent.socket, 'connect')
+    used.write('GET / HTTP/1.1', 'Host: a')
+    await used.until(/hello/)
+    const closing = shutdown.close()
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    used.write('GET / HTTP/1.1', 'Host: a')
+    await used.until(/hello[\s\S]*Connection: close[\s\S]*hello/i)
+    await used.ended
+    const late = wire()
+    const [refused] = await once(late.socket, 'error')
+    expect(refused.code).to.equal('ECONNREFUSED')
+    expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+    await silent.ended
+  })
+
+  it('answers what came on an idle connection while the process was too busy to read it', async () => {
+    const { shutdown, wire } = await open((_req, res) => res.end('hello'), { idleGraceMs: 1_000 })
+    const used = wire()
+    used.write('GET / HTTP/1.1', 'Host: a')
+    await used.until(/hello/)
+    const closing = shutdown.close()
+    const graceEnds = performance.now() + 1_000
+    await new Promise((resolve) => setTimeout(resolve, 950))
+    // From here on timers come before what is to be read.
+    await new Promise((resolve) => setImmediate(resolve))
+    used.write('GET / HTTP/1.1', 'Host: a')
+    while (performance.now() < graceEnds + 20);
+    await used.until(/hello[\s\S]*Connection: close[\s\S]*hello/i)
+    expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+  })
+
+  it('lets a request in flight finish, and says that the connection closes', async () => {
+    const { begun, go, listener } = slowly()
+    const { shutdown, wire } = await open(listener)
+    const one = wire()
+    one.write('GET /slow HTTP/1.1', 'Host: a')
+    await begun
+    const closing = shutdown.close()
+    go()
+    expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+    await one.ended
+    expect(one.text).to.match(/^HTTP\/1.1 200 OK\r\n/)
+    expect(one.text).to.match(/\r\nConnection: close\r\n/i)
+    expect(one.text).to.match(/answer to \/slow/)
+  })
+
+  it('ends the connection of a response that had promised to keep it alive', async () => {
+    const go = signalled()
+    const { shutdown, wire } = await open(async (_req, res) => {
+      res.write('first half, ')
+      await go.promise
+      res.end('second half')
+    })
+    const one = wire()
+    one.write('GET / HTTP/1.1', 'Host: a')
+    await one.until(/first half/)
+    const closing = shutdown.close()
+    go.resolve()
+    expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+    await one.ended
+    expect(one.text)
+      .to.match(/Connection: keep-alive/i)
+      .and.match(/second half\r\n0\r\n\r\n$/)
+  })
+
+  it('answers all requests of a pipeline before it closes the connection', async () => {
+    const { begun, go, listener } = slowly()
+    const { shutdown, wire } = await open(listener)
+    const one = wire()
+    one.write(
+      'GET /slow HTTP/1.1',
+      'Host: a',
+      '',
+      'GET /b HTTP/1.1',
+      'Host: a',
+      '',
+      'GET /slow HTTP/1.1',
+      'Host: a',
+    )
+    await begun
+    const closing = shutdown.close()
+    // One more comes while the server closes.
+    one.write('GET /slow HTTP/1.1', 'Host: a')
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    go()
+    expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+    await one.ended
+    expect(one.text.match(/answer to \/(?:slow|b)/g)).to.deep.equal([
+      'answer to /slow',
+      'answer to /b',
+      'answer to /slow',
+      'answer to /slow',
+    ])
+    expect(one.text.match(/Connection: [\w-]+/gi)?.at(-1)).to.match(/close/i)
+  })
+
+  it('refuses new connections', async () => {
+    const { begun, go, listener } = slowly()
+    const { shutdown, wire } = await open(listener)
+    wire().write('GET /slow HTTP/1.1', 'Host: a')
+    await begun
+    const closing = shutdown.close()
+    const late = wire()
+    const [error] = await once(late.socket, 'error')
+    expect(error).to.have.property('code', 'ECONNREFUSED')
+    go()
+    await closing
+  })
+
+  it('waits for the rest of a request that has begun, but not for one that never comes', async () => {
+    const { shutdown, wire } = await open((req, res) => res.end(`answer to ${req.url}`))
+    const [resumed, stalled] = [wire(), wire()]
+    for (const one of [resumed, stalled]) one.socket.write('GET /half HTTP/1.1\r\n')
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    const closing = shutdown.close()
+    resumed.write('Host: a')
+    await resumed.ended
+    expect(resumed.text).to.match(/answer to \/half/)
+    expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+    await stalled.ended
+    expect(stalled.text).to.not.match(/answer/)
+  })
+
+  it('cuts a request that never ends at its deadline, and says so', async () => {
+    const cut = signalled()
+    const begun = signalled()
+    const { shutdown, wire } = await open(
+      (_req, res) => {
+        res.once('close', () => cut.resolve())
+        begun.resolve()
+      },
+      { timeoutMs: 100 },
+    )
+    const one = wire()
+    one.write('GET / HTTP/1.1', 'Host: a')
+    await begun.promise
+    expect(await shutdown.close()).to.deep.equal({ openConnections: 1, pendingRequests: 1 })
+    await Promise.all([one.ended, cut.promise])
+  })
+
+  it('cuts upgraded connections at the deadline', async () => {
+    const { shutdown, wire } = await open((_req, res) => res.end(), { timeoutMs: 100 })
+    server.on('upgrade', (_req, socket: Socket) =>
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
+    )
+    const one = wire()
+    one.write('GET / HTTP/1.1', 'Host: a', 'Connection: Upgrade', 'Upgrade: x')
+    await one.until(/101/)
+    expect(await shutdown.close()).to.deep.equal({ openConnections: 1, pendingRequests: 0 })
+    await one.ended
+  })
+
+  for (const [when, isBefore] of [
+    ['before', true],
+    ['after', false],
+  ] as const) {
+    it(`leaves an upgraded connection open until the deadline, where upgrades are accepted ${when} the call`, async () => {
+      const accept = (_req: IncomingMessage, socket: Socket): void => {
+        socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
+        socket.on('data', (data) => socket.write(data))
+      }
+      server = createServer((_req, res) => res.end())
+      if (isBefore) server.on('upgrade', accept)
+      const shutdown = gracefulShutdown(server, { timeoutMs: 2_500 })
+      if (!isBefore) server.on('upgrade', accept)
+      await once(server.listen(0, '127.0.0.1'), 'listening')
+      const one = new Wire((server.address() as AddressInfo).port)
+      wires.push(one)
+      one.write('GET / HTTP/1.1', 'Host: a', 'Connection: Upgrade', 'Upgrade: x')
+      await one.until(/101/)
+      const closing = shutdown.close()
+      // Longer than an idle connection is left open.
+      await new Promise((resolve) => setTimeout(resolve, 1_500))
+      one.write('still there')
+      await one.until(/still there/)
+      expect(await closing).to.deep.equal({ openConnections: 1, pendingRequests: 0 })
+      await one.ended
+    })
+  }
+
+  it('accepts upgrades only as long as the application does', async () => {
+    const { wire } = await open((_req, res) => res.end('not upgraded'))
+    const accept = (): void => undefined
+    server.on('upgrade', accept).off('upgrade', accept)
+    expect(server.listenerCount('upgrade')).to.equal(0)
+    const one = wire()
+    one.write('GET / HTTP/1.1', 'Host: a', 'Connection: Upgrade', 'Upgrade: x')
+    await one.until(/not upgraded/)
+  })
+
+  describe('of HTTP/2', () => {
+    for (const secure of [false, true]) {
+      const name = secure ? 'over TLS' : 'without encryption'
+
+      it(`lets a call finish that takes longer than idle connections are left open, and closes: ${name}`, async () => {
+        const [begun, go] = [signalled(), signalled()]
+        const served = await listenHttp2(async (_req, res) => {
+          begun.resolve()
+          await go.promise
+          res.end('done')
+        }, secure)
+        const shutdown = gracefulShutdown(served.server, { timeoutMs: 6_000 })
+        const session = await served.connect()
+        const idle = await served.connect()
+        const exchange = new Http2Exchange(session)
+        exchange.stream.end()
+        await begun.promise
+        const closing = shutdown.close()
+        if (!idle.destroyed) await once(idle, 'close')
+        await new Promise((resolve) => setTimeout(resolve, 1_500))
+        go.resolve()
+        expect(await exchange.status).to.equal(200)
+        expect((await exchange.closed).text).to.equal('done')
+        expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+      })
+
+      it(`ends event streams, and cuts what is left at the deadline: ${name}`, async () => {
+        const served = await listenHttp2((req, res) => {
+          if (req.method === 'GET')
+            res.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: 1\n\n')
+        }, secure)
+        const shutdown = gracefulShutdown(served.server, { timeoutMs: 300 })
+        const session = await served.connect()
+        const stream = new Http2Exchange(session, { ':method': 'GET' })
+        const stuck = new Http2Exchange(session)
+        stuck.stream.end()
+        expect(await stream.status).to.equal(200)
+        const closing = shutdown.close()
+        expect(await stream.closed).to.deep.equal({ text: 'data: 1\n\n', rstCode: 0 })
+        expect(await closing).to.deep.equal({ openConnections: 1, pendingRequests: 1 })
+        await stuck.closed
+      })
+    }
+  })
+
+  it('counts a connection over TLS once', async () => {
+    // Nobody completes the handshake: the connection is there all the same.
+    const tls = createTlsServer()
+    const shutdown = gracefulShutdown(tls, { timeoutMs: 50 })
+    await once(tls.listen(0, '127.0.0.1'), 'listening')
+    const one = new Wire((tls.address() as AddressInfo).port)
+    wires.push(one)
+    await Promise.all([once(tls, 'connection'), once(one.socket, 'connect')])
+    expect(await shutdown.close()).to.deep.equal({ openConnections: 1, pendingRequests: 0 })
+    await one.ended
+  })
+
+  it('lets a request over TLS finish, and ends an idle connection', async () => {
+    // A key that both sides have is enough: no certificate.
+    const psk = { psk: Buffer.from('0123456789abcdef'), identity: 'test' }
+    const common = { ciphers: 'PSK-AES128-GCM-SHA256', maxVersion: 'TLSv1.2' as const }
+    const { begun, go, listener } = slowly()
+    const tls = createTlsServer({ ...common, pskCallback: () => psk.psk }, listener)
+    const shutdown = gracefulShutdown(tls, { timeoutMs: 3000 })
+    await once(tls.listen(0, '127.0.0.1'), 'listening')
+    const { port } = tls.address() as AddressInfo
+    const agent = new TlsAgent({ keepAlive: true })
+    const ask = async (path: string): Promise<[string | undefined, string]> => {
+      const options = { ...common, host: '127.0.0.1', port, path, agent, pskCallback: () => psk }
+      const asking = getOverTls({ ...options, checkServerIdentity: () => undefined })
+      const [res] = (await once(asking, 'response')) as [IncomingMessage]
+      return [res.headers.connection, (await res.setEncoding('utf8').toArray()).join('')]
+    }
+    const slow = ask('/slow')
+    await begun
+    expect(await ask('/idle')).to.deep.equal(['keep-alive', 'answer to /idle'])
+    const closing = shutdown.close()
+    go()
+    expect(await slow).to.deep.equal(['close', 'answer to /slow'])
+    expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+    agent.destroy()
+  })
+
+  describe('event streams', () => {
+    for (const [how, begin] of [
+      ['setHeader', (res) => res.setHeader('Content-Type', 'text/event-stream').flushHeaders()],
+      ['writeHead', (res) => res.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' })],
+    ] as [string, (res: Parameters<RequestListener>[1]) => void][]) {
+      it(`are ended, not cut, whatever feeds them (${how})`, async () => {
+        const { shutdown, wire } = await open((_req, res) => {
+          begin(res)
+          res.write('data: 1\n\n')
+          const timer = setInterval(() => res.write('data: tick\n\n'), 1)
+          res.once('close', () => clearInterval(timer))
+        })
+        const one = wire()
+        one.write('GET / HTTP/1.1', 'Host: a')
+        await one.until(/data: tick/)
+        expect(await shutdown.close()).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+        await one.ended
+        expect(one.text).to.match(/\r\n0\r\n\r\n$/)
+      })
+    }
+
+    it('may be written to once more by who has not heard of the end', async () => {
+      const begun = signalled()
+      const { shutdown, wire } = await open((_req, res) => {
+        // More than the system takes for a client that does not read: the end has to wait.
+        res.writeHead(200, { 'Content-Type': 'text/event-stream' }).write(`data: ${'x'.repeat(16e6)}\n\n`)
+        shutdown.signal.addEventListener('abort', () => {
+          setTimeout(() => {
+            res.write('data: too late\n\n')
+            one.socket.resume()
+          }, 50)
+        })
+        begun.resolve()
+      })
+      const one = wire()
+      one.socket.pause()
+      one.write('GET / HTTP/1.1', 'Host: a')
+      await begun.promise
+      expect(await shutdown.close()).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+      await one.ended
+      expect(one.text.slice(-9)).to.equal('x\n\n\r\n0\r\n\r\n'.slice(-9))
+    })
+
+    it('get a last word from who listens to the signal', async () => {
+      const { shutdown, wire } = await open((_req, res) => {
+        res.writeHead(200, { 'Content-Type': 'text/event-stream' }).write('data: 1\n\n')
+        shutdown.signal.addEventListener('abort', () => res.end('event: bye\ndata: 2\n\n'))
+      })
+      const one = wire()
+      one.write('GET / HTTP/1.1', 'Host: a')
+      await one.until(/data: 1/)
+      expect(shutdown.signal.aborted).to.equal(false)
+      await shutdown.close()
+      await one.ended
+      expect(one.text).to.match(/event: bye\ndata: 2\n\n\r\n0\r\n\r\n$/)
+    })
+
+    it('are ended too when they are opened while the server closes', async () => {
+      const begun = signalled()
+      const go = signalled()
+      const { shutdown, wire } = await open(async (_req, res) => {
+        begun.resolve()
+        await go.promise
+        res.writeHead(200, { 'Content-Type': 'text/event-stream' }).write('data: late\n\n')
+      })
+      const one = wire()
+      one.write('GET / HTTP/1.1', 'Host: a')
+      await begun.promise
+      shutdown.signal.addEventListener('abort', () => setTimeout(go.resolve, 20))
+      const closing = shutdown.close()
+      expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+      await one.ended
+      expect(one.text).to.match(/data: late\n\n\r\n0\r\n\r\n$/)
+    })
+
+    describe('of MCP', () => {
+      it('that listen are ended; the one that answers a call ends with its call', async () => {
+        const begun = signalled()
+        const go = signalled()
+        const router = KitMcpRouter.create().tool(
+          'slow',
+          { description: 'Waits' },
+          async (_args, context) => {
+            await context.progress(1)
+            begun.resolve()
+            await go.promise
+            return 'done'
+          },
+        )
+        const heads = [signalled(), signalled()]
+        const serve = mcpHandler(createMcpAdapter({ router }))
+        const { shutdown, port } = await open((req, res) => {
+          if (req.headers['mcp-method'] === undefined && req.method === 'POST') return serve(req, res)
+          const head = heads[req.method === 'GET' ? 0 : 1]
+          const write = res.write.bind(res) as (chunk: unknown) => boolean
+          res.write = (chunk: unknown) => {
+            head?.resolve()
+            return write(chunk)
+          }
+          serve(req, res)
+        })
+        const listening: Promise<{ status: number; text: string }>[] = [
+          send(port, {
+            method: 'GET',
+            headers: { accept: 'text/event-stream', 'mcp-protocol-version': '2025-11-25' },
+          }),
+          send(port, modern('subscriptions/listen', { notifications: { toolsListChanged: true } })),
+        ]
+        const calling = send(port, legacy(call('slow')))
+        await begun.promise
+        // Both streams have said their first word when they are ended.
+        await Promise.all(heads.map(({ promise }) => promise))
+        const closing = shutdown.close()
+        const [standing, subscribed] = await Promise.all(listening)
+        expect(standing?.text).to.equal(': open\n\n')
+        expect(subscribed?.text).to.contain('notifications/subscriptions/acknowledged')
+        go.resolve()
+        const answer = await calling
+        expect(answer.message.result.content).to.deep.equal([{ type: 'text', text: 'done' }])
+        expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+      })
+    })
+  })
+
+  describe('readiness', () => {
+    it('turns before the server closes, which goes on serving for the delay', async () => {
+      server = createServer()
+      const shutdown = gracefulShutdown(server, { readinessDelayMs: 150 })
+      const app = express()
+      app.get('/ready', shutdown.readiness())
+      app.get('/work', (_req, res) => void res.json({ worked: true }))
+      server.on('request', app)
+      await once(server.listen(0, '127.0.0.1'), 'listening')
+      const { port } = server.address() as AddressInfo
+      const ask = async (path: string) => {
+        const res = await fetch(`http://127.0.0.1:${port}${path}`)
+        return [res.status, await res.json()]
+      }
+      expect(shutdown.ready).to.equal(true)
+      expect(await ask('/ready')).to.deep.equal([200, { status: 'ready' }])
+      const closing = shutdown.close()
+      expect(shutdown.ready).to.equal(false)
+      expect(await ask('/ready')).to.deep.equal([503, { status: 'closing' }])
+      expect(await ask('/work')).to.deep.equal([200, { worked: true }])
+      expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+    })
+  })
+
+  describe('telemetry', () => {
+    it('is flushed after the last request, and reported', async () => {
+      const events = new InMemoryTransportAdapter()
+      const telemetry = KitTelemetry.create()
+        .withService('test')
+        .withEnvironment('test')
+        .addTransport(events)
+        .build()
+      const { begun, go, listener } = slowly()
+      const { shutdown, wire } = await open(
+        async (req, res) => {
+          res.once('close', () => telemetry.emit('request.done', { level: 'error' }))
+          await listener(req, res)
+        },
+        { telemetry },
+      )
+      wire().write('GET /slow HTTP/1.1', 'Host: a')
+      await begun
+      const closing = shutdown.close()
+      go()
+      const report = await closing
+      expect(report.telemetry).to.deep.equal(telemetry.stats())
+      expect(report.telemetry).to.include({ emitted: 1, droppedAfterShutdown: 0 })
+    })
+
+    it('has its share of the time, also where a request never ends, and hears of the cut', async () => {
+      let given = 0
+      let heard = false
+      const begun = signalled()
+      const telemetry = {
+        shutdown: async ({ timeoutMs }: { timeoutMs: number }) => {
+          given = timeoutMs
+          if (!heard) throw new Error('too early')
+        },
+        stats: () => ({ heard }),
+      }
+      const { shutdown, wire } = await open(
+        (_req, res) => {
+          res.once('close', () => {
+            heard = true
+          })
+          begun.resolve()
+        },
+        { telemetry, timeoutMs: 500 },
+      )
+      wire().write('GET / HTTP/1.1', 'Host: a')
+      await begun.promise
+      const report = await shutdown.close()
+      expect(report).to.deep.equal({ openConnections: 1, pendingRequests: 1, telemetry: { heard: true } })
+      expect(given).to.be.greaterThan(0).and.at.most(100)
+    })
+
+    for (const [how, stop] of [
+      ['fails', () => Promise.reject(new Error('no'))],
+      [
+        'throws',
+        () => {
+          throw new Error('no')
+        },
+      ],
+      ['never ends', () => new Promise(() => undefined)],
+    ] as const) {
+      it(`does not hold the shutdown up when it ${how}`, async () => {
+        const telemetry = { shutdown: stop, stats: () => 'stats' }
+        const { shutdown } = await open((_req, res) => res.end(), { telemetry, timeoutMs: 100 })
+        expect(await shutdown.close()).to.deep.equal({
+          openConnections: 0,
+          pendingRequests: 0,
+          telemetry: 'stats',
+        })
+      })
+    }
+  })
+
+  it('waits for onClosed, and outlives its failure', async () => {
+    const seen: unknown[] = []
+    const { shutdown } = await open((_req, res) => res.end(), {
+      onClosed: async (report) => {
+        seen.push(report)
+        throw new Error('no')
+      },
+    })
+    const report = await shutdown.close()
+    expect(seen).to.deep.equal([report])
+  })
+
+  describe('signals', () => {
+    const started = () => {
+      const file = fileURLToPath(new URL('graceful-shutdown-process.js', import.meta.url))
+      const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'inherit'] })
+      let said = ''
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        said += text
+      })
+      const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, said }))
+      const until = async (pattern: RegExp): Promise<string> => {
+        while (!pattern.test(said)) await once(child.stdout, 'data')
+        return (pattern.exec(said) as RegExpExecArray)[1] as string
+      }
+      return { child, ended, until }
+    }
+
+    it('SIGTERM ends the process with 0, and nothing is lost', async () => {
+      const { child, ended, until } = started()
+      const port = Number(await until(/port (\d+)/))
+      const answered = new Promise<IncomingMessage>((resolve) => get({ port, path: '/slow' }, resolve))
+      await until(/(begun)/)
+      child.kill('SIGTERM')
+      await until(/(closing)/)
+      await get({ port, path: '/' }).on('error', () => undefined)
+      const res = await answered
+      expect(await res.setEncoding('utf8').toArray()).to.deep.equal(['done'])
+      const { code, said } = await ended
+      expect(code).to.equal(0)
+      expect(said.match(/event \S+/g)).to.deep.equal(['event request.done'])
+      expect(said).to.match(/"openConnections":0,"pendingRequests":0/)
+    })
+
+    it('the second one ends it at once', async () => {
+      const { child, ended, until } = started()
+      const port = Number(await until(/port (\d+)/))
+      get({ port, path: '/never' }).on('error', () => undefined)
+      await until(/(begun)/)
+      child.kill('SIGINT')
+      await until(/(closing)/)
+      child.kill('SIGTERM')
+      expect((await ended).code).to.equal(128 + 15)
+    })
+  })
+
+  describe('options', () => {
+    const build = (options: object) => () => gracefulShutdown(createServer(), options)
+    for (const [what, run, option, message] of [
+      ['no server', () => gracefulShutdown(undefined as never), 'server', /node:http/],
+      ['an Express app', () => gracefulShutdown(express() as never), 'server', /app\.listen/],
+      [
+        'no options object',
+        () => gracefulShutdown(createServer(), null as never),
+        'gracefulShutdown',
+        /takes/,
+      ],
+      ['a timeout of 0', build({ timeoutMs: 0 }), 'timeoutMs', /whole number/],
+      ['a negative delay', build({ readinessDelayMs: -1 }), 'readinessDelayMs', /whole number/],
+      ['telemetry that is none', build({ telemetry: {} }), 'telemetry', /build\(\)/],
+      ['one signal without a list', build({ signals: 'SIGTERM' }), 'signals', /array/],
+      ['a signal that is none', build({ signals: ['SIGSTOPPED'] }), 'signals', /SIGTERM/],
+      ['a signal nobody can handle', build({ signals: ['SIGKILL'] }), 'signals', /handled/],
+      ['onClosed that is no function', build({ onClosed: 1 }), 'onClosed', /function/],
+    ] as const) {
+      it(`refuses ${what}`, () =>
+        expectConfigError(run, { code: 'MCP_CONFIG_INVALID_OPTION', option, message }))
+    }
+
+    it('refuses an unknown option, and says which was meant', () =>
+      expectConfigError(build({ timeout: 1 }), {
+        code: 'MCP_CONFIG_UNKNOWN_OPTION',
+        option: 'timeout',
+        message: /Did you mean 'timeoutMs'/,
+      }))
+
+    it('installs no signal handlers unasked', () => {
+      const before = process.listenerCount('SIGTERM')
+      gracefulShutdown(createServer())
+      expect(process.listenerCount('SIGTERM')).to.equal(before)
+    })
+  })
+})

@@ -1,0 +1,176 @@
+import { once } from 'node:events'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { buffer } from 'node:stream/consumers'
+import express from 'express'
+import { z } from 'zod'
+import { type DoctorReport, examine } from '../../../cli/doctor/doctor.ts'
+import type { ExaminationOptions } from '../../../cli/doctor/examination.ts'
+import { mcpAuth } from '../../../src/express/mcp-auth.ts'
+import { mcpCors } from '../../../src/express/mcp-cors.ts'
+import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { protectedResourceRouter } from '../../../src/express/protected-resource-router.ts'
+import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import type { McpAdapterOptions } from '../../../src/mcp/options.ts'
+import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import type { OAuthOptions } from '../../../src/oauth/options.ts'
+import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
+import { createTestIssuer } from '../../../src/testing/test-issuer.ts'
+import { listen } from '../listen.ts'
+
+/** A request on its way to the server. */
+export interface Incoming {
+  readonly method: string
+  readonly path: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+  /** The JSON-RPC message in it, if any. */
+  readonly message: any
+}
+
+/** An answer on its way back, which a fault may change. */
+export interface Outgoing {
+  status: number
+  headers: Record<string, string | string[] | undefined>
+  body: string
+}
+
+/** What is wrong with a server that is well otherwise. */
+export interface Fault {
+  /** Instead of asking the server. */
+  readonly instead?: (request: Incoming) => Partial<Outgoing> | undefined
+  /** Changes the answer in place. */
+  readonly alter?: (answer: Outgoing, request: Incoming) => void
+  readonly oauth?: Partial<OAuthOptions>
+  readonly options?: McpAdapterOptions
+  /** Changes the metadata of the authorization server in place. */
+  readonly issuer?: (document: Record<string, any>) => void
+  /** How the authorization server answers instead. */
+  readonly issuerAnswer?: (path: string) => { status: number; headers?: Record<string, string> } | undefined
+  /** No gate at all. */
+  readonly open?: true
+}
+
+export interface Patient {
+  readonly url: URL
+  readonly issuer: string
+  /** A token that may do everything. */
+  readonly token: string
+  /** One that lacks the scope of the tool `erase`. */
+  readonly weakToken: string
+}
+
+const router = KitMcpRouter.create()
+  .tool('greet', { description: 'A tool', input: z.object({}) }, () => 'Hello!')
+  .tool('erase', { description: 'A tool', input: z.object({}), scopes: ['mcp:write'] }, () => 'Gone.')
+
+/** A server that is as it should be, with an authorization server, but for one fault. */
+export async function startPatient(fault: Fault = {}): Promise<Patient> {
+  const authorization = await listen((req, res) => {
+    const path = req.url ?? ''
+    const instead = fault.issuerAnswer?.(path)
+    const document: Record<string, any> = {
+      issuer: authorization.origin,
+      authorization_endpoint: `${authorization.origin}/authorize`,
+      token_endpoint: `${authorization.origin}/token`,
+      registration_endpoint: `${authorization.origin}/register`,
+      response_types_supported: ['code'],
+      code_challenge_methods_supported: ['S256'],
+    }
+    fault.issuer?.(document)
+    const known = path === '/.well-known/oauth-authorization-server'
+    const headers = { 'content-type': 'application/json', 'access-control-allow-origin': '*' }
+    res.writeHead(instead?.status ?? (known ? 200 : 404), instead?.headers ?? headers)
+    res.end(JSON.stringify(document))
+  })
+  const inner = express()
+  inner.set('env', 'test')
+  const behind = await listen(inner)
+  const front = await listen(
+    (req, res) =>
+      void forward(req, behind.port, fault)
+        .then(({ status, headers, body }) =>
+          res.writeHead(status, headers as Record<string, string>).end(body),
+        )
+        .catch(() => res.destroy()),
+  )
+  const url = new URL(`${front.origin}/mcp`)
+  const issuer = createTestIssuer({ issuer: authorization.origin, audience: url.href })
+  const oauth: OAuthOptions = {
+    issuer: authorization.origin,
+    resource: url.href,
+    scopes: ['mcp:read'],
+    verifyToken: jwtVerifier(issuer.verifierOptions),
+    ...fault.oauth,
+  }
+  const adapter = createMcpAdapter({ router, oauth, ...fault.options })
+  const served = fault.open === true ? createMcpAdapter({ router: openRouter }) : adapter
+  const gate = fault.open === true ? [] : [mcpAuth(adapter)]
+  inner.use('/mcp', mcpCors(), ...gate, mcpHandler(served))
+  inner.use(protectedResourceRouter(adapter))
+  return {
+    url,
+    issuer: authorization.origin,
+    token: await issuer.issueToken({ scopes: ['mcp:read', 'mcp:write'] }),
+    weakToken: await issuer.issueToken({ scopes: ['mcp:read'] }),
+  }
+}
+
+const openRouter = KitMcpRouter.create().tool(
+  'greet',
+  { description: 'A tool', input: z.object({}) },
+  () => 'Hello!',
+)
+
+async function forward(req: IncomingMessage, port: number, fault: Fault): Promise<Outgoing> {
+  const body = (await buffer(req)).toString('utf8')
+  const incoming: Incoming = {
+    method: req.method ?? '',
+    path: (req.url ?? '').split('?', 1)[0] as string,
+    headers: req.headers,
+    body,
+    message: parsed(body),
+  }
+  const instead = fault.instead?.(incoming)
+  if (instead !== undefined) return { status: 200, headers: {}, body: '', ...instead }
+  const { method, headers } = req
+  const outgoing = httpRequest({ host: '127.0.0.1', port, path: req.url, method, headers, agent: false })
+  outgoing.end(body)
+  const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+  const answer: Outgoing = {
+    status: response.statusCode ?? 0,
+    headers: { ...response.headers },
+    body: (await buffer(response)).toString('utf8'),
+  }
+  for (const name of ['content-length', 'transfer-encoding', 'connection']) delete answer.headers[name]
+  fault.alter?.(answer, incoming)
+  return answer
+}
+
+function parsed(text: string): any {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Looks at a server with everything the doctor has. */
+export async function examinePatient(
+  { url, token, weakToken }: Patient,
+  changes: Partial<ExaminationOptions> = {},
+): Promise<DoctorReport> {
+  return await look(url, { token, underScopedToken: weakToken, call: 'erase', ...changes })
+}
+
+/** Looks at any server. */
+export async function look(url: URL, changes: Partial<ExaminationOptions> = {}): Promise<DoctorReport> {
+  const options = { url, callArguments: {}, timeoutMs: 5000, ignore: [], tell: () => undefined, ...changes }
+  return await examine(options, { begins: () => undefined })
+}
+
+/** What is not as it should be: `id: status`. */
+export function complaints({ checks }: DoctorReport): string[] {
+  return checks
+    .filter(({ status }) => status === 'fail' || status === 'warn')
+    .map(({ id, status }) => `${id}: ${status}`)
+}

@@ -1,0 +1,245 @@
+import { expect } from 'chai'
+import { readTime } from '../../../src/telemetry/envelope/time.ts'
+import { KitTelemetry, MockTelemetryAdapter } from '../../../src/telemetry/index.ts'
+import { emitted, expectDeeplyFrozen, recording } from '../../support/telemetry/recording.ts'
+
+/** For arguments that do not compile. */
+type Wrong = any
+
+const hide = (): never => {
+  throw new Error('hidden')
+}
+
+describe('the envelope', () => {
+  it('has every required member, and no other one that was not given', () => {
+    const before = Date.now()
+    const envelope = emitted(undefined)
+    expect(envelope).to.have.all.keys('name', 'time', 'level', 'service', 'environment', 'sessionId')
+    expect(envelope).to.include({
+      name: 'something.happened',
+      level: 'info',
+      service: 'kit-app',
+      environment: 'development',
+    })
+    expect(envelope.time).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+    expect(Date.parse(envelope.time)).to.be.within(before, Date.now())
+    expect(envelope.sessionId).to.match(/^ses_[0-9A-HJKMNP-TV-Z]{26}$/)
+  })
+
+  it('carries every member that was given', () => {
+    const input = {
+      level: 'warn',
+      time: '2026-01-02T03:04:05.678Z',
+      sessionId: 'mine',
+      actor: { type: 'user', id: 'u1', tags: { plan: 'pro' } },
+      scope: { type: 'org', id: 'o1', tags: { region: 'eu' } },
+      attributes: { a: 1, b: [true, null, 'x'], c: { d: 1.5 } },
+      error: { name: 'TypeError', message: 'boom', code: 'E_BOOM', stack: 'TypeError: boom\n    at x' },
+      source: { causer: 'job', file: 'a.ts', line: 5 },
+    } as const
+    expect(emitted(input, (builder) => builder.withVersion('1.2.3'))).to.deep.equal({
+      name: 'something.happened',
+      service: 'kit-app',
+      environment: 'development',
+      version: '1.2.3',
+      ...input,
+    })
+  })
+
+  it('is deeply frozen and shares nothing with what the caller passed', () => {
+    const input = {
+      actor: { type: 'user', tags: { a: { b: [1] } } },
+      scope: { type: 'org', id: 'o', tags: { a: {} } },
+      attributes: { a: { b: [{ c: 1 }] } },
+      error: { name: 'Error', message: 'm' },
+      source: { file: 'f' },
+    }
+    const copy = structuredClone(input)
+    const envelope = emitted(input)
+    expectDeeplyFrozen(envelope)
+    input.attributes.a.b[0] = { c: 2 }
+    input.actor.tags.a.b.push(2)
+    expect(envelope).to.deep.include({ attributes: copy.attributes, actor: copy.actor })
+    expect(Object.isFrozen(input.attributes.a)).to.equal(false)
+  })
+
+  it('gives each event outside of sessions an id of its own, in order', () => {
+    const { builder, events } = recording()
+    const manager = builder.build()
+    for (let i = 0; i < 2000; i++) manager.emit('x')
+    const ids = events().map(({ sessionId }) => sessionId)
+    expect(new Set(ids).size).to.equal(2000)
+    expect(ids).to.deep.equal([...ids].sort())
+  })
+
+  describe('time', () => {
+    const read: [string, string][] = [
+      ['2026-01-02T03:04:05Z', '2026-01-02T03:04:05.000Z'],
+      ['2026-01-02t03:04:05z', '2026-01-02T03:04:05.000Z'],
+      ['2026-01-02T03:04:05.1Z', '2026-01-02T03:04:05.100Z'],
+      ['2026-01-02T03:04:05.123987+02:00', '2026-01-02T01:04:05.123Z'],
+      ['2025-12-31T23:30:00-01:30', '2026-01-01T01:00:00.000Z'],
+      ['2024-02-29T00:00:00Z', '2024-02-29T00:00:00.000Z'],
+      ['0099-01-01T00:00:00Z', '0099-01-01T00:00:00.000Z'],
+      ['2016-12-31T23:59:60Z', '2017-01-01T00:00:00.000Z'],
+    ]
+    for (const [given, expected] of read) {
+      it(`reads ${given}`, () => expect(emitted({ time: given }).time).to.equal(expected))
+    }
+
+    const unreadable: Wrong[] = [
+      '',
+      'yesterday',
+      '2026-01-02',
+      '2026-01-02T03:04:05',
+      '2026-01-02T03:04Z',
+      '2026-13-01T00:00:00Z',
+      '2026-02-29T00:00:00Z',
+      '2026-01-00T00:00:00Z',
+      '2026-01-01T24:00:00Z',
+      '2026-01-01T00:60:00Z',
+      '2026-01-01T00:00:61Z',
+      '2026-01-01T00:00:00+24:00',
+      '2026-01-01T00:00:00+0200',
+      '9999-12-31T23:59:59-01:00',
+      '0000-01-01T00:00:00+01:00',
+      5,
+      new Date(0),
+    ]
+    for (const time of unreadable) {
+      it(`warns of ${JSON.stringify(time)} and delivers the event with the present`, () => {
+        const before = Date.now()
+        const { builder, logger, events } = recording()
+        builder.build().emit('x', { time })
+        expect(Date.parse(events()[0]?.time as string)).to.be.within(before, Date.now())
+        expect(logger.errors).to.have.length(0)
+        expect(logger.warnings).to.have.length(1)
+        expect(logger.warnings[0]?.message).to.match(/^TELEMETRY_EMIT_FAILED: .*time/)
+        expect(logger.warnings[0]?.error).to.include({ code: 'TELEMETRY_EMIT_FAILED' })
+        expect(readTime(time)).to.equal(undefined)
+      })
+    }
+  })
+
+  describe('error', () => {
+    it('takes an Error apart', () => {
+      const error = Object.assign(new RangeError('far'), { code: 'E_FAR' })
+      expect(emitted({ error }).error).to.deep.equal({
+        name: 'RangeError',
+        message: 'far',
+        code: 'E_FAR',
+        stack: error.stack,
+      })
+    })
+
+    it('folds the chain of causes into the stack', () => {
+      const root = new Error('root')
+      const error = new Error('top', { cause: new TypeError('middle', { cause: root }) })
+      const { stack } = emitted({ error }).error as { stack: string }
+      expect(stack.indexOf('Error: top')).to.equal(0)
+      expect(stack.indexOf('\nCaused by: TypeError: middle')).to.be.greaterThan(0)
+      expect(stack.indexOf('\nCaused by: Error: root')).to.be.greaterThan(stack.indexOf('middle'))
+    })
+
+    it('ends a chain that has no end, and tells of causes that are no errors', () => {
+      const error: Error & { cause?: unknown } = new Error('a')
+      error.cause = error
+      expect(emitted({ error }).error?.stack).to.match(/Caused by: \[Circular\]$/)
+      expect(emitted({ error: new Error('a', { cause: 'text' }) }).error?.stack).to.match(/Caused by: text$/)
+      expect(emitted({ error: new Error('a', { cause: { password: 'x' } }) }).error?.stack).to.match(
+        /Caused by: \[object\]$/,
+      )
+      let deep: Error = new Error('0')
+      for (let i = 1; i < 100; i++) deep = new Error(String(i), { cause: deep })
+      expect(
+        emitted({ error: deep }, (b) => b.withRedaction({ maxStringLength: 1e6 })).error?.stack?.match(
+          /Caused by/g,
+        ),
+      ).to.have.length(16)
+    })
+
+    it('does without stack, name or text code', () => {
+      const error = Object.assign(
+        new Error('m', { cause: Object.assign(new Error('c'), { stack: undefined }) }),
+        { stack: undefined, name: '', code: 42 },
+      )
+      expect(emitted({ error }).error).to.deep.equal({
+        name: 'Error',
+        message: 'm',
+        code: '42',
+        stack: 'Error: m\nCaused by: Error: c',
+      })
+      const bare = Object.assign(new Error('m'), { stack: undefined })
+      expect(emitted({ error: bare }).error).to.deep.equal({ name: 'Error', message: 'm' })
+      expect(
+        emitted({ error: { name: 'E', message: 'm', code: 7 as Wrong, other: 1 } as Wrong }).error,
+      ).to.deep.equal({ name: 'E', message: 'm', code: '7' })
+    })
+
+    it('leaves out what cannot be read', () => {
+      const refusing = (error: object, ...members: string[]) => {
+        for (const member of members) Object.defineProperty(error, member, { get: hide })
+        return error as Wrong
+      }
+      const read = { name: 'TypeError', message: 'm' }
+      expect(emitted({ error: refusing(new TypeError('m'), 'stack', 'code', 'cause') }).error).to.deep.equal(
+        read,
+      )
+      expect(emitted({ error: refusing({ ...read }, 'stack', 'code') }).error).to.deep.equal(read)
+      const error = refusing(new TypeError('m'), 'stack')
+      expect(emitted({ attributes: { error, kept: 1 } }).attributes).to.deep.equal({ error: read, kept: 1 })
+      const cause = refusing(new RangeError('c'), 'stack', 'cause')
+      expect(emitted({ error: new Error('a', { cause }) }).error?.stack).to.match(/Caused by: RangeError: c$/)
+    })
+
+    it('limits the length of message and stack', () => {
+      const error = { name: 'Errors', message: 'message', code: 'E_LONG', stack: 'stack-stack' }
+      expect(emitted({ error }, (b) => b.withRedaction({ maxStringLength: 4 })).error).to.deep.equal({
+        name: 'Errors',
+        message: 'mes…',
+        code: 'E_LONG',
+        stack: 'sta…',
+      })
+    })
+  })
+
+  it('leaves out the members of actor, scope and source that cannot be read', () => {
+    const refusing = (given: object, member: string) =>
+      Object.defineProperty(given, member, { get: hide, enumerable: true }) as Wrong
+    expect(
+      emitted({
+        actor: refusing(refusing({ type: 'user' }, 'id'), 'tags'),
+        scope: refusing({ type: 'org', id: 'o1' }, 'tags'),
+        source: refusing({ line: 1 }, 'file'),
+      }),
+    ).to.deep.include({ actor: { type: 'user' }, scope: { type: 'org', id: 'o1' }, source: { line: 1 } })
+  })
+
+  it('has a text for a line that is no finite number', () => {
+    for (const line of [Number.NaN, Number.POSITIVE_INFINITY])
+      expect(emitted({ source: { line } }).source).to.deep.equal({ line: String(line) })
+  })
+
+  it('turns numeric ids into text', () => {
+    expect(
+      emitted({ actor: { type: 'user', id: 5 as Wrong }, scope: { type: 'org', id: 6n as Wrong } }),
+    ).to.deep.include({
+      actor: { type: 'user', id: '5' },
+      scope: { type: 'org', id: '6' },
+    })
+  })
+
+  it('has attributes only when some were given', () => {
+    expect(emitted({})).not.to.have.property('attributes')
+    expect(emitted({ attributes: () => undefined })).not.to.have.property('attributes')
+    expect(emitted({ attributes: () => ({ a: 1 }) }).attributes).to.deep.equal({ a: 1 })
+    expect(emitted({ attributes: {} }).attributes).to.deep.equal({})
+  })
+
+  it('does not call a function of attributes for an event that is sampled out', () => {
+    const mock = MockTelemetryAdapter.create()
+    const manager = KitTelemetry.create().withSampling({ infoRate: 0 }).addTransport(mock).build()
+    manager.emit('x', { attributes: () => expect.fail('was called') })
+    expect(mock.getLastEvent()).to.equal(undefined)
+  })
+})

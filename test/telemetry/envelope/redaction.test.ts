@@ -1,0 +1,285 @@
+import { createHash, createHmac } from 'node:crypto'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import type { TelemetryRedactionPolicy } from '../../../src/telemetry/index.ts'
+import { collectedHeap, emitted, recording } from '../../support/telemetry/recording.ts'
+
+const sha256 = (text: string) => createHash('sha256').update(text, 'utf8').digest('hex')
+const redacted = (attributes: object, policy: TelemetryRedactionPolicy) =>
+  emitted({ attributes }, (builder) => builder.withRedaction(policy)).attributes as Record<string, unknown>
+
+describe('redaction', () => {
+  describe('finds keys', () => {
+    const table: [string, object, object][] = [
+      [
+        'password',
+        { password: 1, Password: 2, PASSWORD: 3, user_password: 4, passwords: 5 },
+        { user_password: 4, passwords: 5 },
+      ],
+      ['PassWord', { password: 1, a: 2 }, { a: 2 }],
+      [
+        'password',
+        { 'ctx.password.hint': 1, 'ctx.password': 2, 'password.x': 3, 'ctx.passwordx': 4 },
+        { 'ctx.passwordx': 4 },
+      ],
+      ['password', { a: { b: [{ password: 1, c: 2 }, [{ PASSWORD: 3 }]] } }, { a: { b: [{ c: 2 }, [{}]] } }],
+      [
+        'user.email',
+        { user: { email: 1, name: 2 }, email: 3, 'user.email': 4, 'a.user.email.b': 5 },
+        { user: { name: 2 }, email: 3 },
+      ],
+      [
+        'user.email',
+        { users: { email: 1 }, user: { x: { email: 2 } } },
+        { users: { email: 1 }, user: { x: { email: 2 } } },
+      ],
+      ['user.email', { user: [{ email: 1, a: 2 }] }, { user: [{ a: 2 }] }],
+      ['User.Email', { 'my.user': { 'email.home': 1, a: 2 } }, { 'my.user': { a: 2 } }],
+      ['a.b.c', { a: { b: { c: 1, d: 2 } }, x: { a: { 'b.c': 3 } } }, { a: { b: { d: 2 } }, x: { a: {} } }],
+      ['__proto__', JSON.parse('{"__proto__": 1, "a": 2}'), { a: 2 }],
+      ['σς', { ΣΣ: 1, σσ: 2 }, {}],
+      [
+        '.password',
+        { '': { password: 1, a: 2 }, password: 3, '.password': 4 },
+        { '': { a: 2 }, password: 3 },
+      ],
+      [
+        'a..b',
+        { a: { '': { b: 1, c: 2 } }, 'a.': { b: 3 }, 'a..b': 4, a_: 5 },
+        { a: { '': { c: 2 } }, 'a.': {}, a_: 5 },
+      ],
+      ['a.', { a: { '': 1, b: 2 }, 'a.': 3, ab: 4 }, { a: { b: 2 }, ab: 4 }],
+      [
+        '..',
+        { '': { '': { '': 1, a: 2 } }, b: { '': { '': 3 } } },
+        { '': { '': { a: 2 } }, b: { '': { '': 3 } } },
+      ],
+      ['.', { '': { '': 1 }, '.': 2, a: { '': { '': 3 } } }, { '': {}, a: { '': {} } }],
+    ]
+    for (const [key, given, expected] of table) {
+      it(`denies ${key} in ${JSON.stringify(given)}`, () => {
+        expect(redacted(given, { denylistKeys: [key] })).to.deep.equal(expected)
+      })
+    }
+
+    it('in maps, errors and what toJSON returns', () => {
+      const given = {
+        map: new Map([['password', 1]]),
+        json: { toJSON: () => ({ password: 1 }) },
+        error: Object.assign(new Error('m'), { code: 'C' }),
+      }
+      const copy = redacted(given, { denylistKeys: ['password', 'stack', 'code'] })
+      expect(copy).to.deep.equal({ map: {}, json: {}, error: { name: 'Error', message: 'm' } })
+    })
+
+    it('in the tags of actor and scope', () => {
+      const tags = { password: 1, deep: [{ password: 2, email: 'e' }], email: 'e' }
+      const envelope = emitted(
+        { actor: { type: 'user', tags }, scope: { type: 'org', id: 'o', tags } },
+        (builder) => builder.withRedaction({ denylistKeys: ['password'], hashKeys: ['email'] }),
+      )
+      const expected = { deep: [{ email: sha256('e') }], email: sha256('e') }
+      expect(envelope.actor?.tags).to.deep.equal(expected)
+      expect(envelope.scope?.tags).to.deep.equal(expected)
+    })
+
+    it('does not read what it removes', () => {
+      expect(
+        redacted(
+          {
+            get password() {
+              return expect.fail('was read')
+            },
+          },
+          { denylistKeys: ['password'] },
+        ),
+      ).to.deep.equal({})
+    })
+
+    it('goes on when more keys come than it remembers', () => {
+      for (const denylistKeys of [['password'], ['a.password']]) {
+        const many = Object.fromEntries(Array.from({ length: 10_000 }, (_, i) => [`k${i}`, { x: 1 }]))
+        const copy = redacted(
+          { ...many, a: { password: 1 }, z: { a: { password: 2, c: 3 } } },
+          { denylistKeys },
+        )
+        expect(copy.a).to.deep.equal({})
+        expect(copy.z).to.deep.equal({ a: { c: 3 } })
+      }
+    })
+
+    it('judges long keys as well, and does not keep them', async () => {
+      for (const listed of ['password', 'a.password']) {
+        const { builder, memory, events } = recording()
+        const manager = builder.withRedaction({ denylistKeys: [listed] }).build()
+        const before = await collectedHeap()
+        for (let i = 0; i < 100; i++) {
+          memory.clear()
+          const long = `${'x'.repeat(250_000)}${i}`
+          manager.emit('x', {
+            attributes: { [`${long}.${listed}`]: 1, [long]: { a: { password: 2, c: 3 } } },
+          })
+          expect(Object.values(events()[0]?.attributes ?? {})).to.deep.equal([{ a: { c: 3 } }])
+        }
+        memory.clear()
+        expect((await collectedHeap()) - before).to.be.below(25_000_000)
+        expect(manager.stats().emitted).to.equal(100)
+      }
+    })
+  })
+
+  describe('hashes', () => {
+    const table: [string, unknown, string | null][] = [
+      ['text', 'ada@example.org', sha256('ada@example.org')],
+      ['text beyond ASCII', 'ådå 🎉', sha256('ådå 🎉')],
+      ['empty text', '', sha256('')],
+      ['a number', 42, sha256('42')],
+      ['a boolean', false, sha256('false')],
+      ['a bigint', 42n, sha256('42')],
+      ['NaN', Number.NaN, sha256('NaN')],
+      ['a date', new Date(0), sha256('1970-01-01T00:00:00.000Z')],
+      ['an object', { b: 1, a: [2] }, sha256('{"b":1,"a":[2]}')],
+      ['an array', [1, 'x', null], sha256('[1,"x",null]')],
+      ['an object with a denied key', { password: 'p' }, sha256('{"password":"p"}')],
+      ['null', null, null],
+    ]
+    for (const [what, value, expected] of table) {
+      it(what, () => {
+        const copy = redacted(
+          { Email: value },
+          { hashKeys: ['email'], denylistKeys: ['password'], maxStringLength: 3 },
+        )
+        expect(copy).to.deep.equal({ Email: expected })
+      })
+    }
+
+    it('leaves out what has no JSON form', () => {
+      expect(redacted({ email: undefined, a: { email: () => {} } }, { hashKeys: ['email'] })).to.deep.equal({
+        a: {},
+      })
+    })
+
+    it('with a secret, by HMAC', () => {
+      expect(redacted({ email: 'e' }, { hashKeys: ['email'], hashSecret: 'päss' })).to.deep.equal({
+        email: createHmac('sha256', 'päss').update('e').digest('hex'),
+      })
+    })
+
+    it('loses to the denylist', () => {
+      expect(redacted({ email: 'e' }, { hashKeys: ['email'], denylistKeys: ['EMAIL'] })).to.deep.equal({})
+    })
+  })
+
+  describe('cuts strings', () => {
+    const table: [number, string, string][] = [
+      [5, 'hello', 'hello'],
+      [5, 'hello!', 'hell…'],
+      [1, 'ab', '…'],
+      [0, 'ab', ''],
+      [0, '', ''],
+      [3, 'a🎉b', 'a…'],
+      [4, 'a🎉bc', 'a🎉…'],
+      [2, '🎉🎉', '…'],
+      [3, '🎉🎉', '🎉…'],
+      [3, 'a\ud83cbc', 'a\ud83c…'],
+    ]
+    for (const [maxStringLength, given, expected] of table) {
+      it(`${JSON.stringify(given)} to ${maxStringLength}`, () => {
+        expect(redacted({ given, deep: [{ given }] }, { maxStringLength })).to.deep.equal({
+          given: expected,
+          deep: [{ given: expected }],
+        })
+      })
+    }
+
+    it('at 5000 by default, in attributes and tags, not in names', () => {
+      const long = 'x'.repeat(6000)
+      const envelope = emitted({
+        attributes: { long, [long]: 1 },
+        actor: { type: 'user', id: long, tags: { long } },
+      })
+      expect(envelope.attributes?.long).to.have.length(5000)
+      expect(envelope.attributes).to.have.property(long)
+      expect(envelope.actor?.tags?.long).to.have.length(5000)
+      expect(envelope.actor?.id).to.have.length(6000)
+    })
+  })
+
+  it('finds the same paths as a search without shortcuts, also of empty keys and keys with dots', () => {
+    const key = fc
+      .array(fc.constantFrom('', 'a', 'B', 'ab', '.', '..', 'password'), { minLength: 0, maxLength: 3 })
+      .map((parts) => parts.join(''))
+    const listed = key.filter((text) => text !== '')
+    const { tree } = fc.letrec<{ tree: unknown }>((tie) => ({
+      tree: fc.oneof({ maxDepth: 4 }, fc.constant(1), fc.dictionary(key, tie('tree'), { maxKeys: 4 })),
+    }))
+    /** A key is denied if the parts of a listed key stand next to each other among the parts of its path. */
+    const isDenied = (path: readonly string[], deny: readonly string[]) => {
+      const parts = path.join('.').toLowerCase().split('.')
+      return deny.some((one) => {
+        const run = one.toLowerCase().split('.')
+        return parts.some((_, start) => run.every((part, index) => parts[start + index] === part))
+      })
+    }
+    const without = (value: unknown, deny: readonly string[], path: readonly string[] = []): unknown =>
+      typeof value !== 'object' || value === null
+        ? value
+        : Object.fromEntries(
+            Object.entries(value)
+              .filter(([name]) => !isDenied([...path, name], deny))
+              .map(([name, inner]) => [name, without(inner, deny, [...path, name])]),
+          )
+    fc.assert(
+      fc.property(
+        fc.dictionary(key, tree, { maxKeys: 4 }),
+        fc.array(listed, { minLength: 1, maxLength: 3 }),
+        (given, denylistKeys) => {
+          expect(redacted(given, { denylistKeys })).to.deep.equal(without(given, denylistKeys))
+        },
+      ),
+      { numRuns: 500 },
+    )
+  })
+
+  it('never lets a denied key or a hashed value through', () => {
+    const key = fc.oneof(
+      fc.constantFrom('password', 'PASSWORD', 'a.password.b', 'email', 'eMail', 'x.email', 'name', 'list'),
+      fc.string({ maxLength: 4 }),
+    )
+    const secret = fc.stringMatching(/^secret-[0-9a-f]{6}$/)
+    const { tree } = fc.letrec((tie) => ({
+      tree: fc.oneof(
+        { maxDepth: 5 },
+        secret,
+        fc.integer(),
+        fc.array(tie('tree'), { maxLength: 3 }),
+        fc.dictionary(key, tie('tree'), { maxKeys: 5 }),
+        fc.dictionary(key, tie('tree'), { maxKeys: 3 }).map((object) => new Map(Object.entries(object))),
+      ),
+    }))
+    fc.assert(
+      fc.property(fc.dictionary(key, tree), (attributes) => {
+        const before = fc.stringify(attributes)
+        const envelope = emitted({ attributes, actor: { type: 'a', tags: attributes } }, (builder) =>
+          builder.withRedaction({ denylistKeys: ['password'], hashKeys: ['email'] }),
+        )
+        const check = (value: unknown, hashedHere: boolean): void => {
+          if (typeof value === 'string' && hashedHere) expect(value).to.match(/^[0-9a-f]{64}$/)
+          if (typeof value === 'number') expect(hashedHere).to.equal(false)
+          if (typeof value !== 'object' || value === null) return
+          expect(hashedHere).to.equal(false)
+          for (const [name, member] of Object.entries(value)) {
+            const parts = Array.isArray(value) ? [] : name.toLowerCase().split('.')
+            expect(parts).not.to.include('password')
+            check(member, parts.includes('email'))
+          }
+        }
+        check(envelope.attributes, false)
+        check(envelope.actor?.tags, false)
+        expect(JSON.parse(JSON.stringify(envelope))).to.deep.equal(envelope)
+        expect(fc.stringify(attributes)).to.equal(before)
+      }),
+      { numRuns: 500 },
+    )
+  })
+})

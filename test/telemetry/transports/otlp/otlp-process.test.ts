@@ -1,0 +1,213 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { KitTelemetry } from '../../../../src/telemetry/builder.ts'
+import type { KitTelemetryManager } from '../../../../src/telemetry/manager.ts'
+import {
+  OtlpTransportAdapter,
+  type OtlpTransportOptions,
+} from '../../../../src/telemetry/transports/otlp/otlp.ts'
+import { spawnOtlpClient } from '../../../support/otlp-client.ts'
+import { clientOptions, countArrivals, otlpFaults, startFaulty } from '../../../support/otlp-faults.ts'
+import {
+  deadPort,
+  type OtlpReceiver,
+  type OtlpReceiverOptions,
+  startOtlpReceiver,
+} from '../../../support/otlp-receiver.ts'
+
+const ENCODINGS = ['json', 'protobuf'] as const
+
+describe('OtlpTransportAdapter, from the first event to the last', () => {
+  const cleanups: (() => Promise<unknown>)[] = []
+  afterEach(async () => {
+    for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+  })
+
+  async function receive(options?: OtlpReceiverOptions): Promise<OtlpReceiver> {
+    const receiver = await startOtlpReceiver(options)
+    cleanups.push(receiver.close)
+    return receiver
+  }
+
+  it('brings 100 000 events of one tick, each once', async function () {
+    this.timeout(60_000)
+    const receiver = await receive()
+    const telemetry = manager({ url: receiver.url })
+    emit(telemetry, 100_000)
+    await telemetry.flush()
+    expect(countArrivals(receiver)).to.deep.equal({ arrived: 100_000, twice: 0 })
+    expect(ledger(telemetry)).to.deep.equal({
+      accepted: 100_000,
+      delivered: 100_000,
+      failed: 0,
+      dropped: 0,
+      pending: 0,
+    })
+    expect(receiver.requests.length).to.equal(Math.ceil(100_000 / 512))
+    await telemetry.shutdown()
+  })
+
+  it('counts what is beyond maxPending as dropped, to the event', async () => {
+    const receiver = await receive()
+    const telemetry = manager({ url: receiver.url, maxPending: 1_000 })
+    emit(telemetry, 1_500, 'error')
+    await telemetry.flush()
+    expect(ledger(telemetry)).to.deep.equal({
+      accepted: 1_500,
+      delivered: 1_000,
+      failed: 0,
+      dropped: 500,
+      pending: 0,
+    })
+    expect(countArrivals(receiver)).to.deep.equal({ arrived: 1_000, twice: 0 })
+    await telemetry.shutdown()
+  })
+
+  it('waits in a flush during a flush for what was emitted in between', async () => {
+    const { answer, release } = held()
+    const receiver = await receive({ answer })
+    const telemetry = manager({ url: receiver.url })
+    emit(telemetry, 600)
+    const first = telemetry.flush()
+    emit(telemetry, 600)
+    const second = telemetry.flush().then(() => receiver.records.length)
+    release()
+    expect(await second).to.equal(1_200)
+    await first
+    await telemetry.shutdown()
+  })
+
+  it('loses nothing when shut down twice during a flush, and takes nothing afterwards', async () => {
+    const { answer, release } = held()
+    const receiver = await receive({ answer })
+    const telemetry = manager({ url: receiver.url })
+    emit(telemetry, 2_048)
+    const flushed = telemetry.flush()
+    emit(telemetry, 100)
+    const closed = telemetry.shutdown()
+    expect(telemetry.shutdown()).to.equal(closed)
+    emit(telemetry, 3)
+    release()
+    await Promise.all([closed, flushed])
+    emit(telemetry, 2)
+    expect(receiver.records).to.have.length(2_148)
+    expect(ledger(telemetry)).to.include({ accepted: 2_148, delivered: 2_148 })
+    expect(telemetry.stats().droppedAfterShutdown).to.equal(5)
+  })
+
+  it('closes its connections at shutdown', async () => {
+    const receiver = await receive()
+    const telemetry = manager({ url: receiver.url })
+    emit(telemetry, 3_000)
+    await telemetry.flush()
+    expect(receiver.connections()).to.be.above(0)
+    await telemetry.shutdown()
+    while (receiver.connections() > 0) await new Promise(setImmediate)
+  })
+
+  it('goes on delivering after a manager that gave up, as long as the process lives', async () => {
+    const { answer, release } = held()
+    const receiver = await receive({ answer })
+    const telemetry = manager({ url: receiver.url })
+    emit(telemetry, 10)
+    await telemetry.shutdown({ timeoutMs: 50 })
+    expect(ledger(telemetry)).to.include({ pending: 10 })
+    release()
+    while (ledger(telemetry).pending > 0) await new Promise(setImmediate)
+    expect(receiver.records).to.have.length(10)
+  })
+
+  const ends = new Set([
+    'none',
+    'never answers, beyond both deadlines',
+    'asks to be left alone for longer than both deadlines',
+    'trickles a 200',
+    'a 200 with an endless body',
+    'resets the connection after the request',
+    '500 for ever',
+  ])
+  for (const fault of otlpFaults().filter(({ name }) => ends.has(name))) {
+    it(`lets a process end right after shutdown, collector: ${fault.name}`, async function () {
+      this.timeout(20_000)
+      const collector = await startFaulty(fault)
+      cleanups.push(collector.close)
+      const { url } = collector
+      const usual = { url, encoding: 'json', events: 600, flushMs: 10_000, shutdownMs: 5_000 } as const
+      const { code, report, lingeredMs } = await spawnOtlpClient(clientOptions(fault, usual))
+      expect(code).to.equal(0)
+      expect(report.broken).to.deep.equal([])
+      expect(report.stats).to.include({ accepted: 600 })
+      // A request that hangs could hold it for 30 s, the exporter's own wait for 25.
+      expect(lingeredMs).to.be.below(5_000)
+    })
+  }
+
+  it('lets a process end right after shutdown, collector: down', async function () {
+    this.timeout(20_000)
+    const url = `http://127.0.0.1:${await deadPort()}`
+    const options = { url, encoding: 'json', events: 600, flushMs: 300, shutdownMs: 300 } as const
+    const { code, report, lingeredMs } = await spawnOtlpClient(options)
+    expect(code).to.equal(0)
+    expect(report.stats).to.include({ pending: 600 })
+    expect(lingeredMs).to.be.below(5_000)
+  })
+
+  for (const encoding of ENCODINGS) {
+    it(`loses nothing at SIGTERM under 5 000 events per second, ${encoding}`, async function () {
+      this.timeout(30_000)
+      let underWay = () => {}
+      const load = new Promise<void>((resolve) => {
+        underWay = resolve
+      })
+      const receiver = await receive({
+        answer: (count) => {
+          if (count === 6) underWay()
+          return undefined
+        },
+      })
+      const program = fileURLToPath(new URL('../../../support/telemetry/otlp-load.js', import.meta.url))
+      const child = spawn(process.execPath, [program, receiver.url, encoding], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      cleanups.push(async () => child.kill('SIGKILL'))
+      const output = text(child.stdout)
+      await load
+      const ended = once(child, 'exit')
+      child.kill('SIGTERM')
+      expect(await ended).to.deep.equal([0, null])
+      const emitted = Number(await output)
+      expect(emitted).to.be.above(6 * 512)
+      expect(countArrivals(receiver)).to.deep.equal({ arrived: emitted, twice: 0 })
+    })
+  }
+})
+
+function manager(options: OtlpTransportOptions): KitTelemetryManager {
+  return KitTelemetry.create()
+    .withLogger(false)
+    .withService('loss')
+    .withSampling({ infoRate: 1 })
+    .addTransport(OtlpTransportAdapter.create(options))
+    .build()
+}
+
+function emit(telemetry: KitTelemetryManager, events: number, level: 'info' | 'error' = 'info'): void {
+  for (let index = 0; index < events; index++) telemetry.emit('loss.event', { level, attributes: { index } })
+}
+
+function ledger(telemetry: KitTelemetryManager) {
+  const { accepted, delivered, failed, dropped, pending } = telemetry.stats().transports[0] ?? expect.fail()
+  return { accepted, delivered, failed, dropped, pending }
+}
+
+/** Answers that wait until they are let go. */
+function held() {
+  let release = () => {}
+  const released = new Promise<undefined>((resolve) => {
+    release = () => resolve(undefined)
+  })
+  return { answer: () => released, release }
+}

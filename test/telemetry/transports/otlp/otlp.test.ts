@@ -1,0 +1,859 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { spawn } from 'node:child_process'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
+import { cp, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import type { ClientRequest } from 'node:http'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { inspect } from 'node:util'
+import {
+  type Context,
+  type ContextManager,
+  context,
+  createContextKey,
+  ROOT_CONTEXT,
+  trace,
+} from '@opentelemetry/api'
+import { InMemoryLogRecordExporter, LoggerProvider, SimpleLogRecordProcessor } from '@opentelemetry/sdk-logs'
+import { expect } from 'chai'
+import type { TelemetryEnvelope } from '../../../../src/telemetry/envelope/envelope.ts'
+import { KitTelemetryError } from '../../../../src/telemetry/errors.ts'
+import { KitTelemetry } from '../../../../src/telemetry/index.ts'
+import {
+  OtlpTransportAdapter,
+  type OtlpTransportOptions,
+} from '../../../../src/telemetry/transports/otlp/otlp.ts'
+import { VERSION } from '../../../../src/version.ts'
+import {
+  deadPort,
+  type OtlpReceiver,
+  type OtlpReceiverOptions,
+  startOtlpReceiver,
+} from '../../../support/otlp-receiver.ts'
+import { selfSigned } from '../../../support/self-signed.ts'
+
+const META = { service: 'billing', environment: 'test', version: '1.2.3' }
+
+describe('OtlpTransportAdapter', () => {
+  const cleanups: (() => Promise<unknown>)[] = []
+  afterEach(async () => {
+    for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+  })
+
+  async function receive(options?: OtlpReceiverOptions): Promise<OtlpReceiver> {
+    const receiver = await startOtlpReceiver(options)
+    cleanups.push(receiver.close)
+    return receiver
+  }
+
+  async function ready(options: OtlpTransportOptions): Promise<OtlpTransportAdapter> {
+    const transport = OtlpTransportAdapter.create(options)
+    await transport.init(META)
+    return transport
+  }
+
+  for (const encoding of ['json', 'protobuf'] as const) {
+    for (const compression of ['none', 'gzip'] as const) {
+      it(`sends ${encoding}, compression ${compression}`, async () => {
+        const receiver = await receive()
+        const transport = await ready({ url: receiver.url, encoding, compression })
+        const before = BigInt(Date.now()) * 1_000_000n
+        const handled = transport.handle(
+          envelope({
+            name: 'billing.invoice.failed',
+            time: '2026-11-20T12:00:00.123Z',
+            level: 'error',
+            sessionId: 'ses_1',
+            actor: { type: 'user', id: 'u1', tags: { plan: 'pro', seats: 3 } },
+            scope: { type: 'org', id: 'o1', tags: { region: 'eu' } },
+            attributes: {
+              count: 1,
+              ratio: 0.5,
+              paid: false,
+              none: null,
+              list: [1, 'a', { b: [true] }],
+              map: { c: { d: 2 } },
+            },
+            error: {
+              name: 'TypeError',
+              message: 'no card',
+              code: 'ECARD',
+              stack: 'TypeError: no card\n  at pay',
+            },
+            source: { causer: 'cron', file: 'src/pay.ts', line: 42 },
+          }),
+        )
+        await transport.flush()
+        await handled
+
+        expect(receiver.records).to.have.length(1)
+        const [record] = receiver.records
+        expect(record).to.deep.include({
+          eventName: 'billing.invoice.failed',
+          body: 'billing.invoice.failed',
+          time: BigInt(Date.UTC(2026, 10, 20, 12, 0, 0, 123)) * 1_000_000n,
+          severityNumber: 17,
+          severityText: 'error',
+          droppedAttributesCount: 0,
+          scope: { name: 'mcp-gatekit', version: VERSION },
+          traceId: undefined,
+          spanId: undefined,
+        })
+        expect(Number(record?.observedTime)).to.be.within(Number(before), Date.now() * 1e6)
+        expect(record?.resource).to.include({
+          'service.name': 'billing',
+          'service.version': '1.2.3',
+          'deployment.environment.name': 'test',
+          'telemetry.sdk.language': 'nodejs',
+        })
+        expect(record?.attributes).to.deep.equal({
+          count: 1,
+          ratio: 0.5,
+          paid: false,
+          none: null,
+          list: [1, 'a', { b: [true] }],
+          map: { c: { d: 2 } },
+          'session.id': 'ses_1',
+          'kit.actor.type': 'user',
+          'kit.actor.id': 'u1',
+          'user.id': 'u1',
+          'kit.actor.tags': { plan: 'pro', seats: 3 },
+          'kit.scope.type': 'org',
+          'kit.scope.id': 'o1',
+          'kit.scope.tags': { region: 'eu' },
+          'exception.type': 'TypeError',
+          'exception.message': 'no card',
+          'exception.stacktrace': 'TypeError: no card\n  at pay',
+          'error.type': 'ECARD',
+          'kit.source.causer': 'cron',
+          'code.file.path': 'src/pay.ts',
+          'code.line.number': 42,
+        })
+        expect(record?.typed).to.deep.include({
+          count: { intValue: '1' },
+          ratio: { doubleValue: 0.5 },
+          'code.line.number': { intValue: '42' },
+        })
+        expect(receiver.requests[0]?.headers).to.include({
+          'content-type': encoding === 'json' ? 'application/json' : 'application/x-protobuf',
+        })
+        expect(receiver.requests[0]?.headers['content-encoding']).to.equal(
+          compression === 'gzip' ? 'gzip' : undefined,
+        )
+        await transport.shutdown()
+      })
+    }
+
+    it(`makes every value sendable in ${encoding}`, async () => {
+      const receiver = await receive()
+      const transport = await ready({ url: receiver.url, encoding })
+      const odd = {
+        nan: Number.NaN,
+        infinity: -Infinity,
+        large: 2 ** 63,
+        unsafe: 2 ** 53,
+        safe: -(2 ** 53 - 1),
+        zero: -0,
+        surrogate: 'a\ud800b',
+        'key\udc00': 1,
+        bigint: 12345678901234567890n,
+        nested: { constructor: 'x', nan: [Number.NaN, undefined], '': 1 },
+        constructor: 'y',
+        toString: 'z',
+        '': 'left out',
+        undefined: undefined,
+      }
+      const shared = { n: 1 }
+      const events = [
+        envelope({ name: 'odd', attributes: { ...odd, twice: [shared, shared] } }),
+        envelope({ name: 'proto', attributes: JSON.parse('{"__proto__":{"admin":true}}') }),
+        envelope({ name: 'before', time: '1969-12-31T23:59:59.000Z' }),
+        envelope({ name: 'beyond', time: '9999-12-31T23:59:59.000Z' }),
+        envelope({ name: 'never', time: 'tomorrow' }),
+        envelope({ name: 'lone\ud800', error: { name: 'E', message: '\udfff' } }),
+        envelope({ name: 'good' }),
+      ]
+      await deliver(transport, events)
+      expect(receiver.requests.map(({ status }) => status)).to.deep.equal([200])
+      const [first, proto, before, beyond, never, lone] = receiver.records
+      expect(first?.attributes).to.deep.equal({
+        nan: 'NaN',
+        infinity: '-Infinity',
+        large: '9223372036854776000',
+        unsafe: '9007199254740992',
+        safe: -9007199254740991,
+        zero: 0,
+        surrogate: 'a\ufffdb',
+        'key\ufffd': 1,
+        bigint: '12345678901234567890',
+        nested: { constructor: 'x', nan: ['NaN', null], '': 1 },
+        constructor: 'y',
+        toString: 'z',
+        twice: [{ n: 1 }, { n: 1 }],
+        'session.id': 'ses_0',
+      })
+      expect(Object.keys(proto?.attributes ?? {})).to.include('__proto__')
+      for (const record of [before, beyond, never]) {
+        expect(Number((record?.time ?? 0n) / 1_000_000n)).to.be.closeTo(Date.now(), 5_000)
+      }
+      expect(never?.attributes['kit.time']).to.equal('tomorrow')
+      expect(lone).to.include({ eventName: 'lone\ufffd' })
+      expect(receiver.records).to.have.length(events.length)
+    })
+  }
+
+  const severities = { debug: 5, info: 9, warn: 13, error: 17, fatal: 21 } as const
+  it('maps each level to its severity number', async () => {
+    const receiver = await receive()
+    const transport = await ready({ url: receiver.url })
+    const levels = Object.keys(severities) as (keyof typeof severities)[]
+    await deliver(
+      transport,
+      levels.map((level) => envelope({ level })),
+    )
+    expect(Object.fromEntries(receiver.records.map((r) => [r.severityText, r.severityNumber]))).to.deep.equal(
+      severities,
+    )
+  })
+
+  it('lets what the envelope says win over attributes of the same name except error.type, and sends only what there is', async () => {
+    const receiver = await receive()
+    const transport = await ready({ url: receiver.url })
+    await deliver(transport, [
+      envelope({
+        attributes: { 'session.id': 'fake', 'kit.actor.id': 'fake', 'user.id': 'kept', 'error.type': 'fake' },
+        actor: { type: 'service', id: 's1' },
+        error: { name: 'RangeError', message: 'far' },
+      }),
+      envelope({}),
+    ])
+    expect(receiver.records[0]?.attributes).to.deep.equal({
+      'session.id': 'ses_0',
+      'kit.actor.type': 'service',
+      'kit.actor.id': 's1',
+      'user.id': 'kept',
+      'exception.type': 'RangeError',
+      'exception.message': 'far',
+      'error.type': 'fake',
+    })
+    expect(receiver.records[1]?.attributes).to.deep.equal({ 'session.id': 'ses_0' })
+  })
+
+  it('leaves service.version out when there is none', async () => {
+    const receiver = await receive()
+    const transport = OtlpTransportAdapter.create({ url: receiver.url })
+    await transport.init({ service: 'billing', environment: 'test' })
+    await deliver(transport, [envelope({})])
+    expect(receiver.records[0]?.resource).not.to.have.property('service.version')
+  })
+
+  it('keeps more attributes than the 128 the SDK would', async () => {
+    const receiver = await receive()
+    const transport = await ready({ url: receiver.url })
+    const attributes = Object.fromEntries(Array.from({ length: 300 }, (_, index) => [`a${index}`, index]))
+    await deliver(transport, [envelope({ attributes })])
+    expect(receiver.records[0]?.attributes).to.deep.include({ a0: 0, a299: 299 })
+    expect(receiver.records[0]?.droppedAttributesCount).to.equal(0)
+  })
+
+  it('says when an event was emitted, also where it had to wait for init', async () => {
+    const receiver = await receive()
+    const handedOver: { observedTimestamp: [number, number] }[] = []
+    const loggerProvider = {
+      getLogger: () => ({
+        emit: (record: { observedTimestamp: [number, number] }) => handedOver.push(record),
+      }),
+    }
+    const manager = KitTelemetry.create()
+      .withLogger(false)
+      .withSampling({ infoRate: 1 })
+      .addTransport(OtlpTransportAdapter.create({ url: receiver.url }))
+      .addTransport(OtlpTransportAdapter.create({ loggerProvider: loggerProvider as never }))
+      .build()
+    manager.emit('waits')
+    const emittedAt = Date.now()
+    // Nothing that init has to do can be done meanwhile.
+    while (Date.now() < emittedAt + 50);
+    await manager.shutdown()
+    const observedMs = Number(receiver.records[0]?.observedTime) / 1e6
+    expect(observedMs).to.be.within(emittedAt - 20, emittedAt + 20)
+    const [seconds = 0, nanoseconds = 0] = handedOver[0]?.observedTimestamp ?? []
+    expect(seconds * 1e3 + nanoseconds / 1e6).to.be.within(emittedAt - 20, emittedAt + 20)
+  })
+
+  describe('context', () => {
+    before(() => context.setGlobalContextManager(new AsyncContextManager()))
+    after(() => context.disable())
+
+    it('names the span that is active at handle, and traces no request of its own', async () => {
+      const receiver = await receive()
+      const transport = await ready({ url: receiver.url })
+      const spanContext = {
+        traceId: '0af7651916cd43dd8448eb211c80319c',
+        spanId: 'b7ad6b7169203331',
+        traceFlags: 1,
+      }
+      const active = trace.setSpanContext(ROOT_CONTEXT, spanContext)
+      const inside = context.with(active, () => transport.handle(envelope({ name: 'inside' })))
+      const outside = transport.handle(envelope({ name: 'outside' }))
+      const requestContexts: Context[] = []
+      // Other transports of this process may be sending as well.
+      const observe = (message: unknown) => {
+        const { request } = message as { request: ClientRequest }
+        if (request.getHeader('host') === new URL(receiver.url).host) requestContexts.push(context.active())
+      }
+      subscribe('http.client.request.start', observe)
+      await transport.flush()
+      unsubscribe('http.client.request.start', observe)
+      await Promise.all([inside, outside])
+      const [first, second] = receiver.records
+      expect(first).to.include({ traceId: spanContext.traceId, spanId: spanContext.spanId, flags: 1 })
+      expect(second).to.include({ traceId: undefined, spanId: undefined })
+      // The mark by which instrumentations recognise the SDK's own requests.
+      const suppressed = createContextKey('OpenTelemetry SDK Context Key SUPPRESS_TRACING')
+      expect(requestContexts.map((active) => active.getValue(suppressed))).to.deep.equal([true])
+    })
+  })
+
+  describe('delivery', () => {
+    it('sends by itself, about a second after the first event', async () => {
+      const receiver = await receive()
+      const transport = await ready({ url: receiver.url })
+      await transport.handle(envelope({}))
+      await transport.handle(envelope({}))
+      expect(receiver.requests).to.have.length(2)
+    })
+
+    it('delivers when a collector that was down comes up', async () => {
+      const port = await deadPort()
+      const transport = await ready({ url: `http://127.0.0.1:${port}` })
+      const delivered = deliver(transport, [envelope({}), envelope({})])
+      await sleep(500)
+      const receiver = await receive({ port })
+      await delivered
+      expect(receiver.records).to.have.length(2)
+    })
+
+    const troubles = [
+      { status: 503, headers: { 'retry-after': '1' } },
+      { status: 429, headers: { 'retry-after': '1' } },
+      { status: 502 },
+      { status: 500 },
+      { status: 408 },
+    ]
+    for (const { status, headers = {} } of troubles) {
+      it(`tries again after ${status} ${inspect(headers)}`, async () => {
+        const arrivals: number[] = []
+        const receiver = await receive({
+          answer: (count) => {
+            arrivals.push(performance.now())
+            return count === 1 ? { status, headers } : undefined
+          },
+        })
+        const transport = await ready({ url: receiver.url })
+        await deliver(transport, [envelope({}), envelope({})])
+        expect(receiver.records).to.have.length(2)
+        expect(receiver.requests.map((request) => request.status)).to.deep.equal([status, 200])
+        if ('retry-after' in headers) expect((arrivals[1] ?? 0) - (arrivals[0] ?? 0)).to.be.above(950)
+      })
+    }
+
+    it('waits no longer than timeout for Retry-After while somebody flushes', async () => {
+      const arrivals: number[] = []
+      const receiver = await receive({
+        answer: (count) => {
+          arrivals.push(performance.now())
+          return count === 1 ? { status: 503, headers: { 'retry-after': '3600' } } : undefined
+        },
+      })
+      const transport = await ready({ url: receiver.url, timeout: 1_500 })
+      await deliver(transport, [envelope({})])
+      expect((arrivals[1] ?? 0) - (arrivals[0] ?? 0)).to.be.above(1_450)
+    })
+
+    it('obeys Retry-After to the end while nobody flushes, though it is longer than timeout', async () => {
+      const arrivals: number[] = []
+      const receiver = await receive({
+        answer: (count) => {
+          arrivals.push(performance.now())
+          return count === 1 ? { status: 503, headers: { 'retry-after': '1' } } : undefined
+        },
+      })
+      const transport = await ready({ url: receiver.url, timeout: 200 })
+      // Full batches leave by themselves.
+      await Promise.all(Array.from({ length: 512 }, () => transport.handle(envelope({}))))
+      expect((arrivals[1] ?? 0) - (arrivals[0] ?? 0)).to.be.above(950)
+      expect(receiver.records).to.have.length(512)
+    })
+
+    it('cuts that wait to timeout when somebody begins to flush', async () => {
+      const receiver = await receive({
+        answer: (count) => (count === 1 ? { status: 429, headers: { 'retry-after': '3600' } } : undefined),
+      })
+      const transport = await ready({ url: receiver.url, timeout: 300 })
+      const handled = Array.from({ length: 512 }, () => transport.handle(envelope({})))
+      while (receiver.requests.length === 0) await new Promise(setImmediate)
+      await transport.flush()
+      await Promise.all(handled)
+      expect(receiver.records).to.have.length(512)
+    })
+
+    for (const status of [301, 400, 401, 403, 404, 405, 415, 422]) {
+      it(`takes ${status} as final`, async () => {
+        const receiver = await receive({ answer: (count) => (count === 1 ? { status } : undefined) })
+        const transport = await ready({ url: receiver.url })
+        const error = await failureOf(transport, [envelope({}), envelope({})])
+        expect(error.details).to.include({ status, events: 2, attempts: 1 })
+        expect(error.message).to.include(`answered ${status}`).and.to.include('2 events are lost')
+        await deliver(transport, [envelope({ name: 'next' })])
+        expect(receiver.records.map(({ eventName }) => eventName)).to.deep.equal(['next'])
+        expect(receiver.requests).to.have.length(2)
+      })
+    }
+
+    it('keeps requests below the 1 MiB that proxies take, whatever the size of the events', async () => {
+      const receiver = await receive()
+      const transport = await ready({ url: receiver.url })
+      const attributes = { ...Object.fromEntries(Array.from({ length: 20 }, (_, key) => [`key${key}`, key])) }
+      const sizes = [10, 1_000, 4_000]
+      await deliver(
+        transport,
+        sizes.flatMap((size) =>
+          Array.from({ length: 1_000 }, () =>
+            envelope({ attributes: { ...attributes, text: 'x'.repeat(size) } }),
+          ),
+        ),
+      )
+      expect(receiver.records).to.have.length(3_000)
+      expect(Math.max(...receiver.requests.map(({ bytes }) => bytes))).to.be.within(2 ** 19, 2 ** 20)
+    })
+
+    it("keeps requests below a collector's limit of 20 MiB, even where JSON makes six bytes of a character", async () => {
+      const receiver = await receive()
+      const transport = await ready({ url: receiver.url })
+      const list = Array.from({ length: 100 }, () => '\u0001'.repeat(5_000))
+      await deliver(
+        transport,
+        Array.from({ length: 10 }, (_, index) => envelope({ attributes: { index, list, nested: { n: 1 } } })),
+      )
+      expect(receiver.records.map(({ attributes }) => attributes.index)).to.have.members([
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
+      ])
+      expect(Math.max(...receiver.requests.map(({ bytes }) => bytes))).to.be.within(2 ** 20, 20 * 2 ** 20)
+      expect(receiver.requests).to.have.length(10)
+    })
+
+    it('gives a batch up when retryBudgetMs is spent', async () => {
+      const url = `http://127.0.0.1:${await deadPort()}`
+      const transport = await ready({ url, retryBudgetMs: 500 })
+      const started = performance.now()
+      const error = await failureOf(transport, [envelope({}), envelope({})])
+      expect(error.message).to.include('retryBudgetMs')
+      expect(performance.now() - started).to.be.below(4_000)
+    })
+
+    it('keeps the connection error as the cause where the exporter tells it', async () => {
+      const port = await deadPort()
+      const transport = await ready({ url: `http://127.0.0.1:${port}`, timeout: 500, retryBudgetMs: 0 })
+      const { cause, details } = await failureOf(transport, [envelope({})])
+      expect(cause).to.have.property('code', 'ECONNREFUSED')
+      expect(details).to.deep.equal({ events: 1, attempts: 1 })
+    })
+
+    it('settles though the collector never answers', async () => {
+      const receiver = await receive({ answer: () => 'hang' })
+      const transport = await ready({ url: receiver.url, timeout: 300, retryBudgetMs: 500 })
+      const error = await failureOf(transport, [envelope({})])
+      expect(error.message).to.include('gave no complete answer in 300 ms')
+      await transport.shutdown()
+    })
+
+    it('does not let the event wait for a flush that came before it, nor the second flush return early', async () => {
+      const receiver = await receive({ answer: () => sleep(200).then(() => undefined) })
+      const transport = await ready({ url: receiver.url })
+      const handled = [transport.handle(envelope({})), transport.handle(envelope({}))]
+      const first = transport.flush()
+      handled.push(transport.handle(envelope({})))
+      await transport.flush()
+      expect(receiver.records).to.have.length(3)
+      await Promise.all([first, ...handled])
+    })
+
+    it('loses nothing when shut down during a flush', async () => {
+      const receiver = await receive({ answer: () => sleep(50).then(() => undefined) })
+      const transport = await ready({ url: receiver.url })
+      const handled = Array.from({ length: 2_048 }, () => transport.handle(envelope({})))
+      const flushed = transport.flush()
+      for (let index = 0; index < 100; index++) handled.push(transport.handle(envelope({})))
+      await transport.shutdown()
+      expect(receiver.records).to.have.length(2_148)
+      await Promise.all([flushed, ...handled])
+    })
+
+    it('tries a batch that pauses at once when flushed', async () => {
+      const receiver = await receive({ answer: (count) => (count <= 4 ? { status: 503 } : undefined) })
+      const transport = await ready({ url: receiver.url })
+      const handled = transport.handle(envelope({}))
+      await transport.flush()
+      await handled
+      expect(receiver.requests).to.have.length(5)
+    }).timeout(6_000)
+
+    it('refuses events before init and after shutdown', async () => {
+      const receiver = await receive()
+      const transport = OtlpTransportAdapter.create({ url: receiver.url })
+      expect(await rejection(transport.handle(envelope({})))).to.match(/not initialised/)
+      await transport.init(META)
+      await transport.shutdown()
+      expect(await rejection(transport.handle(envelope({})))).to.match(/shut down/)
+    })
+
+    it('fails the event alone that the SDK cannot take', async () => {
+      const receiver = await receive()
+      const transport = await ready({ url: receiver.url })
+      const hostile = {
+        get broken(): never {
+          throw new Error('no')
+        },
+      }
+      const rejected = rejection(transport.handle(envelope({ attributes: hostile })))
+      await deliver(transport, [envelope({ name: 'next' })])
+      expect(await rejected).to.match(/SDK threw/)
+      expect(receiver.records.map(({ eventName }) => eventName)).to.deep.equal(['next'])
+    })
+  })
+
+  describe('loggerProvider', () => {
+    it("hands records to the application's provider and leaves its life alone", async () => {
+      const exporter = new InMemoryLogRecordExporter()
+      const loggerProvider = new LoggerProvider({ processors: [new SimpleLogRecordProcessor({ exporter })] })
+      const transport = await ready({ loggerProvider })
+      expect(transport.handle(envelope({ name: 'one', attributes: { n: 2 ** 60 } }))).to.equal(undefined)
+      await transport.flush()
+      await transport.shutdown()
+      await transport.handle(envelope({ name: 'two' }))
+      await loggerProvider.forceFlush()
+      const [first, second] = exporter.getFinishedLogRecords()
+      expect(first).to.deep.include({
+        eventName: 'one',
+        attributes: { n: String(2 ** 60), 'session.id': 'ses_0' },
+      })
+      expect(first?.instrumentationScope).to.include({ name: 'mcp-gatekit', version: VERSION })
+      expect(second?.eventName).to.equal('two')
+      await loggerProvider.shutdown()
+    })
+
+    it('reports a provider that throws', async () => {
+      const loggerProvider = {
+        getLogger: () => ({
+          emit() {
+            throw new Error('full')
+          },
+        }),
+      }
+      const transport = await ready({ loggerProvider })
+      expect(() => transport.handle(envelope({})))
+        .to.throw(KitTelemetryError)
+        .with.property('code', 'TELEMETRY_TRANSPORT_FAILED')
+    })
+  })
+
+  describe('url', () => {
+    const paths = {
+      '': '/v1/logs',
+      '/': '/v1/logs',
+      '?key=1': '/v1/logs?key=1',
+      '/?key=1': '/v1/logs?key=1',
+      '/v1/logs': '/v1/logs',
+      '/otlp': '/otlp',
+      '/otlp/': '/otlp/',
+      '/otlp?key=1': '/otlp?key=1',
+    }
+    for (const [given, posted] of Object.entries(paths)) {
+      it(`posts to ${posted} for a url ending in ${JSON.stringify(given)}`, async () => {
+        const receiver = await receive({ answer: () => ({ status: 204, body: '' }) })
+        const transport = await ready({ url: `${receiver.url}${given}` })
+        await deliver(transport, [envelope({})])
+        expect(receiver.requests.map(({ url }) => url)).to.deep.equal([posted])
+      })
+    }
+  })
+
+  describe('options', () => {
+    const url = 'http://127.0.0.1:4318'
+    const mistakes: [options: unknown, message: RegExp][] = [
+      [undefined, /takes an object/],
+      [{}, /\(\{ url \}\) must be/],
+      [{ url: '' }, /\(\{ url \}\) must be/],
+      [{ url: 4318 }, /\(\{ url \}\) must be/],
+      [{ url: 'localhost' }, /\(\{ url \}\) must be an absolute URL/],
+      [{ url: 'localhost:4318' }, /\(\{ url \}\) must begin with http/],
+      [{ url: 'ftp://collector' }, /\(\{ url \}\) must begin with http/],
+      [{ url: 'http://u:secret@collector' }, /\(\{ url \}\) must not hold a user name or password/],
+      [{ url, Headers: {} }, /the option "Headers" \(did you mean "headers"\?\)/],
+      [{ url, timeoutMs: 1 }, /the option "timeoutMs" \(did you mean "timeout"\?\)/],
+      [{ endpoint: url }, /the option "endpoint" \(did you mean "url"\?\)/],
+      [{ url, certificate: '' }, /the option "certificate"\. Known are: url, headers, /],
+      [{ url, headers: 'x-key: secret' }, /\(\{ headers \}\) must be an object/],
+      [{ url, headers: { 'x-key': 1 } }, /\(\{ headers \}\) must hold .* for "x-key"/],
+      [{ url, headers: { 'x-key': 'secret\r\nx: 1' } }, /\(\{ headers \}\) must hold .* for "x-key"/],
+      [{ url, headers: { 'x-key: secret': '' } }, /\(\{ headers \}\) has a name/],
+      [{ url, timeout: 0 }, /\(\{ timeout \}\) must be .* above 0/],
+      [{ url, timeout: '5' }, /\(\{ timeout \}\) must be/],
+      [{ url, timeout: Number.NaN }, /\(\{ timeout \}\) must be/],
+      [{ url, timeout: 2 ** 31 }, /\(\{ timeout \}\) must be .* at most 2147483647/],
+      [{ url, encoding: 'proto' }, /\(\{ encoding \}\) must be 'json' or 'protobuf'/],
+      [{ url, compression: true }, /\(\{ compression \}\) must be 'none' or 'gzip'/],
+      [{ url, maxPending: 0 }, /\(\{ maxPending \}\) must be a whole number/],
+      [{ url, maxPending: 1.5 }, /\(\{ maxPending \}\) must be a whole number/],
+      [{ url, retryBudgetMs: -1 }, /\(\{ retryBudgetMs \}\) must be .* at least 0/],
+      [{ url, retryBudgetMs: Infinity }, /\(\{ retryBudgetMs \}\) must be/],
+      [{ loggerProvider: {} }, /\(\{ loggerProvider \}\) must be an object with a getLogger/],
+      [{ loggerProvider: null }, /\(\{ loggerProvider \}\) must be an object with a getLogger/],
+    ]
+    for (const [options, message] of mistakes) {
+      it(`refuses ${inspect(options)}`, () => {
+        const error = thrownBy(() => OtlpTransportAdapter.create(options as OtlpTransportOptions))
+        expect(error.code).to.equal('TELEMETRY_CONFIGURATION_INVALID')
+        expect(error.message).to.match(message)
+        expect(inspect(error)).not.to.include('secret')
+      })
+    }
+
+    it('has its defaults, also for undefined', () => {
+      const transport = OtlpTransportAdapter.create({ url, timeout: undefined, headers: undefined })
+      expect(transport).to.include({ type: 'otlp', maxPending: 131_072 })
+      expect(OtlpTransportAdapter.create({ url, maxPending: 7 }).maxPending).to.equal(7)
+    })
+
+    it('wants a url or a loggerProvider at compile time too', () => {
+      // @ts-expect-error neither is there
+      const create = () => OtlpTransportAdapter.create({})
+      expect(create).to.throw()
+    })
+  })
+
+  describe('headers', () => {
+    it('sends them, but not in place of the content type', async () => {
+      const receiver = await receive()
+      const transport = await ready({
+        url: receiver.url,
+        headers: { 'X-Api-Key': 'k', 'content-type': 'text/plain' },
+      })
+      await deliver(transport, [envelope({})])
+      expect(receiver.requests[0]?.headers).to.include({
+        'x-api-key': 'k',
+        'content-type': 'application/json',
+      })
+    })
+
+    it("come after the environment's, which the exporter adds", async () => {
+      process.env.OTEL_EXPORTER_OTLP_HEADERS = 'x-env=from-env,x-both=from-env'
+      try {
+        const receiver = await receive()
+        const transport = await ready({ url: receiver.url, headers: { 'x-both': 'from-code' } })
+        await deliver(transport, [envelope({})])
+        expect(receiver.requests[0]?.headers).to.include({ 'x-env': 'from-env', 'x-both': 'from-code' })
+      } finally {
+        delete process.env.OTEL_EXPORTER_OTLP_HEADERS
+      }
+    })
+
+    it('are in no error, nor is the url, whatever the collector answers', async () => {
+      const receiver = await receive({
+        answer: () => ({ status: 401, body: 'bad key: secret-1', headers: { 'x-echo': 'secret-1' } }),
+      })
+      const headers = { authorization: 'Bearer secret-1' }
+      const options = { headers, retryBudgetMs: 0 }
+      const refused = await ready({ url: `${receiver.url}/secret-2?key=secret-3`, ...options })
+      const dead = await ready({
+        url: `http://127.0.0.1:${await deadPort()}/secret-2?key=secret-3`,
+        ...options,
+      })
+      for (const transport of [refused, dead]) {
+        const error = await failureOf(transport, [envelope({})])
+        expect(inspect(error, { depth: 9, showHidden: true })).not.to.include('secret')
+      }
+    })
+  })
+
+  describe('TLS', () => {
+    const variables = ['OTEL_EXPORTER_OTLP_CERTIFICATE', 'OTEL_EXPORTER_OTLP_CLIENT_KEY'] as const
+    afterEach(() => {
+      for (const variable of variables) delete process.env[variable]
+    })
+
+    it("trusts the certificate that the environment names, as OpenTelemetry's exporters do", async () => {
+      const tls = selfSigned()
+      const receiver = await receive({ tls })
+      const folder = await mkdtemp(join(tmpdir(), 'otlp-'))
+      cleanups.push(() => rm(folder, { recursive: true }))
+      await writeFile(join(folder, 'ca.pem'), tls.cert)
+      process.env.OTEL_EXPORTER_OTLP_CERTIFICATE = join(folder, 'ca.pem')
+      process.env.OTEL_EXPORTER_OTLP_CLIENT_KEY = join(folder, 'absent.pem')
+      const transport = await ready({ url: receiver.url })
+      await deliver(transport, [envelope({})])
+      expect(receiver.records).to.have.length(1)
+      await transport.shutdown()
+    })
+
+    it('trusts no other', async () => {
+      const receiver = await receive({ tls: selfSigned() })
+      const transport = await ready({ url: receiver.url, retryBudgetMs: 0 })
+      const { cause } = await failureOf(transport, [envelope({})])
+      expect(cause).to.have.property('code', 'DEPTH_ZERO_SELF_SIGNED_CERT')
+      expect(receiver.records).to.have.length(0)
+    })
+  })
+
+  it('names the packages to install when OpenTelemetry is missing', async () => {
+    // A copy of the compiled sources, with no node_modules but what the package itself brings.
+    const folder = await mkdtemp(join(tmpdir(), 'otlp-'))
+    cleanups.push(() => rm(folder, { recursive: true }))
+    const sources = fileURLToPath(new URL('../../../../src/', import.meta.url))
+    for (const name of ['telemetry', 'http', 'options'])
+      await cp(join(sources, name), join(folder, name), { recursive: true })
+    for (const file of (await readdir(sources)).filter((name) => name.endsWith('.js')))
+      await cp(join(sources, file), join(folder, file))
+    const levenshtein = fileURLToPath(new URL('.', import.meta.resolve('fastest-levenshtein')))
+    await cp(levenshtein, join(folder, 'node_modules/fastest-levenshtein'), { recursive: true })
+    await writeFile(join(folder, 'package.json'), '{"type":"module"}')
+    const copy: typeof import('../../../../src/telemetry/transports/otlp/otlp.ts') = await import(
+      pathToFileURL(join(folder, 'telemetry/transports/otlp/otlp.js')).href
+    )
+    for (const [encoding, exporter] of [
+      ['json', '@opentelemetry/exporter-logs-otlp-http'],
+      ['protobuf', '@opentelemetry/exporter-logs-otlp-proto'],
+    ] as const) {
+      const transport = copy.OtlpTransportAdapter.create({ url: 'http://127.0.0.1:4318', encoding })
+      const error = await transport.init(META).catch((reason: unknown) => reason)
+      expect(KitTelemetryError.is(error) && error.code).to.equal('TELEMETRY_TRANSPORT_INIT_FAILED')
+      expect(String(error)).to.include(
+        `not installed; run npm install @opentelemetry/api @opentelemetry/sdk-logs @opentelemetry/resources ${exporter}`,
+      )
+    }
+    const handedOver = copy.OtlpTransportAdapter.create({
+      loggerProvider: { getLogger: () => ({ emit: () => {} }) },
+    })
+    await handedOver.init(META)
+    await handedOver.handle(envelope({}))
+  })
+
+  // The processes below catch what fails: nothing can be delivered, and only their ends count.
+  const endings = {
+    'events waiting': '',
+    'a full batch under way': 'for (let i = 0; i < 600; i++) transport.handle(envelope).catch(() => {});',
+    'a flush that nobody awaits': 'transport.flush();',
+    'a shutdown that nobody awaits': 'transport.shutdown();',
+  }
+  for (const [what, statement] of Object.entries(endings)) {
+    it(`lets a process end by itself with a dead collector and ${what}`, async function () {
+      this.timeout(20_000)
+      const module = new URL('../../../../src/telemetry/transports/otlp/otlp.js', import.meta.url).href
+      const program = `
+        const { OtlpTransportAdapter } = await import(${JSON.stringify(module)});
+        const transport = OtlpTransportAdapter.create({ url: 'http://127.0.0.1:${await deadPort()}' });
+        await transport.init(${JSON.stringify(META)});
+        const envelope = ${JSON.stringify(envelope({}))};
+        transport.handle(envelope).catch(() => {});
+        ${statement}`
+      const child = spawn(process.execPath, ['--input-type=module', '--eval', program], { stdio: 'inherit' })
+      const started = performance.now()
+      const [code] = await once(child, 'exit')
+      expect(code).to.equal(0)
+      expect(performance.now() - started).to.be.below(8_000)
+    })
+  }
+
+  it('knows the version of the package', () => {
+    const require = createRequire(import.meta.url)
+    expect(VERSION).to.equal(require('mcp-gatekit/package.json').version)
+  })
+})
+
+function envelope(parts: Partial<TelemetryEnvelope>): TelemetryEnvelope {
+  return {
+    name: 'event',
+    time: '2026-11-20T12:00:00.000Z',
+    level: 'info',
+    service: META.service,
+    environment: META.environment,
+    sessionId: 'ses_0',
+    ...parts,
+  }
+}
+
+async function deliver(transport: OtlpTransportAdapter, events: readonly TelemetryEnvelope[]): Promise<void> {
+  const handled = events.map((event) => transport.handle(event))
+  await Promise.all([...handled, transport.flush()])
+}
+
+/** The one error by which all of the events failed. */
+async function failureOf(
+  transport: OtlpTransportAdapter,
+  events: readonly TelemetryEnvelope[],
+): Promise<KitTelemetryError> {
+  const outcomes = Promise.allSettled(events.map((event) => transport.handle(event)))
+  await transport.flush()
+  const [first, ...rest] = (await outcomes).map((outcome) =>
+    outcome.status === 'rejected' ? outcome.reason : expect.fail('An event was delivered'),
+  )
+  for (const error of rest) expect(error).to.equal(first)
+  expect(KitTelemetryError.is(first) && first.code).to.equal('TELEMETRY_TRANSPORT_FAILED')
+  return first
+}
+
+async function rejection(handled: Promise<void> | void): Promise<string> {
+  return Promise.resolve(handled).then(
+    () => expect.fail('The event was delivered'),
+    (error: KitTelemetryError) => `${error.code} ${error.message}`,
+  )
+}
+
+function thrownBy(run: () => unknown): KitTelemetryError {
+  try {
+    run()
+  } catch (error) {
+    if (KitTelemetryError.is(error)) return error
+    throw error
+  }
+  return expect.fail('Nothing was thrown')
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+/** What an application's tracing registers. */
+class AsyncContextManager implements ContextManager {
+  readonly #storage = new AsyncLocalStorage<Context>()
+
+  active(): Context {
+    return this.#storage.getStore() ?? ROOT_CONTEXT
+  }
+
+  with<A extends unknown[], F extends (...args: A) => ReturnType<F>>(
+    active: Context,
+    run: F,
+    thisArg?: ThisParameterType<F>,
+    ...args: A
+  ): ReturnType<F> {
+    return this.#storage.run(active, () => run.apply(thisArg, args))
+  }
+
+  bind<T>(_: Context, target: T): T {
+    return target
+  }
+
+  enable(): this {
+    return this
+  }
+
+  disable(): this {
+    this.#storage.disable()
+    return this
+  }
+}

@@ -1,0 +1,601 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import type { KitTelemetryError } from '../../../../src/telemetry/errors.ts'
+import {
+  type Attempt,
+  BatchQueue,
+  type BatchQueueOptions,
+  type Outcome,
+} from '../../../../src/telemetry/transports/queue/batch-queue.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+
+const failure = { reason: 'the target answered 503' }
+const down: Outcome = { result: 'retry', failure, targetDown: true }
+const delivered: Outcome = { result: 'delivered' }
+
+interface Sent {
+  readonly atMs: number
+  readonly items: readonly number[]
+  readonly attempt: Attempt
+}
+
+/** A queue, its clock, what it sent, and how its items ended. */
+function start(
+  answer: (items: readonly number[], attempt: Attempt) => Outcome | Promise<Outcome>,
+  options: Partial<BatchQueueOptions<number>> = {},
+  clock = new ManualClock(),
+) {
+  const sent: Sent[] = []
+  const ends = new Map<number, 'delivered' | KitTelemetryError>()
+  const queue = new BatchQueue<number>(
+    {
+      type: 'test',
+      backOff: { firstMs: 500, maxMs: 30_000 },
+      ...options,
+      send: (items, attempt) => {
+        sent.push({ atMs: clock.now() - 1_000, items, attempt })
+        return answer(items, attempt)
+      },
+    },
+    clock,
+  )
+  const add = (item: number, weight?: number) => {
+    queue.add(item, weight).then(
+      () => ends.set(item, 'delivered'),
+      (error) => ends.set(item, error),
+    )
+  }
+  const addAll = (count: number, weight?: number) => {
+    for (let item = 0; item < count; item++) add(item, weight)
+  }
+  const flush = () => {
+    const call = { settled: false }
+    void queue.flush().then(() => {
+      call.settled = true
+    })
+    return call
+  }
+  const messageOf = (item: number) => (ends.get(item) as KitTelemetryError | undefined)?.message
+  return { queue, clock, sent, ends, add, addAll, flush, messageOf }
+}
+
+describe('BatchQueue', () => {
+  describe('batches', () => {
+    it('sends what is added in one tick together, up to maxItems', async () => {
+      const { addAll, clock, sent } = start(() => delivered, { maxItems: 3 })
+      addAll(7)
+      expect(sent).to.deep.equal([])
+      await clock.settle()
+      expect(sent.map(({ items }) => items)).to.deep.equal([[0, 1, 2], [3, 4, 5], [6]])
+    })
+
+    it('keeps batches within maxWeight, and sends a heavier item alone', async () => {
+      const { add, clock, sent } = start(() => delivered, { maxWeight: 10 })
+      for (const [item, weight] of [4, 6, 1, 25, 3].entries()) add(item, weight)
+      await clock.settle()
+      expect(sent.map(({ items }) => items)).to.deep.equal([[0, 1], [2], [3], [4]])
+    })
+
+    it('waits delayMs for a full batch, and sends a full one at once', async () => {
+      const { add, clock, sent } = start(() => delivered, { maxItems: 2, delayMs: 1_000 })
+      for (const item of [0, 1, 2]) add(item)
+      await clock.advance(999)
+      expect(sent.map(({ items }) => items)).to.deep.equal([[0, 1]])
+      await clock.advance(1)
+      expect(sent.map(({ items }) => items)).to.deep.equal([[0, 1], [2]])
+    })
+
+    it('sends a partial batch at once when flushed, but not what is added after the flush', async () => {
+      const { add, clock, sent, flush } = start(() => delivered, { maxItems: 9, delayMs: 1_000 })
+      add(0)
+      const call = flush()
+      await clock.settle()
+      add(1)
+      await clock.settle()
+      expect(call.settled).to.equal(true)
+      expect(sent.map(({ items }) => items)).to.deep.equal([[0]])
+    })
+
+    it('carries no async context of the code that adds or flushes', async () => {
+      const storage = new AsyncLocalStorage<string>()
+      const stores: unknown[] = []
+      const queue = new BatchQueue<number>({
+        type: 'test',
+        delayMs: 1,
+        backOff: { firstMs: 1, maxMs: 1 },
+        send: (_, { number }) => {
+          stores.push(storage.getStore())
+          return number === 1 ? down : delivered
+        },
+      })
+      await storage.run('request', () => queue.add(0))
+      await storage.run('request', () => Promise.all([queue.add(1), queue.flush()]))
+      expect(stores).to.deep.equal([undefined, undefined, undefined, undefined])
+    })
+  })
+
+  describe('while the target is down', () => {
+    it('backs off twice as long each time, one batch at a time, and opens all lanes when one arrives', async () => {
+      let up = false
+      const { addAll, clock, sent, ends } = start(() => (up ? delivered : down), { lanes: 4, maxItems: 1 })
+      addAll(8)
+      await clock.advance(500 + 1_000 + 2_000)
+      expect(sent.map(({ atMs }) => atMs)).to.deep.equal([0, 0, 0, 0, 500, 1_500, 3_500])
+      up = true
+      await clock.advance(4_000)
+      expect(ends.size).to.equal(8)
+      expect(new Set(ends.values())).to.deep.equal(new Set(['delivered']))
+    })
+
+    it('does not wait for the end of an attempt that hangs, and keeps the attempts a back-off apart', async () => {
+      const clock = new ManualClock()
+      const { addAll, sent, ends, flush } = start(
+        () => new Promise((resolve) => clock.after(() => resolve(down), 10_000)),
+        { lanes: 4, maxItems: 1, retryBudgetMs: 5_000 },
+        clock,
+      )
+      addAll(12)
+      flush()
+      await clock.advance(60_000)
+      expect(ends.size).to.equal(12)
+      const gaps = sent.slice(4).map(({ atMs }, index) => atMs - (sent[index + 3]?.atMs ?? 0))
+      expect(Math.min(...gaps)).to.be.at.least(500)
+    })
+
+    it('shortens a back-off to a second when flushed, whatever the number of flushes', async () => {
+      const { add, clock, sent, flush } = start(() => down)
+      add(0)
+      await clock.advance(500 + 1_000 + 2_000)
+      expect(sent).to.have.length(4)
+      await clock.advance(100)
+      for (let call = 0; call < 100; call++) flush()
+      await clock.advance(899)
+      expect(sent).to.have.length(4)
+      await clock.advance(1)
+      expect(sent).to.have.length(5)
+      await clock.advance(10_000)
+      expect(sent).to.have.length(15)
+    })
+
+    it('tries another batch before the one that failed, so that one poisoned batch cannot hold the others', async () => {
+      const { addAll, clock, ends } = start(([first]) => ((first as number) < 4 ? down : delivered), {
+        lanes: 4,
+        maxItems: 1,
+      })
+      addAll(40)
+      await clock.advance(20_000)
+      expect([...ends.keys()].toSorted((a, b) => a - b)).to.deep.equal(
+        Array.from({ length: 36 }, (_, index) => index + 4),
+      )
+    })
+
+    it('fails a batch at its last attempt, when its retry budget is spent', async () => {
+      const { add, clock, sent, messageOf } = start(() => down, { retryBudgetMs: 4_000 })
+      add(0)
+      await clock.advance(3_999)
+      expect(messageOf(0)).to.equal(undefined)
+      await clock.advance(1)
+      expect(sent.map(({ atMs }) => atMs)).to.deep.equal([0, 500, 1_500, 3_500, 4_500].slice(0, sent.length))
+      await clock.advance(500)
+      expect(messageOf(0)).to.equal(
+        'transport "test": the target answered 503, 5 times until retryBudgetMs was spent; 1 event is lost',
+      )
+    })
+  })
+
+  describe('waits that the target asks for', () => {
+    const asked = (waitMs: number): Outcome => ({ result: 'retry', failure, waitMs })
+
+    it('leave it alone so long, other batches included', async () => {
+      const { add, clock, sent } = start(() => (sent.length === 1 ? asked(5_000) : delivered), { lanes: 4 })
+      add(0)
+      await clock.advance(10)
+      add(1)
+      await clock.advance(4_989)
+      expect(sent).to.have.length(1)
+      await clock.advance(1)
+      expect(sent).to.have.length(3)
+    })
+
+    it('of more than 2^31 - 1 ms are kept', async () => {
+      const askedMs = 2 ** 32
+      const { add, clock, sent } = start(() => asked(askedMs))
+      add(0)
+      await clock.advance(askedMs - 1)
+      expect(sent).to.have.length(1)
+      await clock.advance(1)
+      expect(sent).to.have.length(2)
+      expect(clock.timers).to.equal(1)
+    })
+
+    it('are cut to maxFlushingWaitMs by a flush', async () => {
+      const { add, clock, sent, flush } = start(() => asked(60_000), { maxFlushingWaitMs: 10_000 })
+      add(0)
+      await clock.advance(1_000)
+      flush()
+      await clock.advance(8_999)
+      expect(sent).to.have.length(1)
+      await clock.advance(1)
+      expect(sent).to.have.length(2)
+    })
+
+    it('end with the retry budget, without another attempt', async () => {
+      const { add, clock, sent, messageOf } = start(() => asked(60_000), { retryBudgetMs: 2_000 })
+      add(0)
+      await clock.advance(2_000)
+      expect(sent).to.have.length(1)
+      expect(messageOf(0)).to.match(/1 times until retryBudgetMs was spent/)
+    })
+
+    it('beyond maxWaitMs fail what waits, and what comes in that time', async () => {
+      const { add, clock, sent, messageOf } = start(() => asked(3_600_000), { maxWaitMs: 600_000 })
+      add(0)
+      await clock.settle()
+      add(1)
+      await clock.settle()
+      expect(sent).to.have.length(1)
+      expect(messageOf(0)).to.equal(
+        'transport "test": the target answered 503, and the target asked to be left alone for another 3600 s; 1 event is lost',
+      )
+      expect(messageOf(1)).to.equal(
+        'transport "test": the target asked to be left alone for another 3600 s; 1 event is lost',
+      )
+    })
+  })
+
+  describe('outcomes', () => {
+    it('a batch that waits for its retry holds no lane', async () => {
+      const { addAll, clock, sent, ends } = start(
+        ([first]) => ((first as number) < 2 ? { result: 'retry', failure } : delivered),
+        { lanes: 2, maxItems: 1 },
+      )
+      addAll(20)
+      await clock.settle()
+      expect(ends.size).to.equal(18)
+      expect(sent.filter(({ items: [first] }) => (first as number) < 2)).to.have.length(2)
+    })
+
+    it('an ordered queue sends nothing before the batch that waits', async () => {
+      const { addAll, clock, sent } = start(
+        (_, { number }) => (number === 1 ? { result: 'retry', failure } : delivered),
+        { ordered: true, maxItems: 2 },
+      )
+      addAll(4)
+      await clock.advance(10_000)
+      expect(sent.map(({ items }) => items)).to.deep.equal([
+        [0, 1],
+        [0, 1],
+        [2, 3],
+        [2, 3],
+      ])
+    })
+
+    it('maxAttempts of an outcome counts the attempts with such an outcome', async () => {
+      const { add, clock, sent, messageOf } = start(() =>
+        sent.length < 3 ? down : { result: 'retry', failure, maxAttempts: 2 },
+      )
+      add(0)
+      await clock.advance(100_000)
+      expect(sent).to.have.length(4)
+      expect(messageOf(0)).to.equal(
+        'transport "test": the target answered 503 in the last of 4 attempts; 1 event is lost',
+      )
+    })
+
+    it('rejected items fail alone, with an error that counts them', async () => {
+      const rejected = new Map([1, 2].map((index) => [index, failure]))
+      const { addAll, clock, ends, messageOf } = start(() => ({ result: 'delivered', rejected }))
+      addAll(4)
+      await clock.settle()
+      expect([ends.get(0), ends.get(3)]).to.deep.equal(['delivered', 'delivered'])
+      expect(messageOf(1)).to.equal('transport "test": the target answered 503; 2 events are lost')
+      expect(ends.get(2)).to.equal(ends.get(1))
+    })
+
+    it('a split finds the item that cannot be sent', async () => {
+      const { addAll, clock, ends, sent } = start((items) =>
+        items.includes(77) ? { result: 'split', failure } : delivered,
+      )
+      addAll(128)
+      await clock.settle()
+      expect([...ends].filter(([, end]) => end !== 'delivered').map(([item]) => item)).to.deep.equal([77])
+      expect(sent).to.have.length(15)
+    })
+
+    it('stop fails what waits, and with forGood also what comes later', async () => {
+      for (const forGood of [false, true]) {
+        const { addAll, add, clock, messageOf, sent } = start(
+          () => (sent.length === 1 ? { result: 'stop', failure, forGood } : delivered),
+          { maxItems: 2 },
+        )
+        addAll(5)
+        await clock.settle()
+        expect(messageOf(0)).to.match(/503; 2 events are lost/)
+        expect(messageOf(4)).to.match(/503; 3 events are lost/)
+        add(5)
+        await clock.settle()
+        expect(messageOf(5)).to.equal(
+          forGood
+            ? 'transport "test": nothing more is sent, since the target answered 503; 1 event is lost'
+            : undefined,
+        )
+      }
+    })
+
+    it('a send that throws or rejects fails its batch without quoting the error', async () => {
+      for (const send of [
+        () => {
+          throw new Error('secret')
+        },
+        () => Promise.reject(new Error('secret')),
+      ]) {
+        const { add, clock, ends, messageOf } = start(send)
+        add(0)
+        await clock.settle()
+        expect(messageOf(0)).to.equal(
+          'transport "test": what was to be sent could not be written; 1 event is lost',
+        )
+        expect((ends.get(0) as Error).cause).to.equal(undefined)
+      }
+    })
+  })
+
+  describe('a batch that is too large', () => {
+    const limited =
+      (most: number): ((items: readonly number[]) => Outcome) =>
+      (items) =>
+        items.length > most ? { result: 'too-large', failure } : delivered
+
+    it('is sent in smaller ones, as is everything later', async () => {
+      const { addAll, add, clock, sent, ends } = start(limited(100), { maxItems: 512 })
+      addAll(1_000)
+      await clock.settle()
+      expect(new Set(ends.values())).to.deep.equal(new Set(['delivered']))
+      expect(sent.filter(({ items }) => items.length > 100)).to.have.length(3)
+      for (let item = 1_000; item < 1_128; item++) add(item)
+      await clock.settle()
+      expect(sent.slice(-2).map(({ items }) => items.length)).to.deep.equal([64, 64])
+    })
+
+    it('loses only the items that are too large alone', async () => {
+      const { add, clock, ends } = start(
+        (items) => (items.some((item) => item % 50 === 7) ? { result: 'too-large', failure } : delivered),
+        { maxWeight: 1_000 },
+      )
+      for (let item = 0; item < 200; item++) add(item, item % 50 === 7 ? 500 + item : 1)
+      await clock.settle()
+      expect([...ends].filter(([, end]) => end !== 'delivered').map(([item]) => item)).to.have.members([
+        7, 57, 107, 157,
+      ])
+    })
+
+    it('costs few requests at a target that takes nothing', async () => {
+      const weights = fc.array(fc.integer({ min: 100, max: 2_000 }), { minLength: 512, maxLength: 512 })
+      await fc.assert(
+        fc.asyncProperty(weights, async (all) => {
+          const { add, clock, sent, ends } = start(async () => ({ result: 'too-large', failure }), {
+            maxItems: 512,
+            lanes: 4,
+          })
+          for (const [item, weight] of all.entries()) add(item, weight)
+          await clock.settle()
+          expect(ends.size).to.equal(512)
+          expect(sent.length).to.be.below(30)
+        }),
+        { numRuns: 50 },
+      )
+    })
+
+    it('is allowed again ten minutes later', async () => {
+      let most = 10
+      const { add, clock, sent } = start((items) => limited(most)(items), { maxItems: 64 })
+      for (let item = 0; item < 64; item++) add(item)
+      await clock.advance(600_000)
+      most = 64
+      for (let item = 64; item < 128; item++) add(item)
+      await clock.settle()
+      expect(sent.at(-1)?.items).to.have.length(64)
+    })
+  })
+
+  describe('close', () => {
+    it('sends what is left, and rejects what is added later', async () => {
+      const { queue, add, clock, ends, messageOf } = start(() => delivered, { delayMs: 1_000 })
+      add(0)
+      const closing = queue.close()
+      add(1)
+      await clock.settle()
+      await closing
+      expect(ends.get(0)).to.equal('delivered')
+      expect(messageOf(1)).to.equal('transport "test": it is shut down; 1 event is lost')
+      expect(clock.timers).to.equal(0)
+    })
+
+    it('ends at its deadline, starts no timer and no attempt afterwards, and tells send', async () => {
+      const deadline = new AbortController()
+      const { queue, add, clock, sent, ends } = start(() => down)
+      add(0)
+      await clock.advance(100)
+      const closing = queue.close(deadline.signal)
+      expect(sent[0]?.attempt.signal.aborted).to.equal(false)
+      deadline.abort()
+      await closing
+      expect(sent[0]?.attempt.signal.aborted).to.equal(true)
+      expect(clock.timers).to.equal(0)
+      await clock.advance(100_000)
+      expect([sent.length, ends.size]).to.deep.equal([1, 0])
+    })
+
+    it('goes on after its deadline where the option allows it', async () => {
+      let up = false
+      const { queue, add, clock, ends } = start(() => (up ? delivered : down), { sendsAfterDeadline: true })
+      add(0)
+      await clock.advance(100)
+      await queue.close(AbortSignal.abort())
+      up = true
+      await clock.advance(1_000)
+      expect(ends.get(0)).to.equal('delivered')
+    })
+
+    it('fails what is left after its own time, also what is under way', async () => {
+      const { queue, add, clock, messageOf } = start(() => new Promise(() => {}), {
+        maxItems: 1,
+        closing: { timeoutMs: 30_000, reason: 'Redis stayed away' },
+      })
+      add(0)
+      add(1)
+      await clock.settle()
+      const closing = queue.close()
+      await clock.advance(30_000)
+      await closing
+      expect([messageOf(0), messageOf(1)]).to.deep.equal([
+        'transport "test": Redis stayed away; 1 event is lost',
+        'transport "test": Redis stayed away; 1 event is lost',
+      ])
+      expect(clock.timers).to.equal(0)
+    })
+
+    it('and flush and add are safe from within send', async () => {
+      let calls = 0
+      const { queue, add, clock, ends, flush } = start(() => {
+        if (calls++ === 0) {
+          add(1)
+          flush()
+          void queue.close()
+        }
+        return delivered
+      })
+      add(0)
+      await clock.advance(0)
+      expect([...ends]).to.deep.equal([
+        [0, 'delivered'],
+        [1, 'delivered'],
+      ])
+    })
+  })
+
+  describe('any interleaving of add, flush, outage, recovery, and shutdown', () => {
+    type Target = 'up' | 'down' | 'asks to wait' | 'refuses' | 'errs' | 'takes few' | 'hangs a while'
+    type Step =
+      | { readonly kind: 'add'; readonly count: number; readonly weight: number }
+      | { readonly kind: 'flush'; readonly count: number }
+      | { readonly kind: 'target'; readonly target: Target }
+      | { readonly kind: 'wait'; readonly ms: number }
+
+    const target = fc.constantFrom<Target>(
+      'up',
+      'down',
+      'asks to wait',
+      'refuses',
+      'errs',
+      'takes few',
+      'hangs a while',
+    )
+    const step: fc.Arbitrary<Step> = fc.oneof(
+      fc.record({ kind: fc.constant('add'), count: fc.nat(12), weight: fc.integer({ min: 1, max: 40 }) }),
+      fc.record({ kind: fc.constant('flush'), count: fc.integer({ min: 1, max: 3 }) }),
+      fc.record({ kind: fc.constant('target'), target }),
+      fc.record({ kind: fc.constant('wait'), ms: fc.nat(4_000) }),
+    )
+    const options = fc.record({
+      lanes: fc.integer({ min: 1, max: 4 }),
+      ordered: fc.boolean(),
+      maxItems: fc.integer({ min: 1, max: 8 }),
+      maxWeight: fc.integer({ min: 20, max: 100 }),
+      delayMs: fc.constantFrom(0, 10, 1_000),
+      retryBudgetMs: fc.constantFrom(1, 2_000, Number.POSITIVE_INFINITY),
+      maxAttempts: fc.constantFrom(1, 3, Number.POSITIVE_INFINITY),
+    })
+
+    it('settles every item once as the target saw it, resolves every flush in time, and keeps to the limits', async () => {
+      await fc.assert(
+        fc.asyncProperty(options, fc.array(step, { maxLength: 40 }), async (given, steps) => {
+          const clock = new ManualClock(() => 0.5)
+          let state: Target = 'up'
+          let active = 0
+          let latestFirst = 0
+          let lastDownMs = Number.NEGATIVE_INFINITY
+          const taken = new Set<number>()
+          const weights: number[] = []
+          /** What `answer` throws would only fail a batch. */
+          const violations: unknown[] = []
+          const answer = (items: readonly number[]) =>
+            answerOrThrow(items).catch((error) => {
+              violations.push(error)
+              return delivered
+            })
+          const answerOrThrow = async (items: readonly number[]): Promise<Outcome> => {
+            const lanes = given.ordered ? 1 : given.lanes
+            expect(++active).to.be.at.most(lanes)
+            expect(items.length).to.be.at.most(given.maxItems)
+            const weight = items.reduce((sum, item) => sum + (weights[item] as number), 0)
+            expect(items.length === 1 || weight <= given.maxWeight).to.equal(true)
+            // The shortest back-off here is 250 ms.
+            expect(clock.now() - lastDownMs).to.be.at.least(250)
+            const first = items[0] as number
+            if (given.ordered) expect(first).to.be.at.least(latestFirst)
+            latestFirst = first
+            const result = state
+            await new Promise<void>((done) => clock.after(done, result === 'hangs a while' ? 3_000 : 0))
+            active--
+            switch (result) {
+              case 'down':
+                lastDownMs = clock.now()
+                return down
+              case 'asks to wait':
+                return { result: 'retry', failure, waitMs: 2_000, targetDown: true }
+              case 'refuses':
+                return { result: 'failed', failure }
+              case 'errs':
+                return { result: 'retry', failure, maxAttempts: 2 }
+              case 'takes few':
+                if (items.length > 2) return { result: 'too-large', failure }
+            }
+            for (const item of items) {
+              expect(taken.has(item)).to.equal(false)
+              taken.add(item)
+            }
+            return delivered
+          }
+          const { queue, add, ends } = start(answer, given, clock)
+          const pending = () => weights.map((_, item) => item).filter((item) => !ends.has(item))
+          const flushes: { readonly before: number; settled: boolean }[] = []
+          const check = () => {
+            for (const violation of violations) throw violation
+            for (const [item, end] of ends) expect(end === 'delivered').to.equal(taken.has(item))
+            const oldest = pending()[0] ?? Number.POSITIVE_INFINITY
+            for (const { before, settled } of flushes) expect(settled).to.equal(oldest >= before)
+          }
+          for (const one of steps) {
+            if (one.kind === 'add') {
+              for (let count = 0; count < one.count; count++) add(weights.push(one.weight) - 1, one.weight)
+            } else if (one.kind === 'flush') {
+              for (let count = 0; count < one.count; count++) {
+                const call = { before: weights.length, settled: false }
+                flushes.push(call)
+                void queue.flush().then(() => {
+                  call.settled = true
+                })
+              }
+              await clock.settle()
+            } else if (one.kind === 'target') {
+              state = one.target
+            } else {
+              await clock.advance(one.ms)
+              check()
+            }
+          }
+          state = 'up'
+          const closing = queue.close()
+          await clock.advance(10 * 60_000)
+          await closing
+          check()
+          expect(pending()).to.deep.equal([])
+          expect(clock.timers).to.equal(0)
+        }),
+        { numRuns: 300 },
+      )
+    }).timeout(60_000)
+  })
+})
