@@ -323,7 +323,11 @@ describe('architecture', () => {
     ['oauth/gate.ts', "import type { A } from '@modelcontextprotocol/server'", 'wrong place'],
     ['telemetry/manager.ts', "import { a } from '@opentelemetry/api'", 'wrong place'],
     ['telemetry/transports/http/http.ts', "import type { A } from '@opentelemetry/api'", 'wrong place'],
-    ['mcp/instrumentation/instrumented-request.ts', "import { trace } from '@opentelemetry/api'", 'wrong place'],
+    [
+      'mcp/instrumentation/instrumented-request.ts',
+      "import { trace } from '@opentelemetry/api'",
+      'wrong place',
+    ],
     ['mcp/Server.ts', '', 'kebab-case'],
     ['mcp/my_server.ts', '', 'kebab-case'],
     ['mcp/helpers.ts', '', 'says nothing'],
