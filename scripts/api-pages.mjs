@@ -15,7 +15,7 @@ const INTRODUCTION = `# API reference
 Made from the docstrings by \`npm run api\`; not written by hand. \`readonly\` is left out of the lists of members, as all that
 is no method has it, and so is the \`undefined\` that an optional member may be.
 
-The reports in [report/](report) hold the same surface as bare declarations: what differs there has changed for users.
+The [reports](../../internals/api-report) hold the same surface as declarations only. Their diff shows what has changed for users.
 `
 
 /** Markdown by file name: a page for each entry, and the one that leads to them. */

@@ -1,13 +1,13 @@
-// Makes docs/api/ from the declarations that `tsc` has emitted: a page for each entry, and a report of its surface, so
-// that a change of it shows in a diff. The reports stand with the pages, as both change together.
+// Writes a page for each entry into docs/reference/api/, and a report of its surface into docs/internals/api-report/,
+// from the declarations that `tsc` has emitted. The diff of the reports shows what has changed for users.
 //
-//   node scripts/api-reference.mjs            writes them
-//   node scripts/api-reference.mjs --check    fails when they are not what the declarations say
+//   node scripts/api-reference.mjs            writes the files
+//   node scripts/api-reference.mjs --check    fails if the files differ from the declarations
 //
-// `--declarations` and `--docs` name other folders than `build/package` and `docs/api`. Whatever else is in the latter goes.
+// `--declarations`, `--pages`, and `--reports` name other folders. Other files in the last two are removed.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join, relative, resolve } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import extractor from '@microsoft/api-extractor'
@@ -88,14 +88,21 @@ const { values: given } = parseArgs({
   options: {
     check: { type: 'boolean', default: false },
     declarations: { type: 'string', default: 'build/package/src' },
-    docs: { type: 'string', default: 'docs/api' },
+    pages: { type: 'string', default: 'docs/reference/api' },
+    reports: { type: 'string', default: 'docs/internals/api-report' },
   },
 })
-const docs = resolve(given.docs)
+const folders = { pages: resolve(given.pages), reports: resolve(given.reports) }
 const scratch = mkdtempSync(join(tmpdir(), 'mcp-gatekit-api-'))
 try {
   const { surface, reports, messages } = extract(resolve(given.declarations))
-  const files = new Map([...renderPages(surface), ...reports])
+  const inFolder =
+    (folder) =>
+    ([name, text]) => [join(folder, name), text]
+  const files = new Map([
+    ...[...renderPages(surface)].map(inFolder(folders.pages)),
+    ...reports.map(inFolder(folders.reports)),
+  ])
   const problems = [...messages, ...undocumented(surface), ...(given.check ? differences(files) : [])]
   if (!given.check) write(files)
   for (const problem of problems) console.error(problem)
@@ -125,10 +132,7 @@ function extract(declarations) {
   )
   const [whole, ...parts] = ENTRIES.map((entry) => ({ entry, items: itemsOf(read(entry, 'md'), surface) }))
   whole.items = withoutItemsOf(parts[0], whole)
-  const reports = [whole, ...parts].map(({ entry, items }) => [
-    `report/${entry.page}.api.md`,
-    items.join('\n\n'),
-  ])
+  const reports = [whole, ...parts].map(({ entry, items }) => [`${entry.page}.api.md`, items.join('\n\n')])
   const messages = heard
     .filter(isMistake(surface))
     .map(({ text, sourceFilePath = declarations }) => `${sourceFilePath}: ${text}`)
@@ -221,27 +225,25 @@ function withoutItemsOf(other, { items }) {
   return own.toSpliced(-2, 0, `export * from '${other.entry.specifier}';`)
 }
 
-/** What in the folder is other than `files`. */
+/** Reports the files in the folders that differ from `files`. */
 function differences(files) {
-  const there = existsSync(docs)
-    ? readdirSync(docs, { recursive: true, withFileTypes: true })
-        .filter((entry) => entry.isFile())
-        .map((entry) => join(relative(docs, entry.parentPath), entry.name))
-    : []
+  const there = Object.values(folders).flatMap((folder) =>
+    existsSync(folder) ? readdirSync(folder).map((name) => join(folder, name)) : [],
+  )
   const stale = [...new Set([...files.keys(), ...there])].filter(
-    (name) => !there.includes(name) || readFileSync(join(docs, name), 'utf8') !== files.get(name),
+    (path) => !there.includes(path) || readFileSync(path, 'utf8') !== files.get(path),
   )
   if (stale.length === 0) return []
   return [
-    `Out of date: ${stale.join(', ')}. \`npm run api\` makes them anew; what then differs in ` +
-      'docs/api/report/ is what has changed of the public surface.',
+    `Out of date: ${stale.map((path) => basename(path)).join(', ')}. Run \`npm run api\` to write them again. ` +
+      'The diff in docs/internals/api-report/ shows what has changed for users.',
   ]
 }
 
 function write(files) {
-  rmSync(docs, { recursive: true, force: true })
-  for (const [name, text] of files) {
-    mkdirSync(dirname(join(docs, name)), { recursive: true })
-    writeFileSync(join(docs, name), text)
+  for (const folder of Object.values(folders)) {
+    rmSync(folder, { recursive: true, force: true })
+    mkdirSync(folder, { recursive: true })
   }
+  for (const [path, text] of files) writeFileSync(path, text)
 }

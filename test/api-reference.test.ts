@@ -33,7 +33,9 @@ describe('the API reference', function () {
   it('leads nowhere that is not there', () => {
     const pages = ['index', 'gate', 'telemetry', 'testing', 'openapi'].map((name) => `${name}.md`)
     const text = new Map(
-      pages.map((page) => [page, readFileSync(join(root, 'docs', 'api', page), 'utf8')] as const),
+      pages.map(
+        (page) => [page, readFileSync(join(root, 'docs', 'reference', 'api', page), 'utf8')] as const,
+      ),
     )
     const anchors = new Map([...text].map(([page, markdown]) => [page, anchorsOf(markdown)] as const))
     const links = [...text].flatMap(([page, markdown]) =>
@@ -49,13 +51,18 @@ describe('the API reference', function () {
   describe('of other declarations', () => {
     let folder: string
     const page = (name: string) => readFileSync(join(folder, 'docs', name), 'utf8')
+    const report = (name: string) => readFileSync(join(folder, 'reports', name), 'utf8')
     const declare = async (entries: Readonly<Record<string, string>>) => {
       for (const [name, text] of Object.entries(entries)) {
         await mkdir(dirname(join(folder, name)), { recursive: true })
         await writeFile(join(folder, name), text)
       }
     }
-    const options = () => ['--declarations', folder, '--docs', join(folder, 'docs')]
+    const options = () => [
+      ...['--declarations', folder],
+      ...['--pages', join(folder, 'docs')],
+      ...['--reports', join(folder, 'reports')],
+    ]
 
     before(async () => {
       folder = mkdtempSync(join(tmpdir(), 'mcp-gatekit-'))
@@ -142,14 +149,14 @@ describe('the API reference', function () {
 
     it('says nothing of what is internal', () => {
       expect(page('gate.md')).not.to.match(/Hidden|constructor/)
-      expect(page('report/gate.api.md')).not.to.contain('interface Hidden')
+      expect(report('gate.api.md')).not.to.contain('interface Hidden')
     })
 
     it('reports an entry that is re-exported once', () => {
-      expect(page('report/gate.api.md'))
+      expect(report('gate.api.md'))
         .to.contain("\nexport * from 'mcp-gatekit/telemetry';\n")
         .and.not.to.contain('export type Signal')
-      expect(page('report/telemetry.api.md')).to.contain('export type Signal')
+      expect(report('telemetry.api.md')).to.contain('export type Signal')
     })
 
     it('is seen to be stale, with what is not documented and what is not exported', async () => {
@@ -164,9 +171,7 @@ describe('the API reference', function () {
       expect(complaints)
         .to.match(/^.*openapi.index\.d\.ts: The symbol "Unknown" needs to be exported/m)
         .and.to.match(/^added has no docstring$/m)
-        .and.to.match(
-          /: index\.md, openapi\.md, report.openapi\.api\.md, left\.md\. `npm run api` makes them anew/,
-        )
+        .and.to.match(/: index\.md, openapi\.md, openapi\.api\.md, left\.md\. Run `npm run api`/)
     })
   })
 })

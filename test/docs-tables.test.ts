@@ -75,7 +75,7 @@ const plain = (text: string): string =>
     .trim()
 
 describe('the table of the events of the gate and the router', () => {
-  const page = 'docs/telemetry.md'
+  const page = 'docs/guides/telemetry.md'
   const heading = 'What the gate and the router tell'
   const events = new Map(
     tableOf(page, heading, 'Event').rows.map(([name = '', level = '', error = '', attributes = '']) => [
@@ -210,7 +210,7 @@ describe('the tables of options', () => {
     ['privacy.md', 'What is redacted', (o: object) => builder.withRedaction(o), config.redaction],
   ] as const) {
     it(`${heading} (${page}) has every option, and its default`, () => {
-      const table = tableOf(`docs/${page}`, heading, 'Option')
+      const table = tableOf(`docs/guides/${page}`, heading, 'Option')
       expect(columnOf(table, 0).flatMap(codesOf)).to.deep.equal(knownTo(configure))
       for (const [option = '', stated = ''] of table.rows) {
         const value = (defaults as unknown as Record<string, unknown>)[plain(option)]
@@ -224,7 +224,7 @@ describe('the tables of options', () => {
     const methods = Object.getOwnPropertyNames(KitTelemetry.prototype).filter(
       (name) => name !== 'constructor',
     )
-    const listed = columnOf(tableOf('docs/telemetry.md', 'One manager', 'Method'), 0).map(
+    const listed = columnOf(tableOf('docs/guides/telemetry.md', 'One manager', 'Method'), 0).map(
       (cell) => /^`(\w+)\(/.exec(cell)?.[1],
     )
     expect(listed).to.have.members(methods)
@@ -233,7 +233,7 @@ describe('the tables of options', () => {
   it('the ledger has every member of stats()', () => {
     const { transports, ...own } = builder.addTransport(InMemoryTransportAdapter.create()).build().stats()
     const listed = (title: string) =>
-      columnOf(tableOf('docs/telemetry.md', 'Delivery and the ledger', title), 0).flatMap(codesOf)
+      columnOf(tableOf('docs/guides/telemetry.md', 'Delivery and the ledger', title), 0).flatMap(codesOf)
     expect(listed('Of the manager')).to.deep.equal(Object.keys(own))
     expect(listed('Of each transport')).to.deep.equal([...Object.keys(transports[0] ?? {}), 'lastError'])
   })
@@ -269,7 +269,7 @@ describe('the tables of transports', () => {
     expect(adapters).to.have.length(11)
     for (const [name, { create }] of adapters) {
       const { type } = create(WORKING[name])
-      expect(read('docs/transports.md')).to.contain(`\n## \`${name}\`\n\nType \`${type}\`. `)
+      expect(read('docs/reference/transports.md')).to.contain(`\n## \`${name}\`\n\nType \`${type}\`. `)
     }
   })
 
@@ -288,8 +288,8 @@ describe('the tables of transports', () => {
   }
 
   for (const [adapter, source] of Object.entries(SOURCES)) {
-    const pages: [string, string][] = [['docs/transports.md', adapter]]
-    if (source === 'otlp/otlp-options') pages.push(['docs/otlp.md', 'Options'])
+    const pages: [string, string][] = [['docs/reference/transports.md', adapter]]
+    if (source === 'otlp/otlp-options') pages.push(['docs/reference/otlp.md', 'Options'])
     for (const [page, heading] of pages) {
       it(`${adapter} has every option, and its default (${page})`, () => {
         const table = tableOf(page, heading, 'Option')
@@ -316,7 +316,9 @@ describe('the tables of transports', () => {
 describe('the tables of the testing page', () => {
   it('have every option of tokens, and every member of the recorder', () => {
     const members = (title: string, heading: string) =>
-      columnOf(tableOf('docs/testing.md', heading, title), 0).flatMap((cell) => codesOf(cell).slice(0, 1))
+      columnOf(tableOf('docs/guides/testing.md', heading, title), 0).flatMap((cell) =>
+        codesOf(cell).slice(0, 1),
+      )
     const optionsOf = (name: string) =>
       [
         ...(
@@ -334,7 +336,7 @@ describe('the tables of the testing page', () => {
   })
 
   it('the whole test is the one that is run', () => {
-    const block = /^```ts\n([\s\S]*?)^```$/m.exec(read('docs/testing.md'))?.[1]
+    const block = /^```ts\n([\s\S]*?)^```$/m.exec(read('docs/guides/testing.md'))?.[1]
     expect(block).to.equal(read('examples/testing/greeter.test.ts'))
   })
 })
@@ -343,7 +345,7 @@ describe('the page for those who come from igniter-js', () => {
   it('names what there was, and what there is', () => {
     const before = read('node_modules/@igniter-js/telemetry/dist/index.d.ts')
     const types = read('src/telemetry/index.ts')
-    const { rows } = tableOf('docs/upgrade-from-igniter.md', 'Names', '`@igniter-js/telemetry`')
+    const { rows } = tableOf('docs/guides/migrate-from-igniter.md', 'Names', '`@igniter-js/telemetry`')
     expect(rows).to.have.length.above(20)
     for (const [old = '', now = ''] of rows) {
       for (const name of codesOf(old)) expect(before, name).to.match(new RegExp(`\\b${name}\\b`))
@@ -356,7 +358,7 @@ describe('the figures of docs/comparison.md', () => {
   const cost = /([\d.]+) µs/g
 
   it('are those of the benchmarks', () => {
-    const measured = tablesOf('docs/benchmarks.md')
+    const measured = tablesOf('docs/internals/benchmarks.md')
     const rows = tablesOf('docs/comparison.md').flatMap(({ rows }) =>
       rows.filter((row) => row.some((cell) => /\d µs/.test(cell))),
     )

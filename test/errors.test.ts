@@ -6,9 +6,9 @@ import * as kit from '../src/index.ts'
 import { toolsFromOpenApi } from '../src/openapi/index.ts'
 import { ARGUMENTS, type OptionsTaker, TAKERS } from './support/option-takers.ts'
 
-/** The headings of docs/errors.md, as GitHub makes links of them. */
+/** The headings of docs/reference/errors.md, as GitHub makes links of them. */
 const headings = [
-  ...readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
+  ...readFileSync(new URL('../../docs/reference/errors.md', import.meta.url), 'utf8')
     .replace(/^```[\s\S]*?^```$/gm, '')
     .matchAll(/^#+ (.+)$/gm),
 ].map(([, text = '']) =>
@@ -45,9 +45,9 @@ function textsOf(error: ConfigError): string {
 
 /** The error leads to its heading, in its message and by itself. */
 function expectLink(error: ConfigError, heading: string): void {
-  expect(error.docs).to.equal(`docs/errors.md#${heading}`)
+  expect(error.docs).to.equal(`docs/reference/errors.md#${heading}`)
   expect(error.message.endsWith(` See ${error.docs}`), error.message).to.equal(true)
-  expect(headings, 'headings of docs/errors.md').to.include(heading)
+  expect(headings, 'headings of docs/reference/errors.md').to.include(heading)
 }
 
 /** The options that the code itself knows: it lists them to whoever gives another. */

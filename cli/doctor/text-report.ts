@@ -22,7 +22,8 @@ export function textReport(report: DoctorReport, colours: boolean): string {
     paint(COLOURS[report.verdict], counts(summary)),
     paint(DIM, `${requests} requests in ${(durationMs / 1000).toFixed(1)} s`),
   )
-  if (report.verdict !== 'ok') lines.push(paint(DIM, 'What each check means: docs/doctor.md of mcp-gatekit'))
+  if (report.verdict !== 'ok')
+    lines.push(paint(DIM, 'What each check means: docs/reference/doctor.md of mcp-gatekit'))
   return `${lines.join('\n')}\n`
 }
 

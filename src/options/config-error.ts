@@ -15,14 +15,14 @@ export class KitMcpConfigError extends Error {
   readonly code: KitMcpConfigErrorCode
   /** The name of the option. */
   readonly option: string
-  /** Where the documentation of this package tells more: `docs/errors.md#…`. */
+  /** Where the documentation of this package tells more: `docs/reference/errors.md#…`. */
   readonly docs: string
 
   constructor(
     code: KitMcpConfigErrorCode,
     option: string,
     message: string,
-    docs: string = `docs/errors.md#${code.toLowerCase()}`,
+    docs: string = `docs/reference/errors.md#${code.toLowerCase()}`,
   ) {
     super(message)
     this.code = code

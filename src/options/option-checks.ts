@@ -6,7 +6,7 @@ import { nearestName } from './nearest-name.ts'
 import { isScopeToken } from './scope-token.ts'
 
 /**
- * Who takes options, by the heading that `docs/errors.md` has for it. Each option of `oauth` has a heading of its own
+ * Who takes options, by the heading that `docs/reference/errors.md` has for it. Each option of `oauth` has a heading of its own
  * there: `#oauth-issuer`.
  */
 export type OptionsHeading =
@@ -33,7 +33,7 @@ type Given = readonly [] | readonly [given: unknown] | readonly [given: unknown,
 
 /**
  * The checks of options that one function of this package takes. Every error of theirs names the option, says what was
- * expected and what was given, and ends with the heading of `docs/errors.md` that tells more.
+ * expected and what was given, and ends with the heading of `docs/reference/errors.md` that tells more.
  */
 export interface OptionChecks {
   missingOption(option: string, hint: string): KitMcpConfigError
@@ -114,7 +114,7 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
   function configError(code: KitMcpConfigErrorCode, option: string, text: string, owner = option) {
     const [, first] = heading === 'oauth' ? (/^(\w+)/.exec(owner) ?? []) : []
     const anchor = first === undefined || first === heading ? heading : `${heading}-${first}`
-    const docs = `docs/errors.md#${anchor.toLowerCase()}`
+    const docs = `docs/reference/errors.md#${anchor.toLowerCase()}`
     return new KitMcpConfigError(code, option, `${text}${/[.?]$/.test(text) ? '' : '.'} See ${docs}`, docs)
   }
 

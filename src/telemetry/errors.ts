@@ -36,7 +36,7 @@ export interface KitTelemetryErrorOptions {
   readonly cause?: unknown
   /** Facts for programs, such as the issues of a failed validation. Never holds a secret. */
   readonly details?: Readonly<Record<string, unknown>>
-  /** Default: the heading of the code in `docs/errors.md`. */
+  /** Default: the heading of the code in `docs/reference/errors.md`. */
   readonly docs?: string
 }
 
@@ -50,14 +50,14 @@ export class KitTelemetryError extends Error {
   readonly code: KitTelemetryErrorCode
   /** Facts for programs, such as the issues of a failed validation. Never holds a secret. */
   declare readonly details?: Readonly<Record<string, unknown>>
-  /** Where the documentation of this package tells more: `docs/errors.md#…`. */
+  /** Where the documentation of this package tells more: `docs/reference/errors.md#…`. */
   readonly docs: string
 
   constructor(code: KitTelemetryErrorCode, message: string, options: KitTelemetryErrorOptions = {}) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code
     if (options.details !== undefined) this.details = options.details
-    this.docs = options.docs ?? `docs/errors.md#${code.toLowerCase()}`
+    this.docs = options.docs ?? `docs/reference/errors.md#${code.toLowerCase()}`
     Object.defineProperty(this, BRAND, { value: true })
   }
 

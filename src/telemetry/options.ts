@@ -3,13 +3,13 @@ import { KitTelemetryError, type KitTelemetryErrorCode } from './errors.ts'
 import { quoted, suggestion } from './suggestion.ts'
 
 /**
- * An error of a call that configures something: `message`, and the heading of `docs/errors.md` that tells more.
+ * An error of a call that configures something: `message`, and the heading of `docs/reference/errors.md` that tells more.
  * @param docs default: the heading of the code
  */
 export function configurationError(
   code: KitTelemetryErrorCode,
   message: string,
-  docs: string = `docs/errors.md#${code.toLowerCase()}`,
+  docs: string = `docs/reference/errors.md#${code.toLowerCase()}`,
 ): KitTelemetryError {
   return new KitTelemetryError(code, `${message}${message.endsWith('.') ? '' : '.'} See ${docs}`, { docs })
 }
@@ -56,13 +56,13 @@ export function unknownOption(
   )
 }
 
-/** A heading of `docs/errors.md` is that of the call which the option is named by: `withSampling({ infoRate })`. */
+/** A heading of `docs/reference/errors.md` is that of the call which the option is named by: `withSampling({ infoRate })`. */
 function misconfigured(option: string, problem: string, hint?: string): KitTelemetryError {
   const [, call] = /(?<![\w.])([a-zA-Z.]+)\(/.exec(option) ?? []
   return configurationError(
     'TELEMETRY_CONFIGURATION_INVALID',
     `${option} ${problem}${hint === undefined ? '' : ` (${hint})`}`,
-    call === undefined ? undefined : `docs/errors.md#${call.replaceAll('.', '').toLowerCase()}`,
+    call === undefined ? undefined : `docs/reference/errors.md#${call.replaceAll('.', '').toLowerCase()}`,
   )
 }
 

@@ -52,7 +52,7 @@ async function program(argv: readonly string[], env: Readonly<Record<string, str
 
 const count = z.number().int().min(0)
 const status = z.enum(['ok', 'warn', 'fail', 'skip'])
-/** What docs/doctor.md promises of `--json`. */
+/** What docs/reference/doctor.md promises of `--json`. */
 const REPORT = z.strictObject({
   schema: z.literal(1),
   tool: z.literal('mcp-gatekit doctor'),
@@ -150,7 +150,7 @@ describe('the command mcp-gatekit', () => {
     expect((await command(['--version'])).stdout).to.equal(`${VERSION}\n`)
   })
 
-  it('lists the checks, each of which has its heading in docs/doctor.md', async () => {
+  it('lists the checks, each of which has its heading in docs/reference/doctor.md', async () => {
     const { stdout } = await command(['doctor', '--list'])
     expect(
       stdout
@@ -159,7 +159,10 @@ describe('the command mcp-gatekit', () => {
         .map((line) => line.split(' ', 1)[0]),
     ).to.deep.equal(IDS)
     expect(new Set(IDS).size).to.equal(IDS.length)
-    const page = readFileSync(fileURLToPath(new URL('../../../docs/doctor.md', import.meta.url)), 'utf8')
+    const page = readFileSync(
+      fileURLToPath(new URL('../../../docs/reference/doctor.md', import.meta.url)),
+      'utf8',
+    )
     const headings = [...page.matchAll(/^### (\S+)$/gm)].map(([, heading]) => heading)
     expect(headings).to.deep.equal(IDS)
   })

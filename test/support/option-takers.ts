@@ -11,7 +11,7 @@ type Wrong = any
 export interface OptionsTaker {
   /** As the tests call it. */
   readonly name: string
-  /** Its heading in docs/errors.md; for `oauth` that of all options, each of which has one of its own. */
+  /** Its heading in docs/reference/errors.md; for `oauth` that of all options, each of which has one of its own. */
   readonly heading: string
   readonly call: (options: Wrong) => unknown
   /** Options that are accepted. */

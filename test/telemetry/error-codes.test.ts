@@ -97,7 +97,7 @@ const REPORTED: Readonly<Partial<Record<KitTelemetryErrorCode, () => Promise<unk
 }
 
 describe('the 21 error codes', () => {
-  const documentation = readFileSync(new URL('../../../docs/errors.md', import.meta.url), 'utf8')
+  const documentation = readFileSync(new URL('../../../docs/reference/errors.md', import.meta.url), 'utf8')
   const codes = Object.keys(KIT_TELEMETRY_ERROR_CODES) as KitTelemetryErrorCode[]
 
   it('are all raised by some call', () => {
@@ -137,7 +137,7 @@ describe('the 21 error codes', () => {
     expectCode('TELEMETRY_INVALID_SCOPE', () => manager.emit('x', { scope: { type: 'team', id: 't' } }))
   })
 
-  describe('docs/errors.md', () => {
+  describe('docs/reference/errors.md', () => {
     const headings = [...documentation.matchAll(/^#+ (\S+)$/gm)].map(([, heading]) => heading)
     const mcp = ['MCP_CONFIG_MISSING_OPTION', 'MCP_CONFIG_INVALID_OPTION', 'MCP_CONFIG_UNKNOWN_OPTION']
     for (const name of [...codes, 'KitMcpConfigError', ...mcp, 'VerifierUnavailableError', 'KitToolError']) {

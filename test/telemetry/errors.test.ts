@@ -21,8 +21,8 @@ describe('KitTelemetryError', () => {
 
   it('leads to the documentation of its code, or to what it is told', () => {
     const code = 'TELEMETRY_EMIT_FAILED'
-    expect(new KitTelemetryError(code, 'x').docs).to.equal('docs/errors.md#telemetry_emit_failed')
-    const docs = 'docs/errors.md#withsampling'
+    expect(new KitTelemetryError(code, 'x').docs).to.equal('docs/reference/errors.md#telemetry_emit_failed')
+    const docs = 'docs/reference/errors.md#withsampling'
     expect(new KitTelemetryError(code, 'x', { docs })).to.include({ docs, message: 'x' })
   })
 

@@ -189,7 +189,7 @@ class Members {
       throw configurationError(
         'TELEMETRY_CONFIGURATION_INVALID',
         `the function given to group(${quoted(name)}, …) must return the group it builds`,
-        'docs/errors.md#group',
+        'docs/reference/errors.md#group',
       )
     }
     return this.#with(

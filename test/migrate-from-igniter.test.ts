@@ -10,7 +10,7 @@ import {
   type TelemetryTransport,
 } from '../src/telemetry/index.ts'
 
-const page = readFileSync(new URL('../../docs/upgrade-from-igniter.md', import.meta.url), 'utf8')
+const page = readFileSync(new URL('../../docs/guides/migrate-from-igniter.md', import.meta.url), 'utf8')
 
 /** What the page says next to what was there before. */
 const nowFor = (before: string): string => {
@@ -19,7 +19,7 @@ const nowFor = (before: string): string => {
   return row as string
 }
 
-describe('docs/upgrade-from-igniter.md', () => {
+describe('docs/guides/migrate-from-igniter.md', () => {
   const paid = z.object({ cents: z.number() })
   const descriptor = KitTelemetryEvents.namespace('billing')
     .group('invoice', (invoice) => invoice.event('paid', paid))
@@ -47,7 +47,7 @@ describe('docs/upgrade-from-igniter.md', () => {
     expect(nowFor('new IgniterTelemetryError')).to.contain(
       '`new KitTelemetryError(code, message, { cause, details, docs })`',
     )
-    const options = { cause: 'c', details: { a: 1 }, docs: 'docs/errors.md' }
+    const options = { cause: 'c', details: { a: 1 }, docs: 'docs/reference/errors.md' }
     expect(new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'm', options)).to.include({
       message: 'm',
       ...options,
