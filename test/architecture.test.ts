@@ -92,7 +92,6 @@ const TRANSPORT_CONTRACT = [
   'errors',
   'levels',
   'options',
-  'suggestion',
 ].map((name) => `telemetry/${name}.ts`)
 
 /** Where packages that users bring themselves may be imported. */

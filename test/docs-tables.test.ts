@@ -196,7 +196,7 @@ describe('the tables of options', () => {
     try {
       configure({ 'no option has such a name, nor one that is near': 1 })
     } catch (error) {
-      const known = / Known are: (?<names>[^.]*)\./.exec((error as Error).message)?.groups?.names
+      const known = / Known options: (?<names>[^.]*)\./.exec((error as Error).message)?.groups?.names
       if (known !== undefined) return known.split(', ')
     }
     throw new Error('it does not say which options there are')
@@ -300,7 +300,7 @@ describe('the tables of transports', () => {
         } catch (error) {
           message = (error as Error).message
         }
-        const known = / Known are: ([^.]*)\./.exec(message)?.[1]?.split(', ')
+        const known = / Known options: ([^.]*)\./.exec(message)?.[1]?.split(', ')
         expect(columnOf(table, 0).flatMap(codesOf)).to.have.members(known ?? [])
         const documented = documentedIn(source)
         for (const [option = '', stated = ''] of table.rows) {

@@ -46,14 +46,17 @@ function textsOf(error: ConfigError): string {
 /** The error leads to its heading, in its message and by itself. */
 function expectLink(error: ConfigError, heading: string): void {
   expect(error.docs).to.equal(`docs/reference/errors.md#${heading}`)
-  expect(error.message.endsWith(` See ${error.docs}`), error.message).to.equal(true)
+  expect(
+    error.message.endsWith(` Run "npx mcp-gatekit explain ${heading}" for help.`),
+    error.message,
+  ).to.equal(true)
   expect(headings, 'headings of docs/reference/errors.md').to.include(heading)
 }
 
 /** The options that the code itself knows: it lists them to whoever gives another. */
 async function knownTo({ call, good }: OptionsTaker): Promise<string[]> {
   const { message } = await refusalOf(() => call({ ...good, zzzzzzzzzzzz: 1 }))
-  const [, list = ''] = /Known are: (.+)\. See /.exec(message) ?? []
+  const [, list = ''] = /Known options: (.+)\. Run /.exec(message) ?? []
   return list.split(', ')
 }
 
@@ -87,9 +90,9 @@ function misspelt(name: string, kind: 'drop' | 'add' | 'swap', index: number, le
 /** By a description, or because what is wrong names it: a combination, a part, something that is not there. */
 const TELLS_WHAT_WAS_GIVEN = new RegExp(
   [
-    ', got ',
-    ' is missing: ',
-    ' cannot be given together | exclude each other| belongs to | without a secret',
+    '; received ',
+    ' is missing\\. ',
+    ' cannot be given together | cannot be used together | exclude each other| belongs to | without a secret',
     ' must not | must have no | must begin | has a name that ',
     ", not '| names '| has '| has no variable",
   ].join('|'),
@@ -188,7 +191,7 @@ describe('an error of configuration', () => {
             const given = misspelt(option, kind, index, letter)
             fc.pre(!known.includes(given))
             const error = await refusalOf(() => call({ ...good, [given]: 1 }))
-            const [, meant = ''] = /[Dd]id you mean ["'](\w+)["']/.exec(error.message) ?? []
+            const [, meant = ''] = /Did you mean '(\w+)'/.exec(error.message) ?? []
             expect(known).to.include(meant)
             // Between two options that are equally near nobody can tell.
             const edits = editsBetween(given.toLowerCase(), meant.toLowerCase())
@@ -224,6 +227,6 @@ describe('an error of configuration', () => {
 
   it('cuts long names, and shows no control characters', async () => {
     const error = await refusalOf(() => kit.mcpAuth({ [`a\n\u202e${'b'.repeat(500)}`]: 1 } as never))
-    expect(error.message).to.match(/^oauth has no option 'a\\u\{a\}\\u\{202e\}b{30,60}…'\. Known are: /)
+    expect(error.message).to.match(/^oauth has no option 'a\\u\{a\}\\u\{202e\}b{30,60}…'\. Known options: /)
   })
 })

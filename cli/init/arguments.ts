@@ -73,8 +73,7 @@ function readUrl(option: 'issuer' | 'resource', value: string | undefined): stri
     return value
   } catch (error) {
     if (!(error instanceof KitMcpConfigError)) throw error
-    throw new UsageError(
-      error.message.replace(/, or with allowInsecureHttp: true|\.? See docs\/errors\.md\S*$/g, ''),
-    )
+    const [problem = ''] = error.message.split(/\. (?:Set allowInsecureHttp|Run "npx)/, 1)
+    throw new UsageError(problem)
   }
 }

@@ -140,7 +140,7 @@ export function scopesOf(
   if (bad !== undefined) {
     throw invalidOption(
       'scopes',
-      `of tools must be scopes of RFC 6749 §3.3, got ${describeValue(bad)} for ${operation.method} ${operation.path} (rename it with scopes: (scope) => …)`,
+      `of tools must be scopes of RFC 6749 section 3.3; received ${describeValue(bad)} for ${operation.method} ${operation.path}. Rename it with scopes: (scope) => …`,
     )
   }
   return scopes

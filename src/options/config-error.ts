@@ -1,23 +1,43 @@
-/** Why an option was refused. */
+/** The reason why an option was rejected. */
 export type KitMcpConfigErrorCode =
   | 'MCP_CONFIG_MISSING_OPTION'
   | 'MCP_CONFIG_INVALID_OPTION'
   | 'MCP_CONFIG_UNKNOWN_OPTION'
 
 /**
- * A wrong option of the gate, a verifier, the router or the adapter. Thrown when they are built,
- * never at a request. `option` names the option; `message` says what was expected, what was given (a secret by its
- * length alone) and how to hint it; `docs` is the heading that tells more.
+ * The error for an invalid option of the gate, a verifier, the router, or the adapter. It is thrown when these are built,
+ * never while a request is handled. The message says what is expected, what was received, and how to fix it. It describes
+ * a secret only by its kind and length.
+ *
+ * @example
+ * ```ts
+ * import { KitMcpConfigError, jwtVerifier } from 'mcp-gatekit'
+ *
+ * try {
+ *   jwtVerifier({ issuer: 'auth.example.com', audience: 'https://mcp.example.com/mcp' })
+ * } catch (error) {
+ *   if (!(error instanceof KitMcpConfigError)) throw error
+ *   console.error(error.option, error.message)
+ * }
+ * ```
+ * @see docs/reference/errors.md
  */
 export class KitMcpConfigError extends Error {
   override readonly name = 'KitMcpConfigError'
-  /** Why the option was refused, for programs. */
+  /** The reason why the option was rejected. */
   readonly code: KitMcpConfigErrorCode
   /** The name of the option. */
   readonly option: string
-  /** Where the documentation of this package tells more: `docs/reference/errors.md#…`. */
+  /** The heading that explains the option: `docs/reference/errors.md#…`. */
   readonly docs: string
 
+  /**
+   * Creates the error.
+   * @param code the reason why the option was rejected.
+   * @param option the name of the option.
+   * @param message the message for people.
+   * @param docs the heading that explains the option. Defaults to the heading of `code`.
+   */
   constructor(
     code: KitMcpConfigErrorCode,
     option: string,

@@ -1,13 +1,12 @@
-/** Most characters of what was given that a message repeats. */
+/** The maximum number of characters of a value that a message repeats. */
 const MAX_LENGTH = 60
 
-/** Longer texts that are no address are told by their length: they may be a token that was put in the wrong place. */
+/** A longer string that is not a URL is described by its length, because it may be a misplaced token. */
 const MAX_TEXT = 32
 
 /**
- * What was given for an option, for the message of an error: the value itself where that helps and cannot be a secret
- * (numbers, `true`, short texts, the origin of a URL), else its kind and size. Never what an object or array holds.
- * For what may be a secret there is `describeKind`.
+ * Describes the value of an option for an error message. Numbers, booleans, short strings, and the origin of a URL are
+ * shown; everything else is described by its kind and size. Use `describeKind` for a value that may be a secret.
  */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string') return describeText(value)
@@ -16,35 +15,40 @@ export function describeValue(value: unknown): string {
   return describeOther(value)
 }
 
-/** As `describeValue`, by kind and size alone. */
+/** Describes a value only by its kind and size. */
 export function describeKind(value: unknown): string {
   if (typeof value === 'string') return sized('string', value.length, 'character')
   if (typeof value === 'number' || typeof value === 'boolean') return `a ${typeof value}`
   return value === undefined || value === null ? String(value) : describeOther(value)
 }
 
-/** A name that was given, such as that of an option: in quotes, without control characters, cut where it is long. */
+/** Returns a name in quotes, without control characters, cut to 60 characters. */
 export function quotedName(name: string): string {
   return `'${cut(escaped(name))}'`
+}
+
+/** Returns a name as `quotedName` does, or the kind of a value that is not a string. */
+export function describeName(value: unknown): string {
+  return typeof value === 'string' ? quotedName(value) : describeKind(value)
 }
 
 function describeText(text: string): string {
   const origin = httpOrigin(text)
   if (origin !== undefined) return `'${cut(origin)}'`
-  // What stands before an @ or behind a ? may be a password, or a key.
+  // The part before an @ or after a ? may be a password or a key.
   if (text === '' || text.length > MAX_TEXT || /[@?]/.test(text))
     return sized('string', text.length, 'character')
   return quotedName(text)
 }
 
-/** Of an http(s) URL scheme, host and port. Its path may be a secret, as that of a webhook is. */
+/** Returns scheme, host, and port of an HTTP URL. The path is left out, because that of a webhook is a secret. */
 function httpOrigin(text: string): string | undefined {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined
   const { origin, pathname } = new URL(text)
   return pathname === '/' ? origin : `${origin}/…`
 }
 
-/** Of anything but a text, a number or a truth value. */
+/** Describes a value that is not a string, number, or boolean. */
 function describeOther(value: unknown): string {
   if (typeof value === 'function') return describeFunction(value)
   if (typeof value !== 'object') return `a ${typeof value}`
@@ -55,7 +59,7 @@ function describeOther(value: unknown): string {
     if (name !== undefined && name !== 'Object') return `${article(name)} ${name}`
     return sized('object', Object.keys(value as object).length, 'member')
   } catch {
-    // A proxy may refuse every look at it.
+    // Every trap of a proxy may throw.
     return 'an object'
   }
 }
@@ -65,7 +69,7 @@ function describeFunction(value: unknown): string {
   return name === undefined ? 'a function' : `the class ${cut(name)}`
 }
 
-/** The name of the class an object is of: its prototype says so, never a member of its own. */
+/** Returns the class name of an object from its prototype, never from a member of the object. */
 function className(value: unknown): string | undefined {
   const prototype: unknown = Object.getPrototypeOf(value)
   if (prototype === null) return undefined
@@ -87,17 +91,17 @@ function cut(text: string): string {
   return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH - 1)}…` : text
 }
 
-/** Nothing that could break a line of a log, or hide in it. */
+/** Escapes the characters that could break a line of a log, or hide in it. */
 function escaped(text: string): string {
   return text
     .slice(0, MAX_LENGTH + 1)
     .replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`)
 }
 
-/** What `given` says under `key`; undefined where asking throws, which costs that member alone. */
-export function memberOf(given: object, key: string): unknown {
+/** Returns a member of an object, or `undefined` if reading it throws. */
+export function memberOf(object: object, key: string): unknown {
   try {
-    return (given as Readonly<Record<string, unknown>>)[key]
+    return (object as Readonly<Record<string, unknown>>)[key]
   } catch {
     return undefined
   }

@@ -1,13 +1,15 @@
 import { isQuotable } from '../http/quoted-string.ts'
 import { MAX_TIMER_MS } from '../timers.ts'
 import { KitMcpConfigError, type KitMcpConfigErrorCode } from './config-error.ts'
-import { describeKind, describeValue, quotedName } from './describe-value.ts'
-import { nearestName } from './nearest-name.ts'
+import { type OptionKit, type OptionProblem, optionKit, withHelp } from './option-kit.ts'
 import { isScopeToken } from './scope-token.ts'
 
+export { didYouMean } from './nearest-name.ts'
+export { isOptionsObject } from './option-kit.ts'
+
 /**
- * Who takes options, by the heading that `docs/reference/errors.md` has for it. Each option of `oauth` has a heading of its own
- * there: `#oauth-issuer`.
+ * The function that takes the options, as its heading in `docs/reference/errors.md`. Each option of `oauth` has its own
+ * heading: `#oauth-issuer`.
  */
 export type OptionsHeading =
   | 'oauth'
@@ -28,46 +30,22 @@ export type OptionsHeading =
   | 'toolsFromOpenApi'
   | 'createTestIssuer'
 
-/** What was given, for the message, and how to hint it. Without the first the message says by itself what was given. */
-type Given = readonly [] | readonly [given: unknown] | readonly [given: unknown, hint: string]
-
-/**
- * The checks of options that one function of this package takes. Every error of theirs names the option, says what was
- * expected and what was given, and ends with the heading of `docs/reference/errors.md` that tells more.
- */
-export interface OptionChecks {
-  missingOption(option: string, hint: string): KitMcpConfigError
-  /** `<option> <expected>, got <what was given> (<hint>).` */
-  invalidOption(option: string, expected: string, ...given: Given): KitMcpConfigError
-  /** As `invalidOption`, for an option that takes a secret: what was given is told by its kind and length alone. */
-  invalidKind(option: string, expected: string, given: unknown, hint?: string): KitMcpConfigError
-  /** Refuses options that do not exist, naming the one that was probably meant. */
-  checkKnownOptions(owner: string, given: object, known: readonly string[]): void
-  /** The same for an option that is an object; its members are named after it: `sessions.max`. */
-  checkKnownMembers(option: string, given: object, known: readonly string[]): void
-  /** A URL that tokens may depend on: absolute, https (http only for loopback), no credentials, no fragment. */
+/** The checks of the options that one function of this package takes. Every error names the option and its anchor. */
+export interface OptionChecks extends OptionKit<KitMcpConfigError> {
+  /** A URL that tokens may depend on: absolute, https (http only for loopback), without credentials and fragment. */
   checkUrl(option: string, value: unknown, rules: UrlRules): URL
-  /** The identifier of an authorization server: a URL as in `checkUrl`, without a query (RFC 8414 §2). */
+  /** The identifier of an authorization server: a URL as in `checkUrl`, without a query (RFC 8414 section 2). */
   checkIssuer(option: string, value: unknown, rules: UrlRules): string
-  /** A path as it appears in a request: a leading slash, no query, no fragment, nothing to normalise. */
+  /** A path as it appears in a request: a leading slash, no query, no fragment, and nothing to normalize. */
   checkPath(option: string, value: unknown): string
-  /** A list of scopes (RFC 6749 §3.3), each once. */
+  /** A list of scopes (RFC 6749 section 3.3) without duplicates. */
   checkScopes(option: string, value: unknown): readonly string[]
-  /** Scopes that a request must have: a challenge may never ask for `offline_access`. */
+  /** Scopes that a request must have. A challenge may never ask for `offline_access`. */
   checkRequiredScopes(option: string, value: unknown): readonly string[]
-  /** A copy of a list of non-empty strings. */
-  checkTexts(option: string, value: unknown): readonly string[]
-  /** A text that travels in a header. */
+  /** A string that is sent in a header. */
   checkHeaderText(option: string, value: unknown): string
-  /** A text for people, which may be empty. */
-  checkString(option: string, value: unknown): void
-  checkBoolean(option: string, value: unknown): boolean
-  /** A whole number from `min` to what a timer can hold. */
-  checkWholeNumber(option: string, value: unknown, min: number): number
-  /** Seconds from `min`, parts of one too; `'more than 0'` for a time that must pass. */
+  /** A number of seconds, fractions included. */
   checkSeconds(option: string, value: unknown, min: 0 | 'more than 0'): number
-  checkFunction(option: string, value: unknown, hint: string): void
-  checkOneOf<const Choice extends string>(option: string, value: unknown, choices: readonly Choice[]): Choice
 }
 
 export interface UrlRules {
@@ -75,7 +53,13 @@ export interface UrlRules {
   readonly allowInsecureHttp: boolean
 }
 
-/** What errors show of options that are addresses; of every other one the first. */
+const CODES: Readonly<Record<OptionProblem['kind'], KitMcpConfigErrorCode>> = {
+  missing: 'MCP_CONFIG_MISSING_OPTION',
+  invalid: 'MCP_CONFIG_INVALID_OPTION',
+  unknown: 'MCP_CONFIG_UNKNOWN_OPTION',
+}
+
+/** The example that a message shows for an option. Options that are not listed show the first one. */
 const EXAMPLES: Readonly<Record<string, string>> = {
   issuer: 'https://auth.example.com',
   resource: 'https://mcp.example.com/mcp',
@@ -87,12 +71,9 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   basePath: '/api',
 }
 
-/** An object written as options: not null, not an array, not a function. */
-export function isOptionsObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
+const HTTPS_URL = 'must be an https URL, or an http URL of a loopback host'
 
-/** `localhost` and its subdomains, 127.0.0.0/8 and `[::1]`: names that never leave the machine. */
+/** Returns `true` for `localhost` and its subdomains, 127.0.0.0/8, and `[::1]`, which never leave the machine. */
 export function isLoopbackHostname(hostname: string): boolean {
   const name = hostname.toLowerCase()
   return (
@@ -103,51 +84,26 @@ export function isLoopbackHostname(hostname: string): boolean {
   )
 }
 
-/** ` Did you mean 'x'?` for the closest of `known`, or nothing when none is close. */
-export function didYouMean(given: string, known: Iterable<string>): string {
-  const meant = nearestName(given, known)
-  return meant === undefined ? '' : ` Did you mean '${meant}'?`
-}
-
-/** The checks whose errors lead to `heading`. */
+/** Returns the checks whose errors refer to `heading`. */
 export function optionChecksOf(heading: OptionsHeading): OptionChecks {
-  function configError(code: KitMcpConfigErrorCode, option: string, text: string, owner = option) {
+  const kit = optionKit(({ kind, option, owner, message }) => {
     const [, first] = heading === 'oauth' ? (/^(\w+)/.exec(owner) ?? []) : []
-    const anchor = first === undefined || first === heading ? heading : `${heading}-${first}`
-    const docs = `docs/reference/errors.md#${anchor.toLowerCase()}`
-    return new KitMcpConfigError(code, option, `${text}${/[.?]$/.test(text) ? '' : '.'} See ${docs}`, docs)
-  }
-
-  function invalid(option: string, expected: string, given: string, hint?: string): KitMcpConfigError {
-    const mended = hint === undefined ? '' : ` (${hint})`
-    return configError('MCP_CONFIG_INVALID_OPTION', option, `${option} ${expected}${given}${mended}`)
-  }
-
-  function checkKnown(owner: string, given: object, known: readonly string[], prefix: string): void {
-    const unknown = Object.keys(given).find((option) => !known.includes(option))
-    if (unknown === undefined) return
-    const text = `${owner} has no option ${quotedName(unknown)}.${didYouMean(unknown, known)} Known are: ${known.join(', ')}.`
-    throw configError('MCP_CONFIG_UNKNOWN_OPTION', prefix + unknown, text, owner)
-  }
+    const anchor = (first === undefined || first === heading ? heading : `${heading}-${first}`).toLowerCase()
+    return new KitMcpConfigError(
+      CODES[kind],
+      option,
+      withHelp(message, anchor),
+      `docs/reference/errors.md#${anchor}`,
+    )
+  })
 
   const checks: OptionChecks = {
-    missingOption: (option, hint) =>
-      configError('MCP_CONFIG_MISSING_OPTION', option, `${option} is missing: ${hint}`),
-
-    invalidOption: (option, expected, ...given) =>
-      invalid(option, expected, given.length === 0 ? '' : `, got ${describeValue(given[0])}`, given[1]),
-
-    invalidKind: (option, expected, given, hint) =>
-      invalid(option, expected, `, got ${describeKind(given)}`, hint),
-
-    checkKnownOptions: (owner, given, known) => checkKnown(owner, given, known, ''),
-
-    checkKnownMembers: (option, given, known) => checkKnown(option, given, known, `${option}.`),
+    ...kit,
 
     checkUrl(option, value, { allowInsecureHttp }) {
       // Without the slashes a parser would add them.
       if (typeof value !== 'string' || !URL.canParse(value) || /^https?:(?!\/\/)/i.test(value.trim())) {
-        throw checks.invalidOption(
+        throw kit.invalidOption(
           option,
           `must be an absolute URL such as '${EXAMPLES[option] ?? EXAMPLES.issuer}'`,
           value,
@@ -155,36 +111,31 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
       }
       const url = new URL(value)
       if (url.protocol !== 'https:' && url.protocol !== 'http:') {
-        throw checks.invalidOption(option, 'must be an https URL', value)
+        throw kit.invalidOption(option, HTTPS_URL, value)
       }
       if (url.protocol === 'http:' && !allowInsecureHttp && !isLoopbackHostname(url.hostname)) {
-        throw checks.invalidOption(
-          option,
-          'must be an https URL',
-          value,
-          'http is accepted for loopback hosts only, or with allowInsecureHttp: true',
-        )
+        throw kit.invalidOption(option, HTTPS_URL, value, 'Set allowInsecureHttp: true to allow http.')
       }
       if (url.username !== '' || url.password !== '') {
-        throw checks.invalidOption(
+        throw kit.invalidOption(
           option,
-          'must not carry credentials',
+          'must not contain credentials',
           value,
-          'leave out what is before the @',
+          'Remove the part before the @.',
         )
       }
       if (value.includes('#')) {
-        throw checks.invalidOption(
+        throw kit.invalidOption(
           option,
-          'must not carry a fragment',
+          'must not contain a fragment',
           value,
-          'leave out the # and what follows',
+          'Remove the # and everything after it.',
         )
       }
       if (!isQuotable(value) || value.trim() !== value) {
-        throw checks.invalidOption(
+        throw kit.invalidOption(
           option,
-          'must be written in ASCII, without spaces around it or control characters',
+          'must be ASCII without control characters or surrounding spaces',
           value,
         )
       }
@@ -194,11 +145,11 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
     checkIssuer(option, value, rules) {
       const { href } = checks.checkUrl(option, value, rules)
       if (href.includes('?')) {
-        throw checks.invalidOption(
+        throw kit.invalidOption(
           option,
-          'must not carry a query',
+          'must not contain a query',
           value,
-          'leave out the ? and what follows: an issuer has no query (RFC 8414 §2)',
+          'Remove the ? and everything after it, because an issuer has no query (RFC 8414 section 2).',
         )
       }
       return value as string
@@ -206,7 +157,7 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
 
     checkPath(option, value) {
       if (typeof value !== 'string' || !value.startsWith('/') || value.startsWith('//')) {
-        throw checks.invalidOption(
+        throw kit.invalidOption(
           option,
           `must be a path with one leading slash, such as '${EXAMPLES[option] ?? EXAMPLES.basePath}'`,
           value,
@@ -216,9 +167,9 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
         new URL(value, 'http://localhost').pathname !== value ||
         (value.length > 1 && value.endsWith('/'))
       ) {
-        throw checks.invalidOption(
+        throw kit.invalidOption(
           option,
-          'must be a plain path: no query, fragment, spaces, dot segments or trailing slash',
+          'must be a plain path without query, fragment, spaces, dot segments, or trailing slash',
           value,
         )
       }
@@ -227,14 +178,14 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
 
     checkScopes(option, value) {
       if (!Array.isArray(value))
-        throw checks.invalidKind(option, `must be an array of scopes such as ['mcp:read']`, value)
+        throw kit.invalidKind(option, `must be an array of scopes such as ['mcp:read']`, value)
       for (const scope of value) {
         if (!isScopeToken(scope)) {
-          throw checks.invalidOption(
+          throw kit.invalidOption(
             option,
-            'must hold scopes of RFC 6749 §3.3 only: printable ASCII without space, quote and backslash',
+            'must contain only scopes of RFC 6749 section 3.3: printable ASCII without space, quote, and backslash',
             scope,
-            'each scope is an item of its own',
+            'Make each scope a separate item.',
           )
         }
       }
@@ -244,82 +195,35 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
     checkRequiredScopes(option, value) {
       const scopes = checks.checkScopes(option, value)
       if (scopes.includes('offline_access')) {
-        throw checks.invalidOption(
+        throw kit.unusableOption(
           option,
-          `must not hold 'offline_access': it is asked of the authorization server, not of a resource`,
+          `must not contain 'offline_access'`,
+          'Clients request it from the authorization server, not from a resource.',
         )
       }
       return scopes
     },
 
-    checkTexts(option, value) {
-      if (!Array.isArray(value))
-        throw checks.invalidKind(option, 'must be an array of non-empty strings', value)
-      for (const text of value) {
-        if (typeof text !== 'string' || text === '')
-          throw checks.invalidKind(
-            option,
-            'must be an array of non-empty strings',
-            text,
-            'as one of the items',
-          )
-      }
-      return Object.freeze([...value])
-    },
-
     checkHeaderText(option, value) {
       if (typeof value !== 'string' || value === '' || !isQuotable(value)) {
-        throw checks.invalidOption(
+        throw kit.invalidOption(
           option,
-          'must be a non-empty string of printable ASCII',
+          'must be a non-empty string of printable ASCII, because it is sent in a header',
           value,
-          'it is sent in a header',
         )
       }
       return value
     },
 
-    checkString(option, value) {
-      if (typeof value !== 'string') throw checks.invalidOption(option, 'must be a string', value)
-    },
-
-    checkBoolean(option, value) {
-      if (typeof value !== 'boolean') throw checks.invalidOption(option, 'must be true or false', value)
-      return value
-    },
-
-    checkWholeNumber(option, value, min) {
-      if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > MAX_TIMER_MS) {
-        throw checks.invalidOption(option, `must be a whole number from ${min} to ${MAX_TIMER_MS}`, value)
-      }
-      return value
-    },
-
     checkSeconds(option, value, min) {
-      const fits = typeof value === 'number' && value <= 2_147_483_647 && (min === 0 ? value >= 0 : value > 0)
+      const fits = typeof value === 'number' && value <= MAX_TIMER_MS && (min === 0 ? value >= 0 : value > 0)
       if (fits) return value
-      const expected = min === 0 ? '0 or more' : 'more than 0'
-      throw checks.invalidOption(
+      const lower = min === 0 ? '0 or more' : 'more than 0'
+      throw kit.invalidOption(
         option,
-        `must be a number of seconds, ${expected} and at most 2147483647`,
+        `must be a number of seconds, ${lower} and at most ${MAX_TIMER_MS}`,
         value,
       )
-    },
-
-    checkFunction(option, value, hint) {
-      if (value === undefined || value === null) throw checks.missingOption(option, hint)
-      if (typeof value !== 'function') throw checks.invalidKind(option, 'must be a function', value, hint)
-    },
-
-    checkOneOf(option, value, choices) {
-      const chosen = choices.find((choice) => choice === value)
-      if (chosen !== undefined) return chosen
-      const listed = choices.map((choice) => `'${choice}'`)
-      const last = listed.pop()
-      const expected = `must be ${listed.join(', ')} or ${last}`
-      const meant = typeof value === 'string' ? nearestName(value, choices) : undefined
-      if (meant === undefined) throw checks.invalidOption(option, expected, value)
-      throw checks.invalidOption(option, expected, value, `did you mean '${meant}'?`)
     },
   }
   return checks

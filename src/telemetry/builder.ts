@@ -1,4 +1,4 @@
-import { describeValue } from '../options/describe-value.ts'
+import { describeValue, quotedName } from '../options/describe-value.ts'
 import type { TelemetryConfig } from './config.ts'
 import type { TelemetryLogger } from './delivery/reporter.ts'
 import type { TelemetryTransport, TelemetryTransportEntry } from './delivery/transport.ts'
@@ -20,13 +20,14 @@ import {
   type TelemetryValidationOptions,
 } from './events/validation.ts'
 import { KitTelemetryManager } from './manager.ts'
-import { checkString, configurationError, copyOptions, invalidKind, invalidOption } from './options.ts'
+import { configurationError, telemetryOptions } from './options.ts'
 import {
   copySamplingPolicy,
   resolveSamplingPolicy,
   type TelemetrySamplingPolicy,
 } from './session/sampling.ts'
-import { quoted } from './suggestion.ts'
+
+const { checkText, checkWholeNumber, copyOptions, invalidKind } = telemetryOptions
 
 const DEFAULT_MAX_PENDING = 10_000
 
@@ -116,7 +117,7 @@ export class KitTelemetry<
     if (typeof name !== 'string' || name.trim() === '') {
       throw configurationError(
         'TELEMETRY_SERVICE_REQUIRED',
-        `withService() needs the name of the service, got ${describeValue(name)}`,
+        `the argument of withService() must be the name of the service; received ${describeValue(name)}`,
       )
     }
     return this.#with({ service: name })
@@ -130,7 +131,7 @@ export class KitTelemetry<
     if (typeof environment !== 'string' || environment.trim() === '') {
       throw configurationError(
         'TELEMETRY_ENVIRONMENT_REQUIRED',
-        `withEnvironment() needs the name of the environment, got ${describeValue(environment)}`,
+        `the argument of withEnvironment() must be the name of the environment; received ${describeValue(environment)}`,
       )
     }
     return this.#with({ environment })
@@ -141,7 +142,7 @@ export class KitTelemetry<
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` when `version` is empty or no string
    */
   withVersion(version: string): KitTelemetry<Actors, Scopes, Events> {
-    checkString(version, 'the argument of withVersion()')
+    checkText('the argument of withVersion()', version)
     return this.#with({ version })
   }
 
@@ -183,7 +184,7 @@ export class KitTelemetry<
     if (this.#props.events.some((known) => known.descriptor.namespace === registry.namespace)) {
       throw configurationError(
         'TELEMETRY_DUPLICATE_NAMESPACE',
-        `namespace ${quoted(registry.namespace)} is attached already; put its events into one descriptor`,
+        `namespace ${quotedName(registry.namespace)} is already attached. Put its events into one descriptor`,
       )
     }
     const keys = new Set(this.#props.keys)
@@ -191,7 +192,7 @@ export class KitTelemetry<
       if (keys.has(key)) {
         throw configurationError(
           'TELEMETRY_DUPLICATE_EVENT',
-          `another namespace has the event ${quoted(key)} already`,
+          `another namespace already has the event ${quotedName(key)}. Rename one of them`,
         )
       }
       keys.add(key)
@@ -214,7 +215,10 @@ export class KitTelemetry<
       maxPending: checkMaxPending,
     })
     if (adapter.maxPending !== undefined)
-      checkMaxPending(adapter.maxPending, `addTransport(), maxPending of transport ${quoted(adapter.type)},`)
+      checkMaxPending(
+        `addTransport(), maxPending of transport ${quotedName(adapter.type)},`,
+        adapter.maxPending,
+      )
     const maxPending = copy.maxPending ?? adapter.maxPending ?? DEFAULT_MAX_PENDING
     return this.#with({
       transports: [
@@ -261,7 +265,7 @@ export class KitTelemetry<
     if (logger !== false && (typeof logger?.error !== 'function' || typeof logger.warn !== 'function')) {
       throw invalidKind(
         'the argument of withLogger()',
-        'an object with the methods error and warn, or false',
+        'must be an object with the methods error and warn, or false',
         logger,
       )
     }
@@ -320,7 +324,7 @@ function checkDescriptor(descriptor: AnyDescriptor): TelemetryEventsDescriptor {
   ) {
     throw invalidKind(
       'the argument of addEvents()',
-      'what KitTelemetryEvents.namespace(…)….build() returns',
+      'must be what KitTelemetryEvents.namespace(…)….build() returns',
       descriptor,
     )
   }
@@ -332,20 +336,19 @@ function checkTransport(adapter: TelemetryTransport): void {
   if (typeof given?.type !== 'string' || given.type === '' || typeof given.handle !== 'function') {
     throw configurationError(
       'TELEMETRY_INVALID_TRANSPORT',
-      `addTransport() takes an adapter with a string type and a function handle, got ${describeValue(adapter)}`,
+      `the adapter of addTransport() must have a string type and a function handle; received ${describeValue(adapter)}`,
     )
   }
   for (const method of ['init', 'flush', 'shutdown'] as const) {
     if (given[method] !== undefined && typeof given[method] !== 'function') {
       throw configurationError(
         'TELEMETRY_INVALID_TRANSPORT',
-        `${method} of transport ${quoted(given.type)} must be a function or absent, got ${describeValue(given[method])}`,
+        `${method} of transport ${quotedName(given.type)} must be a function if it is set; received ${describeValue(given[method])}`,
       )
     }
   }
 }
 
-function checkMaxPending(value: unknown, option: string): void {
-  if (!Number.isSafeInteger(value) || (value as number) < 1)
-    throw invalidOption(option, 'a whole number from 1', value)
+function checkMaxPending(option: string, value: unknown): void {
+  checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER)
 }

@@ -1,3 +1,5 @@
+import { quotedName } from '../options/describe-value.ts'
+import { didYouMean } from '../options/nearest-name.ts'
 import type { TelemetryConfig } from './config.ts'
 import { settledWithin } from './delivery/deadline.ts'
 import { Delivery } from './delivery/delivery.ts'
@@ -25,7 +27,6 @@ import type { TelemetryLevel } from './levels.ts'
 import { activeRun, contextOf, inheritance, type SessionContext, SessionRecord } from './session/context.ts'
 import { Sampler, sessionDraw } from './session/sampling.ts'
 import { KitTelemetrySession, type TelemetryEventAttributes } from './session/session.ts'
-import { quoted, suggestion } from './suggestion.ts'
 
 /** Milliseconds that `flush` and `shutdown` wait when they are not told otherwise. */
 const DEFAULT_TIMEOUT_MS = 30_000
@@ -219,7 +220,7 @@ export class KitTelemetryManager<
     const level: TelemetryLevel = input.level ?? 'info'
     const levelRate = this.#sampler.levelRate(level)
     if (levelRate === undefined) {
-      throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', `there is no level ${quoted(level)}`)
+      throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', `there is no level ${quotedName(level)}`)
     }
 
     let attributes: object | undefined
@@ -289,7 +290,7 @@ export class KitTelemetryManager<
     if (!builtIn && this.#registered !== undefined && !this.#registered.has(name)) {
       throw new KitTelemetryError(
         'TELEMETRY_UNKNOWN_EVENT',
-        `no attached registry has the event ${quoted(name)}${suggestion(name, this.#registered.keys())}`,
+        `no attached registry has the event ${quotedName(name)}.${didYouMean(name, this.#registered.keys())}`,
       )
     }
     const verdict = { builtIn, schema: this.#registered?.get(name), fixedRate: this.#sampler.fixedRate(name) }
@@ -304,7 +305,7 @@ export class KitTelemetryManager<
       this,
       new KitTelemetryError(
         'TELEMETRY_RUNTIME_NOT_INITIALIZED',
-        `event ${quoted(name)} was dropped: the manager has been shut down; ${this.#droppedAfterShutdown} so far`,
+        `event ${quotedName(name)} was dropped: the manager has been shut down; ${this.#droppedAfterShutdown} so far`,
       ),
     )
   }
@@ -329,7 +330,9 @@ function registeredEvents(config: TelemetryConfig): ReadonlyMap<string, EventVer
 
 function emitFailed(name: string, cause: unknown): KitTelemetryError {
   const why = KitTelemetryError.is(cause) ? `: ${cause.message}` : ': reading its input failed'
-  return new KitTelemetryError('TELEMETRY_EMIT_FAILED', `event ${quoted(name)} was dropped${why}`, { cause })
+  return new KitTelemetryError('TELEMETRY_EMIT_FAILED', `event ${quotedName(name)} was dropped${why}`, {
+    cause,
+  })
 }
 
 /** A deadline is no place to fail: what cannot be one becomes the default. */

@@ -46,11 +46,11 @@ describe('mcp-gatekit init', () => {
     [['--issuer', 'auth.example.com'], '--issuer must be an absolute URL'],
     [
       ['--issuer', 'http://auth.example.com'],
-      "--issuer must be an https URL, got 'http://auth.example.com' (http is accepted for loopback hosts only)",
+      "--issuer must be an https URL, or an http URL of a loopback host; received 'http://auth.example.com'\n",
     ],
-    [['--resource', 'https://ada:hunter2@mcp.example.com'], '--resource must not carry credentials'],
-    [['--issuer', 'https://auth.example.com/?'], '--issuer must not carry a query'],
-    [['--resource', 'https://mcp.example.com/#x'], '--resource must not carry a fragment'],
+    [['--resource', 'https://ada:hunter2@mcp.example.com'], '--resource must not contain credentials'],
+    [['--issuer', 'https://auth.example.com/?'], '--issuer must not contain a query'],
+    [['--resource', 'https://mcp.example.com/#x'], '--resource must not contain a fragment'],
   ] as const) {
     it(`says in one line what is wrong with init ${argv.join(' ')}`, async () => {
       const { exitCode, stdout, stderr } = await init(...argv)

@@ -43,7 +43,7 @@ describe('wrong OAuth options', () => {
       'verifyToken',
       /jwtVerifier\(\{ issuer, audience \}\)/,
     ],
-    ['null for verifyToken', { verifyToken: null }, MISSING, 'verifyToken', /give a verifier/],
+    ['null for verifyToken', { verifyToken: null }, MISSING, 'verifyToken', /Give a verifier/],
     ['a verifyToken that is none', { verifyToken: 'jwt' }, INVALID, 'verifyToken', /function/],
     ['no issuer', { issuer: undefined }, MISSING, 'issuer', /https:\/\/auth\.example\.com/],
     ['null for issuer', { issuer: null }, MISSING, 'issuer', /https:\/\/auth\.example\.com/],
@@ -318,7 +318,7 @@ describe('wrong OAuth options', () => {
       { tokens: [] },
       UNKNOWN,
       'tokens',
-      /no option 'tokens'.*Known are: issuer, /s,
+      /no option 'tokens'.*Known options: issuer, /s,
     ],
     [
       'a misspelt option',
@@ -328,7 +328,7 @@ describe('wrong OAuth options', () => {
       /Did you mean 'verifyToken'\?/,
     ],
     ['scope for scopes', { scope: ['a'] }, UNKNOWN, 'scope', /Did you mean 'scopes'\?/],
-    ['requiredScopes', { requiredScopes: ['a'] }, UNKNOWN, 'requiredScopes', /Known are:.*scopes/],
+    ['requiredScopes', { requiredScopes: ['a'] }, UNKNOWN, 'requiredScopes', /Known options:.*scopes/],
     ['a misspelt option without value', { isuer: undefined }, UNKNOWN, 'isuer', /Did you mean 'issuer'\?/],
   ]
   for (const [what, changes, code, option, message] of wrong) {

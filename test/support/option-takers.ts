@@ -684,13 +684,13 @@ export const ARGUMENTS: readonly (readonly [
   [
     'a service without a name',
     'telemetry_service_required',
-    /^withService/,
+    /withService/,
     () => telemetry().withService(''),
   ],
   [
     'an environment without a name',
     'telemetry_environment_required',
-    /^withEnvironment/,
+    /withEnvironment/,
     () => telemetry().withEnvironment(5 as Wrong),
   ],
   ['a version that is a number', 'withversion', /withVersion/, () => telemetry().withVersion(1 as Wrong)],
@@ -708,7 +708,7 @@ export const ARGUMENTS: readonly (readonly [
   [
     'a class for a transport',
     'telemetry_invalid_transport',
-    /got the class InMemoryTransportAdapter/,
+    /received the class InMemoryTransportAdapter/,
     () => telemetry().addTransport(kit.InMemoryTransportAdapter as Wrong),
   ],
   [
@@ -723,7 +723,7 @@ export const ARGUMENTS: readonly (readonly [
     /maxPending/,
     () => telemetry().addTransport({ type: 'x', handle, maxPending: 0 }),
   ],
-  ['an actor without a name', 'telemetry_invalid_actor', /^addActor/, () => telemetry().addActor('')],
+  ['an actor without a name', 'telemetry_invalid_actor', /addActor/, () => telemetry().addActor('')],
   ['a scope twice', 'telemetry_duplicate_scope', /org/, () => telemetry().addScope('org').addScope('org')],
   [
     'a namespace with a space',
@@ -740,7 +740,7 @@ export const ARGUMENTS: readonly (readonly [
   [
     'an event without a schema',
     'event',
-    /^event\("paid"/,
+    /^event\('paid'/,
     () => kit.KitTelemetryEvents.namespace('a').event('paid', {} as Wrong),
   ],
   [

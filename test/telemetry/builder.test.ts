@@ -134,7 +134,7 @@ describe('KitTelemetry', () => {
         'TELEMETRY_CONFIGURATION_INVALID',
         'a misspelt actor option',
         () => create.addActor('a', { requird: true } as Wrong),
-        /did you mean "required"/,
+        /Did you mean 'required'/,
       ],
       [
         'TELEMETRY_CONFIGURATION_INVALID',
@@ -170,7 +170,7 @@ describe('KitTelemetry', () => {
         'TELEMETRY_CONFIGURATION_INVALID',
         'a misspelt rate',
         () => create.withSampling({ infRate: 1 } as Wrong),
-        /did you mean "infoRate"/,
+        /Did you mean 'infoRate'/,
       ],
       [
         'TELEMETRY_CONFIGURATION_INVALID',

@@ -59,7 +59,7 @@ describe('emit', () => {
         }
         expect(
           expectCode('TELEMETRY_UNKNOWN_EVENT', () => manager.emit('billing.payd' as Wrong)).message,
-        ).to.include('"billing.paid"')
+        ).to.include("'billing.paid'")
         manager.emit('billing.paid', { attributes: { cents: 1 } })
         manager.emit('kit.mcp.tool.failed')
         expect(memory.getEvents().map(({ name }) => name)).to.deep.equal([

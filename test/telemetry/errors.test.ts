@@ -19,7 +19,7 @@ describe('KitTelemetryError', () => {
       expect(new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'x')).not.to.have.property(member)
   })
 
-  it('leads to the documentation of its code, or to what it is told', () => {
+  it('refers to the heading of its code, or to a given heading', () => {
     const code = 'TELEMETRY_EMIT_FAILED'
     expect(new KitTelemetryError(code, 'x').docs).to.equal('docs/reference/errors.md#telemetry_emit_failed')
     const docs = 'docs/reference/errors.md#withsampling'

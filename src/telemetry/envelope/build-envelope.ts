@@ -1,8 +1,7 @@
 import { describeError, isError } from '../../describe-error.ts'
-import { memberOf } from '../../options/describe-value.ts'
+import { memberOf, quotedName } from '../../options/describe-value.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
-import { quoted } from '../suggestion.ts'
 import type {
   TelemetryActor,
   TelemetryEmitInput,
@@ -177,7 +176,7 @@ function unreadable(name: string, now: string, warn: (error: KitTelemetryError) 
   warn(
     new KitTelemetryError(
       'TELEMETRY_EMIT_FAILED',
-      `the time of event ${quoted(name)} could not be read, so it carries the present; give an RFC 3339 date-time with a zone`,
+      `the time of event ${quotedName(name)} could not be read, so it carries the present; give an RFC 3339 date-time with a zone`,
     ),
   )
   return now
@@ -185,5 +184,5 @@ function unreadable(name: string, now: string, warn: (error: KitTelemetryError) 
 
 function malformed(member: string, expected: string, given: unknown): KitTelemetryError {
   const kind = given === null ? 'null' : Array.isArray(given) ? 'an array' : `a value of type ${typeof given}`
-  return new KitTelemetryError('TELEMETRY_EMIT_FAILED', `${member} must be ${expected}; got ${kind}`)
+  return new KitTelemetryError('TELEMETRY_EMIT_FAILED', `${member} must be ${expected}; received ${kind}`)
 }

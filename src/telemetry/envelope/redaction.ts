@@ -1,6 +1,8 @@
 import type * as Crypto from 'node:crypto'
 import { cutText } from '../../cut-text.ts'
-import { checkStrings, copyOptions, invalidKind, invalidOption, withDefaults } from '../options.ts'
+import { telemetryOptions, withDefaults } from '../options.ts'
+
+const { checkSecret, checkTexts, checkWholeNumber, copyOptions } = telemetryOptions
 
 /**
  * What is taken out of `attributes`, `actor.tags` and `scope.tags`, at every depth, before any transport sees it.
@@ -54,17 +56,10 @@ const MAX_KEPT_KEY = 256
 /** Copies and checks a policy. @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` */
 export function copyRedactionPolicy(policy: TelemetryRedactionPolicy): TelemetryRedactionPolicy {
   return copyOptions<TelemetryRedactionPolicy>('withRedaction', policy, {
-    denylistKeys: checkStrings,
-    hashKeys: checkStrings,
-    hashSecret: (value, option) => {
-      if (typeof value !== 'string' || value === '')
-        throw invalidKind(option, 'a string that is not empty', value)
-    },
-    maxStringLength: (value, option) => {
-      if (!Number.isSafeInteger(value) || (value as number) < 0) {
-        throw invalidOption(option, 'a whole number of characters, 0 or more', value)
-      }
-    },
+    denylistKeys: checkTexts,
+    hashKeys: checkTexts,
+    hashSecret: checkSecret,
+    maxStringLength: (option, value) => checkWholeNumber(option, value, 0, Number.MAX_SAFE_INTEGER),
   })
 }
 

@@ -1,6 +1,9 @@
+import { describeName, quotedName } from '../../options/describe-value.ts'
+import { didYouMean } from '../../options/nearest-name.ts'
 import { KitTelemetryError } from '../errors.ts'
-import { checkBoolean, configurationError, copyOptions, invalidOption } from '../options.ts'
-import { quoted, suggestion } from '../suggestion.ts'
+import { configurationError, telemetryOptions } from '../options.ts'
+
+const { checkBoolean, checkString, copyOptions } = telemetryOptions
 
 /** What is said of an actor or scope type when it is registered. */
 export interface TelemetryParticipantOptions {
@@ -36,14 +39,13 @@ export function withParticipant(
   if (typeof key !== 'string' || key === '' || /\s/.test(key) || key.startsWith('__')) {
     throw configurationError(
       invalid,
-      `${method}() takes a key that is not empty, has no spaces and does not start with "__", got ${quoted(key)}`,
+      `the key of ${method}() must be a non-empty string without spaces that does not start with '__'; received ${describeName(key)}`,
     )
   }
-  if (known.has(key)) throw configurationError(duplicate, `the ${kind} ${quoted(key)} is registered already`)
+  if (known.has(key))
+    throw configurationError(duplicate, `the ${kind} type ${quotedName(key)} is already registered`)
   const { description, required = false } = copyOptions<TelemetryParticipantOptions>(method, options, {
-    description: (value, option) => {
-      if (typeof value !== 'string') throw invalidOption(option, 'a string', value)
-    },
+    description: checkString,
     required: checkBoolean,
   })
   return new Map(known).set(
@@ -70,16 +72,16 @@ export class ParticipantRule {
     const type = typeof given === 'string' ? given : undefined
     if (participant !== undefined && type === undefined)
       return this.#error(
-        `event ${quoted(event)} has ${this.#kind === 'actor' ? 'an actor' : 'a scope'} without a type`,
+        `event ${quotedName(event)} has ${this.#kind === 'actor' ? 'an actor' : 'a scope'} without a type`,
       )
     if (type !== undefined && !this.#known.has(type)) {
       return this.#error(
-        `event ${quoted(event)} has the ${this.#kind} type ${quoted(type)}, which was not registered${suggestion(type, this.#known)}`,
+        `event ${quotedName(event)} has the ${this.#kind} type ${quotedName(type)}, which is not registered.${didYouMean(type, this.#known)}`,
       )
     }
     if (this.#required.size > 0 && (type === undefined || !this.#required.has(type))) {
-      const required = Array.from(this.#required, quoted).join(' or ')
-      return this.#error(`event ${quoted(event)} needs the required ${this.#kind} ${required}`)
+      const required = Array.from(this.#required, quotedName).join(' or ')
+      return this.#error(`event ${quotedName(event)} needs the required ${this.#kind} ${required}`)
     }
     return undefined
   }

@@ -1,10 +1,13 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { describeName, quotedName } from '../../options/describe-value.ts'
+import { didYouMean } from '../../options/nearest-name.ts'
 import { KitTelemetryError } from '../errors.ts'
-import { configurationError, invalidKind } from '../options.ts'
-import { quoted, suggestion } from '../suggestion.ts'
+import { configurationError, telemetryOptions } from '../options.ts'
 import { catalogueOf, type TelemetryEventCatalogue } from './catalogue.ts'
 import { checkEventName } from './event-name.ts'
 import type { TelemetryEventMap, TelemetryEventSchema } from './schema.ts'
+
+const { invalidKind } = telemetryOptions
 
 type Prefixed<Prefix extends string, Events> = {
   readonly [Name in keyof Events & string as `${Prefix}.${Name}`]: Events[Name]
@@ -183,13 +186,14 @@ class Members {
     namespace?: string,
   ): Members {
     checkEventName(name, 'the name of a group')
-    if (typeof build !== 'function') throw invalidKind(`group(${quoted(name)}, build)`, 'a function', build)
+    if (typeof build !== 'function')
+      throw invalidKind(`group(${quotedName(name)}, build)`, 'must be a function', build)
     const members = TelemetryGroupBuilder.membersOf(build(TelemetryGroupBuilder.empty()))
     if (members === undefined) {
       throw configurationError(
         'TELEMETRY_CONFIGURATION_INVALID',
-        `the function given to group(${quoted(name)}, …) must return the group it builds`,
-        'docs/reference/errors.md#group',
+        `the function passed to group(${quotedName(name)}, …) must return the group that it builds`,
+        'group',
       )
     }
     return this.#with(
@@ -222,7 +226,7 @@ function describeEvents(
     if (schema !== undefined) return schema
     throw new KitTelemetryError(
       'TELEMETRY_UNKNOWN_EVENT',
-      `namespace ${quoted(namespace)} has no event ${quoted(name)}${suggestion(String(name), events.keys())}`,
+      `namespace ${quotedName(namespace)} has no event ${describeName(name)}.${didYouMean(String(name), events.keys())}`,
     )
   }
   return Object.freeze({
@@ -244,13 +248,13 @@ function checkNamespace(name: unknown): void {
   if (typeof name !== 'string' || name === '' || /[\s:]/.test(name)) {
     throw configurationError(
       'TELEMETRY_INVALID_NAMESPACE',
-      `a namespace must be a string that is not empty, without spaces and colons, got ${quoted(name)}`,
+      `a namespace must be a non-empty string without spaces and colons; received ${describeName(name)}`,
     )
   }
   if (name.startsWith('__') || name === 'kit' || name.startsWith('kit.')) {
     throw configurationError(
       'TELEMETRY_RESERVED_NAMESPACE',
-      `namespace ${quoted(name)} is reserved: none may start with "__", or be "kit", alone or before a dot`,
+      `namespace ${quotedName(name)} is reserved. Choose one that does not start with '__' or 'kit.', and is not 'kit'`,
     )
   }
 }
@@ -259,8 +263,8 @@ function checkSchema(name: string, schema: unknown): void {
   const standard = (schema as { '~standard'?: { validate?: unknown } } | null | undefined)?.['~standard']
   if (typeof standard?.validate !== 'function') {
     throw invalidKind(
-      `event(${quoted(name)}, schema)`,
-      'a Standard Schema (zod, valibot, arktype, …)',
+      `event(${quotedName(name)}, schema)`,
+      'must be a Standard Schema (zod, valibot, arktype, …)',
       schema,
     )
   }
@@ -269,6 +273,6 @@ function checkSchema(name: string, schema: unknown): void {
 function duplicateEvent(name: string): KitTelemetryError {
   return configurationError(
     'TELEMETRY_DUPLICATE_EVENT',
-    `event or group ${quoted(name)} is there already; every name may be added once`,
+    `event or group ${quotedName(name)} is already registered. Choose another name`,
   )
 }

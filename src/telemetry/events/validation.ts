@@ -1,7 +1,9 @@
+import { quotedName } from '../../options/describe-value.ts'
 import { KitTelemetryError } from '../errors.ts'
-import { checkBoolean, checkOneOf, copyOptions, withDefaults } from '../options.ts'
-import { quoted } from '../suggestion.ts'
+import { telemetryOptions, withDefaults } from '../options.ts'
 import type { TelemetryEventSchema } from './schema.ts'
+
+const { checkBoolean, checkOneOf, copyOptions } = telemetryOptions
 
 /** When and how strictly events are checked. */
 export interface TelemetryValidationOptions {
@@ -29,7 +31,7 @@ export function copyValidationOptions(
   options: TelemetryValidationOptions,
 ): TelemetryValidationOptions {
   return copyOptions<TelemetryValidationOptions>(method, options, {
-    mode: checkOneOf(['development', 'always', 'none']),
+    mode: (option, value) => checkOneOf(option, value, ['development', 'always', 'none']),
     strict: checkBoolean,
   })
 }
@@ -75,11 +77,11 @@ export function attributesRefusal(
     issues.length > MAX_NAMED ? `, and ${(issues.length - MAX_NAMED).toLocaleString('en-US')} more` : ''
   const where = issues
     .slice(0, MAX_NAMED)
-    .map(({ path }) => (path.length === 0 ? 'the attributes' : quoted(path.join('.'))))
+    .map(({ path }) => (path.length === 0 ? 'the attributes' : quotedName(path.join('.'))))
     .join(', ')
   return new KitTelemetryError(
     'TELEMETRY_SCHEMA_VALIDATION_FAILED',
-    `the attributes of event ${quoted(event)} do not fit its schema at ${where}${more}`,
+    `the attributes of event ${quotedName(event)} do not fit its schema at ${where}${more}`,
     { details: { issues: issues.slice(0, MAX_ISSUES) } },
   )
 }

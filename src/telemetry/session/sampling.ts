@@ -1,5 +1,7 @@
 import type { TelemetryLevel } from '../levels.ts'
-import { checkOneOf, checkStrings, copyOptions, invalidOption, withDefaults } from '../options.ts'
+import { telemetryOptions, withDefaults } from '../options.ts'
+
+const { checkOneOf, checkTexts, copyOptions, invalidOption } = telemetryOptions
 
 /**
  * Which events are kept. `never` wins over `always`, which wins over the rate of the event's level;
@@ -63,9 +65,9 @@ export function copySamplingPolicy(policy: TelemetrySamplingPolicy): TelemetrySa
     infoRate: checkRate,
     warnRate: checkRate,
     errorRate: checkRate,
-    always: checkStrings,
-    never: checkStrings,
-    unit: checkOneOf(['event', 'session']),
+    always: checkTexts,
+    never: checkTexts,
+    unit: (option, value) => checkOneOf(option, value, ['event', 'session']),
   })
 }
 
@@ -156,7 +158,7 @@ export function compileGlob(pattern: string): GlobMatcher {
   }
 }
 
-function checkRate(value: unknown, option: string): void {
+function checkRate(option: string, value: unknown): void {
   if (typeof value !== 'number' || !(value >= 0 && value <= 1))
-    throw invalidOption(option, 'a number from 0 to 1', value)
+    throw invalidOption(option, 'must be a number from 0 to 1', value)
 }

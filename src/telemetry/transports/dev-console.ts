@@ -1,6 +1,6 @@
 import type { TelemetryTransport, TelemetryTransportMeta } from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
-import { invalidKind } from '../options.ts'
+import { telemetryOptions } from '../options.ts'
 import { HttpTarget, jsonHeaders, type PostResult } from './http/http-target.ts'
 import { checkUrl, readTargetOptions } from './http/target-options.ts'
 import { BatchQueue, type Outcome } from './queue/batch-queue.ts'
@@ -66,7 +66,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
     const { url } = readTargetOptions('DevConsoleTransportAdapter', options, [], { url: checkConsoleUrl })
     if (url !== undefined) return new DevConsoleTransportAdapter(url)
     const given = process.env[VARIABLE] || undefined
-    if (given !== undefined) checkConsoleUrl(given, `the environment variable ${VARIABLE}`)
+    if (given !== undefined) checkConsoleUrl(`the environment variable ${VARIABLE}`, given)
     return new DevConsoleTransportAdapter(given)
   }
 
@@ -148,9 +148,13 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
 }
 
 /** Loopback alone: events are for nobody else. */
-function checkConsoleUrl(value: unknown, option: string): void {
-  checkUrl(value, option)
+function checkConsoleUrl(option: string, value: unknown): void {
+  checkUrl(option, value)
   const { protocol, hostname } = new URL(value as string)
   if (protocol !== 'http:' || !/^(?:localhost|\[::1\]|127(?:\.\d{1,3}){3})$/.test(hostname))
-    throw invalidKind(option, 'an http URL of this machine, such as http://127.0.0.1:4983', value)
+    throw telemetryOptions.invalidKind(
+      option,
+      'must be an http URL of a loopback host, such as http://127.0.0.1:4983',
+      value,
+    )
 }

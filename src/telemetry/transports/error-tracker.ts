@@ -1,9 +1,10 @@
-import { MAX_TIMER_MS } from '../../timers.ts'
 import type { TelemetryTransport } from '../delivery/transport.ts'
 import type { TelemetryEnvelope, TelemetryErrorInfo } from '../envelope/envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
-import { copyOptions, invalidKind, invalidOption } from '../options.ts'
+import { telemetryOptions } from '../options.ts'
+
+const { checkMs, copyOptions, invalidKind } = telemetryOptions
 
 /** Severity as Sentry writes it. */
 export type ErrorTrackerLevel = 'debug' | 'info' | 'warning' | 'error' | 'fatal'
@@ -99,18 +100,15 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
       fingerprint = byName,
     } = copyOptions<ErrorTrackerTransportOptions>(METHOD, options, {
       sdk: () => {},
-      flushTimeout: (value, option) => {
-        if (typeof value !== 'number' || !(value > 0 && value <= MAX_TIMER_MS))
-          throw invalidOption(option, `a number of milliseconds above 0 and at most ${MAX_TIMER_MS}`, value)
-      },
-      fingerprint: (value, option) => {
-        if (typeof value !== 'function') throw invalidKind(option, 'a function', value)
+      flushTimeout: (option, value) => checkMs(option, value, 'more than 0'),
+      fingerprint: (option, value) => {
+        if (typeof value !== 'function') throw invalidKind(option, 'must be a function', value)
       },
     })
     if (typeof sdk?.captureException !== 'function') {
       throw invalidKind(
         `${METHOD}({ sdk })`,
-        'an error tracker: an object with the method captureException',
+        'must be an error tracker, which is an object with the method captureException',
         sdk,
       )
     }

@@ -1,9 +1,11 @@
 import type { TelemetryTransport } from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
-import { checkBoolean, checkOneOf, invalidKind } from '../options.ts'
+import { telemetryOptions } from '../options.ts'
 import { checkMinLevel, readTargetOptions } from './http/target-options.ts'
 import { escapeUnsafe, JsonLineWriter } from './json-line.ts'
+
+const { checkBoolean, checkOneOf, invalidKind } = telemetryOptions
 
 /** A logger that takes one line of text per call; `console`, pino, winston and the like fit. */
 export interface LineLogger {
@@ -63,7 +65,7 @@ export class LoggerTransportAdapter implements TelemetryTransport {
       includeTimestamp = true,
     } = readTargetOptions('LoggerTransportAdapter', options, ['logger'], {
       logger: checkLogger,
-      format: checkOneOf(['json', 'pretty']),
+      format: (option, value) => checkOneOf(option, value, ['json', 'pretty']),
       minLevel: checkMinLevel,
       includeTimestamp: checkBoolean,
     })
@@ -123,10 +125,11 @@ function text(value: string): string {
   return escapeUnsafe(value === '' || NEEDS_QUOTES.test(value) ? JSON.stringify(value) : value)
 }
 
-function checkLogger(value: unknown, option: string): void {
+function checkLogger(option: string, value: unknown): void {
   const logger = value as Partial<LineLogger> | null | undefined
   const complete = (['debug', 'info', 'warn', 'error'] as const).every(
     (method) => typeof logger?.[method] === 'function',
   )
-  if (!complete) throw invalidKind(option, 'an object with the methods debug, info, warn and error', value)
+  if (!complete)
+    throw invalidKind(option, 'must be an object with the methods debug, info, warn, and error', value)
 }

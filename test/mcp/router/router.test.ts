@@ -223,7 +223,7 @@ describe('mcp: KitMcpRouter', () => {
     it('refuses a name that is there already', () => {
       const error = configError(() => tool('a').tool('a', { description: 'x' }, () => 'x'))
       expect(error.message).to.equal(
-        "tool 'a' is there already: give it another name. See docs/reference/errors.md#kitmcprouter",
+        `tool 'a' is there already: give it another name. Run "npx mcp-gatekit explain kitmcprouter" for help.`,
       )
     })
     it('goes on after a refused tool', () => {

@@ -447,7 +447,7 @@ describe('cachedVerifier()', () => {
         () => cachedVerifier(undefined as never),
         'MCP_CONFIG_MISSING_OPTION',
         'verifier',
-        /give/,
+        /Give/,
       ],
       ['with what is none', () => cachedVerifier({} as never), INVALID, 'verifier', /function/],
       ['with null', () => cachedVerifier(verify, null as never), INVALID, 'cachedVerifier', /maxEntries/],
@@ -478,7 +478,7 @@ describe('cachedVerifier()', () => {
         () => cachedVerifier(verify, { ttl: 5 } as never),
         'MCP_CONFIG_UNKNOWN_OPTION',
         'ttl',
-        /Known are: maxEntries, ttlSeconds/,
+        /Known options: maxEntries, ttlSeconds/,
       ],
       [
         'with a misspelt one',

@@ -459,7 +459,7 @@ describe('introspectionVerifier()', () => {
         code: INVALID,
         option: 'clientSecret',
         message:
-          /^clientSecret must be a string, got an object with 1 member\. See docs\/errors\.md#introspectionverifier$/,
+          /^clientSecret must be a string; received an object with 1 member\. Run "npx mcp-gatekit explain introspectionverifier" for help\.$/,
       })
     })
 

@@ -657,7 +657,7 @@ describe('jwtVerifier()', () => {
           option,
           message:
             option === 'clockTolerance'
-              ? /Known are: .*clockToleranceSeconds/
+              ? /Known options: .*clockToleranceSeconds/
               : new RegExp(`Did you mean '${meant}'`),
         })
       }

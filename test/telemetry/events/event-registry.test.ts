@@ -39,7 +39,7 @@ describe('KitTelemetryEvents', () => {
 
   it('suggests the nearest key', () => {
     expect(expectCode('TELEMETRY_UNKNOWN_EVENT', () => billing.get.key('opend' as Wrong)).message).to.include(
-      '"opened"',
+      "'opened'",
     )
   })
 

@@ -85,7 +85,7 @@ describe('ErrorTrackerTransportAdapter', () => {
     ['an sdk that captures nothing', { sdk: { addBreadcrumb: () => {} } }, 'sdk'],
     ['a flushTimeout of 0', { sdk: fakeTracker(), flushTimeout: 0 }, 'flushTimeout'],
     ['a fingerprint that is no function', { sdk: fakeTracker(), fingerprint: 'x' }, 'fingerprint'],
-    ['an option it does not know', { sdk: fakeTracker(), sdkk: 1 }, 'did you mean "sdk"'],
+    ['an option it does not know', { sdk: fakeTracker(), sdkk: 1 }, "Did you mean 'sdk'"],
   ]
   for (const [what, options, named] of wrong) {
     it(`refuses ${what}`, () => {

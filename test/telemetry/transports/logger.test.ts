@@ -301,8 +301,8 @@ describe('LoggerTransportAdapter', () => {
     ['format', { logger, format: 'xml' }],
     ['minLevel', { logger, minLevel: 'trace' }],
     ['includeTimestamp', { logger, includeTimestamp: 1 }],
-    ['"minlevel" (did you mean "minLevel"?)', { logger, minlevel: 'warn' }],
-    ['"colours". Known are: logger, format, minLevel, includeTimestamp', { logger, colours: true }],
+    ["'minlevel'. Did you mean 'minLevel'?", { logger, minlevel: 'warn' }],
+    ["'colours'. Known options: logger, format, minLevel, includeTimestamp", { logger, colours: true }],
   ]
   for (const [option, options] of wrong) {
     it(`refuses a wrong ${option} by its name`, () => {

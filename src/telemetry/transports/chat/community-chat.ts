@@ -1,5 +1,5 @@
 import type { TelemetryLevel } from '../../levels.ts'
-import { invalidOption } from '../../options.ts'
+import { telemetryOptions } from '../../options.ts'
 import { readObject, secondsToMs } from '../http/http-target.ts'
 import {
   CONNECTION_CHECKS,
@@ -84,12 +84,12 @@ export class CommunityChatTransportAdapter extends ChatTransport {
   }
 }
 
-function checkUsername(value: unknown, option: string): void {
+function checkUsername(option: string, value: unknown): void {
   const name = typeof value === 'string' ? value.trim() : ''
   if (name === '' || name.length > 80 || /discord|clyde|^(?:everyone|here)$/i.test(name)) {
-    throw invalidOption(
+    throw telemetryOptions.invalidOption(
       option,
-      "a string of 1 to 80 characters that is not 'everyone' or 'here' and does not contain 'discord' or 'clyde'",
+      "must be a string of 1 to 80 characters that is not 'everyone' or 'here' and does not contain 'discord' or 'clyde'",
       value,
     )
   }

@@ -1,16 +1,17 @@
 import type { TelemetryLevel } from '../../levels.ts'
-import { invalidKind, unusableOption } from '../../options.ts'
+import { telemetryOptions } from '../../options.ts'
 import { readObject, secondsToMs } from '../http/http-target.ts'
 import {
   CONNECTION_CHECKS,
   checkMinLevel,
-  checkSecret,
   checkUrl,
   readTargetOptions,
   type TargetConnectionOptions,
 } from '../http/target-options.ts'
 import { ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
+
+const { checkSecret, invalidKind, unusableOption } = telemetryOptions
 
 /** What `MessengerTransportAdapter.create()` takes. */
 export interface MessengerTransportOptions extends TargetConnectionOptions {
@@ -83,22 +84,22 @@ export class MessengerTransportAdapter extends ChatTransport {
   }
 }
 
-function checkToken(value: unknown, option: string): void {
-  checkSecret(value, option)
+function checkToken(option: string, value: unknown): void {
+  checkSecret(option, value)
   if (/[\s/?#\\%]/.test(value as string)) {
     throw invalidKind(
       option,
-      "a bot's token as BotFather gives it: digits, a colon, then letters, digits, _ and -",
+      "must be a bot's token from BotFather: digits, a colon, then letters, digits, _, and -",
       value,
     )
   }
 }
 
-function checkApiRoot(value: unknown, option: string): void {
-  checkUrl(value, option)
+function checkApiRoot(option: string, value: unknown): void {
+  checkUrl(option, value)
   const { search, hash } = new URL(value as string)
   if (search !== '' || hash !== '') {
-    throw unusableOption(option, "must have no query and no fragment, as in 'https://api.telegram.org'")
+    throw unusableOption(option, "must not have a query or a fragment, as in 'https://api.telegram.org'")
   }
 }
 

@@ -1,5 +1,5 @@
 import type { TelemetryLevel } from '../../levels.ts'
-import { checkString, invalidOption } from '../../options.ts'
+import { telemetryOptions } from '../../options.ts'
 import {
   CONNECTION_CHECKS,
   checkMinLevel,
@@ -9,6 +9,8 @@ import {
 } from '../http/target-options.ts'
 import { ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
+
+const { checkText, invalidOption } = telemetryOptions
 
 /** What `TeamChatTransportAdapter.create()` takes. */
 export interface TeamChatTransportOptions extends TargetConnectionOptions {
@@ -49,7 +51,7 @@ export class TeamChatTransportAdapter extends ChatTransport {
     } = readTargetOptions('TeamChatTransportAdapter', options, ['webhookUrl'], {
       webhookUrl: checkUrl,
       minLevel: checkMinLevel,
-      username: checkString,
+      username: checkText,
       iconEmoji: checkEmoji,
       ...CONNECTION_CHECKS,
     })
@@ -70,9 +72,9 @@ export class TeamChatTransportAdapter extends ChatTransport {
   }
 }
 
-function checkEmoji(value: unknown, option: string): void {
+function checkEmoji(option: string, value: unknown): void {
   if (typeof value !== 'string' || !/^:[^:\s]+:(?::skin-tone-[2-6]:)?$/.test(value)) {
-    throw invalidOption(option, "an emoji's name between colons, such as ':bar_chart:'", value)
+    throw invalidOption(option, "must be an emoji's name between colons, such as ':bar_chart:'", value)
   }
 }
 

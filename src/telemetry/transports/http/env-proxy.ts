@@ -1,4 +1,4 @@
-import { unusableOption } from '../../options.ts'
+import { telemetryOptions } from '../../options.ts'
 
 /** A proxy between this process and a target. */
 export interface HttpProxy {
@@ -26,9 +26,9 @@ export function readEnvProxy(target: URL, environment: Environment = process.env
   if (given === '' || bypasses(read('NO_PROXY'), target)) return undefined
   const url = URL.canParse(given) ? new URL(given) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
-    throw unusableOption(
+    throw telemetryOptions.unusableOption(
       `the environment variable ${name}`,
-      'must be an absolute URL that begins with http:// or https://',
+      'must be an absolute URL that starts with http:// or https://',
     )
   }
   const { username, password } = url

@@ -1,18 +1,19 @@
+import { isOptionsObject } from '../../../options/option-kit.ts'
 import type { TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
-import { invalidKind, unknownOption } from '../../options.ts'
+import { telemetryOptions } from '../../options.ts'
 import { BatchQueue, type Outcome } from '../queue/batch-queue.ts'
 import { HttpTarget, jsonHeaders, type PostResult } from './http-target.ts'
 import {
   CONNECTION_CHECKS,
   checkConnection,
-  checkCount,
   checkHeaders,
-  checkMs,
   checkUrl,
   readTargetOptions,
   type TargetConnectionOptions,
 } from './target-options.ts'
+
+const { checkKnownOptions, checkMs, checkWholeNumber, invalidKind } = telemetryOptions
 
 /** When a batch leaves. */
 export interface HttpBatchOptions {
@@ -79,8 +80,8 @@ export class HttpTransportAdapter implements TelemetryTransport {
     } = readTargetOptions('HttpTransportAdapter', options, ['url'], {
       url: checkUrl,
       headers: checkHeaders,
-      timeout: checkMs('above zero'),
-      retries: checkCount(0),
+      timeout: (option, value) => checkMs(option, value, 'more than 0'),
+      retries: (option, value) => checkWholeNumber(option, value, 0, Number.MAX_SAFE_INTEGER),
       batch: checkBatch,
       ...CONNECTION_CHECKS,
     })
@@ -127,17 +128,12 @@ export class HttpTransportAdapter implements TelemetryTransport {
   }
 }
 
-function checkBatch(value: unknown, option: string): void {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw invalidKind(option, 'an object, { maxSize, maxDelayMs }', value)
-  }
-  const checks = { maxSize: checkCount(1), maxDelayMs: checkMs('zero') }
-  for (const member of Object.keys(value)) {
-    if (!Object.hasOwn(checks, member)) throw unknownOption(option, member, Object.keys(checks))
-  }
+function checkBatch(option: string, value: unknown): void {
+  if (!isOptionsObject(value)) throw invalidKind(option, 'must be an object, { maxSize, maxDelayMs }', value)
+  checkKnownOptions(option, value, ['maxSize', 'maxDelayMs'])
   const { maxSize, maxDelayMs } = value as Record<string, unknown>
-  checks.maxSize(maxSize, `maxSize of ${option}`)
-  checks.maxDelayMs(maxDelayMs, `maxDelayMs of ${option}`)
+  checkWholeNumber(`maxSize of ${option}`, maxSize, 1, Number.MAX_SAFE_INTEGER)
+  checkMs(`maxDelayMs of ${option}`, maxDelayMs, 0)
 }
 
 function outcomeOf(answer: PostResult): Outcome {

@@ -1,10 +1,10 @@
 import type { Agent } from 'node:http'
-import { describeKind } from '../../../options/describe-value.ts'
-import { MAX_TIMER_MS } from '../../../timers.ts'
+import { quotedName } from '../../../options/describe-value.ts'
+import { isOptionsObject, type OptionCheck } from '../../../options/option-kit.ts'
 import { LEVEL_PRIORITY } from '../../levels.ts'
-import { checkOneOf, copyOptions, invalidKind, invalidOption, unusableOption } from '../../options.ts'
+import { telemetryOptions } from '../../options.ts'
 
-type Check = (value: unknown, option: string) => void
+const { checkOneOf, copyOptions, invalidKind, unusableOption } = telemetryOptions
 
 /** A dispatcher of undici, of the major version that Node's own `fetch` understands. */
 export interface FetchDispatcher {
@@ -28,7 +28,7 @@ export interface TargetConnectionOptions {
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 
-/** Headers that describe the connection or the body, which are not the caller's to set. */
+/** Headers that describe the connection or the body. Applications cannot set them. */
 const CONNECTION_HEADERS = [
   'connection',
   'content-length',
@@ -39,61 +39,72 @@ const CONNECTION_HEADERS = [
 ]
 
 /**
- * Copies the options of a transport, checking each. What is given may be a secret, so that no message of the checks
- * below repeats it.
- * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID`, naming the option and the hint
+ * Copies the options of a transport, and checks each. Their values may be secrets, so the messages of the checks below
+ * do not repeat them.
+ * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
  */
 export function readTargetOptions<T extends object>(
   adapter: string,
   options: T,
   required: readonly (string & keyof T)[],
-  checks: { readonly [Member in keyof T]-?: Check },
+  checks: { readonly [Member in keyof T]-?: OptionCheck },
+  aliases?: Readonly<Record<string, string>>,
 ): T {
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw unusableOption(
-      `${adapter}.create()`,
-      `takes an object, such as { ${required.join(', ')} }, got ${describeKind(options)}`,
+  if (!isOptionsObject(options)) {
+    throw invalidKind(
+      `the argument of ${adapter}.create()`,
+      `must be an object, such as { ${required.join(', ')} }`,
+      options,
     )
   }
-  const copy = copyOptions(`${adapter}.create`, options, checks)
+  const copy = copyOptions(`${adapter}.create`, options, checks, aliases)
   for (const member of required) {
-    if (copy[member] === undefined) checks[member](undefined, `${adapter}.create({ ${member} })`)
+    if (copy[member] === undefined) checks[member](`${adapter}.create({ ${member} })`, undefined)
   }
   return copy
 }
 
-export const checkMinLevel: Check = checkOneOf(Object.keys(LEVEL_PRIORITY))
+export const checkMinLevel: OptionCheck = (option, value) =>
+  checkOneOf(option, value, Object.keys(LEVEL_PRIORITY))
 
-/** An address to send to. */
-export function checkUrl(value: unknown, option: string): void {
+/** Checks an address to send to. */
+export function checkUrl(option: string, value: unknown): void {
   const url = typeof value === 'string' && URL.canParse(value) ? new URL(value) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
-    throw invalidKind(option, 'an absolute URL that begins with http:// or https://', value)
+    throw invalidKind(option, 'must be an absolute URL that starts with http:// or https://', value)
   }
   if (url.username !== '' || url.password !== '') {
     throw unusableOption(
       option,
-      'must not hold a user name or password',
-      'send them as a header, where there are headers',
+      'must not contain a user name or password',
+      'Send them as a header, if the transport has the option headers.',
     )
   }
 }
 
 /** The checks of `TargetConnectionOptions`. */
-export const CONNECTION_CHECKS: { readonly [Member in keyof TargetConnectionOptions]-?: Check } = {
-  agent: (value, option) => {
-    if (typeof (value as Partial<Record<'addRequest', unknown>> | null)?.addRequest !== 'function')
-      throw invalidKind(option, 'an http.Agent or https.Agent', value)
+export const CONNECTION_CHECKS: { readonly [Member in keyof TargetConnectionOptions]-?: OptionCheck } = {
+  agent: (option, value) => {
+    if (!isAgent(value)) throw invalidKind(option, 'must be an http.Agent or https.Agent', value)
   },
-  dispatcher: (value, option) => {
+  dispatcher: (option, value) => {
     if (typeof (value as Partial<FetchDispatcher> | null)?.dispatch !== 'function')
-      throw invalidKind(option, 'a dispatcher of undici: an object with the method dispatch', value)
+      throw invalidKind(
+        option,
+        'must be a dispatcher of undici, which is an object with the method dispatch',
+        value,
+      )
   },
 }
 
+/** Returns `true` for an agent of Node, and for objects that work like one. */
+export function isAgent(value: unknown): value is Agent {
+  return typeof (value as Partial<Record<'addRequest', unknown>> | null)?.addRequest === 'function'
+}
+
 /**
- * Checks that the options fit together, and fit the target.
- * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID`
+ * Checks that the options fit together, and that the agent fits the target.
+ * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if they do not.
  */
 export function checkConnection(
   adapter: string,
@@ -103,14 +114,14 @@ export function checkConnection(
   if (agent === undefined) return
   const option = `${adapter}.create({ agent })`
   if (dispatcher !== undefined)
-    throw unusableOption(option, 'and dispatcher exclude each other', 'leave one of them out')
+    throw unusableOption(option, 'cannot be used together with dispatcher', 'Remove one of them.')
   const { protocol } = new URL(url)
   const own = protocolOf(agent)
   if (own !== undefined && own !== protocol) {
     throw unusableOption(
       option,
-      `is for ${own} and the target for ${protocol}`,
-      `give an Agent of node:${protocol.slice(0, -1)}`,
+      `must be an agent for ${protocol}; received one for ${own}`,
+      `Use an Agent of node:${protocol.slice(0, -1)}.`,
     )
   }
 }
@@ -121,52 +132,30 @@ export function protocolOf(agent: Agent): string | undefined {
   return typeof protocol === 'string' ? protocol : undefined
 }
 
-/** A string that is not empty, whose value may be a secret. */
-export function checkSecret(value: unknown, option: string): void {
-  if (typeof value !== 'string' || value === '')
-    throw invalidKind(option, 'a string that is not empty', value)
+/** Checks header values by name. A value of `undefined` is skipped later. */
+export function checkHeaders(option: string, value: unknown): void {
+  checkHeaderValues(option, value)
+  const reserved = Object.keys(value as object).find((name) =>
+    CONNECTION_HEADERS.includes(name.toLowerCase()),
+  )
+  if (reserved === undefined) return
+  throw unusableOption(option, `must not contain ${quotedName(reserved)}, which belongs to the connection`)
 }
 
-/** Header values by name; `undefined` is left out later on. */
-export function checkHeaders(value: unknown, option: string): void {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw invalidKind(option, "an object of strings, such as { 'x-api-key': '…' }", value)
-  }
+/** Like `checkHeaders`, but allows the headers that belong to the connection. */
+export function checkHeaderValues(option: string, value: unknown): void {
+  if (!isOptionsObject(value))
+    throw invalidKind(option, "must be an object of strings, such as { 'x-api-key': '…' }", value)
   for (const [name, text] of Object.entries(value)) {
-    // Not repeated: it may be a secret that was put on the wrong side of the colon.
+    // The name is not repeated, because it may be a secret on the wrong side of the colon.
     if (!HEADER_NAME.test(name)) {
       throw unusableOption(
         option,
-        'has a name that is not allowed in HTTP',
-        'use letters, digits and hyphens',
+        'must not contain a name that HTTP does not allow',
+        'Use letters, digits, and hyphens.',
       )
     }
-    if (CONNECTION_HEADERS.includes(name.toLowerCase())) {
-      throw unusableOption(option, `must not have ${JSON.stringify(name)}, which belongs to the connection`)
-    }
-    if (text !== undefined && (typeof text !== 'string' || !HEADER_VALUE.test(text))) {
-      throw unusableOption(
-        option,
-        `must hold a single-line Latin-1 string for ${JSON.stringify(name)}, got ${describeKind(text)}`,
-      )
-    }
-  }
-}
-
-export function checkMs(least: 'zero' | 'above zero'): Check {
-  return (value, option) => {
-    const enough = typeof value === 'number' && (least === 'zero' ? value >= 0 : value > 0)
-    if (!enough || value > MAX_TIMER_MS) {
-      const lower = least === 'zero' ? 'from 0' : 'above 0'
-      throw invalidOption(option, `a number of milliseconds ${lower} to ${MAX_TIMER_MS}`, value)
-    }
-  }
-}
-
-export function checkCount(least: number): Check {
-  return (value, option) => {
-    if (!Number.isSafeInteger(value) || (value as number) < least) {
-      throw invalidOption(option, `a whole number of at least ${least}`, value)
-    }
+    if (text !== undefined && (typeof text !== 'string' || !HEADER_VALUE.test(text)))
+      throw invalidKind(option, `must contain a single-line Latin-1 string for ${quotedName(name)}`, text)
   }
 }

@@ -1,11 +1,18 @@
 import type { Agent } from 'node:http'
-import { describeKind } from '../../../options/describe-value.ts'
-import { MAX_TIMER_MS } from '../../../timers.ts'
-import { invalidKind, invalidOption, unknownOption, unusableOption } from '../../options.ts'
+import { isOptionsObject } from '../../../options/option-kit.ts'
+import { telemetryOptions } from '../../options.ts'
 import { type HttpProxy, readEnvProxy } from '../http/env-proxy.ts'
-import { checkConnection } from '../http/target-options.ts'
+import {
+  checkConnection,
+  checkHeaderValues,
+  checkUrl,
+  isAgent,
+  readTargetOptions,
+} from '../http/target-options.ts'
 import type { OtlpAgent } from './otlp-connection.ts'
 import type { OtlpRecord } from './otlp-record.ts'
+
+const { checkMs, checkOneOf, checkWholeNumber, invalidKind, invalidOption } = telemetryOptions
 
 /** The part of an OpenTelemetry logger provider that is used; those of both SDK lines fit. */
 export interface OtlpLoggerProvider {
@@ -66,6 +73,10 @@ export type OtlpTransportOptions = OtlpDeliveryOptions &
       }
   )
 
+type AnyOtlpOptions = OtlpDeliveryOptions & {
+  readonly [Member in 'url' | 'loggerProvider']?: OtlpSettings[Member] | undefined
+}
+
 /** Checked options, with every default filled in. */
 export interface OtlpSettings {
   /** Where batches are posted, path included; empty where only `loggerProvider` was given. */
@@ -82,170 +93,80 @@ export interface OtlpSettings {
   readonly loggerProvider: OtlpLoggerProvider | undefined
 }
 
-const METHOD = 'OtlpTransportAdapter.create'
-const EXAMPLE = "'http://localhost:4318'"
+const ADAPTER = 'OtlpTransportAdapter'
 
-const OPTION_NAMES = [
-  'url',
-  'headers',
-  'timeout',
-  'encoding',
-  'compression',
-  'maxPending',
-  'retryBudgetMs',
-  'agent',
-  'loggerProvider',
-]
-
-const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
-const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+/** The URL of a transport that only uses a `loggerProvider`. */
+const NO_URL = ''
 
 /**
- * Checks what an application passed. No message repeats the url or a header's value.
- * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID`, naming the option and the hint.
+ * Checks the options of the transport. No message repeats the URL or a header's value.
+ * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
  */
 export function readOtlpOptions(options: OtlpTransportOptions): OtlpSettings {
-  if (!isObject(options)) {
-    throw unusableOption(
-      `${METHOD}()`,
-      `takes an object, such as { url: ${EXAMPLE} }, got ${describeKind(options)}`,
-    )
-  }
-  for (const name of Object.keys(options)) {
-    if (!OPTION_NAMES.includes(name))
-      throw unknownOption(`${METHOD}()`, name, OPTION_NAMES, /^endpoint$/i.test(name) ? 'url' : name)
-  }
-  const loggerProvider = readLoggerProvider(options.loggerProvider)
-  const url = readUrl(options.url, loggerProvider !== undefined)
-  const agent = readAgent(options.agent, url)
+  const required = isOptionsObject(options) && options.loggerProvider !== undefined ? [] : (['url'] as const)
+  const {
+    url: target,
+    headers = {},
+    timeout = 10_000,
+    encoding = 'json',
+    compression = 'none',
+    maxPending = 131_072,
+    retryBudgetMs = 120_000,
+    agent,
+    loggerProvider,
+  } = readTargetOptions<AnyOtlpOptions>(
+    ADAPTER,
+    options,
+    required,
+    {
+      url: checkUrl,
+      headers: checkHeaderValues,
+      timeout: (option, value) => checkMs(option, value, 'more than 0'),
+      encoding: (option, value) => checkOneOf(option, value, ['json', 'protobuf']),
+      compression: (option, value) => checkOneOf(option, value, ['none', 'gzip']),
+      maxPending: (option, value) => checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER),
+      retryBudgetMs: checkBudget,
+      agent: (option, value) => {
+        if (typeof value !== 'function' && !isAgent(value))
+          throw invalidKind(
+            option,
+            'must be an http.Agent or https.Agent, or a function that returns one',
+            value,
+          )
+      },
+      loggerProvider: (option, value) => {
+        if (typeof (value as Partial<OtlpLoggerProvider> | null)?.getLogger !== 'function')
+          throw invalidKind(option, 'must be an object with a getLogger function', value)
+      },
+    },
+    { endpoint: 'url', Endpoint: 'url' },
+  )
+  const url = target === undefined ? NO_URL : logsUrl(target)
+  if (url !== NO_URL && typeof agent === 'object') checkConnection(ADAPTER, { agent }, url)
   return {
     url,
-    headers: readHeaders(options.headers),
-    timeout: readNumber('timeout', options.timeout, 10_000, { above: 0, most: MAX_TIMER_MS }),
-    encoding: readChoice('encoding', options.encoding, ['json', 'protobuf']),
-    compression: readChoice('compression', options.compression, ['none', 'gzip']),
-    maxPending: readCount('maxPending', options.maxPending, 131_072),
-    retryBudgetMs: readNumber('retryBudgetMs', options.retryBudgetMs, 120_000, { least: 0 }),
+    headers: Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== undefined)),
+    timeout,
+    encoding,
+    compression,
+    maxPending,
+    retryBudgetMs,
     agent,
-    proxy: url === '' || agent !== undefined ? undefined : readEnvProxy(new URL(url)),
+    proxy: url === NO_URL || agent !== undefined ? undefined : readEnvProxy(new URL(url)),
     loggerProvider,
   }
 }
 
-function nameOf(option: string): string {
-  return `${METHOD}({ ${option} })`
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function readLoggerProvider(value: OtlpLoggerProvider | undefined): OtlpLoggerProvider | undefined {
-  if (value === undefined) return undefined
-  if (typeof value?.getLogger !== 'function') {
-    throw invalidKind(
-      nameOf('loggerProvider'),
-      'an object with a getLogger function, as an OpenTelemetry LoggerProvider has',
-      value,
-    )
-  }
-  return value
-}
-
-function readAgent(value: unknown, url: string): OtlpAgent | undefined {
-  if (value === undefined || typeof value === 'function') return value as OtlpAgent | undefined
-  if (!isObject(value) || typeof value.addRequest !== 'function')
-    throw invalidKind(nameOf('agent'), 'an http.Agent or https.Agent, or a function that returns one', value)
-  const agent = value as unknown as Agent
-  if (url !== '') checkConnection(METHOD.replace('.create', ''), { agent }, url)
-  return agent
-}
-
-function readUrl(value: unknown, optional: boolean): string {
-  if (value === undefined && optional) return ''
-  if (typeof value !== 'string' || value === '') {
-    throw invalidKind(nameOf('url'), `the collector's address, such as ${EXAMPLE}`, value)
-  }
-  if (!URL.canParse(value)) {
-    throw invalidKind(nameOf('url'), `an absolute URL, such as ${EXAMPLE}`, value)
-  }
-  const url = new URL(value)
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw unusableOption(nameOf('url'), `must begin with http:// or https://, as in ${EXAMPLE}`)
-  }
-  if (url.username !== '' || url.password !== '') {
-    throw unusableOption(
-      nameOf('url'),
-      'must not hold a user name or password',
-      'send credentials with the option headers',
-    )
-  }
+/** Adds the path of the OTLP specification to the address of a collector without a path. */
+function logsUrl(target: string): string {
+  const url = new URL(target)
   if (url.pathname === '/') url.pathname = '/v1/logs'
   url.hash = ''
   return url.href
 }
 
-function readHeaders(value: unknown): Record<string, string> {
-  if (value === undefined) return {}
-  if (!isObject(value)) {
-    throw invalidKind(nameOf('headers'), "an object of strings, such as { 'x-api-key': '…' }", value)
-  }
-  const headers: Record<string, string> = {}
-  for (const [name, text] of Object.entries(value)) {
-    // Not repeated: it may be a secret that was put on the wrong side of the colon.
-    if (!HEADER_NAME.test(name)) {
-      throw unusableOption(
-        nameOf('headers'),
-        'has a name that is not allowed in HTTP',
-        'use letters, digits and hyphens',
-      )
-    }
-    if (text === undefined) continue
-    if (typeof text !== 'string' || !HEADER_VALUE.test(text)) {
-      throw unusableOption(
-        nameOf('headers'),
-        `must hold a single-line Latin-1 string for ${JSON.stringify(name)}, got ${describeKind(text)}`,
-      )
-    }
-    headers[name] = text
-  }
-  return headers
-}
-
-interface NumberRange {
-  readonly above?: number
-  readonly least?: number
-  readonly most?: number
-}
-
-function readNumber(name: string, value: unknown, fallback: number, range: NumberRange): number {
-  if (value === undefined) return fallback
-  const { above = -Infinity, least = -Infinity, most = Number.MAX_VALUE } = range
-  if (typeof value === 'number' && value > above && value >= least && value <= most) return value
-  const lower = range.least === undefined ? `above ${above}` : `of at least ${least}`
-  const upper = range.most === undefined ? '' : ` and at most ${most}`
-  throw invalidOption(
-    nameOf(name),
-    `a number of milliseconds ${lower}${upper}`,
-    value,
-    `the default is ${fallback}`,
-  )
-}
-
-function readCount(name: string, value: unknown, fallback: number): number {
-  if (value === undefined) return fallback
-  if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number
-  throw invalidOption(nameOf(name), 'a whole number of at least 1', value, `the default is ${fallback}`)
-}
-
-function readChoice<const T extends string>(name: string, value: unknown, choices: readonly [T, T]): T {
-  if (value === undefined) return choices[0]
-  const chosen = choices.find((choice) => choice === value)
-  if (chosen !== undefined) return chosen
-  throw invalidOption(
-    nameOf(name),
-    `'${choices[0]}' or '${choices[1]}'`,
-    value,
-    `the default is '${choices[0]}'`,
-  )
+/** A budget may be longer than a timer, because it bounds the sum of several waits. */
+function checkBudget(option: string, value: unknown): void {
+  if (typeof value !== 'number' || !(value >= 0 && value <= Number.MAX_VALUE))
+    throw invalidOption(option, 'must be a number of milliseconds of at least 0', value)
 }

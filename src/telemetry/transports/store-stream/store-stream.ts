@@ -1,6 +1,6 @@
 import type { TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
-import { checkString, copyOptions, invalidKind, invalidOption } from '../../options.ts'
+import { telemetryOptions } from '../../options.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
 import { type StreamFields, type StreamStore, streamClient } from './store-stream-client.ts'
 import { StreamWriter } from './store-stream-writer.ts'
@@ -19,6 +19,8 @@ export interface StoreStreamTransportOptions {
    */
   readonly maxLen?: number | undefined
 }
+
+const { checkText, checkWholeNumber, copyOptions, invalidKind } = telemetryOptions
 
 const METHOD = 'StoreStreamTransportAdapter.create'
 
@@ -63,17 +65,14 @@ export class StoreStreamTransportAdapter implements TelemetryTransport {
       maxLen = 10_000,
     } = copyOptions<StoreStreamTransportOptions>(METHOD, options, {
       store: () => {},
-      stream: checkString,
-      maxLen: (value, option) => {
-        if (!Number.isSafeInteger(value) || (value as number) < 1)
-          throw invalidOption(option, 'a whole number from 1', value)
-      },
+      stream: checkText,
+      maxLen: (option, value) => checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER),
     })
     const client = streamClient(store, stream, maxLen)
     if (client === undefined)
       throw invalidKind(
         `${METHOD}({ store })`,
-        'a Redis client: an object with the method xadd or xAdd',
+        'must be a Redis client, which is an object with the method xadd or xAdd',
         store,
       )
     const writer = new StreamWriter(client)

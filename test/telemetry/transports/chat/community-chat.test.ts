@@ -91,12 +91,12 @@ describe('CommunityChatTransportAdapter', () => {
 
   const good = 'https://discord.com/api/webhooks/1/x'
   const wrong: [RegExp, Wrong][] = [
-    [/takes an object/, `https://x/${SECRET}`],
+    [/must be an object/, `https://x/${SECRET}`],
     [/\{ webhookUrl \}\) must be an absolute URL/, {}],
     [/\{ webhookUrl \}\) must be an absolute URL/, { webhookUrl: SECRET }],
-    [/"avatarURL" \(did you mean "avatarUrl"\?\)/, { webhookUrl: good, avatarURL: good }],
+    [/'avatarURL'\. Did you mean 'avatarUrl'\?/, { webhookUrl: good, avatarURL: good }],
     [/\{ avatarUrl \}\) must be an absolute URL/, { webhookUrl: good, avatarUrl: 'a.png' }],
-    [/\{ minLevel \}\) must be one of 'debug'/, { webhookUrl: good, minLevel: 'trace' }],
+    [/\{ minLevel \}\) must be 'debug', 'info'/, { webhookUrl: good, minLevel: 'trace' }],
     ...['', ' ', 'x'.repeat(81), 'My Discord', 'CLYDE', 'here', 5].map((username): [RegExp, Wrong] => [
       /\{ username \}\) must be a string of 1 to 80 characters/,
       { webhookUrl: good, username },

@@ -93,15 +93,15 @@ describe('MessengerTransportAdapter', () => {
 
   const good = { botToken: '1:x', chatId: '1' }
   const wrong: [RegExp, Wrong][] = [
-    [/takes an object, such as \{ botToken, chatId \}/, TOKEN],
-    [/\{ botToken \}\) must be a string/, { chatId: '1' }],
+    [/must be an object, such as \{ botToken, chatId \}/, TOKEN],
+    [/\{ botToken \}\) must be a non-empty string/, { chatId: '1' }],
     [/\{ botToken \}\) must be a bot's token/, { ...good, botToken: `${SECRET}/x` }],
-    [/\{ chatId \}\) must be a string/, { botToken: TOKEN }],
-    [/\{ chatId \}\) must be a string/, { botToken: TOKEN, chatId: 5 }],
-    [/"chatID" \(did you mean "chatId"\?\)/, { botToken: TOKEN, chatID: '1' }],
-    [/\{ minLevel \}\) must be one of 'debug'/, { ...good, minLevel: 'trace' }],
+    [/\{ chatId \}\) must be a non-empty string/, { botToken: TOKEN }],
+    [/\{ chatId \}\) must be a non-empty string/, { botToken: TOKEN, chatId: 5 }],
+    [/'chatID'\. Did you mean 'chatId'\?/, { botToken: TOKEN, chatID: '1' }],
+    [/\{ minLevel \}\) must be 'debug', 'info'/, { ...good, minLevel: 'trace' }],
     [/\{ apiRoot \}\) must be an absolute URL/, { ...good, apiRoot: 'api.telegram.org' }],
-    [/\{ apiRoot \}\) must have no query/, { ...good, apiRoot: `https://x/?${SECRET}` }],
+    [/\{ apiRoot \}\) must not have a query/, { ...good, apiRoot: `https://x/?${SECRET}` }],
   ]
   for (const [message, options] of wrong) {
     it(`refuses ${JSON.stringify(options)}`, () => {

@@ -77,15 +77,15 @@ describe('TeamChatTransportAdapter', () => {
 
   const good = 'https://hooks.slack.com/services/T0/B0/x'
   const wrong: [RegExp, Wrong][] = [
-    [/takes an object/, `https://x/${SECRET}`],
-    [/takes an object/, undefined],
+    [/must be an object/, `https://x/${SECRET}`],
+    [/must be an object/, undefined],
     [/\{ webhookUrl \}\) must be an absolute URL/, {}],
     [/\{ webhookUrl \}\) must be an absolute URL/, { webhookUrl: `hooks/${SECRET}` }],
     [/\{ webhookUrl \}\) must be an absolute URL/, { webhookUrl: `ftp://x/${SECRET}` }],
-    [/\{ webhookUrl \}\) must not hold a user name/, { webhookUrl: `https://a:${SECRET}@x` }],
-    [/"webhookURL" \(did you mean "webhookUrl"\?\)/, { webhookURL: good }],
-    [/\{ minLevel \}\) must be one of 'debug'/, { webhookUrl: good, minLevel: 'trace' }],
-    [/\{ username \}\) must be a string/, { webhookUrl: good, username: '' }],
+    [/\{ webhookUrl \}\) must not contain a user name/, { webhookUrl: `https://a:${SECRET}@x` }],
+    [/'webhookURL'\. Did you mean 'webhookUrl'\?/, { webhookURL: good }],
+    [/\{ minLevel \}\) must be 'debug', 'info'/, { webhookUrl: good, minLevel: 'trace' }],
+    [/\{ username \}\) must be a non-empty string/, { webhookUrl: good, username: '' }],
     [/\{ iconEmoji \}\) must be an emoji's name between colons/, { webhookUrl: good, iconEmoji: 'fire' }],
   ]
   for (const [message, options] of wrong) {

@@ -301,9 +301,12 @@ describe('the connection to a target', () => {
         [{ dispatcher: {} }, `${adapter}.create({ dispatcher }) must be a dispatcher of undici`],
         [
           { agent: new HttpsAgent(), dispatcher },
-          `${adapter}.create({ agent }) and dispatcher exclude each other`,
+          `${adapter}.create({ agent }) cannot be used together with dispatcher`,
         ],
-        [{ agent: new HttpAgent() }, `${adapter}.create({ agent }) is for http: and the target for https:`],
+        [
+          { agent: new HttpAgent() },
+          `${adapter}.create({ agent }) must be an agent for https:; received one for http:`,
+        ],
       ] as const) {
         it(`${problem.slice(0, 90)}`, () => {
           const { message } = expectCode('TELEMETRY_CONFIGURATION_INVALID', () => create(options))

@@ -345,18 +345,18 @@ describe('HttpTransportAdapter', () => {
   describe('options', () => {
     const url = 'https://collector.example/events'
     const wrong: [RegExp, Wrong][] = [
-      [/takes an object, such as \{ url \}/, undefined],
-      [/takes an object/, 'https://x/S3cr3t'],
+      [/must be an object, such as \{ url \}/, undefined],
+      [/must be an object/, 'https://x/S3cr3t'],
       [/\{ url \}\) must be an absolute URL/, {}],
       [/\{ url \}\) must be an absolute URL/, { url: '/S3cr3t' }],
       [/\{ url \}\) must be an absolute URL/, { url: 'file:///S3cr3t' }],
-      [/\{ url \}\) must not hold a user name/, { url: 'https://S3cr3t@x' }],
-      [/"retrys" \(did you mean "retries"\?\)/, { url, retrys: 1 }],
+      [/\{ url \}\) must not contain a user name/, { url: 'https://S3cr3t@x' }],
+      [/'retrys'\. Did you mean 'retries'\?/, { url, retrys: 1 }],
       [/\{ headers \}\) must be an object of strings/, { url, headers: 'x: S3cr3t' }],
-      [/\{ headers \}\) has a name/, { url, headers: { 'x: S3cr3t': '' } }],
-      [/\{ headers \}\) must hold .* for "x"/, { url, headers: { x: 'S3cr3t\r\ny: 1' } }],
-      [/\{ headers \}\) must hold .* for "x"/, { url, headers: { x: 5 } }],
-      [/\{ headers \}\) must not have "Content-Length"/, { url, headers: { 'Content-Length': '5' } }],
+      [/\{ headers \}\) must not contain a name/, { url, headers: { 'x: S3cr3t': '' } }],
+      [/\{ headers \}\) must contain .* for 'x'/, { url, headers: { x: 'S3cr3t\r\ny: 1' } }],
+      [/\{ headers \}\) must contain .* for 'x'/, { url, headers: { x: 5 } }],
+      [/\{ headers \}\) must not contain 'Content-Length'/, { url, headers: { 'Content-Length': '5' } }],
       ...[0, -1, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 31, '5000'].map((timeout): [RegExp, Wrong] => [
         /\{ timeout \}\) must be a number of milliseconds above 0/,
         { url, timeout },
@@ -366,7 +366,7 @@ describe('HttpTransportAdapter', () => {
         { url, retries },
       ]),
       [/\{ batch \}\) must be an object/, { url, batch: 5 }],
-      [/"maxsize" \(did you mean "maxSize"\?\)/, { url, batch: { maxsize: 5, maxDelayMs: 1 } }],
+      [/'maxsize'\. Did you mean 'maxSize'\?/, { url, batch: { maxsize: 5, maxDelayMs: 1 } }],
       [/maxSize of .*\{ batch \}\) must be a whole number/, { url, batch: { maxSize: 0, maxDelayMs: 1 } }],
       [/maxDelayMs of .*\{ batch \}\) must be a number/, { url, batch: { maxSize: 5 } }],
     ]

@@ -115,7 +115,7 @@ describe('StoreStreamTransportAdapter', () => {
       ['maxLen 0', { store, maxLen: 0 }, 'maxLen'],
       ['maxLen 1.5', { store, maxLen: 1.5 }, 'maxLen'],
       ['a maxLen that is no number', { store, maxLen: '100' }, 'maxLen'],
-      ['an option it does not know', { store, maxlen: 5 }, 'did you mean "maxLen"'],
+      ['an option it does not know', { store, maxlen: 5 }, "Did you mean 'maxLen'"],
     ]
     for (const [what, options, named] of wrong) {
       it(`refuses ${what}`, () => {

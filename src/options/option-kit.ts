@@ -1,0 +1,221 @@
+import { MAX_TIMER_MS } from '../timers.ts'
+import { describeKind, describeValue, quotedName } from './describe-value.ts'
+import { didYouMean, nearestName } from './nearest-name.ts'
+
+/** An option that was rejected. */
+export interface OptionProblem {
+  readonly kind: 'missing' | 'invalid' | 'unknown'
+  /** The name of the option, for programs. */
+  readonly option: string
+  /** The option, or the function, that the message is about. */
+  readonly owner: string
+  /** The message in full sentences, without the command that prints help. */
+  readonly message: string
+}
+
+/** The received value, and a sentence with the fix. Without a value, the message does not say what was received. */
+type Received = readonly [] | readonly [value: unknown] | readonly [value: unknown, fix: string | undefined]
+
+/** Throws if a value does not fit an option. */
+export type OptionCheck = (option: string, value: unknown) => unknown
+
+/** Checks of options that throw errors of one class, and functions that build these errors. */
+export interface OptionKit<Failure extends Error> {
+  missingOption(option: string, fix: string): Failure
+  /** `<option> <expected>; received <value>. <Fix>.` `expected` begins with a verb: `must be a string`. */
+  invalidOption(option: string, expected: string, ...received: Received): Failure
+  /** Like `invalidOption`, but describes the value only by its kind and length, because it may be a secret. */
+  invalidKind(option: string, expected: string, value: unknown, fix?: string): Failure
+  /** `<option> <problem>. <Fix>.`, for a problem that does not need the value. */
+  unusableOption(option: string, problem: string, fix?: string): Failure
+  /**
+   * Rejects options that do not exist, and suggests the nearest one.
+   * @param aliases other words for known options.
+   */
+  checkKnownOptions(
+    owner: string,
+    value: object,
+    known: readonly string[],
+    aliases?: Readonly<Record<string, string>>,
+  ): void
+  /** Like `checkKnownOptions`, for an option that is an object. Its members are named `sessions.max`. */
+  checkKnownMembers(option: string, value: object, known: readonly string[]): void
+  /**
+   * Copies an options object and checks each member. `undefined` is not checked.
+   * @param owner the function that takes the object, without parentheses, such as `withSampling`.
+   */
+  copyOptions<T extends object>(
+    owner: string,
+    options: T,
+    checks: { readonly [Member in keyof T]-?: OptionCheck },
+    aliases?: Readonly<Record<string, string>>,
+  ): T
+  checkBoolean(option: string, value: unknown): boolean
+  /** A string, which may be empty. */
+  checkString(option: string, value: unknown): void
+  /** A string that is not empty. */
+  checkText(option: string, value: unknown): void
+  /** A string that is not empty and may be a secret. */
+  checkSecret(option: string, value: unknown): void
+  /** A frozen copy of an array of non-empty strings. */
+  checkTexts(option: string, value: unknown): readonly string[]
+  checkWholeNumber(option: string, value: unknown, min: number, max?: number): number
+  /** A number of milliseconds that a timer can wait for. */
+  checkMs(option: string, value: unknown, min: 0 | 'more than 0'): number
+  /** @param fix a sentence about what the function does. */
+  checkFunction(option: string, value: unknown, fix: string): void
+  checkOneOf<const Choice extends string>(option: string, value: unknown, choices: readonly Choice[]): Choice
+}
+
+/** Returns `true` for an object that can hold options: not `null`, not an array, not a function. */
+export function isOptionsObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Adds the command that prints the help for an anchor of `docs/reference/errors.md` to a message. */
+export function withHelp(message: string, anchor: string): string {
+  return `${sentence(message)} Run "npx mcp-gatekit explain ${anchor}" for help.`
+}
+
+/** Builds the checks whose errors `makeError` makes. */
+export function optionKit<Failure extends Error>(
+  makeError: (problem: OptionProblem) => Failure,
+): OptionKit<Failure> {
+  function invalid(option: string, problem: string, fix: string | undefined): Failure {
+    const message = `${sentence(`${option} ${problem}`)}${fixOf(fix)}`
+    return makeError({ kind: 'invalid', option, owner: option, message })
+  }
+
+  function checkKnown(
+    owner: string,
+    value: object,
+    known: readonly string[],
+    prefix: string,
+    aliases: Readonly<Record<string, string>> = {},
+  ): void {
+    const unknown = Object.keys(value).find((option) => !known.includes(option))
+    if (unknown === undefined) return
+    const alias = Object.hasOwn(aliases, unknown) ? aliases[unknown] : undefined
+    const message = `${owner} has no option ${quotedName(unknown)}.${didYouMean(alias ?? unknown, known)} Known options: ${known.join(', ')}.`
+    throw makeError({ kind: 'unknown', option: prefix + unknown, owner, message })
+  }
+
+  const kit: OptionKit<Failure> = {
+    missingOption: (option, fix) =>
+      makeError({
+        kind: 'missing',
+        option,
+        owner: option,
+        message: `${option} is missing.${fixOf(fix)}`,
+      }),
+
+    invalidOption: (option, expected, ...received) =>
+      invalid(
+        option,
+        received.length === 0 ? expected : `${expected}; received ${describeValue(received[0])}`,
+        received[1],
+      ),
+
+    invalidKind: (option, expected, value, fix) =>
+      invalid(option, `${expected}; received ${describeKind(value)}`, fix),
+
+    unusableOption: invalid,
+
+    checkKnownOptions: (owner, value, known, aliases) => checkKnown(owner, value, known, '', aliases),
+
+    checkKnownMembers: (option, value, known) => checkKnown(option, value, known, `${option}.`),
+
+    copyOptions<T extends object>(
+      owner: string,
+      options: T,
+      checks: { readonly [Member in keyof T]-?: OptionCheck },
+      aliases?: Readonly<Record<string, string>>,
+    ): T {
+      if (!isOptionsObject(options))
+        throw kit.invalidKind(`the argument of ${owner}()`, 'must be an object', options)
+      kit.checkKnownOptions(`${owner}()`, options, Object.keys(checks), aliases)
+      const copy: Record<string, unknown> = {}
+      for (const [member, value] of Object.entries(options)) {
+        if (value !== undefined) checks[member as keyof T](`${owner}({ ${member} })`, value)
+        copy[member] = Array.isArray(value) ? Object.freeze([...value]) : value
+      }
+      return Object.freeze(copy) as T
+    },
+
+    checkBoolean(option, value) {
+      if (typeof value !== 'boolean') throw kit.invalidOption(option, 'must be true or false', value)
+      return value
+    },
+
+    checkString(option, value) {
+      if (typeof value !== 'string') throw kit.invalidOption(option, 'must be a string', value)
+    },
+
+    checkText(option, value) {
+      if (typeof value !== 'string' || value === '')
+        throw kit.invalidOption(option, 'must be a non-empty string', value)
+    },
+
+    checkSecret(option, value) {
+      if (typeof value !== 'string' || value === '')
+        throw kit.invalidKind(option, 'must be a non-empty string', value)
+    },
+
+    checkTexts(option, value) {
+      if (!Array.isArray(value)) throw kit.invalidKind(option, 'must be an array of non-empty strings', value)
+      for (let index = 0; index < value.length; index++)
+        if (typeof value[index] !== 'string' || value[index] === '')
+          throw kit.invalidKind(
+            option,
+            'must contain only non-empty strings',
+            value[index],
+            `Check item ${index}.`,
+          )
+      return Object.freeze([...value])
+    },
+
+    checkWholeNumber(option, value, min, max = MAX_TIMER_MS) {
+      if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max) {
+        const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`
+        throw kit.invalidOption(option, `must be a whole number ${range}`, value)
+      }
+      return value
+    },
+
+    checkMs(option, value, min) {
+      const fits = typeof value === 'number' && (min === 0 ? value >= 0 : value > 0) && value <= MAX_TIMER_MS
+      if (fits) return value
+      const lower = min === 0 ? 'of at least 0' : 'above 0'
+      throw kit.invalidOption(
+        option,
+        `must be a number of milliseconds ${lower} and at most ${MAX_TIMER_MS}`,
+        value,
+      )
+    },
+
+    checkFunction(option, value, fix) {
+      if (value === undefined || value === null) throw kit.missingOption(option, fix)
+      if (typeof value !== 'function') throw kit.invalidKind(option, 'must be a function', value, fix)
+    },
+
+    checkOneOf(option, value, choices) {
+      const chosen = choices.find((choice) => choice === value)
+      if (chosen !== undefined) return chosen
+      const listed = choices.map((choice) => `'${choice}'`)
+      const last = listed.pop()
+      const expected = listed.length === 0 ? last : `${listed.join(', ')} or ${last}`
+      const meant = typeof value === 'string' ? nearestName(value, choices) : undefined
+      const fix = meant === undefined ? undefined : `Did you mean '${meant}'?`
+      throw kit.invalidOption(option, `must be ${expected}`, value, fix)
+    },
+  }
+  return kit
+}
+
+function fixOf(fix: string | undefined): string {
+  return fix === undefined ? '' : ` ${sentence(fix.charAt(0).toUpperCase() + fix.slice(1))}`
+}
+
+function sentence(text: string): string {
+  return /[.?!]$/.test(text) ? text : `${text}.`
+}
