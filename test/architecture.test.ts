@@ -102,6 +102,7 @@ const PEERS: readonly { readonly peer: RegExp; readonly where: RegExp; readonly 
     where: /^(?:telemetry\/transports\/otlp\/[^/]*|mcp\/instrumentation\/tracing)\.ts$/,
   },
   { peer: /^express$/, where: /^express\//, types: true },
+  { peer: /^(?:@seriousme\/openapi-schema-validator|light-my-request|yaml)$/, where: /^openapi\// },
   { peer: /^oidc-provider$/, where: /^never$/ },
 ]
 

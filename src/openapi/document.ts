@@ -1,5 +1,6 @@
 import type { Validator } from '@seriousme/openapi-schema-validator'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { loadPeer } from './optional-peers.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('toolsFromOpenApi')
 
@@ -79,7 +80,7 @@ let validator: Promise<Validator> | undefined
 
 async function validate(root: Node): Promise<{ readonly valid: boolean; readonly errors?: unknown }> {
   // Formats are not looked at: a `pattern` of another dialect is no reason to refuse a document.
-  validator ??= import('@seriousme/openapi-schema-validator').then(
+  validator ??= loadPeer('document', () => import('@seriousme/openapi-schema-validator')).then(
     (module) => new module.Validator({ validateFormats: false }),
   )
   const loaded = await validator
@@ -114,7 +115,7 @@ async function parseText(text: string): Promise<Node> {
       throw wrong(`is no JSON: ${withoutQuote((cause as Error).message)}`)
     }
   } else {
-    const { parse: parseYaml } = await import('yaml')
+    const { parse: parseYaml } = await loadPeer('document', () => import('yaml'))
     try {
       parsed = parseYaml(text)
     } catch (cause) {

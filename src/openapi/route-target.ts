@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import type { KitContext } from '../mcp/router/context.ts'
 import { KitToolError } from '../mcp/router/tool-error.ts'
 import { AuthInfo } from '../oauth/auth-info.ts'
+import { loadPeer } from './optional-peers.ts'
 import type { RouteRequest } from './request-plan.ts'
 
 /** An Express app, or any other listener of `node:http`. */
@@ -36,7 +37,7 @@ const IN_PROCESS = 'http://localhost'
  * but no token: `req.auth.token` is empty, and no header of the client is passed on.
  */
 export async function inProcess(app: RouteApp): Promise<RouteTarget> {
-  const { inject } = await import('light-my-request')
+  const { inject } = await loadPeer('app', () => import('light-my-request'))
   return {
     origin: IN_PROCESS,
     async send({ method, path, headers, body }, { auth }, { signal, maxBytes }) {
