@@ -13,9 +13,11 @@ const libraries = Object.values(exports).flatMap((target) => target.default ?? [
 const programs = Object.values(bin)
 
 rmSync('dist', { recursive: true, force: true })
-await bundle({ ...inputOf(libraries, 'src/', '.js'), ...inputOf(programs, '', '.js') }, [], {
-  chunkFileNames: 'shared/[name].js',
-})
+await bundle(
+  { ...inputOf(libraries, 'src/', '.js'), ...inputOf(programs, '', '.js') },
+  [forEachFile(withSourcePaths)],
+  { chunkFileNames: 'shared/[name].js' },
+)
 // The script of the console page, which `dev` serves.
 await bundle({ 'cli/page/main': `${COMPILED}cli/dev/page/main.js` }, [], {})
 await bundle(
@@ -46,6 +48,11 @@ function forEachFile(change) {
       for (const file of Object.values(files)) file.code = change(file.code)
     },
   }
+}
+
+/** Makes the comments that name the file of some code name it as in the repository. */
+function withSourcePaths(code) {
+  return code.replace(/^\/\/ build\/package\/(.*)\.js$/gm, '// $1.ts')
 }
 
 /** Removes the comments that name the file of a declaration. */
