@@ -12,10 +12,10 @@ const GROUPS = [
 
 const INTRODUCTION = `# API reference
 
-Made from the docstrings by \`npm run api\`; not written by hand. \`readonly\` is left out of the lists of members, as all that
-is no method has it, and so is the \`undefined\` that an optional member may be.
+\`npm run api\` generates these pages from the docstrings. The lists of members omit \`readonly\`, which every property has, and the
+\`undefined\` that an optional property accepts.
 
-The [reports](../../internals/api-report) hold the same surface as declarations only. Their diff shows what has changed for users.
+The folder \`docs/internals/api-report\` of the repository contains the same surface as declarations only. Its diff shows what has changed for users.
 `
 
 /** Markdown by file name: a page for each entry, and the one that leads to them. */
