@@ -12,7 +12,7 @@ import { AT_WORK, CALL_MODERN } from './tools-call.ts'
 const NGINX = '/usr/sbin/nginx'
 const ROUNDS = 7
 
-/** (g) Nodes behind nginx, against one without anything in front; and whose CPU time it is. The load comes from this process. */
+/** (g) Compares nodes behind nginx with one node without nginx, and measures the CPU time of each part. This process sends the requests. */
 export async function benchCluster(): Promise<void> {
   await measure('tools that do nothing', 'mcp-gatekit, 10 tools')
   await measure('tools that work for a while', AT_WORK)
@@ -73,7 +73,7 @@ async function measure(what: string, contestant: string): Promise<void> {
   printCpu(figures, cores)
 }
 
-/** Of one contestant in one round: CPU times in microseconds per request. */
+/** The figures of one contestant in one round. CPU times are in microseconds per request. */
 interface Round {
   readonly requestsPerSecond: number
   readonly load: number
@@ -81,7 +81,7 @@ interface Round {
   readonly nodes: number
 }
 
-/** Seconds of CPU time of 1,000 requests, and how many requests a second they allow: all of the cores, but one for a node. */
+/** Prints the CPU seconds of 1,000 requests, and the requests per second that the cores allow. A node uses at most one core. */
 function printCpu(figures: Record<string, readonly Round[]>, cores: number): void {
   console.log(
     `\n| CPU seconds of 1,000 requests | load | nginx | nodes | cores busy | ${cores} cores allow | a core per process allows |`,
@@ -110,7 +110,7 @@ interface Node {
 
 interface Front {
   readonly port: number
-  /** Of its workers, where the system tells (Linux). */
+  /** The CPU time of the workers. Only Linux provides it; on other systems it is 0. */
   cpuMicros(): Promise<number>
   stop(): Promise<void>
 }
@@ -130,7 +130,7 @@ async function startNode(contestant: string): Promise<Node> {
   }
 }
 
-/** nginx with the settings of examples/cluster/nginx.conf, on a free port. */
+/** Starts nginx with the settings of examples/cluster/nginx.conf on a free port. */
 async function startNginx(ports: readonly number[], { keepsClients = true } = {}): Promise<Front> {
   const dir = await mkdtemp(join(tmpdir(), 'mcp-gatekit-bench-'))
   const port = await freePort()
@@ -142,7 +142,7 @@ async function startNginx(ports: readonly number[], { keepsClients = true } = {}
     .replaceAll(':3002', `:${second}`)
     .replaceAll(':3000', `:${port}`)
     .replace('worker_processes auto;', process.getuid?.() === 0 ? 'user root;' : '')
-    // Without a second node there is nothing for these but the first.
+    // Without a second node, its requests go to the first.
     .replace(/upstream node2 \{/, second === undefined ? `upstream node2 { server 127.0.0.1:${first};` : '$&')
     .replace(/^ *keepalive_timeout 0;\n/m, keepsClients ? '' : '$&')
   await writeFile(join(dir, 'nginx.conf'), text)
@@ -168,7 +168,7 @@ async function startNginx(ports: readonly number[], { keepsClients = true } = {}
         .split(' ')
         .filter(Boolean)
         .map(async (worker) => {
-          // utime and stime, in hundredths of a second: the 12th and 13th after the name.
+          // utime and stime in hundredths of a second: the 12th and 13th fields after the name.
           const fields = (await readFile(`/proc/${worker}/stat`, 'utf8')).replace(/^.*\) /, '').split(' ')
           return (Number(fields[11]) + Number(fields[12])) * 10_000
         })

@@ -3,7 +3,7 @@ import { KitTelemetryEvents } from '../src/telemetry/events/event-registry.ts'
 import type { KitTelemetryManager } from '../src/telemetry/manager.ts'
 import { LoggerTransportAdapter } from '../src/telemetry/transports/logger.ts'
 
-/** What every contestant is given: name, service and session of the event. */
+/** The name, service, and session of the event, which are the same for every contestant. */
 export const EVENT = 'billing.invoice.paid'
 export const SERVICE = { service: 'bench', environment: 'production', version: '1.0.0' } as const
 export const SESSION = {
@@ -14,7 +14,7 @@ export const SESSION = {
 
 let counter = 0
 
-/** Eight attributes, one of them nested; `password` is denied, `email` is hashed. Every e-mail is new. */
+/** Returns eight attributes, one of them nested. `password` is to be removed and `email` hashed. Each e-mail address is new. */
 export function attributes() {
   return {
     plan: 'team',
@@ -28,7 +28,7 @@ export function attributes() {
   }
 }
 
-/** Where lines of text end: they are encoded, as every real sink has to, and dropped. */
+/** Returns a sink that encodes lines, as every real sink must, and drops them. */
 export function nullSink() {
   let bytes = 0
   return {
@@ -39,18 +39,18 @@ export function nullSink() {
   }
 }
 
-/** What is measured: `emit` once per event, `settle` now and then, for what is still queued. */
+/** A measured subject: `emit` is called once per event, `settle` after each batch to wait for queued events. */
 export interface Contestant {
   emit(): void
   settle?(): Promise<unknown>
-  /** Surrounds the measured loop, where that needs an async context. */
+  /** Runs the measured loop in an async context, if the subject needs one. */
   around?<T>(loop: () => Promise<T>): Promise<T>
 }
 
-/** What the caller's own work costs. */
+/** The work of the caller without any library. */
 export const caller: Contestant & { last?: unknown } = {
   emit(): void {
-    // Kept, so that it is really made.
+    // The reference prevents the engine from optimizing the object away.
     caller.last = attributes()
   },
 }
@@ -63,7 +63,7 @@ export interface GatekitOptions {
   readonly registered?: number
   readonly json?: boolean
   readonly attributes?: 'given' | 'lazy' | 'none'
-  /** How many runs the event is emitted in; otherwise it is emitted by the session itself. */
+  /** The number of nested runs around the event. Defaults to 0: the session itself emits the event. */
   readonly runs?: number
 }
 
@@ -71,7 +71,7 @@ const ANY_SCHEMA = {
   '~standard': { version: 1, vendor: 'bench', validate: (value: unknown) => ({ value }) },
 } as const
 
-/** The names of `count` events, registered with `builder` in groups of a hundred. */
+/** Registers `count` events with `builder` in groups of a hundred, and returns their names. */
 function register(builder: KitTelemetry, count: number): { builder: KitTelemetry; names: string[] } {
   let namespace: any = KitTelemetryEvents.namespace('bench')
   const names: string[] = []
@@ -87,7 +87,7 @@ function register(builder: KitTelemetry, count: number): { builder: KitTelemetry
   return { builder: builder.addEvents(namespace.build()), names }
 }
 
-/** This package, in one of the shapes that are compared. */
+/** Returns this package in one of the compared configurations. */
 export function gatekit(options: GatekitOptions = {}): Contestant {
   const { infoRate = 1, transports = 1, globs = 0, denied = 1, registered = 0, json = false } = options
   const { attributes: given = 'given', runs = 0 } = options

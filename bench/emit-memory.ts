@@ -3,7 +3,7 @@ import { attributes, type Contestant, gatekit } from './emit-event.ts'
 const WARM_UP = 20_000
 const MEASURED = 40_000
 
-/** Shapes whose memory is measured, by name. */
+/** The configurations whose memory is measured, by name. */
 const SHAPES: Readonly<Record<string, () => Contestant>> = {
   caller: () => ({ emit: () => void attributes() }),
   object: () => gatekit(),
@@ -11,15 +11,15 @@ const SHAPES: Readonly<Record<string, () => Contestant>> = {
   sampledOut: () => gatekit({ infoRate: 0 }),
 }
 
-/** What one event allocates, and what is still there of it after a garbage collection; bytes. */
+/** The bytes that one event allocates, and those that remain after a garbage collection. */
 export interface MemoryFigures {
   readonly allocated: number
   readonly kept: number
 }
 
 /**
- * A program: prints the figures of the shape it is asked for. Wants `--expose-gc` and a young generation that holds
- * everything allocated, so that no collection falls into the measurement.
+ * A program that prints the figures of one configuration. It requires `--expose-gc`, and a young generation that is large
+ * enough for everything that is allocated, so that no garbage collection runs during the measurement.
  */
 if (process.argv[2] === 'measure') {
   const contestant = SHAPES[process.argv[3] as string]?.() as Contestant

@@ -2,13 +2,13 @@ import * as crypto from 'node:crypto'
 import { Writable } from 'node:stream'
 import { attributes, type Contestant, EVENT, nullSink, SERVICE, SESSION } from './emit-event.ts'
 
-/** Loads a package that is no dependency of this one, so that there are no types either. */
+/** Imports a package without its types, because it may not be installed. */
 const load = (name: string): Promise<any> => import(name)
 
-/** The fastest way there is, for every contestant. Node has it from 20.12 on. */
+/** Hashes a value with the fastest function of Node (20.12 and later), for every contestant. */
 const sha256 = (value: unknown): string => crypto.hash('sha256', String(value), 'hex')
 
-/** What the contestants without redaction of their own are given: a copy, without `password`, `email` hashed, at every depth. */
+/** Copies attributes without `password` and with a hashed `email` at every depth, for contestants without redaction. */
 export function redactByHand(given: Record<string, unknown>): Record<string, unknown> {
   const copy: Record<string, unknown> = {}
   for (const key of Object.keys(given)) {
@@ -67,7 +67,7 @@ async function logTape(): Promise<Contestant> {
     load('@logtape/logtape'),
     load('@logtape/redaction'),
   ])
-  // Removing and hashing are two actions, and a wrapper has one.
+  // A wrapper has one action, so that removing and hashing need two.
   const hashing = redactByField(() => {}, { fieldPatterns: [/^email$/i], action: sha256 })
   const sink = redactByField(hashing, { fieldPatterns: [/^password$/i], action: 'delete' })
   await configure({
@@ -160,7 +160,7 @@ async function igniter(): Promise<Contestant> {
       emitted++
       void session.emit(EVENT, { attributes: attributes() })
     },
-    // It hashes asynchronously, so an event has cost its price only when it has arrived.
+    // It hashes asynchronously, so that an event is complete only when it has arrived.
     settle: async () => {
       while (memory.getEvents().length < emitted) await new Promise((resolve) => setImmediate(resolve))
       memory.clear()
@@ -169,7 +169,7 @@ async function igniter(): Promise<Contestant> {
   }
 }
 
-/** Every peer, by the name it has in the table, and what it makes of an event. */
+/** The peers by their name in the table, which includes the form that they give to an event. */
 export const PEERS: Readonly<Record<string, () => Promise<Contestant>>> = {
   'pino 10 with redact, a line of JSON': pinoWithRedact,
   'winston json, redaction by hand, a line of JSON': winstonJson,

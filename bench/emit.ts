@@ -9,11 +9,11 @@ const ROUNDS = 9
 const MS_PER_ROUND = 300
 const BATCH = 500
 
-/** Ours, as they stand beside the peers. */
+/** The names of this package in the table of peers. */
 const OBJECT = 'mcp-gatekit, an envelope to a no-op transport'
 const LINE = 'mcp-gatekit, a line of JSON by LoggerTransportAdapter'
 
-/** (c) What an event costs from `emit` to a transport, sink or exporter that does nothing. */
+/** (c) Measures an event from `emit` to a transport, sink, or exporter that does nothing. */
 export async function benchEmit(): Promise<void> {
   await benchPeers()
   await benchShapes(
@@ -58,14 +58,14 @@ async function benchPeers(): Promise<void> {
   const line = figures[LINE] as number[]
   const object = figures[OBJECT] as number[]
   console.log('\n### (c) emit, with redaction\n')
-  console.log('| contestant | events/s | µs each | our line is × faster | our envelope is × faster |')
+  console.log('| contestant | events/s | µs each | × the time of our line | × the time of our envelope |')
   console.log('|---|---|---|---|---|')
   for (const [name, each] of Object.entries(figures)) {
     console.log(
       `| ${name} | ${perSecond(each)} | ${micros(each)} | ${ratio(each, line).toFixed(2)} | ${ratio(each, object).toFixed(2)} |`,
     )
   }
-  if (absent.length > 0) console.log(`\nNot installed, and left out: ${absent.join('; ')}.`)
+  if (absent.length > 0) console.log(`\nNot installed and therefore skipped: ${absent.join('; ')}.`)
 }
 
 async function benchShapes(
@@ -84,7 +84,7 @@ async function benchShapes(
   }
 }
 
-/** Microseconds per event of every contestant, round by round; the first round only warms up. */
+/** Returns the microseconds per event of each contestant, one figure per round. The first round only warms up. */
 async function alternate(contestants: Record<string, Contestant>): Promise<Record<string, number[]>> {
   const figures: Record<string, number[]> = {}
   for (const name of Object.keys(contestants)) figures[name] = []
@@ -107,7 +107,7 @@ async function microsEach({ emit, settle }: Contestant): Promise<number> {
     if (settle !== undefined) await settle()
   }
   const each = ((performance.now() - start) * 1000) / done
-  // Leave room for what is still to be done.
+  // Other work that is pending runs now.
   await new Promise((resolve) => setImmediate(resolve))
   return each
 }
@@ -141,6 +141,6 @@ const micros = (each: readonly number[]): string => {
   return value.toFixed(value < 0.1 ? 3 : 2)
 }
 
-/** How many times `each` is `baseline`, as the median over the rounds. */
+/** Returns the median of the ratios of `each` to `baseline`, round by round. */
 const ratio = (each: readonly number[], baseline: readonly number[]): number =>
   median(each.map((value, round) => value / (baseline[round] as number)))

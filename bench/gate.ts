@@ -12,7 +12,7 @@ const RESOURCE = 'https://mcp.example.com/mcp'
 const METADATA_PATH = '/.well-known/oauth-protected-resource/mcp'
 const EXPIRES_AT = Math.floor(Date.now() / 1000) + 86_400
 
-/** One Express route behind each gate, with a verifier that costs nothing. */
+/** One Express route behind each gate, with a verifier that does nothing. */
 export const contestants: Record<string, Contestant> = {
   'bare Express': () => app(),
   'SDK requireBearerAuth': () =>
@@ -78,7 +78,7 @@ function app(...gates: RequestHandler[]) {
   return createServer(served)
 }
 
-/** (a) Requests per second through the gate, and of the metadata document. */
+/** (a) Measures requests through the gate and to the metadata document. */
 export async function benchGate(): Promise<void> {
   const common = { module: new URL(import.meta.url), path: '/mcp' }
   const accepted = await measureLoad({

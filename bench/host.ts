@@ -1,6 +1,6 @@
 import { type Contestant, listen } from './contestants.ts'
 
-/** Process of one contestant: `host.js <module> <name>`; tells its parent the port, and what CPU time it has used when asked. */
+/** The process of one contestant: `host.js <module> <name>`. It sends its parent the port and, on request, its CPU time. */
 const [module, name] = process.argv.slice(2) as [string, string]
 const { contestants } = (await import(module)) as { contestants: Record<string, Contestant> }
 const server = await (contestants[name] as Contestant)()

@@ -1,4 +1,4 @@
-/** A program: prints how long the import of what it is asked for takes, and the CPU time of it; both in microseconds. */
+/** A program that imports its argument and prints the time and the CPU time of the import, in microseconds. */
 const [, , specifier = ''] = process.argv
 const begun = process.hrtime.bigint()
 const before = process.cpuUsage()

@@ -7,7 +7,7 @@ const run = promisify(execFile)
 const program = fileURLToPath(new URL('import-once.js', import.meta.url))
 const ROUNDS = 25
 
-/** What is imported, by the name it is shown under. Ours as it is published: from `dist`, found by its own name. */
+/** The imported specifiers by the name in the table. This package is imported from `dist`, as published. */
 const SPECIFIERS: Readonly<Record<string, string>> = {
   pino: 'pino',
   'mcp-gatekit/telemetry': 'mcp-gatekit/telemetry',
@@ -16,13 +16,13 @@ const SPECIFIERS: Readonly<Record<string, string>> = {
   'mcp-gatekit': 'mcp-gatekit',
 }
 
-/** Microseconds until an import has been loaded and run in a process of its own, and of CPU time for it. */
+/** Returns the time and the CPU time of an import in a separate process, in microseconds. */
 async function measureImport(specifier: string): Promise<[time: number, cpu: number]> {
   const { stdout } = await run(process.execPath, [program, specifier])
   return JSON.parse(stdout)
 }
 
-/** How long an import takes. The contestants take turns. */
+/** Measures the duration of imports. The contestants take turns. */
 export async function benchImports(): Promise<void> {
   const series = (): Record<string, number[]> =>
     Object.fromEntries(Object.keys(SPECIFIERS).map((name) => [name, []]))

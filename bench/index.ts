@@ -8,8 +8,8 @@ import { benchOtlp } from './otlp.ts'
 import { benchToolsCall } from './tools-call.ts'
 import { benchVerifiers } from './verifiers.ts'
 
-/** `npm run bench [-- gate|verifiers|tools-call|emit|otlp|openapi|imports|cluster]`: every question in turn, or one. */
-const questions: Record<string, () => Promise<void>> = {
+/** The benchmarks by name. `npm run bench` runs all of them, `npm run bench -- gate emit` only the named ones. */
+const benchmarks: Record<string, () => Promise<void>> = {
   gate: benchGate,
   verifiers: benchVerifiers,
   'tools-call': benchToolsCall,
@@ -19,8 +19,8 @@ const questions: Record<string, () => Promise<void>> = {
   imports: benchImports,
   cluster: benchCluster,
 }
-const asked = process.argv.slice(2)
+const names = process.argv.slice(2)
 console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}`)
-for (const [name, run] of Object.entries(questions)) {
-  if (asked.length === 0 || asked.includes(name)) await run()
+for (const [name, run] of Object.entries(benchmarks)) {
+  if (names.length === 0 || names.includes(name)) await run()
 }

@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises'
 import autocannon from 'autocannon'
 
 export interface LoadOptions {
-  /** Module whose `contestants` are measured. */
+  /** The module that exports the `contestants`. */
   readonly module: URL
   readonly names: readonly string[]
   /** The request, the same for all contestants. */
@@ -14,24 +14,24 @@ export interface LoadOptions {
   readonly rounds?: number
   readonly secondsPerRound?: number
   readonly connections?: number
-  /** What is taken from a round. Default: requests per second. */
+  /** Reads the figure of a round from its result. Defaults to requests per second. */
   readonly figure?: (result: autocannon.Result) => number
 }
 
-/** What was measured of each contestant, a figure per round. */
+/** The measurements of each contestant, one figure per round. */
 export interface LoadFigures {
-  /** Requests per second, or what `figure` takes. */
+  /** Requests per second, or the result of `figure`. */
   readonly rounds: Record<string, number[]>
-  /** Microseconds of CPU time of the server per request: what a busy machine changes least. */
+  /** Microseconds of CPU time of the server per request. Other load on the machine changes this figure least. */
   readonly cpu: Record<string, number[]>
 }
 
-/** Long enough for what is called per request to have been compiled: servers run for days. */
+/** The warm-up takes long enough for the engine to compile the code of a request, as in a server that runs for days. */
 const WARM_UP_SECONDS = 5
 
 /**
- * Requests per second of each contestant, or another figure, one per round. The contestants run in processes of their
- * own and take turns within each round, so that a machine that changes its speed changes it for all.
+ * Measures requests per second of each contestant, or another figure. Each contestant runs in a separate process. They
+ * take turns within each round, so that changes in the speed of the machine affect all of them.
  */
 export async function measureLoad(options: LoadOptions): Promise<LoadFigures> {
   const { names, rounds = 9, secondsPerRound = 1, connections = 50 } = options
@@ -44,7 +44,7 @@ export async function measureLoad(options: LoadOptions): Promise<LoadFigures> {
   try {
     for (let round = 0; round <= rounds; round++) {
       for (const [name, child, port] of hosts) {
-        // The one before may still be busy with what it was asked last.
+        // The previous contestant may still be busy with its last requests.
         await setTimeout(500)
         const usedBefore = await cpuMicros(child)
         const result = await autocannon({

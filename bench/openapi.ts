@@ -36,7 +36,7 @@ const input = z.object({ id: z.number() })
 const serve = (router: KitMcpRouter) =>
   createServer(mcpHandler(createMcpAdapter({ router })) as RequestListener)
 
-/** One tool that asks one route, reached in different ways. */
+/** One tool that calls one route in different ways. */
 export const contestants: Record<string, Contestant> = {
   'a tool that calls the route with fetch': async () => {
     const port = await listen(createServer(routes()))
@@ -52,10 +52,10 @@ export const contestants: Record<string, Contestant> = {
   },
 }
 
-/** Rounds that do not count. */
+/** The number of rounds that are not counted. */
 const WARM_UP = 10
 
-/** (f) A route called as a tool. */
+/** (f) Measures a route that is called as a tool. */
 export async function benchOpenApi(): Promise<void> {
   const figures = await measureLoad({
     module: new URL(import.meta.url),
@@ -90,8 +90,8 @@ export async function benchOpenApi(): Promise<void> {
 }
 
 /**
- * A figure per round of a call: the route asked directly, and the handler of its tool. Everything is in this process, so
- * CPU time is that of both ends. Many short rounds: whatever disturbs one has no say in the median.
+ * Measures one call after the other: the route itself, and the handler of its tool. Everything runs in this process, so
+ * that CPU time includes client and server. Many short rounds keep single disturbances out of the median.
  */
 async function oneByOne(rounds = 60, calls = 100): Promise<LoadFigures> {
   const server = createServer(routes())
@@ -112,7 +112,7 @@ async function oneByOne(rounds = 60, calls = 100): Promise<LoadFigures> {
   const figures: LoadFigures = { rounds: empty(), cpu: empty() }
   for (let round = -WARM_UP; round < rounds; round++) {
     const turns = Object.entries(ways)
-    // Neither always pays for what the other has left behind.
+    // The order alternates, so that the garbage of one is not always collected in the time of the other.
     for (const [name, way] of round % 2 === 0 ? turns : turns.reverse()) {
       const usedBefore = process.cpuUsage()
       const startedAt = process.hrtime.bigint()

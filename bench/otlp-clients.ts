@@ -4,7 +4,7 @@ import { OtlpTransportAdapter } from '../src/telemetry/transports/otlp/otlp.ts'
 import { attributes, EVENT, SERVICE, SESSION } from './emit-event.ts'
 import { redactByHand } from './emit-peers.ts'
 
-/** Process of one contestant: told how many records to send, it says what they took. */
+/** The options of a contestant's process, which receives a number of records to send and responds with a `Figure`. */
 export interface OtlpClient {
   readonly name: 'OpenTelemetry SDK' | 'mcp-gatekit'
   readonly url: string
@@ -19,11 +19,11 @@ export interface Figure {
 
 interface Client {
   emit(): void
-  /** Resolves when all of it is delivered. */
+  /** Resolves when all records are delivered. */
   settle(): Promise<void>
 }
 
-/** Emitted in one turn of the event loop. */
+/** The number of records that are emitted in one turn of the event loop. */
 const BATCH = 500
 
 function gatekit({ url, encoding, compression }: OtlpClient): Client {
@@ -61,7 +61,7 @@ async function bareSdk({ url, encoding, compression }: OtlpClient): Promise<Clie
       'service.version': SERVICE.version,
       'deployment.environment.name': SERVICE.environment,
     }),
-    // As it is, the queue holds 2 048 records and drops the rest.
+    // By default, the queue holds 2 048 records and drops all others.
     processors: [new BatchLogRecordProcessor({ exporter, maxQueueSize: 131_072 })],
   })
   const logger = provider.getLogger('bench', '1.0.0')

@@ -2,12 +2,12 @@ import { createServer } from 'node:http'
 import { gunzipSync } from 'node:zlib'
 import { listen } from './contestants.ts'
 
-/** A collector that takes everything, and counts it after it has answered. Tells its parent the port. */
+/** A program: a collector that accepts every record and counts it after its response. It sends its parent the port. */
 const MARK = Buffer.from('"observedTimeUnixNano"')
 
 let pending = 0
 let count = 0
-let asked = false
+let requested = false
 
 const server = createServer((request, response) => {
   pending++
@@ -21,14 +21,14 @@ const server = createServer((request, response) => {
     const body = request.headers['content-encoding'] === 'gzip' ? gunzipSync(raw) : raw
     count += json ? marks(body) : recordsOf(body)
     pending--
-    tell()
+    sendCount()
   })
 })
 
-function tell(): void {
-  if (!asked || pending > 0) return
+function sendCount(): void {
+  if (!requested || pending > 0) return
   process.send?.(count)
-  asked = false
+  requested = false
   count = 0
 }
 
@@ -38,7 +38,7 @@ function marks(body: Buffer): number {
   return found
 }
 
-/** Records of a protobuf request: field 1 (resource logs), therein field 2 (scope logs), therein field 2. */
+/** Counts the records of a protobuf request: field 1 (resource logs) contains field 2 (scope logs), which contains field 2. */
 function recordsOf(body: Buffer): number {
   let found = 0
   for (const resourceLogs of fields(body, 1))
@@ -62,8 +62,8 @@ function* fields(message: Buffer, wanted: number): Generator<Buffer> {
 }
 
 process.on('message', () => {
-  asked = true
-  tell()
+  requested = true
+  sendCount()
 })
 process.on('disconnect', () => process.exit())
 process.send?.(await listen(server))

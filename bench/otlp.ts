@@ -7,7 +7,7 @@ import { median } from './report.ts'
 const ROUNDS = 7
 const RECORDS = 50_000
 
-/** Encoding and compression, and the contestants of each. */
+/** The compared forms of requests. */
 const FORMS: readonly (readonly [
   encoding: OtlpClient['encoding'],
   compression: OtlpClient['compression'],
@@ -18,7 +18,7 @@ const FORMS: readonly (readonly [
   ['protobuf', 'gzip'],
 ]
 
-/** (d) What a record costs from `emit` to a collector in another process, and how many arrive per second. */
+/** (d) Measures records from `emit` to a collector in another process. */
 export async function benchOtlp(): Promise<void> {
   const receiver = fork(new URL('otlp-sink.js', import.meta.url))
   const [port] = (await once(receiver, 'message')) as [number]
@@ -47,7 +47,7 @@ async function compare(
   })
   for (const { child } of contestants) await once(child, 'message')
   for (let round = 0; round <= ROUNDS; round++) {
-    // Who comes first changes: the machine may slow down within a round.
+    // The order alternates, because the machine may slow down within a round.
     for (const contestant of round % 2 === 0 ? contestants : [...contestants].reverse()) {
       await setTimeout(200)
       contestant.child.send(RECORDS)
@@ -55,7 +55,7 @@ async function compare(
       receiver.send('count')
       const [arrived] = (await once(receiver, 'message')) as [number]
       if (arrived !== RECORDS) throw new Error(`${contestant.name}: ${arrived} of ${RECORDS} records arrived`)
-      // The first rounds warm up.
+      // The first round warms up.
       if (round === 0) continue
       contestant.rates.push((RECORDS / ms) * 1_000)
       contestant.costs.push(cpuMicros / RECORDS)
@@ -78,6 +78,6 @@ const micros = (value: number): string => value.toFixed(1)
 const range = (values: readonly number[], print: (value: number) => string): string =>
   `${print(Math.min(...values))} to ${print(Math.max(...values))}`
 
-/** As the median over the rounds. */
+/** Returns the median of the ratios, round by round. */
 const ratio = (values: readonly number[], baseline: readonly number[]): string =>
   median(values.map((value, round) => value / (baseline[round] as number))).toFixed(2)

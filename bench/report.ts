@@ -7,8 +7,8 @@ export function median(values: readonly number[]): number {
 }
 
 /**
- * Prints a Markdown table: the median of each contestant, and the median of its ratio to the baseline,
- * taken round by round.
+ * Prints a Markdown table with the median of each contestant, and the median of its ratios to the baseline, round by
+ * round.
  */
 export function printRatios(
   title: string,

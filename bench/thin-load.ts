@@ -11,14 +11,14 @@ export interface ThinLoadOptions {
 export interface ThinLoadResult {
   readonly requests: number
   readonly requestsPerSecond: number
-  /** CPU time of this process, for all of them. */
+  /** The CPU time of this process for all requests. */
   readonly cpuMicros: number
 }
 
 /**
- * One request again and again, on connections of its own that send the next when they have read an answer. It reads of
- * answers no more than whether they are 200 and where they end, so that it leaves the cores to what is measured.
- * @throws where an answer is not 200, or of no known length.
+ * Repeats one request on several connections. Each connection sends the next request after a complete response. Of a
+ * response, only the status and the length are read, so that the measured processes get most of the CPU time.
+ * @throws if the status of a response is not 200.
  */
 export async function thinLoad(options: ThinLoadOptions): Promise<ThinLoadResult> {
   const { port, connections, durationMs, request } = options
@@ -30,7 +30,7 @@ export async function thinLoad(options: ThinLoadOptions): Promise<ThinLoadResult
   let running = true
   let failed: Error | undefined
 
-  /** Until the time is up; a connection that the server has closed is followed by another. */
+  /** Sends requests until the time is up, and replaces connections that the server closes. */
   const one = async (): Promise<void> => {
     while (running && failed === undefined) await untilClosed()
   }
@@ -68,7 +68,7 @@ export async function thinLoad(options: ThinLoadOptions): Promise<ThinLoadResult
   return { requests, requestsPerSecond: requests / seconds, cpuMicros: user + system }
 }
 
-/** Of an answer as a whole; undefined as long as it cannot be told. */
+/** Returns the length of the whole response, or undefined if the received part does not contain it yet. */
 function lengthOf(read: string): number | undefined {
   const head = read.indexOf('\r\n\r\n')
   if (head < 0) return undefined

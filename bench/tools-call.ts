@@ -16,10 +16,10 @@ import { printRatios } from './report.ts'
 const EXPIRES_AT = Math.floor(Date.now() / 1000) + 86_400
 const INPUT = z.object({ a: z.number(), b: z.number() })
 
-/** What a tool may well do: it hashes this, which takes a quarter to half a millisecond. */
+/** The input that a tool hashes as an example of work. Hashing takes 0.25 to 0.5 ms. */
 const WORK = Buffer.alloc(256 * 1024, 'work')
 
-/** The contestant whose tools do something. */
+/** The name of the contestant whose tools do work. */
 export const AT_WORK = 'mcp-gatekit, 10 tools that work'
 
 export const contestants: Record<string, Contestant> = Object.fromEntries<Contestant>(
@@ -45,7 +45,7 @@ const gate = () =>
     requiredScopes: ['mcp:read'],
   })
 
-/** The official stack: requireBearerAuth, toNodeHandler, createMcpHandler, an McpServer per request. */
+/** The official stack: `requireBearerAuth`, `toNodeHandler`, `createMcpHandler`, and an `McpServer` per request. */
 function sdk(tools: number): Server {
   const handler = createMcpHandler(() => {
     const server = new McpServer({ name: 'bench', version: '1.0.0' })
@@ -90,14 +90,14 @@ function gatekit(tools: number, handler = add): Server {
   return createServer(app)
 }
 
-/** The same adapter without a gate in front: `mcpHandler` enforces OAuth itself. */
+/** The same adapter without `mcpAuth`: `mcpHandler` enforces OAuth itself. */
 function gatekitAlone(tools: number): Server {
   const app = express()
   app.use('/mcp', mcpHandler(adapter(tools)))
   return createServer(app)
 }
 
-/** The same adapter through its web-standard face and the official conversion. */
+/** The same adapter through its web-standard handler and the conversion of the SDK. */
 function gatekitOnSdkNode(tools: number): Server {
   const { server } = adapter(tools)
   const node = toNodeHandler({ fetch: server })
@@ -119,7 +119,7 @@ interface Asked {
 
 const NAME = 'tool-0'
 
-/** A request of revision 2026-07-28 or of 2025-11-25. */
+/** Returns a request of revision 2026-07-28 or 2025-11-25. */
 function requestFor({ method, modern }: Asked) {
   const mirrored = method === 'tools/call' ? { 'mcp-name': NAME } : {}
   const params = {
@@ -139,10 +139,10 @@ function requestFor({ method, modern }: Asked) {
   }
 }
 
-/** A call of revision 2026-07-28, as a request of autocannon. */
+/** A call of revision 2026-07-28 as autocannon accepts it. */
 export const CALL_MODERN: ReturnType<typeof requestFor> = requestFor({ method: 'tools/call', modern: true })
 
-/** (b) `tools/call` and `tools/list`, with few and with many tools. */
+/** (b) Measures `tools/call` and `tools/list` with few and with many tools. */
 export async function benchToolsCall(): Promise<void> {
   const measure = async (title: string, asked: Asked, names: readonly string[]): Promise<void> => {
     const common = { module: new URL(import.meta.url), path: '/mcp', expectStatus: 200 }

@@ -18,10 +18,10 @@ const LIBRARY = 'express-oauth2-jwt-bearer'
 const CALLS_PER_ROUND = 4_000
 const ROUNDS = 9
 
-/** The public key goes to the processes of the contestants in their environment. */
+/** The environment variable that passes the public key to the processes of the contestants. */
 const JWKS = 'MCP_GATEKIT_BENCH_JWKS'
 
-/** One Express route behind each verifier, RS256. */
+/** One Express route behind each verifier, with RS256 tokens. */
 export const contestants: Record<string, Contestant> = {
   'bare Express': () => app(),
   [LIBRARY]: () => app(library()),
@@ -48,7 +48,7 @@ const gateOptions = (verifyToken: VerifyToken<any, any>) => ({
   verifyToken,
 })
 
-/** (d) What verifying a JWT costs, with and without a cache: requests per second over Express, and in process. */
+/** (d) Measures the verification of a JWT with and without a cache, over Express and in process. */
 export async function benchVerifiers(): Promise<void> {
   const token = await issueToken()
   const figures = await measureLoad({
@@ -77,7 +77,7 @@ async function issueToken(): Promise<string> {
     .sign(privateKey)
 }
 
-/** Calls per second, one after the other, without HTTP; the contestants take turns. */
+/** Measures calls per second without HTTP, one call after the other. The contestants take turns. */
 async function measureInProcess(token: string): Promise<Record<string, number[]>> {
   const calls: Record<string, () => Promise<unknown>> = {
     [LIBRARY]: libraryCall(token),
