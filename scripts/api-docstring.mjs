@@ -1,6 +1,6 @@
 /**
- * Takes a docstring apart: `{ description, params, returns, throws, examples }`. It is as API Extractor writes it, every
- * block tag on a line of its own.
+ * Parses a docstring into `{ description, params, returns, throws, examples, see }`. It expects the format of API
+ * Extractor, in which each block tag begins a line.
  */
 export function readDocstring(comment) {
   const [description, ...blocks] = comment
@@ -21,7 +21,8 @@ export function readDocstring(comment) {
       const [, type = '', text] = /^(?:\{(.*?)\})?\s*(.*)$/s.exec(block)
       return { type, text }
     }),
-    // What is indented has one space left of its indentation.
-    examples: of('example').map((block) => block.replace(/^ /gm, '  ')),
+    // API Extractor shortens every indentation to one space, except in a code block.
+    examples: of('example').map((block) => (block.includes('```') ? block : block.replace(/^ /gm, '  '))),
+    see: of('see'),
   }
 }

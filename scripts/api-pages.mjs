@@ -18,7 +18,7 @@ const INTRODUCTION = `# API reference
 The folder \`docs/internals/api-report\` of the repository contains the same surface as declarations only. Its diff shows what has changed for users.
 `
 
-/** Markdown by file name: a page for each entry, and the one that leads to them. */
+/** Returns Markdown by file name: a page for each entry, and an index. */
 export function renderPages(surface) {
   const pages = surface.entries.map((entry) => ({ ...entry, groups: groupsOf(entry.items) }))
   const links = new Map(pages.flatMap(anchorsOf))
@@ -28,7 +28,7 @@ export function renderPages(surface) {
   ])
 }
 
-/** `{ title, sections }`; a section is what has one name: an item, or the overloads of a function. */
+/** Returns groups `{ title, sections }`. A section is an item, or the overloads of a function. */
 function groupsOf(items) {
   const sections = new Map()
   for (const item of items) sections.set(item.name, [...(sections.get(item.name) ?? []), item])
@@ -42,7 +42,7 @@ function groupsOf(items) {
   return [...groups, notExported].filter((group) => group.sections.length > 0)
 }
 
-/** For each name its page and anchor, as GitHub makes them of headings. */
+/** Returns the page and the anchor of each name. The anchors are those of GitHub. */
 function anchorsOf({ page, groups }) {
   const used = new Map()
   const anchor = (heading) => {
@@ -73,19 +73,19 @@ function indexPage(pages, writer) {
 function entryPage({ page, specifier, groups }, writer) {
   const also =
     page === 'gate'
-      ? ' All of [`mcp-gatekit/telemetry`](telemetry.md) can be imported from here as well.'
+      ? ' This entry also exports everything that [`mcp-gatekit/telemetry`](telemetry.md) exports.'
       : ''
   return [
-    `# ${specifier}\n\nWhat \`import … from '${specifier}'\` gives. [All entries](index.md).${also}\n`,
+    `# ${specifier}\n\nThe exports of \`${specifier}\`. [All entries](index.md).${also}\n`,
     ...groups.flatMap(({ title, sections }) => [
       `## ${title}\n`,
-      ...(title === 'Not exported' ? ['Types that others name, and that cannot be imported.\n'] : []),
+      ...(title === 'Not exported' ? ['Types that signatures contain and that cannot be imported.\n'] : []),
       ...sections.map((section) => writer.section(section)),
     ]),
   ].join('\n')
 }
 
-/** Writes items as markdown, with links as they are from one page. */
+/** Writes items as Markdown with the links of one page. */
 class Writer {
   #surface
   #links
@@ -110,11 +110,13 @@ class Writer {
   section(overloads) {
     const [item] = overloads
     const blocks = overloads.flatMap((overload) => [
-      // No more than the heading says.
+      // Such a signature only repeats the heading.
       ...(/^interface \w+$/.test(signatureOf(overload)) ? [] : [codeBlock(signatureOf(overload))]),
       ...this.#docstring(overload),
     ])
-    const bases = this.#surface.exportedBasesOf(item).map((base) => `And all that ${this.nameOf(base)} has.`)
+    const bases = this.#surface
+      .exportedBasesOf(item)
+      .map((base) => `Includes the members of ${this.nameOf(base)}.`)
     const members = this.#surface.membersOf(item).map((member) => this.#member(member, item.name))
     return [`### ${item.name}`, ...blocks, ...(members.length > 0 ? [members.join('\n')] : []), ...bases, '']
       .join('\n\n')
@@ -127,9 +129,9 @@ class Writer {
     return `- ${text.join('\n\n').replace(/\n(?=.)/g, '\n  ')}`
   }
 
-  /** Blocks of markdown. */
+  /** Returns a docstring as blocks of Markdown. */
   #docstring({ docComment, name }, owner = name) {
-    const { description, params, returns, throws, examples } = readDocstring(docComment)
+    const { description, params, returns, throws, examples, see } = readDocstring(docComment)
     const prose = (text) => this.#prose(text, owner)
     const blocks = [
       prose(description),
@@ -138,12 +140,13 @@ class Writer {
       ...throws.map(({ type, text }) =>
         `Throws ${type === '' ? '' : `${prose(`\`${type}\``)} `}${prose(text)}`.trim(),
       ),
-      ...examples.map(codeBlock),
+      ...examples.map((example) => (example.includes('```') ? example : codeBlock(example))),
+      ...see.map((reference) => `See ${prose(linked(reference))}.`),
     ]
     return blocks.filter(Boolean)
   }
 
-  /** Text in which names of ours lead to them. */
+  /** Links the names of this package in a text. */
   #prose(text, owner) {
     return text
       .split(/(`[^`]*`|\{@link [^}]*\})/)
@@ -158,7 +161,7 @@ class Writer {
       .join('')
   }
 
-  /** A signature as code in which types of ours lead to them. */
+  /** Writes a signature as code, and links the types of this package. */
   #code(tokens) {
     const parts = []
     for (const token of tokens) {
@@ -179,6 +182,14 @@ class Writer {
   }
 }
 
+/** Links the URLs and the pages in a `@see` block. Pages are named by their path in the package. */
+function linked(reference) {
+  return reference
+    .replace(/\bhttps:\/\/[^\s)]+/g, (url) => `[${url.slice('https://'.length)}](${url})`)
+    .replace(/\bdocs\/([\w./-]+\.md(?:#[\w-]+)?)/g, (path, page) => `[${path}](../../${page})`)
+    .replace(/\.$/, '')
+}
+
 function signatureOf({ kind, excerptTokens }) {
   const text = excerptTokens.map((token) => token.text).join('')
   return (kind === 'Variable' ? `const ${text}` : text)
@@ -187,7 +198,7 @@ function signatureOf({ kind, excerptTokens }) {
     .replace(/^(?: {4})+/gm, (indent) => '  '.repeat(indent.length / 4))
 }
 
-/** On one line, without `readonly`, the final semicolon, and the `undefined` of what is optional anyway. */
+/** Returns the tokens of a member on one line, without `readonly`, the final semicolon, and the `undefined` of optional members. */
 function memberTokens({ excerptTokens, isOptional }) {
   const tokens = excerptTokens.map((token) => ({ ...token, text: token.text.replace(/\s+/g, ' ') }))
   tokens[0].text = tokens[0].text.replace(/\breadonly /, '')
@@ -201,7 +212,7 @@ function codeBlock(code) {
   return `\`\`\`ts\n${code}\n\`\`\``
 }
 
-/** A code span takes one space from either end when both have one. */
+/** Markdown removes one space from both ends of a code span if both have one. */
 function codeSpan(text) {
   const fence = text.includes('`') ? '``' : '`'
   return fence + (/^ .* $/.test(text) || text.includes('`') ? ` ${text} ` : text) + fence

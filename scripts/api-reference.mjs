@@ -20,7 +20,7 @@ const { CompilerState, Extractor, ExtractorConfig } = extractor
 const root = fileURLToPath(new URL('..', import.meta.url))
 process.chdir(root)
 
-/** The entries of package.json. The first re-exports the second, and is said without it. */
+/** The entries of package.json. The first re-exports the second; its page omits these exports. */
 const ENTRIES = [
   { page: 'gate', specifier: 'mcp-gatekit', declarations: 'index.d.ts' },
   { page: 'telemetry', specifier: 'mcp-gatekit/telemetry', declarations: 'telemetry/index.d.ts' },
@@ -29,13 +29,13 @@ const ENTRIES = [
 ]
 
 /**
- * Types that public signatures name and no entry exports, so that the surface stays what users write. They are shown in
- * the pages and in the reports. Any other is to be exported.
+ * Types in public signatures that no entry exports, because users do not write them. The pages and the reports show them.
+ * Every other type in a public signature must be exported.
  */
 const NOT_EXPORTED = new Set([
-  // Members that several public types share; they are listed with each of these.
+  // Members that several public types share. Each of these types lists them.
   ...['ChatTransport', 'DefinitionConfig', 'OtlpDeliveryOptions', 'ResourceMembers'],
-  // What the compiler works out from what a user wrote; editors show the outcome.
+  // Types that the compiler computes from a user's code. Editors show the result.
   ...[
     'AnyDescriptor',
     'AppOf',
@@ -62,23 +62,23 @@ const NOT_EXPORTED = new Set([
     'WithEvents',
     'WithName',
   ],
-  // One of several forms in which a value may be given, written as a literal.
+  // One of several accepted forms of a literal.
   ...['Listed', 'OtlpAttributes', 'OtlpRecord', 'OtlpValue', 'WholePrompt', 'WrittenMessage'],
 ])
 
-/** Shapes of foreign clients, as far as they are used: what their members do is for those clients to say. */
+/** The used parts of other packages' clients. Those packages document the members. */
 const FOREIGN_SHAPES = new Set([
   ...['ErrorTrackerContext', 'ErrorTrackerScope', 'ErrorTrackerSdk', 'LineLogger', 'OtlpLoggerProvider'],
   ...['PubSubRedisClient', 'ReplayRedisClient'],
 ])
 
-/** What is heard of the extractor. Docstrings are JSDoc, as editors show it, which it takes for malformed TSDoc. */
+/** The reported messages of the extractor. It would report the JSDoc of the docstrings as malformed TSDoc. */
 const MESSAGES = {
   compilerMessageReporting: { default: { logLevel: 'error' } },
   extractorMessageReporting: {
     default: { logLevel: 'warning' },
     'ae-missing-release-tag': { logLevel: 'none' },
-    // `undocumented` below knows of inherited docstrings.
+    // `undocumented` below checks this and respects inherited docstrings.
     'ae-undocumented': { logLevel: 'none' },
   },
   tsdocMessageReporting: { default: { logLevel: 'none' } },
@@ -111,17 +111,17 @@ try {
   rmSync(scratch, { recursive: true })
 }
 
-/** What the extractor makes of each entry: its model, its report, and what it complains of. */
+/** Runs the extractor for each entry, and returns the surface, the reports, and the messages. */
 function extract(declarations) {
   const configs = ENTRIES.map((entry) => configOf(entry, declarations))
   const compilerState = CompilerState.create(configs[0])
-  const heard = []
+  const received = []
   for (const config of configs) {
     Extractor.invoke(config, {
       compilerState,
       localBuild: true,
       messageCallback(message) {
-        if (message.category !== 'console' && message.logLevel !== 'none') heard.push(message)
+        if (message.category !== 'console' && message.logLevel !== 'none') received.push(message)
         message.handled = true
       },
     })
@@ -133,7 +133,7 @@ function extract(declarations) {
   const [whole, ...parts] = ENTRIES.map((entry) => ({ entry, items: itemsOf(read(entry, 'md'), surface) }))
   whole.items = withoutItemsOf(parts[0], whole)
   const reports = [whole, ...parts].map(({ entry, items }) => [`${entry.page}.api.md`, items.join('\n\n')])
-  const messages = heard
+  const messages = received
     .filter(isMistake(surface))
     .map(({ text, sourceFilePath = declarations }) => `${sourceFilePath}: ${text}`)
   return { surface, reports, messages: [...new Set(messages)] }
@@ -167,7 +167,7 @@ function configOf({ page, declarations }, folder) {
         reportFileName: page,
         reportFolder: scratch,
         reportTempFolder: scratch,
-        // The other entries name types of these two, and would repeat them.
+        // The reports of the other entries would repeat types of these two.
         includeForgottenExports: page === 'gate' || page === 'telemetry',
       },
       docModel: {
@@ -182,7 +182,7 @@ function configOf({ page, declarations }, folder) {
   })
 }
 
-/** Whether a message asks for a mend: a type that is not exported may be another entry's, or be meant so. */
+/** Returns whether a message reports a mistake. A type may be exported by another entry, or be left out on purpose. */
 function isMistake(surface) {
   return ({ messageId, text }) => {
     if (messageId !== 'ae-forgotten-export') return true
@@ -191,13 +191,13 @@ function isMistake(surface) {
   }
 }
 
-/** The exports, methods and options without a docstring. Other members may speak for themselves. */
+/** Returns a message for each export, method, and option without a docstring. Other members do not need one. */
 function undocumented(surface) {
   return surface.publicItems().flatMap((item) => {
     const members = FOREIGN_SHAPES.has(item.name)
       ? []
       : surface.membersOf(item).filter(mustBeDocumented(item))
-    // Of overloads the first has it.
+    // The docstring of the first overload counts for all.
     const said = new Set(members.filter(({ docComment }) => docComment !== '').map(({ name }) => name))
     const silent = members.filter(({ name }) => !said.has(name)).map(({ name }) => `${item.name}.${name}`)
     return [...(item.docComment === '' ? [item.name] : []), ...silent].map(
@@ -210,7 +210,7 @@ function mustBeDocumented(owner) {
   return ({ kind }) => /^(?:Method|Call)/.test(kind) || /(?:Options|Config)$/.test(owner.name)
 }
 
-/** The parts of a report, without types that nothing public names. */
+/** Returns the parts of a report without types that the public surface does not use. */
 function itemsOf(report, surface) {
   return report.split(/\n\n(?=\S)/).filter((item) => {
     const [, name] = /^\/\/ @public.*\n(?:abstract )?(?:class|interface|type) (\w+)/.exec(item) ?? []
@@ -218,7 +218,7 @@ function itemsOf(report, surface) {
   })
 }
 
-/** The parts of a report without those of another, which it re-exports. */
+/** Returns the parts of a report without those of another report whose entry it re-exports. */
 function withoutItemsOf(other, { items }) {
   const said = new Set(other.items.filter((item) => item.startsWith('// @public')))
   const own = items.filter((item) => !said.has(item))
@@ -235,7 +235,7 @@ function differences(files) {
   )
   if (stale.length === 0) return []
   return [
-    `Out of date: ${stale.map((path) => basename(path)).join(', ')}. Run \`npm run api\` to write them again. ` +
+    `Out of date: ${stale.map((path) => basename(path)).join(', ')}. Run \`npm run api\` to update them. ` +
       'The diff in docs/internals/api-report/ shows what has changed for users.',
   ]
 }

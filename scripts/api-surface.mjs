@@ -1,14 +1,14 @@
-/** What the extractor says of a constructor without a docstring. */
+/** The docstring that the extractor generates for a constructor without one. */
 const MADE_UP = /Constructs a new instance of the `\w+` class/
 
-/** The public surface: what the entries of the package export, as API Extractor's models tell it. */
+/** The public surface: the exports of all entries, from the models of API Extractor. */
 export class ApiSurface {
-  /** `{ page, specifier, items }` of each entry, an item belonging to the entry that is nearest to it. */
+  /** The entries as `{ page, specifier, items }`. An item of several entries belongs to the most specific one. */
   entries
   #byName = new Map()
 
   constructor(models) {
-    // The first entry re-exports the second, and the others name types of both.
+    // The first entry re-exports the second, and the others use types of both.
     const [whole, part, ...others] = models
     for (const exported of [true, false]) {
       for (const { page, items } of [part, whole, ...others]) {
@@ -27,7 +27,7 @@ export class ApiSurface {
     }))
   }
 
-  /** What the signatures of `items` name, and what the signatures of that name, and so on. */
+  /** Returns the items that the signatures of `items` use, directly or indirectly. */
   #namedBy(items) {
     const named = new Set()
     const follow = (item) => {
@@ -42,7 +42,7 @@ export class ApiSurface {
     return named
   }
 
-  /** The exports of all entries; an overloaded function comes once for each overload. */
+  /** Returns the exports of all entries. An overloaded function occurs once for each overload. */
   publicItems() {
     return this.entries.flatMap(({ items }) => items.filter(isExported))
   }
@@ -52,20 +52,20 @@ export class ApiSurface {
     return found !== undefined && isExported(found.item)
   }
 
-  /** `{ page, item }` of a name of ours, exported or not. */
+  /** Returns `{ page, item }` of a name of this package, exported or not. */
   find(name) {
     return this.#byName.get(name)
   }
 
-  /** `{ page, item }` of what a token of a signature refers to, when it is ours. */
+  /** Returns `{ page, item }` of the item that a token of a signature refers to, if this package declares it. */
   referredBy({ kind, canonicalReference = '' }) {
     const [, name] = kind === 'Reference' ? (/^mcp-gatekit!~?(\w+):/.exec(canonicalReference) ?? []) : []
     return name === undefined ? undefined : this.find(name)
   }
 
   /**
-   * The members of a class or interface, with those of bases that are not exported, in whose place the type stands.
-   * A member without a docstring has that of the member it implements or overrides.
+   * Returns the members of a class or interface, including those of bases that are not exported.
+   * A member without a docstring gets that of the member that it implements or overrides.
    */
   membersOf(item) {
     const own = item.members ?? []
@@ -84,7 +84,7 @@ export class ApiSurface {
     })
   }
 
-  /** The types that users can import and whose members this one has as well. */
+  /** Returns the base types that users can import. */
   exportedBasesOf(item) {
     return this.#namedAt(item, extendedBy(item)).filter(isExported)
   }
@@ -93,7 +93,7 @@ export class ApiSurface {
     return this.#namedAt(item, [...extendedBy(item), ...(item.implementsTokenRanges ?? [])])
   }
 
-  /** The types of ours that ranges of a signature begin with; type arguments follow. */
+  /** Returns the types of this package at the beginning of ranges of a signature. Type arguments follow them. */
   #namedAt({ excerptTokens }, ranges) {
     return ranges.flatMap(({ startIndex, endIndex }) => {
       const found = startIndex < endIndex ? this.referredBy(excerptTokens[startIndex]) : undefined
@@ -102,17 +102,17 @@ export class ApiSurface {
   }
 }
 
-/** What a class extends, or an interface. */
+/** Returns the ranges of the types that a class or interface extends. */
 function extendedBy({ extendsTokenRange, extendsTokenRanges = [] }) {
   return [...(extendsTokenRange === undefined ? [] : [extendsTokenRange]), ...extendsTokenRanges]
 }
 
-/** Whether users can import it. What they cannot has a `~` in its reference. */
+/** Returns whether users can import an item. The reference of any other item contains `!~`. */
 export function isExported({ canonicalReference }) {
   return !canonicalReference.includes('!~')
 }
 
-/** How one comes by an object first: its constructor, then what is static. */
+/** Sorts constructors first, then static members. */
 function byKind(a, b) {
   const rank = ({ kind, isStatic }) => (kind === 'Constructor' ? 0 : isStatic ? 1 : 2)
   return rank(a) - rank(b)

@@ -1,5 +1,5 @@
-// Writes `dist`, which is published, from what the compiler wrote into `build/package`: one file for each entry of
-// package.json, and the chunks that they share. The code is not minified, so that stack traces name functions.
+// Writes `dist`, which is published, from the compiler's output in `build/package`: one file for each entry of package.json,
+// and the chunks that they share. The code is not minified, so that stack traces name functions.
 import { readFileSync, rmSync } from 'node:fs'
 import { rolldown } from 'rolldown'
 import { dts } from 'rolldown-plugin-dts'
@@ -50,7 +50,7 @@ function forEachFile(change) {
   }
 }
 
-/** Makes the comments that name the file of some code name it as in the repository. */
+/** Changes the comments that name compiled files so that they name the sources. */
 function withSourcePaths(code) {
   return code.replace(/^\/\/ build\/package\/(.*)\.js$/gm, '// $1.ts')
 }

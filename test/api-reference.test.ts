@@ -10,9 +10,9 @@ import { expect } from 'chai'
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** What the script says on its way to failing; nothing when it does not fail. */
+/** Returns the messages of the script if it fails, and an empty string if it succeeds. */
 async function complaintsOf(...options: string[]): Promise<string> {
-  // The coverage of a compiler is of no use, and takes longer than the rest. Node passes it on unless it is named.
+  // Measuring the coverage of the compiler takes longer than the rest. Node passes the variable on unless it is set here.
   const env = { ...process.env, NODE_V8_COVERAGE: undefined }
   const script = join(root, 'scripts', 'api-reference.mjs')
   return await run(process.execPath, [script, ...options], { cwd: root, env }).then(
@@ -24,13 +24,13 @@ async function complaintsOf(...options: string[]): Promise<string> {
 describe('the API reference', function () {
   this.timeout(60_000)
 
-  it('is what the docstrings say', async () => {
+  it('the pages and reports agree with the docstrings', async () => {
     if (!existsSync(join(root, 'dist', 'index.d.ts')))
       await run(join(root, 'node_modules', '.bin', 'tsc'), ['-p', 'tsconfig.build.json'], { cwd: root })
     expect(await complaintsOf('--check')).to.equal('')
   })
 
-  it('leads nowhere that is not there', () => {
+  it('every link between the pages leads to a heading', () => {
     const pages = ['index', 'gate', 'telemetry', 'testing', 'openapi'].map((name) => `${name}.md`)
     const text = new Map(
       pages.map(
@@ -74,22 +74,32 @@ describe('the API reference', function () {
             /** Shown to \`people\`. */
             readonly title?: string | undefined
           }
-          /** What \`wait()\` takes. And more. */
+          /** The options of \`wait()\`. And more. */
           export interface WaitOptions extends DefinitionConfig {
-            /** Milliseconds. Default 5. */
+            /** Milliseconds. Defaults to 5. */
             readonly timeoutMs?: number | undefined
-            /** Heard before. */
+            /** The signal to wait for. */
             readonly signal: Signal
           }
           /**
            * Waits, see \`Waiter\`.
            * @param options how long.
            * @returns nothing
-           * @throws {WaitError} when nobody <comes>.
+           * @throws {WaitError} if no <signal> arrives.
            * @example
            * await wait({
            *   timeoutMs: 1,
            * })
+           * @example
+           * \`\`\`ts
+           * await wait({
+           *   nested: {
+           *     deeper: 1,
+           *   },
+           * })
+           * \`\`\`
+           * @see https://www.rfc-editor.org/rfc/rfc6750#section-3
+           * @see docs/guides/waiting.md#steps
            */
           export declare function wait(options?: WaitOptions): Promise<void>
           /** Thrown by \`wait()\`. */
@@ -98,12 +108,12 @@ describe('the API reference', function () {
             constructor(hidden: Hidden)
           }
           interface Hidden { readonly secret: string }
-          /** Who waits. */
+          /** An object that waits. */
           export declare class Waiter implements Waiting {
             stop(): void
             static create(): Waiter
           }
-          /** How to wait. */
+          /** An object that can stop. */
           export interface Waiting {
             /** Ends it. */
             stop(): void
@@ -116,7 +126,7 @@ describe('the API reference', function () {
     })
     after(() => rmSync(folder, { recursive: true }))
 
-    it('has a section for each export, made of its docstring', async () => {
+    it('a page has a section for each export with the content of its docstring', async () => {
       expect(await complaintsOf(...options())).to.equal('Waiter.create has no docstring\n')
       expect(page('gate.md')).to.contain(
         [
@@ -125,41 +135,44 @@ describe('the API reference', function () {
           'Waits, see [`Waiter`](#waiter).',
           '- `options`: how long.',
           'Returns: nothing',
-          'Throws [`WaitError`](#waiterror) when nobody &lt;comes>.',
+          'Throws [`WaitError`](#waiterror) if no &lt;signal> arrives.',
           '```ts\nawait wait({\n  timeoutMs: 1,\n})\n```',
+          '```ts\nawait wait({\n  nested: {\n    deeper: 1,\n  },\n})\n```',
+          'See [www.rfc-editor.org/rfc/rfc6750#section-3](https://www.rfc-editor.org/rfc/rfc6750#section-3).',
+          'See [docs/guides/waiting.md#steps](../../guides/waiting.md#steps).',
         ].join('\n\n'),
       )
     })
 
-    it('lists members, with those of types that are not exported, and their links', () => {
+    it('a page lists members with links, and includes those of types that are not exported', () => {
       expect(page('gate.md'))
         .to.contain(
           [
-            '- `signal: `[`Signal`](telemetry.md#signal): Heard before.',
-            '- `timeoutMs?: number`: Milliseconds. Default 5.',
+            '- `signal: `[`Signal`](telemetry.md#signal): The signal to wait for.',
+            '- `timeoutMs?: number`: Milliseconds. Defaults to 5.',
             '- `title?: string`: Shown to `people`.',
           ].join('\n'),
         )
         .and.to.contain('- `static create(): `[`Waiter`](#waiter)\n- `stop(): void`: Ends it.\n')
       expect(page('openapi.md')).to.contain('const waiters: readonly Waiter[]')
       expect(page('index.md')).to.contain(
-        '| [`WaitOptions`](gate.md#waitoptions) | What [`wait()`](gate.md#wait) takes. |',
+        '| [`WaitOptions`](gate.md#waitoptions) | The options of [`wait()`](gate.md#wait). |',
       )
     })
 
-    it('says nothing of what is internal', () => {
+    it('pages and reports omit internal members', () => {
       expect(page('gate.md')).not.to.match(/Hidden|constructor/)
       expect(report('gate.api.md')).not.to.contain('interface Hidden')
     })
 
-    it('reports an entry that is re-exported once', () => {
+    it('a report does not repeat an entry that it re-exports', () => {
       expect(report('gate.api.md'))
         .to.contain("\nexport * from 'mcp-gatekit/telemetry';\n")
         .and.not.to.contain('export type Signal')
       expect(report('telemetry.api.md')).to.contain('export type Signal')
     })
 
-    it('is seen to be stale, with what is not documented and what is not exported', async () => {
+    it('the check reports stale files, missing docstrings, and types that are not exported', async () => {
       await declare({
         'openapi/index.d.ts': `
           interface Unknown { readonly a: string }
@@ -176,7 +189,7 @@ describe('the API reference', function () {
   })
 })
 
-/** The anchors that GitHub gives to the headings of a page. */
+/** Returns the anchors that GitHub gives to the headings of a page. */
 function anchorsOf(markdown: string): Set<string> {
   const anchors = new Set<string>()
   for (const [, heading = ''] of markdown.matchAll(/^#+ (.*)$/gm)) {
