@@ -1,0 +1,362 @@
+// Measures how well the tests notice mistakes: makes small changes (mutants) to the compiled code, one at a time, and
+// runs the tests of the same folder. A mutant that no test notices has survived, and its diff is printed.
+// usage: npm run test:mutation -- [options]
+//   --count <number>   mutants to make; defaults to 100
+//   --seed <number>    chooses the mutants; defaults to 1
+//   --only <path>      a file or a folder of build/src, such as oauth/verifiers
+//   --kind <name>      condition, boundary, statement, arithmetic, constant, or return
+//   --mutant <id>      this mutant, instead of random ones; may be repeated
+//   --wide             runs all tests of the area, of test/express, and of test/attacks instead of those of the folder
+//   --jobs <number>    mutants that are tested at the same time; defaults to 1
+//   --list             prints the mutants without testing them
+import { spawn } from 'node:child_process'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { constants, setPriority, tmpdir } from 'node:os'
+import { basename, dirname, join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { parseAst } from 'rolldown/parseAst'
+
+const AREAS = ['oauth', 'mcp', 'telemetry']
+const MOCHA = 'node_modules/mocha/bin/mocha.js'
+/** Tests that read the sources or that measure, which notice no mutant of the compiled code, or every one. */
+const OF_ALL_SOURCES = ['regular-expressions.test.js', 'growth.test.js', 'sessions.test.js']
+/** A test run of a mutant may take this many times as long as without the mutant, and `EXTRA_MS` more. */
+const TIME_FACTOR = 4
+const EXTRA_MS = 20_000
+/** Heap of a test process, in MiB. A mutant in an endless loop cannot use the memory of the machine up. */
+const HEAP_MIB = 1_024
+
+const { values } = parseArgs({
+  options: {
+    count: { type: 'string', default: '100' },
+    seed: { type: 'string', default: '1' },
+    only: { type: 'string', default: '' },
+    kind: { type: 'string' },
+    mutant: { type: 'string', multiple: true },
+    wide: { type: 'boolean', default: false },
+    jobs: { type: 'string', default: '1' },
+    list: { type: 'boolean', default: false },
+  },
+})
+
+// Child processes inherit the priority.
+setPriority(constants.priority.PRIORITY_LOW)
+
+const SWAPPED = {
+  '<': ['<=', 'boundary'],
+  '<=': ['<', 'boundary'],
+  '>': ['>=', 'boundary'],
+  '>=': ['>', 'boundary'],
+  '===': ['!==', 'condition'],
+  '!==': ['===', 'condition'],
+  '==': ['!=', 'condition'],
+  '!=': ['==', 'condition'],
+  '&&': ['||', 'condition'],
+  '||': ['&&', 'condition'],
+  '??': ['&&', 'condition'],
+  '+': ['-', 'arithmetic'],
+  '-': ['+', 'arithmetic'],
+  '*': ['/', 'arithmetic'],
+  '/': ['*', 'arithmetic'],
+  '%': ['*', 'arithmetic'],
+  '**': ['*', 'arithmetic'],
+  '+=': ['-=', 'arithmetic'],
+  '-=': ['+=', 'arithmetic'],
+  '++': ['--', 'arithmetic'],
+  '--': ['++', 'arithmetic'],
+}
+
+/** Returns a pseudo-random generator of numbers from 0 up to 1 (mulberry32). */
+function randomFrom(seed) {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+/** Returns every mutant of a compiled file: `{ file, kind, start, end, text }`, where `text` replaces a range. */
+function mutantsOf(file) {
+  const code = readFileSync(join('build/src', file), 'utf8')
+  const mutants = []
+  const add = (kind, { start, end }, text) => {
+    if (code.slice(start, end) !== text) mutants.push({ file, kind, start, end, text })
+  }
+  const textOf = ({ start, end }) => code.slice(start, end)
+  const swap = (node, from, to) => {
+    const [text, kind] = SWAPPED[node.operator] ?? []
+    if (text === undefined) return
+    const start = code.indexOf(node.operator, from)
+    if (start >= from && start < to) add(kind, { start, end: start + node.operator.length }, text)
+  }
+  const visit = (node) => {
+    switch (node.type) {
+      case 'ImportDeclaration':
+      case 'ExportAllDeclaration':
+      case 'ImportExpression':
+        return
+      case 'IfStatement':
+      case 'ConditionalExpression':
+      case 'WhileStatement':
+        add('condition', node.test, `!(${textOf(node.test)})`)
+        break
+      case 'BinaryExpression':
+      case 'LogicalExpression':
+      case 'AssignmentExpression':
+        swap(node, node.left.end, node.right.start)
+        break
+      case 'UpdateExpression':
+        swap(node, node.start, node.end)
+        break
+      case 'UnaryExpression':
+        if (node.operator === '!') add('condition', node, textOf(node.argument))
+        break
+      case 'ExpressionStatement':
+        if (node.expression.callee?.type !== 'Super' && node.directive == null) add('statement', node, ';')
+        break
+      case 'ReturnStatement':
+        if (node.argument != null) add('return', node.argument, 'undefined')
+        break
+      case 'ArrowFunctionExpression':
+        if (node.body.type !== 'BlockStatement') {
+          // The parentheses around an object literal belong to the range that is replaced.
+          const start = code.indexOf('=>', node.params.at(-1)?.end ?? node.start) + 2
+          add('return', { start, end: node.end }, ' undefined')
+        }
+        break
+      case 'Literal':
+        if (typeof node.value === 'number') add('constant', node, String(node.value + 1))
+        else if (typeof node.value === 'boolean') add('constant', node, String(!node.value))
+        // Sentences are for people. They are left alone.
+        else if (typeof node.value === 'string' && !node.value.includes(' '))
+          add('constant', node, node.value === '' ? "'mutant'" : "''")
+        return
+    }
+    for (const [key, value] of Object.entries(node)) {
+      if (key === 'key' && node.computed !== true) continue
+      for (const child of Array.isArray(value) ? value : [value])
+        if (typeof child?.type === 'string' && child.start !== undefined) visit(child)
+    }
+  }
+  visit(parseAst(code))
+  return mutants
+}
+
+/** Returns `count` of the mutants. Each kind is as likely as the others, however many mutants it has. */
+function choose(mutants, count, random) {
+  const kinds = new Map()
+  for (const mutant of mutants) {
+    const same = kinds.get(mutant.kind)
+    if (same === undefined) kinds.set(mutant.kind, [mutant])
+    else same.push(mutant)
+  }
+  const chosen = []
+  while (chosen.length < count && kinds.size > 0) {
+    const names = [...kinds.keys()].sort()
+    const kind = names[Math.floor(random() * names.length)]
+    const rest = kinds.get(kind)
+    chosen.push(...rest.splice(Math.floor(random() * rest.length), 1))
+    if (rest.length === 0) kinds.delete(kind)
+  }
+  return chosen
+}
+
+/**
+ * Returns the test files that mirror a source file, the one of the same name first: those of the same folder and of the
+ * folders in it, or of the nearest parent folder that has tests.
+ */
+function mirrorOf(file) {
+  for (let folder = dirname(file); folder !== '.'; folder = dirname(folder)) {
+    const path = join('build/test', folder)
+    if (!existsSync(path)) continue
+    const tests = readdirSync(path, { recursive: true })
+      .filter((name) => name.endsWith('.test.js'))
+      .sort()
+    if (tests.length === 0) continue
+    const isNamed = (name) => basename(name, '.test.js') === basename(file, '.js')
+    return [...tests.filter(isNamed), ...tests.filter((name) => !isNamed(name))].map((name) =>
+      join(path, name),
+    )
+  }
+  return []
+}
+
+function testsOf(file) {
+  const mirror = mirrorOf(file)
+  if (!values.wide) return mirror
+  const more = [file.split('/')[0], 'express', 'attacks'].flatMap((folder) =>
+    readdirSync(join('build/test', folder), { recursive: true })
+      .filter((name) => name.endsWith('.test.js') && !OF_ALL_SOURCES.includes(basename(name)))
+      .map((name) => join('build/test', folder, name)),
+  )
+  return [...new Set([...mirror, ...more])]
+}
+
+/** Makes a copy of the project in which `build` is a copy and the rest are links. */
+function copyProject(folder) {
+  mkdirSync(folder)
+  for (const name of readdirSync('.'))
+    if (name !== 'build' && name !== '.git') symlinkSync(resolve(name), join(folder, name))
+  mkdirSync(join(folder, 'build'))
+  for (const name of readdirSync('build'))
+    if (!name.startsWith('docs-'))
+      cpSync(join('build', name), join(folder, 'build', name), { recursive: true })
+}
+
+const groups = new Set()
+
+/** Runs the tests in a copy of the project. Resolves to `passed`, `failed`, or `timeout`, and the output. */
+function runTests(folder, tests, timeoutMs) {
+  const started = performance.now()
+  const child = spawn(
+    process.execPath,
+    [
+      `--max-old-space-size=${HEAP_MIB}`,
+      MOCHA,
+      '--no-config',
+      '--bail',
+      '--exit',
+      '--timeout',
+      '20000',
+      ...tests,
+    ],
+    { cwd: folder, detached: true, stdio: ['ignore', 'pipe', 'pipe'] },
+  )
+  groups.add(child.pid)
+  let output = ''
+  let outcome
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text) => {
+      output = (output + text).slice(-20_000)
+    })
+  }
+  const timer = setTimeout(() => {
+    outcome = 'timeout'
+    kill(child.pid)
+  }, timeoutMs)
+  return new Promise((resolve) => {
+    child.once('exit', (status) => {
+      clearTimeout(timer)
+      // Servers that a test has not stopped belong to the same group.
+      kill(child.pid)
+      groups.delete(child.pid)
+      outcome ??= status === 0 ? 'passed' : 'failed'
+      resolve({ outcome, output, ms: performance.now() - started })
+    })
+  })
+}
+
+function kill(group) {
+  try {
+    process.kill(-group, 'SIGKILL')
+  } catch {
+    // It has ended.
+  }
+}
+
+function titleOf({ id, kind, file }) {
+  return `mutant ${id}, ${kind} in ${file}`
+}
+
+/** The lines of a file that a mutant changes, as in a unified diff. */
+function diffOf({ file, start, end, text }) {
+  const code = readFileSync(join('build/src', file), 'utf8')
+  const from = code.lastIndexOf('\n', start - 1) + 1
+  const to = code.indexOf('\n', end)
+  const line = code.slice(0, start).split('\n').length
+  const before = code.slice(from, to)
+  const after = code.slice(from, start) + text + code.slice(end, to)
+  const marked = (mark, lines) => lines.split('\n').map((one) => mark + one)
+  return [`--- build/src/${file}:${line}`, ...marked('-', before), ...marked('+', after)].join('\n')
+}
+
+const all = AREAS.flatMap((area) =>
+  readdirSync(join('build/src', area), { recursive: true })
+    .filter((name) => name.endsWith('.js') && basename(name) !== 'index.js')
+    .map((name) => join(area, name))
+    .sort(),
+)
+  .flatMap(mutantsOf)
+  .map((mutant, index) => ({ id: String(index), ...mutant }))
+const mutants =
+  values.mutant === undefined
+    ? choose(
+        all
+          .filter(({ file }) => file.startsWith(values.only))
+          .filter(({ kind }) => values.kind === undefined || kind === values.kind),
+        Number(values.count),
+        randomFrom(Number(values.seed)),
+      )
+    : all.filter(({ id }) => values.mutant.includes(id))
+if (values.list) {
+  for (const mutant of mutants) console.log(`${titleOf(mutant)}\n${diffOf(mutant)}\n`)
+  process.exit()
+}
+
+const scratch = mkdtempSync(join(tmpdir(), 'mcp-gatekit-mutation-'))
+process.once('exit', () => {
+  for (const group of groups) kill(group)
+  rmSync(scratch, { recursive: true, force: true })
+})
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => report().then(() => process.exit(1)))
+
+const results = { killed: [], survived: [], timeout: [], untested: [] }
+const waiting = mutants.entries()
+/** How long the tests of a folder take without a mutant, by the names of the tests. */
+const baselines = new Map()
+
+async function baselineOf(folder, tests) {
+  const key = tests.toSorted().join(' ')
+  if (!baselines.has(key)) {
+    const { outcome, output, ms } = await runTests(folder, tests, 600_000)
+    if (outcome !== 'passed') throw new Error(`The tests fail without a mutant:\n${output}`)
+    baselines.set(key, ms)
+  }
+  return baselines.get(key)
+}
+
+async function work(job) {
+  const folder = join(scratch, `job-${job}`)
+  copyProject(folder)
+  for (const [index, mutant] of waiting) {
+    const { file, start, end, text } = mutant
+    const tests = testsOf(file)
+    let result = 'untested'
+    if (tests.length > 0) {
+      const baseline = await baselineOf(folder, tests)
+      const path = join(folder, 'build/src', file)
+      const code = readFileSync(path, 'utf8')
+      writeFileSync(path, code.slice(0, start) + text + code.slice(end))
+      const { outcome } = await runTests(folder, tests, TIME_FACTOR * baseline + EXTRA_MS)
+      writeFileSync(path, code)
+      result = { passed: 'survived', failed: 'killed', timeout: 'timeout' }[outcome]
+    }
+    results[result].push(mutant)
+    console.log(`${index + 1}/${mutants.length} ${result}: ${titleOf(mutant)}`)
+    if (result === 'survived') console.log(diffOf(mutant))
+  }
+}
+
+async function report() {
+  for (const [result, found] of Object.entries(results)) console.log(`${result}: ${found.length}`)
+  const { killed, survived, timeout } = results
+  const ran = killed.length + survived.length + timeout.length
+  if (ran > 0) console.log(`${Math.round((100 * (killed.length + timeout.length)) / ran)} % were noticed.`)
+  for (const mutant of [...survived, ...results.untested])
+    console.log(`\n${titleOf(mutant)}\n${diffOf(mutant)}`)
+}
+
+await Promise.all(Array.from({ length: Number(values.jobs) }, (_, job) => work(job)))
+await report()
