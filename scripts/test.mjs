@@ -1,5 +1,6 @@
-// Runs the tests of `npm test` in several mocha processes at a time, since most of them wait for sockets and processes.
-// usage: node scripts/test.mjs [--reporter <name>] [--ignore <path within test> ...]
+// Runs the tests of `npm test` in several mocha processes at a time, since many of them wait for sockets, timers, and
+// other processes.
+// usage: node scripts/test.mjs [--lint] [--group package|code] [--reporter <name>] [--ignore <path within test> ...] [--jobs <number>]
 import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -7,70 +8,133 @@ import { parseArgs, stripVTControlCharacters } from 'node:util'
 
 const MOCHA = 'node_modules/mocha/bin/mocha.js'
 
-/** Files that take several seconds. Each has a process of its own, and they start first, the slowest at the top. */
-const SLOW = [
-  'attacks/growth',
-  'attacks/sessions',
-  'attacks/regular-expressions',
-  'attacks/bodies',
-  'api-reference',
-  'browser/console',
-  'package',
-  'docs',
-  'attacks/otlp',
-  'attacks/observation',
-  'attacks/resources/telemetry',
-  'attacks/resources/doctor',
-  'attacks/chats',
-  'attacks/dpop',
-  'attacks/cli',
-  'attacks/gate',
-  'attacks/slow-readers',
-  'mcp/concurrency',
-  'openapi/real-documents',
-  'mcp/robustness',
-  'mcp/operations/odd-handlers',
-  'mcp/every-message',
-  'cli/dev/dev-command',
-  'cli/faults-of-protection',
-  'server-shutdown/graceful-shutdown',
-  'telemetry/transports/otlp/otlp-process',
-].map((name) => `build/test/${name}.test.js`)
+/** How long the slowest files take in a process of their own, in seconds. The others take about a second. */
+const SECONDS = {
+  'telemetry/transports/shutdown': 21,
+  'telemetry/transports/otlp/otlp': 17,
+  'browser/console': 15,
+  'attacks/gate': 14,
+  'server-shutdown/graceful-shutdown': 14,
+  'attacks/otlp': 13,
+  'api-reference': 12,
+  'attacks/growth': 12,
+  'express/mcp-auth': 11,
+  'telemetry/transports/store-stream/store-stream': 11,
+  'oauth/verifiers/jwks': 10,
+  'telemetry/transports/http/http': 9,
+  'cli/faults-of-protection': 8,
+  'telemetry/transports/otlp/otlp-process': 8,
+  'attacks/bodies': 7,
+  package: 7,
+  'attacks/chats': 6,
+  'attacks/slow-readers': 6,
+  'attacks/target-secrets': 6,
+  'mcp/hosts': 6,
+  'telemetry/transports/otlp/otlp-faults': 6,
+  'attacks/regular-expressions': 5,
+  'cli/dev/dev-command': 5,
+  'mcp/entry-points': 5,
+  'mcp/instrumentation/traces': 5,
+  'openapi/tools-from-open-api': 5,
+  'redis/event-bus': 5,
+  'telemetry/transports/chat/community-chat': 5,
+  'attacks/dpop': 4,
+  'attacks/observation': 4,
+  'attacks/sessions': 4,
+  'cli/faults-of-serving': 4,
+  'cli/init': 4,
+  docs: 4,
+  'examples/identity-providers': 4,
+  'oauth/rate-limit': 4,
+  'oauth/verifiers/outage-pace': 4,
+  'openapi/real-documents': 4,
+  'telemetry/transports/chat/messenger': 4,
+  'testing/expect-no-leak': 4,
+}
 
-/** How many of the other files share a process. */
-const FILES_PER_PROCESS = 8
+/** How many seconds of tests share a process, which takes half a second to start. */
+const SECONDS_PER_PROCESS = 12
+
+/**
+ * Files that check the package, its documentation, and its declarations. They start compilers and package managers and
+ * run nothing of `build/src`, so they are left out of the coverage.
+ */
+const PACKAGE = ['api-reference', 'docs', 'docs-links', 'docs-tables', 'mcp/router/hover', 'package']
 
 const { values } = parseArgs({
   options: {
+    lint: { type: 'boolean', default: false },
+    group: { type: 'string' },
     reporter: { type: 'string', default: 'spec' },
     ignore: { type: 'string', multiple: true, default: [] },
+    // Many tests wait, so two jobs more than processors keep all processors busy.
+    jobs: { type: 'string', default: String(availableParallelism() + 2) },
   },
 })
 const { timeout } = JSON.parse(readFileSync('.mocharc.json', 'utf8'))
 const ignored = ['full/', ...values.ignore]
-const files = readdirSync('build/test', { recursive: true })
+const names = readdirSync('build/test', { recursive: true })
   .filter((file) => file.endsWith('.test.js') && !ignored.some((path) => file.startsWith(path)))
-  .map((file) => `build/test/${file}`)
-const slow = SLOW.filter((file) => files.includes(file))
-const others = files.filter((file) => !slow.includes(file)).sort()
-const batches = slow.map((file) => [file])
-for (let at = 0; at < others.length; at += FILES_PER_PROCESS)
-  batches.push(others.slice(at, at + FILES_PER_PROCESS))
+  .map((file) => file.replace(/\.test\.js$/, ''))
+  .sort()
+const jobs = [
+  ...(values.group === 'code'
+    ? []
+    : jobsOf(
+        names.filter((name) => PACKAGE.includes(name)),
+        false,
+      )),
+  ...(values.group === 'package'
+    ? []
+    : jobsOf(
+        names.filter((name) => !PACKAGE.includes(name)),
+        true,
+      )),
+].sort((one, other) => other.seconds - one.seconds)
+if (values.lint) {
+  // It starts first, since it is the fastest to fail.
+  jobs.unshift({ title: 'The linter', args: ['node_modules/@biomejs/biome/bin/biome', 'check'] })
+}
 
 const totals = { passing: 0, failing: 0, pending: 0 }
 const failures = []
 
-/** Runs mocha once, and prints its output when it has ended. */
-function run(batch) {
+function secondsOf(name) {
+  return SECONDS[name] ?? 1
+}
+
+/** Distributes files over processes: each goes to the first process that has time left for it, the slowest first. */
+function jobsOf(files, isCovered) {
+  const processes = []
+  for (const name of files.toSorted((one, other) => secondsOf(other) - secondsOf(one))) {
+    const seconds = secondsOf(name)
+    const found = processes.find((process) => process.seconds + seconds <= SECONDS_PER_PROCESS)
+    if (found === undefined) processes.push({ seconds, files: [name] })
+    else {
+      found.seconds += seconds
+      found.files.push(name)
+    }
+  }
+  // `--exit`: clients and servers of other packages keep timers for up to a minute.
   const options = [
     '--no-config',
     '--forbid-only',
+    '--exit',
     '--timeout',
-    String(timeout),
+    timeout,
     '--reporter',
     values.reporter,
   ]
-  const child = spawn(process.execPath, [MOCHA, ...options, ...batch], { stdio: ['ignore', 'pipe', 'pipe'] })
+  return processes.map(({ seconds, files }) => {
+    const paths = files.map((name) => `build/test/${name}.test.js`)
+    return { title: paths.join(' '), args: [MOCHA, ...options.map(String), ...paths], seconds, isCovered }
+  })
+}
+
+/** Runs a job, and prints its output when it has ended. */
+function run({ title, args, isCovered = false }) {
+  const env = isCovered ? process.env : { ...process.env, NODE_V8_COVERAGE: undefined }
+  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text) => {
@@ -89,18 +153,18 @@ function run(batch) {
         totals[kind] += Number(counts.at(-1)?.[1] ?? 0)
       }
       if (status !== 0)
-        failures.push(`${batch.join(' ')} (${signal ?? `exit code ${status}`})\n${summary.slice(-8_000)}`)
+        failures.push(`${title} (${signal ?? `exit code ${status}`})\n${summary.slice(-8_000)}`)
       resolve()
     })
   })
 }
 
 async function work() {
-  for (let batch = batches.shift(); batch !== undefined; batch = batches.shift()) await run(batch)
+  for (let job = jobs.shift(); job !== undefined; job = jobs.shift()) await run(job)
 }
 
 const started = performance.now()
-await Promise.all(Array.from({ length: availableParallelism() + 1 }, work))
+await Promise.all(Array.from({ length: Number(values.jobs) }, work))
 for (const failure of failures) console.error(`\n${failure}`)
 console.log(`\nAll tests took ${Math.round((performance.now() - started) / 1000)} s.`)
 console.log(`${totals.passing} passed, ${totals.failing} failed, ${totals.pending} skipped`)

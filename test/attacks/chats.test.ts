@@ -9,6 +9,7 @@ import {
 } from '../../src/telemetry/index.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
 import { anEvent, startDiscord, startSlack, startTelegram, type Target } from '../support/chat-services.ts'
+import { runs } from '../support/runs.ts'
 
 /** The parts of a message in which the service gives a meaning to what it reads, such as links and mentions. */
 type LiveText = (message: any) => string
@@ -158,7 +159,7 @@ describe('texts in chats', () => {
         fc.asyncProperty(text, async (text) => {
           expect(chat.liveText(await sent(chat, [eventOf(text)]))).to.match(FIXED)
         }),
-        { numRuns: 50 },
+        { numRuns: runs(50) },
       )
     })
   }

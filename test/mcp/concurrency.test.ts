@@ -19,9 +19,10 @@ import {
   type TelemetryEnvelope,
 } from '../../src/telemetry/index.ts'
 import { bearer, call, definedOf, eventsOf, legacy, listen, modern } from '../support/mcp/wire.ts'
+import { runs } from '../support/runs.ts'
 
-const REQUESTS = 2_000
-const TOKENS = 200
+const REQUESTS = runs(2_000)
+const TOKENS = runs(200)
 
 interface App {
   user?: { id: string }

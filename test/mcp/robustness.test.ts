@@ -22,6 +22,7 @@ import {
   signalled,
   type WireRequest,
 } from '../support/mcp/wire.ts'
+import { runs } from '../support/runs.ts'
 
 /** What the tools tell the test about their latest call. */
 let started: Signalled
@@ -418,7 +419,7 @@ describe('mcp: whatever is sent', () => {
   )
 
   /** Answers of the server to what it was sent: each once, and none its own fault. */
-  async function property(served: Served, agent: Agent | undefined, runs: number): Promise<void> {
+  async function property(served: Served, agent: Agent | undefined, count: number): Promise<void> {
     await fc.assert(
       fc.asyncProperty(body, version, headers, fc.boolean(), async (text, revision, more, allowed) => {
         const request = legacy(text, {
@@ -441,13 +442,13 @@ describe('mcp: whatever is sent', () => {
         if (status === 202) expect(answer).to.equal('')
         else expect(answer).to.not.equal('')
       }),
-      { numRuns: runs },
+      { numRuns: count },
     )
   }
 
   it('gets one answer, and never a 5xx, from a function', async function () {
     this.timeout(30_000)
-    await property(web(createMcpAdapter({ router, oauth: oauth() }).server), undefined, 1500)
+    await property(web(createMcpAdapter({ router, oauth: oauth() }).server), undefined, runs(1_500))
   })
 
   for (const face of WIRED.filter(({ parsed }) => !parsed)) {
@@ -456,7 +457,7 @@ describe('mcp: whatever is sent', () => {
       const served = await face.serve({ router, oauth: oauth() })
       const agent = new Agent({ keepAlive: true, maxSockets: 1 })
       try {
-        await property(served, agent, 200)
+        await property(served, agent, runs(200))
       } finally {
         agent.destroy()
         await served.close()

@@ -8,6 +8,7 @@ import { expectRefusal, fuzzGate } from '../support/authorization-fuzz.ts'
 import { oauthOptions } from '../support/gate-app.ts'
 import { listen } from '../support/listen.ts'
 import { RawConnection } from '../support/raw-http.ts'
+import { runs } from '../support/runs.ts'
 
 describe('a random Authorization header lets nobody in', () => {
   it('at the gate, with DPoP and without', async () => {
@@ -27,7 +28,7 @@ describe('a random Authorization header lets nobody in', () => {
     let token: string | undefined
     const { server } = adapterFor(() => token)
     let asked = 0
-    for (const authorization of fc.sample(authorizations, { numRuns: 1_500, seed: 2 })) {
+    for (const authorization of fc.sample(authorizations, { numRuns: runs(1_500), seed: 2 })) {
       const headers = new Headers()
       try {
         for (const value of [authorization ?? []].flat()) headers.append('Authorization', value)
@@ -41,7 +42,7 @@ describe('a random Authorization header lets nobody in', () => {
       const response = await server(new Request('https://mcp.example.com/mcp', { method: 'POST', headers }))
       expectRefusal(response.status, response.headers.get('www-authenticate') ?? '', await response.text())
     }
-    expect(asked).to.be.above(700)
+    expect(asked).to.be.above(runs(700))
   })
 
   it('as bytes on a socket', async () => {
@@ -57,7 +58,7 @@ describe('a random Authorization header lets nobody in', () => {
     )
     const values = fc.array(value, { minLength: 1, maxLength: 2 })
     let refused = 0
-    for (const sent of fc.sample(values, { numRuns: 400, seed: 3 })) {
+    for (const sent of fc.sample(values, { numRuns: runs(400), seed: 3 })) {
       token =
         sent.length === 1 ? allowedToken((sent[0] as string).replace(/^[ \t]+|[ \t]+$/g, '')) : undefined
       const connection = await RawConnection.open(port)
@@ -74,6 +75,6 @@ describe('a random Authorization header lets nobody in', () => {
         connection.close()
       }
     }
-    expect(refused).to.be.above(150)
+    expect(refused).to.be.above(runs(150))
   })
 })

@@ -4,6 +4,9 @@ import { callTools } from '../support/openapi/document-calls.ts'
 import { toolsOf } from '../support/openapi/documents.ts'
 import { realDocuments } from '../support/openapi/real-documents.ts'
 
+/** The documents that take the least time. */
+const SENT_OVER_HTTP = ['Petstore', 'STAPI']
+
 describe('openapi: real documents', () => {
   for (const document of realDocuments) {
     const { name, text, tools: expected, leftOut: expectedLeftOut } = document
@@ -25,9 +28,9 @@ describe('openapi: real documents', () => {
       }
     })
 
-    // All of them are called in test/full.
+    // In test/full, all of them are called, and those of every document over HTTP as well.
     const step = Math.ceil(expected / 10)
-    for (const http of [false, true]) {
+    for (const http of SENT_OVER_HTTP.includes(name) ? [false, true] : [false]) {
       it(`answer calls ${http ? 'over HTTP' : 'in process'}: ${name}`, async () => {
         const { answered, notAsPromised, refused } = await callTools(document, { http, step })
         expect(answered).to.be.at.least((answered + notAsPromised + refused) * 0.7)

@@ -24,7 +24,8 @@ export function startExample(
 ): RunningExample {
   const file = fileURLToPath(new URL(`../../../examples/${name}.js`, import.meta.url))
   const child = spawn(process.execPath, [file, ...args], {
-    env: { ...process.env, ...env },
+    // Examples import the package from `dist`, which has no coverage.
+    env: { ...process.env, NODE_V8_COVERAGE: undefined, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const output = { stdout: '', stderr: '' }

@@ -12,6 +12,7 @@ import {
 } from '../../../src/telemetry/index.ts'
 import { anEvent, type Target } from '../chat-services.ts'
 import { deadPort } from '../otlp-receiver.ts'
+import { runs } from '../runs.ts'
 import { expectCode, RecordingLogger } from './recording.ts'
 
 /** In every secret of the tests. */
@@ -245,7 +246,10 @@ export function behavesAsChat(chat: Chat): void {
         await transport.flush?.()
         await Promise.all(handled)
       }),
-      { numRuns: 150, examples: [[fullest('x')], [fullest('&')], [fullest('😀')], [fullest('\u0000')]] },
+      {
+        numRuns: runs(150),
+        examples: [[fullest('x')], [fullest('&')], [fullest('😀')], [fullest('\u0000')]],
+      },
     )
   })
 }

@@ -1,6 +1,7 @@
 import { runInNewContext } from 'node:vm'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { runs } from '../../support/runs.ts'
 import { emitted, recording, settle } from '../../support/telemetry/recording.ts'
 
 const copied = (attributes: object) => emitted({ attributes }).attributes as Record<string, unknown>
@@ -216,7 +217,7 @@ describe('values that JSON cannot carry', () => {
         expect(JSON.parse(JSON.stringify(envelope))).to.deep.equal(envelope)
         expect(fc.stringify(attributes)).to.equal(before)
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     )
   })
 
@@ -228,7 +229,7 @@ describe('values that JSON cannot carry', () => {
           expect(JSON.stringify(copied(attributes))).to.equal(JSON.stringify(attributes))
         },
       ),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     )
   })
 })

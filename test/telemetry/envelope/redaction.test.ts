@@ -2,6 +2,7 @@ import { createHash, createHmac } from 'node:crypto'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { TelemetryRedactionPolicy } from '../../../src/telemetry/index.ts'
+import { runs } from '../../support/runs.ts'
 import { collectedHeap, emitted, recording } from '../../support/telemetry/recording.ts'
 
 const sha256 = (text: string) => createHash('sha256').update(text, 'utf8').digest('hex')
@@ -237,7 +238,7 @@ describe('redaction', () => {
           expect(redacted(given, { denylistKeys })).to.deep.equal(without(given, denylistKeys))
         },
       ),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     )
   })
 
@@ -279,7 +280,7 @@ describe('redaction', () => {
         expect(JSON.parse(JSON.stringify(envelope))).to.deep.equal(envelope)
         expect(fc.stringify(attributes)).to.equal(before)
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     )
   })
 })

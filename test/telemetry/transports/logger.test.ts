@@ -9,6 +9,7 @@ import {
   type TelemetryEmitInput,
   type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
+import { runs } from '../../support/runs.ts'
 import { collectedHeap, expectCode } from '../../support/telemetry/recording.ts'
 
 /** For arguments that do not compile. */
@@ -160,7 +161,7 @@ describe('LoggerTransportAdapter', () => {
           expect(envelopes).to.have.length(events.length)
           expectLines(envelopes)
         }),
-        { numRuns: 300 },
+        { numRuns: runs(300) },
       )
     })
 

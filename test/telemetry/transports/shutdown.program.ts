@@ -3,8 +3,6 @@
  * on, nothing may keep this process alive. Arguments: the target, and its origin.
  */
 import { createRequire } from 'node:module'
-import { Redis } from 'ioredis'
-import { createClient } from 'redis'
 import * as kit from '../../../src/telemetry/index.ts'
 
 const [name = '', origin = ''] = process.argv.slice(2)
@@ -49,13 +47,15 @@ const TRANSPORTS: Readonly<Record<string, () => kit.TelemetryTransport | Promise
   Telegram: () => kit.MessengerTransportAdapter.create({ botToken: '1:x', chatId: '1', apiRoot: origin }),
   'dev console': () => kit.DevConsoleTransportAdapter.create({ url: origin }),
   'error tracker': () => kit.ErrorTrackerTransportAdapter.create({ sdk: sentry() }),
-  ioredis: () => {
+  ioredis: async () => {
+    const { Redis } = await import('ioredis')
     const store = new Redis({ port: Number(port), host: '127.0.0.1', disconnectTimeout: 100 })
     store.on('error', () => {})
     closeOwn = () => store.disconnect()
     return kit.StoreStreamTransportAdapter.create({ store })
   },
-  'node-redis': () => {
+  'node-redis': async () => {
+    const { createClient } = await import('redis')
     const store = createClient({ socket: { port: Number(port), host: '127.0.0.1' } })
     store.on('error', () => {})
     store.connect().catch(() => {})

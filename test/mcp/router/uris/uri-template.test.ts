@@ -5,6 +5,7 @@ import { canonicalUri, decodedOnce } from '../../../../src/mcp/router/uris/canon
 import { matchTokens, type TemplateToken } from '../../../../src/mcp/router/uris/template-match.ts'
 import { checkUriTemplate } from '../../../../src/mcp/router/uris/uri-template.ts'
 import { linearMatch } from '../../../../src/mcp/sdk/uri-guard.ts'
+import { runs } from '../../../support/runs.ts'
 
 const PATTERNS = { simple: '[^/,]+', query: '[^&]+', any: '[^]+', list: '[^/,]+(?:,[^/,]+)*' } as const
 const LAZY = { simple: '[^/,]+?', query: '[^&]+?', any: '[^]+?', list: '[^/,]+?(?:,[^/,]+?)*?' } as const
@@ -40,7 +41,7 @@ describe('mcp: URI templates', () => {
           expect(matchTokens(tokens, given, prefer)).to.deep.equal(matchByPattern(tokens, given, prefer))
         },
       ),
-      { numRuns: 5_000 },
+      { numRuns: runs(5_000) },
     )
   })
 
@@ -68,7 +69,7 @@ describe('mcp: URI templates', () => {
           )
         },
       ),
-      { numRuns: 3_000 },
+      { numRuns: runs(3_000) },
     )
   })
 
@@ -162,7 +163,7 @@ describe('mcp: the canonical form of a URI', () => {
           /(?<!%|%[0-9A-Fa-f])%(?:4[1-9A-F]|5[0-9A]|6[1-9A-F]|7[0-9AE]|3[0-9]|2[DE]|5F)/,
         )
       }),
-      { numRuns: 5_000 },
+      { numRuns: runs(5_000) },
     )
   })
 
@@ -174,7 +175,7 @@ describe('mcp: the canonical form of a URI', () => {
         fc.pre(canonical !== undefined && !/%(?![0-9A-Fa-f]{2})/.test(given) && !given.startsWith('file:'))
         expect(decodedOnce(canonical)).to.equal(decodedOnce(new URL(given).href))
       }),
-      { numRuns: 2_000 },
+      { numRuns: runs(2_000) },
     )
   })
 

@@ -2,6 +2,7 @@ import { classifyInboundRequest } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { classifyRequest, type MessageHeaders } from '../../../../src/mcp/sdk/fast-path/classification.ts'
+import { runs } from '../../../support/runs.ts'
 
 const MODERN = '2026-07-28'
 
@@ -93,7 +94,7 @@ describe('the classification of a request', () => {
         }
         if (asked < 2 && expected !== 'legacy' && expected !== undefined) remembered++
       }),
-      { numRuns: 2_000 },
+      { numRuns: runs(2_000) },
     )
     expect(remembered).to.be.greaterThan(50)
   })

@@ -5,6 +5,7 @@ import { KitTelemetry } from '../../../../src/telemetry/builder.ts'
 import type { KitTelemetryManager } from '../../../../src/telemetry/manager.ts'
 import { OtlpTransportAdapter } from '../../../../src/telemetry/transports/otlp/otlp.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../../support/otlp-receiver.ts'
+import { runs } from '../../../support/runs.ts'
 
 class Account {
   readonly #secret = 1
@@ -199,7 +200,7 @@ describe('OtlpTransportAdapter, poisoned events', () => {
             expect(receiver.requests.filter(({ status }) => status !== 200)).to.deep.equal([])
             expect(receiver.records).to.have.length(sent)
           }),
-          { numRuns: 150 },
+          { numRuns: runs(150) },
         )
       })
     })

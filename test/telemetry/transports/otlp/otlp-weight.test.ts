@@ -5,6 +5,7 @@ import type { SdkLogRecord } from '../../../../src/telemetry/transports/otlp/otl
 import type { OtlpAttributes } from '../../../../src/telemetry/transports/otlp/otlp-record.ts'
 import { toOtlpRecord, writeOtlpAttributes } from '../../../../src/telemetry/transports/otlp/otlp-record.ts'
 import { weighIn } from '../../../../src/telemetry/transports/otlp/otlp-weight.ts'
+import { runs } from '../../../support/runs.ts'
 
 const SERIALIZERS = { json: JsonLogsSerializer, protobuf: ProtobufLogsSerializer }
 
@@ -85,7 +86,7 @@ describe('The weight of an OTLP record', () => {
           expect(weight).to.be.at.least(bytes)
           expect(weight).to.be.at.most(bytes + 200 + 20 * count(written))
         }),
-        { numRuns: 2_000 },
+        { numRuns: runs(2_000) },
       )
     })
 
