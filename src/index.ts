@@ -9,7 +9,6 @@ export {
   type CreateMcpAdapterOptions,
   createMcpAdapter,
   type FetchHandler,
-  type KitMcpAdapter,
   KitMcpServer,
   type McpAdapter,
   type McpAuthHandlers,

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { NodeMiddleware, NodeRequest } from '../http/node-middleware.ts'
-import { endpointOf, type KitMcpAdapter, type McpAdapter } from '../mcp/adapter.ts'
+import { endpointOf, type McpAdapter } from '../mcp/adapter.ts'
 import { FAILED_ANSWER } from '../oauth/refusal-answers.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { NodeMcpRequest } from './node-request.ts'
@@ -14,7 +14,7 @@ const { invalidKind } = optionChecksOf('mcpHandler')
  * in front has decided about them. If a body parser in front has read the body, `req.body` is used.
  * @throws {KitMcpConfigError} if `adapter` is not what `build()` or `createMcpAdapter()` returned.
  */
-export function mcpHandler(adapter: KitMcpAdapter | McpAdapter): NodeMiddleware {
+export function mcpHandler(adapter: McpAdapter): NodeMiddleware {
   const endpoint = endpointOf(adapter)
   if (endpoint === undefined) {
     throw invalidKind('adapter', 'must be what KitMcpServer…build() or createMcpAdapter() returned', adapter)

@@ -1,5 +1,5 @@
 import type { NodeMiddleware } from '../http/node-middleware.ts'
-import { endpointOf, type KitMcpAdapter, type McpAdapter } from '../mcp/adapter.ts'
+import { endpointOf, type McpAdapter } from '../mcp/adapter.ts'
 import { notFound } from '../oauth/protected-resource.ts'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { mcpHandler } from './mcp-handler.ts'
@@ -42,10 +42,7 @@ const { checkKnownOptions, checkPath, invalidKind, invalidOption } = optionCheck
  * express().use(mcpServer(adapter)).listen(3000)
  * ```
  */
-export function mcpServer(
-  adapter: KitMcpAdapter | McpAdapter,
-  options: McpServerOptions = {},
-): NodeMiddleware {
+export function mcpServer(adapter: McpAdapter, options: McpServerOptions = {}): NodeMiddleware {
   const endpoint = endpointOf(adapter)
   if (endpoint === undefined) {
     throw invalidKind('adapter', 'must be what KitMcpServer…build() or createMcpAdapter() returned', adapter)

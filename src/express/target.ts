@@ -1,4 +1,4 @@
-import { endpointOf, type KitMcpAdapter, type McpAdapter } from '../mcp/adapter.ts'
+import { endpointOf, type McpAdapter } from '../mcp/adapter.ts'
 import { Authenticator } from '../mcp/authenticator.ts'
 import { Gate, type GateRequest, type MetadataAnnouncement } from '../oauth/gate.ts'
 import { RequestContext } from '../oauth/inputs.ts'
@@ -8,7 +8,7 @@ import { optionChecksOf } from '../options/option-checks.ts'
 const { invalidOption, missingOption } = optionChecksOf('mcpAuth')
 
 /** OAuth options, or what `KitMcpServer…build()` or `createMcpAdapter()` returned. */
-export type GateTarget = OAuthOptions | KitMcpAdapter | McpAdapter
+export type GateTarget = OAuthOptions | McpAdapter
 
 export interface ResolvedTarget {
   readonly gate: Gate

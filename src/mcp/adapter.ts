@@ -23,84 +23,100 @@ const { checkKnownOptions, invalidKind, invalidOption, missingOption } = optionC
 /** A web-standard request handler. */
 export type FetchHandler = (request: Request) => Promise<Response>
 
-/** The handlers that go with the MCP route. */
+/** Handlers for requests outside the MCP route: CORS preflights, and the protected resource metadata document. */
 export interface McpAuthHandlers {
-  /** Answers OPTIONS on the MCP route and on the metadata route. */
+  /** Answers OPTIONS requests to the MCP route and to the metadata route. */
   readonly cors: (request: Request) => Response | Promise<Response>
-  /** Serves the protected resource metadata document (RFC 9728). 404 when OAuth is off. */
+  /** Serves the protected resource metadata document (RFC 9728). Responds with 404 if OAuth is disabled. */
   readonly resource: (request: Request) => Response | Promise<Response>
 }
 
-/** What `KitMcpServer…build()` gives. */
-export interface KitMcpAdapter {
-  /** Serves MCP, complete: guards, authenticates, answers OPTIONS, carries the CORS headers. */
-  readonly handler: FetchHandler
-  /** What answers beside the MCP route: preflights, and the metadata document. */
-  readonly auth: McpAuthHandlers
-  /** Tells clients what has changed. */
-  readonly notify: McpNotifier
-}
-
-/** What `createMcpAdapter()` gives: the same, with the handler under the name `server`. */
+/**
+ * An MCP server over HTTP, as {@link createMcpAdapter} and `KitMcpServer…build()` return it. `handler` and `server` are
+ * the same function. `createMcpAdapter()` returns an object that lists `{ server, auth }`, and `build()` one that lists
+ * `{ handler, auth }`; the other members are not enumerable.
+ */
 export interface McpAdapter {
-  /** Serves MCP, complete: guards, authenticates, answers OPTIONS, carries the CORS headers. */
+  /**
+   * Serves MCP: checks `Origin` and `Host`, authenticates the request, answers OPTIONS requests, and adds the CORS
+   * headers.
+   */
+  readonly handler: FetchHandler
+  /** The same function as `handler`. */
   readonly server: FetchHandler
-  /** What answers beside the MCP route: preflights, and the metadata document. */
+  /** Handlers for requests outside the MCP route: CORS preflights, and the protected resource metadata document. */
   readonly auth: McpAuthHandlers
-  /** Tells clients what has changed. */
+  /** Notifies clients of changes. */
   readonly notify: McpNotifier
 }
 
 /**
- * Tells clients what has changed: those of 2026-07-28 that listen, those of 2025 revisions that have an event stream open. With
- * an `eventBus` those of all nodes, else those of this process.
+ * Notifies clients of changes: clients of 2026-07-28 that listen, and clients of 2025 revisions that have an event stream
+ * open. With an `eventBus` it notifies the clients of all nodes, otherwise those of this process.
  */
 export interface McpNotifier {
-  /** The list of tools has changed. */
+  /** Notifies clients that the list of tools has changed. */
   toolsChanged(): void
-  /** The list of prompts has changed. */
+  /** Notifies clients that the list of prompts has changed. */
   promptsChanged(): void
-  /** The list of resources, or of templates, has changed. */
+  /** Notifies clients that the list of resources, or of resource templates, has changed. */
   resourcesChanged(): void
-  /** For those who have subscribed to this very URI. */
+  /** Notifies the clients that have subscribed to `uri` that this resource has changed. */
   resourceUpdated(uri: string): void
 }
 
-/** The typed router, or a function that makes a server of the official SDK for each request. */
+/** A typed router, or a function that returns a server of the official SDK for each request. */
 export type RouterOption = KitMcpRouter<any> | ServerFactory
 
-/** What hooks find at `context.context`: anything, where the router does not say. */
+/** The type of `context.context` in hooks: anything if the router does not define it. */
 type AppOf<Router> = Router extends KitMcpRouter<infer App> ? (unknown extends App ? any : App) : any
 type UserOfRouter<Router> = Router extends KitMcpRouter<any, infer User> ? User : any
 
-/** What `createMcpAdapter()` takes. */
+/** Options of {@link createMcpAdapter}. */
 export interface CreateMcpAdapterOptions<Router extends RouterOption = RouterOption, User = any>
   extends McpAdapterOptions {
-  /**
-   * What is served: the typed router, or a function that makes a server of the official SDK for each request.
-   */
+  /** The typed router, or a function that returns a server of the official SDK for each request. */
   readonly router: Router
-  /** Absent or undefined: no OAuth. Everything is open then but operations with `scopes`, which nobody may call (403). */
+  /**
+   * OAuth options. If omitted, no token is required; operations that declare `scopes` then always respond with 403.
+   */
   readonly oauth?: OAuthOptions<AppOf<Router>, User> | undefined
-  /** Default `{ name: 'mcp-gatekit', version: '0.0.0' }`. */
+  /** Name and version of the server. Defaults to `{ name: 'mcp-gatekit', version: '0.0.0' }`. */
   readonly serverInfo?: ServerInfo | undefined
-  /** How to use the server, for the model. */
+  /** Instructions for the model on how to use this server. */
   readonly instructions?: string | undefined
-  /** Where the gate and the adapter emit their events. Default: nowhere. */
+  /** The telemetry manager that receives the events of the gate and the adapter. No events are emitted by default. */
   readonly telemetry?: KitTelemetryManager<any, any, any> | undefined
 }
 
 /** The endpoints of the adapters. */
 const endpoints = new WeakMap<object, McpEndpoint>()
 
-/** Returns the endpoint of what `build()` or `createMcpAdapter()` returned; undefined for anything else. */
+/** Returns the endpoint of an adapter, or undefined for any other value. */
 export function endpointOf(adapter: unknown): McpEndpoint | undefined {
   return typeof adapter === 'object' && adapter !== null ? endpoints.get(adapter) : undefined
 }
 
 /**
- * An MCP server over HTTP: `{ server, auth }`.
- * @throws {KitMcpConfigError} naming the option that is wrong.
+ * Creates an MCP server that speaks Streamable HTTP and, if `oauth` is given, requires a valid access token.
+ * @param options the router, the OAuth options, and the adapter options.
+ * @returns `server`, a web-standard request handler, and `auth`, the handlers for CORS preflights and the protected
+ * resource metadata document. Pass the whole object to `mcpServer()` or `mcpHandler()` to serve it on Node.
+ * @throws {KitMcpConfigError} if an option is missing, invalid, or unknown. The error names the option.
+ * @example
+ * ```ts
+ * import { createMcpAdapter, jwtVerifier, KitMcpRouter } from 'mcp-gatekit'
+ *
+ * const issuer = 'https://auth.example.com'
+ * const resource = 'https://mcp.example.com/mcp'
+ * const router = KitMcpRouter.create().tool('ping', { description: 'Replies with pong' }, () => 'pong')
+ *
+ * export const { server, auth } = createMcpAdapter({
+ *   router,
+ *   oauth: { issuer, resource, verifyToken: jwtVerifier({ issuer, audience: resource }) },
+ * })
+ * ```
+ * @see docs/reference/mcp.md
  */
 export function createMcpAdapter<
   Router extends RouterOption,
@@ -118,10 +134,7 @@ export function createMcpAdapter<
     telemetry: telemetry === undefined ? undefined : checkTelemetry(telemetry),
     options: resolveAdapterOptions(rest),
   })
-  const { handler, auth } = webHandlersOf(endpoint)
-  const adapter = Object.freeze(withNotify({ server: handler, auth }, endpoint))
-  endpoints.set(adapter, endpoint)
-  return adapter
+  return adapterOf(endpoint, 'server')
 }
 
 const CREATE_OPTIONS = ['router', 'oauth', 'serverInfo', 'instructions', 'telemetry', ...ADAPTER_OPTIONS]
@@ -132,7 +145,24 @@ type BuilderProps = Partial<Omit<McpEndpointProps, 'options'>> & {
   readonly options: ResolvedAdapterOptions
 }
 
-/** Builds an MCP server over HTTP step by step. Immutable: every method returns a new builder. */
+/**
+ * Builds an MCP server over HTTP step by step. It is immutable: every method returns a new builder. {@link createMcpAdapter}
+ * does the same in one call.
+ * @example
+ * ```ts
+ * import { jwtVerifier, KitMcpRouter, KitMcpServer } from 'mcp-gatekit'
+ *
+ * const issuer = 'https://auth.example.com'
+ * const resource = 'https://mcp.example.com/mcp'
+ * const router = KitMcpRouter.create().tool('ping', { description: 'Replies with pong' }, () => 'pong')
+ *
+ * export const { handler, auth } = KitMcpServer.create()
+ *   .router(router)
+ *   .withOAuth({ issuer, resource, verifyToken: jwtVerifier({ issuer, audience: resource }) })
+ *   .build()
+ * ```
+ * @see docs/reference/mcp.md
+ */
 export class KitMcpServer<App = unknown, User = any> {
   readonly #props: BuilderProps
 
@@ -140,45 +170,83 @@ export class KitMcpServer<App = unknown, User = any> {
     this.#props = props
   }
 
-  /** An empty builder; `.router()` must follow before `.build()`. */
+  /**
+   * Returns an empty builder.
+   * @returns a builder that needs `.router()` before `.build()`.
+   */
   static create(): KitMcpServer<any> {
     return new KitMcpServer({ given: {}, options: resolveAdapterOptions({}) })
   }
 
-  /** What is served: the typed router, or a function that makes a server of the official SDK for each request. */
+  /**
+   * Sets the router.
+   * @param router the typed router, or a function that returns a server of the official SDK for each request.
+   * @returns a new builder.
+   * @throws {KitMcpConfigError} if `router` is neither of them.
+   */
   router<Router extends RouterOption>(router: Router): KitMcpServer<AppOf<Router>, UserOfRouter<Router>> {
     return new KitMcpServer({ ...this.#props, router: checkRouter(router) })
   }
 
-  /** Requires a valid bearer token of every request. @throws {KitMcpConfigError} */
+  /**
+   * Requires a valid access token for every request.
+   * @param oauth the OAuth options.
+   * @returns a new builder.
+   * @throws {KitMcpConfigError} if an option is missing, invalid, or unknown.
+   */
   withOAuth<Verified extends User = User>(oauth: OAuthOptions<App, Verified>): KitMcpServer<App, User> {
     return new KitMcpServer({ ...this.#props, oauth: resolveOAuthOptions(oauth) })
   }
 
-  /** Who the server says it is. @throws {KitMcpConfigError} */
+  /**
+   * Sets the name and version of the server.
+   * @param info defaults to `{ name: 'mcp-gatekit', version: '0.0.0' }` if this method is not called.
+   * @returns a new builder.
+   * @throws {KitMcpConfigError} if a member is missing, invalid, or unknown.
+   */
   withServerInfo(info: ServerInfo): KitMcpServer<App, User> {
     return new KitMcpServer({ ...this.#props, serverInfo: checkServerInfo(info) })
   }
 
-  /** How to use the server, for the model. @throws {KitMcpConfigError} */
+  /**
+   * Sets instructions for the model on how to use this server.
+   * @param text the instructions.
+   * @returns a new builder.
+   * @throws {KitMcpConfigError} if `text` is not a string.
+   */
   withInstructions(text: string): KitMcpServer<App, User> {
     return new KitMcpServer({ ...this.#props, instructions: checkInstructions(text) })
   }
 
-  /** Where the gate and the adapter emit their events. @throws {KitMcpConfigError} */
+  /**
+   * Sets the telemetry manager that receives the events of the gate and the adapter.
+   * @param manager the manager that `KitTelemetry…build()` returned.
+   * @returns a new builder.
+   * @throws {KitMcpConfigError} if `manager` is not a telemetry manager.
+   */
   withTelemetry(manager: KitTelemetryManager<any, any, any>): KitMcpServer<App, User> {
     return new KitMcpServer({ ...this.#props, telemetry: checkTelemetry(manager) })
   }
 
-  /** Adapter options; called again, they merge. @throws {KitMcpConfigError} */
+  /**
+   * Sets adapter options. Further calls add options, and replace options of the same name.
+   * @param options the adapter options.
+   * @returns a new builder.
+   * @throws {KitMcpConfigError} if an option is invalid or unknown.
+   */
   withOptions(options: McpAdapterOptions): KitMcpServer<App, User> {
     if (!isOptionsObject(options)) throw invalidKind('options', 'must be an object', options)
     const given = { ...this.#props.given, ...options }
     return new KitMcpServer({ ...this.#props, given, options: resolveAdapterOptions(given) })
   }
 
-  /** Makes the adapter. @throws {KitMcpConfigError} without a router. */
-  build(): KitMcpAdapter {
+  /**
+   * Creates the adapter.
+   * @returns `handler`, a web-standard request handler, and `auth`, the handlers for CORS preflights and the protected
+   * resource metadata document. Pass the whole object to `mcpServer()` or `mcpHandler()` to serve it on Node.
+   * @throws {KitMcpConfigError} if no router was set, or if the options do not fit the router.
+   */
+  build(): McpAdapter {
     const { router, oauth, serverInfo, instructions, telemetry, options } = this.#props
     if (router === undefined) throw noRouter()
     const endpoint = new McpEndpoint({
@@ -189,10 +257,22 @@ export class KitMcpServer<App = unknown, User = any> {
       telemetry,
       options,
     })
-    const adapter = Object.freeze(withNotify(webHandlersOf(endpoint), endpoint))
-    endpoints.set(adapter, endpoint)
-    return adapter
+    return adapterOf(endpoint, 'handler')
   }
+}
+
+/** @param listed the name of the handler that is enumerable, next to `auth` */
+function adapterOf(endpoint: McpEndpoint, listed: 'handler' | 'server'): McpAdapter {
+  const { handler, auth } = webHandlersOf(endpoint)
+  const adapter = Object.defineProperties(
+    { [listed]: handler, auth },
+    {
+      [listed === 'handler' ? 'server' : 'handler']: { value: handler },
+      notify: { value: endpoint.sdkHandler.notify },
+    },
+  ) as unknown as McpAdapter
+  endpoints.set(adapter, endpoint)
+  return Object.freeze(adapter)
 }
 
 function checkRouter(router: unknown): McpEndpointProps['router'] {
@@ -201,7 +281,7 @@ function checkRouter(router: unknown): McpEndpointProps['router'] {
   if (typeof router === 'function') return router as ServerFactory
   throw invalidKind(
     'router',
-    'must be a KitMcpRouter, or a function that returns a server of the official SDK',
+    'must be a KitMcpRouter or a function that returns a server of the official SDK',
     router,
   )
 }
@@ -209,7 +289,7 @@ function checkRouter(router: unknown): McpEndpointProps['router'] {
 function noRouter(): Error {
   return missingOption(
     'router',
-    'give a KitMcpRouter, or a function that returns a server of the official SDK',
+    'set it to a KitMcpRouter or to a function that returns a server of the official SDK',
   )
 }
 
@@ -220,12 +300,12 @@ function checkInstructions(text: unknown): string {
 
 function checkTelemetry(manager: KitTelemetryManager<any, any, any>): KitTelemetryManager<any, any, any> {
   if (typeof (manager as { session?: unknown } | null)?.session !== 'function') {
-    throw invalidKind('telemetry', 'must be what KitTelemetry…build() returned', manager)
+    throw invalidKind('telemetry', 'must be the manager that KitTelemetry…build() returned', manager)
   }
   return manager
 }
 
-function webHandlersOf(endpoint: McpEndpoint): Omit<KitMcpAdapter, 'notify'> {
+function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'auth'> {
   const requestOf = (request: Request): WebMcpRequest => new WebMcpRequest(request, endpoint.trustsProxy)
   return {
     async handler(request) {
@@ -233,7 +313,7 @@ function webHandlersOf(endpoint: McpEndpoint): Omit<KitMcpAdapter, 'notify'> {
         const mcpRequest = requestOf(request)
         return webResponse(mcpRequest, await endpoint.answer(mcpRequest))
       } catch {
-        // Whatever goes wrong, the client gets a response.
+        // The client gets a response, whatever has failed.
         return withHeaders(toResponse(FAILED_ANSWER), CORS_RESPONSE_HEADERS)
       }
     },
@@ -255,14 +335,6 @@ function webHandlersOf(endpoint: McpEndpoint): Omit<KitMcpAdapter, 'notify'> {
   }
 }
 
-/** `notify` stands beside the two members that an adapter consists of, not among them. */
-function withNotify<Faces extends object>(
-  faces: Faces,
-  { sdkHandler: { notify } }: McpEndpoint,
-): Faces & { notify: McpNotifier } {
-  return Object.defineProperty(faces, 'notify', { value: notify }) as Faces & { notify: McpNotifier }
-}
-
 function metadataResponse({ gate }: McpEndpoint, request: WebMcpRequest): PlainResponse {
   const root = gate?.options.resourceMetadataPath
   if (gate === undefined || root === undefined) return notFound()
@@ -271,7 +343,7 @@ function metadataResponse({ gate }: McpEndpoint, request: WebMcpRequest): PlainR
   const respond = (path: string): PlainResponse =>
     gate.resource.respond({ method, path, origin, ifNoneMatch, request: request.request }) ?? notFound()
   if (gate.resource.owns(request.path)) return respond(request.path)
-  // Mounted elsewhere by the host: the root form; another resource's path is not ours to answer.
+  // The host may mount the handler at any path: then the document at the root is served, but not for another resource.
   if (request.path.startsWith(`${root}/`)) return notFound()
   return respond(root)
 }

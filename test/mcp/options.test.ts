@@ -1,5 +1,10 @@
 import { expect } from 'chai'
-import { type CreateMcpAdapterOptions, createMcpAdapter, KitMcpServer } from '../../src/mcp/adapter.ts'
+import {
+  type CreateMcpAdapterOptions,
+  createMcpAdapter,
+  KitMcpServer,
+  type McpAdapter,
+} from '../../src/mcp/adapter.ts'
 import type { McpAdapterOptions } from '../../src/mcp/options.ts'
 import type { KitMcpConfigError } from '../../src/options/config-error.ts'
 import { configError } from '../support/mcp/config-error.ts'
@@ -152,7 +157,7 @@ describe('mcp: options', () => {
     for (const icon of info.icons) icon.src = 'changed'
     info.icons.push({ src: 'more' })
     for (const adapter of adapters) {
-      const { message } = await web('server' in adapter ? adapter.server : adapter.handler).send(
+      const { message } = await web(adapter.server).send(
         legacy(
           rpc('initialize', {
             protocolVersion: LEGACY,
@@ -222,15 +227,40 @@ describe('mcp: options', () => {
       const { message } = await web(handler).send(legacy(rpc('initialize', initialize)))
       expect(message.result.serverInfo).to.deep.equal({ name: 'before', version: '1' })
     })
-    it('gives frozen handlers that need no this', async () => {
+    it('returns a frozen adapter whose handlers do not need this', async () => {
       const adapter = KitMcpServer.create().router(notes).withOAuth(oauth()).build()
-      expect(adapter).to.have.all.keys('handler', 'auth')
       expect(Object.isFrozen(adapter) && Object.isFrozen(adapter.auth)).to.equal(true)
       const { cors, resource } = adapter.auth
       const url = 'https://mcp.example.com/.well-known/oauth-protected-resource'
       expect((await cors(new Request(url, { method: 'OPTIONS' }))).status).to.equal(204)
       expect((await resource(new Request(url))).status).to.equal(200)
     })
+  })
+
+  describe('the adapter', () => {
+    const options = { router: notes, oauth: oauth() }
+    const built = (): McpAdapter => KitMcpServer.create().router(notes).withOAuth(options.oauth).build()
+    for (const [style, create, members] of [
+      ['createMcpAdapter()', () => createMcpAdapter(options), ['server', 'auth']],
+      ['KitMcpServer…build()', built, ['handler', 'auth']],
+    ] as const) {
+      it(`of ${style} lists ${members.join(' and ')} only`, () => {
+        const adapter = create()
+        expect(Object.keys(adapter)).to.deep.equal(members)
+        expect(Object.keys({ ...adapter })).to.deep.equal(members)
+        expect(Object.isFrozen(adapter)).to.equal(true)
+      })
+      it(`of ${style} can be destructured into handler, server, auth, and notify`, async () => {
+        const { handler, server, auth, notify } = create()
+        expect(server).to.equal(handler)
+        expect(notify.toolsChanged).to.be.a('function')
+        for (const serve of [handler, server]) {
+          const request = legacy(rpc('tools/list'), bearer('reader'))
+          expect((await web(serve).send(request)).status).to.equal(200)
+        }
+        expect((await auth.resource(new Request('https://mcp.example.com/'))).status).to.equal(200)
+      })
+    }
   })
 
   describe('auth', () => {

@@ -129,7 +129,7 @@ export const adapter = createMcpAdapter({
 })
 
 export const built = KitMcpServer.create()
-  //? built: KitMcpAdapter
+  //? built: McpAdapter
   .router(router)
   .withOAuth({
     issuer: 'https://auth.example.com',

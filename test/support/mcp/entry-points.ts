@@ -7,8 +7,8 @@ import {
   type CreateMcpAdapterOptions,
   createMcpAdapter,
   type FetchHandler,
-  type KitMcpAdapter,
   KitMcpServer,
+  type McpAdapter,
 } from '../../../src/mcp/adapter.ts'
 import type { McpAdapterOptions } from '../../../src/mcp/options.ts'
 import { definedOf, type Listening, listen, readAnswer, type WireAnswer, type WireRequest } from './wire.ts'
@@ -35,7 +35,7 @@ export interface Face {
 }
 
 /** Builds what `createMcpAdapter(setup)` would, through the builder. */
-export function build(setup: Setup): KitMcpAdapter {
+export function build(setup: Setup): McpAdapter {
   const { router, oauth, serverInfo, instructions, telemetry, ...options } = setup
   let builder = KitMcpServer.create().router(router)
   if (oauth !== undefined) builder = builder.withOAuth(oauth)
