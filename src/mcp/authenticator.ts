@@ -8,13 +8,13 @@ import type { Exchange } from './wire/exchange.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
 import { NO_TELEMETRY } from './wire/request-telemetry.ts'
 
-/** A request that may go on, or the response that ends it. */
+/** An authenticated request, or the response to a request that was refused. */
 export type AuthenticationResult = { readonly exchange: Exchange } | { readonly response: PlainResponse }
 
 export interface AuthenticatorProps {
   /** Undefined if OAuth is disabled. */
   readonly gate: Gate | undefined
-  /** Makes the context of a request if there is no gate to make it. */
+  /** Creates the context of a request if OAuth is disabled. Otherwise the gate creates it. */
   readonly makeContext: (request: GateRequest) => VerifyContext | Promise<VerifyContext>
   /** The operations that declare scopes. */
   readonly operations?: ScopedOperations | undefined
@@ -31,12 +31,12 @@ export class Authenticator {
     this.#props = props
   }
 
-  /** Verifies the token of a request, or only makes its context if OAuth is disabled. Does not check scopes. */
+  /** Verifies the token of a request. If OAuth is disabled, only creates its context. Does not check scopes. */
   async authenticate(request: McpRequest): Promise<AuthenticationResult> {
     const { gate } = this
     const { instrumentation, makeContext } = this.#props
     if (instrumentation?.loading !== undefined) await instrumentation.loading
-    const telemetry = instrumentation?.observe(request) ?? NO_TELEMETRY
+    const telemetry = instrumentation?.begin(request) ?? NO_TELEMETRY
     if (gate === undefined) {
       try {
         const context = await telemetry.run(async () => makeContext(request))

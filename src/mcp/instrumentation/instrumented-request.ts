@@ -14,8 +14,10 @@ import type { KitTelemetryManager } from '../../telemetry/manager.ts'
 import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
 import { elapsedMs } from '../../timers.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { MODERN_REVISION } from '../revisions.ts'
 import { watchMessages } from '../sdk/watch-messages.ts'
 import type { ClientConnection } from '../wire/client-connection.ts'
+import { isEventStream, withBodyEnd } from '../wire/event-stream.ts'
 import { CLIENT_GONE } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import {
@@ -24,7 +26,6 @@ import {
   type RequestTelemetry,
   type TimedCall,
 } from '../wire/request-telemetry.ts'
-import { withBodyEnd } from '../wire/stream-end.ts'
 import {
   clientText,
   messageAttributes,
@@ -45,7 +46,7 @@ type Attributes = Record<string, unknown>
 /** The maximum length of a user's id, in UTF-16 units. */
 const MAX_USER_ID = 1024
 
-/** Codes of errors that say that a request cannot be served, not that serving it failed. */
+/** The codes of errors with which a request is refused. Other codes mean that serving it has failed. */
 const REFUSAL_CODES: ReadonlySet<number> = new Set([
   ProtocolErrorCode.ParseError,
   ProtocolErrorCode.InvalidRequest,
@@ -64,62 +65,57 @@ const APPLICATION_METHODS: ReadonlySet<string> = new Set([
   'completion/complete',
 ])
 
-/** The first revision without protocol sessions. */
-const FIRST_MODERN_REVISION = '2026-07-28'
-
-/** What an adapter tells, and how: events where it has a manager, spans where a provider is registered. */
+/** The telemetry of an adapter: events if it has a manager, and spans if a provider is registered. */
 export class Instrumentation {
   readonly manager: AnyManager | undefined
   readonly tracing: Tracing = new Tracing()
-  /** Whether the arguments and results of tools are told, which the manager redacts. */
-  readonly tellsPayloads: boolean
+  /** `true` if the arguments and results of tools are recorded. The manager redacts them. */
+  readonly recordsPayloads: boolean
 
-  constructor(manager: AnyManager | undefined, tellsPayloads: boolean) {
+  constructor(manager: AnyManager | undefined, recordsPayloads: boolean) {
     this.manager = manager
-    this.tellsPayloads = tellsPayloads && manager !== undefined
+    this.recordsPayloads = recordsPayloads && manager !== undefined
   }
 
-  /** Resolves when `observe` may be called; undefined where it may be at once. Never rejects. */
+  /** Resolves when `begin` may be called. Undefined if it may be called at once. Never rejects. */
   get loading(): Promise<void> | undefined {
     return this.tracing.loading
   }
 
-  /** Returns {@link NO_TELEMETRY} if there is neither a manager nor a provider of spans. */
-  observe(incoming: McpRequest): RequestTelemetry {
+  /** Begins the telemetry of a request. Returns {@link NO_TELEMETRY} if there is neither a manager nor a provider of spans. */
+  begin(request: McpRequest): RequestTelemetry {
     return this.manager !== undefined || tryOrUndefined(() => this.tracing.hasProvider)
-      ? new InstrumentedRequest(this, incoming)
+      ? new InstrumentedRequest(this, request)
       : NO_TELEMETRY
   }
 }
 
 /**
- * What the gate and the adapter tell telemetry about one request: events in one session, whose actor is
- * the verified user, and a span for each message.
+ * The telemetry of one request: events in one session, whose actor is the verified user, and a span for each message.
  *
- * Telemetry never changes an answer. Users, arguments, results, and thrown values belong to the application, and reading
- * them may throw. Every method that is called from outside therefore runs inside `attempt`.
+ * Telemetry never changes a response. Users, arguments, results, and thrown values belong to the application, and reading
+ * them may throw. Therefore every method that is called from outside runs inside `tryOrUndefined`.
  */
 export class InstrumentedRequest implements RequestTelemetry {
   readonly session: AnySession | undefined
-  readonly #observer: Instrumentation
-  readonly #incoming: McpRequest
+  readonly #instrumentation: Instrumentation
+  readonly #request: McpRequest
   readonly #startedAt = performance.now()
   readonly #startedAtMs = Date.now()
   #protocolVersion: string | undefined
   #operations: readonly Operation[] = []
-  #tokenEraser: TokenRedactor | undefined
+  #redactor: TokenRedactor | undefined
   #isServedHere = false
   #identified = false
   #hasAccepted = false
   #ended = false
 
-  constructor(observer: Instrumentation, incoming: McpRequest) {
-    this.#observer = observer
-    this.#incoming = incoming
-    this.session = tryOrUndefined(() => observer.manager?.session())
+  constructor(instrumentation: Instrumentation, request: McpRequest) {
+    this.#instrumentation = instrumentation
+    this.#request = request
+    this.session = tryOrUndefined(() => instrumentation.manager?.session())
   }
 
-  /** The gate's word on everything but an accepted token. Ends the telemetry. */
   decided(decision: Exclude<Decision, { outcome: 'accepted' }>): void {
     if (this.#ended) return
     tryOrUndefined(() => this.#decided(decision))
@@ -133,7 +129,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     const [operation] = this.#begun() as [Operation]
     switch (decision.outcome) {
       case 'refused': {
-        // Of what a verifier threw, only the kind: its text may quote anything, and every bad token would be an error.
+        // Only the kind of a thrown value is recorded: its message may quote anything.
         const type = 'cause' in decision ? kindOf(decision.cause) : undefined
         this.#emit(operation, 'auth.refused', 'warn', {
           reason: decision.reason,
@@ -152,19 +148,17 @@ export class InstrumentedRequest implements RequestTelemetry {
     }
   }
 
-  /** Sets whose token it is. */
   identify(auth: AuthInfo): void {
     this.#identified = true
     tryOrUndefined(() => {
-      this.#tokenEraser = new TokenRedactor(auth.token)
+      this.#redactor = new TokenRedactor(auth.token)
       const user = auth.user as object
       const id = [memberOf(user, 'id'), memberOf(user, 'sub'), auth.clientId].find((one) => isId(one))
-      // A session that is not ours may return a promise, which `attempt` looks after.
+      // A session of another implementation may return a promise, whose rejection `tryOrUndefined` handles.
       return id === undefined ? undefined : this.session?.actor('user', this.#redact(String(id), MAX_USER_ID))
     })
   }
 
-  /** The token and its scopes suffice. Emits nothing if no token was verified. */
   accepted(): void {
     if (!this.#identified || this.#hasAccepted) return
     this.#hasAccepted = true
@@ -174,10 +168,6 @@ export class InstrumentedRequest implements RequestTelemetry {
     })
   }
 
-  /**
-   * The messages of the request.
-   * @param known the tools that exist, where that can be said.
-   */
   received(
     protocolVersion: unknown,
     messages: readonly unknown[],
@@ -194,10 +184,6 @@ export class InstrumentedRequest implements RequestTelemetry {
     })
   }
 
-  /**
-   * Runs `fn` with the session as the ambient one and, where there is one message, its span as the active
-   * one, so that what handlers emit belongs to both.
-   */
   async run<T>(fn: () => Promise<T>): Promise<T> {
     let running: Promise<T> | undefined
     const start = (): Promise<T> => {
@@ -212,11 +198,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     return await (operation === undefined || this.#operations.length > 1 ? inside() : operation.run(inside))
   }
 
-  /**
-   * Watches what the server of this request answers.
-   * @param tellsTools whether the tool events are told from here, as they are for a server that is not ours.
-   */
-  watch(server: Server | McpServer, tellsTools: boolean): void {
+  watch(server: Server | McpServer, emitsToolEvents: boolean): void {
     const isBatch = this.#operations.length > 1
     tryOrUndefined(() =>
       watchMessages(server, {
@@ -226,17 +208,13 @@ export class InstrumentedRequest implements RequestTelemetry {
           if (isBatch && operation !== undefined) operation.run(deliver)
           else deliver()
         },
-        sent: (message) => this.answered(message, tellsTools),
+        sent: (message) => this.answered(message, emitsToolEvents),
       }),
     )
   }
 
-  /**
-   * A message of the server goes out to the client.
-   * @param tellsTools as for `watch`.
-   */
-  answered(message: JSONRPCMessage, tellsTools: boolean): void {
-    tryOrUndefined(() => this.#answered(message, tellsTools))
+  answered(message: JSONRPCMessage, emitsToolEvents: boolean): void {
+    tryOrUndefined(() => this.#answered(message, emitsToolEvents))
   }
 
   toolCompleted(call: TimedCall, result: unknown): void {
@@ -269,14 +247,14 @@ export class InstrumentedRequest implements RequestTelemetry {
       return response
     }
     if (status >= 400) return this.#failed(response)
-    if (!(response instanceof Response) || response.body === null || !isEventStream(response)) {
+    if (!(response instanceof Response) || !isEventStream(response)) {
       this.completed(status)
       return response
     }
     const onEnd = (): void => this.completed(status)
-    // A host that has lost its client may do nothing with the stream.
+    // If the client has disconnected, the host may leave the stream open.
     client.onDisconnect(onEnd)
-    return new Response(withBodyEnd(response.body, onEnd), response)
+    return new Response(withBodyEnd(response.body as ReadableStream<Uint8Array>, onEnd), response)
   }
 
   async #failed(response: PlainResponse | Response): Promise<PlainResponse | Response> {
@@ -284,10 +262,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     return response
   }
 
-  /**
-   * The response has been given in full. Ends the telemetry.
-   * @param error what the body says, where it is a JSON-RPC error.
-   */
+  /** @param error the JSON-RPC error in the body of the response */
   completed(status: number, error?: RpcError): void {
     if (this.#ended) return
     tryOrUndefined(() => {
@@ -309,7 +284,6 @@ export class InstrumentedRequest implements RequestTelemetry {
     })
   }
 
-  /** Ends the telemetry of a request that nobody is to be told of. */
   abandon(): void {
     this.#close(0, {})
   }
@@ -364,48 +338,48 @@ export class InstrumentedRequest implements RequestTelemetry {
     this.#ended = true
     for (const operation of this.#operations)
       operation.end({ status, attributes, more: () => this.#payloadTexts(operation) })
-    // The session's end does not reject; it is not waited for.
+    // The promise is not awaited. It does not reject.
     void tryOrUndefined(() => this.session?.end())
   }
 
-  /** The operations, at least one: where no message is known, the request as a whole. */
+  /** Returns at least one operation: if no message is known, the operation of the request itself. */
   #begun(): readonly Operation[] {
     if (this.#operations.length > 0) return this.#operations
-    // Of a client whose token was not verified nothing is told that it said.
+    // Nothing that a client without a verified token has sent is recorded.
     if (this.#identified)
-      this.#protocolVersion = clientText(this.#incoming.header('mcp-protocol-version'), this.#redact)
+      this.#protocolVersion = clientText(this.#request.header('mcp-protocol-version'), this.#redact)
     this.#operations = [this.#begin(NO_MESSAGE, false, this.#sharedAttributes())]
     return this.#operations
   }
 
-  /** What can be told of the request as a whole: of a batch what its messages have in common. */
+  /** Returns the attributes of the request: those of its message or, for a batch, those that all messages have. */
   #known(): Record<string, string> {
     const [operation, another] = this.#begun()
     return operation === undefined || another !== undefined ? this.#sharedAttributes() : operation.attributes
   }
 
   #begin(message: ObservedMessage, isKnown: boolean, attributes: Record<string, string>): Operation {
-    const request = {
-      incoming: this.#incoming,
-      eraser: this.#eraser,
+    const shared = {
+      request: this.#request,
+      redactor: this.#tokenRedactor,
       protocolVersion: this.#protocolVersion,
       attributes,
       startedAt: this.#startedAt,
       startedAtMs: this.#startedAtMs,
     }
-    return new Operation(this.#observer.tracing, request, message, isKnown)
+    return new Operation(this.#instrumentation.tracing, shared, message, isKnown)
   }
 
   #attributesOf(message: ObservedMessage): Record<string, string> {
     return { ...messageAttributes(message), ...this.#sharedAttributes() }
   }
 
-  /** What the messages of a request have in common. */
+  /** Returns the attributes that all messages of the request have. */
   #sharedAttributes(): Record<string, string> {
     const version = this.#protocolVersion
     if (version === undefined) return {}
-    const isModern = version >= FIRST_MODERN_REVISION
-    const sessionId = isModern ? undefined : clientText(this.#incoming.header('mcp-session-id'), this.#redact)
+    const isModern = version >= MODERN_REVISION
+    const sessionId = isModern ? undefined : clientText(this.#request.header('mcp-session-id'), this.#redact)
     return {
       'mcp.protocol.version': version,
       ...(sessionId !== undefined && { 'mcp.session.id': sessionId }),
@@ -413,16 +387,16 @@ export class InstrumentedRequest implements RequestTelemetry {
   }
 
   #payloads(args: unknown, result: unknown): Payloads {
-    return this.#observer.tellsPayloads ? payloads(this.#eraser, args, result) : {}
+    return this.#instrumentation.recordsPayloads ? payloads(this.#tokenRedactor, args, result) : {}
   }
 
   #payloadTexts({ message, result }: Operation): Record<string, string> {
-    const { manager } = this.#observer
+    const { manager } = this.#instrumentation
     if (manager === undefined) return {}
     return payloadTexts(this.#payloads(message.args, result), (given) => manager.redact(given))
   }
 
-  #answered(message: JSONRPCMessage, tellsTools: boolean): void {
+  #answered(message: JSONRPCMessage, emitsToolEvents: boolean): void {
     if (!('id' in message) || 'method' in message) return
     const operation = this.#operationOf(message.id)
     if (operation === undefined || operation.answeredAfter !== undefined) return
@@ -433,7 +407,7 @@ export class InstrumentedRequest implements RequestTelemetry {
       const error = rpcErrorIn(message)
       if (error === undefined) return
       operation.error = error
-      if (!tellsTools || REFUSAL_CODES.has(error.code)) return
+      if (!emitsToolEvents || REFUSAL_CODES.has(error.code)) return
       const failure = { thrown: error.message }
       if (method === 'tools/call') operation.run(() => this.#toolFailed(operation.message, duration, failure))
       else if (method !== undefined && APPLICATION_METHODS.has(method))
@@ -443,15 +417,15 @@ export class InstrumentedRequest implements RequestTelemetry {
     if (method !== 'tools/call') return
     const { result } = message
     operation.hasToolError = result.isError === true
-    if (!operation.hasToolError && this.#observer.tellsPayloads) operation.result = result
-    if (!tellsTools) return
+    if (!operation.hasToolError && this.#instrumentation.recordsPayloads) operation.result = result
+    if (!emitsToolEvents) return
     operation.run(() => {
       if (operation.hasToolError) this.#toolFailed(operation.message, duration, failureIn(result))
       else this.#toolCompleted(operation.message, duration, result)
     })
   }
 
-  /** The operation of a message by its id; of several with one id, the first that has not been answered. */
+  /** Returns the operation of a message by its id. If several have the same id, returns the first without a response. */
   #operationOf(id: unknown): Operation | undefined {
     if (this.#operations.length === 1) return this.#operations[0]
     const text = clientText(String(id), this.#redact)
@@ -459,21 +433,21 @@ export class InstrumentedRequest implements RequestTelemetry {
     return same.find(({ answeredAfter }) => answeredAfter === undefined) ?? same[0]
   }
 
-  /** Made of the token when it was verified, else of whatever came in its place. */
-  get #eraser(): TokenRedactor {
-    this.#tokenEraser ??= new TokenRedactor(tryOrUndefined(() => this.#incoming.authorization))
-    return this.#tokenEraser
+  /** Made of the verified token, or of the `Authorization` header if no token was verified. */
+  get #tokenRedactor(): TokenRedactor {
+    this.#redactor ??= new TokenRedactor(tryOrUndefined(() => this.#request.authorization))
+    return this.#redactor
   }
 
-  readonly #redact = (text: string, max: number): string => this.#eraser.cut(text, max)
+  readonly #redact = (text: string, max: number): string => this.#tokenRedactor.cut(text, max)
 
   #duration(): { duration_ms: number } {
     return { duration_ms: elapsedMs(this.#startedAt) }
   }
 
   /**
-   * @param operation in whose span it is emitted; undefined for the active one.
-   * @param failure what was thrown, if anything.
+   * @param operation the operation whose span the event belongs to. Undefined for the active span.
+   * @param failure the thrown value, if any
    */
   #emit(
     operation: Operation | undefined,
@@ -486,19 +460,19 @@ export class InstrumentedRequest implements RequestTelemetry {
       tryOrUndefined(() => {
         const input = { level, attributes, ...(failure !== undefined && { error: this.#textsOf(failure) }) }
         if (!this.#ended) return this.session?.emit(`kit.mcp.${event}`, input)
-        // A tool goes on to its end when its client has hung up.
+        // A tool may still run after its client has disconnected.
         const { sessionId, actor } = this.session?.getState() ?? {}
-        return this.#observer.manager?.emit(`kit.mcp.${event}`, { ...input, sessionId, actor })
+        return this.#instrumentation.manager?.emit(`kit.mcp.${event}`, { ...input, sessionId, actor })
       })
     }
     if (operation === undefined) emit()
     else operation.run(emit)
   }
 
-  /** An object without a message is shown as the manager redacts it. */
+  /** Describes a thrown value. The description of an object without a message is its JSON, redacted by the manager. */
   #textsOf({ thrown }: Failure): ErrorTexts {
-    return this.#eraser.thrown(thrown, (object) =>
-      tryOrUndefined(() => JSON.stringify(this.#observer.manager?.redact({ thrown: object }).thrown)),
+    return this.#tokenRedactor.thrown(thrown, (object) =>
+      tryOrUndefined(() => JSON.stringify(this.#instrumentation.manager?.redact({ thrown: object }).thrown)),
     )
   }
 }
@@ -507,13 +481,9 @@ function isId(value: unknown): value is string | number | bigint {
   return (typeof value === 'string' && value !== '') || typeof value === 'number' || typeof value === 'bigint'
 }
 
-/** The text with which a server of the SDK reports what a tool threw. */
+/** Returns the text with which a server of the SDK reports the error that a tool has thrown. */
 function failureIn(result: object): Failure | undefined {
   const { content } = result as { content?: unknown }
   const text = Array.isArray(content) ? (content[0] as { text?: unknown } | undefined)?.text : undefined
   return typeof text === 'string' ? { thrown: text } : undefined
-}
-
-function isEventStream(response: Response): boolean {
-  return response.headers.get('content-type')?.startsWith('text/event-stream') ?? false
 }

@@ -1,29 +1,29 @@
-/** What is told of one JSON-RPC message: texts of the client, cut. */
+/** The parts of a JSON-RPC message that are recorded. Strings of the client are redacted and shortened. */
 export interface ObservedMessage {
   readonly method: string | undefined
   readonly id: string | undefined
   readonly tool: string | undefined
   readonly prompt: string | undefined
   readonly resource: string | undefined
-  /** What it says in `jsonrpc`, where that is another version than 2.0. */
+  /** The member `jsonrpc`, if it is not `2.0`. */
   readonly version: string | undefined
-  /** Where a traced client puts its span. */
+  /** `params._meta`, in which a traced client sends its span. */
   readonly meta: unknown
   /** The arguments of a tool. */
   readonly args: unknown
 }
 
-/** Takes out of a text what may not be recorded, and cuts it. */
-type Erase = (text: string, max: number) => string
+/** Removes secrets from a string, and shortens it to `max` characters. */
+type Redact = (text: string, max: number) => string
 
-/** Longest text of a client that is recorded as an attribute. */
+/** The maximum length of an attribute whose value a client has sent. */
 const MAX_TEXT = 128
 const MAX_URI = 1024
 
 /** The methods whose `params.uri` names a resource. */
 const RESOURCE_METHODS = new Set(['resources/read', 'resources/subscribe', 'resources/unsubscribe'])
 
-/** What the protocol's revisions let a client send; other names may be anything, and are many. */
+/** The methods that the revisions of the protocol let a client send. */
 const METHODS: ReadonlySet<string> = new Set([
   ...RESOURCE_METHODS,
   'completion/complete',
@@ -55,10 +55,8 @@ export const NO_MESSAGE: ObservedMessage = {
   args: undefined,
 }
 
-/**
- * What may be told of a JSON-RPC message.
- */
-export function observedMessage(message: unknown, redact: Erase): ObservedMessage {
+/** Returns the parts of a JSON-RPC message that are recorded. */
+export function observedMessage(message: unknown, redact: Redact): ObservedMessage {
   if (typeof message !== 'object' || message === null) return NO_MESSAGE
   const { method, id, jsonrpc, params } = message as Partial<Record<'method' | 'id' | 'jsonrpc', unknown>> & {
     params?: Partial<Record<'name' | 'uri' | '_meta' | 'arguments', unknown>> | null
@@ -76,12 +74,12 @@ export function observedMessage(message: unknown, redact: Erase): ObservedMessag
   }
 }
 
-/** A text that a client sent, fit to be recorded. */
-export function clientText(value: unknown, redact: Erase, max: number = MAX_TEXT): string | undefined {
+/** Returns a string that a client has sent, redacted and shortened. Returns undefined for other values. */
+export function clientText(value: unknown, redact: Redact, max: number = MAX_TEXT): string | undefined {
   return typeof value === 'string' ? redact(value, max) : undefined
 }
 
-/** The attributes of a message by the OpenTelemetry MCP convention. */
+/** Returns the attributes of a message by the OpenTelemetry conventions for MCP. */
 export function messageAttributes(message: ObservedMessage): Record<string, string> {
   const { method, id, tool, prompt, resource, version } = message
   return {
@@ -95,9 +93,10 @@ export function messageAttributes(message: ObservedMessage): Record<string, stri
 }
 
 /**
- * What a message asks for, in names of which there are few, so that spans and series can be grouped by them.
- * @param isServed whether the server did it, so that its method and target do exist.
- * @param isKnown whether the target is known to exist, be it served or not.
+ * Returns the method and the target of a message, if they are names of which there are few. Spans and metrics are grouped by
+ * them.
+ * @param isServed `true` if the server has served the message, so that its method and target exist
+ * @param isKnown `true` if the target is known to exist, whether the message was served or not
  */
 export function lowCardinality(
   { method, tool, prompt }: ObservedMessage,

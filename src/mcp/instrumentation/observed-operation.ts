@@ -5,53 +5,53 @@ import { lowCardinality, messageAttributes, type ObservedMessage } from './obser
 import type { TokenRedactor } from './token-redactor.ts'
 import type { ServerSpan, SpanEnd, Tracing } from './tracing.ts'
 
-/** Longest text of an error on a span. */
+/** The maximum length of an error message on a span. */
 const MAX_DESCRIPTION = 256
 
-/** An error that a JSON-RPC response carries. */
+/** The error of a JSON-RPC response. */
 export interface RpcError {
   readonly code: number
   readonly message: unknown
 }
 
-/** What the operations of one request have in common. */
+/** The data that all operations of one request share. */
 export interface OperationRequest {
-  readonly incoming: McpRequest
-  readonly eraser: TokenRedactor
+  readonly request: McpRequest
+  readonly redactor: TokenRedactor
   readonly protocolVersion: string | undefined
-  /** Recorded of each message. */
+  /** The attributes of each message. */
   readonly attributes: Readonly<Record<string, string>>
-  /** On the clock of `performance.now()`. */
+  /** The result of `performance.now()` at the beginning. */
   readonly startedAt: number
   /** Milliseconds since 1970. */
   readonly startedAtMs: number
 }
 
-/** How a request ended. */
+/** The end of a request. */
 export interface OperationEnd {
   readonly status: number
-  /** Recorded on the span beside those of the operation. */
+  /** The attributes of the span in addition to those of the operation. */
   readonly attributes: Readonly<Record<string, string>>
-  /** More of them, made only when the span is recorded. */
+  /** Returns further attributes. Called only if the span is recorded. */
   readonly more: () => Readonly<Record<string, string>>
 }
 
-/** One message of a request with its span, or the request itself where no message of it is known. */
+/** One message of a request and its span. If no message is known, the request itself. */
 export class Operation {
   readonly message: ObservedMessage
-  /** When its message was given to the server, on the clock of `performance.now()`. */
+  /** The result of `performance.now()` when the server received the message. */
   deliveredAt: number | undefined
-  /** Milliseconds from the request to the answer to the message. */
+  /** Milliseconds from the request to the response to the message. */
   answeredAfter: number | undefined
   error: RpcError | undefined
   hasToolError = false
-  /** The result of a tool, where results are told. */
+  /** The result of a tool, if results are recorded. */
   result: unknown
   readonly #isKnown: boolean
   readonly #request: OperationRequest
   readonly #span: ServerSpan | undefined
 
-  /** Begins its span. @param isKnown whether the tool it calls exists. */
+  /** Begins the span. @param isKnown `true` if the called tool exists */
   constructor(tracing: Tracing, request: OperationRequest, message: ObservedMessage, isKnown: boolean) {
     this.message = message
     this.#request = request
@@ -59,9 +59,9 @@ export class Operation {
     this.#span = tryOrUndefined(() =>
       tracing.start(() => ({
         name: spanName(request, message.method, message.tool ?? message.prompt),
-        attributes: { ...this.attributes, ...network(request.incoming) },
+        attributes: { ...this.attributes, ...network(request.request) },
         meta: message.meta,
-        admits: (text) => request.eraser.isFree(text),
+        admits: (text) => request.redactor.isFree(text),
         startedAtMs: request.startedAtMs,
       })),
     )
@@ -71,7 +71,7 @@ export class Operation {
     return { ...messageAttributes(this.message), ...this.#request.attributes }
   }
 
-  /** Runs `fn` once, inside the span if that can be. */
+  /** Runs `fn` once, inside the span unless that fails. */
   run<T>(fn: () => T): T {
     const span = this.#span
     if (span === undefined) return fn()
@@ -97,7 +97,7 @@ export class Operation {
 
   #describe({ status, attributes, more }: OperationEnd, isRecorded: boolean): SpanEnd {
     const { message, error } = this
-    const { eraser, startedAt } = this.#request
+    const { redactor, startedAt } = this.#request
     const isServed = error === undefined && status < 400
     const { method, target } = lowCardinality(message, isServed, this.#isKnown)
     const outcome = outcomeOf(status, error, this.hasToolError)
@@ -113,7 +113,7 @@ export class Operation {
       durationMs: this.answeredAfter ?? performance.now() - startedAt,
       failed: 'error.type' in outcome,
       description:
-        typeof error?.message === 'string' ? eraser.cut(error.message, MAX_DESCRIPTION) : undefined,
+        typeof error?.message === 'string' ? redactor.cut(error.message, MAX_DESCRIPTION) : undefined,
     }
   }
 
@@ -123,7 +123,7 @@ export class Operation {
     isServed: boolean,
     outcome: Record<string, string>,
   ): Record<string, string> {
-    const { incoming, protocolVersion } = this.#request
+    const { request, protocolVersion } = this.#request
     const { tool } = this.message
     return {
       'mcp.method.name': method ?? '_OTHER',
@@ -131,10 +131,10 @@ export class Operation {
         [tool === undefined ? 'gen_ai.prompt.name' : 'gen_ai.tool.name']: target,
       }),
       ...(tool !== undefined && { 'gen_ai.operation.name': 'execute_tool' }),
-      // What is refused may name any version.
+      // A refused request may name any version.
       ...(isServed && protocolVersion !== undefined && { 'mcp.protocol.version': protocolVersion }),
       ...outcome,
-      ...network(incoming),
+      ...network(request),
     }
   }
 }
@@ -152,14 +152,14 @@ function outcomeOf(
   return status >= 400 ? { 'error.type': String(status) } : {}
 }
 
-/** Where no method gives a name: `MCP` and the HTTP method. */
+/** Returns the name of a span: the method and its target or, without a method, `MCP` and the HTTP method. */
 function spanName(
-  { incoming }: OperationRequest,
+  { request }: OperationRequest,
   method: string | undefined,
   target: string | undefined,
 ): string {
   if (method !== undefined) return target === undefined ? method : `${method} ${target}`
-  return ['POST', 'GET', 'DELETE'].includes(incoming.method) ? `MCP ${incoming.method}` : 'MCP'
+  return ['POST', 'GET', 'DELETE'].includes(request.method) ? `MCP ${request.method}` : 'MCP'
 }
 
 function network({ httpVersion }: McpRequest): Record<string, string> {

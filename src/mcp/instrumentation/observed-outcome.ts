@@ -4,7 +4,7 @@ import type { Decision } from '../../oauth/decision.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { RpcError } from './observed-operation.ts'
 
-/** The code or name of an error, where it is one word. */
+/** Returns the code or the name of an error, if it is one word. */
 export function kindOf(cause: unknown): string | undefined {
   const words = tryOrUndefined(() => {
     const { code, name } = cause as { code?: unknown; name?: unknown }
@@ -13,7 +13,7 @@ export function kindOf(cause: unknown): string | undefined {
   return words?.find((word) => typeof word === 'string' && /^[\w.-]{1,64}$/.test(word)) as string | undefined
 }
 
-/** The JSON-RPC error that an answer with an HTTP status of its own carries, if it does. */
+/** Returns the JSON-RPC error in a response with an error status, if there is one. */
 export async function rpcErrorOf(response: Response | PlainResponse): Promise<RpcError | undefined> {
   try {
     if (response instanceof Response && !isJsonContentType(response.headers.get('content-type')))
@@ -25,14 +25,14 @@ export async function rpcErrorOf(response: Response | PlainResponse): Promise<Rp
   }
 }
 
-/** The error of a JSON-RPC message: a copy, whose members can be read without running code of the application. */
+/** Returns a copy of the error of a JSON-RPC message. Reading the copy does not run code of the application. */
 export function rpcErrorIn(message: object): RpcError | undefined {
   const { error } = message as { error?: Partial<RpcError> | null }
   const code = error?.code
   return typeof code === 'number' ? { code, message: error?.message } : undefined
 }
 
-/** The HTTP status that the gate answers a decision with. */
+/** Returns the HTTP status of the gate's response to a decision. */
 export function statusOf(decision: Exclude<Decision, { outcome: 'accepted' }>): number {
   if (decision.outcome !== 'refused') return decision.outcome === 'unavailable' ? 503 : 500
   return REFUSAL_STATUS[decision.reason] ?? 401

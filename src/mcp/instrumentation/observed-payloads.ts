@@ -2,24 +2,24 @@ import { cutText } from '../../cut-text.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { TokenRedactor } from './token-redactor.ts'
 
-/** Longest text of arguments or results on a span. */
+/** The maximum length of arguments or results on a span, as JSON. */
 const MAX_PAYLOAD = 16_384
 
-/** Arguments and result of a tool, as attributes. */
+/** The arguments and the result of a tool, as attributes. */
 export type Payloads = Readonly<Record<string, unknown>>
 
-/** For an event, without the token; the manager redacts them. */
-export function payloads(eraser: TokenRedactor, args: unknown, result: unknown): Payloads {
-  const told = tryOrUndefined(() => ({
-    ...(args !== undefined && { 'gen_ai.tool.call.arguments': eraser.json(args) }),
-    ...(result !== undefined && { 'gen_ai.tool.call.result': eraser.json(contentOf(result)) }),
+/** Returns the attributes for an event, without the token. The manager redacts them. */
+export function payloads(redactor: TokenRedactor, args: unknown, result: unknown): Payloads {
+  const attributes = tryOrUndefined(() => ({
+    ...(args !== undefined && { 'gen_ai.tool.call.arguments': redactor.json(args) }),
+    ...(result !== undefined && { 'gen_ai.tool.call.result': redactor.json(contentOf(result)) }),
   }))
-  return told ?? {}
+  return attributes ?? {}
 }
 
 /**
- * The same for a span, which takes texts only.
- * @param redact as the manager redacts an event's.
+ * Returns the attributes for a span, as JSON strings.
+ * @param redact redacts attributes as the manager redacts those of events
  */
 export function payloadTexts(
   given: Payloads,
@@ -32,7 +32,7 @@ export function payloadTexts(
   )
 }
 
-/** What a tool's result holds for a reader. */
+/** Returns the content of a tool's result, preferably the structured content. */
 function contentOf(result: unknown): unknown {
   const { structuredContent, content } = result as { structuredContent?: unknown; content?: unknown }
   return structuredContent ?? content

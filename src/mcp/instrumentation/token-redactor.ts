@@ -1,24 +1,24 @@
 import { cutText } from '../../cut-text.ts'
 import { describeThrown, type ErrorTexts } from '../../describe-error.ts'
 
-/** Replaces a token. */
-const ERASED = '[token]'
+/** The replacement for a token. */
+const REPLACEMENT = '[token]'
 
 /** Shorter strings are not secrets (RFC 6749 §10.10 asks for 128 bits and more), and would be found by chance. */
 const MIN_SECRET = 16
 
-/** The maximum number of strings that are looked for, so that a text is searched in time linear in its length. */
+/** The maximum number of strings that are searched for. It keeps the time linear in the length of the text. */
 const MAX_SECRETS = 32
 
-/** The maximum length of a message or a stack, in UTF-16 units. The manager cuts them further. */
+/** The maximum length of a message or a stack, in UTF-16 units. The manager shortens them further. */
 const MAX_ERROR_TEXT = 1_048_576
 
-/** The maximum number of parts of a token that are looked for one by one. A JWS has three, and a JWE has five. */
+/** The maximum number of parts of a token that are searched for. A JWS has three, and a JWE has five. */
 const MAX_PARTS = 8
 
 /**
- * Removes the credentials of a request from what telemetry records about it: the token as it is and percent-encoded,
- * and the parts of a JWT. Other forms (cut, hashed, decoded) are not found.
+ * Removes the credentials of a request from its telemetry: the token as it is and percent-encoded, and the parts of a JWT.
+ * Other forms (shortened, hashed, decoded) are not found.
  */
 export class TokenRedactor {
   readonly #secrets: readonly string[]
@@ -37,29 +37,30 @@ export class TokenRedactor {
     return this.#secrets.every((secret) => !text.includes(secret))
   }
 
+  /** Returns `text` without the credentials. */
   text(text: string): string {
     return this.isFree(text)
       ? text
-      : this.#secrets.reduce((left, secret) => left.replaceAll(secret, ERASED), text)
+      : this.#secrets.reduce((left, secret) => left.replaceAll(secret, REPLACEMENT), text)
   }
 
-  /** As `text`, and at most `max` UTF-16 units. Of a longer text only the part that is kept is searched. */
+  /** Like `text`, but returns at most `max` UTF-16 units. Only the part of a longer text that is kept is searched. */
   cut(text: string, max: number): string {
     if (text.length <= max) return cutText(this.text(text), max)
     const head = this.text(text.slice(0, max + this.#longest))
-    // The end of the part may be the beginning of a token, which was not found.
+    // The part may end within a token, which is not found then.
     return cutText(head, Math.min(max, head.length - this.#longest))
   }
 
-  /** A JSON value. */
+  /** Returns a JSON value without the credentials. */
   json(value: unknown): unknown {
     const text = JSON.stringify(value) as string | undefined
     return text === undefined || this.isFree(text) ? value : JSON.parse(this.text(text))
   }
 
   /**
-   * Describes what was thrown, whatever it is, and its causes. Never throws.
-   * @param contentOf returns what an object without a message holds, as text.
+   * Describes any thrown value and its causes, without the credentials. Never throws.
+   * @param contentOf returns the content of an object without a message, as text
    */
   thrown(thrown: unknown, contentOf: (thrown: object) => string | undefined = () => undefined): ErrorTexts {
     return describeThrown(thrown, (text) => this.cut(text, MAX_ERROR_TEXT), contentOf)

@@ -1,60 +1,61 @@
 import type * as Api from '@opentelemetry/api'
 import { VERSION } from '../../version.ts'
 
-/** Where each copy of version 1 of the API finds what was registered with any of them. */
+/** The global under which each copy of version 1 of the API finds the registered providers. */
 const REGISTRATIONS = Symbol.for('opentelemetry.js.api.1')
 
-/** Name of the instrumentation scope; its version is the package's. */
+/** The name of the instrumentation scope. Its version is the version of the package. */
 const SCOPE_NAME = 'mcp-gatekit'
 
 const DURATION = 'mcp.server.operation.duration'
 const DURATION_DESCRIPTION =
   'The duration of the MCP request or notification as observed on the receiver from the time it was received until the result or ack is sent.'
-/** In seconds, as the MCP convention advises. */
+/** The bucket boundaries in seconds that the OpenTelemetry conventions for MCP recommend. */
 const DURATION_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
 
-/** Longest text of `params._meta` that is read, as W3C Baggage limits it. */
+/** The maximum length of a string in `params._meta` that is read, as in W3C Baggage. */
 const MAX_CARRIED = 8192
-/** As many entries as W3C Baggage lets a sender expect to be kept, and some more. */
+/** The maximum number of baggage entries. W3C Baggage requires at least 64. */
 const MAX_BAGGAGE_ENTRIES = 180
 
 export type SpanAttributes = Readonly<Record<string, string | number>>
 
-/** What a span begins with; asked for only when something is registered that will take it. */
+/** The beginning of a span. */
 export interface SpanStart {
   readonly name: string
   readonly attributes: SpanAttributes
   /** `params._meta`, as the client sent it. */
   readonly meta: unknown
-  /** Whether a text of `meta` may be read. */
+  /** Returns `true` if a string in `meta` may be read. */
   readonly admits: (text: string) => boolean
   /** Milliseconds since 1970. */
   readonly startedAtMs: number
 }
 
+/** The end of a span. */
 export interface SpanEnd {
   readonly name: string
   readonly attributes: SpanAttributes
-  /** Attributes of the histogram; undefined where there was no MCP operation to measure. */
+  /** The attributes of the histogram. Undefined if there was no MCP operation to measure. */
   readonly measured: SpanAttributes | undefined
   readonly durationMs: number
   readonly failed: boolean
-  /** What the status says of a failure. */
+  /** The description of the span's status if the operation has failed. */
   readonly description: string | undefined
 }
 
-/** One MCP operation being traced. */
+/** The span of one MCP operation, its duration, or both. */
 export interface ServerSpan {
   /** Runs `fn` with the span as the active one. */
   run<T>(fn: () => T): T
-  /** @param describe is asked only when the span is recorded or its duration measured. */
+  /** @param describe is called only if the span is recorded or the duration is measured */
   end(describe: (isRecorded: boolean) => SpanEnd): void
 }
 
 /**
- * OpenTelemetry as far as an adapter uses it: SERVER spans and the histogram of their durations, through
- * `@opentelemetry/api`, an optional peer, which is loaded once something is registered with it. Providers are
- * looked up for each request, so that they may be registered, or replaced, at any time.
+ * Records SERVER spans and a histogram of their durations through `@opentelemetry/api`. This optional peer is loaded once a
+ * provider is registered with it. Providers are looked up for each request, so they can be registered or replaced at any
+ * time.
  */
 export class Tracing {
   #api: typeof Api | undefined
@@ -64,8 +65,8 @@ export class Tracing {
   #durations: Api.Histogram | undefined
 
   /**
-   * Resolves when the API has been loaded or found missing; undefined afterwards, and as long as nothing is
-   * registered. Never rejects.
+   * Resolves when the API has been loaded, or is missing. Undefined afterwards, and while no provider is registered. Never
+   * rejects.
    */
   get loading(): Promise<void> | undefined {
     if (this.#hasLoaded || !(REGISTRATIONS in globalThis)) return undefined
@@ -76,13 +77,13 @@ export class Tracing {
     return this.#loading
   }
 
-  /** Whether there is a provider for spans or for their durations. */
+  /** `true` if a provider for spans or for metrics is registered. */
   get hasProvider(): boolean {
     const api = this.#api
     return api !== undefined && (registeredTracer(api) ?? this.#registeredDurations(api)) !== undefined
   }
 
-  /** Begins a span, or the measuring of a duration alone. Undefined where no provider is registered. */
+  /** Begins a span or, without a provider for spans, only measures the duration. Returns undefined without any provider. */
   start(describe: () => SpanStart): ServerSpan | undefined {
     const api = this.#api
     if (api === undefined) return undefined
@@ -127,7 +128,7 @@ export class Tracing {
   }
 }
 
-/** `ServerSpan` on the API; not exported, so that declarations do not need a package that may be missing. */
+/** Not exported, so that the type declarations do not need a package that may be missing. */
 class ApiServerSpan implements ServerSpan {
   readonly #api: typeof Api
   readonly #span: Api.Span | undefined
@@ -178,7 +179,7 @@ class ApiServerSpan implements ServerSpan {
 
 let loading: Promise<typeof Api | undefined> | undefined
 
-/** The API, loaded once; undefined where it is not installed. */
+/** Loads the API once. Resolves to undefined if it is not installed. */
 function loadApi(): Promise<typeof Api | undefined> {
   loading ??= import('@opentelemetry/api').then(
     (api) => api,
@@ -187,7 +188,7 @@ function loadApi(): Promise<typeof Api | undefined> {
   return loading
 }
 
-/** The tracer of the registered provider. Where there is none, the API has a proxy without a delegate. */
+/** Returns the tracer of the registered provider. If there is none, the API has a proxy without a delegate. */
 function registeredTracer(api: typeof Api): Api.Tracer | undefined {
   const provider = api.trace.getTracerProvider() as Api.TracerProvider & Partial<Api.ProxyTracerProvider>
   return provider.getDelegateTracer === undefined
@@ -196,9 +197,9 @@ function registeredTracer(api: typeof Api): Api.Tracer | undefined {
 }
 
 /**
- * The context that `params._meta` carries, on top of the ambient one, whose span stays where it carries none.
- * The application's propagators read it; `traceparent` and `tracestate` are read here where none of them does,
- * and `baggage` where there are none at all.
+ * Returns the ambient context with the span and the baggage in `params._meta`, if there are any. The propagators of the
+ * application read them. If no propagator reads `traceparent`, `traceparent` and `tracestate` are read here. If there is no
+ * propagator, `baggage` is read here too.
  */
 function remoteParent(
   api: typeof Api,
@@ -227,7 +228,7 @@ function remoteParent(
   return baggage === undefined ? parent : withBaggage(api, parent, baggage)
 }
 
-/** `traceparent` as W3C Trace Context Level 1 §3.2 has it; later versions may have more behind it. */
+/** `traceparent` as in W3C Trace Context Level 1 §3.2. Later versions may append further fields. */
 const TRACEPARENT = /^([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(-.*)?$/
 
 function withTraceparent(

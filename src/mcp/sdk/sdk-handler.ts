@@ -11,35 +11,36 @@ import type { PlainResponse } from '../../http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { ownerOf } from '../operations/request-state.ts'
 import { MAX_SUBSCRIBED_LENGTH } from '../operations/subscriptions.ts'
+import { MODERN_REVISION } from '../revisions.ts'
 import { neededScopes, type ScopedOperations } from '../router/operation-scopes.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { namesRefusedUri, withCanonicalSubscriptions, withoutUri } from '../router/uris/message-uris.ts'
+import { isEventStream } from '../wire/event-stream.ts'
 import type { Exchange } from '../wire/exchange.ts'
-import { jsonRpcError } from '../wire/json-rpc.ts'
+import { jsonRpcError, type ReceivedMessages, retryLater } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { fastRequest } from './fast-path/fast-request.ts'
 import { serveLegacy, serveModern } from './fast-path/fast-transport.ts'
 import { SdkServers, type SdkServersProps } from './sdk-servers.ts'
 import { servedRequest } from './served-request.ts'
-import { retryLater } from './sessions/session.ts'
 import { McpSessions } from './sessions/sessions.ts'
 import { canonicalEventBus } from './streams/canonical-event-bus.ts'
 import { EventOutlet } from './streams/event-outlet.ts'
 import { EventStreams } from './streams/event-stream.ts'
 import { OwnerSlots } from './streams/owner-slots.ts'
 
-const FIRST_MODERN_REVISION = '2026-07-28'
-
 /**
- * Has the official SDK answer what was let in, by one of three ways: its server alone for plain requests, which most are;
- * a session, where they are wanted; and its handler for everything else. Plain requests are answered alike by all.
+ * Serves authenticated requests with the official SDK, in one of three ways:
+ * - the fast path for a single request of a common method (most requests),
+ * - a session for clients of the 2025 revisions, if sessions are enabled,
+ * - the handler of the SDK for everything else.
  */
 export class SdkHandler {
-  /** Whether plain requests take the short way. Tests turn it off to see that both ways answer alike. */
+  /** Set to `false` by tests that compare the fast path with the handler of the SDK. */
   usesFastPath = true
   readonly #table: RouterTable | undefined
   readonly #operations: ScopedOperations | undefined
-  /** Event streams and subscriptions, which clients keep open. */
+  /** The slots for event streams and subscriptions, which clients keep open. */
   readonly #slots: OwnerSlots
   readonly #servers: SdkServers
   readonly #handler: McpHttpHandler
@@ -77,98 +78,96 @@ export class SdkHandler {
 
   /** Serves a request that has been authenticated and has its scopes. */
   handle(
-    incoming: McpRequest,
+    request: McpRequest,
     exchange: Exchange,
-    { body, messages }: { readonly body: unknown; readonly messages: readonly unknown[] },
+    received: ReceivedMessages,
   ): Promise<Response | PlainResponse> {
-    return incoming.method === 'POST'
-      ? this.#post(incoming, exchange, body, messages)
-      : this.#bodiless(incoming, exchange)
+    return request.method === 'POST'
+      ? this.#post(request, exchange, received)
+      : this.#bodiless(request, exchange)
   }
 
-  /** Answers the messages of a POST. @param given the message, or the batch */
   #post(
-    incoming: McpRequest,
+    request: McpRequest,
     exchange: Exchange,
-    given: unknown,
-    messages: readonly unknown[],
+    received: ReceivedMessages,
   ): Promise<Response | PlainResponse> {
-    const checked = withCanonicalUris(given)
+    const { messages } = received
+    const checked = withCanonicalUris(received.body)
     if ('problem' in checked) return Promise.resolve(refusedUri(exchange, checked))
     const { body } = checked
-    if (this.#sessions !== undefined && isLegacy(incoming, body)) {
-      return this.#session(this.#sessions, incoming, exchange, body, messages)
+    if (this.#sessions !== undefined && isLegacy(request, body)) {
+      return this.#serveSession(this.#sessions, request, exchange, body, messages)
     }
     const table = this.#table
-    const plain = table === undefined || !this.usesFastPath ? undefined : fastRequest(incoming, body, table)
-    if (table === undefined || plain === undefined) {
+    const fast = table === undefined || !this.usesFastPath ? undefined : fastRequest(request, body, table)
+    if (table === undefined || fast === undefined) {
       return isListening(messages)
-        ? this.#listen(incoming, exchange, body, messages)
-        : this.#handled(incoming, exchange, body, messages)
+        ? this.#listen(request, exchange, { ...received, body })
+        : this.#serveWithSdk(request, exchange, body, messages)
     }
-    const server = this.#servers.forPlain(table, exchange, this.#streams, plain)
-    const call = { message: plain.message, exchange, incoming }
-    return plain.era === 'modern'
-      ? serveModern(server, call, plain.classification)
-      : serveLegacy(server, call)
+    const server = this.#servers.forFastPath(table, exchange, this.#streams, fast)
+    const call = { message: fast.message, exchange, request }
+    return fast.era === 'modern' ? serveModern(server, call, fast.classification) : serveLegacy(server, call)
   }
 
-  /** Answers everything that has no body: GET opens a stream of 2025 revisions, DELETE ends a session. */
-  async #bodiless(incoming: McpRequest, exchange: Exchange): Promise<Response | PlainResponse> {
-    const { method } = incoming
-    const revision = incoming.header('mcp-protocol-version')
-    const isModern = revision !== undefined && revision >= FIRST_MODERN_REVISION
+  /** Serves requests without a body: GET opens a stream of a 2025 revision, DELETE ends a session. */
+  async #bodiless(request: McpRequest, exchange: Exchange): Promise<Response | PlainResponse> {
+    const { method } = request
+    const revision = request.header('mcp-protocol-version')
+    const isModern = revision !== undefined && revision >= MODERN_REVISION
     if (this.#sessions !== undefined && !isModern && (method === 'GET' || method === 'DELETE')) {
-      return await this.#session(this.#sessions, incoming, exchange, undefined, [])
+      return await this.#serveSession(this.#sessions, request, exchange, undefined, [])
     }
     if (isModern || method !== 'GET') return methodNotAllowed(this.#sessions !== undefined)
-    return this.#openStream(incoming, exchange, revision)
+    return this.#openStream(request, exchange, revision)
   }
 
-  /** Has the SDK's handler answer. Its streams know nothing of their client's pace, and are relayed. */
-  async #handled(
-    incoming: McpRequest,
+  /** Serves a request with the handler of the SDK. An outlet relays its streams, because they do not wait for the client. */
+  async #serveWithSdk(
+    request: McpRequest,
     exchange: Exchange,
     body: unknown,
     messages: readonly unknown[],
     outlet?: EventOutlet,
   ): Promise<Response> {
     const { auth } = exchange
-    const request = servedRequest(incoming, exchange, messages)
     const relaying = outlet ?? new EventOutlet()
     exchange.outflow = relaying
-    const response = await this.#handler.fetch(request, {
+    const response = await this.#handler.fetch(servedRequest(request, exchange, messages), {
       parsedBody: body,
       ...(auth !== undefined && { authInfo: auth }),
     })
-    const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true
-    return response.body === null || !isStream
-      ? response
-      : new Response(relaying.relay(response.body), response)
+    return isEventStream(response)
+      ? new Response(relaying.relay(response.body as ReadableStream<Uint8Array>), response)
+      : response
   }
 
-  /** Answers `subscriptions/listen`, which takes a slot as long as it is open. */
+  /** Serves `subscriptions/listen`, which takes a slot as long as its stream is open. */
   async #listen(
-    incoming: McpRequest,
+    request: McpRequest,
     exchange: Exchange,
-    body: unknown,
-    messages: readonly unknown[],
+    received: ReceivedMessages,
   ): Promise<Response | PlainResponse> {
-    // As long as the stream is open, all of the request is kept.
-    if (JSON.stringify(body).length > MAX_SUBSCRIBED_LENGTH)
+    const { body, messages } = received
+    // The whole request stays in memory while the stream is open.
+    if (isLongerThan(MAX_SUBSCRIBED_LENGTH, received))
       return jsonRpcError(
         400,
         -32_602,
         `Invalid params: subscriptions/listen must have at most ${MAX_SUBSCRIBED_LENGTH} characters`,
       )
-    const release = this.#takeStream(incoming, exchange)
+    const release = this.#takeStream(request, exchange)
     if (typeof release !== 'function') return release
-    incoming.onDisconnect(release)
-    const outlet = new EventOutlet({ endsWhenFull: true, onEnd: release })
+    request.onDisconnect(release)
+    const outlet = new EventOutlet({
+      endsWhenFull: true,
+      expiresAt: exchange.auth?.expiresAt,
+      onEnd: release,
+    })
     try {
-      const response = await this.#handled(incoming, exchange, body, messages, outlet)
-      if (response.body === null || !response.headers.get('content-type')?.startsWith('text/event-stream'))
-        release()
+      const response = await this.#serveWithSdk(request, exchange, body, messages, outlet)
+      if (!isEventStream(response)) release()
       return response
     } catch (error) {
       release()
@@ -176,9 +175,9 @@ export class SdkHandler {
     }
   }
 
-  /** Takes a slot for an event stream, or refuses it. */
-  #takeStream(incoming: McpRequest, { auth }: Exchange): (() => void) | PlainResponse {
-    const owner = countedFor(incoming, auth)
+  /** Takes a slot for an event stream. @returns a function that frees the slot, or the refusal if none is free */
+  #takeStream(request: McpRequest, { auth }: Exchange): (() => void) | PlainResponse {
+    const owner = countedFor(request, auth)
     switch (this.#slots.exhausted(owner)) {
       case 'owner':
         return retryLater(429, 'Too Many Requests: too many event streams of this user are open')
@@ -189,39 +188,39 @@ export class SdkHandler {
     }
   }
 
-  async #session(
+  async #serveSession(
     sessions: McpSessions,
-    incoming: McpRequest,
+    request: McpRequest,
     exchange: Exchange,
     body: unknown,
     messages: readonly unknown[],
   ): Promise<Response | PlainResponse> {
     const { auth, telemetry } = exchange
-    const tellsTools = this.#table === undefined
+    const emitsToolEvents = this.#table === undefined
     try {
       return await sessions.serve({
-        request: servedRequest(incoming, exchange),
+        request: servedRequest(request, exchange),
         body,
         auth,
         scopes: this.#operations === undefined ? [] : neededScopes(this.#operations, messages),
-        judge: (scopes) => lacking(incoming, exchange, scopes),
-        permitsResource: this.#resourceJudge(exchange),
-        countedFor: countedFor(incoming, auth),
-        takeStream: () => this.#takeStream(incoming, exchange),
-        onDisconnect: (listener) => incoming.onDisconnect(listener),
-        onAnswer: (answer) => telemetry.answered(answer, tellsTools),
+        refusalFor: (scopes) => scopeRefusal(request, exchange, scopes),
+        permitsResource: this.#permitsResource(exchange),
+        countedFor: countedFor(request, auth),
+        takeStream: () => this.#takeStream(request, exchange),
+        onDisconnect: (listener) => request.onDisconnect(listener),
+        onAnswer: (answer) => telemetry.answered(answer, emitsToolEvents),
         onStream: (outlet) => {
           exchange.outflow = outlet
         },
       })
     } catch {
-      // As the SDK's handler answers when a server cannot be made; telemetry has been told why.
+      // The handler of the SDK responds in the same way if a server cannot be made. Telemetry has recorded the cause.
       return jsonRpcError(500, -32_603, 'Internal server error')
     }
   }
 
-  /** Says which resources the token of a request may read. */
-  #resourceJudge({ gate, auth }: Exchange): (uri: string) => boolean {
+  /** Returns a function that checks whether the token of a request may read a resource. */
+  #permitsResource({ gate, auth }: Exchange): (uri: string) => boolean {
     const operations = this.#operations
     if (operations === undefined) return () => true
     return (uri) => {
@@ -233,7 +232,7 @@ export class SdkHandler {
   }
 
   #openStream(
-    incoming: McpRequest,
+    request: McpRequest,
     exchange: Exchange,
     revision: string | undefined,
   ): Response | PlainResponse {
@@ -244,39 +243,48 @@ export class SdkHandler {
         `Bad Request: Unsupported protocol version (supported: ${SUPPORTED_PROTOCOL_VERSIONS.join(', ')})`,
       )
     }
-    if (!/\btext\/event-stream\b|\*\/\*/i.test(incoming.header('accept') ?? '*/*')) {
+    if (!/\btext\/event-stream\b|\*\/\*/i.test(request.header('accept') ?? '*/*')) {
       return jsonRpcError(406, -32_000, 'Not Acceptable: Client must accept text/event-stream')
     }
-    const onEnd = this.#takeStream(incoming, exchange)
+    const onEnd = this.#takeStream(request, exchange)
     if (typeof onEnd !== 'function') return onEnd
     const { auth } = exchange
     return this.#streams.open({
       owner: ownerOf(auth),
       expiresAt: auth?.expiresAt,
-      client: incoming,
-      permitsResource: this.#resourceJudge(exchange),
+      client: request,
+      permitsResource: this.#permitsResource(exchange),
       onEnd,
     })
   }
 }
 
-/** Who is counted: the user, or without OAuth the client's address, if it is known. */
-function countedFor(incoming: McpRequest, auth: AuthInfo | undefined): string | undefined {
-  return auth === undefined ? clientKey(incoming.clientAddress) : ownerOf(auth)
+/** Returns the owner of a stream or session: the user or, if OAuth is disabled, the client's address. */
+function countedFor(request: McpRequest, auth: AuthInfo | undefined): string | undefined {
+  return auth === undefined ? clientKey(request.clientAddress) : ownerOf(auth)
 }
 
-/** The answer to a token that lacks scopes; undefined if it has them. */
-function lacking(
-  incoming: McpRequest,
+/** Returns the response to a token that lacks scopes, or undefined if it has them. */
+function scopeRefusal(
+  request: McpRequest,
   { gate, auth }: Exchange,
   scopes: readonly string[],
 ): PlainResponse | undefined {
   if (gate === undefined || auth === undefined || gate.permits(auth.scopes, scopes)) return undefined
-  return gate.answer(gate.insufficientScope(scopes), incoming)
+  return gate.answer(gate.insufficientScope(scopes), request)
 }
 
 function isListening([message]: readonly unknown[]): boolean {
   return (message as { method?: unknown } | null | undefined)?.method === 'subscriptions/listen'
+}
+
+/** The maximum number of characters in canonical form for one character of a body: a URI may be percent-encoded. */
+const MAX_EXPANSION = 9
+
+/** Returns `true` if a body has more than `max` characters as JSON. */
+function isLongerThan(max: number, { body, length }: ReceivedMessages): boolean {
+  if (length !== undefined && length * MAX_EXPANSION <= max) return false
+  return JSON.stringify(body).length > max
 }
 
 interface RefusedUri {
@@ -284,7 +292,7 @@ interface RefusedUri {
   readonly problem: string
 }
 
-/** The body with the URIs that the SDK may see, or why the one request in it is refused. */
+/** Returns the body with canonical URIs, or the reason why its request is refused. */
 function withCanonicalUris(body: unknown): { readonly body: unknown } | RefusedUri {
   if (Array.isArray(body))
     return { body: body.map((message) => (namesRefusedUri(message) ? withoutUri(message) : message)) }
@@ -292,7 +300,7 @@ function withCanonicalUris(body: unknown): { readonly body: unknown } | RefusedU
   if ('message' in listening && !namesRefusedUri(body)) return { body: listening.message }
   const problem = 'problem' in listening ? listening.problem : 'The resource URI is not valid'
   const { id } = body as { id?: unknown }
-  // Without an id it is not a request, and the SDK has the answer to that.
+  // A message without an id is not a request. The SDK handles it.
   return typeof id === 'string' || typeof id === 'number' ? { id, problem } : { body: withoutUri(body) }
 }
 
@@ -308,9 +316,9 @@ function methodNotAllowed(hasSessions: boolean): PlainResponse {
   return { ...answer, headers: { ...answer.headers, Allow: methods } }
 }
 
-/** Whether a POST is of a 2025 revision, as the SDK sees it. */
-function isLegacy(incoming: McpRequest, body: unknown): boolean {
-  const protocolVersionHeader = incoming.header('mcp-protocol-version')
+/** Returns `true` if the SDK takes a POST for one of a 2025 revision. */
+function isLegacy(request: McpRequest, body: unknown): boolean {
+  const protocolVersionHeader = request.header('mcp-protocol-version')
   const { kind } = classifyInboundRequest({
     httpMethod: 'POST',
     ...(protocolVersionHeader !== undefined && { protocolVersionHeader }),

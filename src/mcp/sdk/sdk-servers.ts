@@ -11,6 +11,7 @@ import type { Serving } from '../operations/operation.ts'
 import { RequestStates } from '../operations/request-state.ts'
 import type { Subscriptions } from '../operations/subscriptions.ts'
 import type { ResolvedAdapterOptions, ServerInfo } from '../options.ts'
+import { MODERN_REVISION } from '../revisions.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { buildServer, buildSessionServer, buildSimpleServer } from './build-server.ts'
@@ -68,10 +69,8 @@ export interface SdkServersProps {
   readonly options: ResolvedAdapterOptions
 }
 
-const FIRST_MODERN_REVISION = '2026-07-28'
-
 /** What a server has to support to serve the modern revision without the SDK's handler around it. */
-const MODERN_REVISIONS = [FIRST_MODERN_REVISION, ...SUPPORTED_PROTOCOL_VERSIONS]
+const MODERN_REVISIONS = [MODERN_REVISION, ...SUPPORTED_PROTOCOL_VERSIONS]
 
 /** Makes the servers of the official SDK that answer: of the router's table, or by the application's function. */
 export class SdkServers {
@@ -88,7 +87,7 @@ export class SdkServers {
   }
 
   /** A server for one request that nothing of the SDK but itself is needed for. */
-  forPlain(
+  forFastPath(
     table: RouterTable,
     exchange: Exchange,
     subscriptions: Subscriptions,

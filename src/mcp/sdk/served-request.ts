@@ -20,7 +20,7 @@ export function servedRequest(
   exchange: Exchange,
   messages: readonly unknown[] = [],
 ): ServedRequest {
-  const request: ServedRequest = spelledOut(incoming, listensUntil(messages, exchange))
+  const request: ServedRequest = spelledOut(incoming)
   request[EXCHANGE] = exchange
   request[MESSAGES] = messages
   // A signal hears of the client only as long as its request is there, and the SDK keeps the signal alone.
@@ -39,25 +39,12 @@ export function methodsOf(request: Request | undefined): Set<unknown> {
   return new Set(messages.map((message) => (message as { method?: unknown } | null)?.method))
 }
 
-/** Seconds since 1970 at which a stream ends with its token; undefined for requests that are not streams. */
-function listensUntil(messages: readonly unknown[], { auth }: Exchange): number | undefined {
-  const [first] = messages as [{ method?: unknown } | null]
-  return first?.method === 'subscriptions/listen' ? auth?.expiresAt : undefined
-}
-
 /** The SDK wants both media types spelled out; a client that accepts anything accepts them too. */
-function spelledOut({ request }: McpRequest, endsAt: number | undefined): Request {
+function spelledOut({ request }: McpRequest): Request {
   const accept = request.headers.get('accept')
   const namesBoth = accept !== null && !accept.includes('*/*')
-  if (namesBoth && endsAt === undefined) return request
+  if (namesBoth) return request
   const headers = new Headers(request.headers)
-  if (!namesBoth) headers.set('accept', 'application/json, text/event-stream')
-  const signal = endsAt === undefined ? request.signal : AbortSignal.any([request.signal, timeoutAt(endsAt)])
-  return new Request(request.url, { method: request.method, headers, signal })
-}
-
-const LONGEST_TIMER_MS = 2_147_483_647
-
-function timeoutAt(seconds: number): AbortSignal {
-  return AbortSignal.timeout(Math.min(Math.max(0, Math.ceil(seconds * 1000 - Date.now())), LONGEST_TIMER_MS))
+  headers.set('accept', 'application/json, text/event-stream')
+  return new Request(request.url, { method: request.method, headers, signal: request.signal })
 }

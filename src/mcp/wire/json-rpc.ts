@@ -4,15 +4,22 @@ import { checkDepth, isTooDeepValue, MAX_JSON_DEPTH } from './json-depth.ts'
 
 const MAX_BATCH = 100
 
-/** The messages of a body, or the answer to one that cannot be served. */
-export type ParsedMessages =
-  | { readonly body: unknown; readonly messages: readonly unknown[] }
-  | { readonly response: PlainResponse }
+/** The messages of a body. */
+export interface ReceivedMessages {
+  /** The message, or the batch. */
+  readonly body: unknown
+  readonly messages: readonly unknown[]
+  /** The length of the body in characters, unless a body parser in front has parsed it. */
+  readonly length?: number
+}
+
+/** The messages of a body, or the response to a body that cannot be served. */
+export type ParsedMessages = ReceivedMessages | { readonly response: PlainResponse }
 
 /**
- * Parses a body into JSON-RPC messages. Batches belong to revision 2025-03-26 alone, which is also what
- * a request without `MCP-Protocol-Version` counts as.
- * @param client tells whether a body that could not be read ended with its connection.
+ * Parses a body into JSON-RPC messages. Only revision 2025-03-26 has batches. A request without `MCP-Protocol-Version`
+ * counts as one of that revision.
+ * @param client the connection. It decides about the response to a body that could not be read.
  */
 export function parseMessages(
   read: BodyRead,
@@ -20,6 +27,7 @@ export function parseMessages(
   client: { readonly disconnected: boolean } = { disconnected: false },
 ): ParsedMessages {
   let body: unknown
+  let length: number | undefined
   switch (read.kind) {
     case 'too-large':
       return { response: jsonRpcError(413, -32_000, 'Payload Too Large') }
@@ -46,23 +54,25 @@ export function parseMessages(
       }
       try {
         body = JSON.parse(read.text)
+        length = read.text.length
       } catch {
         return { response: parseError() }
       }
   }
-  if (!Array.isArray(body)) return { body, messages: [body] }
+  if (!Array.isArray(body)) return { body, messages: [body], ...(length !== undefined && { length }) }
   if (revision !== undefined && revision !== '2025-03-26') {
-    return { response: invalidRequest('batches belong to protocol revision 2025-03-26 only') }
+    return { response: invalidRequest('only protocol revision 2025-03-26 has batches') }
   }
   if (body.length === 0 || body.length > MAX_BATCH) {
-    return { response: invalidRequest(`a batch holds 1 to ${MAX_BATCH} messages`) }
+    return { response: invalidRequest(`a batch must contain 1 to ${MAX_BATCH} messages`) }
   }
-  if (!hasDistinctIds(body)) return { response: invalidRequest('two requests of a batch have one id') }
+  if (!hasDistinctIds(body))
+    return { response: invalidRequest('a batch must not contain two requests with the same id') }
   const messages = withoutSelfCancellations(body)
   return { body: messages, messages }
 }
 
-/** An answer names its request by the id alone; of two requests with one id only one would be answered. */
+/** Returns `true` if no two requests have the same id. A response names its request only by the id. */
 function hasDistinctIds(batch: readonly unknown[]): boolean {
   const ids = batch.flatMap((message) => {
     const { id, method } = (message ?? {}) as Partial<Record<'id' | 'method', unknown>>
@@ -71,7 +81,7 @@ function hasDistinctIds(batch: readonly unknown[]): boolean {
   return new Set(ids).size === ids.length
 }
 
-/** A request that its own batch cancels would never be answered, and the response with it never end. */
+/** Removes cancellations of requests in the same batch. The SDK would not answer such a request, and its stream would not end. */
 function withoutSelfCancellations(batch: readonly unknown[]): readonly unknown[] {
   const ids = new Set(batch.map((message) => (message as { id?: unknown } | null)?.id))
   return batch.filter((message) => {
@@ -89,8 +99,8 @@ function withoutSelfCancellations(batch: readonly unknown[]): readonly unknown[]
 }
 
 /**
- * A JSON-RPC error as an HTTP answer.
- * @param options.id the id of the request; `null` if it could not be read; `undefined` leaves it out.
+ * Returns a JSON-RPC error as an HTTP response.
+ * @param options.id the id of the request, `null` if it could not be read, or `undefined` to leave it out
  */
 export function jsonRpcError(
   status: number,
@@ -109,7 +119,13 @@ export function jsonRpcError(
   }
 }
 
-/** The answer that is not read, because the client has disconnected. */
+/** Returns a refusal with the advice to try again in five seconds. */
+export function retryLater(status: 429 | 503, message: string): PlainResponse {
+  const response = jsonRpcError(status, -32_000, message)
+  return { ...response, headers: { ...response.headers, 'Retry-After': '5' } }
+}
+
+/** The response to a client that has disconnected. No client receives it; telemetry records its status. */
 export const CLIENT_GONE: PlainResponse = { status: 499, headers: {} }
 
 function parseError(): PlainResponse {
@@ -124,7 +140,7 @@ function invalidRequest(why: string): PlainResponse {
   return jsonRpcError(400, -32_600, `Invalid Request: ${why}`)
 }
 
-/** The rest of the body is not waited for, so the connection cannot be used again. */
-function closing(answer: PlainResponse): PlainResponse {
-  return { ...answer, headers: { ...answer.headers, Connection: 'close' } }
+/** The rest of the body is not read, so the connection cannot be used again. */
+function closing(response: PlainResponse): PlainResponse {
+  return { ...response, headers: { ...response.headers, Connection: 'close' } }
 }

@@ -3,6 +3,7 @@ import {
   type MessageClassification,
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
+import { MODERN_REVISION } from '../../revisions.ts'
 import type { RouterTable } from '../../router/router-table.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 import { classifyRequest } from './classification.ts'
@@ -15,8 +16,6 @@ export type FastRequest =
       readonly classification: MessageClassification
     }
   | { readonly era: 'legacy'; readonly message: JSONRPCRequest }
-
-const MODERN_REVISION = '2026-07-28'
 
 /** By method: the parameter that `Mcp-Name` mirrors (SEP-2243), or `''` where it mirrors none. */
 const MIRRORED: ReadonlyMap<string, '' | 'name' | 'uri'> = new Map([
@@ -35,19 +34,15 @@ const MIRRORED: ReadonlyMap<string, '' | 'name' | 'uri'> = new Map([
  * no arguments of which come in headers too.
  * `undefined` for everything else, however slightly unusual: the SDK's handler has the answers to that.
  */
-export function fastRequest(
-  incoming: McpRequest,
-  body: unknown,
-  table: RouterTable,
-): FastRequest | undefined {
+export function fastRequest(request: McpRequest, body: unknown, table: RouterTable): FastRequest | undefined {
   const { method, params } = (body ?? {}) as { method?: unknown; params?: Record<string, unknown> | null }
   const mirrored = MIRRORED.get(method as string)
   if (mirrored === undefined) return undefined
   if (method === 'tools/call' && table.tools.get(params?.name as string)?.declaresHeaders === true)
     return undefined
-  const protocolVersionHeader = incoming.header('mcp-protocol-version')
-  const mcpMethodHeader = incoming.header('mcp-method')
-  const mcpNameHeader = incoming.header('mcp-name')
+  const protocolVersionHeader = request.header('mcp-protocol-version')
+  const mcpMethodHeader = request.header('mcp-method')
+  const mcpNameHeader = request.header('mcp-name')
   const classification = classifyRequest(
     () => ({
       ...(protocolVersionHeader !== undefined && { protocolVersionHeader }),
@@ -61,7 +56,7 @@ export function fastRequest(
   if (classification === 'legacy') {
     const isServed =
       protocolVersionHeader === undefined || SUPPORTED_PROTOCOL_VERSIONS.includes(protocolVersionHeader)
-    return isServed && acceptsBoth(incoming.header('accept')) ? { era: 'legacy', message } : undefined
+    return isServed && acceptsBoth(request.header('accept')) ? { era: 'legacy', message } : undefined
   }
   const isPlain =
     classification.revision === MODERN_REVISION &&

@@ -10,7 +10,9 @@ import {
   type TransportSendOptions,
 } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../http/plain-response.ts'
+import { EVENT_STREAM_HEADERS, KEEP_ALIVE_MS, messageEvent } from '../../wire/event-stream.ts'
 import type { Exchange } from '../../wire/exchange.ts'
+import { CLIENT_GONE } from '../../wire/json-rpc.ts'
 import { answerText } from '../../wire/json-safe.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
@@ -19,22 +21,10 @@ import { EventOutlet } from '../streams/event-outlet.ts'
 export interface FastCall {
   readonly message: JSONRPCRequest
   readonly exchange: Exchange
-  readonly incoming: McpRequest
+  readonly request: McpRequest
 }
-
-/** How long a stream may be silent. */
-const KEEP_ALIVE_MS = 15_000
 
 const JSON_HEADERS = { 'Content-Type': 'application/json' }
-
-const EVENT_STREAM_HEADERS = {
-  'Content-Type': 'text/event-stream',
-  'Cache-Control': 'no-cache, no-transform',
-  'X-Accel-Buffering': 'no',
-}
-
-/** What nobody will read, because the client has hung up. */
-const CLIENT_GONE: PlainResponse = { status: 499, headers: {} }
 
 /** What the server says before it has asked a handler, as 2026-07-28 wants it in HTTP. */
 const STATUS_BEFORE_HANDLER: ReadonlyMap<number, number> = new Map([
@@ -101,7 +91,7 @@ abstract class FastTransport extends PerRequestHTTPServerTransport {
       this.#answer = resolve
     })
     underWay.add(this)
-    this.call.incoming.onDisconnect(() => void this.close())
+    this.call.request.onDisconnect(() => void this.close())
     // Nobody would ever stop what is begun now.
     if (this.#ended) return await answered
     this.#handing = true
@@ -128,7 +118,7 @@ abstract class FastTransport extends PerRequestHTTPServerTransport {
       this.#answer?.(this.lone(message, this.#handing))
       return
     }
-    const event = `event: message\ndata: ${last ? answerText(message) : JSON.stringify(message)}\n\n`
+    const event = messageEvent(last ? answerText(message) : JSON.stringify(message))
     if (last) {
       const settled = this.#outlet?.settle()
       if (settled !== undefined) await settled
@@ -139,7 +129,7 @@ abstract class FastTransport extends PerRequestHTTPServerTransport {
     }
     const outlet = this.#begun()
     const notify = async (notice: JSONRPCMessage): Promise<void> =>
-      this.#write(`event: message\ndata: ${JSON.stringify(notice)}\n\n`)
+      this.#write(messageEvent(JSON.stringify(notice)))
     if (
       !('id' in message) &&
       !outlet.admits(message as JSONRPCNotification, Buffer.byteLength(event), notify)
@@ -201,7 +191,7 @@ class LegacyTransport extends FastTransport {
     return {
       status: 200,
       headers: EVENT_STREAM_HEADERS,
-      body: `event: message\ndata: ${answerText(message)}\n\n`,
+      body: messageEvent(answerText(message)),
     }
   }
 }

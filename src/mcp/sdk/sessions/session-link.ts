@@ -9,22 +9,22 @@ import type {
   TransportSendOptions,
 } from '@modelcontextprotocol/server'
 
-/** What a link hands on to its session. */
+/** The side of a session that its links use. */
 export interface SessionSide {
   readonly id: string
   /** Sends a message of the server to the client. */
   sendFrom(link: SessionLink, message: JSONRPCMessage, options?: TransportSendOptions): Promise<void>
-  /** The server has closed its connection. */
+  /** Called when a server has closed its connection. */
   closedBy(link: SessionLink): void
   setSupportedProtocolVersions(versions: string[]): void
 }
 
-/** Says which scopes a request needs, as `McpServer` declares them to its transport. */
+/** Returns the scopes that a request needs, as `McpServer` declares them to its transport. */
 type ScopeChallengeResolver = (context: { request: JSONRPCRequest; authInfo?: object }) => unknown
 
 /**
- * The connection between a session and one of its servers. A session outlives its servers: a token with other authority
- * gets another server, behind the same transport.
+ * The connection between a session and one of its servers. A session may have several servers in turn behind the same
+ * transport, because a token that permits other things gets another server.
  */
 export class SessionLink implements Transport {
   onclose?: () => void
@@ -32,13 +32,13 @@ export class SessionLink implements Transport {
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
   readonly sessionId: string
   readonly server: Server | McpServer
-  /** The authority that the server was made for. */
+  /** The authority for which the server was made. See `SessionHost.authorityOf`. */
   readonly authority: string
-  /** Requests and HTTP exchanges that the server still works on. */
+  /** The number of JSON-RPC and HTTP requests that the server is working on. */
   uses = 0
   resolveChallenge: ScopeChallengeResolver | undefined
   readonly #session: SessionSide
-  /** Messages that the session itself has sent to the server, and who waits for the answers. */
+  /** The requests that the session itself has sent to the server, by id. */
   readonly #own = new Map<unknown, { resolve(): void; reject(error: Error): void }>()
   #isClosed = false
 
@@ -54,7 +54,7 @@ export class SessionLink implements Transport {
   }
 
   async start(): Promise<void> {
-    // The session has begun.
+    // There is nothing to start.
   }
 
   async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
@@ -62,7 +62,7 @@ export class SessionLink implements Transport {
     const own = 'id' in message && !('method' in message) ? this.#own.get(message.id) : undefined
     if (own === undefined) return await this.#session.sendFrom(this, message, options)
     if ('error' in message)
-      own.reject(new Error(`the server of a session refused to begin: ${message.error.message}`))
+      own.reject(new Error(`The server of a session returned an error: ${message.error.message}`))
     else own.resolve()
   }
 
@@ -74,7 +74,7 @@ export class SessionLink implements Transport {
     this.resolveChallenge = resolver
   }
 
-  /** Sends the server a request of the session's own, and waits for its result. */
+  /** Sends the server a request of the session itself. Rejects if the server responds with an error. */
   async ask(method: string, params: unknown, extra: MessageExtraInfo): Promise<void> {
     const id = randomUUID()
     try {
@@ -90,7 +90,8 @@ export class SessionLink implements Transport {
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
-    for (const { reject } of this.#own.values()) reject(new Error('the server of a session has closed'))
+    for (const { reject } of this.#own.values())
+      reject(new Error('The server of a session has closed its connection'))
     this.#session.closedBy(this)
     this.onclose?.()
   }

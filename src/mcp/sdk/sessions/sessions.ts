@@ -6,27 +6,31 @@ import { SubscribedUris, type Subscriptions } from '../../operations/subscriptio
 import { jsonRpcError } from '../../wire/json-rpc.ts'
 import { notificationOf } from '../streams/event-stream.ts'
 import { OwnerSlots } from '../streams/owner-slots.ts'
-import { Session, type SessionHost, type SessionRequest, sessionNotFound } from './session.ts'
+import { Session, type SessionRequest, sessionNotFound } from './session.ts'
+import type { SessionHost } from './session-servers.ts'
 
 /** Sessions of clients of the 2025 revisions. */
 export interface McpSessionOptions {
-  /** Milliseconds without a request and without an open stream after which a session is ended. Default 1 800 000 (30 minutes). */
+  /**
+   * The time after which a session without requests and open streams is ended, in milliseconds. Defaults to 1 800 000 ms
+   * (30 minutes).
+   */
   readonly idleTimeoutMs?: number | undefined
-  /** How many sessions there may be; beyond it the one that is idle longest is ended. Default 1000. */
+  /** The maximum number of sessions. For a further one, the session that is idle longest is ended. Defaults to 1000. */
   readonly max?: number | undefined
   /**
-   * The number of sessions that one user may have. Beyond it, the user's own session that is idle longest is ended. If
-   * OAuth is disabled, sessions are counted by client address. Defaults to a tenth of `max`, at least 10.
+   * The maximum number of sessions of one user. For a further one, the session of this user that is idle longest is ended.
+   * If OAuth is disabled, sessions are counted by client address. Defaults to a tenth of `max`, but at least 10.
    */
   readonly maxPerOwner?: number | undefined
   /**
-   * The number of bytes that are kept of one session for clients that come back with `Last-Event-ID`: UTF-8 bytes of the
-   * messages as JSON. A larger message is delivered, but not kept. Defaults to 1 048 576 (1 MiB).
+   * The maximum size of the messages that one session keeps for clients that resume a stream with `Last-Event-ID`, in UTF-8
+   * bytes of JSON. A larger message is delivered, but not kept. Defaults to 1 048 576 (1 MiB).
    */
   readonly maxBufferedBytes?: number | undefined
 }
 
-/** `McpSessionOptions` with their defaults. */
+/** `McpSessionOptions` with defaults. */
 export interface ResolvedSessionOptions {
   readonly idleTimeoutMs: number
   readonly max: number
@@ -34,31 +38,31 @@ export interface ResolvedSessionOptions {
   readonly maxBufferedBytes: number
 }
 
-/** One request, and who is counted for it. */
+/** A request to a session, and the owner that its session and stream count for. */
 export interface OwnedRequest extends SessionRequest {
-  /** Who is counted for a session or a stream; undefined if that is not known. */
+  /** The owner, or undefined if it is not known. */
   readonly countedFor: string | undefined
-  /** Takes a slot for an event stream, or refuses it. */
+  /** Takes a slot for an event stream. @returns a function that frees the slot, or the refusal if none is free */
   takeStream(): (() => void) | PlainResponse
 }
 
-/** What makes the servers of sessions. */
+/** Makes the servers of sessions. */
 export interface SessionsHost extends Pick<SessionHost, 'authorityOf'> {
   makeServer(subscriptions: Subscriptions, request: Request): ReturnType<SessionHost['makeServer']>
 }
 
-/** How often idle sessions are looked for, at the least. */
+/** The maximum interval at which idle sessions are ended, in milliseconds. */
 const SWEEP_MS = 60_000
 
 /**
- * The sessions of one adapter, each with a server and a transport of the SDK. A session belongs to the user who opened
- * it: for everybody else there is none of that id. Its events can be asked for again (`Last-Event-ID`).
+ * The sessions of one adapter. A session belongs to the user who opened it. Requests of other users with its id get the
+ * same response as requests with an unknown id.
  */
 export class McpSessions {
   readonly #options: ResolvedSessionOptions
   readonly #host: SessionsHost
   readonly #bus: ServerEventBus
-  /** In the order of their last use. */
+  /** By id, in the order of their last use. */
   readonly #sessions = new Map<string, Session>()
   /** The sessions of each owner, in the order of their last use. */
   readonly #byOwner = new Map<string, Set<Session>>()
@@ -72,28 +76,28 @@ export class McpSessions {
     this.#slots = new OwnerSlots(options)
   }
 
-  /** Answers a request of a 2025 revision. */
-  async serve(asked: OwnedRequest): Promise<Response | PlainResponse> {
-    const id = asked.request.headers.get('mcp-session-id') ?? ''
+  /** Serves a request of a 2025 revision. */
+  async serve(received: OwnedRequest): Promise<Response | PlainResponse> {
+    const id = received.request.headers.get('mcp-session-id') ?? ''
     if (id === '') {
-      return isInitializeRequest(asked.body)
-        ? await this.#begin(asked)
+      return isInitializeRequest(received.body)
+        ? await this.#begin(received)
         : jsonRpcError(400, -32_000, 'Bad Request: Mcp-Session-Id header is required')
     }
     const session = this.#sessions.get(id)
-    if (session === undefined || session.owner !== ownerOf(asked.auth)) return sessionNotFound()
-    if (asked.request.method !== 'GET') return await session.serve(asked)
-    const release = asked.takeStream()
-    return typeof release === 'function' ? await session.serve(asked, release) : release
+    if (session === undefined || session.owner !== ownerOf(received.auth)) return sessionNotFound()
+    if (received.request.method !== 'GET') return await session.serve(received)
+    const release = received.takeStream()
+    return typeof release === 'function' ? await session.serve(received, release) : release
   }
 
-  async #begin(asked: OwnedRequest): Promise<Response | PlainResponse> {
-    const { countedFor } = asked
+  async #begin(received: OwnedRequest): Promise<Response | PlainResponse> {
+    const { countedFor } = received
     const subscriptions = new SessionSubscriptions()
     let [use, leave]: [use: () => void, leave: () => void] = [() => undefined, () => undefined]
     const session: Session = new Session({
       id: randomUUID(),
-      owner: ownerOf(asked.auth),
+      owner: ownerOf(received.auth),
       maxBufferedBytes: this.#options.maxBufferedBytes,
       host: {
         makeServer: (request) => this.#host.makeServer(subscriptions, request),
@@ -107,10 +111,10 @@ export class McpSessions {
     })
     const stopListening = this.#bus.subscribe((event) => {
       const notification = subscriptions.wants(event) ? notificationOf(event) : undefined
-      if (notification !== undefined) session.tell(notification)
+      if (notification !== undefined) session.notify(notification)
     })
     try {
-      const response = await session.serve(asked)
+      const response = await session.serve(received)
       const isOk = response instanceof Response && response.ok
       if (!isOk) session.end()
       else if (!session.hasEnded) ({ use, leave } = this.#enter(session, countedFor))
@@ -143,7 +147,7 @@ export class McpSessions {
         giveBack()
         this.#sessions.delete(session.id)
         own?.delete(session)
-        // Another set may have taken the place of one that was empty.
+        // A new set may have replaced one that was empty.
         if (owner !== undefined && own?.size === 0 && this.#byOwner.get(owner) === own)
           this.#byOwner.delete(owner)
       },
@@ -161,7 +165,7 @@ export class McpSessions {
   }
 }
 
-/** The session that is idle longest, or, if none is idle, the one not used for longest. @param sessions by last use */
+/** Returns the session that is idle longest or, if none is idle, the least recently used one. @param sessions by last use */
 function longestIdle(sessions: Iterable<Session>): Session | undefined {
   let first: Session | undefined
   for (const session of sessions) {

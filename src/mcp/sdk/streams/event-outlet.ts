@@ -1,5 +1,6 @@
 import type { JSONRPCNotification, LoggingLevel } from '@modelcontextprotocol/server'
 import type { Outflow } from '../../wire/exchange.ts'
+import { endAtExpiry } from './token-expiry.ts'
 
 /** The client has room as long as fewer bytes wait for it. */
 const ROOM_BYTES = 64 * 1024
@@ -37,8 +38,10 @@ interface SkippedLogs {
 export interface EventOutletOptions {
   /** Called once, when the client has gone or the stream has ended. */
   readonly onEnd?: (() => void) | undefined
-  /** Whether the stream ends when too much waits for a client that does not read: its client can open another. */
+  /** Ends the stream when too many bytes wait for a client that does not read. The client can open another stream. */
   readonly endsWhenFull?: boolean | undefined
+  /** Ends the stream when its token expires, in seconds since 1970. */
+  readonly expiresAt?: number | undefined
 }
 
 /**
@@ -51,6 +54,7 @@ export class EventOutlet implements Outflow {
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined
   #source: ReadableStreamDefaultReader<Uint8Array> | undefined
   #isOpen = true
+  #stopExpiry: (() => void) | undefined
   /** Resolves when there is room; shared by all who wait. */
   #room: Promise<void> | undefined
   #giveRoom: (() => void) | undefined
@@ -183,6 +187,7 @@ export class EventOutlet implements Outflow {
     onFirst?: (chunk: Uint8Array) => void,
   ): ReadableStream<Uint8Array> {
     this.#source = source.getReader()
+    this.#stopExpiry = endAtExpiry(this.#options.expiresAt, () => this.end())
     void this.#pump(this.#source, onFirst)
     return this.body
   }
@@ -231,6 +236,7 @@ export class EventOutlet implements Outflow {
   #ended(): void {
     if (!this.#isOpen) return
     this.#isOpen = false
+    this.#stopExpiry?.()
     this.#skipped = undefined
     this.#handed = 0
     this.#handedBytes = 0

@@ -1,9 +1,8 @@
 import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
-import { type LongTimer, setLongTimeout } from '../../../timers.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
+import { EVENT_STREAM_HEADERS, KEEP_ALIVE_MS, messageEvent } from '../../wire/event-stream.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
-
-const KEEP_ALIVE_MS = 15_000
+import { endAtExpiry } from './token-expiry.ts'
 
 const METHODS: Readonly<Record<Exclude<ServerEvent['kind'], 'resource_updated'>, string>> = {
   tools_list_changed: 'notifications/tools/list_changed',
@@ -47,13 +46,7 @@ export class EventStreams implements Subscriptions {
     const { owner, permitsResource } = options
     const stream: EventStream = { owner, subscriptions: new SubscribedUris(), permitsResource }
     this.#open.add(stream)
-    return new Response(this.#bodyOf(stream, options), {
-      headers: {
-        'Content-Type': 'text/event-stream',
-        'Cache-Control': 'no-cache, no-transform',
-        'X-Accel-Buffering': 'no',
-      },
-    })
+    return new Response(this.#bodyOf(stream, options), { headers: EVENT_STREAM_HEADERS })
   }
 
   /** Updates of `uri` go to the streams that `owner` has open with a token that may read it. */
@@ -72,12 +65,12 @@ export class EventStreams implements Subscriptions {
     /** What a client that does not read has missed; a second notification of the same words says nothing more. */
     const missed = new Set<string>()
     let keepAlive: NodeJS.Timeout | undefined
-    let expiry: LongTimer | undefined
+    let stopExpiry: (() => void) | undefined
     let unsubscribe: (() => void) | undefined
     const end = (): void => {
       this.#open.delete(stream)
       clearInterval(keepAlive)
-      expiry?.clear()
+      stopExpiry?.()
       unsubscribe?.()
       onEnd()
     }
@@ -94,7 +87,7 @@ export class EventStreams implements Subscriptions {
           end()
           controller.close()
         }
-        if (expiresAt !== undefined) expiry = setLongTimeout(close, expiresAt * 1000 - Date.now())
+        stopExpiry = endAtExpiry(expiresAt, close)
         unsubscribe = this.#bus.subscribe((event) => {
           const text = eventText(event, stream)
           if (text === undefined) return
@@ -117,7 +110,7 @@ function eventText(event: ServerEvent, { subscriptions }: EventStream): string |
   if (event.kind === 'resource_updated' && !subscriptions.has(event.uri)) return undefined
   const notification = notificationOf(event)
   if (notification === undefined) return undefined
-  return `event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', ...notification })}\n\n`
+  return messageEvent(JSON.stringify({ jsonrpc: '2.0', ...notification }))
 }
 
 /** What clients of the 2025 revisions are told of an event; undefined for one they know nothing of. */

@@ -1,0 +1,150 @@
+import {
+  isInitializeRequest,
+  type JSONRPCRequest,
+  type McpServer,
+  type MessageExtraInfo,
+  type Server,
+} from '@modelcontextprotocol/server'
+import type { AuthInfo } from '../../../oauth/auth-info.ts'
+import { SessionLink, type SessionSide } from './session-link.ts'
+
+/** Makes the servers of a session. */
+export interface SessionHost {
+  makeServer(request: Request): Server | McpServer | Promise<Server | McpServer>
+  /** Returns a key of what a token permits. Two tokens with the same key may share a server. */
+  authorityOf(auth: AuthInfo | undefined): string
+}
+
+/** The maximum length of a log level that is kept, in characters. */
+const MAX_LEVEL_LENGTH = 16
+
+/** Thrown if a session has ended while a request was on its way to a server. */
+export class SessionEnded extends Error {}
+
+/**
+ * The servers of one session, each behind a link. If a token permits other things than the token for which the current
+ * server was made, another server takes its place. It receives the client's `initialize` and log level. Calls that are in
+ * progress end at the server where they began.
+ */
+export class SessionServers {
+  readonly #session: SessionSide
+  readonly #host: SessionHost
+  readonly #links = new Set<SessionLink>()
+  #current: SessionLink | undefined
+  /** Settles when the server that is being made is ready. Servers are made one after the other. */
+  #making: Promise<unknown> | undefined
+  /** The parameters of the client's `initialize`, as JSON. */
+  #initialize: string | undefined
+  #isInitialized = false
+  #logLevel: string | undefined
+  #hasEnded = false
+
+  constructor(session: SessionSide, host: SessionHost) {
+    this.#session = session
+    this.#host = host
+  }
+
+  /** The link to the server that was made last. */
+  get current(): SessionLink | undefined {
+    return this.#current
+  }
+
+  /** Returns the link to a server for the authority of a token. The caller must give it back. */
+  async lease(client: {
+    readonly request: Request
+    readonly auth: AuthInfo | undefined
+  }): Promise<SessionLink> {
+    const authority = this.#host.authorityOf(client.auth)
+    if (this.#making === undefined && this.#current?.authority === authority) {
+      this.#current.uses++
+      return this.#current
+    }
+    const turn = (this.#making ?? Promise.resolve()).then(async () => {
+      const current = this.#current
+      const link =
+        current?.authority === authority
+          ? current
+          : await this.#replace(authority, client.request, client.auth)
+      link.uses++
+      return link
+    })
+    const settled = turn.then(
+      () => undefined,
+      () => undefined,
+    )
+    this.#making = settled
+    try {
+      return await turn
+    } finally {
+      if (this.#making === settled) this.#making = undefined
+    }
+  }
+
+  /** Ends one use of a link. A server that is no longer current is closed after its last use. */
+  giveBack(link: SessionLink): void {
+    link.uses--
+    if (link !== this.#current) closeUnused(link)
+  }
+
+  /** Keeps what a later server must know of a request that the client has sent. */
+  received(request: JSONRPCRequest): void {
+    if (isInitializeRequest(request)) this.#initialize = JSON.stringify(request.params)
+    const level = request.method === 'logging/setLevel' ? request.params?.level : undefined
+    if (typeof level === 'string' && level.length <= MAX_LEVEL_LENGTH) this.#logLevel = level
+  }
+
+  /** Records that the client has sent `notifications/initialized`. */
+  initialized(): void {
+    this.#isInitialized = true
+  }
+
+  /** Forgets a link that was closed. @returns `true` if it was the current one */
+  closed(link: SessionLink): boolean {
+    this.#links.delete(link)
+    return link === this.#current
+  }
+
+  end(): void {
+    this.#hasEnded = true
+    for (const link of [...this.#links]) void link.close()
+  }
+
+  async #replace(authority: string, request: Request, auth: AuthInfo | undefined): Promise<SessionLink> {
+    const server = await this.#host.makeServer(request)
+    this.#throwIfEnded()
+    const previous = this.#current
+    this.#current = undefined
+    // An application may return the same server again, which takes one connection at a time.
+    if (previous !== undefined) closeUnused(previous)
+    const link = new SessionLink(this.#session, server, authority)
+    this.#links.add(link)
+    try {
+      await server.connect(link)
+      await this.#bringUpToDate(link, { request, ...(auth !== undefined && { authInfo: auth }) })
+      this.#throwIfEnded()
+    } catch (error) {
+      void link.close()
+      throw error
+    }
+    this.#current = link
+    return link
+  }
+
+  /** Sends a new server what the client has sent to the previous one. */
+  async #bringUpToDate(link: SessionLink, extra: MessageExtraInfo): Promise<void> {
+    if (this.#initialize === undefined) return
+    await link.ask('initialize', JSON.parse(this.#initialize), extra)
+    if (this.#isInitialized) link.onmessage?.({ jsonrpc: '2.0', method: 'notifications/initialized' }, extra)
+    // A server without logging rejects this, as the previous one did.
+    if (this.#logLevel !== undefined)
+      await link.ask('logging/setLevel', { level: this.#logLevel }, extra).catch(() => undefined)
+  }
+
+  #throwIfEnded(): void {
+    if (this.#hasEnded) throw new SessionEnded()
+  }
+}
+
+function closeUnused(link: SessionLink): void {
+  if (link.uses === 0) void link.close()
+}

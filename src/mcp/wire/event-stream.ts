@@ -1,0 +1,46 @@
+/** The interval of the comments that keep a silent event stream open, in milliseconds. */
+export const KEEP_ALIVE_MS = 15_000
+
+/** The headers of a response that is an event stream. */
+export const EVENT_STREAM_HEADERS: Readonly<Record<string, string>> = {
+  'Content-Type': 'text/event-stream',
+  'Cache-Control': 'no-cache, no-transform',
+  'X-Accel-Buffering': 'no',
+}
+
+/** Returns the server-sent event of a message. @param json the message as JSON */
+export function messageEvent(json: string): string {
+  return `event: message\ndata: ${json}\n\n`
+}
+
+/** Returns `true` if a response is an event stream. */
+export function isEventStream(response: Response): boolean {
+  return (
+    response.body !== null && response.headers.get('content-type')?.startsWith('text/event-stream') === true
+  )
+}
+
+/** Returns a stream like `body`. Calls `onEnd` once the stream has ended, has failed, or was cancelled. */
+export function withBodyEnd(body: ReadableStream<Uint8Array>, onEnd: () => void): ReadableStream<Uint8Array> {
+  const reader = body.getReader()
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read()
+          if (!done) return controller.enqueue(value)
+          onEnd()
+          controller.close()
+        } catch (error) {
+          onEnd()
+          controller.error(error)
+        }
+      },
+      async cancel(reason) {
+        onEnd()
+        await reader.cancel(reason).catch(() => undefined)
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}
