@@ -48,7 +48,7 @@ const MAP: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>>> =
   http: {},
   oauth: { options: 'all', http: 'all' },
   mcp: { options: 'all', http: 'all', oauth: 'all', telemetry: 'types' },
-  redis: { options: 'all', oauth: 'types' },
+  redis: { options: 'all', oauth: 'all' },
   express: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
   'server-shutdown': { options: 'all', http: 'all' },
   telemetry: { options: 'all', http: 'all' },

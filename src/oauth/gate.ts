@@ -117,7 +117,14 @@ export class Gate {
     let verdict: Verdict
     let issuer: string | undefined
     try {
-      const input = new VerifyInput(request, credentials.token, context, resource, proof?.keyThumbprint)
+      const input = new VerifyInput(
+        request,
+        credentials.token,
+        context,
+        resource,
+        proof?.keyThumbprint,
+        this.options.gateValues,
+      )
       verdict = judge(await this.#verify(input), resource, proof?.keyThumbprint) ?? notedRefusal(input)
       if ('token' in verdict) issuer = issuerOf(verdict.token, issuerNote(input)) ?? this.#ownIssuer
     } catch (cause) {
@@ -244,7 +251,9 @@ export class Gate {
   /** The verifier hears of requests without a token too; what it says, or when, changes nothing. */
   #askWithoutToken(request: GateRequest, resource: string | undefined): void {
     const ask = (context: VerifyContext): unknown =>
-      this.options.verifyToken(new VerifyInput(request, undefined, context, resource))
+      this.options.verifyToken(
+        new VerifyInput(request, undefined, context, resource, undefined, this.options.gateValues),
+      )
     try {
       const made = this.#makeContext(request)
       const asked = made instanceof Promise ? made.then(ask) : ask(made)

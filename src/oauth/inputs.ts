@@ -1,4 +1,5 @@
 import type { AuthInfo } from './auth-info.ts'
+import type { GateValues } from './gate-values.ts'
 import type { VerifyContext, VerifyTokenInput } from './options.ts'
 
 /** Where the web-standard request comes from: a getter that makes it when it is first read. */
@@ -79,6 +80,7 @@ let noted: (input: VerifyInput) => RefusalNote | undefined
 let resourceOf: (input: VerifyInput) => string | undefined
 let setIssuer: (input: VerifyInput, issuer: string | undefined) => void
 let issuerOf: (input: VerifyInput) => string | undefined
+let gateOf: (input: VerifyInput) => GateValues | undefined
 
 /**
  * What `verifyToken` gets. Verifiers of this package find two things more in it: the resource that the gate is
@@ -92,6 +94,7 @@ export class VerifyInput extends LazyRequest implements VerifyTokenInput {
   readonly #resource: string | undefined
   #refusal: RefusalNote | undefined
   #issuer: string | undefined
+  readonly #gate: GateValues | undefined
 
   constructor(
     request: RequestSource,
@@ -99,11 +102,13 @@ export class VerifyInput extends LazyRequest implements VerifyTokenInput {
     context: VerifyContext,
     resource: string | undefined,
     proofKey?: string,
+    gate?: GateValues,
   ) {
     super(request)
     this.bearerToken = bearerToken
     this.context = context
     this.#resource = resource
+    this.#gate = gate
     if (proofKey !== undefined) this.proofKey = proofKey
     leaveWith(context, this)
   }
@@ -118,6 +123,7 @@ export class VerifyInput extends LazyRequest implements VerifyTokenInput {
       input.#issuer = issuer
     }
     issuerOf = (input) => input.#issuer
+    gateOf = (input) => input.#gate
   }
 }
 
@@ -149,6 +155,12 @@ export function issuerNote(input: VerifyTokenInput): string | undefined {
 export function configuredResource(input: VerifyTokenInput): string | undefined {
   const asked = originalOf(input)
   return asked && resourceOf(asked)
+}
+
+/** The values of the asking gate; `undefined` if no gate asks. */
+export function gateValuesIn(input: VerifyTokenInput): GateValues | undefined {
+  const asked = originalOf(input)
+  return asked && gateOf(asked)
 }
 
 /** What the gate asked with, when `input` is it or a copy of it. */

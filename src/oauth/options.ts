@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { type DpopMode, type DpopOptions, type ResolvedDpopOptions, resolveDpop } from './dpop/options.ts'
+import { type GateValues, gateValuesOf, joinGate } from './gate-values.ts'
 import type { RateLimiterLike } from './rate-limiter.ts'
 import { type RefusalLimit, RefusalLimiter } from './refusal-limit.ts'
 
@@ -155,6 +156,8 @@ export interface OAuthOptions<App = any, User = any> {
 
 /** `OAuthOptions`, checked, copied and with their defaults. */
 export interface ResolvedOAuthOptions {
+  /** The values that the verifier may use in place of its own. */
+  readonly gateValues: GateValues
   readonly verifyToken: VerifyToken
   readonly onVerified: ((input: OnVerifiedInput) => void | Promise<void>) | undefined
   readonly resourceMetadataPath: string
@@ -230,14 +233,17 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
   if (given.onVerified !== undefined)
     checkFunction('onVerified', given.onVerified, 'it runs after verification')
   const scopes = optional(given.scopes, (value) => checkRequiredScopes('scopes', value)) ?? []
-  return Object.freeze({
+  const { resource, resourceOf } = checkResource(given.resource, url)
+  const resolved = Object.freeze({
+    gateValues: gateValuesOf(given, issuer, resource),
     verifyToken: given.verifyToken as VerifyToken,
     onVerified: given.onVerified as ResolvedOAuthOptions['onVerified'],
     resourceMetadataPath:
       optional(given.resourceMetadataPath, (value) => checkPath('resourceMetadataPath', value)) ??
       '/.well-known/oauth-protected-resource',
     scopes,
-    ...checkResource(given.resource, url),
+    resource,
+    resourceOf,
     realm: optional(given.realm, (value) => checkHeaderText('realm', value)) ?? 'mcp-server',
     authorizationServers:
       optional(given.authorizationServers, (value) => {
@@ -275,6 +281,8 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
       return value as ResolvedOAuthOptions['clientAddress']
     }),
   })
+  joinGate(resolved.verifyToken, resolved.gateValues)
+  return resolved
 }
 
 function checkResource(

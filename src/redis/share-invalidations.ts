@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { joinGate, onJoin } from '../oauth/gate-values.ts'
 import type { CachedVerifier } from '../oauth/verifiers/cached.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import {
@@ -58,6 +59,7 @@ export function shareInvalidations<App = unknown, User = unknown>(
     },
     close: () => broadcast.close(),
   })
+  onJoin(shared, (gate) => joinGate(verifier, gate))
   return Object.defineProperty(shared, 'connected', { get: () => broadcast.connected }) as SharedVerifier<
     App,
     User

@@ -421,6 +421,7 @@ describe('good OAuth options', () => {
   it('have the defaults of the documentation', () => {
     const { verifyToken: _, ...resolved } = resolveOAuthOptions(GOOD)
     expect(resolved).to.deep.equal({
+      gateValues: { issuer: 'https://auth.example.com', resource: undefined },
       onVerified: undefined,
       resourceMetadataPath: '/.well-known/oauth-protected-resource',
       scopes: [],

@@ -8,6 +8,17 @@ export interface ExpectedConfigError {
   readonly message: RegExp
 }
 
+/** `promise` must reject with a `KitMcpConfigError` that names its code, its option and the hint. */
+export async function expectConfigRejection(promise: unknown, expected: ExpectedConfigError): Promise<void> {
+  const outcome = await Promise.resolve(promise).then(
+    (value) => () => value,
+    (error: unknown) => () => {
+      throw error
+    },
+  )
+  expectConfigError(outcome, expected)
+}
+
 /** `build` must throw a `KitMcpConfigError` that names its code, its option and the hint. */
 export function expectConfigError(build: () => unknown, expected: ExpectedConfigError): void {
   let thrown: unknown

@@ -25,6 +25,8 @@ export interface OptionsTaker {
 const url = 'https://auth.example.com'
 const audience = 'https://mcp.example.com/mcp'
 const verifyToken = () => undefined
+/** The input of a verifier that is used alone, for a request without a token. */
+const withoutToken: Wrong = { bearerToken: undefined, context: {} }
 const oauth = { issuer: url, verifyToken }
 const router = kit.KitMcpRouter.create()
 const functionRouter: Wrong = () => ({})
@@ -158,7 +160,7 @@ export const TAKERS: readonly OptionsTaker[] = [
   {
     name: 'jwtVerifier',
     heading: 'jwtverifier',
-    call: (options) => kit.jwtVerifier(options),
+    call: async (options) => await kit.jwtVerifier(options)(withoutToken),
     good: { issuer: url, audience },
     wrong: {
       issuer: [undefined, ...NO_URL],

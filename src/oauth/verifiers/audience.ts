@@ -5,26 +5,29 @@ export interface AudienceOptions {
   readonly resource?: string | undefined
 }
 
-/** What `aud` must hold one of, by `audience` or `resource`. @throws {KitMcpConfigError} for neither, or both. */
+/** The hint of the error for an audience that is missing. */
+export const AUDIENCE_HINT =
+  'set it to the expected aud, usually the URL of this MCP server; otherwise tokens issued for other services would be accepted'
+
+/**
+ * The audiences that `audience` or `resource` names. A token must name one of them.
+ * @throws {KitMcpConfigError} for neither, or both.
+ */
 export function checkAudiences(
   { checkTexts, invalidOption, missingOption }: OptionChecks,
   { audience, resource }: AudienceOptions,
 ): readonly string[] {
   if (audience !== undefined && resource !== undefined) {
-    throw invalidOption('resource', 'cannot be given together with audience: both say what aud must be')
+    throw invalidOption('resource', 'cannot be given together with audience: both name the expected aud')
   }
   const option = resource === undefined ? 'audience' : 'resource'
-  const given = audience ?? resource
-  if (given === undefined || given === null || given.length === 0) {
-    throw missingOption(
-      'audience',
-      'give what aud must be, usually the URL of this MCP server: without it tokens for others would pass',
-    )
-  }
-  return checkTexts(option, typeof given === 'string' ? [given] : given)
+  const value = audience ?? resource
+  if (value === undefined || value === null || value.length === 0)
+    throw missingOption('audience', AUDIENCE_HINT)
+  return checkTexts(option, typeof value === 'string' ? [value] : value)
 }
 
-/** Whether `aud` is, or holds, one of `audiences`; compared character by character. */
+/** Returns `true` if `aud` is, or contains, one of `audiences`. Strings are compared exactly. */
 export function isFor(aud: unknown, audiences: readonly string[]): boolean {
   return Array.isArray(aud) ? aud.some((one) => audiences.includes(one)) : audiences.includes(aud as string)
 }

@@ -1,7 +1,15 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
-import { configuredResource, issuerNote, noteIssuer, noteRefusal, refusalNote } from '../inputs.ts'
+import { joinGate, onJoin } from '../gate-values.ts'
+import {
+  configuredResource,
+  gateValuesIn,
+  issuerNote,
+  noteIssuer,
+  noteRefusal,
+  refusalNote,
+} from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { frozenCopy } from './frozen-copy.ts'
 
@@ -54,6 +62,7 @@ const RESULT_MEMBERS = ['user', 'scopes', 'clientId', 'expiresAt', 'resource', '
 
 /** The parts of a request, beside its token, that verifiers of this package decide by. */
 interface Asker {
+  readonly gateIssuer: string | undefined
   readonly resource: string | undefined
   readonly proofKey: string | undefined
 }
@@ -155,6 +164,7 @@ export function cachedVerifier<App = unknown, User = unknown>(
     flights.delete(key)
   }
 
+  onJoin(verifyCached, (gate) => joinGate(verifier, gate))
   return Object.assign(verifyCached, {
     invalidate: (token: string) => invalidateKey(keyOf(token)),
     invalidateKey,
@@ -188,12 +198,20 @@ function keyOf(token: string): string {
 }
 
 function askerOf(input: VerifyTokenInput): Asker {
-  return { resource: configuredResource(input), proofKey: input.proofKey }
+  return {
+    gateIssuer: gateValuesIn(input)?.issuer,
+    resource: configuredResource(input),
+    proofKey: input.proofKey,
+  }
 }
 
 /** Whether the outcome may be given to this request too: gates for other resources, and other proofs, get their own. */
 function isAskedBy(asker: Asker, input: VerifyTokenInput): boolean {
-  return asker.resource === configuredResource(input) && asker.proofKey === input.proofKey
+  return (
+    asker.resource === configuredResource(input) &&
+    asker.gateIssuer === gateValuesIn(input)?.issuer &&
+    asker.proofKey === input.proofKey
+  )
 }
 
 /** By the wall clock, which may have been set meanwhile; how long ago it was asked, the cache itself counts. */

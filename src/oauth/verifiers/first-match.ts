@@ -1,5 +1,7 @@
+import { KitMcpConfigError } from '../../options/config-error.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { VerifierUnavailableError } from '../errors.ts'
+import { joinGate, onJoin } from '../gate-values.ts'
 import { issuerNote, noteIssuer, noteRefusal, type RefusalNote, refusalNote } from '../inputs.ts'
 import type { UserOf, VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 
@@ -26,7 +28,7 @@ export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
   for (const verifier of verifiers) {
     if (typeof verifier !== 'function') throw invalidKind('verifiers', 'must all be functions', verifier)
   }
-  return async function verifyByFirstMatch(
+  async function verifyByFirstMatch(
     input: VerifyTokenInput,
   ): Promise<VerifiedToken<UserOf<Verifiers[number]>> | undefined> {
     const outages: VerifierUnavailableError[] = []
@@ -40,6 +42,7 @@ export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
           return verified
         }
       } catch (error) {
+        if (error instanceof KitMcpConfigError) throw error
         if (VerifierUnavailableError.is(error)) outages.push(error)
       }
       notes.add(refusalNote(input))
@@ -49,6 +52,9 @@ export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
     if (told !== undefined) noteRefusal(input, told)
     return undefined
   }
+  return onJoin(verifyByFirstMatch, (gate) => {
+    for (const verifier of verifiers) joinGate(verifier, gate)
+  })
 }
 
 /** The issuer of a token, or what stands for it if the verifier does not name it: two verifiers may have a user of one id. */

@@ -1,6 +1,8 @@
 import type { JWTPayload } from 'jose'
+import type { KitMcpConfigError } from '../../options/config-error.ts'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
-import { checkAudiences, resourcesAmong } from './audience.ts'
+import type { GateValues } from '../gate-values.ts'
+import { AUDIENCE_HINT, checkAudiences, resourcesAmong } from './audience.ts'
 import { type KeySource, RemoteKeys } from './jwks.ts'
 import { OutagePace } from './outage-pace.ts'
 import { localKeys, type PublicKeyInput } from './public-keys.ts'
@@ -29,13 +31,16 @@ export interface JwtUser {
 
 /** What `jwtVerifier()` takes. */
 export interface JwtVerifierOptions<User = JwtUser> {
-  /** The `iss` that is accepted. This or `issuers`. */
+  /** The accepted `iss`. Exclusive with `issuers`. Defaults to the `issuer` of the gate that uses the verifier. */
   readonly issuer?: string | undefined
-  /** Several `iss` that are accepted, each with its own keys unless keys are given here. */
+  /** Several accepted `iss`. Each has its own keys, unless `jwksUri` or `publicKey` is set. */
   readonly issuers?: readonly string[] | undefined
-  /** What `aud` must hold one of. This or `resource` is required: a token for somebody else is refused (RFC 8707). */
+  /**
+   * The accepted audiences: `aud` of a token must be, or contain, one of them (RFC 8707). Exclusive with `resource`.
+   * Defaults to the fixed `resource` of the gate that uses the verifier.
+   */
   readonly audience?: string | readonly string[] | undefined
-  /** The same as `audience`, for a resource indicator of RFC 8707. */
+  /** Another name for `audience`, for a single resource indicator (RFC 8707). */
   readonly resource?: string | undefined
   /** Where the keys are. Default: found through the issuer's metadata (RFC 8414, OpenID Connect Discovery). */
   readonly jwksUri?: string | undefined
@@ -76,6 +81,8 @@ const ASYMMETRIC = [
 ]
 const SYMMETRIC = ['HS256', 'HS384', 'HS512']
 
+const ISSUER_HINT = `set it to the iss of your tokens, such as 'https://auth.example.com'`
+
 const KNOWN_OPTIONS = [
   'issuer',
   'issuers',
@@ -107,27 +114,72 @@ export interface JwtRules<User> {
   readonly mapUser: ((claims: JWTPayload) => User | Promise<User>) | undefined
 }
 
-/** What a verifier is made of. */
+/** The rules that do not depend on what the verifier takes from its gate. */
+export type OwnJwtRules<User> = Omit<JwtRules<User>, 'audiences' | 'resources'>
+
+/** `JwtVerifierOptions`, checked, copied, and with their defaults. */
 export interface ResolvedJwtOptions<User> {
-  readonly rules: JwtRules<User>
-  /** Where the keys of each issuer come from; undefined with a shared secret. */
-  readonly sources: ReadonlyMap<string, KeySource | undefined>
+  /** `undefined` if the issuer of the gate is used. */
+  readonly issuers: readonly string[] | undefined
+  /** `undefined` if the resource of the gate is used. */
+  readonly audiences: readonly string[] | undefined
+  readonly rules: OwnJwtRules<User>
+  /** Returns where the keys of an issuer come from; `undefined` with a shared secret. */
+  readonly keysOf: (issuer: string) => KeySource | undefined
+  readonly allowInsecureHttp: boolean
+}
+
+/** Returns the rules for tokens with one of these audiences. */
+export function rulesFor<User>(rules: OwnJwtRules<User>, audiences: readonly string[]): JwtRules<User> {
+  return { ...rules, audiences, resources: resourcesAmong(audiences) }
+}
+
+/**
+ * Returns the audiences for a verifier without an audience of its own: the resource of its gate.
+ * @throws {KitMcpConfigError} if there is no gate, or the gate has no fixed resource.
+ */
+export function audiencesOf(gate: GateValues | undefined): readonly string[] {
+  if (gate === undefined) {
+    throw missingOption('audience', `${AUDIENCE_HINT}. Inside a gate with a fixed resource it may be omitted`)
+  }
+  if (gate.resource === undefined) {
+    throw missingOption('audience', 'set it, or set the option resource of the gate to a string')
+  }
+  return [gate.resource]
+}
+
+/**
+ * Returns the issuers for a verifier without an issuer of its own: the issuer of its gate.
+ * @throws {KitMcpConfigError} if there is no gate, or its issuer needs `allowInsecureHttp`.
+ */
+export function issuersOf(gate: GateValues | undefined, allowInsecureHttp: boolean): readonly string[] {
+  if (gate === undefined) throw missingOption('issuer', `${ISSUER_HINT}. Inside a gate it may be omitted`)
+  return [checkIssuer('issuer', gate.issuer, { allowInsecureHttp })]
+}
+
+/** The error for a verifier without an issuer of its own that a second gate uses. */
+export function usedByTwoGates(): KitMcpConfigError {
+  return invalidOption(
+    'issuer',
+    'must not be omitted for a verifier that two gates use: set it, or create one verifier for each gate',
+  )
 }
 
 /** @throws {KitMcpConfigError} naming the option that is wrong. */
 export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): ResolvedJwtOptions<User> {
   if (!isOptionsObject(options))
-    throw invalidKind('jwtVerifier', 'takes an object with at least { issuer, audience }', options)
+    throw invalidKind('jwtVerifier', 'must be an object such as { issuer, audience }', options)
   checkKnownOptions('jwtVerifier', options, KNOWN_OPTIONS)
   const allowInsecureHttp =
     options.allowInsecureHttp === undefined
       ? false
       : checkBoolean('allowInsecureHttp', options.allowInsecureHttp)
-  const issuers = checkIssuers(options, allowInsecureHttp)
-  const audiences = checkAudiences(checks, options)
-  const rules: JwtRules<User> = {
-    audiences,
-    resources: resourcesAmong(audiences),
+  const { issuer, issuers: list, audience, resource } = options
+  const issuers =
+    issuer === undefined && list === undefined ? undefined : checkIssuers(options, allowInsecureHttp)
+  const audiences =
+    audience === undefined && resource === undefined ? undefined : checkAudiences(checks, options)
+  const rules: OwnJwtRules<User> = {
     algorithms: checkAlgorithms(options),
     clockTolerance: seconds(options, 'clockToleranceSeconds', 0),
     requiredClaims:
@@ -138,14 +190,13 @@ export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): Reso
   }
   if (options.mapUser !== undefined)
     checkFunction('mapUser', options.mapUser, 'it makes the user from the claims')
-  return { rules, sources: keySources(options, issuers, allowInsecureHttp) }
+  return { issuers, audiences, rules, keysOf: keySources(options, allowInsecureHttp), allowInsecureHttp }
 }
 
 function keySources(
   options: JwtVerifierOptions<unknown>,
-  issuers: readonly string[],
   allowInsecureHttp: boolean,
-): Map<string, KeySource | undefined> {
+): (issuer: string) => KeySource | undefined {
   const given = (['jwksUri', 'publicKey', 'secret'] as const).filter(
     (option) => options[option] !== undefined,
   )
@@ -167,12 +218,13 @@ function keySources(
     pace: new OutagePace(),
   }
   const local = options.publicKey === undefined ? undefined : localKeys(options.publicKey)
-  return new Map(
-    issuers.map((issuer) => [
-      issuer,
-      options.secret !== undefined ? undefined : (local ?? new RemoteKeys({ issuer, ...remote })),
-    ]),
-  )
+  const sources = new Map<string, KeySource>()
+  return (issuer) => {
+    if (options.secret !== undefined) return undefined
+    const source = local ?? sources.get(issuer) ?? new RemoteKeys({ issuer, ...remote })
+    sources.set(issuer, source)
+    return source
+  }
 }
 
 function checkIssuers(options: JwtVerifierOptions<unknown>, allowInsecureHttp: boolean): readonly string[] {
@@ -182,8 +234,7 @@ function checkIssuers(options: JwtVerifierOptions<unknown>, allowInsecureHttp: b
   }
   const given = issuers ?? (issuer === undefined ? [] : [issuer])
   if (!Array.isArray(given)) throw invalidKind('issuers', 'must be an array of URLs', given)
-  if (given.length === 0)
-    throw missingOption('issuer', `give the 'iss' of your tokens, such as 'https://auth.example.com'`)
+  if (given.length === 0) throw missingOption('issuer', ISSUER_HINT)
   for (const one of given)
     checkIssuer(issuer === undefined ? 'issuers' : 'issuer', one, { allowInsecureHttp })
   return [...new Set(given)]

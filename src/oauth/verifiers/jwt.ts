@@ -1,37 +1,111 @@
 import { isUtf8 } from 'node:buffer'
 import type * as Jose from 'jose'
 import type { JSONWebKeySet, JWTPayload } from 'jose'
-import { configuredResource, noteIssuer, noteRefusal } from '../inputs.ts'
+import { type GateValues, onJoin } from '../gate-values.ts'
+import { configuredResource, gateValuesIn, noteIssuer, noteRefusal } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { grantedScopes } from '../scope.ts'
 import { resourceIn } from './audience.ts'
 import type { KeySource } from './jwks.ts'
 import { type JwtCheck, makeCheck, type StatedKey } from './jwt-check.ts'
-import { type JwtRules, type JwtUser, type JwtVerifierOptions, resolveJwtOptions } from './jwt-options.ts'
+import {
+  audiencesOf,
+  issuersOf,
+  type JwtRules,
+  type JwtUser,
+  type JwtVerifierOptions,
+  type ResolvedJwtOptions,
+  resolveJwtOptions,
+  rulesFor,
+  usedByTwoGates,
+} from './jwt-options.ts'
 import { confirmationOf, mayBePresented } from './key-binding.ts'
 
 /** A token may be dated this far ahead: issuers' clocks run fast too. */
 const FUTURE_IAT_SECONDS = 60
 
 /**
- * A verifier for JWT access tokens, on `express-oauth2-jwt-bearer`. Checks the signature, `iss`, `aud`,
- * `exp` (required), `nbf`, and `typ` when `strict`. A token bound to a key (`cnf`, RFC 9449 and RFC 8705)
- * is refused, as it must not be accepted as a plain Bearer token; beside a DPoP proof that the gate has checked
- * it is given on with its `cnf`, which the gate holds against the key of the proof.
+ * Creates a verifier for JWT access tokens. It checks the signature, `iss`, `aud`, `exp` (required), `nbf`, and, with
+ * `strict`, `typ`. It does not check revocation. Environment variables never change what it accepts.
  *
- * An `aud` that is an http(s) URL is given on as the token's `resource`, which the gate compares with its own.
- * Does not check revocation. The environment never changes what is accepted.
- * @throws {KitMcpConfigError} when it is built with options that cannot be.
- * @throws {VerifierUnavailableError} at a request, when the keys cannot be had.
+ * Inside a gate, issuer and audience may be omitted. The verifier then uses the `issuer` of the gate and its `resource`,
+ * which must be a string. It accepts tokens of that one issuer, also if the gate lists several `authorizationServers`; set
+ * `issuers` to accept tokens of all of them. A verifier without its own issuer belongs to one gate.
+ *
+ * The `resource` of the result is an audience that is an http(s) URL. The gate compares it with its own `resource`.
+ *
+ * A token that is bound to a key (`cnf`) is rejected as a Bearer token. If the request has a valid DPoP proof, the result
+ * contains `cnf`, and the gate compares it with the key of the proof.
+ * @param options the accepted issuers and audiences, the keys, and further checks.
+ * @returns a function for the option `verifyToken`. It rejects with `KitMcpConfigError` if issuer or audience is missing and
+ * no gate provides it, and with `VerifierUnavailableError` if the keys cannot be fetched.
+ * @throws {KitMcpConfigError} if an option is invalid.
+ * @example
+ * ```ts
+ * import { createMcpAdapter, jwtVerifier, KitMcpRouter } from 'mcp-gatekit'
+ *
+ * const adapter = createMcpAdapter({
+ *   router: KitMcpRouter.create(),
+ *   oauth: {
+ *     issuer: 'https://auth.example.com',
+ *     resource: 'https://mcp.example.com/mcp',
+ *     verifyToken: jwtVerifier(),
+ *   },
+ * })
+ * ```
+ * @see https://www.rfc-editor.org/rfc/rfc9068#section-4
  */
-export function jwtVerifier<User = JwtUser>(options: JwtVerifierOptions<User>): VerifyToken<unknown, User> {
-  const { rules, sources } = resolveJwtOptions(options)
+export function jwtVerifier<User = JwtUser>(
+  options: JwtVerifierOptions<User> = {},
+): VerifyToken<unknown, User> {
+  const resolved = resolveJwtOptions(options)
+  const { issuers, audiences } = resolved
+  if (issuers === undefined || audiences === undefined) return verifierInGate(resolved)
+  return makeVerifier(resolved, issuers, audiences)
+}
+
+type VerifyJwt<User> = (input: VerifyTokenInput) => Promise<VerifiedToken<User> | undefined>
+
+/** A verifier that takes the issuer, the audience, or both from the gate that asks. */
+function verifierInGate<User>(resolved: ResolvedJwtOptions<User>): VerifyJwt<User> {
+  const { allowInsecureHttp } = resolved
+  const verifiers = new WeakMap<GateValues, VerifyJwt<User>>()
+  let latest: { readonly gate: GateValues; readonly verify: VerifyJwt<User> } | undefined
+  /** The one gate that a verifier without an issuer of its own belongs to. */
+  let owner: GateValues | undefined
+
+  function verifierFor(gate: GateValues | undefined): VerifyJwt<User> {
+    if (latest !== undefined && latest.gate === gate) return latest.verify
+    const issuers = resolved.issuers ?? issuersOf(gate, allowInsecureHttp)
+    const audiences = resolved.audiences ?? audiencesOf(gate)
+    // One of the two is taken from the gate, so there is one.
+    const asking = gate as GateValues
+    if (resolved.issuers === undefined) {
+      if (owner !== undefined && owner !== asking) throw usedByTwoGates()
+      owner = asking
+    }
+    const verify = verifiers.get(asking) ?? makeVerifier(resolved, issuers, audiences)
+    verifiers.set(asking, verify)
+    latest = { gate: asking, verify }
+    return verify
+  }
+
+  const verifyJwt = async (input: VerifyTokenInput) => await verifierFor(gateValuesIn(input))(input)
+  return onJoin(verifyJwt, verifierFor)
+}
+
+function makeVerifier<User>(
+  { rules: ownRules, keysOf }: ResolvedJwtOptions<User>,
+  issuers: readonly string[],
+  audiences: readonly string[],
+): VerifyJwt<User> {
+  const rules = rulesFor(ownRules, audiences)
   const verifiers = new Map(
-    [...sources].map(([issuer, keys]) => [issuer, new IssuerVerifier(issuer, keys, rules)] as const),
+    issuers.map((issuer) => [issuer, new IssuerVerifier(issuer, keysOf(issuer), rules)] as const),
   )
   const only = verifiers.size === 1 ? [...verifiers.values()][0] : undefined
   let lastHeader: StatedHeader | undefined
-  return async function verifyJwt(input: VerifyTokenInput): Promise<VerifiedToken<User> | undefined> {
+  return async function verifyJwt(input) {
     const { bearerToken: token } = input
     if (!token || !isSpeltOnce(token)) return undefined
     jose ??= await import('jose')

@@ -404,9 +404,15 @@ describe('introspectionVerifier()', () => {
         'clientSecret',
         /string/,
       ],
-      ['without audience', without('audience'), MISSING, 'audience', /tokens for others/],
+      ['without audience', without('audience'), MISSING, 'audience', /tokens issued for other services/],
       ['with audience: true', { ...base, audience: true }, INVALID, 'audience', /strings/],
-      ['with audience: null', { ...base, audience: null }, MISSING, 'audience', /tokens for others/],
+      [
+        'with audience: null',
+        { ...base, audience: null },
+        MISSING,
+        'audience',
+        /tokens issued for other services/,
+      ],
       [
         'with audience and resource',
         { ...base, resource: AUDIENCE },

@@ -1,0 +1,37 @@
+/**
+ * The options of a gate that its verifier may use in place of its own. Each gate has one such object, so that a verifier
+ * can tell gates apart.
+ */
+export interface GateValues {
+  readonly issuer: string
+  /** `undefined` if the gate has no fixed resource. */
+  readonly resource: string | undefined
+}
+
+type Join = (gate: GateValues) => void
+
+const joins = new WeakMap<object, Join>()
+const known = new WeakMap<object, GateValues>()
+
+/** The values of the gate that these options describe. Gates made from one options object count as one gate. */
+export function gateValuesOf(options: object, issuer: string, resource: string | undefined): GateValues {
+  const found = known.get(options)
+  if (found?.issuer === issuer && found.resource === resource) return found
+  const values = Object.freeze({ issuer, resource })
+  known.set(options, values)
+  return values
+}
+
+/** Registers a function that is called with each gate that `verifier` is used by. It throws if the gate cannot use it. */
+export function onJoin<Verifier extends object>(verifier: Verifier, join: Join): Verifier {
+  joins.set(verifier, join)
+  return verifier
+}
+
+/**
+ * Hands the values of a gate to its verifier. A verifier that needs none ignores them.
+ * @throws {KitMcpConfigError} if the verifier cannot be used by this gate.
+ */
+export function joinGate(verifier: object, gate: GateValues): void {
+  joins.get(verifier)?.(gate)
+}
