@@ -34,6 +34,7 @@ const ENTRIES = [
  */
 const NOT_EXPORTED = new Set([
   // Members that several public types share. Each of these types lists them.
+  ...['RedisClient', 'McpAuthHandlers'],
   ...['ChatTransport', 'DefinitionConfig', 'OtlpDeliveryOptions', 'ResourceMembers'],
   // Types that the compiler computes from a user's code. Editors show the result.
   ...[
@@ -69,7 +70,7 @@ const NOT_EXPORTED = new Set([
 /** The used parts of other packages' clients. Those packages document the members. */
 const FOREIGN_SHAPES = new Set([
   ...['ErrorTrackerContext', 'ErrorTrackerScope', 'ErrorTrackerSdk', 'LineLogger', 'OtlpLoggerProvider'],
-  ...['PubSubRedisClient', 'ReplayRedisClient'],
+  ...['RedisClient'],
 ])
 
 /** The reported messages of the extractor. It would report the JSDoc of the docstrings as malformed TSDoc. */

@@ -11,7 +11,6 @@ export {
   type FetchHandler,
   KitMcpServer,
   type McpAdapter,
-  type McpAuthHandlers,
   type McpNotifier,
   type RouterOption,
 } from './mcp/adapter.ts'
@@ -38,7 +37,7 @@ export type { McpSessionOptions } from './mcp/sdk/sessions/sessions.ts'
 export { AuthInfo } from './oauth/auth-info.ts'
 export type { DpopMode, DpopOptions } from './oauth/dpop/options.ts'
 export type { DpopReplayStore } from './oauth/dpop/replay-store.ts'
-export { VerifierUnavailableError, type VerifierUnavailableErrorOptions } from './oauth/errors.ts'
+export { VerifierUnavailableError } from './oauth/errors.ts'
 export type {
   OAuthOptions,
   OnVerifiedInput,
@@ -62,15 +61,10 @@ export { jwtVerifier } from './oauth/verifiers/jwt.ts'
 export type { JwtUser, JwtVerifierOptions } from './oauth/verifiers/jwt-options.ts'
 export type { PublicKeyInput } from './oauth/verifiers/public-keys.ts'
 export { KitMcpConfigError, type KitMcpConfigErrorCode } from './options/config-error.ts'
-export type {
-  PubSubRedis,
-  PubSubRedisClient,
-  RedisBroadcastOptions,
-  RedisShared,
-} from './redis/broadcast.ts'
+export type { RedisBroadcastOptions, RedisClients, RedisSubscription } from './redis/broadcast.ts'
 export { type RedisEventBus, redisEventBus } from './redis/event-bus.ts'
-export { type ReplayRedisClient, redisReplayStore } from './redis/replay-store.ts'
-export { type SharedVerifier, shareInvalidations } from './redis/share-invalidations.ts'
+export { redisReplayStore } from './redis/replay-store.ts'
+export { shareInvalidations } from './redis/share-invalidations.ts'
 export {
   type GracefulShutdown,
   type GracefulShutdownOptions,
@@ -79,4 +73,70 @@ export {
   type ShutdownTelemetry,
 } from './server-shutdown/graceful-shutdown.ts'
 export type { HttpServer } from './server-shutdown/open-connections.ts'
-export * from './telemetry/index.ts'
+export {
+  COMMON_SECRET_KEYS,
+  CommunityChatTransportAdapter,
+  type CommunityChatTransportOptions,
+  DevConsoleTransportAdapter,
+  type DevConsoleTransportOptions,
+  type ErrorTrackerContext,
+  type ErrorTrackerLevel,
+  type ErrorTrackerScope,
+  type ErrorTrackerSdk,
+  ErrorTrackerTransportAdapter,
+  type ErrorTrackerTransportOptions,
+  type FetchDispatcher,
+  HttpTransportAdapter,
+  type HttpTransportOptions,
+  InMemoryTransportAdapter,
+  isTelemetryLevel,
+  KIT_TELEMETRY_ERROR_CODES,
+  KitTelemetry,
+  KitTelemetryError,
+  type KitTelemetryErrorCode,
+  KitTelemetryEvents,
+  KitTelemetryManager,
+  KitTelemetrySession,
+  LEVEL_PRIORITY,
+  type LineLogger,
+  LoggerTransportAdapter,
+  type LoggerTransportOptions,
+  MessengerTransportAdapter,
+  type MessengerTransportOptions,
+  MockTelemetryAdapter,
+  type OtlpLoggerProvider,
+  OtlpTransportAdapter,
+  type OtlpTransportOptions,
+  StoreStreamTransportAdapter,
+  type StoreStreamTransportOptions,
+  type TargetConnectionOptions,
+  TeamChatTransportAdapter,
+  type TeamChatTransportOptions,
+  type TelemetryActor,
+  type TelemetryAttributes,
+  type TelemetryCatalogueEvent,
+  type TelemetryDeadlineOptions,
+  type TelemetryEmitInput,
+  type TelemetryEnvelope,
+  type TelemetryErrorInfo,
+  type TelemetryEventAttributes,
+  type TelemetryEventCatalogue,
+  type TelemetryEventMap,
+  type TelemetryEventSchema,
+  type TelemetryEventsDescriptor,
+  type TelemetryJsonSchema,
+  type TelemetryLevel,
+  type TelemetryLogger,
+  type TelemetryParticipantOptions,
+  type TelemetryRedactionPolicy,
+  type TelemetrySamplingPolicy,
+  type TelemetryScope,
+  type TelemetrySessionState,
+  type TelemetrySource,
+  type TelemetryStats,
+  type TelemetryTransport,
+  type TelemetryTransportMeta,
+  type TelemetryTransportOptions,
+  type TelemetryTransportStats,
+  type TelemetryValidationOptions,
+} from './telemetry/index.ts'

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 
-/** An ioredis client, or a node-redis client. */
-export interface PubSubRedisClient {
+/** The part of an ioredis or node-redis client that is used. */
+export interface RedisClient {
   publish(...args: any[]): unknown
   subscribe(...args: any[]): unknown
   unsubscribe(...args: any[]): unknown
@@ -12,44 +12,47 @@ export interface PubSubRedisClient {
 }
 
 /**
- * A client, of which a second connection is made (`duplicate()`), since one that subscribes can do nothing else; or
- * two clients. Those that are given are neither connected nor closed here.
+ * An ioredis or node-redis client, or two of them. With one client, a second connection is opened with `duplicate()`,
+ * because a connection that subscribes cannot do anything else. Clients that you pass are neither connected nor closed.
  */
-export type PubSubRedis =
-  | PubSubRedisClient
+export type RedisClients =
+  | RedisClient
   | {
-      readonly publisher: Pick<PubSubRedisClient, 'publish'>
-      readonly subscriber: Pick<PubSubRedisClient, 'subscribe' | 'unsubscribe' | 'on' | 'off'>
+      readonly publisher: Pick<RedisClient, 'publish'>
+      readonly subscriber: Pick<RedisClient, 'subscribe' | 'unsubscribe' | 'on' | 'off'>
     }
 
-/** Who shares something through Redis. */
+/** The functions that share something through Redis. */
 export type RedisBroadcastOwner = 'redisEventBus' | 'shareInvalidations'
 
-/** How nodes talk over Redis. */
+/** Options of {@link redisEventBus} and {@link shareInvalidations}. */
 export interface RedisBroadcastOptions {
-  /** The Redis channel. All nodes of one server name the same, other servers on that Redis another. */
+  /**
+   * The Redis channel. All nodes of one server use the same channel; other servers on the same Redis use another one.
+   * Defaults to `mcp-gatekit:events` for `redisEventBus` and to `mcp-gatekit:invalidations` for `shareInvalidations`.
+   */
   readonly channel?: string | undefined
   /**
-   * Hears that Redis is away or refuses, at most once in ten seconds. The node goes on by itself meanwhile.
-   * Default: nobody.
+   * Called when Redis is unavailable or returns an error, at most once every ten seconds. The node keeps working on its
+   * own.
    */
   readonly onError?: ((error: Error) => void) | undefined
-  /** Hears that the subscription stands, for the first time or again, and that what may have been missed is made good. */
+  /** Called when the subscription is established, the first time and after each outage, and missed messages are handled. */
   readonly onCaughtUp?: (() => void) | undefined
 }
 
-/** What is shared over Redis. */
-export interface RedisShared {
-  /** Whether this node hears the others at present. */
+/** A subscription to what other nodes publish through Redis. */
+export interface RedisSubscription {
+  /** `true` while this node receives messages of other nodes. */
   readonly connected: boolean
-  /** Stops sharing, and closes the connection that was made for it. Never rejects. */
+  /** Stops sharing, and closes the connection that was opened for it. Never rejects. */
   close(): Promise<void>
 }
 
-/** What becomes of what other nodes say. */
+/** The receiver of messages from other nodes. */
 export interface BroadcastListener {
-  onText(text: string): void
-  /** Anything may have been said in the meantime. */
+  onMessage(message: string): void
+  /** Called when messages may have been missed. */
   onGap(): void
 }
 
@@ -64,16 +67,16 @@ const KNOWN_OPTIONS = ['channel', 'onError', 'onCaughtUp']
 const RETRY_MS = 1_000
 const REPORT_EVERY_MS = 10_000
 
-/** So many different texts wait for Redis at most; beyond it the others are told that they missed something. */
+/** The maximum number of different messages that wait for Redis. Beyond it, a gap is announced to the other nodes. */
 const MAX_WAITING = 1_000
 const GAP = ''
 
 /**
- * Says short texts to all other nodes by Redis pub/sub, which forgets what nobody is there to hear. So a text that
- * could not be sent is sent again until it was, and whoever was away is told that there is a gap. A text may be heard
- * twice. The same text in a burst is said twice at most: as it began, and once more after all of it.
+ * Sends short messages to all other nodes with Redis pub/sub, which does not store them. A message that could not be sent
+ * is sent again until it succeeds, and a node that was disconnected is notified of a gap. A message may arrive twice. If
+ * the same message is sent many times in a short time, it is published at most twice: at the beginning and at the end.
  */
-export class RedisBroadcast implements RedisShared {
+export class RedisBroadcast implements RedisSubscription {
   readonly #id = randomUUID()
   readonly #channel: string
   readonly #options: RedisBroadcastOptions
@@ -81,7 +84,7 @@ export class RedisBroadcast implements RedisShared {
   readonly #publisher: AnyClient
   readonly #subscriber: AnyClient
   readonly #ownsSubscriber: boolean
-  /** Texts that Redis has not confirmed, and whether they were said again since they were sent. */
+  /** Messages that Redis has not confirmed, and whether they were sent again since they were published. */
   readonly #waiting = new Map<string, boolean>()
   readonly #handlers: readonly (readonly [string, Method])[]
   #connected = false
@@ -89,10 +92,10 @@ export class RedisBroadcast implements RedisShared {
   #attempt = 0
   #reportedAt = Number.NEGATIVE_INFINITY
 
-  /** @throws {KitMcpConfigError} naming the option. */
+  /** @throws {KitMcpConfigError} if an option is invalid. */
   constructor(
     owner: RedisBroadcastOwner,
-    redis: PubSubRedis,
+    redis: RedisClients,
     options: RedisBroadcastOptions,
     listener: BroadcastListener,
   ) {
@@ -103,13 +106,13 @@ export class RedisBroadcast implements RedisShared {
     this.#publisher = publisher
     this.#ownsSubscriber = subscriber === undefined
     this.#subscriber = subscriber ?? (publisher.duplicate as Method)()
-    const away = (): void => this.#onAway()
+    const disconnected = (): void => this.#onDisconnected()
     this.#handlers = [
       ['ready', () => void this.#subscribe()],
       ['error', (error: unknown) => this.report('the connection failed', error)],
-      ['close', away],
-      ['reconnecting', away],
-      ['end', away],
+      ['close', disconnected],
+      ['reconnecting', disconnected],
+      ['end', disconnected],
       ...(isNodeRedis(this.#subscriber) ? [] : ([['message', this.#onIoredisMessage]] as const)),
     ]
     for (const [event, handler] of this.#handlers) this.#subscriber.on?.(event, handler)
@@ -120,15 +123,15 @@ export class RedisBroadcast implements RedisShared {
     return this.#connected
   }
 
-  /** Returns at once. */
-  send(text: string): void {
+  /** Sends a message in the background. */
+  send(message: string): void {
     if (this.#closed) return
-    if (this.#waiting.has(text)) this.#waiting.set(text, true)
-    else if (this.#waiting.size >= MAX_WAITING && text !== GAP) this.send(GAP)
-    else void this.#publish(text)
+    if (this.#waiting.has(message)) this.#waiting.set(message, true)
+    else if (this.#waiting.size >= MAX_WAITING && message !== GAP) this.send(GAP)
+    else void this.#publish(message)
   }
 
-  /** Tells `onError`, without the command that failed: some clients keep the arguments of AUTH with an error. */
+  /** Calls `onError` with the message of `cause` only: some clients attach the arguments of AUTH to an error. */
   report(what: string, cause: unknown): void {
     const now = performance.now()
     if (this.#closed || now - this.#reportedAt < REPORT_EVERY_MS) return
@@ -149,14 +152,14 @@ export class RedisBroadcast implements RedisShared {
       else if (isNodeRedis(this.#subscriber)) this.#subscriber.destroy?.()
       else this.#subscriber.disconnect?.()
     } catch {
-      // It was closed already.
+      // The connection is already closed.
     }
   }
 
   #start(): void {
     const { status, isReady, isOpen } = this.#subscriber
     if (status === 'ready' || isReady === true) void this.#subscribe()
-    // A duplicate of node-redis waits to be connected, and so does a lazy one of ioredis.
+    // A duplicate of a node-redis client, or of a lazy ioredis client, must be connected explicitly.
     else if (this.#ownsSubscriber && (status === 'wait' || isOpen === false)) void this.#connect()
   }
 
@@ -171,7 +174,7 @@ export class RedisBroadcast implements RedisShared {
   async #subscribe(): Promise<void> {
     const attempt = ++this.#attempt
     try {
-      if (isNodeRedis(this.#subscriber)) await this.#subscriber.subscribe?.(this.#channel, this.#onMessage)
+      if (isNodeRedis(this.#subscriber)) await this.#subscriber.subscribe?.(this.#channel, this.#onPayload)
       else await this.#subscriber.subscribe?.(this.#channel)
       if (this.#closed || attempt !== this.#attempt) return
       this.#connected = true
@@ -184,40 +187,40 @@ export class RedisBroadcast implements RedisShared {
   }
 
   async #unsubscribe(): Promise<void> {
-    if (isNodeRedis(this.#subscriber)) await this.#subscriber.unsubscribe?.(this.#channel, this.#onMessage)
+    if (isNodeRedis(this.#subscriber)) await this.#subscriber.unsubscribe?.(this.#channel, this.#onPayload)
     else await this.#subscriber.unsubscribe?.(this.#channel)
   }
 
-  async #publish(text: string): Promise<void> {
-    this.#waiting.set(text, false)
+  async #publish(message: string): Promise<void> {
+    this.#waiting.set(message, false)
     try {
-      await this.#publisher.publish?.(this.#channel, `${this.#id} ${text}`)
-      const again = this.#waiting.get(text)
-      this.#waiting.delete(text)
-      if (again === true) this.send(text)
+      await this.#publisher.publish?.(this.#channel, `${this.#id} ${message}`)
+      const again = this.#waiting.get(message)
+      this.#waiting.delete(message)
+      if (again === true) this.send(message)
     } catch (error) {
       this.report('could not publish', error)
-      this.#later(() => this.#publish(text))
+      this.#later(() => this.#publish(message))
     }
   }
 
-  #onAway(): void {
+  #onDisconnected(): void {
     if (!this.#connected) return
     this.#connected = false
     this.#attempt++
     this.report('the connection was lost', undefined)
   }
 
-  readonly #onIoredisMessage = (channel: string, message: string): void => {
-    if (channel === this.#channel) this.#onMessage(message)
+  readonly #onIoredisMessage = (channel: string, payload: string): void => {
+    if (channel === this.#channel) this.#onPayload(payload)
   }
 
-  readonly #onMessage = (message: string): void => {
-    const space = message.indexOf(' ')
-    if (this.#closed || message.slice(0, space) === this.#id) return
-    const text = message.slice(space + 1)
-    if (text === GAP && space >= 0) this.#listener.onGap()
-    else this.#listener.onText(text)
+  readonly #onPayload = (payload: string): void => {
+    const space = payload.indexOf(' ')
+    if (this.#closed || payload.slice(0, space) === this.#id) return
+    const message = payload.slice(space + 1)
+    if (message === GAP && space >= 0) this.#listener.onGap()
+    else this.#listener.onMessage(message)
   }
 
   #later(run: () => unknown): void {
@@ -226,12 +229,12 @@ export class RedisBroadcast implements RedisShared {
     }, RETRY_MS).unref()
   }
 
-  /** What the application gave may fail; nothing here does for it. */
+  /** Calls a function of the application, whose errors are ignored. */
   #call(run: () => void): void {
     try {
       run()
     } catch {
-      // There is nobody else to tell.
+      // A failing callback cannot be reported anywhere else.
     }
   }
 }
@@ -250,7 +253,7 @@ function checkRedis(
   if (hasMethods(redis, ['publish', 'duplicate'])) return { publisher: redis }
   throw optionChecksOf(owner).invalidKind(
     owner,
-    'must be made of an ioredis or a node-redis client, or of { publisher, subscriber }, two such clients',
+    'must be called with an ioredis or node-redis client, or with { publisher, subscriber }',
     redis,
   )
 }
@@ -262,12 +265,17 @@ function hasMethods(client: unknown, names: readonly string[]): client is AnyCli
 function checkOptions(owner: RedisBroadcastOwner, options: RedisBroadcastOptions): RedisBroadcastOptions {
   const { checkFunction, checkKnownOptions, invalidKind, invalidOption } = optionChecksOf(owner)
   if (!isOptionsObject(options))
-    throw invalidKind(owner, 'takes options such as { channel, onError: console.warn }', options)
+    throw invalidKind(
+      owner,
+      'must be called with options such as { channel, onError: console.warn }',
+      options,
+    )
   checkKnownOptions(owner, options, KNOWN_OPTIONS)
   const { channel, onError, onCaughtUp } = options
   if (typeof channel !== 'string' || channel === '')
     throw invalidOption('channel', 'must be a non-empty string', channel)
-  if (onError !== undefined) checkFunction('onError', onError, 'it hears that Redis is away')
-  if (onCaughtUp !== undefined) checkFunction('onCaughtUp', onCaughtUp, 'it hears that Redis is back')
+  if (onError !== undefined) checkFunction('onError', onError, 'it is called when Redis is unavailable')
+  if (onCaughtUp !== undefined)
+    checkFunction('onCaughtUp', onCaughtUp, 'it is called when the subscription is established')
   return { ...options }
 }

@@ -1,13 +1,13 @@
 import { InMemoryServerEventBus, type ServerEvent, type ServerEventBus } from '@modelcontextprotocol/server'
 import {
-  type PubSubRedis,
   RedisBroadcast,
   type RedisBroadcastOptions,
-  type RedisShared,
+  type RedisClients,
+  type RedisSubscription,
 } from './broadcast.ts'
 
-/** An event bus that reaches the clients of all nodes. */
-export interface RedisEventBus extends ServerEventBus, RedisShared {}
+/** An event bus that reaches the clients of all nodes. Returned by {@link redisEventBus}. */
+export interface RedisEventBus extends ServerEventBus, RedisSubscription {}
 
 const LIST_CHANGES: readonly ServerEvent[] = [
   { kind: 'tools_list_changed' },
@@ -16,21 +16,34 @@ const LIST_CHANGES: readonly ServerEvent[] = [
 ]
 
 /**
- * Carries `notify` to the clients of all nodes that share a Redis: the option `eventBus`. What a node says its own
- * clients hear at once, whether Redis is there or not. Where something may have been missed (Redis was away, or
- * the node was), clients are told that all lists have changed, once; an update of a resource that was missed meanwhile
- * is not repeated, unless the node that said it was the one without Redis.
- * @param redis see `PubSubRedis`. Give pub/sub the primary: a replica tells nobody but its own subscribers.
- * @param options `channel` is by default `mcp-gatekit:events`.
- * @throws {KitMcpConfigError} for anything else.
+ * Creates an event bus that carries `notify` to the clients of all nodes that share a Redis. Pass it as the option
+ * `eventBus`.
+ *
+ * The clients of the node that emits an event receive it at once, even if Redis is unavailable. After an outage of Redis
+ * or of a node, clients are notified once that all lists have changed. A resource update that a node missed during its
+ * outage is not repeated, unless the node that emitted it had lost Redis itself.
+ * @param redis an ioredis or node-redis client, or `{ publisher, subscriber }`. Connect it to the primary: a replica
+ * delivers messages to its own subscribers only.
+ * @param options the channel and callbacks.
+ * @returns the event bus. Call `close()` when the server shuts down.
+ * @throws {KitMcpConfigError} if `redis` is not a client, or an option is invalid.
+ * @example
+ * ```ts
+ * import { Redis } from 'ioredis'
+ * import { createMcpAdapter, KitMcpRouter, redisEventBus } from 'mcp-gatekit'
+ *
+ * const eventBus = redisEventBus(new Redis(), { onError: console.warn })
+ * const adapter = createMcpAdapter({ router: KitMcpRouter.create(), eventBus })
+ * ```
+ * @see docs/guides/many-nodes.md
  */
-export function redisEventBus(redis: PubSubRedis, options: RedisBroadcastOptions = {}): RedisEventBus {
+export function redisEventBus(redis: RedisClients, options: RedisBroadcastOptions = {}): RedisEventBus {
   const local = new InMemoryServerEventBus((error) => broadcast.report('a listener failed', error))
   const channel = options?.channel ?? 'mcp-gatekit:events'
-  const given = typeof options === 'object' && options !== null ? { ...options, channel } : options
-  const broadcast: RedisBroadcast = new RedisBroadcast('redisEventBus', redis, given, {
-    onText(text) {
-      const event = readEvent(text)
+  const resolved = typeof options === 'object' && options !== null ? { ...options, channel } : options
+  const broadcast: RedisBroadcast = new RedisBroadcast('redisEventBus', redis, resolved, {
+    onMessage(message) {
+      const event = readEvent(message)
       if (event === undefined) broadcast.report('a message could not be read', undefined)
       else local.publish(event)
     },
@@ -51,10 +64,10 @@ export function redisEventBus(redis: PubSubRedis, options: RedisBroadcastOptions
   }
 }
 
-function readEvent(text: string): ServerEvent | undefined {
+function readEvent(message: string): ServerEvent | undefined {
   let event: Partial<Record<'kind' | 'uri' | 'params', unknown>> | null
   try {
-    event = JSON.parse(text)
+    event = JSON.parse(message)
   } catch {
     return undefined
   }

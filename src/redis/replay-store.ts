@@ -3,28 +3,39 @@ import { optionChecksOf } from '../options/option-checks.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('redisReplayStore')
 
-/** An ioredis client, or a node-redis client; of either also a cluster. */
-export interface ReplayRedisClient {
-  set(...args: any[]): unknown
-}
-
-/** Proofs are remembered for so much longer than they are good, since a node whose clock is slow takes them longer. */
+/** The time that proofs are kept after they expire, because a node whose clock is slow accepts them for longer. */
 const CLOCK_DIFFERENCE_SECONDS = 60
 
 /**
- * Remembers used DPoP proofs in Redis, for all nodes that share it, whose clocks may be 60 s apart. It opens no connection and closes none.
- * @param client an ioredis or node-redis client. Its `set` must reject, or answer within `verifyTimeoutMs`.
- * @param prefix what its keys begin with. Default `mcp-gatekit:dpop:`.
- * @throws {KitMcpConfigError} for anything else.
+ * Creates a store that keeps used DPoP proofs in Redis, so that a proof is accepted once across all nodes. The clocks of the
+ * nodes may differ by 60 s. The store neither opens nor closes connections.
+ * @param client an ioredis or node-redis client, or a cluster client of either. If a `SET` takes longer than
+ * `verifyTimeoutMs`, the response is 503.
+ * @param prefix the beginning of its keys. Defaults to `mcp-gatekit:dpop:`.
+ * @returns a store for the option `dpop.replayStore`.
+ * @throws {KitMcpConfigError} if `client` is not a client, or `prefix` is not a string.
+ * @example
+ * ```ts
+ * import { Redis } from 'ioredis'
+ * import { jwtVerifier, mcpAuth, redisReplayStore } from 'mcp-gatekit'
+ *
+ * const requireToken = mcpAuth({
+ *   issuer: 'https://auth.example.com',
+ *   resource: 'https://mcp.example.com/mcp',
+ *   verifyToken: jwtVerifier(),
+ *   dpop: { mode: 'required', replayStore: redisReplayStore(new Redis()) },
+ * })
+ * ```
+ * @see https://www.rfc-editor.org/rfc/rfc9449#section-11.1
  */
 export function redisReplayStore(
-  client: ReplayRedisClient,
+  client: { set(...args: any[]): unknown },
   prefix: string = 'mcp-gatekit:dpop:',
 ): DpopReplayStore {
   if (typeof client?.set !== 'function')
-    throw invalidKind('replayStore', 'must be made of an ioredis or a node-redis client', client)
+    throw invalidKind('replayStore', 'must be called with an ioredis or node-redis client', client)
   if (typeof prefix !== 'string') throw invalidOption('prefix', 'must be a string', prefix)
-  // The two spell every command of more than one word differently.
+  // node-redis writes commands in camel case, and ioredis in lower case.
   const likeNodeRedis = typeof (client as { xAdd?: unknown }).xAdd === 'function'
   return {
     async use(key, expiresAtSeconds) {

@@ -3,51 +3,68 @@ import { joinGate, onJoin } from '../oauth/gate-values.ts'
 import type { CachedVerifier } from '../oauth/verifiers/cached.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import {
-  type PubSubRedis,
   RedisBroadcast,
   type RedisBroadcastOptions,
-  type RedisShared,
+  type RedisClients,
+  type RedisSubscription,
 } from './broadcast.ts'
 
 const { checkFunction, invalidKind } = optionChecksOf('shareInvalidations')
-
-/** A verifier whose `invalidate`, `invalidateKey` and `clear` reach all nodes. */
-export interface SharedVerifier<App = unknown, User = unknown>
-  extends CachedVerifier<App, User>,
-    RedisShared {}
 
 const CLEAR = 'clear'
 const KEY = /^[0-9a-f]{64}$/
 
 /**
- * Has all nodes that share a Redis forget what one of them forgets. Only the SHA-256 of a token goes about. This
- * node forgets at once; the others as soon as they hear of it, and where they may have missed something (Redis was away,
- * or they were) they forget every token. So a revoked token works no longer than `ttlSeconds` anywhere, whatever
- * becomes of Redis.
- * @param verifier what `cachedVerifier()` returned. It stays as it is; use what is returned in its place.
- * @param options `channel` is by default `mcp-gatekit:invalidations`.
- * @throws {KitMcpConfigError} for anything else.
+ * Shares the invalidations of a cached verifier with all nodes that use the same Redis. Only the SHA-256 of a token is sent.
+ *
+ * This node removes the token from its cache at once, and the others do so when they receive the message. A node that may
+ * have missed a message, because it lost Redis, clears its whole cache. In any case, a revoked token is accepted no longer
+ * than `ttlSeconds`.
+ * @param verifier the return value of `cachedVerifier()`. It is not modified; use the returned verifier instead of it.
+ * @param redis an ioredis or node-redis client, or `{ publisher, subscriber }`.
+ * @param options the channel and callbacks.
+ * @returns the same verifier, whose `invalidate`, `invalidateKey`, and `clear` reach all nodes. Call `close()` when the
+ * server shuts down.
+ * @throws {KitMcpConfigError} if `verifier` or `redis` is something else, or an option is invalid.
+ * @example
+ * ```ts
+ * import { Redis } from 'ioredis'
+ * import { cachedVerifier, introspectionVerifier, shareInvalidations } from 'mcp-gatekit'
+ *
+ * const verifyToken = shareInvalidations(
+ *   cachedVerifier(
+ *     introspectionVerifier({
+ *       endpoint: 'https://auth.example.com/introspect',
+ *       clientId: 'mcp',
+ *       clientSecret: String(process.env.CLIENT_SECRET),
+ *       audience: 'https://mcp.example.com/mcp',
+ *     }),
+ *   ),
+ *   new Redis(),
+ * )
+ * ```
+ * @see docs/guides/many-nodes.md
  */
 export function shareInvalidations<App = unknown, User = unknown>(
   verifier: CachedVerifier<App, User>,
-  redis: PubSubRedis,
+  redis: RedisClients,
   options: RedisBroadcastOptions = {},
-): SharedVerifier<App, User> {
-  checkFunction('verifier', verifier, 'give what cachedVerifier() returned')
+): CachedVerifier<App, User> & RedisSubscription {
+  checkFunction('verifier', verifier, 'pass the return value of cachedVerifier()')
   if (typeof verifier.invalidateKey !== 'function')
-    throw invalidKind('verifier', 'must be what cachedVerifier() returned', verifier)
+    throw invalidKind('verifier', 'must be the return value of cachedVerifier()', verifier)
   const channel = options?.channel ?? 'mcp-gatekit:invalidations'
-  const given = typeof options === 'object' && options !== null ? { ...options, channel } : options
-  const broadcast: RedisBroadcast = new RedisBroadcast('shareInvalidations', redis, given, {
-    onText(text) {
-      if (KEY.test(text)) verifier.invalidateKey(text)
+  const resolved = typeof options === 'object' && options !== null ? { ...options, channel } : options
+  const broadcast: RedisBroadcast = new RedisBroadcast('shareInvalidations', redis, resolved, {
+    onMessage(message) {
+      if (KEY.test(message)) verifier.invalidateKey(message)
       else verifier.clear()
     },
     onGap: () => verifier.clear(),
   })
   const invalidateKey = (key: string): void => {
     verifier.invalidateKey(key)
-    // What is no SHA-256 is in no cache, and may be a token.
+    // Something that is not a SHA-256 is not in any cache, and might be a token.
     if (KEY.test(key)) broadcast.send(key)
   }
   const shared = Object.assign((input: Parameters<CachedVerifier<App, User>>[0]) => verifier(input), {
@@ -60,8 +77,9 @@ export function shareInvalidations<App = unknown, User = unknown>(
     close: () => broadcast.close(),
   })
   onJoin(shared, (gate) => joinGate(verifier, gate))
-  return Object.defineProperty(shared, 'connected', { get: () => broadcast.connected }) as SharedVerifier<
+  return Object.defineProperty(shared, 'connected', { get: () => broadcast.connected }) as CachedVerifier<
     App,
     User
-  >
+  > &
+    RedisSubscription
 }

@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import type { PubSubRedisClient, RedisBroadcastOptions } from '../../src/redis/broadcast.ts'
+import type { RedisBroadcastOptions, RedisClient } from '../../src/redis/broadcast.ts'
 import { type RedisEventBus, redisEventBus } from '../../src/redis/event-bus.ts'
 import { expectConfigError } from '../support/config-error.ts'
 import { CLIENT_KINDS } from '../support/mcp/clients.ts'
@@ -70,7 +70,7 @@ describe('mcp: redisEventBus', () => {
         for (const one of undo.splice(0).reverse()) await one()
       })
 
-      async function client(): Promise<PubSubRedisClient> {
+      async function client(): Promise<RedisClient> {
         const made = await connect(redis.port)
         undo.push(() => made.end())
         return made

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { expect } from 'chai'
 import { cachedVerifier } from '../../src/oauth/verifiers/cached.ts'
-import type { PubSubRedisClient } from '../../src/redis/broadcast.ts'
-import { type SharedVerifier, shareInvalidations } from '../../src/redis/share-invalidations.ts'
+import type { RedisClient } from '../../src/redis/broadcast.ts'
+import { shareInvalidations } from '../../src/redis/share-invalidations.ts'
 import { expectConfigError } from '../support/config-error.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'
@@ -14,10 +14,10 @@ const sha256 = (token: string): string => createHash('sha256').update(token).dig
 class Node {
   asked = 0
   caughtUp = 0
-  readonly verify: SharedVerifier
+  readonly verify: ReturnType<typeof shareInvalidations>
   #wake: () => void = () => undefined
 
-  constructor(redis: PubSubRedisClient) {
+  constructor(redis: RedisClient) {
     const asking = async () => {
       this.asked++
       return { valid: true }

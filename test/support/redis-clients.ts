@@ -1,11 +1,11 @@
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
-import type { PubSubRedisClient } from '../../src/redis/broadcast.ts'
+import type { RedisClient } from '../../src/redis/broadcast.ts'
 
 /** A connected client of either library. It keeps its own errors to itself. */
 export interface RedisClientKind {
   readonly name: string
-  connect(port: number): Promise<PubSubRedisClient & { end(): void }>
+  connect(port: number): Promise<RedisClient & { end(): void }>
 }
 
 export const REDIS_CLIENTS: readonly RedisClientKind[] = [
@@ -24,7 +24,7 @@ export const REDIS_CLIENTS: readonly RedisClientKind[] = [
       const client = createClient({ url, socket: { reconnectStrategy: () => 50 } })
       client.on('error', () => undefined)
       await client.connect()
-      return Object.assign(client as unknown as PubSubRedisClient, { end: () => client.destroy() })
+      return Object.assign(client as unknown as RedisClient, { end: () => client.destroy() })
     },
   },
 ]
