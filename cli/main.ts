@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { run } from './run.ts'
 
-// Whoever reads may stop reading.
+// A reader such as `head` can close the pipe early.
 process.stdout.on('error', () => undefined)
-// The exit code is set, not forced: what is still in a pipe is written first.
+// process.exit() would discard output that is still in a pipe.
 process.exitCode = await run(process.argv.slice(2), process)

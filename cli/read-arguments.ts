@@ -2,52 +2,122 @@ import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { nearestName } from '../src/options/nearest-name.ts'
 import { UsageError } from './usage-error.ts'
 
-/** Options of a command. Every one is a text, and given once. */
-export type TextOptions = Readonly<Record<string, { readonly type: 'string' }>>
+const MAX_PORT = 65_535
 
-/** What was given on a command line. */
-export interface GivenArguments<Options extends TextOptions> {
+/** An option of a command. */
+export interface OptionDefinition {
+  readonly type: 'string' | 'boolean' | 'port'
+  /** Allows a string option to be repeated. */
+  readonly multiple?: true
+}
+
+export type OptionDefinitions = Readonly<Record<string, OptionDefinition>>
+
+type ValueOf<Definition extends OptionDefinition> = Definition extends { readonly multiple: true }
+  ? readonly string[]
+  : Definition extends { readonly type: 'boolean' }
+    ? boolean
+    : (Definition extends { readonly type: 'port' } ? number : string) | undefined
+
+/** The arguments of one command. */
+export interface ReadArguments<Definitions extends OptionDefinitions> {
+  /** `true` if `--help` or `-h` was given. */
   readonly help: boolean
-  readonly values: { readonly [Name in keyof Options]?: string | undefined }
+  readonly values: { readonly [Name in keyof Definitions]: ValueOf<Definitions[Name]> }
   readonly positionals: readonly string[]
 }
 
-/** Reads the arguments of a command that has these options and `--help`. @throws {UsageError} which quotes no value */
-export function readArguments<Options extends TextOptions>(
+/**
+ * Reads the arguments of a command that has the given options and `--help`.
+ * @param settings with `stopsAtPositional`, everything from the first positional argument on is a positional argument
+ * @throws {UsageError} with a message that contains no value of an option
+ */
+export function readArguments<const Definitions extends OptionDefinitions>(
   argv: readonly string[],
-  options: Options,
-): GivenArguments<Options> {
-  const known: ParseArgsConfig['options'] = { ...options, help: { type: 'boolean', short: 'h' } }
-  try {
-    const { values, positionals } = parseArgs({ args: [...argv], options: known, allowPositionals: true })
-    const { help, ...texts } = values as { help?: boolean }
-    return { help: help === true, values: texts as GivenArguments<Options>['values'], positionals }
-  } catch (error) {
-    throw inOurWords(error as Error & { code?: string }, argv, Object.keys(known))
+  definitions: Definitions,
+  { stopsAtPositional = false }: { readonly stopsAtPositional?: boolean } = {},
+): ReadArguments<Definitions> {
+  const known: OptionDefinitions = { ...definitions, help: { type: 'boolean' } }
+  const end = stopsAtPositional ? indexOfPositional(argv, known) : argv.length
+  const { values, positionals } = parse(argv.slice(0, end), known)
+  const read = Object.entries(definitions).map(([name, { type, multiple }]) => {
+    const value = values[name]
+    if (type === 'boolean') return [name, value === true]
+    if (type === 'port') return [name, readPort(name, value as string | undefined)]
+    return [name, multiple === true ? (value ?? []) : value]
+  })
+  return {
+    help: values.help === true,
+    values: Object.fromEntries(read) as ReadArguments<Definitions>['values'],
+    positionals: [...positionals, ...argv.slice(end)],
   }
 }
 
-/** Node's messages have several lines, and quote. */
-function inOurWords(
+/** Returns the index of the first positional argument, after a `--` that separates it from the options. */
+function indexOfPositional(argv: readonly string[], known: OptionDefinitions): number {
+  for (let index = 0; index < argv.length; index++) {
+    const argument = argv[index] as string
+    if (argument === '--') return index + 1
+    if (!argument.startsWith('-')) return index
+    const type = known[argument.replace(/^--/, '')]?.type
+    if (type !== undefined && type !== 'boolean') index++
+  }
+  return argv.length
+}
+
+function parse(argv: readonly string[], known: OptionDefinitions) {
+  const options = Object.fromEntries(
+    Object.entries(known).map(([name, { type, multiple = false }]) => [
+      name,
+      {
+        type: type === 'boolean' ? type : 'string',
+        multiple,
+        ...(name === 'help' && { short: 'h' }),
+      } as const,
+    ]),
+  ) satisfies ParseArgsConfig['options']
+  try {
+    return parseArgs({ args: [...argv], options, allowPositionals: true })
+  } catch (error) {
+    throw usageErrorOf(error as Error & { code?: string }, argv, known)
+  }
+}
+
+/** Replaces a message of Node.js, which has several lines and can contain a value. */
+function usageErrorOf(
   { code, message }: Error & { code?: string },
   argv: readonly string[],
-  known: readonly string[],
+  known: OptionDefinitions,
 ): UsageError {
-  if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
-    const unknown = argv
-      .map((argument) => argument.split('=', 1)[0] as string)
-      .find(
-        (argument) =>
-          /^--?[a-z][a-z-]{0,40}$/i.test(argument) && !known.includes(argument.replace(/^-+/, '')),
-      )
-    if (unknown === undefined) return new UsageError('there is an unknown option: see --help')
-    const meant = nearestName(unknown.replace(/^-+/, ''), known)
-    return new UsageError(
-      `there is no option ${unknown}${meant === undefined ? ': see --help' : `. Did you mean --${meant}?`}`,
-    )
-  }
-  const named = known.find((name) => message.includes(`--${name}`))
-  if (named === undefined) return new UsageError('the options cannot be read: see --help')
-  if (named === 'help') return new UsageError('--help takes no value')
-  return new UsageError(`--${named} needs a value; one that begins with a dash is written --${named}=…`)
+  if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') return unknownOption(argv, Object.keys(known))
+  const named = /--([a-z-]+)/.exec(message)?.[1] ?? ''
+  const type = known[named]?.type
+  if (type === undefined) return new UsageError('the options are invalid. Run the command with --help')
+  return new UsageError(
+    type === 'boolean'
+      ? `--${named} takes no value`
+      : `--${named} requires a value. Write --${named}=… if the value begins with a dash`,
+  )
+}
+
+function unknownOption(argv: readonly string[], known: readonly string[]): UsageError {
+  const unknown = argv
+    .filter((argument) => argument.startsWith('-') && argument !== '-h')
+    .map((argument) => argument.split('=', 1)[0] as string)
+    .find((argument) => !known.includes(argument.replace(/^--/, '')))
+  // Other strings after a dash, such as a token, are not misspelled options and must not be printed.
+  if (unknown === undefined || !/^--?[a-z][a-z-]{0,40}$/i.test(unknown))
+    return new UsageError('unknown option. Run the command with --help')
+  const nearest = nearestName(unknown.replace(/^-+/, ''), known)
+  return new UsageError(
+    `unknown option ${unknown}. ${nearest === undefined ? 'Run the command with --help' : `Did you mean --${nearest}?`}`,
+  )
+}
+
+function readPort(name: string, value: string | undefined): number | undefined {
+  if (value === undefined) return undefined
+  const port = Number(value)
+  if (!/^\d{1,5}$/.test(value) || port > MAX_PORT)
+    throw new UsageError(`--${name} must be a number from 0 to ${MAX_PORT}`)
+  return port
 }

@@ -1,48 +1,56 @@
 import { nearestName } from '../src/options/nearest-name.ts'
 import { VERSION } from '../src/version.ts'
+import type { CliContext } from './cli-context.ts'
 import { devCommand } from './dev/command.ts'
 import { doctorCommand } from './doctor/command.ts'
+import { explainCommand } from './explain/command.ts'
 import { initCommand } from './init/command.ts'
-import type { CliContext } from './output.ts'
 import { UsageError } from './usage-error.ts'
 
 const HELP = `Usage: mcp-gatekit <command>
 
 Commands:
-  dev <file>      run an MCP server with a console and an authorization server beside it
-  doctor <url>    look at a running MCP server from outside, and say how to hint it
-  init [folder]   write a small protected MCP server, with tests
+  dev <file>      run an MCP server with a local authorization server and a console
+  doctor <url>    check a running MCP server from the outside and suggest fixes
+  explain [code]  print the help for an error code or an option
+  init [folder]   create a small protected MCP server with tests
 
-mcp-gatekit <command> --help says more. --version prints the version.
+Options:
+  -h, --help      print this help
+  --version       print the version
+
+Run mcp-gatekit <command> --help for the options of a command.
 `
 
-const COMMANDS: Readonly<Record<string, (argv: readonly string[], around: CliContext) => Promise<number>>> = {
-  dev: devCommand,
-  doctor: doctorCommand,
-  init: initCommand,
-}
+const COMMANDS: Readonly<Record<string, (argv: readonly string[], context: CliContext) => Promise<number>>> =
+  {
+    dev: devCommand,
+    doctor: doctorCommand,
+    explain: explainCommand,
+    init: initCommand,
+  }
 
-/** Runs a command line. Resolves with the exit code: 2 when it cannot be followed, which is told in one line. */
-export async function run(argv: readonly string[], around: CliContext): Promise<number> {
+/** Runs a command line. Resolves with the exit code, which is 2 if the command line is invalid. */
+export async function run(argv: readonly string[], context: CliContext): Promise<number> {
   const [name, ...rest] = argv
   if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
-    around.stdout.write(HELP)
+    context.stdout.write(HELP)
     return name === undefined ? 2 : 0
   }
   if (name === '--version') {
-    around.stdout.write(`${VERSION}\n`)
+    context.stdout.write(`${VERSION}\n`)
     return 0
   }
   try {
     const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
-    if (command !== undefined) return await command(rest, around)
-    const meant = nearestName(name, Object.keys(COMMANDS))
+    if (command !== undefined) return await command(rest, context)
+    const nearest = nearestName(name, Object.keys(COMMANDS))
     throw new UsageError(
-      `there is no such command: ${meant === undefined ? 'see --help' : `did you mean ${meant}?`}`,
+      `unknown command. ${nearest === undefined ? 'Run mcp-gatekit --help' : `Did you mean ${nearest}?`}`,
     )
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
-    around.stderr.write(`mcp-gatekit: ${error.message}\n`)
+    context.stderr.write(`mcp-gatekit: ${error.message}\n`)
     return 2
   }
 }

@@ -1,17 +1,17 @@
-import type { Output } from './output.ts'
+import type { Output } from './cli-context.ts'
 
 const FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
 const INTERVAL_MS = 80
 const CLEAR_LINE = '\r\x1b[2K'
 
-/** One line on a terminal that says what is under way. On anything else it writes nothing. */
+/** A line on a terminal that shows the current step. Writes nothing if the output is not a terminal. */
 export class Spinner {
   readonly #output: Output | undefined
   #timer: NodeJS.Timeout | undefined
   #frame = 0
   #text = ''
 
-  /** @param output where nothing is to be shown: undefined */
+  /** @param output `undefined` to show nothing */
   constructor(output: Output | undefined) {
     this.#output = output?.isTTY === true ? output : undefined
   }
@@ -23,7 +23,7 @@ export class Spinner {
     this.#draw()
   }
 
-  /** Takes the line away. */
+  /** Removes the line. */
   clear(): void {
     if (this.#timer === undefined) return
     clearInterval(this.#timer)

@@ -1,4 +1,4 @@
-/** The command line cannot be followed. Its message is one line, and never quotes a value that could be a secret. */
+/** An invalid command line. The message is one line and contains no value that can be a secret. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }

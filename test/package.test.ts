@@ -96,6 +96,7 @@ describe('the package', function () {
       'dist/index.d.ts',
       'dist/telemetry/index.js',
       'dist/telemetry/index.d.ts',
+      'docs/reference/errors.md',
       'template/gitignore',
       'template/package.json',
       'template/server.ts',
@@ -353,7 +354,9 @@ describe('the package', function () {
     expect(await readFile(file, 'utf8')).to.match(/^#!\/usr\/bin\/env node\n/)
     await link(['oauth4webapi', 'lru-cache'], prefix)
     const { stdout } = await run(process.execPath, [file, 'doctor', '--list'])
-    expect(stdout).to.match(/^server\.reachable +The server answers$/m)
+    expect(stdout).to.match(/^server\.reachable +The server \w+$/m)
+    const explained = await run(process.execPath, [file, 'explain', 'oauth-issuer'])
+    expect(explained.stdout).to.match(/^oauth: issuer\n/)
   })
 
   it('the stack trace of a wrong option names the called function, and its lines are short', async () => {

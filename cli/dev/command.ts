@@ -1,24 +1,28 @@
-import { type CliContext, showsColours } from '../output.ts'
+import { type CliContext, showsColors } from '../cli-context.ts'
 import { DEV_HELP, parseDevArguments } from './arguments.ts'
 import { type Dev, type DevOptions, startDev } from './dev.ts'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /**
- * `mcp-gatekit dev …`: runs until the server ends or is stopped. Resolves with the exit code: the server's, or 0 when it
- * was stopped. @throws {UsageError}
+ * Runs `mcp-gatekit dev …` until the server exits or the user stops it. Resolves with the exit code: that of the server,
+ * or 0 if the user stopped it.
+ * @throws {UsageError}
  */
-export async function devCommand(argv: readonly string[], around: CliContext): Promise<number> {
+export async function devCommand(
+  argv: readonly string[],
+  { stdout, stderr, env }: CliContext,
+): Promise<number> {
   const command = parseDevArguments(argv)
   if (command.kind === 'help') {
-    around.stdout.write(DEV_HELP)
+    stdout.write(DEV_HELP)
     return 0
   }
   const dev = await startDev(command.options)
   try {
-    // Beside the output of the server, which may be piped.
-    around.stderr.write(banner(dev, command.options, showsColours(around.stderr, around.env)))
-    return await runServer(dev, around.env)
+    // On stderr, because the output of the server can be piped.
+    stderr.write(banner(dev, command.options, showsColors(stderr, env)))
+    return await runServer(dev, env)
   } finally {
     await dev.close()
   }
@@ -28,9 +32,9 @@ async function runServer(dev: Dev, env: CliContext['env']): Promise<number> {
   const server = dev.run(env)
   let stopped = false
   const stop = (signal: NodeJS.Signals): void => {
-    // A second Ctrl-C is impatience.
+    // The second signal ends the server at once.
     if (stopped) void server.stop('SIGKILL')
-    // Ctrl-C in a terminal reaches the server too, and twice is once too often for many.
+    // Ctrl-C in a terminal already reaches the server. Many servers exit immediately on a second SIGINT.
     else void server.stop(signal === 'SIGINT' && process.stdin.isTTY ? undefined : signal)
     stopped = true
   }
@@ -43,14 +47,17 @@ async function runServer(dev: Dev, env: CliContext['env']): Promise<number> {
   }
 }
 
-function banner(dev: Dev, { name }: DevOptions, colours: boolean): string {
-  const strong = (text: string): string => (colours ? `\x1b[1m${text}\x1b[0m` : text)
+function banner(dev: Dev, { name }: DevOptions, colors: boolean): string {
+  const bold = (text: string): string => (colors ? `\x1b[1m${text}\x1b[0m` : text)
   const issuer =
-    dev.issuer ?? (dev.lacksOidcProvider ? 'none: npm install --save-dev oidc-provider' : 'none (--no-auth)')
+    dev.issuer ??
+    (dev.lacksOidcProvider
+      ? 'not started; run npm install --save-dev oidc-provider'
+      : 'not started (--no-auth)')
   return `
-  ${strong('mcp-gatekit dev')}
+  ${bold('mcp-gatekit dev')}
 
-  console               ${strong(dev.url)}
+  console               ${bold(dev.url)}
   authorization server  ${issuer}
   server                ${name}
 

@@ -24,7 +24,7 @@ export async function listenOnLoopback(server: Server, port: Port, option: strin
     const { code } = error as { code?: string }
     if (code !== 'EADDRINUSE' && code !== 'EACCES') throw error
     if (port.orAnother) return await listenOnLoopback(server, { number: 0, orAnother: false }, option)
-    throw new UsageError(`--${option}: port ${port.number} of 127.0.0.1 cannot be had (${code})`)
+    throw new UsageError(`--${option}: port ${port.number} on 127.0.0.1 is not available (${code})`)
   }
   return (server.address() as AddressInfo).port
 }

@@ -1,8 +1,8 @@
-import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { readBearerToken } from '../../src/oauth/authorization-header.ts'
 import { nearestName } from '../../src/options/nearest-name.ts'
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
-import type { CliContext } from '../output.ts'
+import type { CliContext } from '../cli-context.ts'
+import { type OptionDefinitions, readArguments } from '../read-arguments.ts'
 import { UsageError } from '../usage-error.ts'
 import { CHECK_GROUPS } from './checks.ts'
 import type { ExaminationOptions } from './examination.ts'
@@ -12,29 +12,31 @@ const MAX_TIMEOUT_SECONDS = 600
 
 export const DOCTOR_HELP: string = `Usage: mcp-gatekit doctor <url> [options]
 
-Looks at a running MCP server from outside, as a client would, and says what is wrong with it and how to hint it.
-It calls no tool, unless it is told to.
+Checks a running MCP server from the outside, as a client would. Reports what is wrong and how to fix it.
+No tool is called unless you name one with --call.
 
 Options:
-  --token <token>               a token to be let in with
-  --token-env <name>            the same, from an environment variable
-  --login                       sign in instead: prints an address to open
-  --client-id <id>              for --login, where the authorization server registers no clients by itself
-  --client-secret-env <name>    environment variable with the secret of that client, where it has one; needs --issuer
-  --issuer <url>                for --login: the authorization server to sign in at; the secret goes to no other
-  --redirect-port <port>        for --login: port of the redirect to 127.0.0.1 (default: a free one)
+  --token <token>               access token to use
+  --token-env <name>            environment variable that contains the access token
+  --login                       sign in to get a token; prints a URL to open in a browser
+  --client-id <id>              with --login: ID of a registered client (default: register a new client)
+  --client-secret-env <name>    with --client-id: environment variable that contains the secret of the client;
+                                requires --issuer
+  --issuer <url>                with --login: authorization server to sign in to; only it receives the secret
+  --redirect-port <port>        with --login: port of the redirect to 127.0.0.1 (default: a free one)
   --under-scoped-token-env <name>
-                                environment variable with a token that lacks a scope
+                                environment variable that contains a token without a required scope
   --call <tool>                 call this tool once
-  --arguments <json>            what to call it with (default: {})
-  --origin <origin>             a web page whose client must work, such as https://app.example.com
-  --ignore <check>              let a check not count; may be given several times
-  --list                        list the checks, and do nothing
-  --timeout <seconds>           for each request (default: ${DEFAULT_TIMEOUT_SECONDS})
+  --arguments <json>            with --call: arguments of the tool (default: {})
+  --origin <origin>             origin of a web page that must be able to use the server,
+                                such as https://app.example.com
+  --ignore <check>              ignore the result of a check; can be repeated
+  --list                        list all checks and exit
+  --timeout <seconds>           timeout of each request (default: ${DEFAULT_TIMEOUT_SECONDS})
   --json                        print the report as JSON
-  --help
+  -h, --help                    print this help
 
-Exit codes: 0 when nothing fails (there may be warnings), 1 when something does, 2 for a wrong command line.
+Exit codes: 0 if no check fails (there may be warnings), 1 if a check fails, 2 for an invalid command line.
 `
 
 const OPTIONS = {
@@ -44,7 +46,7 @@ const OPTIONS = {
   'client-id': { type: 'string' },
   'client-secret-env': { type: 'string' },
   issuer: { type: 'string' },
-  'redirect-port': { type: 'string' },
+  'redirect-port': { type: 'port' },
   'under-scoped-token-env': { type: 'string' },
   call: { type: 'string' },
   arguments: { type: 'string' },
@@ -53,52 +55,53 @@ const OPTIONS = {
   list: { type: 'boolean' },
   timeout: { type: 'string' },
   json: { type: 'boolean' },
-  help: { type: 'boolean', short: 'h' },
-} as const satisfies ParseArgsConfig['options']
+} as const satisfies OptionDefinitions
 
 type OptionName = keyof typeof OPTIONS
 
-/** What the command line asks for. */
+/** The action that the command line asks for. */
 export type DoctorCommand =
   | { readonly kind: 'help' }
   | { readonly kind: 'list' }
   | {
       readonly kind: 'examine'
       readonly json: boolean
-      readonly options: Omit<ExaminationOptions, 'tell'>
+      readonly options: Omit<ExaminationOptions, 'print'>
     }
 
-/** Reads the arguments behind `doctor`. @throws {UsageError}, which quotes no value: any of them could be a token */
+/** Reads the arguments after `doctor`. @throws {UsageError} without values, because any of them can be a token */
 export function parseDoctorArguments(argv: readonly string[], env: CliContext['env']): DoctorCommand {
-  const { values, positionals } = readArguments(argv)
-  if (values.help === true) return { kind: 'help' }
-  if (values.list === true) return { kind: 'list' }
+  const { help, values, positionals } = readArguments(argv, OPTIONS)
+  if (help) return { kind: 'help' }
+  if (values.list) return { kind: 'list' }
   const [url, ...others] = positionals
   if (url === undefined)
-    throw new UsageError('give the URL of an MCP server: mcp-gatekit doctor https://example.com/mcp')
-  if (others.length > 0) throw new UsageError('give one URL; quote what has spaces in it')
-  const ways = (['token', 'token-env', 'login'] as const).filter((name) => values[name] !== undefined)
-  if (ways.length > 1)
-    throw new UsageError(`give only one of ${ways.map((name) => `--${name}`).join(' and ')}`)
-  if (values.login !== true) {
+    throw new UsageError(
+      'the URL of an MCP server is missing. Example: mcp-gatekit doctor https://example.com/mcp',
+    )
+  if (others.length > 0) throw new UsageError('expected exactly one URL. Quote arguments that contain spaces')
+  const tokenOptions = [
+    ...(values.token === undefined ? [] : ['--token']),
+    ...(values['token-env'] === undefined ? [] : ['--token-env']),
+    ...(values.login ? ['--login'] : []),
+  ]
+  if (tokenOptions.length > 1) throw new UsageError(`use only one of ${tokenOptions.join(' and ')}`)
+  if (!values.login) {
     for (const name of ['client-id', 'client-secret-env', 'issuer', 'redirect-port'] as const)
-      if (values[name] !== undefined) throw new UsageError(`--${name} is for --login`)
+      if (values[name] !== undefined) throw new UsageError(`--${name} requires --login`)
   }
   if (values['client-secret-env'] !== undefined && values['client-id'] === undefined)
-    throw new UsageError('--client-secret-env is for --client-id')
-  if (values['client-secret-env'] !== undefined && values.issuer === undefined) {
-    const reason =
-      'the examined server names the authorization server, and could name one that collects secrets'
+    throw new UsageError('--client-secret-env requires --client-id')
+  if (values['client-secret-env'] !== undefined && values.issuer === undefined)
     throw new UsageError(
-      `--client-secret-env needs --issuer, the authorization server that may get it: ${reason}`,
+      '--client-secret-env requires --issuer. Only that authorization server receives the secret; one that the server names could collect secrets',
     )
-  }
   if (values.arguments !== undefined && values.call === undefined)
-    throw new UsageError('--arguments is for --call')
-  if (values.call === '') throw new UsageError('--call takes the name of a tool')
+    throw new UsageError('--arguments requires --call')
+  if (values.call === '') throw new UsageError('--call must be the name of a tool')
   return {
     kind: 'examine',
-    json: values.json === true,
+    json: values.json,
     options: {
       url: readUrl(url),
       token:
@@ -108,70 +111,32 @@ export function parseDoctorArguments(argv: readonly string[], env: CliContext['e
         'under-scoped-token-env',
         fromEnv('under-scoped-token-env', values['under-scoped-token-env'], env),
       ),
-      login:
-        values.login === true
-          ? {
-              clientId: values['client-id'],
-              clientSecret: fromEnv('client-secret-env', values['client-secret-env'], env),
-              issuer: readIssuer(values.issuer),
-              redirectPort: readPort(values['redirect-port']),
-            }
-          : undefined,
+      login: values.login
+        ? {
+            clientId: values['client-id'],
+            clientSecret: fromEnv('client-secret-env', values['client-secret-env'], env),
+            issuer: readIssuer(values.issuer),
+            redirectPort: values['redirect-port'] ?? 0,
+          }
+        : undefined,
       call: values.call,
       callArguments: readObject(values.arguments),
       origin: readOrigin(values.origin),
       timeoutMs: readTimeout(values.timeout),
-      ignore: (values.ignore ?? []).map(readCheck),
+      ignore: values.ignore.map(readCheck),
     },
   }
 }
 
-function readArguments(argv: readonly string[]) {
-  try {
-    return parseArgs({ args: [...argv], options: OPTIONS, allowPositionals: true, strict: true })
-  } catch (error) {
-    throw usageErrorOf(error as Error & { code?: string }, argv)
-  }
-}
-
-/** In our own words: Node's messages have several lines, and quote. */
-function usageErrorOf(error: Error & { code?: string }, argv: readonly string[]): UsageError {
-  const known = Object.keys(OPTIONS)
-  const given = argv
-    .filter((argument) => argument.startsWith('-'))
-    .map((argument) => argument.split('=', 1)[0] as string)
-  if (error.code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
-    const unknown =
-      given.find((argument) => argument !== '-h' && !known.includes(argument.replace(/^--/, ''))) ?? ''
-    // Something long and odd behind a dash is no misspelt option.
-    if (!/^--?[a-z][a-z-]{0,40}$/i.test(unknown))
-      return new UsageError('there is an unknown option: see --help')
-    const meant = nearestName(unknown.replace(/^-+/, ''), known)
-    return new UsageError(
-      `there is no option ${unknown}${meant === undefined ? ': see --help' : `. Did you mean --${meant}?`}`,
-    )
-  }
-  const named = /--([a-z-]+)/.exec(error.message)?.[1] as OptionName | undefined
-  if (named === undefined || !known.includes(named))
-    return new UsageError('the options cannot be read: see --help')
-  return new UsageError(
-    OPTIONS[named].type === 'boolean'
-      ? `--${named} takes no value`
-      : `--${named} needs a value; one that begins with a dash is written --${named}=…`,
-  )
-}
-
 function readUrl(text: string): URL {
-  if (!URL.canParse(text)) {
-    const hint = 'give an absolute URL such as https://example.com/mcp'
-    throw new UsageError(`the URL cannot be read: ${hint}`)
-  }
+  if (!URL.canParse(text))
+    throw new UsageError('the URL must be an absolute URL, such as https://example.com/mcp')
   const url = new URL(text)
   if (url.protocol !== 'https:' && url.protocol !== 'http:')
-    throw new UsageError('the URL must begin with https:// (or http://)')
+    throw new UsageError('the URL must begin with https:// or http://')
   if (url.username !== '' || url.password !== '')
-    throw new UsageError('the URL must hold no user name and password: give a token with --token-env')
-  if (text.includes('#')) throw new UsageError('the URL must have no fragment')
+    throw new UsageError('the URL must not contain a user name or password. Pass a token with --token-env')
+  if (text.includes('#')) throw new UsageError('the URL must not contain a fragment')
   return url
 }
 
@@ -181,7 +146,7 @@ function readIssuer(text: string | undefined): string | undefined {
   const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHostname(url.hostname))
   if (url === undefined || !isSafe || url.username !== '' || url.password !== '' || /[?#]/.test(text))
     throw new UsageError(
-      '--issuer takes the https URL of an authorization server, without a user name, a query, and a fragment',
+      '--issuer must be the https URL of an authorization server, without a user name, query, or fragment',
     )
   return text
 }
@@ -189,28 +154,18 @@ function readIssuer(text: string | undefined): string | undefined {
 function fromEnv(option: OptionName, name: string | undefined, env: CliContext['env']): string | undefined {
   if (name === undefined) return undefined
   const value = env[name]
-  // Whoever takes this for --token must not see the token again.
+  // The name is not printed: it is a token if a user confuses the option with --token.
   if (value === undefined || value === '')
-    throw new UsageError(
-      `--${option} takes the name of an environment variable, and the one it names is not set`,
-    )
+    throw new UsageError(`--${option} must be the name of an environment variable that is set`)
   return value
 }
 
 function readToken(option: OptionName, value: string | undefined): string | undefined {
   if (value !== undefined && readBearerToken(`Bearer ${value}`).kind !== 'token')
     throw new UsageError(
-      `--${option} is no bearer token (RFC 6750 §2.1): give it alone, without "Bearer" and quotes`,
+      `--${option} must be a bearer token (RFC 6750 §2.1). Pass it without "Bearer" and without quotes`,
     )
   return value
-}
-
-function readPort(value: string | undefined): number {
-  if (value === undefined) return 0
-  const port = Number(value)
-  if (!/^\d{1,5}$/.test(value) || port > 65_535)
-    throw new UsageError('--redirect-port takes a number from 0 to 65535')
-  return port
 }
 
 function readObject(value: string | undefined): Readonly<Record<string, unknown>> {
@@ -220,9 +175,9 @@ function readObject(value: string | undefined): Readonly<Record<string, unknown>
     if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed))
       return parsed as Record<string, unknown>
   } catch {
-    // Said below.
+    // The error below covers this.
   }
-  throw new UsageError(`--arguments takes a JSON object, such as '{"name":"Ada"}'`)
+  throw new UsageError(`--arguments must be a JSON object, such as '{"name":"Ada"}'`)
 }
 
 function readOrigin(value: string | undefined): string | undefined {
@@ -230,7 +185,7 @@ function readOrigin(value: string | undefined): string | undefined {
   const url = URL.canParse(value) ? new URL(value) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.origin !== value)
     throw new UsageError(
-      '--origin takes scheme, host and port of a web page, such as https://app.example.com',
+      '--origin must be the scheme, host, and port of a web page, such as https://app.example.com',
     )
   return value
 }
@@ -239,15 +194,15 @@ function readTimeout(value: string | undefined): number {
   if (value === undefined) return DEFAULT_TIMEOUT_SECONDS * 1000
   const seconds = Number(value)
   if (!/^\d+(?:\.\d+)?$/.test(value) || seconds < 0.001 || seconds > MAX_TIMEOUT_SECONDS)
-    throw new UsageError(`--timeout takes seconds, up to ${MAX_TIMEOUT_SECONDS}`)
+    throw new UsageError(`--timeout must be a number of seconds, at most ${MAX_TIMEOUT_SECONDS}`)
   return Math.round(seconds * 1000)
 }
 
 function readCheck(id: string): string {
   const ids = CHECK_GROUPS.flatMap(({ checks }) => checks.map((check) => check.id))
   if (ids.includes(id)) return id
-  const meant = nearestName(id, ids)
+  const nearest = nearestName(id, ids)
   throw new UsageError(
-    `--ignore takes the id of a check: see --list${meant === undefined ? '' : `. Did you mean ${meant}?`}`,
+    `--ignore must be the ID of a check. ${nearest === undefined ? 'Run mcp-gatekit doctor --list' : `Did you mean ${nearest}?`}`,
   )
 }

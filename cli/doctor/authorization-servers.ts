@@ -1,6 +1,6 @@
 import type { Check } from './check.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
-import { type Finding, fail, Inconclusive, ok, warn, worst } from './finding.ts'
+import { type Finding, fail, InconclusiveError, ok, warn, worst } from './finding.ts'
 import { type FoundDocument, fetchDocument, textsOf } from './metadata-documents.ts'
 import { quote, quoteAll, quoteValue } from './quote.ts'
 import { resourceMetadata } from './resource-metadata.ts'
@@ -30,13 +30,13 @@ export function discoveryUrls(issuer: string): readonly URL[] {
   return [...new Set(places)].map((place) => new URL(place, origin))
 }
 
-/** The authorization servers that the resource names. @throws {Inconclusive} where it names none */
+/** The authorization servers that the resource names. @throws {InconclusiveError} where it names none */
 export const authorizationServers: Observation<readonly AuthorizationServerSeen[]> = observation(
   async (examination) => {
     const { document } = await resourceMetadata(examination)
     const named = textsOf(document, 'authorization_servers') ?? []
     const issuers = named.filter((issuer) => URL.canParse(issuer))
-    if (issuers.length === 0) throw new Inconclusive('the resource names no authorization server')
+    if (issuers.length === 0) throw new InconclusiveError('the resource names no authorization server')
     const servers: AuthorizationServerSeen[] = []
     for (const issuer of issuers.slice(0, MAX_SERVERS)) servers.push(await discover(examination, issuer))
     return servers

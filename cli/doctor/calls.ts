@@ -1,7 +1,7 @@
 import type { Check } from './check.ts'
 import { conversation, memberOf } from './conversation.ts'
-import type { Exchange } from './exchange.ts'
-import { type Finding, fail, Inconclusive, ok, warn } from './finding.ts'
+import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
+import type { HttpExchange } from './http-exchange.ts'
 import { isGuarded } from './protection.ts'
 import { quote, quoteAll } from './quote.ts'
 
@@ -11,7 +11,7 @@ const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/
 const LOOK = 'look into the log of the server'
 
 /** What a JSON-RPC error is, without its text. */
-function errorOf(answer: Exchange): string {
+function errorOf(answer: HttpExchange): string {
   const code = memberOf(answer.message?.error, 'code')
   return typeof code === 'number' ? `${answer.status}, JSON-RPC error ${code}` : answer.summary
 }
@@ -54,7 +54,7 @@ export const CALLS: readonly Check[] = [
     needs: ['protocol.revisions'],
     async run(examination) {
       const { call: name, callArguments } = examination.options
-      if (name === undefined) throw new Inconclusive('no tool is called without --call')
+      if (name === undefined) throw new InconclusiveError('no tool is called without --call')
       const answer = await (await conversation(examination)).request('tools/call', {
         name,
         arguments: callArguments,
@@ -92,7 +92,7 @@ export function judgeTools(tools: readonly unknown[], seen: string): Finding | u
 
 /** What a token opened is not for everybody's cache. */
 async function judgeCacheScope(
-  answer: Exchange,
+  answer: HttpExchange,
   seen: string,
   guarded: boolean,
 ): Promise<Finding | undefined> {

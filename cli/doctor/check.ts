@@ -9,6 +9,6 @@ export interface Check {
   readonly title: string
   /** Ids of checks without whose success this one would only repeat their complaint. */
   readonly needs?: readonly string[]
-  /** @throws {Inconclusive} when nothing can be said, {Unanswered} when the server did not answer. */
+  /** @throws {InconclusiveError} when nothing can be said, {NoResponseError} when the server did not answer. */
   run(examination: Examination): Promise<Finding>
 }

@@ -1,4 +1,4 @@
-import { type CliContext, showsColours } from '../output.ts'
+import { type CliContext, showsColors } from '../cli-context.ts'
 import { Spinner } from '../spinner.ts'
 import { DOCTOR_HELP, parseDoctorArguments } from './arguments.ts'
 import { CHECK_GROUPS } from './checks.ts'
@@ -21,15 +21,15 @@ export async function doctorCommand(
     return 0
   }
   const spinner = new Spinner(command.json ? undefined : stderr)
-  const tell = (text: string): void => {
+  const print = (text: string): void => {
     spinner.clear()
     stderr.write(`${text}\n`)
   }
   try {
-    const report = await examine({ ...command.options, tell }, { begins: (title) => spinner.show(title) })
+    const report = await examine({ ...command.options, print }, { begins: (title) => spinner.show(title) })
     spinner.clear()
     stdout.write(
-      command.json ? `${JSON.stringify(report, null, 2)}\n` : textReport(report, showsColours(stdout, env)),
+      command.json ? `${JSON.stringify(report, null, 2)}\n` : textReport(report, showsColors(stdout, env)),
     )
     return report.verdict === 'fail' ? 1 : 0
   } finally {

@@ -1,6 +1,6 @@
 import { type Examination, type Observation, observation } from './examination.ts'
-import type { Exchange } from './exchange.ts'
-import { Inconclusive } from './finding.ts'
+import { InconclusiveError } from './finding.ts'
+import type { HttpExchange } from './http-exchange.ts'
 import {
   initialize,
   LEGACY_REVISIONS,
@@ -11,27 +11,27 @@ import {
 } from './messages.ts'
 import { isGuarded } from './protection.ts'
 
-/** What the handshake is answered with our token. @throws {Inconclusive} where there is none */
-export const handshake: Observation<Exchange> = observation(async (examination) => {
+/** What the handshake is answered with our token. @throws {InconclusiveError} where there is none */
+export const handshake: Observation<HttpExchange> = observation(async (examination) => {
   const { token, options } = examination
   if (token !== undefined) {
     return await examination.post(initialize(LEGACY_REVISIONS.at(-1) as string), { token })
   }
   if (!examination.mayCarryToken && (options.token ?? options.login) !== undefined)
-    throw new Inconclusive('no token is sent in the clear: see server.tls')
-  throw new Inconclusive(
+    throw new InconclusiveError('no token is sent in the clear: see server.tls')
+  throw new InconclusiveError(
     options.login === undefined
       ? 'it needs a token: give --token or --login'
       : 'nobody has signed in: see token.login',
   )
 })
 
-/** The token to send from here on; undefined where none is wanted. @throws {Inconclusive} where there is no good one */
+/** The token to send from here on; undefined where none is wanted. @throws {InconclusiveError} where there is no good one */
 export async function goodToken(examination: Examination): Promise<string | undefined> {
   if (!(await isGuarded(examination))) return undefined
   const { status } = await handshake(examination)
   if (status === 401 || status === 403)
-    throw new Inconclusive('the token does not open this server: see token.accepted')
+    throw new InconclusiveError('the token does not open this server: see token.accepted')
   return examination.token
 }
 
@@ -43,7 +43,7 @@ export interface RevisionsSeen {
   readonly sessionId: string | undefined
 }
 
-/** Tries every revision. @throws {Inconclusive} where the server lets nobody in */
+/** Tries every revision. @throws {InconclusiveError} where the server lets nobody in */
 export const revisions: Observation<RevisionsSeen> = observation(async (examination) => {
   const token = await goodToken(examination)
   const served: string[] = []
@@ -72,15 +72,16 @@ export interface Conversation {
   readonly sessionId: string | undefined
   /** The message that a request of this revision is. */
   message(method: string, params?: Readonly<Record<string, unknown>>): McpMessage
-  request(method: string, params?: Readonly<Record<string, unknown>>): Promise<Exchange>
+  request(method: string, params?: Readonly<Record<string, unknown>>): Promise<HttpExchange>
 }
 
-/** Talks in the newest revision that is served. @throws {Inconclusive} where none is */
+/** Talks in the newest revision that is served. @throws {InconclusiveError} where none is */
 export const conversation: Observation<Conversation> = observation(async (examination) => {
   const token = await goodToken(examination)
   const { served, sessionId } = await revisions(examination)
   const revision = served.at(-1)
-  if (revision === undefined) throw new Inconclusive('no protocol revision is served: see protocol.revisions')
+  if (revision === undefined)
+    throw new InconclusiveError('no protocol revision is served: see protocol.revisions')
   const modern = revision === MODERN_REVISION
   const message = (method: string, params: Readonly<Record<string, unknown>> = {}): McpMessage =>
     modern ? modernMessage(method, params) : legacyMessage(revision, method, params, { sessionId })

@@ -2,8 +2,8 @@ import { authorizationServers } from './authorization-servers.ts'
 import type { Check } from './check.ts'
 import { conversation, goodToken, revisions } from './conversation.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
-import type { Exchange } from './exchange.ts'
-import { type Finding, fail, Inconclusive, ok, warn, worst } from './finding.ts'
+import { type Finding, fail, InconclusiveError, ok, warn, worst } from './finding.ts'
+import type { HttpExchange } from './http-exchange.ts'
 import { initialize, MODERN_REVISION, NEWEST_LEGACY } from './messages.ts'
 import { isGuarded } from './protection.ts'
 import { quote } from './quote.ts'
@@ -13,7 +13,7 @@ import { underScopedAnswer } from './tokens.ts'
 const MEND_PREFLIGHT =
   'answer OPTIONS before asking for a token, with 204 and Access-Control-Allow-Origin (mcp-gatekit: mcpCors in front of mcpAuth)'
 
-async function preflight(examination: Examination, headers: readonly string[]): Promise<Exchange> {
+async function preflight(examination: Examination, headers: readonly string[]): Promise<HttpExchange> {
   return await examination.send('OPTIONS', {
     origin: examination.pageOrigin,
     'access-control-request-method': 'POST',
@@ -22,12 +22,12 @@ async function preflight(examination: Examination, headers: readonly string[]): 
 }
 
 /** Whether the page at the examined origin may read this answer. */
-function readable(answer: Exchange | undefined, { pageOrigin }: Examination): boolean {
+function readable(answer: HttpExchange | undefined, { pageOrigin }: Examination): boolean {
   const allowed = answer?.header('access-control-allow-origin')?.trim()
   return allowed === '*' || allowed === pageOrigin
 }
 
-function allows(answer: Exchange, header: string): boolean {
+function allows(answer: HttpExchange, header: string): boolean {
   const allowed = namesIn(answer.header('access-control-allow-headers'))
   // The wildcard never covers Authorization (Fetch §4.8).
   return allowed.includes(header) || (header !== 'authorization' && allowed.includes('*'))
@@ -65,13 +65,13 @@ const headersWanted: Observation<HeadersWanted> = observation(async (examination
   }
 })
 
-const firstPreflight: Observation<Exchange> = observation(async (examination) => {
+const firstPreflight: Observation<HttpExchange> = observation(async (examination) => {
   const { needed, useful } = await headersWanted(examination)
   return await preflight(examination, [...needed, ...useful])
 })
 
 /** The same request as the first one, from a page. */
-const pageAnswer: Observation<Exchange> = observation((examination) =>
+const pageAnswer: Observation<HttpExchange> = observation((examination) =>
   examination.post(initialize(NEWEST_LEGACY), { headers: { origin: examination.pageOrigin } }),
 )
 
@@ -84,11 +84,12 @@ const isForPages: Observation<boolean> = observation(
 )
 
 async function onlyForPages(examination: Examination): Promise<void> {
-  if (!(await isForPages(examination))) throw new Inconclusive('it has no CORS at all: see cors.preflight')
+  if (!(await isForPages(examination)))
+    throw new InconclusiveError('it has no CORS at all: see cors.preflight')
 }
 
 /** What a page gets: refused, served, and with too few scopes, as far as each can be had. */
-const pageAnswers: Observation<readonly Exchange[]> = observation(async (examination) => {
+const pageAnswers: Observation<readonly HttpExchange[]> = observation(async (examination) => {
   const origin = { origin: examination.pageOrigin }
   const answers = [await pageAnswer(examination)]
   const attempts = [
@@ -104,7 +105,7 @@ const pageAnswers: Observation<readonly Exchange[]> = observation(async (examina
   ]
   for (const attempt of attempts) {
     const answer = await attempt().catch((error: unknown) => {
-      if (error instanceof Inconclusive) return undefined
+      if (error instanceof InconclusiveError) return undefined
       throw error
     })
     if (answer !== undefined) answers.push(answer)
@@ -112,7 +113,7 @@ const pageAnswers: Observation<readonly Exchange[]> = observation(async (examina
   return [...answers, ...examination.exchanges.filter(isLimitedPage)]
 })
 
-function isLimitedPage({ status, outgoing }: Exchange): boolean {
+function isLimitedPage({ status, outgoing }: HttpExchange): boolean {
   return status === 429 && outgoing.headers.origin !== undefined
 }
 
@@ -231,7 +232,7 @@ export const CORS: readonly Check[] = [
   },
 ]
 
-function judgeExposed(answer: Exchange): Finding {
+function judgeExposed(answer: HttpExchange): Finding {
   const exposed = namesIn(answer.header('access-control-expose-headers'))
   const hidden = ['www-authenticate', 'mcp-session-id', 'retry-after', 'dpop-nonce'].filter(
     (name) => answer.header(name) !== undefined && !exposed.includes(name) && !exposed.includes('*'),

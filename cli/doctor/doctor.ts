@@ -2,10 +2,10 @@ import { VERSION } from '../../src/version.ts'
 import type { Check } from './check.ts'
 import { CHECK_GROUPS } from './checks.ts'
 import { Examination, type ExaminationOptions } from './examination.ts'
-import { Unanswered } from './exchange.ts'
-import { type Finding, fail, Inconclusive, type Status, skip } from './finding.ts'
+import { type Finding, fail, InconclusiveError, type Status, skip } from './finding.ts'
+import { NoResponseError } from './http-exchange.ts'
 import { printableLine } from './quote.ts'
-import { notAnswered } from './reachability.ts'
+import { noResponse } from './reachability.ts'
 
 /** How one check came out. */
 export interface CheckReport extends Finding {
@@ -99,9 +99,9 @@ async function findingOf(
   try {
     return await check.run(examination)
   } catch (error) {
-    if (error instanceof Inconclusive) return skip(error.message)
-    if (error instanceof Unanswered)
-      return error.kind === 'certificate' ? skip('see server.tls') : notAnswered(error)
+    if (error instanceof InconclusiveError) return skip(error.message)
+    if (error instanceof NoResponseError)
+      return error.kind === 'certificate' ? skip('see server.tls') : noResponse(error)
     // A mistake of the doctor's. What an error says may quote anything, so only its kind is told.
     return fail(
       `this check itself failed: ${(error as Error).name}`,

@@ -1,6 +1,6 @@
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
-import { type Exchange, exchange } from './exchange.ts'
-import { Inconclusive } from './finding.ts'
+import { InconclusiveError } from './finding.ts'
+import { type HttpExchange, sendRequest } from './http-exchange.ts'
 import type { McpMessage } from './messages.ts'
 import { Secrets } from './secrets.ts'
 
@@ -31,7 +31,7 @@ export interface ExaminationOptions {
   /** Ids of checks whose outcome does not count. */
   readonly ignore: readonly string[]
   /** Says something to the person who waits: the address to open for `--login`. */
-  readonly tell: (text: string) => void
+  readonly print: (text: string) => void
 }
 
 /** What a request is sent with besides what its message wants. */
@@ -46,7 +46,7 @@ export class Examination {
   readonly url: URL
   readonly secrets: Secrets = new Secrets()
   /** Every answer of the MCP endpoint, in order. */
-  readonly exchanges: Exchange[] = []
+  readonly exchanges: HttpExchange[] = []
   /** Work to be done when everything is over, such as ending sessions. */
   readonly closing: (() => Promise<unknown>)[] = []
   /** Requests sent, to whomever. */
@@ -87,12 +87,12 @@ export class Examination {
     return this.options.origin ?? (this.isLocal ? 'http://localhost:6274' : 'https://client.example')
   }
 
-  /** Asks the MCP endpoint. @throws {Unanswered} or, for a 429, {Inconclusive} */
+  /** Asks the MCP endpoint. @throws {NoResponseError} or, for a 429, {InconclusiveError} */
   async send(
     method: string,
     headers: Readonly<Record<string, string>>,
     { body, token }: { readonly body?: string; readonly token?: string | undefined } = {},
-  ): Promise<Exchange> {
+  ): Promise<HttpExchange> {
     const answer = await this.fetch(method, this.url, {
       headers: { ...headers, ...(token !== undefined && { authorization: `Bearer ${token}` }) },
       body,
@@ -101,16 +101,16 @@ export class Examination {
     this.#endLater(answer, token)
     // The first one is judged; later ones say nothing about what they were to show.
     if (answer.status === 429 && this.exchanges.length > 1)
-      throw new Inconclusive('the server answered 429: see limit.rate, and run the doctor again later')
+      throw new InconclusiveError('the server answered 429: see limit.rate, and run the doctor again later')
     return answer
   }
 
-  post(message: McpMessage, { token, headers }: SendOptions = {}): Promise<Exchange> {
+  post(message: McpMessage, { token, headers }: SendOptions = {}): Promise<HttpExchange> {
     return this.send('POST', { ...message.headers, ...headers }, { body: message.body, token })
   }
 
   /** A session that a handshake may have opened is ended when everything is over. */
-  #endLater(answer: Exchange, token: string | undefined): void {
+  #endLater(answer: HttpExchange, token: string | undefined): void {
     const sessionId = answer.header('mcp-session-id')
     if (sessionId === undefined || answer.outgoing.headers['mcp-session-id'] !== undefined) return
     this.closing.push(() => this.send('DELETE', { 'mcp-session-id': sessionId }, { token }))
@@ -124,9 +124,9 @@ export class Examination {
       headers,
       body,
     }: { readonly headers: Readonly<Record<string, string>>; readonly body?: string | undefined },
-  ): Promise<Exchange> {
+  ): Promise<HttpExchange> {
     this.requests++
-    return await exchange({
+    return await sendRequest({
       method,
       url,
       headers: { 'user-agent': 'mcp-gatekit-doctor', ...headers },

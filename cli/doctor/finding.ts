@@ -31,6 +31,6 @@ export function worst(findings: readonly Finding[]): Finding {
 }
 
 /** Thrown within a check that can say nothing. Its message is the reason. */
-export class Inconclusive extends Error {
-  override readonly name = 'Inconclusive'
+export class InconclusiveError extends Error {
+  override readonly name = 'InconclusiveError'
 }

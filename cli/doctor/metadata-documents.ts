@@ -1,5 +1,5 @@
 import { type Examination, type Observation, observation } from './examination.ts'
-import type { Exchange } from './exchange.ts'
+import type { HttpExchange } from './http-exchange.ts'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 const MAX_REDIRECTS = 3
@@ -8,7 +8,7 @@ const MAX_REDIRECTS = 3
 export interface FoundDocument {
   readonly url: URL
   /** The last answer; undefined when the URL may not be fetched, or nothing came. */
-  readonly answer: Exchange | undefined
+  readonly answer: HttpExchange | undefined
   /** The document, where the answer was 200 and a JSON object. */
   readonly document: Readonly<Record<string, unknown>> | undefined
 }
@@ -37,7 +37,7 @@ export async function fetchDocument(examination: Examination, url: URL): Promise
   return { url, answer: undefined, document: undefined }
 }
 
-function documentOf(answer: Exchange | undefined): Readonly<Record<string, unknown>> | undefined {
+function documentOf(answer: HttpExchange | undefined): Readonly<Record<string, unknown>> | undefined {
   const json = answer?.status === 200 ? answer.json : undefined
   return typeof json === 'object' && json !== null && !Array.isArray(json)
     ? (json as Record<string, unknown>)

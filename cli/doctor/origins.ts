@@ -2,8 +2,8 @@ import { bearerChallengeOf } from './challenges.ts'
 import type { Check } from './check.ts'
 import { goodToken } from './conversation.ts'
 import type { Examination } from './examination.ts'
-import { type Exchange, Unanswered } from './exchange.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
+import { type HttpExchange, NoResponseError } from './http-exchange.ts'
 import { initialize, NEWEST_LEGACY } from './messages.ts'
 import { isGuarded, refusal } from './protection.ts'
 
@@ -17,7 +17,7 @@ async function asAttacker(
   examination: Examination,
   headers: Readonly<Record<string, string>>,
   withToken: boolean,
-): Promise<Exchange> {
+): Promise<HttpExchange> {
   const token = withToken ? await goodToken(examination).catch(() => undefined) : undefined
   return await examination.post(initialize(NEWEST_LEGACY), { ...(token !== undefined && { token }), headers })
 }
@@ -29,7 +29,7 @@ async function judgeServed(examination: Examination, seen: string): Promise<Find
 }
 
 /** Whether the challenge sends clients to a document of the attacker's. */
-function namesAttacker(answer: Exchange): boolean {
+function namesAttacker(answer: HttpExchange): boolean {
   const named =
     bearerChallengeOf(answer.header('www-authenticate'))?.parameters.get('resource_metadata') ?? ''
   return URL.canParse(named) && new URL(named).hostname === ATTACKER
@@ -63,7 +63,8 @@ export const ORIGINS: readonly Check[] = [
         if (namesAttacker(answer)) return warn(`${seen}, with a challenge that leads there`, FIXED_URL)
         return answer.succeeded ? await judgeServed(examination, seen) : ok(seen)
       } catch (error) {
-        if (error instanceof Unanswered && error.kind === 'closed') return ok('the connection was closed')
+        if (error instanceof NoResponseError && error.kind === 'closed')
+          return ok('the connection was closed')
         throw error
       }
     },

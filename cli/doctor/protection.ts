@@ -2,15 +2,15 @@ import { isScopeToken } from '../../src/options/scope-token.ts'
 import { bearerChallengeOf, type Challenge, ChallengeSyntaxError, parseChallenges } from './challenges.ts'
 import type { Check } from './check.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
-import type { Exchange } from './exchange.ts'
-import { fail, Inconclusive, ok, warn, worst } from './finding.ts'
+import { fail, InconclusiveError, ok, warn, worst } from './finding.ts'
+import type { HttpExchange } from './http-exchange.ts'
 import { legacyMessage, modernMessage, NEWEST_LEGACY } from './messages.ts'
 import { metadataUrls, publishedDocuments } from './metadata-documents.ts'
 import { quote } from './quote.ts'
 import { firstAnswer } from './reachability.ts'
 
 /** What a list of tools is answered with, without a token, where the handshake was answered without one. */
-const openListing: Observation<Exchange> = observation(async (examination) => {
+const openListing: Observation<HttpExchange> = observation(async (examination) => {
   const first = await firstAnswer(examination)
   // No handshake: a server of 2026-07-28 alone.
   if (first.message?.result === undefined) return await examination.post(modernMessage('tools/list'))
@@ -31,15 +31,15 @@ async function isOpen(examination: Examination): Promise<boolean> {
   return message?.result !== undefined || (message?.error as { code?: unknown } | undefined)?.code === -32_601
 }
 
-/** The 401 that a client without a token gets. @throws {Inconclusive} where there is none */
-export const refusal: Observation<Exchange> = observation(async (examination) => {
+/** The 401 that a client without a token gets. @throws {InconclusiveError} where there is none */
+export const refusal: Observation<HttpExchange> = observation(async (examination) => {
   const first = await firstAnswer(examination)
   if (first.status === 401) return first
   if (await isAnswered(examination)) {
     const listing = await openListing(examination)
     if (listing.status === 401) return listing
   }
-  throw new Inconclusive('no request was answered 401: see auth.required')
+  throw new InconclusiveError('no request was answered 401: see auth.required')
 })
 
 /** Whether the server wants a token, for anything, however it says so. */

@@ -1,6 +1,6 @@
 import type { Check } from './check.ts'
 import { conversation, goodToken, memberOf, revisions } from './conversation.ts'
-import { fail, Inconclusive, ok, warn } from './finding.ts'
+import { fail, InconclusiveError, ok, warn } from './finding.ts'
 import { LEGACY_REVISIONS, MODERN_REVISION, NEWEST_LEGACY } from './messages.ts'
 
 export const PROTOCOL: readonly Check[] = [
@@ -45,7 +45,7 @@ export const PROTOCOL: readonly Check[] = [
     async run(examination) {
       const talk = await conversation(examination)
       if (!talk.modern)
-        throw new Inconclusive(`these headers are new in ${MODERN_REVISION}, which is not served`)
+        throw new InconclusiveError(`these headers are new in ${MODERN_REVISION}, which is not served`)
       const { headers, body } = talk.message('tools/list')
       const token = await goodToken(examination)
       const answer = await examination.post(

@@ -1,7 +1,7 @@
 import type { Check } from './check.ts'
 import { type Observation, observation } from './examination.ts'
-import { type Exchange, Unanswered, type UnansweredKind } from './exchange.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
+import { type HttpExchange, NoResponseError, type NoResponseKind } from './http-exchange.ts'
 import { initialize, NEWEST_LEGACY } from './messages.ts'
 import { quote } from './quote.ts'
 
@@ -9,11 +9,11 @@ import { quote } from './quote.ts'
 const MIN_CERTIFICATE_DAYS = 14
 
 /** The first thing asked: the handshake, without a token. */
-export const firstAnswer: Observation<Exchange> = observation((examination) =>
+export const firstAnswer: Observation<HttpExchange> = observation((examination) =>
   examination.post(initialize(NEWEST_LEGACY)),
 )
 
-const NO_ANSWER: Readonly<Record<UnansweredKind, string>> = {
+const NO_ANSWER: Readonly<Record<NoResponseKind, string>> = {
   name: 'check the host name, and that it is in the DNS',
   refused:
     'start the server, and check the port and that it listens on an address that is reachable from here',
@@ -28,7 +28,7 @@ const NO_ANSWER: Readonly<Record<UnansweredKind, string>> = {
 }
 
 /** An answer that did not come, as a finding. */
-export function notAnswered({ kind, detail }: Unanswered): Finding {
+export function noResponse({ kind, detail }: NoResponseError): Finding {
   return fail(`no answer (${detail})`, NO_ANSWER[kind])
 }
 
@@ -42,7 +42,7 @@ export const REACHABILITY: readonly Check[] = [
         return ok(`${summary} within ${durationMs} ms`)
       } catch (error) {
         // Whether its certificate is good is the next question.
-        if (error instanceof Unanswered && error.kind === 'certificate') return ok('it answers over TLS')
+        if (error instanceof NoResponseError && error.kind === 'certificate') return ok('it answers over TLS')
         throw error
       }
     },
@@ -68,7 +68,7 @@ export const REACHABILITY: readonly Check[] = [
           ? warn(seen, 'renew the certificate, and have that done by itself')
           : ok(seen)
       } catch (error) {
-        if (!(error instanceof Unanswered) || error.kind !== 'certificate') throw error
+        if (!(error instanceof NoResponseError) || error.kind !== 'certificate') throw error
         return fail(
           `the certificate is not to be trusted (${error.detail})`,
           'use a certificate of a known authority, with the intermediate ones; for an authority of your own set NODE_EXTRA_CA_CERTS',

@@ -1,7 +1,7 @@
 import { isScopeToken } from '../../src/options/scope-token.ts'
 import type { Check } from './check.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
-import { type Finding, fail, Inconclusive, ok, warn, worst } from './finding.ts'
+import { type Finding, fail, InconclusiveError, ok, warn, worst } from './finding.ts'
 import { metadataUrls, type PlacedDocument, placedDocuments, textsOf } from './metadata-documents.ts'
 import { bearerChallenge, isGuarded } from './protection.ts'
 import { quote, quoteAll } from './quote.ts'
@@ -12,13 +12,13 @@ const documents: Observation<readonly PlacedDocument[]> = observation(async (exa
   return await placedDocuments(examination, challenge?.parameters.get('resource_metadata'))
 })
 
-/** The document that clients go by. @throws {Inconclusive} where there is none */
+/** The document that clients go by. @throws {InconclusiveError} where there is none */
 export async function resourceMetadata(
   examination: Examination,
 ): Promise<PlacedDocument & { readonly document: Readonly<Record<string, unknown>> }> {
   const found = (await documents(examination)).find(({ document }) => document !== undefined)
   if (found?.document === undefined)
-    throw new Inconclusive('there is no metadata document: see metadata.found')
+    throw new InconclusiveError('there is no metadata document: see metadata.found')
   return { ...found, document: found.document }
 }
 
@@ -38,7 +38,7 @@ export const RESOURCE_METADATA: readonly Check[] = [
           : `${PLACES[place]}`,
       )
       if (found.length === 0 && !(await isGuarded(examination)))
-        throw new Inconclusive('none is published, and no token is wanted')
+        throw new InconclusiveError('none is published, and no token is wanted')
       const hint = `answer GET ${metadataUrls(examination.url).path.href} with 200 and a JSON object, without asking for a token (RFC 9728; mcp-gatekit: protectedResourceRouter at the root of the application)`
       const [first] = all
       if (found.length === 0) return fail(`nowhere: ${seen.join(', ')}`, hint)

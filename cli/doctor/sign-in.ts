@@ -5,7 +5,7 @@ import * as oauth from 'oauth4webapi'
 import { boundedFetch } from '../../src/oauth/verifiers/bounded-fetch.ts'
 import { authorizationServers } from './authorization-servers.ts'
 import type { Examination, LoginOptions } from './examination.ts'
-import { type Finding, fail, Inconclusive, ok } from './finding.ts'
+import { type Finding, fail, InconclusiveError, ok } from './finding.ts'
 import { textsOf } from './metadata-documents.ts'
 import { bearerChallenge } from './protection.ts'
 import { quote } from './quote.ts'
@@ -37,7 +37,7 @@ export async function signIn(examination: Examination, login: LoginOptions): Pro
   try {
     return await authorize(examination, login, server, redirectUri)
   } catch (error) {
-    if (error instanceof Inconclusive) throw error
+    if (error instanceof InconclusiveError) throw error
     const hint = 'look at what the authorization server wrote into its log'
     if (error instanceof SignInError) return fail(error.message, error.hint)
     // What an authorization server says may quote a code; its error code is one of a fixed set, mostly.
@@ -95,7 +95,7 @@ async function authorize(
       'shorten authorization_endpoint, or name fewer scopes in the challenge or in scopes_supported',
     )
   const redirected = nextRedirect(server, redirectUri, state)
-  examination.options.tell(`Open this address and sign in:\n\n${url.href}\n`)
+  examination.options.print(`Open this address and sign in:\n\n${url.href}\n`)
 
   const answer = oauth.validateAuthResponse(as, client, await redirected, state)
   examination.secrets.add(answer.get('code') ?? undefined)
@@ -150,7 +150,7 @@ async function serverToAsk(
       typeof as?.issuer === 'string' && (wanted === undefined || isSameIssuer(as.issuer, issuer))
     if (as !== undefined && identified && usable) return as
   }
-  throw new Inconclusive(
+  throw new InconclusiveError(
     'there is no authorization server to sign in at: see issuer.metadata and issuer.endpoints',
   )
 }
@@ -226,7 +226,7 @@ async function listenForRedirect(
   try {
     await once(server, 'listening')
   } catch {
-    throw new Inconclusive(`port ${port} of 127.0.0.1 is in use: give another --redirect-port`)
+    throw new InconclusiveError(`port ${port} on 127.0.0.1 is not available. Use another --redirect-port`)
   }
   return { server, redirectUri: `http://127.0.0.1:${(server.address() as AddressInfo).port}/callback` }
 }

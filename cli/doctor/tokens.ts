@@ -2,9 +2,9 @@ import { bearerChallengeOf } from './challenges.ts'
 import type { Check } from './check.ts'
 import { conversation, goodToken, handshake, memberOf } from './conversation.ts'
 import type { Examination } from './examination.ts'
-import type { Exchange } from './exchange.ts'
-import { type Finding, fail, Inconclusive, ok, warn } from './finding.ts'
+import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
 import { type ForgedClaims, forgedToken, randomToken, unsignedToken } from './forged-tokens.ts'
+import type { HttpExchange } from './http-exchange.ts'
 import { initialize, legacyMessage, type McpMessage, modernMessage, NEWEST_LEGACY } from './messages.ts'
 import { textsOf } from './metadata-documents.ts'
 import { bearerChallenge, refusal } from './protection.ts'
@@ -13,7 +13,7 @@ import { resourceMetadata } from './resource-metadata.ts'
 import { signIn } from './sign-in.ts'
 
 /** Sends a token that is none with the very request that was refused without one. */
-async function tryToken(examination: Examination, token: string): Promise<Exchange> {
+async function tryToken(examination: Examination, token: string): Promise<HttpExchange> {
   const { method, headers, body } = (await refusal(examination)).outgoing
   return await examination.send(method, headers, { ...(body !== undefined && { body }), token })
 }
@@ -21,7 +21,7 @@ async function tryToken(examination: Examination, token: string): Promise<Exchan
 /** What the protocol says behind the gate to a revision or message that it does not take. */
 const BEHIND_THE_GATE: readonly unknown[] = [-32_022, -32_020, -32_600, -32_601, -32_602]
 
-function judgeRefusal(answer: Exchange, accepted: string): Finding {
+function judgeRefusal(answer: HttpExchange, accepted: string): Finding {
   const { status, message } = answer
   const code = memberOf(message?.error, 'code')
   if ((answer.succeeded && code === undefined) || (status === 400 && BEHIND_THE_GATE.includes(code)))
@@ -59,10 +59,10 @@ const VERIFY =
 export async function underScopedAnswer(
   examination: Examination,
   headers: Readonly<Record<string, string>> = {},
-): Promise<Exchange> {
+): Promise<HttpExchange> {
   const { underScopedToken: token, call, callArguments } = examination.options
   if (token !== undefined && !examination.mayCarryToken)
-    throw new Inconclusive('no token is sent in the clear: see server.tls')
+    throw new InconclusiveError('no token is sent in the clear: see server.tls')
   if (token !== undefined) {
     const params = call === undefined ? undefined : { name: call, arguments: callArguments }
     return await examination.post(
@@ -76,7 +76,7 @@ export async function underScopedAnswer(
   const own = await handshake(examination).catch(() => undefined)
   if (own?.status === 403)
     return await examination.post(initialize(NEWEST_LEGACY), { ...withToken(examination.token), headers })
-  throw new Inconclusive('it needs a token that lacks scopes: give --under-scoped-token-env')
+  throw new InconclusiveError('it needs a token that lacks scopes: give --under-scoped-token-env')
 }
 
 function withToken(token: string | undefined): { readonly token?: string } {
@@ -135,8 +135,9 @@ export const TOKENS: readonly Check[] = [
     title: 'Signing in gives a token',
     needs: ['server.endpoint'],
     async run(examination) {
-      if (examination.options.login === undefined) throw new Inconclusive('only with --login')
-      if (!examination.mayCarryToken) throw new Inconclusive('no token is sent in the clear: see server.tls')
+      if (examination.options.login === undefined) throw new InconclusiveError('only with --login')
+      if (!examination.mayCarryToken)
+        throw new InconclusiveError('no token is sent in the clear: see server.tls')
       return await signIn(examination, examination.options.login)
     },
   },

@@ -7,41 +7,45 @@ import type { ProjectOptions } from './project.ts'
 
 export const INIT_HELP: string = `Usage: mcp-gatekit init [folder] [options]
 
-Writes a small MCP server behind OAuth into a folder (default: this one), with tests. It runs at once, with test tokens of its own
-until it is told of an authorization server. No file that is there already is touched.
+Creates a small MCP server that is protected by OAuth, with tests, in a folder (default: the current one).
+The server runs immediately. Until you configure an authorization server, it issues its own test tokens.
+Existing files are never changed.
 
 Options:
-  --name <name>        of the package and of the server (default: the name of the folder)
-  --issuer <url>       the authorization server, such as https://auth.example.com
-  --resource <url>     the server as its clients see it (default: http://127.0.0.1:3000/mcp)
-  --help
+  --name <name>        name of the package and of the server (default: the name of the folder)
+  --issuer <url>       URL of the authorization server, such as https://auth.example.com
+  --resource <url>     URL of the server as clients see it (default: http://127.0.0.1:3000/mcp)
+  -h, --help           print this help
 
-Exit codes: 0 when it is written, 1 when it cannot be, 2 for a wrong command line.
+Exit codes: 0 if the files were written, 1 if they could not be written, 2 for an invalid command line.
 `
 
 const { checkIssuer, checkUrl } = optionChecksOf('oauth')
 
-/** What npm takes as a name, without a scope. */
+/** The package names that npm accepts, without a scope. */
 const NAME = /^[a-z0-9][a-z0-9._-]{0,99}$/
 
-/** What the command line asks for. */
+/** The action that the command line asks for. */
 export type InitCommand =
   | { readonly kind: 'help' }
   | {
       readonly kind: 'write'
-      /** As it was given. */
+      /** The folder as given, which can be relative. */
       readonly folder: string
       readonly options: ProjectOptions
     }
 
-/** Reads the arguments behind `init`. @throws {UsageError} */
+/** Reads the arguments after `init`. @throws {UsageError} */
 export function parseInitArguments(argv: readonly string[]): InitCommand {
-  const text = { type: 'string' } as const
-  const { help, values, positionals } = readArguments(argv, { name: text, issuer: text, resource: text })
+  const { help, values, positionals } = readArguments(argv, {
+    name: { type: 'string' },
+    issuer: { type: 'string' },
+    resource: { type: 'string' },
+  })
   if (help) return { kind: 'help' }
   const [folder = '.', ...others] = positionals
-  if (others.length > 0) throw new UsageError('give one folder; quote what has spaces in it')
-  if (folder === '') throw new UsageError('the folder has no name')
+  if (others.length > 0) throw new UsageError('expected one folder. Quote a path that contains spaces')
+  if (folder === '') throw new UsageError('the folder must not be an empty string')
   return {
     kind: 'write',
     folder,
@@ -56,7 +60,9 @@ export function parseInitArguments(argv: readonly string[]): InitCommand {
 function readName(given: string | undefined, folder: string): string {
   if (given !== undefined) {
     if (NAME.test(given)) return given
-    throw new UsageError('--name takes lower-case letters, digits, dashes, dots and underscores')
+    throw new UsageError(
+      '--name must consist of lowercase letters, digits, dashes, dots, and underscores, and begin with a letter or digit',
+    )
   }
   const name = basename(resolve(folder))
     .toLowerCase()

@@ -1,10 +1,10 @@
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { CliContext } from '../output.ts'
+import type { CliContext } from '../cli-context.ts'
 import { INIT_HELP, parseInitArguments } from './arguments.ts'
 import { projectFiles } from './project.ts'
 
-/** `mcp-gatekit init …`. Resolves with the exit code: 0, or 1 when nothing could be written. @throws {UsageError} */
+/** Runs `mcp-gatekit init …`. Resolves with the exit code: 0, or 1 if the files cannot be written. @throws {UsageError} */
 export async function initCommand(argv: readonly string[], { stdout, stderr }: CliContext): Promise<number> {
   const command = parseInitArguments(argv)
   if (command.kind === 'help') {
@@ -18,23 +18,25 @@ export async function initCommand(argv: readonly string[], { stdout, stderr }: C
     const present = await readdir(folder)
     const taken = [...files.keys()].filter((name) => present.includes(name))
     if (taken.length > 0) {
-      stderr.write(`mcp-gatekit: nothing was written, as ${folder} has ${taken.join(', ')} already\n`)
+      stderr.write(
+        `mcp-gatekit: nothing was written because ${folder} already contains ${taken.join(', ')}\n`,
+      )
       return 1
     }
-    // What came into being since then is not touched either.
+    // The flag protects files that were created since then.
     for (const [name, text] of files) await writeFile(join(folder, name), text, { flag: 'wx' })
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === undefined) throw error
-    stderr.write(`mcp-gatekit: ${folder} cannot be written to (${code})\n`)
+    stderr.write(`mcp-gatekit: cannot write to ${folder} (${code})\n`)
     return 1
   }
   stdout.write(`${[...files.keys()].map((name) => `wrote ${join(folder, name)}`).join('\n')}
 
-Next:
+Next steps:
 ${folder === '.' ? '' : `  cd ${quoted(folder)}\n`}  npm install
   npm test
-  npm start        ${options.issuer === undefined ? '# prints a token to try it with' : `# takes tokens of ${options.issuer}`}
+  npm start        ${options.issuer === undefined ? '# prints a test token' : `# accepts tokens from ${options.issuer}`}
 `)
   return 0
 }

@@ -1,15 +1,15 @@
-import { existsSync, readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+import { readFileSync } from 'node:fs'
 import { VERSION } from '../../src/version.ts'
+import { packageFile } from '../package-file.ts'
 
-/** What is written into a new project. */
+/** The settings of a new project. */
 export interface ProjectOptions {
   readonly name: string
   readonly issuer: string | undefined
   readonly resource: string | undefined
 }
 
-/** Names of the files of a new project. npm would not pack a file named `.gitignore`. */
+/** The files of a new project, with their names in the template. npm does not pack files named `.gitignore`. */
 const FILES: Readonly<Record<string, string>> = {
   'package.json': 'package.json',
   'tsconfig.json': 'tsconfig.json',
@@ -19,9 +19,9 @@ const FILES: Readonly<Record<string, string>> = {
   '.gitignore': 'gitignore',
 }
 
-/** The files of a new project, by name. */
+/** Returns the contents of the files of a new project, by name. */
 export function projectFiles(options: ProjectOptions): ReadonlyMap<string, string> {
-  const template = templateFolder()
+  const template = packageFile('template/')
   const files = new Map(
     Object.entries(FILES).map(([name, source]) => [name, readFileSync(new URL(source, template), 'utf8')]),
   )
@@ -35,7 +35,7 @@ export function projectFiles(options: ProjectOptions): ReadonlyMap<string, strin
   return files
 }
 
-/** What differs from the template: in which file, what, and what takes its place. */
+/** Returns the replacements that turn the template into the project. */
 function changes({ name, issuer, resource }: ProjectOptions): [file: string, from: string, to: string][] {
   return [
     ['package.json', '"my-server"', `"${name}"`],
@@ -55,11 +55,4 @@ function changes({ name, issuer, resource }: ProjectOptions): [file: string, fro
 function literal(url: string): string {
   const json = JSON.stringify(url)
   return json === `"${url}"` && !url.includes("'") ? `'${url}'` : json
-}
-
-/** Returns the folder at the root of the package. This code is two folders below it in `dist`, and three in `build`. */
-function templateFolder(): URL {
-  const published = new URL('../../template/', import.meta.url)
-  const isPublished = existsSync(fileURLToPath(new URL('package.json', published)))
-  return isPublished ? published : new URL('../../../template/', import.meta.url)
 }

@@ -181,7 +181,7 @@ describe('attacks on the command line', function () {
         })
         const printed: string[] = []
         const login = { redirectPort: 0, clientId: 'doctor' }
-        const report = await look(patient.url, { login, tell: (line) => printed.push(line) })
+        const report = await look(patient.url, { login, print: (line) => printed.push(line) })
         expect(seenOf(report, 'token.login')).to.match(/^the address to sign in at has \d+ characters$/)
         expect(printed).to.deep.equal([])
       },

@@ -435,7 +435,7 @@ describe('attacks on the gate', () => {
           issuer: issuer(patient.issuer),
           ...(secret !== false && { clientSecret: SECRET }),
         },
-        tell: (text) => {
+        print: (text) => {
           const asked = new URL(/https?:\/\/\S+/.exec(text)?.[0] ?? '').searchParams
           const answer = new URLSearchParams({ code: 'the-code', state: asked.get('state') ?? '' })
           visits.push(fetch(`${asked.get('redirect_uri')}?${answer}`))

@@ -19,7 +19,7 @@ import { selfSigned } from '../support/self-signed.ts'
 
 const IDS = CHECK_GROUPS.flatMap(({ checks }) => checks.map(({ id }) => id))
 
-/** The program, in this process. */
+/** Runs the command in this process. */
 async function command(argv: readonly string[], { env = {}, isTTY = false } = {}) {
   const said = { stdout: '', stderr: '' }
   const stream = (name: 'stdout' | 'stderr') => ({
@@ -32,7 +32,7 @@ async function command(argv: readonly string[], { env = {}, isTTY = false } = {}
   return { exitCode, ...said }
 }
 
-/** The program that is built, as a process of its own. */
+/** Runs the compiled program as a process. */
 async function program(argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const file = fileURLToPath(new URL('../../cli/main.js', import.meta.url))
   const child = spawn(process.execPath, [file, ...argv], {
@@ -52,7 +52,7 @@ async function program(argv: readonly string[], env: Readonly<Record<string, str
 
 const count = z.number().int().min(0)
 const status = z.enum(['ok', 'warn', 'fail', 'skip'])
-/** What docs/reference/doctor.md promises of `--json`. */
+/** The output of `--json`, as docs/reference/doctor.md describes it. */
 const REPORT = z.strictObject({
   schema: z.literal(1),
   tool: z.literal('mcp-gatekit doctor'),
@@ -77,33 +77,42 @@ const REPORT = z.strictObject({
 })
 
 describe('the command mcp-gatekit', () => {
-  describe('with a wrong command line', () => {
+  describe('with an invalid command line', () => {
     for (const [argv, complaint] of [
-      [['docter'], 'did you mean doctor?'],
-      [['frobnicate'], 'see --help'],
-      [['doctor'], 'give the URL'],
-      [['doctor', 'example.com/mcp'], 'the URL cannot be read'],
-      [['doctor', 'localhost:3000/mcp'], 'must begin with https://'],
-      [['doctor', 'ftp://example.com'], 'must begin with https://'],
+      [['docter'], 'Did you mean doctor?'],
+      [['frobnicate'], 'Run mcp-gatekit --help'],
+      [['doctor'], 'the URL of an MCP server is missing'],
+      [['doctor', 'example.com/mcp'], 'the URL must be an absolute URL'],
+      [['doctor', 'localhost:3000/mcp'], 'must begin with https:// or http://'],
+      [['doctor', 'ftp://example.com'], 'must begin with https:// or http://'],
       [['doctor', 'https://ada:hunter2@example.com/'], '--token-env'],
       [['doctor', 'https://example.com/#x'], 'fragment'],
-      [['doctor', 'https://example.com', 'hunter2'], 'give one URL'],
-      [['doctor', 'https://example.com', '--tokn', 'x'], 'no option --tokn. Did you mean --token?'],
+      [['doctor', 'https://example.com', 'hunter2'], 'expected exactly one URL'],
+      [['doctor', 'https://example.com', '--tokn', 'x'], 'unknown option --tokn. Did you mean --token?'],
       [['doctor', 'https://example.com', '--hunter2-hunter2-hunter2-hunter2-hunter2-x'], 'unknown option'],
-      [['doctor', 'https://example.com', '-z'], 'no option -z'],
-      [['doctor', 'https://example.com', '--token'], '--token needs a value'],
+      [['doctor', 'https://example.com', '-z'], 'unknown option -z'],
+      [['doctor', 'https://example.com', '--token'], '--token requires a value'],
       [['doctor', 'https://example.com', '--token', '-hunter2'], '--token=…'],
       [['doctor', 'https://example.com', '--json=hunter2'], '--json takes no value'],
       [['doctor', 'https://example.com', '--token', 'Bearer hunter2'], 'without "Bearer"'],
-      [['doctor', 'https://example.com', '--token-env', 'hunter2'], 'is not set'],
-      [['doctor', 'https://example.com', '--token', 'x', '--login'], 'only one of --token and --login'],
-      [['doctor', 'https://example.com', '--client-id', 'x'], 'is for --login'],
-      [['doctor', 'https://example.com', '--login', '--client-secret-env', 'x'], 'is for --client-id'],
+      [
+        ['doctor', 'https://example.com', '--token-env', 'hunter2'],
+        'must be the name of an environment variable that is set',
+      ],
+      [['doctor', 'https://example.com', '--token', 'x', '--login'], 'use only one of --token and --login'],
+      [['doctor', 'https://example.com', '--client-id', 'x'], '--client-id requires --login'],
+      [
+        ['doctor', 'https://example.com', '--login', '--client-secret-env', 'x'],
+        '--client-secret-env requires --client-id',
+      ],
       [
         ['doctor', 'https://example.com', '--login', '--client-id', 'x', '--client-secret-env', 'hunter2'],
-        '--client-secret-env needs --issuer',
+        '--client-secret-env requires --issuer',
       ],
-      [['doctor', 'https://example.com', '--issuer', 'https://auth.example.com'], 'is for --login'],
+      [
+        ['doctor', 'https://example.com', '--issuer', 'https://auth.example.com'],
+        '--issuer requires --login',
+      ],
       ...[
         'auth.example.com',
         'http://auth.example.com',
@@ -116,20 +125,23 @@ describe('the command mcp-gatekit', () => {
           (issuer) =>
             [
               ['doctor', 'https://example.com', '--login', `--issuer=${issuer}`],
-              '--issuer takes the https URL',
+              '--issuer must be the https URL',
             ] as const,
         ),
       [['doctor', 'https://example.com', '--login', '--redirect-port', '70000'], '0 to 65535'],
-      [['doctor', 'https://example.com', '--arguments', '{}'], 'is for --call'],
+      [['doctor', 'https://example.com', '--arguments', '{}'], '--arguments requires --call'],
       [['doctor', 'https://example.com', '--call', ''], 'name of a tool'],
       [['doctor', 'https://example.com', '--call', 'a', '--arguments', '[hunter2]'], 'JSON object'],
       [['doctor', 'https://example.com', '--call', 'a', '--arguments', '[]'], 'JSON object'],
-      [['doctor', 'https://example.com', '--timeout', '0'], 'takes seconds'],
-      [['doctor', 'https://example.com', '--timeout', '10s'], 'takes seconds'],
-      [['doctor', 'https://example.com', '--origin', 'https://a.example/'], 'scheme, host and port'],
+      [['doctor', 'https://example.com', '--timeout', '0'], '--timeout must be a number of seconds'],
+      [['doctor', 'https://example.com', '--timeout', '10s'], '--timeout must be a number of seconds'],
+      [
+        ['doctor', 'https://example.com', '--origin', 'https://a.example/'],
+        '--origin must be the scheme, host, and port',
+      ],
       [['doctor', 'https://example.com', '--ignore', 'cors.preflght'], 'Did you mean cors.preflight?'],
     ] as const) {
-      it(`says in one line what is wrong with ${argv.join(' ')}`, async () => {
+      it(`exits with 2 and explains in one line why "${argv.join(' ')}" is invalid`, async () => {
         const { exitCode, stdout, stderr } = await command(argv)
         expect(exitCode).to.equal(2)
         expect(stdout).to.equal('')
@@ -141,7 +153,7 @@ describe('the command mcp-gatekit', () => {
     }
   })
 
-  it('helps', async () => {
+  it('prints its help and its version, and exits with 2 without a command', async () => {
     expect(await command(['--help'])).to.deep.include({ exitCode: 0, stderr: '' })
     expect((await command([])).exitCode).to.equal(2)
     const { exitCode, stdout } = await command(['doctor', '--help'])
@@ -150,7 +162,7 @@ describe('the command mcp-gatekit', () => {
     expect((await command(['--version'])).stdout).to.equal(`${VERSION}\n`)
   })
 
-  it('lists the checks, each of which has its heading in docs/reference/doctor.md', async () => {
+  it('doctor --list prints the checks, each with a heading in docs/reference/doctor.md', async () => {
     const { stdout } = await command(['doctor', '--list'])
     expect(
       stdout
@@ -167,7 +179,7 @@ describe('the command mcp-gatekit', () => {
     expect(headings).to.deep.equal(IDS)
   })
 
-  it('has checks that need only what comes before them', () => {
+  it('every check of doctor needs only checks that come before it', () => {
     const before = new Set<string>()
     for (const { id, needs = [] } of CHECK_GROUPS.flatMap(({ checks }) => checks)) {
       expect([...before]).to.include.members([...needs], id)
@@ -175,7 +187,7 @@ describe('the command mcp-gatekit', () => {
     }
   })
 
-  it('prints a report for people, in colours on a terminal alone', async () => {
+  it('doctor prints a report, with colors only on a terminal', async () => {
     const { url } = await startPatient()
     const plain = await command(['doctor', url.href])
     expect(plain.exitCode).to.equal(0)
@@ -192,7 +204,7 @@ describe('the command mcp-gatekit', () => {
       expect((await command(['doctor', url.href], { isTTY: true, env })).stdout).not.to.contain('\x1b')
   })
 
-  it('prints one for machines, whatever it finds, and nothing beside it', async () => {
+  it('doctor --json prints only the JSON report, whatever it finds', async () => {
     const patient = await startPatient()
     const broken = await listen((_req, res) => res.end())
     for (const [argv, exitCode] of [
@@ -213,7 +225,7 @@ describe('the command mcp-gatekit', () => {
     }
   })
 
-  it('ignores what it is told to, but not what that means for other checks', async () => {
+  it('doctor --ignore ignores a check, but still skips the checks that need it', async () => {
     const { url } = await startPatient({ issuerAnswer: () => ({ status: 404 }) })
     expect((await command(['doctor', url.href])).exitCode).to.equal(1)
     const { exitCode, stdout } = await command(['doctor', url.href, '--ignore', 'issuer.metadata'])
@@ -222,7 +234,7 @@ describe('the command mcp-gatekit', () => {
     expect(stdout).to.contain('(issuer.pkce): see issuer.metadata')
   })
 
-  it('does not let a server write to the terminal', async () => {
+  it('doctor removes control characters of a server from the report', async () => {
     const { url } = await startPatient({
       alter: (answer, { path }) => {
         if (!path.startsWith('/.well-known/')) return
@@ -235,12 +247,12 @@ describe('the command mcp-gatekit', () => {
       expect(stdout).not.to.contain(character)
   })
 
-  it('never prints a token, whatever the server makes of it', async () => {
+  it('doctor never prints a token, even if the server sends it back', async () => {
     const { url, token, weakToken } = await startPatient({
       alter: (answer, { headers }) => {
         const given = headers.authorization?.slice('Bearer '.length)
         if (given === undefined) return
-        // A server that sends back what it got, in every place that is looked at.
+        // This server sends the token back in every place that doctor looks at.
         answer.headers['retry-after'] = given
         answer.headers['ratelimit-limit'] = encodeURIComponent(given)
         if (answer.headers['www-authenticate'] !== undefined)
@@ -259,13 +271,13 @@ describe('the command mcp-gatekit', () => {
     }
   })
 
-  it('prints the address to sign in at beside the report, and says when the port is taken', async () => {
+  it('doctor --login prints the sign-in URL on stderr, and reports a port that is in use', async () => {
     const { url, issuer } = await startPatient()
     const taken = await listen((_req, res) => res.end())
     const argv = ['doctor', url.href, '--login', '--client-id', 'me', '--json']
     const refused = await command([...argv, '--redirect-port', String(taken.port)])
     expect(refused).to.deep.include({ exitCode: 0, stderr: '' })
-    expect(refused.stdout).to.contain(`port ${taken.port} of 127.0.0.1 is in use`)
+    expect(refused.stdout).to.contain(`port ${taken.port} on 127.0.0.1 is not available`)
 
     const said: string[] = []
     const stdout = { write: (text: string) => said.push(text) }
@@ -288,8 +300,8 @@ describe('the command mcp-gatekit', () => {
     ).to.contain('access_denied')
   })
 
-  describe('as a process of its own', () => {
-    it('ends with 0 where nothing fails, and says nothing of the token', async () => {
+  describe('as a process', () => {
+    it('doctor exits with 0 if no check fails, and does not print the token', async () => {
       const { url, token } = await startPatient()
       const outcome = await program(['doctor', url.href, '--token', token, '--json'])
       expect(outcome).to.deep.include({ exitCode: 0, stderr: '' })
@@ -297,7 +309,7 @@ describe('the command mcp-gatekit', () => {
       expectNoLeak([outcome.stdout, outcome.stderr], [token])
     })
 
-    it('ends with 1 where something does', async () => {
+    it('doctor exits with 1 if a check fails', async () => {
       const { url } = await startPatient({ issuerAnswer: () => ({ status: 404 }) })
       const { exitCode, stdout, stderr } = await program(['doctor', url.href])
       expect({ exitCode, stderr }).to.deep.equal({ exitCode: 1, stderr: '' })
@@ -305,13 +317,13 @@ describe('the command mcp-gatekit', () => {
       expect(stdout).to.contain('hint: serve it at')
     })
 
-    it('ends with 2 where it was called in a wrong way', async () => {
+    it('doctor exits with 2 if the URL is invalid', async () => {
       const { exitCode, stdout, stderr } = await program(['doctor', 'no-url'])
       expect({ exitCode, stdout }).to.deep.equal({ exitCode: 2, stdout: '' })
-      expect(stderr).to.match(/^mcp-gatekit: the URL cannot be read: [^\n]+\n$/)
+      expect(stderr).to.match(/^mcp-gatekit: the URL must be an absolute URL[^\n]+\n$/)
     })
 
-    it('trusts an authority of its own where it is named', async () => {
+    it('doctor trusts a private certificate authority that NODE_EXTRA_CA_CERTS names', async () => {
       const { key, cert } = selfSigned()
       const tls = createTlsServer({ key, cert }, (_req, res) => {
         res.writeHead(401, { 'www-authenticate': 'Bearer' }).end()
@@ -326,11 +338,11 @@ describe('the command mcp-gatekit', () => {
         })
         const { checks } = REPORT.parse(JSON.parse(stdout))
         const tlsCheck = checks.find(({ id }) => id === 'server.tls')
-        // It is good for a day only.
+        // The certificate is valid for one day only.
         expect(tlsCheck).to.include({ status: 'warn' })
         expect(tlsCheck?.seen).to.match(/^TLSv1\.3, certificate until \d{4}-/)
         expect(checks.find(({ id }) => id === 'auth.required')?.status).to.equal('ok')
-        // A foreign Host changes nothing in what the certificate must be for.
+        // A foreign Host header does not change the name that the certificate must have.
         expect(checks.find(({ id }) => id === 'host.foreign')?.seen).to.match(/^401/)
       } finally {
         tls.close()

@@ -320,7 +320,7 @@ describe('the doctor', () => {
       const visits: Promise<unknown>[] = []
       const report = await look(patient.url, {
         login: { redirectPort: 0, clientId: 'doctor' },
-        tell: (text) => visits.push(answerSignIn(text, parameters)),
+        print: (text) => visits.push(answerSignIn(text, parameters)),
       })
       expect(await Promise.all(visits)).to.deep.equal([[404, 404, 200]])
       expect(complaints(report)).to.deep.equal(['token.login: fail'])
@@ -392,7 +392,7 @@ async function signIn(client: { readonly clientId?: string }) {
   try {
     const report = await look(new URL(resource), {
       login: { redirectPort: 0, ...client },
-      tell: (text) => visits.push(visit(text)),
+      print: (text) => visits.push(visit(text)),
     })
     await Promise.allSettled(visits)
     return { report, secrets }

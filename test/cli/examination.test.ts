@@ -11,7 +11,7 @@ const examinationOf = (url: string, token?: string) =>
     callArguments: {},
     timeoutMs: 1000,
     ignore: [],
-    tell: () => undefined,
+    print: () => undefined,
   })
 
 describe('an examination', () => {

@@ -13,7 +13,7 @@ const execute = promisify(execFile)
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const FILES = ['package.json', 'tsconfig.json', 'server.ts', 'server.test.ts', 'README.md', '.gitignore']
 
-/** The program, in this process. */
+/** Runs the command in this process. */
 async function init(...argv: string[]) {
   const said = { stdout: '', stderr: '' }
   const stream = (name: 'stdout' | 'stderr') => ({
@@ -29,20 +29,20 @@ describe('mcp-gatekit init', () => {
   let scratch: string
 
   before(async () => {
-    // Within this project, so that the packages of a new one are found.
+    // In this project, so that the packages of the new project are found.
     await mkdir(join(root, 'build'), { recursive: true })
     scratch = await mkdtemp(join(root, 'build', 'init-'))
   })
   after(() => rm(scratch, { recursive: true, force: true }))
 
   for (const [argv, complaint] of [
-    [['a', 'b'], 'give one folder'],
-    [[''], 'no name'],
-    [['--nam', 'x'], 'no option --nam. Did you mean --name?'],
+    [['a', 'b'], 'expected one folder'],
+    [[''], 'must not be an empty string'],
+    [['--nam', 'x'], 'unknown option --nam. Did you mean --name?'],
     [['--n4me'], 'unknown option'],
-    [['--name'], '--name needs a value'],
+    [['--name'], '--name requires a value'],
     [['--help=x'], '--help takes no value'],
-    [['--name', 'A b'], '--name takes lower-case letters'],
+    [['--name', 'A b'], '--name must consist of lowercase letters'],
     [['--issuer', 'auth.example.com'], '--issuer must be an absolute URL'],
     [
       ['--issuer', 'http://auth.example.com'],
@@ -52,30 +52,30 @@ describe('mcp-gatekit init', () => {
     [['--issuer', 'https://auth.example.com/?'], '--issuer must not contain a query'],
     [['--resource', 'https://mcp.example.com/#x'], '--resource must not contain a fragment'],
   ] as const) {
-    it(`says in one line what is wrong with init ${argv.join(' ')}`, async () => {
+    it(`exits with 2 and explains in one line why "init ${argv.join(' ')}" is invalid`, async () => {
       const { exitCode, stdout, stderr } = await init(...argv)
       expect({ exitCode, stdout }).to.deep.equal({ exitCode: 2, stdout: '' })
       expect(stderr)
         .to.match(/^mcp-gatekit: [^\n]+\n$/)
         .and.contain(complaint)
-      expect(stderr).not.to.match(/hunter2|allowInsecureHttp/)
+      expect(stderr).not.to.match(/hunter2|allowInsecureHttp|docs\/| explain /)
     })
   }
 
-  it('explains itself', async () => {
+  it('prints its usage with --help', async () => {
     const { exitCode, stdout } = await init('--help')
     expect(exitCode).to.equal(0)
     expect(stdout).to.match(/^Usage: mcp-gatekit init \[folder\]/)
   })
 
-  it('writes a project, and says what to do next', async () => {
+  it('writes a project and prints the next steps', async () => {
     const folder = join(scratch, 'Über My_Server')
     const { exitCode, stdout, stderr } = await init(folder)
     expect({ exitCode, stderr }).to.deep.equal({ exitCode: 0, stderr: '' })
     expect(await readdir(folder)).to.have.members(FILES)
     for (const name of FILES) expect(stdout).to.contain(`wrote ${join(folder, name)}\n`)
     expect(stdout).to.contain(`  cd '${folder}'\n  npm install\n  npm test\n  npm start `)
-    expect(stdout).to.contain('prints a token')
+    expect(stdout).to.contain('prints a test token')
     const { name, dependencies } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
     expect({ name, kit: dependencies['mcp-gatekit'] }).to.deep.equal({
       name: 'ber-my_server',
@@ -84,18 +84,18 @@ describe('mcp-gatekit init', () => {
     expect(await readFile(join(folder, 'README.md'), 'utf8')).to.match(/^# ber-my_server\n\n(?:.+\n){4}$/)
   })
 
-  it('writes what it was told', async () => {
-    const folder = join(scratch, 'told')
+  it('writes the given name, issuer, and resource into the project', async () => {
+    const folder = join(scratch, 'with-options')
     const [issuer, resource] = ["https://auth.example.com/o'hara", 'https://mcp.example.com/tools']
     const { stdout } = await init(folder, '--name', 'notes', '--issuer', issuer, '--resource', resource)
     const server = await readFile(join(folder, 'server.ts'), 'utf8')
     expect(server).to.contain(`?? process.env.ISSUER ?? "${issuer}"\n`)
     expect(server).to.contain(`= process.env.RESOURCE ?? '${resource}'\n`)
     expect(server).to.contain("name: 'notes'").and.not.contain('my-server')
-    expect(stdout).to.contain(`takes tokens of ${issuer}`)
+    expect(stdout).to.contain(`accepts tokens from ${issuer}`)
   })
 
-  it('wants the packages that this project is tested with', () => {
+  it('the template requires the package versions that this project is tested with', () => {
     const packageIn = (folder: string) => JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'))
     const { 'mcp-gatekit': own, ...dependencies } = packageIn('template').dependencies
     expect(own).to.equal('*')
@@ -106,36 +106,36 @@ describe('mcp-gatekit init', () => {
     })
   })
 
-  it('touches no file that is there already, and says which', async () => {
+  it('writes nothing if a file exists, and names that file', async () => {
     const folder = join(scratch, 'taken')
     await mkdir(folder)
     await writeFile(join(folder, 'server.ts'), 'mine')
     await writeFile(join(folder, 'notes.txt'), 'mine')
     const { exitCode, stdout, stderr } = await init(folder)
     expect({ exitCode, stdout }).to.deep.equal({ exitCode: 1, stdout: '' })
-    expect(stderr).to.equal(`mcp-gatekit: nothing was written, as ${folder} has server.ts already\n`)
+    expect(stderr).to.equal(`mcp-gatekit: nothing was written because ${folder} already contains server.ts\n`)
     expect(await readdir(folder)).to.have.members(['server.ts', 'notes.txt'])
     expect(await readFile(join(folder, 'server.ts'), 'utf8')).to.equal('mine')
     expect((await init(folder)).stderr).to.equal(stderr)
   })
 
-  it('says when a folder cannot be written to', async () => {
+  it('exits with 1 and names a folder that cannot be written to', async () => {
     const file = join(scratch, 'file')
     await writeFile(file, '')
     expect(await init(join(file, 'below'))).to.include({
       exitCode: 1,
-      stderr: `mcp-gatekit: ${join(file, 'below')} cannot be written to (ENOTDIR)\n`,
+      stderr: `mcp-gatekit: cannot write to ${join(file, 'below')} (ENOTDIR)\n`,
     })
   })
 
-  describe('writes a server that', function () {
+  describe('writes a project whose server', function () {
     this.timeout(30_000)
     let folder: string
 
     before(async () => {
       folder = join(scratch, 'written')
       await init(folder)
-      // The package as it is in the tree: its sources for the compiler, what was compiled of them to run.
+      // The compiler uses the sources of this package, and Node.js uses the compiled files.
       const kit = join(folder, 'node_modules', 'mcp-gatekit')
       await mkdir(kit, { recursive: true })
       await symlink(join(root, 'src'), join(kit, 'src'))
@@ -148,7 +148,7 @@ describe('mcp-gatekit init', () => {
       )
     })
 
-    it('compiles, and passes its own tests', async () => {
+    it('compiles and passes its own tests', async () => {
       const { stdout } = await execute(join(root, 'node_modules', '.bin', 'tsc'), [], { cwd: folder }).catch(
         (error) => error,
       )
@@ -164,7 +164,7 @@ describe('mcp-gatekit init', () => {
         .and.match(/^# fail 0$/m)
     })
 
-    it('starts without an authorization server, prints a call that works, and stops when told to', async () => {
+    it('starts without an authorization server, prints a call that works, and exits on SIGTERM', async () => {
       const child = spawn(process.execPath, ['dist/server.js'], {
         cwd: folder,
         env: { ...process.env, PORT: '0', ISSUER: undefined, RESOURCE: undefined },

@@ -3,6 +3,6 @@ import { examine } from '../../../cli/doctor/doctor.ts'
 import { reportReady } from '../../support/attacks/resource-report.ts'
 
 const url = new URL(process.argv[2] as string)
-const options = { url, callArguments: {}, timeoutMs: 30_000, ignore: [], tell: () => undefined }
+const options = { url, callArguments: {}, timeoutMs: 30_000, ignore: [], print: () => undefined }
 await examine(options, { begins: () => undefined })
 reportReady(0)

@@ -72,19 +72,19 @@ describe('the command line of dev', () => {
   })
 
   for (const [argv, text] of [
-    [[], 'give the file of your server'],
-    [['--watch'], 'give the file of your server'],
-    [['nothing.js'], 'there is no file nothing.js'],
-    [['.'], 'there is no file .'],
+    [[], 'the file of your server is missing'],
+    [['--watch'], 'the file of your server is missing'],
+    [['nothing.js'], 'nothing.js is not a file'],
+    [['.'], '. is not a file'],
     [['--prot', '1', SAMPLE], 'Did you mean --port?'],
-    [['--nonsense', SAMPLE], 'there is no option --nonsense: see --help'],
+    [['--nonsense', SAMPLE], 'unknown option --nonsense. Run the command with --help'],
     [['--watch=1', SAMPLE], '--watch takes no value'],
-    [['--port'], '--port needs a value'],
-    [['--port', '65536', SAMPLE], '--port takes a number'],
-    [['--auth-port', 'x', SAMPLE], '--auth-port takes a number'],
-    [['--token-seconds', '0', SAMPLE], '--token-seconds takes'],
-    [['--token-seconds', '86401', SAMPLE], '--token-seconds takes'],
-    [['--no-auth', '--auth-port', '1', SAMPLE], '--auth-port is of no use with --no-auth'],
+    [['--port'], '--port requires a value'],
+    [['--port', '65536', SAMPLE], '--port must be a number'],
+    [['--auth-port', 'x', SAMPLE], '--auth-port must be a number'],
+    [['--token-seconds', '0', SAMPLE], '--token-seconds must be'],
+    [['--token-seconds', '86401', SAMPLE], '--token-seconds must be'],
+    [['--no-auth', '--auth-port', '1', SAMPLE], '--auth-port cannot be combined with --no-auth'],
   ] as const) {
     it(`says what is wrong with ${argv.map((argument) => argument.replace(SAMPLE, 'server.js')).join(' ') || 'nothing'}`, async () => {
       const { exitCode, stdout, stderr } = await command(argv)
@@ -109,7 +109,7 @@ describe('the command line of dev', () => {
       const other = option === '--port' ? ['--auth-port', '0'] : ['--port', '0']
       const { exitCode, stderr } = await command([option, String(port), ...other, SAMPLE])
       expect(exitCode).to.equal(2)
-      expect(stderr).to.contain(`${option}: port ${port} of 127.0.0.1 cannot be had (EADDRINUSE)`)
+      expect(stderr).to.contain(`${option}: port ${port} on 127.0.0.1 is not available (EADDRINUSE)`)
     }
   })
 
@@ -191,7 +191,7 @@ describe('mcp-gatekit dev', function () {
 
   it('ends as the server does', async () => {
     const { program, ending } = await startSample(['--no-auth', '--port', '0'])
-    expect(program.stderr).to.contain('none (--no-auth)')
+    expect(program.stderr).to.contain('not started (--no-auth)')
     await fetch(`${ending}7`)
     expect(await program.exitCode).to.equal(7)
   })
@@ -202,7 +202,7 @@ describe('mcp-gatekit dev', function () {
     const program = startDevProgram(['--port', '0', 'server.mjs', '--port', '9'], { cwd: folder })
     expect(await program.exitCode).to.equal(0)
     expect(JSON.parse(program.stdout)).to.deep.equal([['--port', '9'], ['MCP_GATEKIT_DEV_URL']])
-    expect(program.stderr).to.contain('none: npm install --save-dev oidc-provider')
+    expect(program.stderr).to.contain('not started; run npm install --save-dev oidc-provider')
   })
 
   it('runs TypeScript with the tsx of the project', async () => {

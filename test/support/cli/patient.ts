@@ -164,7 +164,7 @@ export async function examinePatient(
 
 /** Looks at any server. */
 export async function look(url: URL, changes: Partial<ExaminationOptions> = {}): Promise<DoctorReport> {
-  const options = { url, callArguments: {}, timeoutMs: 5000, ignore: [], tell: () => undefined, ...changes }
+  const options = { url, callArguments: {}, timeoutMs: 5000, ignore: [], print: () => undefined, ...changes }
   return await examine(options, { begins: () => undefined })
 }
 

@@ -19,7 +19,7 @@ export interface Outgoing {
 }
 
 /** Why there was no answer. */
-export type UnansweredKind =
+export type NoResponseKind =
   | 'name' // the host name is not known
   | 'refused' // nothing listens there
   | 'closed' // the connection was closed before the answer was complete
@@ -30,12 +30,12 @@ export type UnansweredKind =
   | 'network'
 
 /** No answer came. `detail` is Node's code for it. */
-export class Unanswered extends Error {
-  override readonly name = 'Unanswered'
-  readonly kind: UnansweredKind
+export class NoResponseError extends Error {
+  override readonly name = 'NoResponseError'
+  readonly kind: NoResponseKind
   readonly detail: string
 
-  constructor(kind: UnansweredKind, detail: string) {
+  constructor(kind: NoResponseKind, detail: string) {
     super(`no answer: ${detail}`)
     this.kind = kind
     this.detail = detail
@@ -50,7 +50,7 @@ export interface TlsFacts {
 }
 
 /** One answer, read to its end, or of an event stream to the first JSON-RPC response in it. */
-export class Exchange {
+export class HttpExchange {
   readonly outgoing: Outgoing
   readonly status: number
   readonly body: string
@@ -149,9 +149,9 @@ function responseIn(stream: string): RpcResponse | undefined {
 /**
  * Sends one request over a connection of its own and reads the answer. Redirects are not followed, cookies not kept.
  * A stream that a GET opens is closed as soon as its headers are there.
- * @throws {Unanswered}
+ * @throws {NoResponseError}
  */
-export function exchange(outgoing: Outgoing): Promise<Exchange> {
+export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
   const { method, url, headers, body, timeoutMs } = outgoing
   const startedAt = performance.now()
   return new Promise((resolve, reject) => {
@@ -176,7 +176,7 @@ export function exchange(outgoing: Outgoing): Promise<Exchange> {
       const received = new ReceivedBody()
       const events = new EventReader(received)
       const finish = (): void =>
-        end(() => resolve(new Exchange(outgoing, response, received.text(), startedAt)))
+        end(() => resolve(new HttpExchange(outgoing, response, received.text(), startedAt)))
       const hasResponse = (): boolean => {
         for (let data = events.next(); data !== undefined; data = events.next())
           if (responseOf(data) !== undefined) return true
@@ -208,7 +208,7 @@ export function exchange(outgoing: Outgoing): Promise<Exchange> {
           )
         : httpRequest(url, options, respond)
     const timer = setTimeout(
-      () => end(() => reject(new Unanswered('timeout', `nothing within ${timeoutMs / 1000} s`))),
+      () => end(() => reject(new NoResponseError('timeout', `nothing within ${timeoutMs / 1000} s`))),
       timeoutMs,
     )
     request.on('error', lost)
@@ -221,17 +221,18 @@ function bare(hostname: string): string {
   return hostname.replace(/^\[|\]$/g, '')
 }
 
-function unanswered(error: Error & { code?: unknown }): Unanswered {
+function unanswered(error: Error & { code?: unknown }): NoResponseError {
   const code = typeof error.code === 'string' ? error.code : error.name
-  if (/^(?:ENOTFOUND|EAI_)/.test(code)) return new Unanswered('name', code)
-  if (code === 'ECONNREFUSED') return new Unanswered('refused', code)
-  if (/^(?:ECONNRESET|ECONNABORTED|EPIPE|UND_ERR_SOCKET)$/.test(code)) return new Unanswered('closed', code)
-  if (code === 'ETIMEDOUT') return new Unanswered('timeout', code)
+  if (/^(?:ENOTFOUND|EAI_)/.test(code)) return new NoResponseError('name', code)
+  if (code === 'ECONNREFUSED') return new NoResponseError('refused', code)
+  if (/^(?:ECONNRESET|ECONNABORTED|EPIPE|UND_ERR_SOCKET)$/.test(code))
+    return new NoResponseError('closed', code)
+  if (code === 'ETIMEDOUT') return new NoResponseError('timeout', code)
   if (/CERT|^UNABLE_TO_|^ERR_TLS_CERT|^HOSTNAME_MISMATCH|^INVALID_CA|^CRL_/.test(code))
-    return new Unanswered('certificate', code)
-  if (/^(?:EPROTO|ERR_SSL_|ERR_TLS_)/.test(code)) return new Unanswered('tls', code)
-  if (/^HPE_/.test(code)) return new Unanswered('not-http', code)
-  return new Unanswered('network', code)
+    return new NoResponseError('certificate', code)
+  if (/^(?:EPROTO|ERR_SSL_|ERR_TLS_)/.test(code)) return new NoResponseError('tls', code)
+  if (/^HPE_/.test(code)) return new NoResponseError('not-http', code)
+  return new NoResponseError('network', code)
 }
 
 function joined(rawHeaders: readonly string[]): Map<string, string> {

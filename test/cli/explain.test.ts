@@ -1,0 +1,218 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { ErrorReference, readErrorReference } from '../../cli/explain/error-reference.ts'
+import { terminalText } from '../../cli/explain/terminal-text.ts'
+import { run } from '../../cli/run.ts'
+import { KitMcpConfigError } from '../../src/options/config-error.ts'
+import { KIT_TELEMETRY_ERROR_CODES } from '../../src/telemetry/errors.ts'
+import { ARGUMENTS, TAKERS } from '../support/option-takers.ts'
+
+interface Outcome {
+  readonly exitCode: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs the compiled program as a process. */
+function explain(...argv: string[]): Promise<Outcome> {
+  const file = fileURLToPath(new URL('../../cli/main.js', import.meta.url))
+  return new Promise((resolve) => {
+    execFile(process.execPath, [file, 'explain', ...argv], (error, stdout, stderr) =>
+      resolve({ exitCode: Number(error?.code ?? 0), stdout, stderr }),
+    )
+  })
+}
+
+/** Runs the command in this process, as if on a terminal. */
+async function explainOnTerminal(columns: number, env: Readonly<Record<string, string>>, ...argv: string[]) {
+  let printed = ''
+  const stream = {
+    isTTY: true,
+    columns,
+    write: (text: string) => {
+      printed += text
+    },
+  }
+  await run(['explain', ...argv], { stdout: stream, stderr: stream, env })
+  return printed
+}
+
+const CONFIG_ERROR_CODES = [
+  'MCP_CONFIG_MISSING_OPTION',
+  'MCP_CONFIG_INVALID_OPTION',
+  'MCP_CONFIG_UNKNOWN_OPTION',
+] as const satisfies readonly KitMcpConfigError['code'][]
+
+describe('mcp-gatekit explain', function () {
+  this.timeout(20_000)
+
+  for (const [argument, heading, content] of [
+    ['MCP_CONFIG_MISSING_OPTION', 'MCP_CONFIG_MISSING_OPTION', 'verifyToken'],
+    ['mcp_config_invalid_option', 'MCP_CONFIG_INVALID_OPTION', 'scopes'],
+    ['Telemetry_Unknown_Event', 'TELEMETRY_UNKNOWN_EVENT', 'event'],
+    ['oauth-issuer', 'oauth: issuer', 'https://auth.example.com'],
+    ['OAuth-Issuer', 'oauth: issuer', 'https://auth.example.com'],
+    ['oauth.issuer', 'oauth: issuer', 'https://auth.example.com'],
+    ['issuer', 'oauth: issuer', 'https://auth.example.com'],
+    ['oauth.verifyToken', 'oauth: verifyToken', 'jwtVerifier'],
+    ['docs/reference/errors.md#oauth-issuer', 'oauth: issuer', 'https://auth.example.com'],
+    ['oauth.dpop.replayStore', 'oauth: dpop', 'redisReplayStore'],
+    ['jwtVerifier.audience', 'jwtVerifier', 'audience'],
+    ['jwtverifier', 'jwtVerifier', 'issuer'],
+    ['withSampling', 'withSampling', 'infoRate'],
+    ['HttpTransportAdapter.create', 'HttpTransportAdapter.create', 'url'],
+    ['httptransportadaptercreate', 'HttpTransportAdapter.create', 'url'],
+    ['oauth', 'oauth', 'oauth-issuer'],
+    ['TELEMETRY_CONFIGURATION_INVALID', 'TELEMETRY_CONFIGURATION_INVALID', 'withSampling'],
+    ['KitToolError', 'KitToolError', 'isError'],
+    ['403', '403', 'insufficient_scope'],
+  ] as const) {
+    it(`prints the help titled "${heading}" for ${argument}`, async () => {
+      const { exitCode, stdout, stderr } = await explain(argument)
+      expect({ exitCode, stderr }).to.deep.equal({ exitCode: 0, stderr: '' })
+      expect(stdout.split('\n', 2)).to.deep.equal([heading, ''])
+      expect(stdout)
+        .to.contain(content)
+        .and.match(/[^\n]\n$/)
+    })
+  }
+
+  for (const [argument, advice] of [
+    ['MCP_CONFIG_MISING_OPTION', 'Did you mean MCP_CONFIG_MISSING_OPTION?'],
+    ['telemetry_unknown_events', 'Did you mean TELEMETRY_UNKNOWN_EVENT?'],
+    ['oauth-isuer', 'Did you mean oauth-issuer?'],
+    ['oauth.scope', 'Did you mean oauth-scopes?'],
+    ['jwtVerifer', 'Did you mean jwtVerifier?'],
+    ['oauth.hunter2-hunter2', 'Run mcp-gatekit explain for a list'],
+    ['hunter2-hunter2', 'Run mcp-gatekit explain for a list'],
+    ['', 'Run mcp-gatekit explain for a list'],
+    ['constructor', 'Run mcp-gatekit explain for a list'],
+  ] as const) {
+    it(`exits with 2 for the unknown code "${argument}" and prints: ${advice}`, async () => {
+      expect(await explain(argument)).to.deep.equal({
+        exitCode: 2,
+        stdout: '',
+        stderr: `mcp-gatekit: unknown code. ${advice}\n`,
+      })
+    })
+  }
+
+  for (const [argv, complaint] of [
+    [['a', 'b'], 'expected one code'],
+    [['--json'], 'unknown option --json'],
+    [['--help=x'], '--help takes no value'],
+  ] as const) {
+    it(`exits with 2 for the invalid command line ${argv.join(' ')}`, async () => {
+      const { exitCode, stdout, stderr } = await explain(...argv)
+      expect({ exitCode, stdout }).to.deep.equal({ exitCode: 2, stdout: '' })
+      expect(stderr)
+        .to.match(/^mcp-gatekit: [^\n]+\n$/)
+        .and.contain(complaint)
+    })
+  }
+
+  it('prints its usage with --help and -h', async () => {
+    const { exitCode, stdout } = await explain('--help')
+    expect(exitCode).to.equal(0)
+    expect(stdout).to.match(/^Usage: mcp-gatekit explain \[code\]/)
+    expect((await explain('-h')).stdout).to.equal(stdout)
+  })
+
+  it('lists every error code and every option without an argument', async () => {
+    const { exitCode, stdout, stderr } = await explain()
+    expect({ exitCode, stderr }).to.deep.equal({ exitCode: 0, stderr: '' })
+    const lines = stdout.split('\n')
+    for (const code of [
+      ...Object.values(KIT_TELEMETRY_ERROR_CODES),
+      ...CONFIG_ERROR_CODES,
+      'oauth-issuer',
+      'jwtVerifier',
+    ])
+      expect(lines).to.include(`  ${code}`)
+    expect(new Set(lines.filter((line) => line.startsWith('  '))).size).to.equal(
+      lines.filter((line) => line.startsWith('  ')).length,
+    )
+  })
+
+  it('finds every anchor that an error of configuration links to', () => {
+    const reference = readErrorReference()
+    const anchors = [
+      ...TAKERS.map(({ heading }) => heading),
+      ...ARGUMENTS.map(([, heading]) => heading),
+      ...CONFIG_ERROR_CODES.map((code) => new KitMcpConfigError(code, 'x', 'x').docs),
+    ]
+    for (const anchor of anchors) expect(reference.find(anchor), anchor).not.to.equal(undefined)
+  })
+
+  it('prints no Markdown of links, tables, and code blocks for any code', async () => {
+    const { entries } = readErrorReference()
+    expect(entries.length).to.be.above(50)
+    for (const { code } of entries) {
+      const printed = await explainOnTerminal(80, { NO_COLOR: '1' }, code)
+      expect(printed, code).not.to.match(/\]\(|^```|^\||^#|\*\*/m)
+    }
+  })
+
+  it('wraps prose at the width of the terminal and uses colors only if they are enabled', async () => {
+    const colored = await explainOnTerminal(60, {}, 'oauth-issuer')
+    expect(colored).to.contain('\x1b[1moauth: issuer\x1b[0m').and.not.contain('`')
+    const plain = await explainOnTerminal(60, { NO_COLOR: '1' }, 'oauth-issuer')
+    expect(plain).not.to.contain('\x1b')
+    for (const line of plain.split('\n').filter((text) => !text.startsWith('    ')))
+      expect(line.length).to.be.at.most(60)
+  })
+})
+
+describe('the reference page of errors, as explain reads it', () => {
+  it('does not take a comment in a code block for a heading', () => {
+    const { entries } = new ErrorReference('# Page\n\n### A_CODE\n\nText.\n\n```sh\n### comment\n```\n')
+    expect(entries).to.deep.equal([
+      {
+        code: 'A_CODE',
+        kind: 'error code',
+        heading: 'A_CODE',
+        body: 'Text.\n\n```sh\n### comment\n```',
+        children: [],
+      },
+    ])
+  })
+})
+
+describe('Markdown on a terminal', () => {
+  const describeLink = (text: string, target: string) => (target === text ? undefined : target)
+
+  for (const [what, markdown, expected] of [
+    ['a paragraph is wrapped', 'one two three four\nfive', 'one two three four\nfive'],
+    ['a long word is not broken', 'a 12345678901234567890123', 'a\n12345678901234567890123'],
+    ['a link shows its target', 'See [RFC](https://x.y).', 'See RFC\n(https://x.y).'],
+    ['a link that repeats its target shows it once', '[a:b](a:b)', 'a:b'],
+    ['a link in a code span stays', '`[a](b)`', '`[a](b)`'],
+    ['code in the text of a link stays', '[`a`](b)', '`a` (b)'],
+    ['bold text has no asterisks', '**a** b', 'a b'],
+    ['a list has hanging lines', '- one two three four five\n- six', '- one two three four\n  five\n- six'],
+    ['a numbered list keeps its numbers', '1. one\n2. two', '1. one\n2. two'],
+    [
+      'code is indented and not wrapped',
+      '```ts\na b c d e f g h i j k l m\n\nn\n```',
+      '    a b c d e f g h i j k l m\n\n    n',
+    ],
+    ['wrong code is labeled', '```ts wrong\na\n```', 'Incorrect:\n\n    a'],
+    ['a table becomes terms', '| A | B |\n|---|---|\n| `a` | x \\| y |', '  `a`\n      x | y'],
+    [
+      'a table of three columns names them',
+      '| A | B | C |\n|---|---|---|\n| a | b | c |',
+      '  a\n      B: b\n      C: c',
+    ],
+  ] as const) {
+    it(`${what}`, () => {
+      expect(terminalText(markdown, { width: 20, colors: false, describeLink })).to.equal(expected)
+    })
+  }
+
+  it('code and bold text are colored if colors are enabled', () => {
+    expect(terminalText('`a` **b**', { width: 20, colors: true, describeLink })).to.equal(
+      '\x1b[36ma\x1b[0m \x1b[1mb\x1b[0m',
+    )
+  })
+})
