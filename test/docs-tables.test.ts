@@ -76,7 +76,7 @@ const plain = (text: string): string =>
 
 describe('the table of the events of the gate and the router', () => {
   const page = 'docs/guides/telemetry.md'
-  const heading = 'What the gate and the router tell'
+  const heading = 'Events of the gate and the router'
   const events = new Map(
     tableOf(page, heading, 'Event').rows.map(([name = '', level = '', error = '', attributes = '']) => [
       plain(name),
@@ -224,7 +224,7 @@ describe('the tables of options', () => {
     const methods = Object.getOwnPropertyNames(KitTelemetry.prototype).filter(
       (name) => name !== 'constructor',
     )
-    const listed = columnOf(tableOf('docs/guides/telemetry.md', 'One manager', 'Method'), 0).map(
+    const listed = columnOf(tableOf('docs/guides/telemetry.md', 'The builder', 'Method'), 0).map(
       (cell) => /^`(\w+)\(/.exec(cell)?.[1],
     )
     expect(listed).to.have.members(methods)
@@ -233,7 +233,7 @@ describe('the tables of options', () => {
   it('the ledger has every member of stats()', () => {
     const { transports, ...own } = builder.addTransport(InMemoryTransportAdapter.create()).build().stats()
     const listed = (title: string) =>
-      columnOf(tableOf('docs/guides/telemetry.md', 'Delivery and the ledger', title), 0).flatMap(codesOf)
+      columnOf(tableOf('docs/guides/telemetry.md', 'Delivery and statistics', title), 0).flatMap(codesOf)
     expect(listed('Of the manager')).to.deep.equal(Object.keys(own))
     expect(listed('Of each transport')).to.deep.equal([...Object.keys(transports[0] ?? {}), 'lastError'])
   })
@@ -273,16 +273,21 @@ describe('the tables of transports', () => {
     }
   })
 
-  /** Every option of the interfaces in a source, and what its docstring says of its default. */
-  function documentedIn(source: string): Map<string, string | undefined> {
+  /**
+   * Every option of the interfaces in a source, with the default in its docstring. It is undefined if there is none, and
+   * null for "Defaults to" and a description, which the table may state in other words.
+   */
+  function documentedIn(source: string): Map<string, string | null | undefined> {
     const members = read(`src/telemetry/transports/${source}.ts`).matchAll(
       /\/\*\*(?<doc>(?:(?!\*\/)[\s\S])*)\*\/\s*readonly (?<name>\w+)\??:/g,
     )
     return new Map(
       Array.from(members, ({ groups }) => {
         const doc = (groups?.doc ?? '').replace(/\s*\n\s*\* ?/g, ' ')
-        const stated = /Default:? (`[^`]+`|\d[\d ]*|[^.]+)/.exec(doc)?.[1]
-        return [groups?.name ?? '', stated === undefined ? undefined : plain(stated)]
+        const stated = /(?:Default:?|Defaults to) (`[^`]+`|\d[\d ]*)|Default:? ([^.]+)/.exec(doc)
+        const value = stated?.[1] ?? stated?.[2]
+        if (value === undefined) return [groups?.name ?? '', / Defaults to /.test(doc) ? null : undefined]
+        return [groups?.name ?? '', plain(value)]
       }),
     )
   }
@@ -305,7 +310,8 @@ describe('the tables of transports', () => {
         const documented = documentedIn(source)
         for (const [option = '', stated = ''] of table.rows) {
           const inCode = documented.get(plain(option))
-          if (inCode === undefined) expect(stated, option).to.be.oneOf(['needed', 'none', ''])
+          if (inCode === null) expect(stated, option).not.to.be.oneOf(['needed', ''])
+          else if (inCode === undefined) expect(stated, option).to.be.oneOf(['needed', 'none', ''])
           else expect(plain(stated), option).to.equal(inCode)
         }
       })
