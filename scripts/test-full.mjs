@@ -1,6 +1,6 @@
-// What takes too long for `npm test`: the tests of test/full, then the whole suite on the other Node lines
-// that are supported. Their binaries come from the npm packages node@22 and node@24, which stay out of
-// package.json because they would put themselves on PATH. The soak, which mostly waits, runs beside all that.
+// Runs the tests that take too long for `npm test`: those of test/full, then the whole suite on the other supported
+// versions of Node. Their binaries come from the npm packages node@22 and node@24, which are not in package.json because
+// npm would add them to PATH. The soak test, which mostly waits, runs at the same time.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
@@ -11,23 +11,23 @@ const FULL = 'build/test/full/'
 const SOAK = 'soak.test.js'
 /** Tests whose result does not depend on the version of Node: the browser, the documentation, the sources, and the package. */
 const OF_ONE_LINE = ['browser/', 'docs', 'api-reference', 'package', 'attacks/regular-expressions']
-/** What mocha says before it says what failed, and how. */
+/** The line before mocha's list of failures. */
 const FAILING = /^ *\d+ failing$/m
 const LONG = [MOCHA, '--no-config', '--forbid-only', '--timeout', '1800000']
 
-/** What is told again in the end: what failed, and what failed once. */
-const told = []
+/** The failures, and the tests that failed once, for the end of the output. */
+const reports = []
 
 /**
- * Runs mocha. These tests have real servers, processes and clocks, beside a soak that takes a part of the machine: what
- * fails is run once more, and fails when it fails again. Either way the first failure is told in the end.
+ * Runs mocha. These tests use real servers, processes, and clocks, while the soak test uses a part of the machine.
+ * Therefore a run that fails is repeated once. The end of the output contains the failure in either case.
  */
 async function run(title, command, args) {
   const first = await mocha(command, args)
   if (first.failure === undefined) return
   const second = await mocha(command, args)
   if (second.failure === undefined)
-    told.push(`${title} failed once, and passed when it was run again: ${first.failure}`)
+    reports.push(`${title} failed once and passed when it ran again: ${first.failure}`)
   else fail(title, second.failure)
 }
 
@@ -47,7 +47,7 @@ async function mocha(command, args, { isAside = false } = {}) {
 }
 
 function fail(title, failure) {
-  told.push(`${title} failed: ${failure}`)
+  reports.push(`${title} failed: ${failure}`)
   process.exitCode = 1
 }
 
@@ -65,4 +65,4 @@ if (soaking !== undefined) {
   console.log(`\nThe soak\n${output}`)
   if (failure !== undefined) fail('The soak', failure)
 }
-for (const text of told) console.error(`\n${text}`)
+for (const text of reports) console.error(`\n${text}`)
