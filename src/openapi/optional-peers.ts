@@ -16,6 +16,6 @@ export async function loadPeer<Module>(option: string, load: () => Promise<Modul
   } catch (cause) {
     const { code } = (cause ?? {}) as NodeJS.ErrnoException
     if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') throw cause
-    throw invalidOption(option, `needs packages that are not installed: run ${COMMAND}`)
+    throw invalidOption(option, `needs packages that are not installed. Run ${COMMAND}`)
   }
 }

@@ -58,16 +58,26 @@ describe('the optional peers of toolsFromOpenApi', () => {
   for (const { missing, option, given, target } of calls) {
     it(`a call that needs ${missing} is refused without it, with one command that installs all three`, async () => {
       const copy = await importWithout([missing])
-      expect(await errorOf(copy(given, target))).to.equal(
-        `KitMcpConfigError ${option}: ${option} needs packages that are not installed: run ${command}. ` +
-          'See docs/reference/errors.md#toolsfromopenapi',
-      )
+      expect(await errorOf(copy(given, target)))
+        .to.match(new RegExp(`^KitMcpConfigError ${option}: ${option} needs packages that are not installed`))
+        .and.to.contain(`Run ${command}. See docs/reference/errors.md#toolsfromopenapi`)
     })
   }
 
   it('a call for another server with an object as its document needs the validator only', async () => {
     const copy = await importWithout(['light-my-request', 'yaml'])
     await copy(document, { baseUrl: 'https://api.example.com' })
+  })
+
+  it('a peer that fails to load rejects the call with its own error', async () => {
+    const copy = await importWithout(['yaml'])
+    const broken = join(folders.at(-1) as string, 'node_modules', 'yaml')
+    await mkdir(broken)
+    await writeFile(join(broken, 'package.json'), '{"main":"index.js"}')
+    await writeFile(join(broken, 'index.js'), "throw new RangeError('broken')")
+    expect(await errorOf(copy(yaml, { baseUrl: 'https://api.example.com' }))).to.equal(
+      'RangeError undefined: broken',
+    )
   })
 
   it('the versions in the command are those of the peer dependencies', async () => {
