@@ -7,11 +7,7 @@ import {
   resolveRedactionPolicy,
   type TelemetryRedactionPolicy,
 } from './envelope/redaction.ts'
-import {
-  type TelemetryParticipantOptions,
-  type TelemetryParticipantType,
-  withParticipant,
-} from './events/actor-types.ts'
+import { type TelemetryType, type TelemetryTypeOptions, withType } from './events/actor-types.ts'
 import type { TelemetryEventsDescriptor } from './events/event-registry.ts'
 import type { TelemetryEventMap } from './events/schema.ts'
 import {
@@ -41,8 +37,8 @@ interface BuilderProps {
   readonly service: string
   readonly environment: string
   readonly version: string | undefined
-  readonly actors: ReadonlyMap<string, TelemetryParticipantType>
-  readonly scopes: ReadonlyMap<string, TelemetryParticipantType>
+  readonly actors: ReadonlyMap<string, TelemetryType>
+  readonly scopes: ReadonlyMap<string, TelemetryType>
   readonly events: readonly {
     readonly descriptor: TelemetryEventsDescriptor
     readonly validation: TelemetryValidationOptions
@@ -153,9 +149,9 @@ export class KitTelemetry<
    */
   addActor<const Key extends string>(
     key: Key,
-    options: TelemetryParticipantOptions = {},
+    options: TelemetryTypeOptions = {},
   ): KitTelemetry<WithName<Actors, Key>, Scopes, Events> {
-    return this.#with({ actors: withParticipant('actor', this.#props.actors, key, options) })
+    return this.#with({ actors: withType('actor', this.#props.actors, key, options) })
   }
 
   /**
@@ -165,9 +161,9 @@ export class KitTelemetry<
    */
   addScope<const Key extends string>(
     key: Key,
-    options: TelemetryParticipantOptions = {},
+    options: TelemetryTypeOptions = {},
   ): KitTelemetry<Actors, WithName<Scopes, Key>, Events> {
-    return this.#with({ scopes: withParticipant('scope', this.#props.scopes, key, options) })
+    return this.#with({ scopes: withType('scope', this.#props.scopes, key, options) })
   }
 
   /**

@@ -1,7 +1,7 @@
 import type { TelemetryLogger } from './delivery/reporter.ts'
 import type { TelemetryTransportEntry } from './delivery/transport.ts'
 import type { ResolvedRedactionPolicy } from './envelope/redaction.ts'
-import type { TelemetryParticipantType } from './events/actor-types.ts'
+import type { TelemetryType } from './events/actor-types.ts'
 import type { TelemetryEventsDescriptor } from './events/event-registry.ts'
 import type { ResolvedValidationOptions } from './events/validation.ts'
 import type { ResolvedSamplingPolicy } from './session/sampling.ts'
@@ -14,9 +14,9 @@ export interface TelemetryConfig {
   /** As given to `withVersion`. */
   readonly version?: string
   /** The actor types, by name. */
-  readonly actors: Readonly<Record<string, TelemetryParticipantType>>
+  readonly actors: Readonly<Record<string, TelemetryType>>
   /** The scope types, by name. */
-  readonly scopes: Readonly<Record<string, TelemetryParticipantType>>
+  readonly scopes: Readonly<Record<string, TelemetryType>>
   /** The registries, each with how its schemas are applied. */
   readonly events: readonly {
     readonly descriptor: TelemetryEventsDescriptor

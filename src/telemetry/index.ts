@@ -1,10 +1,8 @@
 export { KitTelemetry, type TelemetryTransportOptions } from './builder.ts'
-export type { TelemetryConfig } from './config.ts'
 export type { TelemetryLogger } from './delivery/reporter.ts'
 export type {
   TelemetryStats,
   TelemetryTransport,
-  TelemetryTransportEntry,
   TelemetryTransportMeta,
   TelemetryTransportStats,
 } from './delivery/transport.ts'
@@ -18,14 +16,12 @@ export type {
   TelemetryScope,
   TelemetrySource,
 } from './envelope/envelope.ts'
-export type { ResolvedRedactionPolicy, TelemetryRedactionPolicy } from './envelope/redaction.ts'
+export type { TelemetryRedactionPolicy } from './envelope/redaction.ts'
 export {
   KIT_TELEMETRY_ERROR_CODES,
   KitTelemetryError,
   type KitTelemetryErrorCode,
-  type KitTelemetryErrorOptions,
 } from './errors.ts'
-export type { TelemetryParticipantOptions, TelemetryParticipantType } from './events/actor-types.ts'
 export type {
   TelemetryCatalogueEvent,
   TelemetryEventCatalogue,
@@ -34,14 +30,12 @@ export type {
 export {
   KitTelemetryEvents,
   type TelemetryEventsDescriptor,
-  type TelemetryGroupBuilder,
-  type TelemetryNamespaceBuilder,
 } from './events/event-registry.ts'
 export type { TelemetryEventMap, TelemetryEventSchema } from './events/schema.ts'
-export type { ResolvedValidationOptions, TelemetryValidationOptions } from './events/validation.ts'
+export type { TelemetryValidationOptions } from './events/validation.ts'
 export { isTelemetryLevel, LEVEL_PRIORITY, type TelemetryLevel } from './levels.ts'
 export { KitTelemetryManager, type TelemetryDeadlineOptions } from './manager.ts'
-export type { ResolvedSamplingPolicy, TelemetrySamplingPolicy } from './session/sampling.ts'
+export type { TelemetrySamplingPolicy } from './session/sampling.ts'
 export {
   KitTelemetrySession,
   type TelemetryEventAttributes,
@@ -66,7 +60,6 @@ export {
   type ErrorTrackerTransportOptions,
 } from './transports/error-tracker.ts'
 export {
-  type HttpBatchOptions,
   HttpTransportAdapter,
   type HttpTransportOptions,
 } from './transports/http/http.ts'

@@ -10,8 +10,8 @@ import {
   buildEnvelope,
   checkAttributes,
   type EnvelopeOrigin,
-  givenAttributes,
   readSessionId,
+  resolveAttributes,
 } from './envelope/build-envelope.ts'
 import type { TelemetryEmitInput } from './envelope/envelope.ts'
 import { KeyRules } from './envelope/redaction.ts'
@@ -19,10 +19,10 @@ import { Redactor } from './envelope/redactor.ts'
 import { createSessionId } from './envelope/session-id.ts'
 import { isoTime } from './envelope/time.ts'
 import { KitTelemetryError } from './errors.ts'
-import { ParticipantRule } from './events/actor-types.ts'
+import { TypeRule } from './events/actor-types.ts'
 import { BUILT_IN_PREFIX, checkEventName } from './events/event-name.ts'
 import type { TelemetryEventMap, TelemetryEventSchema } from './events/schema.ts'
-import { attributesRefusal, isValidationOn } from './events/validation.ts'
+import { attributesError, isValidationOn } from './events/validation.ts'
 import type { TelemetryLevel } from './levels.ts'
 import { activeRun, contextOf, inheritance, type SessionContext, SessionRecord } from './session/context.ts'
 import { Sampler, sessionDraw } from './session/sampling.ts'
@@ -44,7 +44,7 @@ export interface TelemetryDeadlineOptions {
 }
 
 /** What is known of an event name. */
-interface EventVerdict {
+interface ResolvedEvent {
   /** Exempt from validation. */
   readonly builtIn: boolean
   /** Present when the attributes are to be validated. */
@@ -73,10 +73,10 @@ export class KitTelemetryManager<
   readonly #redactor: Redactor
   readonly #reporter: Reporter
   readonly #delivery: Delivery
-  readonly #registered: ReadonlyMap<string, EventVerdict['schema']> | undefined
-  readonly #actors: ParticipantRule | undefined
-  readonly #scopes: ParticipantRule | undefined
-  readonly #verdicts = new Map<string, EventVerdict>()
+  readonly #registered: ReadonlyMap<string, ResolvedEvent['schema']> | undefined
+  readonly #actors: TypeRule | undefined
+  readonly #scopes: TypeRule | undefined
+  readonly #resolved = new Map<string, ResolvedEvent>()
   readonly #warn: (error: KitTelemetryError) => void
   #emitted = 0
   #sampledOut = 0
@@ -99,13 +99,9 @@ export class KitTelemetryManager<
     this.#registered = registeredEvents(config)
     const checks = isValidationOn(config.validation.mode)
     this.#actors =
-      checks && Object.keys(config.actors).length > 0
-        ? new ParticipantRule('actor', config.actors)
-        : undefined
+      checks && Object.keys(config.actors).length > 0 ? new TypeRule('actor', config.actors) : undefined
     this.#scopes =
-      checks && Object.keys(config.scopes).length > 0
-        ? new ParticipantRule('scope', config.scopes)
-        : undefined
+      checks && Object.keys(config.scopes).length > 0 ? new TypeRule('scope', config.scopes) : undefined
     const meta = version === undefined ? { service, environment } : { service, environment, version }
     this.#delivery = new Delivery(config.transports, Object.freeze(meta), () => this.stats(), this.#reporter)
   }
@@ -193,25 +189,25 @@ export class KitTelemetryManager<
     input: TelemetryEmitInput | undefined,
     contextOfEvent: () => SessionContext | undefined,
   ): void {
-    const verdict = this.#verdicts.get(name) ?? this.#judge(name)
+    const event = this.#resolved.get(name) ?? this.#resolveEvent(name)
     if (this.#isShutDown) {
       this.#dropAfterShutdown(name)
       return
     }
-    let refusal: KitTelemetryError | undefined
+    let error: KitTelemetryError | undefined
     try {
-      refusal = this.#process(name, verdict, input ?? NO_INPUT, contextOfEvent)
+      error = this.#process(name, event, input ?? NO_INPUT, contextOfEvent)
     } catch (cause) {
       this.#reporter.error(emitFailed(name, cause))
       return
     }
-    if (refusal !== undefined) throw refusal
+    if (error !== undefined) throw error
   }
 
   /** @returns why the event was refused, if it was */
   #process(
     name: string,
-    verdict: EventVerdict,
+    event: ResolvedEvent,
     input: TelemetryEmitInput,
     contextOfEvent: () => SessionContext | undefined,
   ): KitTelemetryError | undefined {
@@ -225,22 +221,22 @@ export class KitTelemetryManager<
 
     let attributes: object | undefined
     let attributesRead = false
-    if (!verdict.builtIn) {
+    if (!event.builtIn) {
       if (this.#actors !== undefined || this.#scopes !== undefined) {
-        const refusal = this.#participantRefusal(name, input, contextOfEvent())
-        if (refusal !== undefined) return refusal
+        const error = this.#typeError(name, input, contextOfEvent())
+        if (error !== undefined) return error
       }
-      if (verdict.schema !== undefined) {
-        const given = givenAttributes(input)
-        const refusal = attributesRefusal(name, verdict.schema.schema, given, verdict.schema.strict)
-        if (refusal !== undefined) return refusal
+      if (event.schema !== undefined) {
+        const given = resolveAttributes(input)
+        const error = attributesError(name, event.schema.schema, given, event.schema.strict)
+        if (error !== undefined) return error
         attributes = checkAttributes(given)
         attributesRead = true
       }
     }
     this.#emitted++
 
-    const rate = verdict.fixedRate ?? levelRate
+    const rate = event.fixedRate ?? levelRate
     let sessionId: string | undefined
     if (this.#sampler.bySession) {
       sessionId = readSessionId(input)
@@ -256,7 +252,7 @@ export class KitTelemetryManager<
     }
 
     const context = contextOfEvent()
-    if (!attributesRead) attributes = checkAttributes(givenAttributes(input))
+    if (!attributesRead) attributes = checkAttributes(resolveAttributes(input))
     const envelope = buildEnvelope(
       this.#origin,
       this.#redactor,
@@ -272,19 +268,19 @@ export class KitTelemetryManager<
     return undefined
   }
 
-  #participantRefusal(
+  #typeError(
     name: string,
     input: TelemetryEmitInput,
     context: SessionContext | undefined,
   ): KitTelemetryError | undefined {
     return (
-      this.#actors?.refusal(name, input.actor ?? context?.actor) ??
-      this.#scopes?.refusal(name, input.scope ?? context?.scope)
+      this.#actors?.check(name, input.actor ?? context?.actor) ??
+      this.#scopes?.check(name, input.scope ?? context?.scope)
     )
   }
 
   /** Judges a name once. @throws {KitTelemetryError} `TELEMETRY_INVALID_EVENT_NAME`, `TELEMETRY_UNKNOWN_EVENT` */
-  #judge(name: string): EventVerdict {
+  #resolveEvent(name: string): ResolvedEvent {
     checkEventName(name)
     const builtIn = name.startsWith(BUILT_IN_PREFIX)
     if (!builtIn && this.#registered !== undefined && !this.#registered.has(name)) {
@@ -293,10 +289,10 @@ export class KitTelemetryManager<
         `no attached registry has the event ${quotedName(name)}.${didYouMean(name, this.#registered.keys())}`,
       )
     }
-    const verdict = { builtIn, schema: this.#registered?.get(name), fixedRate: this.#sampler.fixedRate(name) }
-    if (this.#verdicts.size >= MAX_NAMES + (this.#registered?.size ?? 0)) this.#verdicts.clear()
-    this.#verdicts.set(name, verdict)
-    return verdict
+    const event = { builtIn, schema: this.#registered?.get(name), fixedRate: this.#sampler.fixedRate(name) }
+    if (this.#resolved.size >= MAX_NAMES + (this.#registered?.size ?? 0)) this.#resolved.clear()
+    this.#resolved.set(name, event)
+    return event
   }
 
   #dropAfterShutdown(name: string): void {
@@ -312,9 +308,9 @@ export class KitTelemetryManager<
 }
 
 /** Full key to schema of every attached registry; `undefined` when there is none, and names are free. */
-function registeredEvents(config: TelemetryConfig): ReadonlyMap<string, EventVerdict['schema']> | undefined {
+function registeredEvents(config: TelemetryConfig): ReadonlyMap<string, ResolvedEvent['schema']> | undefined {
   if (config.events.length === 0) return undefined
-  const registered = new Map<string, EventVerdict['schema']>()
+  const registered = new Map<string, ResolvedEvent['schema']>()
   for (const { descriptor, validation } of config.events) {
     const validates = isValidationOn(validation.mode)
     for (const name of descriptor.names) {

@@ -6,12 +6,14 @@ import { LEVEL_PRIORITY } from '../levels.ts'
 import { type Deadline, settlingOf } from './deadline.ts'
 import { type Generation, PendingWork } from './pending-work.ts'
 import type { Reporter } from './reporter.ts'
-import type {
-  TelemetryStats,
-  TelemetryTransport,
-  TelemetryTransportEntry,
-  TelemetryTransportMeta,
-  TelemetryTransportStats,
+import {
+  setStatsSource,
+  type TelemetryStats,
+  type TelemetryStatsReader,
+  type TelemetryTransport,
+  type TelemetryTransportEntry,
+  type TelemetryTransportMeta,
+  type TelemetryTransportStats,
 } from './transport.ts'
 
 /** From this part of the bound on, events below `warn` are shed. */
@@ -93,7 +95,8 @@ export class TransportChannel {
   /** Runs `init`. Until a promise of it has settled, events wait. */
   start(meta: TelemetryTransportMeta, stats: () => TelemetryStats): void {
     try {
-      this.#transport.statsFrom?.(stats)
+      const reader: TelemetryTransport & Partial<TelemetryStatsReader> = this.#transport
+      reader[setStatsSource]?.(stats)
       const initialised: unknown = this.#transport.init?.(meta)
       if (!isThenable(initialised)) return
       this.#state = 'starting'

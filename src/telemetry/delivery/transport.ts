@@ -23,8 +23,6 @@ export interface TelemetryTransport {
   readonly type: string
   /** How many events may be outstanding before new ones are dropped. Default 10 000. */
   readonly maxPending?: number
-  /** Gets the manager's `stats()`, before `init`. It is for later: it cannot be asked before `build()` is over. */
-  statsFrom?(stats: () => TelemetryStats): void
   /** Runs at `build()`. Until it has finished, events wait; when it fails, this transport is disabled. */
   init?(meta: TelemetryTransportMeta): Promise<void> | void
   /**
@@ -42,7 +40,19 @@ export interface TelemetryTransport {
   shutdown?(deadline?: AbortSignal): Promise<void> | void
 }
 
-/** A transport and how many of its events may be outstanding. */
+/**
+ * A method of a transport that receives a function that returns the manager's `stats()`. It is called before `init`. The
+ * function can be called once `build()` has returned.
+ * @internal
+ */
+export const setStatsSource: unique symbol = Symbol.for('mcp-gatekit.setStatsSource')
+
+/** A transport that reads the manager's `stats()`. @internal */
+export interface TelemetryStatsReader {
+  [setStatsSource](stats: () => TelemetryStats): void
+}
+
+/** A transport, and how many of its events may be pending. */
 export interface TelemetryTransportEntry {
   /** The transport's own `type`. */
   readonly type: string

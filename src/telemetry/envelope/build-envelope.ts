@@ -86,7 +86,7 @@ export function readSessionId(input: TelemetryEmitInput): string | undefined {
 }
 
 /** What an input has as attributes, a function called. @throws what the function throws */
-export function givenAttributes(input: TelemetryEmitInput): unknown {
+export function resolveAttributes(input: TelemetryEmitInput): unknown {
   const given: unknown = input.attributes ?? undefined
   const attributes: unknown = typeof given === 'function' ? (given() ?? undefined) : given
   if (attributes instanceof Promise) attributes.then(undefined, () => {})

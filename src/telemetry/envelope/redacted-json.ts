@@ -56,13 +56,13 @@ function fill(
 ): void {
   for (const key of Object.keys(source)) {
     const child = rules.child(node, key)
-    if (child.verdict === 'deny') continue
+    if (child.action === 'deny') continue
     let copied: unknown
     try {
       copied =
         --remaining < 0
           ? rules.cut('[Truncated]')
-          : child.verdict === 'hash'
+          : child.action === 'hash'
             ? hashed(source[key], key, rules, depth + 1, ancestors)
             : copyValue(source[key], key, rules, child, depth + 1, ancestors)
     } catch {

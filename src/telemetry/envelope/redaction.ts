@@ -47,8 +47,8 @@ const DEFAULTS: ResolvedRedactionPolicy = Object.freeze({
   maxStringLength: 5000,
 })
 
-/** How many keys (or paths) keep their verdict; applications, and those who attack them, can invent any number. */
-const MAX_VERDICTS = 4096
+/** How many keys (or paths) keep their action; applications, and those who attack them, can invent any number. */
+const MAX_NODES = 4096
 
 /** Longer keys are judged each time: kept, a few thousand of a megabyte each would fill the memory. In UTF-16 units. */
 const MAX_KEPT_KEY = 256
@@ -71,9 +71,9 @@ export function resolveRedactionPolicy(policy: TelemetryRedactionPolicy): Resolv
   ) as ResolvedRedactionPolicy
 }
 
-/** The verdict on one key or, if a listed key has a dot, on one path of keys. */
+/** The action on one key or, if a listed key has a dot, on one path of keys. */
 export interface KeyNode {
-  readonly verdict: 'keep' | 'deny' | 'hash'
+  readonly action: 'keep' | 'deny' | 'hash'
   /**
    * The end of the path, folded, with a dot before each key and one behind the last: `.` for the root, `.user.email.`.
    * As long as a listed key can be, because a match that ended further in front would have been found at a parent.
@@ -84,30 +84,30 @@ export interface KeyNode {
 
 /** A redaction policy made ready for the walk of copy.ts; verdicts are kept, so that a key is judged once. */
 export class KeyRules {
-  readonly root: KeyNode = { verdict: 'keep', path: '.', children: new Map() }
+  readonly root: KeyNode = { action: 'keep', path: '.', children: new Map() }
   readonly #deny: readonly string[]
   readonly #hash: readonly string[]
   readonly #byPath: boolean
-  readonly #judges: boolean
+  readonly #hasKeys: boolean
   /** The length of the longest listed key, with its two dots. */
   readonly #longest: number
   readonly #maxLength: number
   readonly #digest: (text: string) => string
-  #verdicts = 0
+  #resolved = 0
 
   constructor(policy: ResolvedRedactionPolicy) {
     this.#deny = policy.denylistKeys.map((key) => `.${fold(key)}.`)
     this.#hash = policy.hashKeys.map((key) => `.${fold(key)}.`)
-    this.#judges = this.#deny.length + this.#hash.length > 0
+    this.#hasKeys = this.#deny.length + this.#hash.length > 0
     this.#byPath = [...policy.denylistKeys, ...policy.hashKeys].some((key) => key.includes('.'))
     this.#longest = [...this.#deny, ...this.#hash].reduce((most, { length }) => Math.max(most, length), 0)
     this.#maxLength = policy.maxStringLength
     this.#digest = policy.hashSecret === undefined ? sha256 : hmacSha256(policy.hashSecret)
   }
 
-  /** The verdict on `key` below `parent`. */
+  /** The action on `key` below `parent`. */
   child(parent: KeyNode, key: string): KeyNode {
-    return this.#judges ? (parent.children.get(key) ?? this.#judge(parent, key)) : this.root
+    return this.#hasKeys ? (parent.children.get(key) ?? this.#resolve(parent, key)) : this.root
   }
 
   /** `text`, or its beginning and `…` when it is too long; never half a surrogate pair. */
@@ -120,18 +120,18 @@ export class KeyRules {
     return this.#digest(text)
   }
 
-  #judge(parent: KeyNode, key: string): KeyNode {
+  #resolve(parent: KeyNode, key: string): KeyNode {
     const path = `${parent.path}${fold(key)}.`
     const matches = (listed: string) => path.includes(listed)
     const node: KeyNode = {
-      verdict: this.#deny.some(matches) ? 'deny' : this.#hash.some(matches) ? 'hash' : 'keep',
+      action: this.#deny.some(matches) ? 'deny' : this.#hash.some(matches) ? 'hash' : 'keep',
       path: this.#byPath ? path.slice(-this.#longest) : '.',
       children: this.#byPath ? new Map() : this.root.children,
     }
     if (key.length > MAX_KEPT_KEY) return node
-    if (++this.#verdicts > MAX_VERDICTS) {
+    if (++this.#resolved > MAX_NODES) {
       this.root.children.clear()
-      this.#verdicts = 1
+      this.#resolved = 1
     }
     parent.children.set(key, node)
     return node

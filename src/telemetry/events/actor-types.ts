@@ -5,19 +5,19 @@ import { configurationError, telemetryOptions } from '../options.ts'
 
 const { checkBoolean, checkString, copyOptions } = telemetryOptions
 
-/** What is said of an actor or scope type when it is registered. */
-export interface TelemetryParticipantOptions {
-  /** For people. */
+/** The options of an actor or scope type. */
+export interface TelemetryTypeOptions {
+  /** A description for readers of the code. */
   readonly description?: string | undefined
-  /** Whether every event needs an actor (scope) of this type, or of another required one. Default false. */
+  /** Requires every event to have an actor (or scope) of this type, or of another required type. Defaults to `false`. */
   readonly required?: boolean | undefined
 }
 
 /** A registered actor or scope type. */
-export interface TelemetryParticipantType {
-  /** For people. */
+export interface TelemetryType {
+  /** A description for readers of the code. */
   readonly description?: string
-  /** Whether every event needs one of this type, or of another required one. */
+  /** Requires every event to have an actor (or scope) of this type, or of another required type. */
   readonly required: boolean
 }
 
@@ -28,13 +28,13 @@ const CODES = {
   scope: { method: 'addScope', invalid: 'TELEMETRY_INVALID_SCOPE', duplicate: 'TELEMETRY_DUPLICATE_SCOPE' },
 } as const
 
-/** `known` and one more type. @throws {KitTelemetryError} as `KitTelemetry.addActor` and `addScope` say */
-export function withParticipant(
+/** Returns the known types and a new one. Throws what `KitTelemetry.addActor` and `addScope` throw. */
+export function withType(
   kind: Kind,
-  known: ReadonlyMap<string, TelemetryParticipantType>,
+  known: ReadonlyMap<string, TelemetryType>,
   key: string,
-  options: TelemetryParticipantOptions,
-): ReadonlyMap<string, TelemetryParticipantType> {
+  options: TelemetryTypeOptions,
+): ReadonlyMap<string, TelemetryType> {
   const { method, invalid, duplicate } = CODES[kind]
   if (typeof key !== 'string' || key === '' || /\s/.test(key) || key.startsWith('__')) {
     throw configurationError(
@@ -44,7 +44,7 @@ export function withParticipant(
   }
   if (known.has(key))
     throw configurationError(duplicate, `the ${kind} type ${quotedName(key)} is already registered`)
-  const { description, required = false } = copyOptions<TelemetryParticipantOptions>(method, options, {
+  const { description, required = false } = copyOptions<TelemetryTypeOptions>(method, options, {
     description: checkString,
     required: checkBoolean,
   })
@@ -54,23 +54,23 @@ export function withParticipant(
   )
 }
 
-/** The registered actor (or scope) types, as a rule for events. */
-export class ParticipantRule {
+/** Checks that events have registered actor (or scope) types, and the required ones. */
+export class TypeRule {
   readonly #kind: Kind
   readonly #known: ReadonlySet<string>
   readonly #required: ReadonlySet<string>
 
-  constructor(kind: Kind, types: Readonly<Record<string, TelemetryParticipantType>>) {
+  constructor(kind: Kind, types: Readonly<Record<string, TelemetryType>>) {
     this.#kind = kind
     this.#known = new Set(Object.keys(types))
     this.#required = new Set(Object.keys(types).filter((type) => types[type]?.required))
   }
 
-  /** Why an event with `participant` (or none) must not be sent, if so. */
-  refusal(event: string, participant: unknown): KitTelemetryError | undefined {
-    const given: unknown = (participant as { type?: unknown } | undefined)?.type
-    const type = typeof given === 'string' ? given : undefined
-    if (participant !== undefined && type === undefined)
+  /** Returns an error if an event must not have this actor (or scope), or must have one. */
+  check(event: string, value: unknown): KitTelemetryError | undefined {
+    const received: unknown = (value as { type?: unknown } | undefined)?.type
+    const type = typeof received === 'string' ? received : undefined
+    if (value !== undefined && type === undefined)
       return this.#error(
         `event ${quotedName(event)} has ${this.#kind === 'actor' ? 'an actor' : 'a scope'} without a type`,
       )
@@ -81,7 +81,9 @@ export class ParticipantRule {
     }
     if (this.#required.size > 0 && (type === undefined || !this.#required.has(type))) {
       const required = Array.from(this.#required, quotedName).join(' or ')
-      return this.#error(`event ${quotedName(event)} needs the required ${this.#kind} ${required}`)
+      return this.#error(
+        `event ${quotedName(event)} must have ${this.#kind === 'actor' ? 'an actor' : 'a scope'} of the type ${required}`,
+      )
     }
     return undefined
   }

@@ -63,7 +63,7 @@ const MAX_NAMED = 5
  * Why `attributes` do not fit a schema, if so: `TELEMETRY_SCHEMA_VALIDATION_FAILED`, whose `details.issues` is
  * `[{ path: [key, …] }]`. An event without attributes passes when its schema takes `{}` or `undefined`.
  */
-export function attributesRefusal(
+export function attributesError(
   event: string,
   schema: TelemetryEventSchema,
   attributes: unknown,

@@ -1,4 +1,9 @@
-import type { TelemetryTransport, TelemetryTransportMeta } from '../delivery/transport.ts'
+import {
+  setStatsSource,
+  type TelemetryStats,
+  type TelemetryTransport,
+  type TelemetryTransportMeta,
+} from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { telemetryOptions } from '../options.ts'
 import { HttpTarget, jsonHeaders, type PostResult } from './http/http-target.ts'
@@ -23,7 +28,7 @@ const TIMEOUT_MS = 2000
 /** A console that does not answer is left alone for so long. */
 const PAUSE_MS = 500
 /** How often the manager's counters are looked at: they change without events too. */
-const LEDGER_MS = 500
+const STATS_INTERVAL_MS = 500
 
 /**
  * Shows events in the console of `mcp-gatekit dev`, together with what `manager.stats()` says.
@@ -42,8 +47,8 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   readonly #target: HttpTarget | undefined
   readonly #queue: BatchQueue<TelemetryEnvelope>
   #sender: object = { pid: process.pid }
-  #stats: Parameters<NonNullable<TelemetryTransport['statsFrom']>>[0] | undefined
-  #toldStats: string | undefined
+  #stats: (() => TelemetryStats) | undefined
+  #sentStats: string | undefined
   #timer: NodeJS.Timeout | undefined
   #unsent = 0
 
@@ -75,14 +80,15 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
     return this.#unsent
   }
 
-  statsFrom(...[stats]: Parameters<NonNullable<TelemetryTransport['statsFrom']>>): void {
+  /** @internal */
+  [setStatsSource](stats: () => TelemetryStats): void {
     this.#stats = stats
   }
 
   init(meta: TelemetryTransportMeta): void {
     this.#sender = { pid: process.pid, ...meta }
     if (this.#target === undefined) return
-    this.#timer = setInterval(() => void this.#tellStats(), LEDGER_MS).unref()
+    this.#timer = setInterval(() => void this.#sendStats(), STATS_INTERVAL_MS).unref()
   }
 
   /** @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_FAILED`, by rejecting, when the console has not taken the event */
@@ -103,7 +109,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   async shutdown(deadline?: AbortSignal): Promise<void> {
     clearInterval(this.#timer)
     await this.#queue.close(deadline)
-    if (deadline?.aborted !== true) await this.#tellStats(deadline)
+    if (deadline?.aborted !== true) await this.#sendStats(deadline)
     await this.#target?.close()
   }
 
@@ -119,8 +125,8 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   }
 
   /** Tells the counters, if they are others than last time. Never rejects. */
-  async #tellStats(released?: AbortSignal): Promise<void> {
-    if (this.#target === undefined || JSON.stringify(this.#readStats()) === this.#toldStats) return
+  async #sendStats(released?: AbortSignal): Promise<void> {
+    if (this.#target === undefined || JSON.stringify(this.#readStats()) === this.#sentStats) return
     await this.#post(this.#target, [], released)
   }
 
@@ -130,7 +136,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
     released: AbortSignal | undefined,
   ): Promise<PostResult> {
     const stats = this.#readStats()
-    this.#toldStats = JSON.stringify(stats)
+    this.#sentStats = JSON.stringify(stats)
     const body = JSON.stringify({ sender: this.#sender, stats, events })
     return target.post(jsonHeaders(), body, TIMEOUT_MS, released)
   }

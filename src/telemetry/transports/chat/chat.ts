@@ -7,7 +7,7 @@ import { BatchQueue, type Outcome } from '../queue/batch-queue.ts'
 import { type Digest, digestOf } from './digest.ts'
 
 /** An answer with a status. */
-export type ChatAnswer = Extract<PostResult, { readonly status: number }>
+export type ChatResponse = Extract<PostResult, { readonly status: number }>
 
 export interface ChatOptions {
   /** The transport's type. */
@@ -24,9 +24,9 @@ export interface ChatOptions {
   /** The message about a digest, as the service takes it. */
   readonly message: (digest: Digest) => object
   /** How long the service asks to be left alone in a way of its own, in milliseconds. */
-  readonly waitMs?: (answer: ChatAnswer) => number | undefined
+  readonly waitMs?: (answer: ChatResponse) => number | undefined
   /** Whether a message that was refused is to be sent once more, for a reason of the service's own. */
-  readonly sendAgain?: (answer: ChatAnswer) => boolean
+  readonly sendAgain?: (answer: ChatResponse) => boolean
   /** What to check when the service answers 400, and when it answers what is final. */
   readonly advice: { readonly refused: string; readonly gone: string }
 }

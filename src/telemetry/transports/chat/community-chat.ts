@@ -8,7 +8,7 @@ import {
   readTargetOptions,
   type TargetConnectionOptions,
 } from '../http/target-options.ts'
-import { type ChatAnswer, ChatTransport } from './chat.ts'
+import { type ChatResponse, ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
 
 /** What `CommunityChatTransportAdapter.create()` takes. */
@@ -121,7 +121,7 @@ function code(text: string): string {
 }
 
 /** What Discord says of its limits: with 429 in the body, else in the headers when the last message of a period was taken. */
-function waitMs({ status, header, body }: ChatAnswer): number | undefined {
+function waitMs({ status, header, body }: ChatResponse): number | undefined {
   if (status === 429) return secondsToMs(readObject(body).retry_after)
   if (header('x-ratelimit-remaining') !== '0') return undefined
   return secondsToMs(Number(header('x-ratelimit-reset-after') ?? Number.NaN))
