@@ -1,35 +1,49 @@
 import type { TelemetryLogger } from './delivery/reporter.ts'
-import type { TelemetryTransportEntry } from './delivery/transport.ts'
-import type { ResolvedRedactionPolicy } from './envelope/redaction.ts'
-import type { TelemetryType } from './events/actor-types.ts'
+import type { TelemetryTransport } from './delivery/transport.ts'
 import type { TelemetryEventsDescriptor } from './events/event-registry.ts'
-import type { ResolvedValidationOptions } from './events/validation.ts'
-import type { ResolvedSamplingPolicy } from './session/sampling.ts'
-/** Everything a manager is built from, every default filled in; frozen. */
+
+/** The frozen configuration of a manager, with every default filled in. `KitTelemetry.buildConfig()` returns it. */
 export interface TelemetryConfig {
-  /** As given to `withService`. */
+  /** The name passed to `withService`. */
   readonly service: string
-  /** As given to `withEnvironment`. */
+  /** The name passed to `withEnvironment`. */
   readonly environment: string
-  /** As given to `withVersion`. */
+  /** The version passed to `withVersion`. */
   readonly version?: string
-  /** The actor types, by name. */
-  readonly actors: Readonly<Record<string, TelemetryType>>
-  /** The scope types, by name. */
-  readonly scopes: Readonly<Record<string, TelemetryType>>
-  /** The registries, each with how its schemas are applied. */
+  /** The actor types by name. */
+  readonly actors: Readonly<Record<string, { readonly description?: string; readonly required: boolean }>>
+  /** The scope types by name. */
+  readonly scopes: Readonly<Record<string, { readonly description?: string; readonly required: boolean }>>
+  /** The registries, each with its validation options. */
   readonly events: readonly {
     readonly descriptor: TelemetryEventsDescriptor
-    readonly validation: ResolvedValidationOptions
+    readonly validation: { readonly mode: 'development' | 'always' | 'none'; readonly strict: boolean }
   }[]
-  /** In the order they were added. */
-  readonly transports: readonly TelemetryTransportEntry[]
-  /** Which events are kept. */
-  readonly sampling: ResolvedSamplingPolicy
-  /** What is taken out of events. */
-  readonly redaction: ResolvedRedactionPolicy
-  /** How events are checked where their registry does not say. */
-  readonly validation: ResolvedValidationOptions
-  /** As given to `withLogger`. Absent means the console. */
+  /** The transports in the order in which they were added. */
+  readonly transports: readonly {
+    readonly type: string
+    readonly transport: TelemetryTransport
+    readonly maxPending: number
+  }[]
+  /** The sampling policy. */
+  readonly sampling: {
+    readonly debugRate: number
+    readonly infoRate: number
+    readonly warnRate: number
+    readonly errorRate: number
+    readonly always: readonly string[]
+    readonly never: readonly string[]
+    readonly unit: 'event' | 'session'
+  }
+  /** The redaction policy. `hashSecret` is not enumerable, so that it is not printed or serialized. */
+  readonly redaction: {
+    readonly denylistKeys: readonly string[]
+    readonly hashKeys: readonly string[]
+    readonly hashSecret: string | undefined
+    readonly maxStringLength: number
+  }
+  /** The validation options of registries without their own. */
+  readonly validation: { readonly mode: 'development' | 'always' | 'none'; readonly strict: boolean }
+  /** The value passed to `withLogger`. If it is missing, problems are written to the console. */
   readonly logger?: TelemetryLogger | false
 }

@@ -1,4 +1,15 @@
-/** Every code a `KitTelemetryError` can carry, each mapped to itself. */
+/**
+ * The codes of `KitTelemetryError`. Each code is mapped to itself.
+ *
+ * @example
+ * ```ts
+ * import { KIT_TELEMETRY_ERROR_CODES, KitTelemetryError } from 'mcp-gatekit/telemetry'
+ *
+ * const isDuplicate = (error: unknown): boolean =>
+ *   KitTelemetryError.is(error) && error.hasCode(KIT_TELEMETRY_ERROR_CODES.TELEMETRY_DUPLICATE_EVENT)
+ * ```
+ * @see docs/reference/errors.md
+ */
 export const KIT_TELEMETRY_ERROR_CODES = {
   TELEMETRY_SERVICE_REQUIRED: 'TELEMETRY_SERVICE_REQUIRED',
   TELEMETRY_ENVIRONMENT_REQUIRED: 'TELEMETRY_ENVIRONMENT_REQUIRED',
@@ -24,36 +35,55 @@ export const KIT_TELEMETRY_ERROR_CODES = {
 } as const
 Object.freeze(KIT_TELEMETRY_ERROR_CODES)
 
-/** One of the 21 codes of `KIT_TELEMETRY_ERROR_CODES`. */
+/** One of the codes in `KIT_TELEMETRY_ERROR_CODES`. */
 export type KitTelemetryErrorCode = keyof typeof KIT_TELEMETRY_ERROR_CODES
 
-/** Marks errors of this package across copies of it, where `instanceof` would not hold. */
+/** Marks the errors of every copy of this package. `instanceof` recognizes only those of one copy. */
 const BRAND = Symbol.for('mcp-gatekit.KitTelemetryError')
 
-/** What `KitTelemetryError` takes beside code and message. */
-export interface KitTelemetryErrorOptions {
-  /** The error that led to this one. */
-  readonly cause?: unknown
-  /** Facts for programs, such as the issues of a failed validation. Never holds a secret. */
-  readonly details?: Readonly<Record<string, unknown>>
-  /** Default: the heading of the code in `docs/reference/errors.md`. */
-  readonly docs?: string
-}
-
 /**
- * Every error of the telemetry library. `code` says what happened, for programs;
- * `message` says which option or event is meant and how to hint it, for people.
+ * An error of the telemetry library. `code` is for programs. `message` is for people: it names the option or the event, and
+ * the fix.
+ *
+ * @example
+ * ```ts
+ * import { KitTelemetry, KitTelemetryError } from 'mcp-gatekit/telemetry'
+ *
+ * const telemetry = KitTelemetry.create().withService('billing').build()
+ * try {
+ *   telemetry.emit('billing.invoice.paid')
+ * } catch (error) {
+ *   if (!KitTelemetryError.is(error)) throw error
+ *   if (error.hasCode('TELEMETRY_UNKNOWN_EVENT')) console.warn(error.message)
+ * }
+ * ```
+ * @see docs/reference/errors.md
  */
 export class KitTelemetryError extends Error {
   override readonly name = 'KitTelemetryError'
-  /** What happened, for programs. */
+  /** The kind of error, for programs. */
   readonly code: KitTelemetryErrorCode
-  /** Facts for programs, such as the issues of a failed validation. Never holds a secret. */
+  /** Data for programs, such as the issues of a failed validation. Does not contain secrets. */
   declare readonly details?: Readonly<Record<string, unknown>>
-  /** Where the documentation of this package tells more: `docs/reference/errors.md#…`. */
+  /** The heading that explains the error: `docs/reference/errors.md#…`. */
   readonly docs: string
 
-  constructor(code: KitTelemetryErrorCode, message: string, options: KitTelemetryErrorOptions = {}) {
+  /**
+   * Creates an error.
+   * @param code the kind of error.
+   * @param message the message for people.
+   * @param options `cause` is the error that led to this one. `details` is data for programs, without secrets. `docs` is the
+   * heading that explains the error, and defaults to the heading of `code` in `docs/reference/errors.md`.
+   */
+  constructor(
+    code: KitTelemetryErrorCode,
+    message: string,
+    options: {
+      readonly cause?: unknown
+      readonly details?: Readonly<Record<string, unknown>>
+      readonly docs?: string
+    } = {},
+  ) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code
     if (options.details !== undefined) this.details = options.details
@@ -61,18 +91,24 @@ export class KitTelemetryError extends Error {
     Object.defineProperty(this, BRAND, { value: true })
   }
 
-  /** Whether `error` is a `KitTelemetryError`, also one thrown by another copy of this package. */
+  /**
+   * Returns `true` for a `KitTelemetryError`, including one of another copy of this package.
+   * @param error any value, such as the one that a `catch` clause receives.
+   */
   static is(error: unknown): error is KitTelemetryError {
     if (typeof error !== 'object' || error === null) return false
     try {
       return (error as { [BRAND]?: unknown })[BRAND] === true
     } catch {
-      // What was thrown may be a proxy that throws when it is looked at.
+      // A proxy may throw when a member is read.
       return false
     }
   }
 
-  /** Whether this error carries `code`. */
+  /**
+   * Returns `true` if this error has the given code.
+   * @param code one of `KIT_TELEMETRY_ERROR_CODES`.
+   */
   hasCode(code: KitTelemetryErrorCode): boolean {
     return this.code === code
   }

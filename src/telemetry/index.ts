@@ -1,4 +1,5 @@
 export { KitTelemetry, type TelemetryTransportOptions } from './builder.ts'
+export type { TelemetryConfig } from './config.ts'
 export type { TelemetryLogger } from './delivery/reporter.ts'
 export type {
   TelemetryStats,
@@ -22,6 +23,7 @@ export {
   KitTelemetryError,
   type KitTelemetryErrorCode,
 } from './errors.ts'
+export type { TelemetryTypeOptions } from './events/actor-types.ts'
 export type {
   TelemetryCatalogueEvent,
   TelemetryEventCatalogue,
@@ -30,6 +32,8 @@ export type {
 export {
   KitTelemetryEvents,
   type TelemetryEventsDescriptor,
+  type TelemetryGroupBuilder,
+  type TelemetryNamespaceBuilder,
 } from './events/event-registry.ts'
 export type { TelemetryEventMap, TelemetryEventSchema } from './events/schema.ts'
 export type { TelemetryValidationOptions } from './events/validation.ts'

@@ -15,26 +15,25 @@ import {
 
 const { checkKnownOptions, checkMs, checkWholeNumber, invalidKind } = telemetryOptions
 
-/** When a batch leaves. */
-export interface HttpBatchOptions {
-  /** Most events of one request, a whole number from 1. */
-  readonly maxSize: number
-  /** How long an event waits for others, in milliseconds, from 0. */
-  readonly maxDelayMs: number
-}
-
-/** What `HttpTransportAdapter.create()` takes. */
+/** The options of `HttpTransportAdapter.create()`. */
 export interface HttpTransportOptions extends TargetConnectionOptions {
-  /** Where to post, `http:` or `https:`, without credentials. */
+  /** The URL that receives the events: `http:` or `https:`, without credentials. */
   readonly url: string
-  /** Headers of every request. One replaces a default of the same name, whatever its case. Default none. */
+  /** The headers of every request. They replace default headers of the same name, ignoring case. Defaults to none. */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** How long an attempt may take, its answer included, in milliseconds above 0. Default 5000. */
+  /** The maximum duration of an attempt, including the response, in milliseconds above 0. Defaults to 5 000 ms. */
   readonly timeout?: number | undefined
-  /** Further attempts after a network error, a timeout, 408, 429 or 5xx; a whole number. Default 0. */
+  /** The number of further attempts after a network error, a timeout, or the status 408, 429, or 5xx. Defaults to 0. */
   readonly retries?: number | undefined
-  /** Sends arrays of envelopes, also of a single one. Default: each envelope by itself, as an object. */
-  readonly batch?: HttpBatchOptions | undefined
+  /** Sends arrays of envelopes, even for a single one. By default, each envelope is sent on its own, as an object. */
+  readonly batch?:
+    | {
+        /** The maximum number of events of a request, at least 1. */
+        readonly maxSize: number
+        /** The time that an event waits for others, in milliseconds, at least 0. */
+        readonly maxDelayMs: number
+      }
+    | undefined
 }
 
 /** With full jitter, so that several processes do not send in step. */
