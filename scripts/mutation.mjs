@@ -174,34 +174,30 @@ function choose(mutants, count, random) {
 }
 
 /**
- * Returns the test files that mirror a source file, the one of the same name first: those of the same folder and of the
- * folders in it, or of the nearest parent folder that has tests.
+ * Returns the tests of a source file in the order in which they run: the one of the same name, then those of the same
+ * folder, or of the nearest parent folder that has tests. With `--wide`, all of the area follow.
  */
-function mirrorOf(file) {
-  for (let folder = dirname(file); folder !== '.'; folder = dirname(folder)) {
-    const path = join('build/test', folder)
-    if (!existsSync(path)) continue
-    const tests = readdirSync(path, { recursive: true })
-      .filter((name) => name.endsWith('.test.js'))
-      .sort()
-    if (tests.length === 0) continue
-    const isNamed = (name) => basename(name, '.test.js') === basename(file, '.js')
-    return [...tests.filter(isNamed), ...tests.filter((name) => !isNamed(name))].map((name) =>
-      join(path, name),
-    )
+function stagesOf(file) {
+  const isNamed = (path) => basename(path, '.test.js') === basename(file, '.js')
+  let folder = dirname(file)
+  while (folder !== '.' && testsIn(folder, false).length === 0) folder = dirname(folder)
+  const mirror = folder === '.' ? [] : testsIn(folder, false)
+  const stages = [mirror.filter(isNamed), mirror.filter((path) => !isNamed(path))]
+  if (values.wide) {
+    const all = [file.split('/')[0], 'express', 'attacks'].flatMap((name) => testsIn(name, true))
+    stages.push(all.filter((path) => !mirror.includes(path)))
   }
-  return []
+  return stages.filter((stage) => stage.length > 0)
 }
 
-function testsOf(file) {
-  const mirror = mirrorOf(file)
-  if (!values.wide) return mirror
-  const more = [file.split('/')[0], 'express', 'attacks'].flatMap((folder) =>
-    readdirSync(join('build/test', folder), { recursive: true })
-      .filter((name) => name.endsWith('.test.js') && !OF_ALL_SOURCES.includes(basename(name)))
-      .map((name) => join('build/test', folder, name)),
-  )
-  return [...new Set([...mirror, ...more])]
+/** The paths of the tests in a folder of `test`. */
+function testsIn(folder, recursive) {
+  const path = join('build/test', folder)
+  if (!existsSync(path)) return []
+  return readdirSync(path, { recursive })
+    .filter((name) => name.endsWith('.test.js') && !OF_ALL_SOURCES.includes(basename(name)))
+    .sort()
+    .map((name) => join(path, name))
 }
 
 /** Makes a copy of the project in which `build` is a copy and the rest are links. */
@@ -342,16 +338,19 @@ async function work(job) {
   copyProject(folder)
   for (const [index, mutant] of waiting) {
     const { file, start, end, text } = mutant
-    const tests = testsOf(file)
-    let result = 'untested'
-    if (tests.length > 0) {
+    const stages = stagesOf(file)
+    let result = stages.length > 0 ? 'survived' : 'untested'
+    for (const tests of stages) {
       const { passing, ms } = await baselineOf(folder, tests)
+      if (passing.length === 0) continue
       const path = join(folder, 'build/src', file)
       const code = readFileSync(path, 'utf8')
       writeFileSync(path, code.slice(0, start) + text + code.slice(end))
       const { outcome } = await runTests(folder, passing, TIME_FACTOR * ms + EXTRA_MS)
       writeFileSync(path, code)
-      result = { passed: 'survived', failed: 'killed', timeout: 'timeout' }[outcome]
+      if (outcome === 'passed') continue
+      result = outcome === 'failed' ? 'killed' : 'timeout'
+      break
     }
     results[result].push(mutant)
     console.log(`${index + 1}/${mutants.length} ${result}: ${titleOf(mutant)}`)

@@ -1,58 +1,47 @@
-// Runs the tests that take too long for `npm test`: those of test/full, then the whole suite on the other supported
-// versions of Node. Their binaries come from the npm packages node@22 and node@24, which are not in package.json because
-// npm would add them to PATH. The soak test, which mostly waits, runs at the same time.
+// Runs what takes too long for `npm test`: the tests of test/full, then the whole suite on the other supported lines of
+// Node, with the full number of random inputs. The Node binaries come from the npm packages node@22 and node@24. They
+// are not in package.json, because they would put themselves on PATH. The soak, which mostly waits, runs alongside.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
+import { constants, setPriority } from 'node:os'
 import { stripVTControlCharacters } from 'node:util'
 
 const MOCHA = 'node_modules/mocha/bin/mocha.js'
 const FULL = 'build/test/full/'
 const SOAK = 'soak.test.js'
-/** Tests whose result does not depend on the version of Node: the browser, the documentation, the sources, and the package. */
+/** Tests whose result does not depend on the version of Node: of the browser, the documentation, and the package. */
 const OF_ONE_LINE = ['browser/', 'docs', 'api-reference', 'package', 'attacks/regular-expressions']
-/** The line before mocha's list of failures. */
+/** The line of mocha's output from which on it reports failures. */
 const FAILING = /^ *\d+ failing$/m
-const LONG = [MOCHA, '--no-config', '--forbid-only', '--timeout', '1800000']
+const LONG = [MOCHA, '--no-config', '--forbid-only', '--exit', '--timeout', '1800000']
 
-/** The failures, and the tests that failed once, for the end of the output. */
-const reports = []
+/** The failures, which are printed again at the end. */
+const failures = []
 
-/**
- * Runs mocha. These tests use real servers, processes, and clocks, while the soak test uses a part of the machine.
- * Therefore a run that fails is repeated once. The end of the output contains the failure in either case.
- */
-async function run(title, command, args) {
-  const first = await mocha(command, args)
-  if (first.failure === undefined) return
-  const second = await mocha(command, args)
-  if (second.failure === undefined)
-    reports.push(`${title} failed once and passed when it ran again: ${first.failure}`)
-  else fail(title, second.failure)
-}
-
-async function mocha(command, args, { isAside = false } = {}) {
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+/** Runs mocha, and notes its failure. Prints its output at once, or at the end if it runs in the background. */
+async function run(title, command, args, { inBackground = false } = {}) {
+  const child = spawn(command, args, {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, FULL_RUNS: '1' },
+  })
+  if (inBackground) setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL)
   process.once('exit', () => child.kill())
   let output = ''
   child.stdout.setEncoding('utf8').on('data', (text) => {
     output += text
-    if (!isAside) process.stdout.write(text)
+    if (!inBackground) process.stdout.write(text)
   })
   const [status, signal] = await once(child, 'close')
-  if (status === 0) return { output }
+  if (inBackground) console.log(`\n${title}\n${output}`)
+  if (status === 0) return
   const text = stripVTControlCharacters(output)
   const failure = FAILING.test(text) ? text.slice(text.search(FAILING)) : text.slice(-2_000)
-  return { output, failure: `${signal ?? `exit code ${status}`}\n${failure.trimEnd()}` }
-}
-
-function fail(title, failure) {
-  reports.push(`${title} failed: ${failure}`)
-  process.exitCode = 1
+  failures.push(`${title} failed: ${signal ?? `exit code ${status}`}\n${failure.trimEnd()}`)
 }
 
 const tests = readdirSync(FULL).filter((name) => name.endsWith('.test.js'))
-const soaking = tests.includes(SOAK) ? mocha('node', [...LONG, FULL + SOAK], { isAside: true }) : undefined
+const soak = run('The soak', 'node', [...LONG, FULL + SOAK], { inBackground: true })
 for (const name of tests) if (name !== SOAK) await run(FULL + name, 'node', [...LONG, FULL + name])
 for (const line of ['22', '24']) {
   console.log(`\nNode ${line}`)
@@ -60,9 +49,6 @@ for (const line of ['22', '24']) {
   const suite = ['node', 'scripts/test.mjs', '--reporter', 'dot', ...ignored]
   await run(`The suite on Node ${line}`, 'npx', ['--yes', '--package', `node@${line}`, '--', ...suite])
 }
-if (soaking !== undefined) {
-  const { output, failure } = await soaking
-  console.log(`\nThe soak\n${output}`)
-  if (failure !== undefined) fail('The soak', failure)
-}
-for (const text of reports) console.error(`\n${text}`)
+await soak
+for (const failure of failures) console.error(`\n${failure}`)
+if (failures.length > 0) process.exitCode = 1

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { ClientCredentialsProvider as ClientCredentialsV2, DpopSession } from '@modelcontextprotocol/client'
 import { ClientCredentialsProvider as ClientCredentialsV1 } from '@modelcontextprotocol/sdk/client/auth-extensions.js'
 import { McpServer, ResourceTemplate } from '@modelcontextprotocol/server'
@@ -8,6 +7,7 @@ import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
 import type { Heard } from '../support/mcp/clients.ts'
 import { MODERN } from '../support/mcp/wire.ts'
+import { until } from '../support/until.ts'
 import { findInspector, Inspector, type InspectorProgram } from './inspector.ts'
 import { type ProtectedServer, startProtectedServer } from './protected-server.ts'
 import { Recorder, SIGN_IN_CLIENTS, SignedIn, V1, V2_LEGACY, V2_MODERN } from './sign-in-clients.ts'
@@ -249,7 +249,8 @@ describe('clients: a token that runs out', () => {
       const session = new SignedIn(kind, server.resource, { client: registeredAt(server) })
       await session.connect()
       const { exp = 0, jti } = session.wallet.claims
-      await sleep(Math.max(0, exp * 1000 - Date.now()))
+      // A timer may fire a millisecond before the clock says so.
+      await until(() => Date.now() >= exp * 1000, 20)
       expect(textOf(await session.client.callTool({ name: 'whoami', arguments: {} }))).to.equal('ada')
       const refused = session.recorder.at('/mcp').filter(({ status }) => status === 401)
       expect(refused.at(-1)?.challenge).to.contain('error="invalid_token"').and.to.contain('expired')

@@ -21,6 +21,8 @@ import { until } from '../support/until.ts'
 
 const RESOURCE = 'http://127.0.0.1:9/mcp'
 const STREAMS = 1_000
+/** How long nodes accept a proof after `iat`. */
+const PROOF_SECONDS = 300
 
 /** Passes everything on to `target`, what Redis answers after `delayMs`. */
 async function startSlowProxy(target: number) {
@@ -185,10 +187,11 @@ describe('a cluster in trouble', function () {
     const fresh = await proof(bound)
     expect(await call(one, `DPoP ${bound}`, fresh)).to.equal(200)
     expect(await call(ahead, `DPoP ${bound}`, fresh)).to.equal(401)
-    // Nearly too old where the clock is ahead, good for ten more seconds where it is not.
-    const old = await proof(bound, nowSeconds() - 288)
+    // It expires soon by the clock that is ahead, and ten seconds later by the other one.
+    const issuedAt = nowSeconds() - PROOF_SECONDS + 10 + 5
+    const old = await proof(bound, issuedAt)
     expect(await call(ahead, `DPoP ${bound}`, old)).to.equal(200)
-    await new Promise((resolve) => setTimeout(resolve, 3_500))
+    await until(() => nowSeconds() + 10 > issuedAt + PROOF_SECONDS + 1, 100)
     expect(await call(one, `DPoP ${bound}`, old)).to.equal(401)
 
     const client = new Client(

@@ -21,6 +21,9 @@ const PHASES = [
 ] as const
 const LISTENERS_OF_EACH_KIND = 5
 
+/** Calls that the load makes in a phase before the phase goes on. */
+const CALLS_OF_A_PHASE = 300
+
 const seconds = (count: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, count * 1_000))
 
 /** Waits for what should come, as long as it may take: what has not come by then is told by the expectations. */
@@ -71,6 +74,12 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
     const poster = await connectClient(front, await tokenFor('poster'), 'modern')
     await load.start(front, tokens, CLIENTS)
 
+    /** Resolves when the load has made many calls more. */
+    const called = async (): Promise<void> => {
+      const { phase } = load
+      const before = load.requests[phase] ?? 0
+      await until(() => (load.requests[phase] ?? 0) >= before + CALLS_OF_A_PHASE, 20)
+    }
     let posted = 0
     const post = async (times: number): Promise<void> => {
       for (let count = 0; count < times; count++) {
@@ -86,7 +95,7 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
     await post(15)
 
     load.phase = PHASES[1]
-    await Promise.all([post(15), seconds(1).then(() => two.kill())])
+    await Promise.all([post(15), called().then(() => two.kill())])
     const killComplaints = nginx.complaints.filter((line) =>
       new RegExp(`(?:failed|closed).* while reading response header from upstream.*:${two.port}/`).test(line),
     ).length
@@ -96,15 +105,15 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
 
     load.phase = PHASES[2]
     await redis.kill()
-    await seconds(1)
+    await called()
     await redis.start()
     const isToldOfGap = ({ gaps }: ClusterListener) => gaps > 0
-    await within(10, () => [...listeners, ...doomed].every(isToldOfGap))
+    await within(30, () => [...listeners, ...doomed].every(isToldOfGap))
     const heardOfGap = [...listeners, ...doomed].filter(isToldOfGap).length
     await post(10)
 
     const lost = (): number => listeners.reduce((sum, { heard }) => sum + Math.max(0, posted - heard), 0)
-    await within(5, () => lost() === 0)
+    await within(30, () => lost() === 0)
 
     load.phase = PHASES[3]
     const counts: TransportCounts[] = []
@@ -112,14 +121,14 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
       const ended = await node.stop()
       if (ended !== undefined) counts.push(ended)
       await node.start()
-      await seconds(2)
+      await called()
     }
 
     load.phase = PHASES[4]
     const before = nginx.complaints.length
     for (let count = 0; count < 2; count++) {
       await nginx.reload()
-      await seconds(1)
+      await called()
     }
     const reloadComplaints = nginx.complaints.slice(before)
     await load.stop()
