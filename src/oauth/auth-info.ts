@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 
-/** What `AuthInfo` tells of a token, whose text it has beside them. */
+/** The members of `AuthInfo` other than the token. */
 export interface AuthInfoMembers<User> {
   readonly clientId: string
   readonly scopes: string[]
@@ -10,34 +10,45 @@ export interface AuthInfoMembers<User> {
   readonly extra: Record<string, unknown>
 }
 
-/** Set by the class below, which alone can see inside. */
+/** Set by the class below: only its static block can read the private fields. */
 let attach: (auth: AuthInfo, attached: object) => void
 let attachedOf: (value: unknown) => object | undefined
 let issuerOf: (auth: AuthInfo) => string | undefined
 
 /**
- * Who is calling, verified: what `mcpAuth` leaves on `req.auth`. The shape of the official SDK's
- * `AuthInfo`, so that its transports find it, plus `user`.
+ * The verified token of a request and its user. `mcpAuth` sets it as `req.auth`; handlers get it as `context.auth`. It has
+ * the shape of the official SDK's `AuthInfo`, so that the SDK's transports find it, plus `user`.
  *
- * `token` can be read, but is not enumerable: it appears neither in `JSON.stringify(auth)`
- * nor in `util.inspect(auth)`, nor in a copy made with spread.
+ * `token` can be read but is not enumerable: `JSON.stringify(auth)`, `util.inspect(auth)`, and copies made with spread do
+ * not contain it.
+ * @example
+ * ```ts
+ * import type { AuthInfo, NodeMiddleware } from 'mcp-gatekit'
+ *
+ * const logClient: NodeMiddleware = (req, _res, next) => {
+ *   const auth = req.auth as AuthInfo | undefined
+ *   console.log(auth?.clientId, auth?.scopes)
+ *   next?.()
+ * }
+ * ```
+ * @see https://www.rfc-editor.org/rfc/rfc6750#section-2.1
  */
 export class AuthInfo<User = unknown> {
   readonly #token: string
   readonly #issuer: string | undefined
-  /** What the face that made it keeps with it. */
+  /** Data of the middleware that authenticated the request. */
   #attached: object | undefined
-  /** The OAuth client, `''` when the verifier did not say. */
+  /** The OAuth client; `''` if the verifier did not name it. */
   readonly clientId: string
   /** The scopes as granted; broader ones are not expanded. */
   readonly scopes: string[]
-  /** Seconds since 1970. Absent when the verifier did not say. */
+  /** The expiry in seconds since 1970. Absent if the verifier did not name it. */
   declare readonly expiresAt?: number
-  /** What the token is for (RFC 8707). */
+  /** The resource that the token was issued for (RFC 8707). */
   declare readonly resource?: URL
-  /** What the verifier gave as `user`. */
+  /** The `user` of the verifier's result. */
   declare readonly user?: User
-  /** What else the verifier gave. */
+  /** The `extra` of the verifier's result. */
   readonly extra: Record<string, unknown>
 
   private constructor(token: string, members: AuthInfoMembers<User>, issuer: string | undefined) {
@@ -51,7 +62,7 @@ export class AuthInfo<User = unknown> {
     if (members.user !== undefined) this.user = members.user
   }
 
-  /** What the gate makes of a token. @internal */
+  /** Creates the `AuthInfo` of an accepted token. @internal */
   static of<User>(token: string, members: AuthInfoMembers<User>, issuer?: string): AuthInfo<User> {
     return new AuthInfo(token, members, issuer)
   }
@@ -68,7 +79,7 @@ export class AuthInfo<User = unknown> {
     attachedOf = (value) =>
       typeof value === 'object' && value !== null && #attached in value ? value.#attached : undefined
     issuerOf = (auth) => (#issuer in auth ? auth.#issuer : undefined)
-    // Without the token, whatever options `util.inspect` is given.
+    // The token is left out with every option of `util.inspect`.
     Object.defineProperty(AuthInfo.prototype, inspect.custom, {
       value(this: AuthInfo): object {
         return { ...this }
@@ -77,17 +88,17 @@ export class AuthInfo<User = unknown> {
   }
 }
 
-/** Keeps `attached` with `auth`, unseen by anybody else. */
+/** Attaches an object to `auth`, which only `attachedTo` can read. */
 export function attachTo(auth: AuthInfo, attached: object): void {
   attach(auth, attached)
 }
 
-/** What was attached to `value`, when it is an `AuthInfo` that something was attached to. */
+/** Returns the object that was attached to `value`; `undefined` if `value` is not an `AuthInfo` or has none. */
 export function attachedTo(value: unknown): object | undefined {
   return attachedOf(value)
 }
 
-/** Identifies the issuer of a token: with the subject, it is who the token stands for. */
+/** Returns the identity of the token's issuer. Issuer and subject together identify the user. */
 export function tokenIssuer(auth: AuthInfo): string | undefined {
   return issuerOf(auth)
 }

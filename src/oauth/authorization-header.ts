@@ -1,17 +1,17 @@
-/** Longest token that is read. Longer ones are no token. */
+/** The maximum length of a token. A longer one is malformed. */
 const MAX_TOKEN_LENGTH = 16_384
 
-/** RFC 6750 §2.1 with the scheme in any case (RFC 9110 §11.1) and one or more spaces. */
+/** Credentials of RFC 6750 §2.1. The scheme is case-insensitive (RFC 9110 §11.1), and one or more spaces follow it. */
 const CREDENTIALS = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i
 const BEARER_SCHEME = /^bearer(?:[\s,]|$)/i
 
-/** The same for the scheme of RFC 9449 §7.1. */
+/** Credentials of the DPoP scheme (RFC 9449 §7.1). */
 const DPOP_CREDENTIALS = /^dpop +([A-Za-z0-9\-._~+/]+=*)$/i
 const DPOP_SCHEME = /^dpop(?:[\s,]|$)/i
 
 /**
- * What the `Authorization` header holds: a token; nothing of the Bearer scheme (`missing`); or
- * something of that scheme which RFC 6750 §2.1 does not allow (`malformed`).
+ * The content of the `Authorization` header: a token, nothing of the Bearer scheme (`missing`), or credentials of that
+ * scheme that RFC 6750 §2.1 does not allow (`malformed`).
  */
 export type BearerCredentials =
   | { readonly kind: 'token'; readonly token: string }
@@ -22,9 +22,9 @@ const MISSING: BearerCredentials = { kind: 'missing' }
 const MALFORMED: BearerCredentials = { kind: 'malformed' }
 
 /**
- * Reads the token from the `Authorization` values of a request, as they came (RFC 6750 §2.1).
- * Two values, a comma list, an empty token and one over 16 384 characters are no token.
- * Does not verify it. Tokens in the query or the body are never read.
+ * Reads the token from the received `Authorization` values of a request (RFC 6750 §2.1), without verifying it. Two values,
+ * a comma-separated list, an empty token, and a token of more than 16 384 characters are malformed. Tokens in the query or
+ * the body are never read.
  */
 export function readBearerToken(values: string | readonly string[] | undefined): BearerCredentials {
   if (values === undefined) return MISSING
@@ -33,13 +33,13 @@ export function readBearerToken(values: string | readonly string[] | undefined):
   return values.some((value) => BEARER_SCHEME.test(value)) ? MALFORMED : MISSING
 }
 
-/** A token of the DPoP scheme, which is worth nothing without its proof. */
+/** A token of the DPoP scheme, which is accepted only with its proof. */
 export interface DpopCredentials {
   readonly kind: 'dpop'
   readonly token: string
 }
 
-/** Reads as `readBearerToken` does, where a token may also come by the DPoP scheme (RFC 9449 §7.1). */
+/** Like `readBearerToken`, but also reads tokens of the DPoP scheme (RFC 9449 §7.1). */
 export function readAccessToken(
   values: string | readonly string[] | undefined,
 ): BearerCredentials | DpopCredentials {

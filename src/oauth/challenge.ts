@@ -10,8 +10,8 @@ export interface BearerChallengeParameters {
 }
 
 /**
- * A `Bearer` challenge (RFC 6750 §3). The order of the parameters is part of the contract:
- * clients exist that find `resource_metadata` with a regular expression.
+ * Returns a `Bearer` challenge (RFC 6750 §3). The order of the parameters must not change: some clients find
+ * `resource_metadata` with a regular expression.
  */
 export function bearerChallenge(parameters: BearerChallengeParameters): string {
   const { realm, error, scopes, resourceMetadata, errorDescription } = parameters
@@ -21,12 +21,12 @@ export function bearerChallenge(parameters: BearerChallengeParameters): string {
   return `${challenge}, error_description=${quoted(errorDescription)}`
 }
 
-/** What is wrong with the proof of a request, or with the token for want of one (RFC 9449 §7.1, §9). */
+/** The problem with the proof of a request, or with a token that comes without one (RFC 9449 §7.1, §9). */
 export type DpopChallengeError = 'invalid_dpop_proof' | 'use_dpop_nonce' | 'invalid_token'
 
 /**
- * A `DPoP` challenge (RFC 9449 §7.1). It goes behind the `Bearer` one, in the same header line: clients exist
- * that read nothing else than what begins with `Bearer`.
+ * Returns a `DPoP` challenge (RFC 9449 §7.1). It follows the `Bearer` challenge in the same header line, because some
+ * clients only read a header that begins with `Bearer`.
  */
 export function dpopChallenge(
   algorithms: readonly string[],

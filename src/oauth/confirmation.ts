@@ -1,4 +1,4 @@
-/** The registered methods to bind a token to a key: IANA "JWT Confirmation Methods" (RFC 7800 §6.2). */
+/** The registered methods that bind a token to a key: IANA "JWT Confirmation Methods" (RFC 7800 §6.2). */
 const METHODS: readonly string[] = ['jwk', 'jwe', 'kid', 'jku', 'x5t#S256', 'osc', 'jkt']
 
 /**
@@ -11,7 +11,7 @@ export type Binding = 'none' | 'dpop' | 'other'
 
 /**
  * Reads the binding from a `cnf` claim. Members next to `jkt` that are not registered methods are ignored (RFC 7800 §3.1).
- * A `cnf` that has members but no registered method counts as `other`: it says that the token is bound.
+ * A `cnf` that has members but no registered method counts as `other`, because the token is bound in some way.
  */
 export function bindingOf(cnf: unknown): Binding {
   if (cnf === undefined || cnf === null) return 'none'

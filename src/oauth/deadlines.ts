@@ -1,20 +1,20 @@
 import { performance } from 'node:perf_hooks'
 import { VerifierUnavailableError } from './errors.ts'
 
-interface Waiting {
-  readonly who: string
+interface Pending {
+  readonly name: string
   readonly dueAtMs: number
-  readonly giveUp: (error: VerifierUnavailableError) => void
+  readonly reject: (error: VerifierUnavailableError) => void
 }
 
 /**
- * Gives what is asked of others a time to answer in. All have the same, so that the one who has waited longest is due
- * first: one timer does for all, and in most requests none is set or cleared.
+ * Rejects promises that take longer than a shared timeout. Since the timeout is the same for all, they are due in the order
+ * in which they were added. One timer serves all of them, and most requests neither set nor clear one.
  */
 export class Deadlines {
   readonly #timeoutMs: number
   /** In the order in which they are due. */
-  readonly #waiting = new Set<Waiting>()
+  readonly #pending = new Set<Pending>()
   #timer: NodeJS.Timeout | undefined
 
   constructor(timeoutMs: number) {
@@ -22,51 +22,51 @@ export class Deadlines {
   }
 
   /**
-   * As `asked`, in time.
-   * @param who is asked, for the error.
-   * @throws {VerifierUnavailableError} when it has not been settled in time.
+   * Settles like `promise`, or rejects if it does not settle in time.
+   * @param name the function that returned the promise, for the error
+   * @throws {VerifierUnavailableError} if the timeout expires.
    */
-  within(asked: PromiseLike<unknown>, who: string): Promise<unknown> {
+  within(promise: PromiseLike<unknown>, name: string): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const waiting: Waiting = { who, dueAtMs: performance.now() + this.#timeoutMs, giveUp: reject }
-      this.#waiting.add(waiting)
-      if (this.#timer === undefined) this.#wakeIn(this.#timeoutMs)
-      else if (this.#waiting.size === 1) this.#timer.ref()
-      // A thenable that is no promise may throw, or give another promise in its turn.
-      Promise.resolve(asked).then(
+      const pending: Pending = { name, dueAtMs: performance.now() + this.#timeoutMs, reject }
+      this.#pending.add(pending)
+      if (this.#timer === undefined) this.#startTimer(this.#timeoutMs)
+      else if (this.#pending.size === 1) this.#timer.ref()
+      // A thenable that is not a promise may throw, or resolve to another promise.
+      Promise.resolve(promise).then(
         (value) => {
-          this.#forget(waiting)
+          this.#remove(pending)
           resolve(value)
         },
         (error) => {
-          this.#forget(waiting)
+          this.#remove(pending)
           reject(error)
         },
       )
     })
   }
 
-  /** The timer goes on for those to come, but keeps no process alive for which nobody waits. */
-  #forget(waiting: Waiting): void {
-    this.#waiting.delete(waiting)
-    if (this.#waiting.size === 0) this.#timer?.unref()
+  /** The timer keeps running for later promises, but does not keep the process alive if nothing is pending. */
+  #remove(pending: Pending): void {
+    this.#pending.delete(pending)
+    if (this.#pending.size === 0) this.#timer?.unref()
   }
 
-  #wakeIn(ms: number): void {
-    this.#timer = setTimeout(() => this.#giveUpOnThoseDue(), ms)
+  #startTimer(ms: number): void {
+    this.#timer = setTimeout(() => this.#rejectDue(), ms)
   }
 
-  #giveUpOnThoseDue(): void {
+  #rejectDue(): void {
     this.#timer = undefined
-    for (const waiting of this.#waiting) {
-      const leftMs = waiting.dueAtMs - performance.now()
+    for (const pending of this.#pending) {
+      const leftMs = pending.dueAtMs - performance.now()
       if (leftMs > 0) {
-        this.#wakeIn(leftMs)
+        this.#startTimer(leftMs)
         return
       }
-      this.#waiting.delete(waiting)
-      const { who, giveUp } = waiting
-      giveUp(new VerifierUnavailableError(`${who} has not answered within ${this.#timeoutMs} ms`))
+      this.#pending.delete(pending)
+      const { name, reject } = pending
+      reject(new VerifierUnavailableError(`${name} did not settle within ${this.#timeoutMs} ms`))
     }
   }
 }

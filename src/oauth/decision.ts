@@ -10,7 +10,7 @@ export type RefusalReason =
   | 'insufficient_scope'
   | 'rate_limited'
 
-/** What the gate made of a request. */
+/** The outcome of the authentication of a request. */
 export type Decision =
   | { readonly outcome: 'accepted'; readonly auth: AuthInfo; readonly context: VerifyContext }
   | Refusal
@@ -18,7 +18,7 @@ export type Decision =
   | {
       readonly outcome: 'failed'
       readonly cause: unknown
-      /** Whose token it is, where it was accepted before. */
+      /** The token, if it was accepted before the failure. */
       readonly auth?: AuthInfo
     }
 
@@ -27,11 +27,11 @@ export type Refusal =
       readonly outcome: 'refused'
       readonly reason: Exclude<RefusalReason, 'insufficient_scope' | 'rate_limited'>
       readonly cause?: unknown
-      /** What was wrong with the DPoP proof, or for want of one. */
+      /** The problem with the DPoP proof, or with a missing one. */
       readonly fault?: ProofFault
     }
   | { readonly outcome: 'refused'; readonly reason: 'rate_limited'; readonly retryAfterSeconds: number }
   | { readonly outcome: 'refused'; readonly reason: 'insufficient_scope'; readonly scopes: readonly string[] }
 
-/** What DPoP adds to an `invalid` token. */
+/** The reason of an `invalid` token that has to do with DPoP. */
 export type ProofFault = 'invalid_dpop_proof' | 'use_dpop_nonce' | 'proof_needed' | 'not_bound'

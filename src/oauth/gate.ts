@@ -17,39 +17,39 @@ import type { ResolvedOAuthOptions, VerifyContext } from './options.ts'
 import { ProtectedResource } from './protected-resource.ts'
 import { FAILED_ANSWER, refusalAnswer, unavailableAnswer } from './refusal-answers.ts'
 import { ScopeHierarchy, unionOfScopes } from './scope.ts'
-import { issuerOf, judge, type Verdict } from './verdict.ts'
+import { issuerOf, readVerification, type Verification } from './verification.ts'
 
-/** What the gate looks at. Members other than `authorization` are read only when needed. */
+/** The parts of a request that the gate reads. Members other than `authorization` are read only if needed. */
 export interface GateRequest {
-  /** The `Authorization` values as they came. */
+  /** The received `Authorization` values. */
   readonly authorization: string | readonly string[] | undefined
-  /** The `DPoP` values as they came (RFC 9449 §4.1). */
+  /** The received `DPoP` values (RFC 9449 §4.1). */
   readonly dpop?: string | readonly string[] | undefined
   readonly method: string
   /** The web-standard request, without its body. */
   readonly request: Request
-  /** Origin of the request's URL; undefined when the request names no usable host. */
+  /** The origin of the request's URL; `undefined` if the request does not name a valid host. */
   readonly origin: string | undefined
-  /** Path of the request's URL, as it came. */
+  /** The path of the request's URL, not normalized. */
   readonly path: string
-  /** IP address of the client, where it is known. */
+  /** The IP address of the client, if it is known. */
   readonly clientAddress?: string | undefined
 }
 
 const NO_SCOPES: readonly string[] = []
 
-/** Which form of the metadata document is served: gates of the same target share what is known of it. */
+/** The form in which the metadata document is served. Gates of the same target share this object. */
 export interface MetadataAnnouncement {
-  /** Whether it is the path-suffixed one, so that challenges may name it. */
+  /** `true` if the path-suffixed form is served, so that challenges may name it. */
   suffixed: boolean
 }
 
-/** Makes the context that verifiers and handlers see. */
+/** Creates the context for verifiers and handlers. */
 export type ContextFactory = (request: GateRequest) => VerifyContext | Promise<VerifyContext>
 
 /**
- * The decision: who may pass. It works on plain values and knows neither Express nor MCP; the faces
- * around it only read requests and write its answers.
+ * Decides whether a request is let in. It works on plain values and does not depend on Express or MCP. Its callers read
+ * requests and write its responses.
  */
 export class Gate {
   readonly options: ResolvedOAuthOptions
@@ -58,7 +58,7 @@ export class Gate {
   readonly #makeContext: ContextFactory
   readonly #announced: MetadataAnnouncement
   readonly #deadlines: Deadlines
-  /** Stands for the issuer of a token whose verifier does not name it. */
+  /** Identifies the issuer of a token whose verifier does not name it. */
   readonly #ownIssuer: string
 
   constructor(
@@ -76,12 +76,12 @@ export class Gate {
     this.#ownIssuer = `gate:${options.authorizationServers.join(' ')}`
   }
 
-  /** Challenges name the path-suffixed form from now on. */
+  /** Makes challenges name the path-suffixed form of the metadata document. */
   announceSuffixedMetadata(): void {
     this.#announced.suffixed = true
   }
 
-  /** Verifies the token of a request. Scopes are judged apart, by `permits`. */
+  /** Verifies the token of a request. Scopes are checked separately, by `permits`. */
   authenticate(request: GateRequest): Promise<Decision> {
     const decided = this.#decide(request)
     return this.options.limiter === undefined ? decided : decided.then((one) => this.limited(one, request))
@@ -114,7 +114,7 @@ export class Gate {
     } catch (cause) {
       return { outcome: 'failed', cause }
     }
-    let verdict: Verdict
+    let verification: Verification
     let issuer: string | undefined
     try {
       const input = new VerifyInput(
@@ -125,23 +125,24 @@ export class Gate {
         proof?.keyThumbprint,
         this.options.gateValues,
       )
-      verdict = judge(await this.#verify(input), resource, proof?.keyThumbprint) ?? notedRefusal(input)
-      if ('token' in verdict) issuer = issuerOf(verdict.token, issuerNote(input)) ?? this.#ownIssuer
+      const result = await this.#verify(input)
+      verification = readVerification(result, resource, proof?.keyThumbprint) ?? notedRefusal(input)
+      if ('token' in verification) issuer = issuerOf(verification.token, issuerNote(input)) ?? this.#ownIssuer
     } catch (cause) {
       if (VerifierUnavailableError.is(cause)) {
         return { outcome: 'unavailable', retryAfterSeconds: cause.retryAfterSeconds, cause }
       }
       return { outcome: 'refused', reason: 'invalid', cause }
     }
-    if (!('token' in verdict)) return verdict
+    if (!('token' in verification)) return verification
     const replayed = proof === undefined ? undefined : await this.#takeProof(proof)
     if (replayed !== undefined) return replayed
-    const auth = AuthInfo.of(credentials.token, verdict.token, issuer)
+    const auth = AuthInfo.of(credentials.token, verification.token, issuer)
     const { onVerified } = this.options
     if (onVerified !== undefined) {
       try {
-        const heard: unknown = onVerified(new OnVerifiedInput(request, context, auth))
-        if (isPromiseLike(heard)) await this.#deadlines.within(heard, 'onVerified')
+        const returned: unknown = onVerified(new OnVerifiedInput(request, context, auth))
+        if (isPromiseLike(returned)) await this.#deadlines.within(returned, 'onVerified')
       } catch (cause) {
         return { outcome: 'failed', cause, auth }
       }
@@ -149,14 +150,14 @@ export class Gate {
     return { outcome: 'accepted', auth, context }
   }
 
-  /** Whether `granted` suffices for every request and for an operation that needs `operation` as well. */
+  /** Returns `true` if `granted` satisfies the scopes of the endpoint and of the operation. */
   permits(granted: readonly string[], operation: readonly string[] = NO_SCOPES): boolean {
     return (
       this.#hierarchy.satisfies(granted, this.options.scopes) && this.#hierarchy.satisfies(granted, operation)
     )
   }
 
-  /** The refusal for a token without the scopes: it names the endpoint's and the operation's at once. */
+  /** Returns the refusal for a token with too few scopes. It names the scopes of the endpoint and of the operation. */
   insufficientScope(operation: readonly string[] = NO_SCOPES): Refusal {
     return {
       outcome: 'refused',
@@ -165,7 +166,7 @@ export class Gate {
     }
   }
 
-  /** A refusal, or the one that is given where the client's address has caused too many. */
+  /** Returns the decision, or a `rate_limited` refusal if the client's address has caused too many refusals. */
   async limited<D extends Decision>(decision: D, request: GateRequest): Promise<D | Refusal> {
     const { limiter } = this.options
     if (decision.outcome !== 'refused' || limiter === undefined) return decision
@@ -175,7 +176,7 @@ export class Gate {
       : { outcome: 'refused', reason: 'rate_limited', retryAfterSeconds }
   }
 
-  /** The response to everything but `accepted`. */
+  /** Returns the response to a request that is not accepted. */
   answer(decision: Exclude<Decision, { outcome: 'accepted' }>, request: GateRequest): PlainResponse {
     switch (decision.outcome) {
       case 'refused':
@@ -191,12 +192,12 @@ export class Gate {
     try {
       return this.resource.metadataUrl(request, this.#announced.suffixed)
     } catch {
-      // The same function has named a resource for this request before; a challenge goes without, then.
+      // The function `resource` failed at its second call. The challenge is sent without the URL.
       return undefined
     }
   }
 
-  /** The proof of a DPoP token; undefined for a Bearer token that needs none. */
+  /** Checks the proof of a DPoP token. Returns `undefined` for a Bearer token that needs no proof. */
   async #proofOf(
     credentials: DpopCredentials | Extract<BearerCredentials, { kind: 'token' }>,
     request: GateRequest,
@@ -208,7 +209,7 @@ export class Gate {
     return await checkProof({ proof, method, origin, path, token: credentials.token }, dpop)
   }
 
-  /** Why a proof cannot be taken, if it cannot: it was used before, or nobody knows. */
+  /** Records the proof. Returns a rejection if it was replayed, or if the store is unavailable. */
   async #takeProof({
     replayKey,
     expiresAtSeconds,
@@ -238,17 +239,17 @@ export class Gate {
       // An error must not lift the limit.
     }
     const named = typeof address === 'string' ? clientKey(address) : undefined
-    // What the function returned may come from a header that the client chose.
+    // The returned value may come from a header that the client controls.
     return named ?? clientKey(request.clientAddress) ?? 'unknown'
   }
 
   #verify(input: VerifyInput): unknown {
-    const answered = this.options.verifyToken(input)
-    if (!isPromiseLike(answered)) return answered
-    return this.#deadlines.within(answered, 'verifyToken')
+    const returned = this.options.verifyToken(input)
+    if (!isPromiseLike(returned)) return returned
+    return this.#deadlines.within(returned, 'verifyToken')
   }
 
-  /** The verifier hears of requests without a token too; what it says, or when, changes nothing. */
+  /** Calls the verifier for a request without a token, as the contract requires, and ignores its result. */
   #askWithoutToken(request: GateRequest, resource: string | undefined): void {
     const ask = (context: VerifyContext): unknown =>
       this.options.verifyToken(
@@ -256,10 +257,10 @@ export class Gate {
       )
     try {
       const made = this.#makeContext(request)
-      const asked = made instanceof Promise ? made.then(ask) : ask(made)
-      if (isPromiseLike(asked)) Promise.resolve(asked).catch(() => undefined)
+      const returned = made instanceof Promise ? made.then(ask) : ask(made)
+      if (isPromiseLike(returned)) Promise.resolve(returned).catch(() => undefined)
     } catch {
-      // The answer is 401 whatever the application's functions do.
+      // The response is 401 even if a function of the application throws.
     }
   }
 }

@@ -2,17 +2,17 @@ import type { AuthInfo } from './auth-info.ts'
 import type { GateValues } from './gate-values.ts'
 import type { VerifyContext, VerifyTokenInput } from './options.ts'
 
-/** Where the web-standard request comes from: a getter that makes it when it is first read. */
+/** An object whose getter creates the web-standard request when it is first read. */
 export interface RequestSource {
   readonly request: Request
 }
 
-/** One getter for all, so that objects of a class keep one shape. */
+/** One property descriptor for all objects, so that objects of a class share one shape. */
 let requestProperty: PropertyDescriptor & ThisType<LazyRequest>
 
 /**
- * What has the web-standard request, which is made only when read. It is a property of the object's own, so that
- * verifiers can hand on a copy: `verify({ ...input, bearerToken })`.
+ * The base of objects with a web-standard request, which is created only when read. It is an own property, so that
+ * verifiers can pass on a copy: `verify({ ...input, bearerToken })`.
  */
 export class LazyRequest {
   declare readonly request: Request
@@ -33,14 +33,14 @@ export class LazyRequest {
   }
 }
 
-/** Set by the class below, which alone can see inside. */
-let leaveWith: (context: VerifyContext, input: VerifyInput) => void
-let leftWith: (context: VerifyContext) => VerifyInput | undefined
+/** Set by the class below: only its static block can read the private field. */
+let setInput: (context: VerifyContext, input: VerifyInput) => void
+let inputOf: (context: VerifyContext) => VerifyInput | undefined
 
 /** The context that verifiers and handlers share. */
 export class RequestContext<App> extends LazyRequest implements VerifyContext<App> {
   readonly context: App
-  /** What the verifier was asked with. */
+  /** The input of the verifier. */
   #input: VerifyInput | undefined
 
   constructor(request: RequestSource, context: App) {
@@ -49,14 +49,14 @@ export class RequestContext<App> extends LazyRequest implements VerifyContext<Ap
   }
 
   static {
-    leaveWith = (context, input) => {
+    setInput = (context, input) => {
       if (#input in context) context.#input = input
     }
-    leftWith = (context) => (isObject(context) && #input in context ? context.#input : undefined)
+    inputOf = (context) => (isObject(context) && #input in context ? context.#input : undefined)
   }
 }
 
-/** What `onVerified` gets. */
+/** The argument of `onVerified`. */
 export class OnVerifiedInput extends LazyRequest {
   readonly context: VerifyContext
   readonly user: unknown
@@ -66,26 +66,26 @@ export class OnVerifiedInput extends LazyRequest {
     super(request)
     this.context = context
     this.user = auth.user
-    // What a hook does to a list changes nothing about what was granted.
+    // A copy, so that the hook cannot change the granted scopes.
     this.scopes = [...auth.scopes]
   }
 }
 
-/** Why a verifier of this package refuses, where that is more than that the token is not valid. */
+/** The reason for which a verifier of this package rejects a token, if it is more specific than `invalid`. */
 export type RefusalNote = 'expired' | 'wrong_resource'
 
-/** Set by the class below, which alone can see inside. */
-let note: (input: VerifyInput, refusal: RefusalNote) => void
-let noted: (input: VerifyInput) => RefusalNote | undefined
+/** Set by the class below: only its static block can read the private fields. */
+let setRefusal: (input: VerifyInput, refusal: RefusalNote) => void
+let refusalOf: (input: VerifyInput) => RefusalNote | undefined
 let resourceOf: (input: VerifyInput) => string | undefined
 let setIssuer: (input: VerifyInput, issuer: string | undefined) => void
 let issuerOf: (input: VerifyInput) => string | undefined
 let gateOf: (input: VerifyInput) => GateValues | undefined
 
 /**
- * What `verifyToken` gets. Verifiers of this package find two things more in it: the resource that the gate is
- * configured for, and a place to leave the reason of a refusal, for which `undefined` has no room. A copy that an
- * application's own verifier hands on leads to both by its context.
+ * The argument of `verifyToken`. Verifiers of this package read more from it: the resource of the request and the values of
+ * the gate. They also write to it: the reason of a refusal, which the result `undefined` cannot carry, and the issuer. If
+ * the verifier of an application passes on a copy, its context leads back to the original.
  */
 export class VerifyInput extends LazyRequest implements VerifyTokenInput {
   readonly bearerToken: string | undefined
@@ -110,14 +110,14 @@ export class VerifyInput extends LazyRequest implements VerifyTokenInput {
     this.#resource = resource
     this.#gate = gate
     if (proofKey !== undefined) this.proofKey = proofKey
-    leaveWith(context, this)
+    setInput(context, this)
   }
 
   static {
-    note = (input, refusal) => {
+    setRefusal = (input, refusal) => {
       input.#refusal = refusal
     }
-    noted = (input) => input.#refusal
+    refusalOf = (input) => input.#refusal
     resourceOf = (input) => input.#resource
     setIssuer = (input, issuer) => {
       input.#issuer = issuer
@@ -127,45 +127,48 @@ export class VerifyInput extends LazyRequest implements VerifyTokenInput {
   }
 }
 
-/** Tells the gate why a verifier refuses. */
+/** Notes for the gate why a verifier rejects the token. */
 export function noteRefusal(input: VerifyTokenInput, refusal: RefusalNote): void {
-  const asked = originalOf(input)
-  if (asked !== undefined) note(asked, refusal)
+  const original = originalOf(input)
+  if (original !== undefined) setRefusal(original, refusal)
 }
 
-/** What was noted for this request, if anything. */
+/** Returns the reason that was noted for this request. */
 export function refusalNote(input: VerifyTokenInput): RefusalNote | undefined {
-  const asked = originalOf(input)
-  return asked && noted(asked)
+  const original = originalOf(input)
+  return original && refusalOf(original)
 }
 
-/** Tells the gate who issued the token that is accepted. @param issuer names the kind first: `iss:https://…` */
+/**
+ * Notes for the gate who issued an accepted token.
+ * @param issuer begins with the kind of identity, such as `iss:https://…`
+ */
 export function noteIssuer(input: VerifyTokenInput, issuer: string | undefined): void {
-  const asked = originalOf(input)
-  if (asked !== undefined) setIssuer(asked, issuer)
+  const original = originalOf(input)
+  if (original !== undefined) setIssuer(original, issuer)
 }
 
-/** The issuer that was noted for this request, if one was. */
+/** Returns the issuer that was noted for this request. */
 export function issuerNote(input: VerifyTokenInput): string | undefined {
-  const asked = originalOf(input)
-  return asked && issuerOf(asked)
+  const original = originalOf(input)
+  return original && issuerOf(original)
 }
 
-/** The resource that the asking gate is configured for. */
+/** Returns the resource that the calling gate protects; `undefined` if it depends on the request's URL. */
 export function configuredResource(input: VerifyTokenInput): string | undefined {
-  const asked = originalOf(input)
-  return asked && resourceOf(asked)
+  const original = originalOf(input)
+  return original && resourceOf(original)
 }
 
-/** The values of the asking gate; `undefined` if no gate asks. */
+/** Returns the values of the calling gate; `undefined` if the verifier is used outside a gate. */
 export function gateValuesIn(input: VerifyTokenInput): GateValues | undefined {
-  const asked = originalOf(input)
-  return asked && gateOf(asked)
+  const original = originalOf(input)
+  return original && gateOf(original)
 }
 
-/** What the gate asked with, when `input` is it or a copy of it. */
+/** Returns the input that the gate created, if `input` is that object or a copy of it. */
 function originalOf(input: VerifyTokenInput): VerifyInput | undefined {
-  return input instanceof VerifyInput ? input : leftWith(input.context)
+  return input instanceof VerifyInput ? input : inputOf(input.context)
 }
 
 function isObject(value: unknown): boolean {

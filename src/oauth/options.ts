@@ -21,44 +21,44 @@ const {
   missingOption,
 } = optionChecksOf('oauth')
 
-/** What a verifier and `onVerified` find of the router: the application's data, and the request. */
+/** The application's data and the request, as verifiers and `onVerified` get them. */
 export interface VerifyContext<App = unknown> {
-  /** What the router's `.context()` returned; `{}` where there is none. */
+  /** The return value of the router's `.context()`; `{}` if there is none. */
   readonly context: App
-  /** The request being authorized. Its body is not to be read; behind Express there is none. */
+  /** The request being authorized. Do not read its body; behind Express it has none. */
   readonly request: Request
 }
 
-/** What a verifier is asked. */
+/** The argument of a verifier. */
 export interface VerifyTokenInput<App = unknown> {
-  /** The request being authorized. Its body is not to be read; behind Express there is none, and the request is made only when read. */
+  /** The request being authorized. Do not read its body; behind Express it has none. The object is created when it is first read. */
   readonly request: Request
-  /** The token of the `Authorization` header; absent when none was sent. */
+  /** The token of the `Authorization` header; `undefined` if none was sent. */
   readonly bearerToken: string | undefined
   /** The application's data, and the request; `onVerified` gets the same object. */
   readonly context: VerifyContext<App>
   /**
-   * SHA-256 thumbprint (RFC 7638) of the key that this request has proven to hold, where the token came with a good
-   * DPoP proof; absent for a Bearer token. A token that is bound to a key is good for nothing without it.
+   * The SHA-256 thumbprint (RFC 7638) of the key of a valid DPoP proof; absent for a Bearer token. A key-bound token is
+   * rejected without this proof.
    */
   readonly proofKey?: string | undefined
 }
 
-/** What a verifier says of a valid token. Everything but `valid` may be left out; `null` counts as absent. */
+/** The result of a verifier for a valid token. Every member except `valid` may be omitted; `null` counts as absent. */
 export interface VerifiedToken<User = unknown> {
   /** Only `true` accepts the token. */
   readonly valid: boolean
-  /** Whom the token stands for: what handlers find at `auth.user`. */
+  /** The user that the token was issued for. Handlers get it as `auth.user`. */
   readonly user?: User | null | undefined
-  /** The scopes granted: a list, or one string with spaces between them. Absent means none. */
+  /** The granted scopes: a list, or one string with spaces between them. If absent, no scope is granted. */
   readonly scopes?: readonly string[] | string | null | undefined
   /** The OAuth client that the token was issued to. */
   readonly clientId?: string | null | undefined
-  /** Seconds since 1970. Past, or no finite number: the token is refused. */
+  /** The expiry in seconds since 1970. A token is rejected if this is in the past or is not a finite number. */
   readonly expiresAt?: number | null | undefined
-  /** What the token is for (RFC 8707); compared with the configured `resource`. */
+  /** The resource that the token was issued for (RFC 8707). It must equal the `resource` of the gate. */
   readonly resource?: string | URL | null | undefined
-  /** Anything else, for `auth.extra`. */
+  /** Further data, which handlers get as `auth.extra`. */
   readonly extra?: Readonly<Record<string, unknown>> | null | undefined
   /**
    * The key that the token is bound to (RFC 7800): the `cnf` claim of a JWT, or `cnf` of an introspection response. With
@@ -69,92 +69,99 @@ export interface VerifiedToken<User = unknown> {
 }
 
 /**
- * Decides whether a token is valid. Returns `undefined` for a token that is missing or not valid;
- * throws `VerifierUnavailableError` when it could not find out.
+ * A function that decides whether a token is valid. It returns `undefined` for a missing or invalid token, and throws
+ * `VerifierUnavailableError` if it cannot determine that.
  */
 export type VerifyToken<App = unknown, User = unknown> = (
   input: VerifyTokenInput<App>,
 ) => Promise<VerifiedToken<User> | undefined> | VerifiedToken<User> | undefined
 
-/** The type of the users that a verifier gives: `UserOf<typeof verifyToken>`. */
+/** The type of a verifier's users: `UserOf<typeof verifyToken>`. */
 export type UserOf<Verify extends VerifyToken<any, any>> =
   NonNullable<Awaited<ReturnType<Verify>>> extends { readonly user?: infer User }
     ? NonNullable<User>
     : unknown
 
-/** What `onVerified` is told. */
+/** The argument of `onVerified`. */
 export interface OnVerifiedInput<App = unknown, User = unknown> {
-  /** The object `verifyToken` got: setting `context.context.user` makes it visible to tools. */
+  /** The same object that `verifyToken` received. Members that you set on `context.context` are visible to tools. */
   readonly context: VerifyContext<App>
-  /** What the verifier gave as `user`. */
+  /** The `user` of the verifier's result. */
   readonly user: User | undefined
   /** The scopes as granted; broader ones are not expanded. */
   readonly scopes: readonly string[]
-  /** The request being authorized. Its body is not to be read; behind Express there is none. */
+  /** The request being authorized. Do not read its body; behind Express it has none. */
   readonly request: Request
 }
 
-/** Options of the gate. The four of the specification first. */
+/** OAuth options accepted by `createMcpAdapter`, `withOAuth`, and `mcpAuth`. */
 export interface OAuthOptions<App = any, User = any> {
-  /** Address of the authorization server. https, or http on loopback. */
+  /** The issuer identifier of the authorization server: an https URL, or an http URL on loopback. */
   readonly issuer: string
-  /** Verifies a Bearer token. Called once per request, also when none was sent. */
+  /** Verifies the access token. It is called once per request, also if no token was sent. */
   readonly verifyToken: VerifyToken<App, User>
-  /** Path of the metadata document. Default `/.well-known/oauth-protected-resource`. */
+  /** The path of the metadata document. Defaults to `/.well-known/oauth-protected-resource`. */
   readonly resourceMetadataPath?: string | undefined
-  /** Scopes that every request needs. Default none. */
+  /** The scopes that every request needs. Defaults to none. */
   readonly scopes?: readonly string[] | undefined
   /**
-   * Canonical URI of the MCP server (RFC 8707, RFC 9728). Default: the request's own URL. Set it in production.
-   * Where one server is several resources (tenants by host or path), a function that says which one a request is
-   * for; asked for a metadata document, it gets a request for the URL that the document is about. `undefined`:
-   * the request's own URL. Where it throws, or gives what could not be configured, the answer is 500.
+   * The canonical URI of the MCP server (RFC 8707, RFC 9728). Set it in production. Defaults to the URL of the request.
+   *
+   * If one server is several resources, such as tenants by host or path, set a function that returns the resource of a
+   * request. For a metadata document, it gets a request for the URL that the document describes. If it returns `undefined`,
+   * the URL of the request is used. If it throws or returns an invalid URI, the response is 500.
    */
   readonly resource?: string | ((request: Request) => string | undefined) | undefined
-  /** The challenge's realm. Default `mcp-server`. */
+  /** The `realm` of challenges. Defaults to `mcp-server`. */
   readonly realm?: string | undefined
-  /** The complete list for the metadata document, non-empty. Default `[issuer]`. */
+  /** The `authorization_servers` of the metadata document: the complete list, not empty. Defaults to `[issuer]`. */
   readonly authorizationServers?: readonly string[] | undefined
-  /** `resource_name` of the metadata document. */
+  /** The `resource_name` of the metadata document. */
   readonly resourceName?: string | undefined
-  /** `resource_documentation` of the metadata document: a URL. */
+  /** The `resource_documentation` of the metadata document: a URL. */
   readonly resourceDocumentation?: string | undefined
-  /** `scopes_supported` of the metadata document. Default: every scope named by `scopes` and by the router. */
+  /** The `scopes_supported` of the metadata document. Defaults to every scope that `scopes` and the router name. */
   readonly scopesSupported?: readonly string[] | undefined
-  /** Hierarchy: a broader scope satisfies the narrower ones it names, transitively. */
+  /** The scopes that each broader scope includes, transitively: `{ 'mcp:write': ['mcp:read'] }`. */
   readonly scopeImplies?: Readonly<Record<string, readonly string[]>> | undefined
-  /** Runs once the token is accepted, before scopes are judged. When it throws, the answer is 500. */
+  /** Called when the token is accepted, before scopes are checked. If it throws, the response is 500. */
   readonly onVerified?: ((input: OnVerifiedInput<App, User>) => void | Promise<void>) | undefined
   /**
-   * Whether `Forwarded` and `X-Forwarded-*` may shape derived URLs. Default false.
-   * In Express its own `trust proxy` setting decides instead.
+   * `true` if `Forwarded` and `X-Forwarded-*` determine derived URLs. In Express, the setting `trust proxy` decides
+   * instead. Defaults to `false`.
    */
   readonly trustProxy?: boolean | undefined
-  /** Milliseconds after which a verifier counts as unavailable (503), and `.context()` or `onVerified` as failed (500). Default 10 000. */
+  /**
+   * The time after which a verifier counts as unavailable (503), and `.context()` or `onVerified` as failed (500). Defaults
+   * to 10 000 ms.
+   */
   readonly verifyTimeoutMs?: number | undefined
-  /** Allows http for `issuer`, `resource` and `authorizationServers` on hosts that are not loopback. Default false. */
+  /** Allows http for `issuer`, `resource`, and `authorizationServers` on hosts that are not loopback. Defaults to `false`. */
   readonly allowInsecureHttp?: boolean | undefined
-  /** `signed_metadata` of the metadata document (RFC 9728 §2.2): a JWT, made elsewhere. Needs a `resource` that is a string. */
+  /** The `signed_metadata` of the metadata document (RFC 9728 §2.2): a JWT that you sign. Needs a `resource` that is a string. */
   readonly signedMetadata?: string | undefined
-  /** DPoP (RFC 9449): a mode, or an object with further settings. Default `off`. */
+  /** DPoP (RFC 9449): a mode, or an object with further settings. Defaults to `off`. */
   readonly dpop?: DpopMode | DpopOptions | undefined
   /**
-   * How many refusals (401 and 403) a client address may cause; further ones are 429 with `Retry-After`. A good token
-   * is never refused for them. Default: any number. A limiter of `rate-limiter-flexible` is taken as it is, so that
-   * several nodes can share one; `{ points, durationSeconds }` counts in this process.
+   * The number of refusals (401 and 403) that a client address may cause. Further ones get a 429 with `Retry-After`. A
+   * valid token is accepted in any case. `{ points, durationSeconds }` counts in this process; a limiter of
+   * `rate-limiter-flexible` can count for several nodes. Defaults to no limit.
    */
   readonly rateLimit?: RefusalLimit | RateLimiterLike | undefined
   /**
-   * IP address of the client that sent a request, for `rateLimit`. IPv6 addresses are counted by their /64. Default:
-   * `req.ip` of Express, or the address of the socket if `req.ip` is not an IP address; a request to the web-standard
-   * handler has none, and is not limited. If the function returns `undefined`, the request is not limited. If it throws
-   * or returns anything else that is not an IP address, the default counts; without a default, all such requests count
-   * as one client.
+   * Returns the IP address of the client that sent a request, for `rateLimit`. IPv6 addresses are counted by their /64.
+   *
+   * - If the function returns `undefined`, the request is not limited.
+   * - If it throws or returns anything else that is not an IP address, the default is used. Without a default, all such
+   *   requests count as one client.
+   *
+   * Defaults to `req.ip` of Express, or to the address of the socket if `req.ip` is not an IP address. A request to the
+   * web-standard handler has no default and is not limited.
    */
   readonly clientAddress?: ((request: Request) => string | undefined) | undefined
 }
 
-/** `OAuthOptions`, checked, copied and with their defaults. */
+/** `OAuthOptions`, checked, copied, and with their defaults. */
 export interface ResolvedOAuthOptions {
   /** The values that the verifier may use in place of its own. */
   readonly gateValues: GateValues
@@ -163,7 +170,7 @@ export interface ResolvedOAuthOptions {
   readonly resourceMetadataPath: string
   readonly scopes: readonly string[]
   readonly resource: string | undefined
-  /** Says which resource a request is for, checked; where one gate guards several. */
+  /** Returns the resource of a request, checked, if one gate protects several. */
   readonly resourceOf: ((request: Request) => string | undefined) | undefined
   readonly realm: string
   readonly authorizationServers: readonly string[]
@@ -201,7 +208,10 @@ const KNOWN_OPTIONS = [
   'clientAddress',
 ] as const
 
-/** Checks what `withOAuth()`, `oauth` and `mcpAuth()` take. @throws {KitMcpConfigError} naming the option. */
+/**
+ * Checks the options of `withOAuth()`, `oauth`, and `mcpAuth()`.
+ * @throws {KitMcpConfigError} if an option is invalid.
+ */
 export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
   if (!isOptionsObject(options)) {
     throw invalidKind(
@@ -210,74 +220,70 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
       options,
     )
   }
-  const given: Partial<Record<keyof OAuthOptions, unknown>> = options
-  checkKnownOptions('oauth', given, KNOWN_OPTIONS)
-  checkFunction(
-    'verifyToken',
-    given.verifyToken,
-    'give a verifier, such as jwtVerifier({ issuer, audience }): without one nothing can be let in',
-  )
+  const raw: Partial<Record<keyof OAuthOptions, unknown>> = options
+  checkKnownOptions('oauth', raw, KNOWN_OPTIONS)
+  checkFunction('verifyToken', raw.verifyToken, 'set it to a verifier, such as jwtVerifier({ issuer, audience })')
   const allowInsecureHttp =
-    optional(given.allowInsecureHttp, (value) => checkBoolean('allowInsecureHttp', value)) ?? false
+    optional(raw.allowInsecureHttp, (value) => checkBoolean('allowInsecureHttp', value)) ?? false
   const url = (option: string, value: unknown): string => {
     checkUrl(option, value, { allowInsecureHttp })
     return value as string
   }
-  if (given.issuer === undefined || given.issuer === null) {
+  if (raw.issuer === undefined || raw.issuer === null) {
     throw missingOption(
       'issuer',
-      `give the address of the authorization server, such as 'https://auth.example.com'`,
+      `set it to the address of the authorization server, such as 'https://auth.example.com'`,
     )
   }
-  const issuer = checkIssuer('issuer', given.issuer, { allowInsecureHttp })
-  if (given.onVerified !== undefined)
-    checkFunction('onVerified', given.onVerified, 'it runs after verification')
-  const scopes = optional(given.scopes, (value) => checkRequiredScopes('scopes', value)) ?? []
-  const { resource, resourceOf } = checkResource(given.resource, url)
+  const issuer = checkIssuer('issuer', raw.issuer, { allowInsecureHttp })
+  if (raw.onVerified !== undefined)
+    checkFunction('onVerified', raw.onVerified, 'it is called after verification')
+  const scopes = optional(raw.scopes, (value) => checkRequiredScopes('scopes', value)) ?? []
+  const { resource, resourceOf } = checkResource(raw.resource, url)
   const resolved = Object.freeze({
-    gateValues: gateValuesOf(given, issuer, resource),
-    verifyToken: given.verifyToken as VerifyToken,
-    onVerified: given.onVerified as ResolvedOAuthOptions['onVerified'],
+    gateValues: gateValuesOf(raw, issuer, resource),
+    verifyToken: raw.verifyToken as VerifyToken,
+    onVerified: raw.onVerified as ResolvedOAuthOptions['onVerified'],
     resourceMetadataPath:
-      optional(given.resourceMetadataPath, (value) => checkPath('resourceMetadataPath', value)) ??
+      optional(raw.resourceMetadataPath, (value) => checkPath('resourceMetadataPath', value)) ??
       '/.well-known/oauth-protected-resource',
     scopes,
     resource,
     resourceOf,
-    realm: optional(given.realm, (value) => checkHeaderText('realm', value)) ?? 'mcp-server',
+    realm: optional(raw.realm, (value) => checkHeaderText('realm', value)) ?? 'mcp-server',
     authorizationServers:
-      optional(given.authorizationServers, (value) => {
+      optional(raw.authorizationServers, (value) => {
         if (!Array.isArray(value) || value.length === 0) {
           throw invalidKind(
             'authorizationServers',
             'must be a non-empty array of URLs',
             value,
-            'leave it out for [issuer]',
+            'omit it to use [issuer]',
           )
         }
         return Object.freeze(
           value.map((entry) => checkIssuer('authorizationServers', entry, { allowInsecureHttp })),
         )
       }) ?? Object.freeze([issuer]),
-    resourceName: optional(given.resourceName, (value) => {
+    resourceName: optional(raw.resourceName, (value) => {
       if (typeof value !== 'string' || value === '' || /\p{Cc}/u.test(value))
         throw invalidOption('resourceName', 'must be a non-empty string without control characters', value)
       return value
     }),
-    resourceDocumentation: optional(given.resourceDocumentation, (value) => {
+    resourceDocumentation: optional(raw.resourceDocumentation, (value) => {
       checkUrl('resourceDocumentation', value, { allowInsecureHttp: true })
       return value as string
     }),
-    scopesSupported: optional(given.scopesSupported, (value) => checkScopes('scopesSupported', value)),
-    scopeImplies: optional(given.scopeImplies, checkScopeImplies) ?? {},
-    trustProxy: optional(given.trustProxy, (value) => checkBoolean('trustProxy', value)) ?? false,
+    scopesSupported: optional(raw.scopesSupported, (value) => checkScopes('scopesSupported', value)),
+    scopeImplies: optional(raw.scopeImplies, checkScopeImplies) ?? {},
+    trustProxy: optional(raw.trustProxy, (value) => checkBoolean('trustProxy', value)) ?? false,
     verifyTimeoutMs:
-      optional(given.verifyTimeoutMs, (value) => checkWholeNumber('verifyTimeoutMs', value, 1)) ?? 10_000,
-    signedMetadata: optional(given.signedMetadata, (value) => checkSignedMetadata(value, given.resource)),
-    dpop: optional(given.dpop, resolveDpop),
-    limiter: optional(given.rateLimit, RefusalLimiter.from),
-    clientAddress: optional(given.clientAddress, (value) => {
-      checkFunction('clientAddress', value, 'it says which IP address a request came from')
+      optional(raw.verifyTimeoutMs, (value) => checkWholeNumber('verifyTimeoutMs', value, 1)) ?? 10_000,
+    signedMetadata: optional(raw.signedMetadata, (value) => checkSignedMetadata(value, raw.resource)),
+    dpop: optional(raw.dpop, resolveDpop),
+    limiter: optional(raw.rateLimit, RefusalLimiter.from),
+    clientAddress: optional(raw.clientAddress, (value) => {
+      checkFunction('clientAddress', value, 'it returns the IP address that a request came from')
       return value as ResolvedOAuthOptions['clientAddress']
     }),
   })
@@ -286,17 +292,17 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
 }
 
 function checkResource(
-  given: unknown,
+  value: unknown,
   url: (option: string, value: unknown) => string,
 ): Pick<ResolvedOAuthOptions, 'resource' | 'resourceOf'> {
-  if (typeof given !== 'function') {
-    return { resource: optional(given, (value) => url('resource', value)), resourceOf: undefined }
+  if (typeof value !== 'function') {
+    return { resource: optional(value, (uri) => url('resource', uri)), resourceOf: undefined }
   }
   const known = new LRUCache<string, true>({ max: 1_000 })
   const resourceOf = (request: Request): string | undefined => {
-    const resource: unknown = given(request)
+    const resource: unknown = value(request)
     if (resource === undefined || known.has(resource as string)) return resource as string | undefined
-    // One that gives a promise is wrong, whatever becomes of the promise.
+    // A promise is not a URI. Its rejection must not become an unhandled one.
     if (resource instanceof Promise) resource.catch(() => undefined)
     known.set(url('resource', resource), true)
     return resource as string
@@ -304,13 +310,13 @@ function checkResource(
   return { resource: undefined, resourceOf }
 }
 
-/** A compact JWT whose claims are about this resource. Its signature is for clients to check. */
+/** Checks that `value` is a compact JWT with claims about this resource. Clients verify its signature. */
 function checkSignedMetadata(value: unknown, resource: unknown): string {
   const claims = claimsOf(value)
   if (typeof resource !== 'string' || typeof claims?.iss !== 'string' || claims.resource !== resource) {
     throw invalidKind(
       'signedMetadata',
-      'must be a JWT with the claims iss and resource, the latter equal to the option resource',
+      'must be a JWT with the claims iss and resource, where resource equals the option resource',
       value,
       'RFC 9728 §2.2',
     )

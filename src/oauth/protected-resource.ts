@@ -6,50 +6,50 @@ import type { RequestSource } from './inputs.ts'
 import type { ResolvedOAuthOptions } from './options.ts'
 import { unionOfScopes } from './scope.ts'
 
-/** Where a request for the metadata document came in. */
+/** A request for the metadata document. */
 export interface MetadataRequest extends RequestSource {
   readonly method: string
   /** The path, without the query. */
   readonly path: string
-  /** Origin of the request's URL; undefined when the request names no usable host. */
+  /** The origin of the request's URL; `undefined` if the request does not name a valid host. */
   readonly origin: string | undefined
   /** The `If-None-Match` header. */
   readonly ifNoneMatch: string | undefined
 }
 
-/** The document, and the answers it is given in. */
+/** The document, as complete responses. */
 interface RenderedDocument {
   readonly etag: string
   readonly whole: PlainResponse
   readonly unchanged: PlainResponse
 }
 
-/** A resource whose URI is known, and all that is made of it. */
+/** A resource whose URI is known, and what is derived from it. */
 interface KnownResource {
   readonly uri: string
   readonly origin: string
-  /** The path of its URI, empty for `/`. */
+  /** The path of its URI; empty for `/`. */
   readonly path: string
   readonly document: RenderedDocument
 }
 
-/** Of so many resources the documents are kept, where a function names them. */
+/** The maximum number of documents that are cached if a function names the resources. */
 const MAX_RESOURCES = 1_000
 
 /**
- * The protected resource metadata of RFC 9728, in its root form (`resourceMetadataPath`) and in the
- * path-suffixed form of §3.1 (`resourceMetadataPath` followed by the path of the resource).
+ * The protected resource metadata of RFC 9728, in its root form (`resourceMetadataPath`) and in the path-suffixed form of
+ * §3.1 (`resourceMetadataPath` followed by the path of the resource).
  */
 export class ProtectedResource {
   readonly #options: ResolvedOAuthOptions
   readonly #members: Readonly<Record<string, unknown>>
   readonly #configured: KnownResource | undefined
-  /** Resources that the option `resource`, as a function, has named. */
+  /** The resources that the function `resource` has returned, by URI. */
   readonly #named: LRUCache<string, KnownResource> | undefined
-  /** What it has named for a request that is being answered. */
+  /** The resources that it has returned for requests that are in progress. */
   readonly #asked: WeakMap<RequestSource, KnownResource> | undefined
 
-  /** @param routerScopes every scope that a tool, prompt or resource names. */
+  /** @param routerScopes every scope that a tool, prompt, or resource names */
   constructor(options: ResolvedOAuthOptions, routerScopes: readonly string[]) {
     this.#options = options
     const scopes = (options.scopesSupported ?? unionOfScopes(options.scopes, routerScopes)).filter(
@@ -75,24 +75,24 @@ export class ProtectedResource {
   }
 
   /**
-   * The URI of the resource that a request is for; undefined where it follows from the request's own URL.
-   * @throws what the option `resource` throws, as a function, and `KitMcpConfigError` for what it should not give.
+   * Returns the URI of the resource of a request; `undefined` if the URL of the request is used instead.
+   * @throws what the function `resource` throws, and `KitMcpConfigError` if it returns an invalid URI.
    */
   uriFor(request: RequestSource): string | undefined {
     return this.#resourceFor(request)?.uri
   }
 
   /**
-   * The origin that clients see, for a request to a path of the resource.
-   * @throws as `uriFor` does.
+   * Returns the origin that clients use for a request to a path of the resource.
+   * @throws like `uriFor`.
    */
   originFor(request: RequestSource & { readonly origin: string | undefined }): string | undefined {
     return this.#resourceFor(request)?.origin ?? request.origin
   }
 
   /**
-   * The URL of the document for the resource of a request, for a challenge (RFC 9728 §5.1).
-   * @param suffixed whether the path-suffixed form is served.
+   * Returns the URL of the document for the resource of a request, for a challenge (RFC 9728 §5.1).
+   * @param suffixed `true` if the path-suffixed form is served
    */
   metadataUrl(
     request: RequestSource & { readonly origin: string | undefined; readonly path: string },
@@ -105,7 +105,7 @@ export class ProtectedResource {
     return `${base}${this.#options.resourceMetadataPath}${suffixed ? suffix : ''}`
   }
 
-  /** Whether a request for `path` is for this document, in either form; for one of several, `respond` tells. */
+  /** Returns `true` if `path` may be a path of this document. If a function names the resources, `respond` decides. */
   owns(path: string): boolean {
     const root = this.#options.resourceMetadataPath
     if (path === root) return true
@@ -113,7 +113,7 @@ export class ProtectedResource {
     return this.#configured === undefined || path.slice(root.length) === this.#configured.path
   }
 
-  /** The answer to a GET of exactly this path, where it is the same for all; made beforehand. */
+  /** Returns the prepared response to a GET of exactly this path, if it is the same for all clients. */
   wholeAt(path: string): PlainResponse | undefined {
     if (this.#configured === undefined) return undefined
     const root = this.#options.resourceMetadataPath
@@ -123,8 +123,8 @@ export class ProtectedResource {
   }
 
   /**
-   * The answer to a request that `owns` accepted: 200, 304, or 405 for other methods than GET and HEAD. Undefined
-   * for a path that is none of the resources a function names.
+   * Returns the response to a request whose path `owns` accepts: 200, 304, or 405 for methods other than GET and HEAD.
+   * Returns `undefined` for a path that does not belong to a resource that the function names.
    */
   respond(request: MetadataRequest): PlainResponse | undefined {
     let document: RenderedDocument | 'elsewhere' | undefined
@@ -143,7 +143,7 @@ export class ProtectedResource {
     }
     if (document === undefined) return notFound()
     const { ifNoneMatch } = request
-    // Only the entity tag decides: fetch() adds `Cache-Control: no-cache` of its own to a conditional request.
+    // `Cache-Control` of the request is ignored, because fetch() adds `no-cache` to every conditional request.
     const isFresh =
       ifNoneMatch !== undefined && fresh({ 'if-none-match': ifNoneMatch }, { etag: document.etag })
     return isFresh ? document.unchanged : document.whole
@@ -155,9 +155,9 @@ export class ProtectedResource {
     if (origin === undefined) return undefined
     const root = this.#options.resourceMetadataPath
     const suffix = path.startsWith(`${root}/`) ? path.slice(root.length) : ''
-    const own = `${origin}${suffix}`
-    const named = this.#options.resourceOf?.(requestTo(own, request))
-    if (named === undefined) return this.#render(own, UNSTORED)
+    const url = `${origin}${suffix}`
+    const named = this.#options.resourceOf?.(requestTo(url, request))
+    if (named === undefined) return this.#render(url, UNSTORED)
     const known = this.#known(named)
     return suffix === '' || suffix === known.path ? known.document : 'elsewhere'
   }
@@ -204,16 +204,16 @@ export class ProtectedResource {
   }
 }
 
-/** For a document of a fixed `resource`, which is the same for everyone. */
+/** The caching of a document of a fixed `resource`, which is the same for all clients. */
 const PUBLIC = 'public, max-age=3600'
 
 /**
- * For a document that depends on the request, by its host or by what the function `resource` makes of it: a cache that
- * does not tell hosts apart would hand the resource of one request to everyone.
+ * The caching of a document that depends on the request, by its host or by the function `resource`. A cache that ignores
+ * the host would send the document of one resource to clients of another.
  */
 const UNSTORED = 'no-store'
 
-/** A request to the resource itself, with the headers of the one for its document. */
+/** Returns a request to the resource itself, with the headers of the request for its document. */
 function requestTo(url: string, { request }: RequestSource): Request {
   return new Request(url, { headers: request.headers })
 }
@@ -221,7 +221,7 @@ function requestTo(url: string, { request }: RequestSource): Request {
 const CROSS_ORIGIN = { 'Access-Control-Allow-Origin': '*', 'Access-Control-Expose-Headers': 'ETag' }
 const UNCACHED = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }
 
-/** What is answered where no document is: no OAuth, or another resource's path. */
+/** Returns the response for a path without a document. */
 export function notFound(): PlainResponse {
   return { status: 404, headers: { ...CROSS_ORIGIN, ...UNCACHED }, body: '{"error":"not_found"}' }
 }

@@ -1,5 +1,5 @@
-/** What counts: a limiter of `rate-limiter-flexible`, in memory, in Redis or elsewhere. */
+/** The part of a `rate-limiter-flexible` limiter that is used. */
 export interface RateLimiterLike {
-  /** Takes a point; rejects with `{ msBeforeNext }` when none is left, and with an `Error` when it could not count. */
+  /** Consumes a point. Rejects with `{ msBeforeNext }` if none is left, and with an `Error` if the store fails. */
   consume(key: string, points?: number): Promise<unknown>
 }

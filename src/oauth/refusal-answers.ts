@@ -17,7 +17,7 @@ const FAULTS: Readonly<Record<ProofFault, { error: DpopChallengeError; descripti
   },
 }
 
-/** The only texts that ever stand in `error_description`: nothing a client, a token or a verifier said. */
+/** The only values of `error_description`. They never contain data of a client, a token, or a verifier. */
 const DESCRIPTIONS: Readonly<Record<RefusalReason, string>> = {
   missing: 'An access token is required',
   malformed: 'The Authorization header must contain exactly one bearer token',
@@ -30,7 +30,7 @@ const DESCRIPTIONS: Readonly<Record<RefusalReason, string>> = {
 
 const JSON_HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }
 
-/** 401, or 403 where a scope is missing, with its challenge; 429 where an address has caused too many. */
+/** Returns the response to a refused request: 401, 403 for a missing scope, or 429 for too many refusals. */
 export function refusalAnswer(
   refusal: Refusal,
   { dpop, realm, scopes: endpointScopes }: ResolvedOAuthOptions,
@@ -59,7 +59,7 @@ export function refusalAnswer(
   }
 }
 
-/** The verifier could not find out. No challenge: a client must not throw a good token away. */
+/** Returns the response for a verifier that is unavailable. It has no challenge, so that clients keep their token. */
 export function unavailableAnswer(retryAfterSeconds: number): PlainResponse {
   return {
     status: 503,
@@ -68,14 +68,14 @@ export function unavailableAnswer(retryAfterSeconds: number): PlainResponse {
   }
 }
 
-/** A hook of the application threw. */
+/** The response after a function of the application has failed. */
 export const FAILED_ANSWER: PlainResponse = {
   status: 500,
   headers: JSON_HEADERS,
   body: '{"error":"server_error"}',
 }
 
-/** RFC 6585 §4. No challenge: another token would not be heard either. */
+/** Returns a 429 response (RFC 6585 §4). It has no challenge, because another token would not help. */
 function tooManyRefusals(retryAfterSeconds: number): PlainResponse {
   return {
     status: 429,
@@ -84,7 +84,7 @@ function tooManyRefusals(retryAfterSeconds: number): PlainResponse {
   }
 }
 
-/** RFC 9449 §9. A page must be able to read it. */
+/** Returns the headers with a new nonce (RFC 9449 §9), which web pages may read. */
 function nonceHeaders(dpop: ResolvedDpopOptions | undefined): Record<string, string> {
   return {
     'DPoP-Nonce': dpop?.nonces?.current() ?? '',

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { RateLimiterLike } from './rate-limiter.ts'
 
-/** The most clients that are counted at a time. Beyond it, the client that was not refused for the longest is forgotten. */
+/** The maximum number of clients that are counted. Beyond it, the entry that was not used for the longest time is dropped. */
 const MAX_CLIENTS = 100_000
 
 interface Counted {
@@ -9,13 +9,13 @@ interface Counted {
   readonly untilMs: number
 }
 
-/** Counts in this process, in bounded memory: an attacker may have as many addresses as there are networks. */
+/** Counts refusals in this process. Its memory is bounded, because an attacker can use any number of addresses. */
 export class RefusalCounter implements RateLimiterLike {
   readonly #points: number
   readonly #durationMs: number
   readonly #clients = new LRUCache<string, Counted>({ max: MAX_CLIENTS })
 
-  /** @param points the refusals that a client may cause in `durationSeconds`, which begin with the first. */
+  /** @param points the number of refusals that a client may cause in `durationSeconds`, which begin with the first one */
   constructor(points: number, durationSeconds: number) {
     this.#points = points
     this.#durationMs = durationSeconds * 1000

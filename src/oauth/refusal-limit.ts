@@ -4,20 +4,20 @@ import { RefusalCounter } from './refusal-counter.ts'
 
 const { checkKnownMembers, checkWholeNumber, invalidKind } = optionChecksOf('oauth')
 
-/** So many refusals in so many seconds, counted in this process. */
+/** A limit for the refusals of a client address, counted in this process. */
 export interface RefusalLimit {
-  /** How many refusals an address may cause in that time. */
+  /** The number of refusals that an address may cause in `durationSeconds`. */
   readonly points: number
-  /** Seconds of that time, from the first refusal. */
+  /** The length of the period in seconds. It begins with the first refusal. */
   readonly durationSeconds: number
 }
 
-/** A limiter that takes longer counts for nothing. */
+/** The maximum time that a limiter may take. After it, the refusal is not counted. */
 const DEADLINE_MS = 500
 
 /**
- * Counts refusals per client address. Whatever goes wrong in it, the refusal is answered as it would be without;
- * so is one whose sender has no known address.
+ * Counts refusals per client address. If the limiter fails, or the address is not known, the response is the same as
+ * without a limit.
  */
 export class RefusalLimiter {
   readonly #limiter: RateLimiterLike
@@ -26,7 +26,7 @@ export class RefusalLimiter {
     this.#limiter = limiter
   }
 
-  /** @throws {KitMcpConfigError} naming the option. */
+  /** @throws {KitMcpConfigError} if the option `rateLimit` is invalid. */
   static from(value: unknown): RefusalLimiter {
     if (typeof (value as { consume?: unknown } | null)?.consume === 'function') {
       return new RefusalLimiter(value as RateLimiterLike)
@@ -34,22 +34,22 @@ export class RefusalLimiter {
     if (!isOptionsObject(value)) {
       throw invalidKind(
         'rateLimit',
-        'must be { points, durationSeconds }, or a limiter of rate-limiter-flexible',
+        'must be { points, durationSeconds } or a limiter of rate-limiter-flexible',
         value,
       )
     }
     checkKnownMembers('rateLimit', value, ['points', 'durationSeconds'])
-    const given = value as Partial<RefusalLimit>
-    const points = checkWholeNumber('rateLimit.points', given.points, 1)
-    const duration = checkWholeNumber('rateLimit.durationSeconds', given.durationSeconds, 1)
-    const counter = new RefusalCounter(points, duration)
+    const limit = value as Partial<RefusalLimit>
+    const points = checkWholeNumber('rateLimit.points', limit.points, 1)
+    const durationSeconds = checkWholeNumber('rateLimit.durationSeconds', limit.durationSeconds, 1)
+    const counter = new RefusalCounter(points, durationSeconds)
     return new RefusalLimiter(counter)
   }
 
   /**
    * Counts one refusal.
-   * @param key the client, as `clientKey` names it; without one, nothing is counted.
-   * @returns seconds until the next refusal is answered as such, if this one is too many.
+   * @param key the key of the client, by `clientKey`. If it is `undefined`, nothing is counted.
+   * @returns the seconds until the limit resets, if it is exceeded
    */
   async count(key: string | undefined): Promise<number | undefined> {
     if (key === undefined) return undefined
@@ -74,11 +74,11 @@ export class RefusalLimiter {
   }
 }
 
-/** A union of limiters rejects with an object of such answers. */
+/** Reads the waiting time from a rejection. A union of limiters rejects with an object of such values. */
 function secondsLeft(reason: unknown): number | undefined {
   if (typeof reason !== 'object' || reason === null || reason instanceof Error) return undefined
   const waits = [reason, ...Object.values(reason)]
-    .map((one) => (one as { msBeforeNext?: unknown } | null)?.msBeforeNext)
+    .map((entry) => (entry as { msBeforeNext?: unknown } | null)?.msBeforeNext)
     .filter((wait): wait is number => typeof wait === 'number' && Number.isFinite(wait))
   return waits.length === 0 ? undefined : Math.max(1, Math.ceil(Math.max(...waits) / 1000))
 }

@@ -1,16 +1,16 @@
-/** From so many comparisons on, the granted scopes are looked up in a set. */
+/** The number of comparisons beyond which granted scopes are looked up in a set. */
 const MANY_COMPARISONS = 4_096
 
-/** The scopes a verifier granted: a list, or one string with spaces between them. */
+/** Returns the scopes that a verifier granted as a list or as one string with spaces. */
 export function grantedScopes(scopes: unknown): string[] {
   if (typeof scopes === 'string') return scopes.split(' ').filter((scope) => scope !== '')
   const granted: string[] = []
-  // What `cachedVerifier` gives is frozen, which array methods are slow with.
+  // A loop, since array methods are slow for the frozen arrays of `cachedVerifier`.
   if (Array.isArray(scopes)) for (const scope of scopes) if (typeof scope === 'string') granted.push(scope)
   return granted
 }
 
-/** Several lists of scopes as one, in order, each scope once. */
+/** Joins lists of scopes in order, each scope once. */
 export function unionOfScopes(...lists: readonly (readonly string[])[]): readonly string[] {
   const filled = lists.filter((list) => list.length > 0)
   if (filled.length <= 1) return filled[0] ?? []
@@ -18,11 +18,11 @@ export function unionOfScopes(...lists: readonly (readonly string[])[]): readonl
 }
 
 /**
- * Decides whether granted scopes satisfy required ones. `implies` is a hierarchy: a broader scope
- * satisfies the narrower ones it names, transitively. Comparison is exact and case-sensitive.
+ * Decides whether granted scopes satisfy required ones. `implies` is a hierarchy: a broader scope satisfies the narrower
+ * ones it names, transitively. Scopes are compared exactly.
  */
 export class ScopeHierarchy {
-  /** For each scope that something implies: itself and everything that implies it. */
+  /** For each implied scope, the scope itself and all scopes that imply it. */
   readonly #satisfiedBy = new Map<string, Set<string>>()
 
   constructor(implies: Readonly<Record<string, readonly string[]>> = {}) {
@@ -43,9 +43,9 @@ export class ScopeHierarchy {
     }
   }
 
-  /** Whether every one of `required` is granted, directly or through a broader scope. */
+  /** Returns `true` if every scope of `required` is granted, directly or through a broader scope. */
   satisfies(granted: readonly string[], required: readonly string[]): boolean {
-    // Few scopes are found faster in the list.
+    // A few scopes are found faster in the list.
     const all = granted.length * required.length > MANY_COMPARISONS ? new Set(granted) : undefined
     for (const scope of required) {
       if (all === undefined ? granted.includes(scope) : all.has(scope)) continue

@@ -43,7 +43,7 @@ describe('wrong OAuth options', () => {
       'verifyToken',
       /jwtVerifier\(\{ issuer, audience \}\)/,
     ],
-    ['null for verifyToken', { verifyToken: null }, MISSING, 'verifyToken', /Give a verifier/],
+    ['null for verifyToken', { verifyToken: null }, MISSING, 'verifyToken', /[Ss]et it to a verifier/],
     ['a verifyToken that is none', { verifyToken: 'jwt' }, INVALID, 'verifyToken', /function/],
     ['no issuer', { issuer: undefined }, MISSING, 'issuer', /https:\/\/auth\.example\.com/],
     ['null for issuer', { issuer: null }, MISSING, 'issuer', /https:\/\/auth\.example\.com/],

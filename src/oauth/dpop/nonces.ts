@@ -1,25 +1,25 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
 /**
- * The nonces of RFC 9449 §9, without a memory: each is a keyed hash of the period it was given in. One is
- * good for the period it was given in and the next; whoever has the secret makes the same ones.
+ * The nonces of RFC 9449 §9, without stored state. A nonce is a keyed hash of the period in which it was issued, and is
+ * valid in that period and the next one. Nodes with the same secret issue the same nonces.
  */
 export class DpopNonces {
   readonly #secret: string | Buffer
   readonly #periodSeconds: number
 
-  /** @param lifetimeSeconds how long a nonce is good at most; at least half of it. */
+  /** @param lifetimeSeconds the maximum time that a nonce is valid. The minimum is half of it. */
   constructor(secret: string | Buffer, lifetimeSeconds: number) {
     this.#secret = secret
     this.#periodSeconds = lifetimeSeconds / 2
   }
 
-  /** The nonce to use now. */
+  /** Returns the current nonce. */
   current(): string {
     return this.#nonceOf(this.#period())
   }
 
-  /** Whether a proof may still carry `nonce`. */
+  /** Returns `true` if `nonce` is valid. */
   accepts(nonce: unknown): boolean {
     if (typeof nonce !== 'string') return false
     const period = this.#period()
@@ -35,7 +35,7 @@ export class DpopNonces {
   }
 }
 
-function isSame(given: string, wanted: string): boolean {
-  const [one, other] = [Buffer.from(given), Buffer.from(wanted)]
+function isSame(nonce: string, expected: string): boolean {
+  const [one, other] = [Buffer.from(nonce), Buffer.from(expected)]
   return one.length === other.length && timingSafeEqual(one, other)
 }

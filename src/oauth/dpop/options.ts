@@ -7,30 +7,32 @@ const { checkKnownMembers, checkOneOf, checkWholeNumber, invalidKind, invalidOpt
   optionChecksOf('oauth')
 
 /**
- * `off`: `Authorization: DPoP …` is no token. `allowed`: it is, with its proof; Bearer tokens that are bound to no key
- * are taken as well. `required`: nothing else is taken.
+ * The use of DPoP (RFC 9449):
+ * - `off`: `Authorization: DPoP …` is rejected.
+ * - `allowed`: DPoP tokens are accepted with their proof. Bearer tokens are accepted if they are not bound to a key.
+ * - `required`: only DPoP tokens are accepted.
  */
 export type DpopMode = 'off' | 'allowed' | 'required'
 
-/** DPoP (RFC 9449) in detail. */
+/** Options for DPoP (RFC 9449). */
 export interface DpopOptions {
-  /** Whether DPoP may, or must, be used. */
+  /** Decides whether clients may or must use DPoP. */
   readonly mode: DpopMode
-  /** Where used proofs are remembered. Default: in this process, the latest 100 000. */
+  /** The store of used proofs. Defaults to the memory of this process, which keeps the latest 100 000. */
   readonly replayStore?: DpopReplayStore | undefined
   /**
-   * Whether proofs must carry a nonce of this server (RFC 9449 §9). Default false. `true` makes a secret for this
-   * process; where several nodes serve the resource, give them the same `secret` (32 characters or more).
-   * `lifetimeSeconds`: how long a nonce is good at most, default 300.
+   * Requires proofs to include a nonce of this server (RFC 9449 §9). `true` creates a secret for this process. If several
+   * nodes serve the resource, set the same `secret` of 32 characters or more for all of them. `lifetimeSeconds` is the
+   * maximum time that a nonce is valid, 300 s unless set. Defaults to `false`.
    */
   readonly nonce?: boolean | { readonly secret: string; readonly lifetimeSeconds?: number | undefined }
-  /** Seconds that `iat` of a proof may differ from now, either way. Default 300. */
+  /** The maximum difference between `iat` of a proof and the current time, in seconds. Defaults to 300 s. */
   readonly proofMaxAgeSeconds?: number | undefined
-  /** Signature algorithms of proofs: asymmetric ones only. Default all of them. */
+  /** The accepted signature algorithms of proofs, which must be asymmetric. Defaults to all supported ones. */
   readonly algorithms?: readonly string[] | undefined
 }
 
-/** `DpopOptions`, checked and with their defaults. */
+/** `DpopOptions`, checked, copied, and with their defaults. */
 export interface ResolvedDpopOptions {
   readonly required: boolean
   readonly replayStore: DpopReplayStore
@@ -42,33 +44,36 @@ export interface ResolvedDpopOptions {
 const MODES: readonly DpopMode[] = ['off', 'allowed', 'required']
 const KNOWN_OPTIONS = ['mode', 'replayStore', 'nonce', 'proofMaxAgeSeconds', 'algorithms']
 
-/** RFC 9449 §11.6: asymmetric, and never `none`. */
+/** The supported algorithms: asymmetric ones, and never `none` (RFC 9449 §11.6). */
 const ALGORITHMS: readonly string[] = [
   ...['ES256', 'ES384', 'ES512', 'EdDSA'],
   ...['PS256', 'PS384', 'PS512', 'RS256', 'RS384', 'RS512'],
 ]
 
-/** Undefined where DPoP is off. @throws {KitMcpConfigError} naming the option. */
+/**
+ * Checks the option `dpop`. Returns `undefined` if DPoP is off.
+ * @throws {KitMcpConfigError} if the option is invalid.
+ */
 export function resolveDpop(value: unknown): ResolvedDpopOptions | undefined {
-  const given: Partial<Record<keyof DpopOptions, unknown>> = isOptionsObject(value) ? value : { mode: value }
-  checkKnownMembers('dpop', given, KNOWN_OPTIONS)
-  if (typeof given.mode === 'string') checkOneOf('dpop', given.mode, MODES)
+  const raw: Partial<Record<keyof DpopOptions, unknown>> = isOptionsObject(value) ? value : { mode: value }
+  checkKnownMembers('dpop', raw, KNOWN_OPTIONS)
+  if (typeof raw.mode === 'string') checkOneOf('dpop', raw.mode, MODES)
   else {
     throw invalidOption(
       'dpop',
       `must be 'off', 'allowed' or 'required', or an object with such a mode`,
-      given.mode,
+      raw.mode,
     )
   }
-  const { nonce = false, proofMaxAgeSeconds = 300, algorithms = ALGORITHMS } = given
+  const { nonce = false, proofMaxAgeSeconds = 300, algorithms = ALGORITHMS } = raw
   const resolved = Object.freeze({
-    required: given.mode === 'required',
-    replayStore: checkReplayStore(given.replayStore),
+    required: raw.mode === 'required',
+    replayStore: checkReplayStore(raw.replayStore),
     nonces: checkNonce(nonce),
     proofMaxAgeSeconds: checkWholeNumber('dpop.proofMaxAgeSeconds', proofMaxAgeSeconds, 1),
     algorithms: checkAlgorithms(algorithms),
   })
-  return given.mode === 'off' ? undefined : resolved
+  return raw.mode === 'off' ? undefined : resolved
 }
 
 function checkReplayStore(value: unknown): DpopReplayStore {
@@ -76,7 +81,7 @@ function checkReplayStore(value: unknown): DpopReplayStore {
   if (typeof (value as { use?: unknown } | null)?.use !== 'function') {
     throw invalidKind(
       'dpop.replayStore',
-      'must be an object with a function use(key, expiresAtSeconds)',
+      'must be an object with a method use(key, expiresAtSeconds)',
       value,
       'such as redisReplayStore(client)',
     )
@@ -87,7 +92,7 @@ function checkReplayStore(value: unknown): DpopReplayStore {
 function checkNonce(value: unknown): DpopNonces | undefined {
   if (!isOptionsObject(value)) {
     if (typeof value !== 'boolean')
-      throw invalidKind('dpop.nonce', 'must be true or false, or an object such as { secret }', value)
+      throw invalidKind('dpop.nonce', 'must be true, false, or an object such as { secret }', value)
     return value ? new DpopNonces(randomBytes(32), 300) : undefined
   }
   checkKnownMembers('dpop.nonce', value, ['secret', 'lifetimeSeconds'])

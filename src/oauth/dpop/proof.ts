@@ -2,63 +2,63 @@ import { createHash } from 'node:crypto'
 import type { JWK, JWTPayload } from 'jose'
 import type { ResolvedDpopOptions } from './options.ts'
 
-/** Longest proof that is read. One with the largest usual key has a quarter of it. */
+/** The maximum length of a proof. A proof with the largest usual key has a quarter of it. */
 const MAX_PROOF_LENGTH = 8_192
 
-/** Members of a JWK that are nobody's business but its owner's (RFC 7518 §6, RFC 8037). */
+/** The private members of a JWK (RFC 7518 §6, RFC 8037). */
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k', 'priv']
 
-/** What a proof must be about. */
+/** The request that a proof must match. */
 export interface ProofSubject {
-  /** The `DPoP` header values as they came. */
+  /** The received `DPoP` header values. */
   readonly proof: string | readonly string[] | undefined
   readonly method: string
   /** The origin that the request was sent to; `undefined` if its host is not known. */
   readonly origin: string | undefined
-  /** The path of the request as it came. */
+  /** The path of the request, not normalized. */
   readonly path: string
   readonly token: string
 }
 
-/** A proof that fits its request. Whether it is new, and whether the token is bound to its key, is judged later. */
+/** A proof that matches its request. Replay and the binding of the token to its key are checked later. */
 export interface CheckedProof {
-  /** SHA-256 thumbprint of its key (RFC 7638), as `cnf.jkt` has it. */
+  /** The SHA-256 thumbprint of its key (RFC 7638), to compare with `cnf.jkt`. */
   readonly keyThumbprint: string
-  /** What the replay store knows it by. */
+  /** Its key in the replay store. */
   readonly replayKey: string
-  /** Seconds since 1970 after which it is too old anyway. */
+  /** The time in seconds since 1970 after which it is rejected as too old. */
   readonly expiresAtSeconds: number
 }
 
 /**
- * A path that is not the one that URL parsers make of it: it has dot segments, plain or percent-encoded, a backslash,
- * which they read as a slash, or control characters and spaces, which they drop. A router may choose its handler by the
- * path as it came, so that the proof would be for one handler and the request for another.
+ * A path that URL parsers change: it has dot segments, plain or percent-encoded, a backslash, which they read as a slash, or
+ * control characters and spaces, which they drop. A router may choose the handler by the unchanged path, so that the proof
+ * would be for one handler and the request for another.
  */
 const AMBIGUOUS_PATH = /[\\\0-\x20\x7F]|\/(?:\.|%2e){1,2}(?=\/|$)/i
 
 /**
  * Checks a DPoP proof against its request (RFC 9449 §4.3): one header, a JWT of type `dpop+jwt`, signed with an
- * asymmetric algorithm by the public key in it, `htm`, `htu`, `iat`, `jti`, `ath`, and a `nonce` if they are on. The
- * signature is verified last, since it costs the most.
+ * asymmetric algorithm and the public key that it contains, with `htm`, `htu`, `iat`, `jti`, `ath`, and, if enabled, `nonce`.
+ * The signature is verified last, because it costs the most.
  */
 export async function checkProof(
   subject: ProofSubject,
   options: ResolvedDpopOptions,
 ): Promise<CheckedProof | 'invalid_dpop_proof' | 'use_dpop_nonce'> {
   const { proof, origin, path } = subject
-  const text = typeof proof === 'string' ? proof : proof?.length === 1 ? (proof[0] as string) : undefined
-  if (text === undefined || text.length > MAX_PROOF_LENGTH) return 'invalid_dpop_proof'
+  const jwt = typeof proof === 'string' ? proof : proof?.length === 1 ? (proof[0] as string) : undefined
+  if (jwt === undefined || jwt.length > MAX_PROOF_LENGTH) return 'invalid_dpop_proof'
   if (origin === undefined || AMBIGUOUS_PATH.test(path)) return 'invalid_dpop_proof'
   const { EmbeddedJWK, calculateJwkThumbprint, decodeJwt, decodeProtectedHeader, jwtVerify } = await import(
     'jose'
   )
   try {
-    const { jwk } = decodeProtectedHeader(text)
+    const { jwk } = decodeProtectedHeader(jwt)
     if (jwk === undefined || !isUsableKey(jwk)) return 'invalid_dpop_proof'
-    const claims = decodeJwt(text)
+    const claims = decodeJwt(jwt)
     if (!isAbout(claims, subject, origin + path, options)) return 'invalid_dpop_proof'
-    await jwtVerify(text, EmbeddedJWK, { typ: 'dpop+jwt', algorithms: [...options.algorithms] })
+    await jwtVerify(jwt, EmbeddedJWK, { typ: 'dpop+jwt', algorithms: [...options.algorithms] })
     if (options.nonces?.accepts(claims.nonce) === false) return 'use_dpop_nonce'
     const keyThumbprint = await calculateJwkThumbprint(jwk)
     return {
@@ -71,7 +71,7 @@ export async function checkProof(
   }
 }
 
-/** Claims that fit their request. */
+/** The claims of a proof that match its request. */
 interface ProofClaims extends JWTPayload {
   readonly iat: number
   readonly jti: string
@@ -105,7 +105,7 @@ function isUsableKey(jwk: JWK): boolean {
   return isAtMost(jwk.n, MAX_RSA_MODULUS_BYTES) && isAtMost(jwk.e, MAX_RSA_EXPONENT_BYTES)
 }
 
-/** Returns `true` for a number in base64url that has at most so many bytes, without the zeros in front. */
+/** Returns `true` for a number in base64url of at most `maxBytes` bytes, without leading zeros. */
 function isAtMost(number: unknown, maxBytes: number): boolean {
   if (typeof number !== 'string') return false
   const bytes = Buffer.from(number, 'base64url')
@@ -113,13 +113,13 @@ function isAtMost(number: unknown, maxBytes: number): boolean {
   return first === -1 || bytes.length - first <= maxBytes
 }
 
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('base64url')
+function sha256(value: string): string {
+  return createHash('sha256').update(value).digest('base64url')
 }
 
-/** A URL without query and fragment, normalised as RFC 3986 §6.2.2 and §6.2.3 say. */
-function comparableUrl(text: string): string {
-  const url = new URL(text)
+/** Returns a URL without query and fragment, normalized by RFC 3986 §6.2.2 and §6.2.3. */
+function comparableUrl(value: string): string {
+  const url = new URL(value)
   const path = url.pathname.replace(/%[0-9a-f]{2}/gi, (encoded) => {
     const character = String.fromCharCode(Number.parseInt(encoded.slice(1), 16))
     return /[\w.~-]/.test(character) ? character : encoded.toUpperCase()

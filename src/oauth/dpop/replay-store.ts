@@ -1,22 +1,23 @@
 import { LRUCache } from 'lru-cache'
 
 /**
- * Remembers which DPoP proofs were used (RFC 9449 §11.1). Nodes that serve the same resource share one:
- * in Redis it is one `SET key 1 NX EX …`, as `redisReplayStore` does it.
+ * A store of used DPoP proofs (RFC 9449 §11.1). Nodes that serve the same resource must share one. In Redis, an
+ * implementation is one `SET key 1 NX EX …`, as in `redisReplayStore`.
  */
 export interface DpopReplayStore {
   /**
-   * Takes `key` if it is not taken yet, and keeps it until `expiresAtSeconds` (since 1970).
-   * True for the first use, false for every further one. Where it throws, rejects, or does not answer within
-   * `verifyTimeoutMs`, the request is answered 503.
+   * Stores `key` until `expiresAtSeconds`. If it throws, rejects, or does not settle within `verifyTimeoutMs`, the response
+   * is 503.
    * @param key 43 characters of base64url.
-   * @param keyThumbprint SHA-256 thumbprint of the key that signed the proof (RFC 7638), for a store that limits how much
-   * it remembers for one key.
+   * @param expiresAtSeconds the expiry in seconds since 1970.
+   * @param keyThumbprint the SHA-256 thumbprint of the key that signed the proof (RFC 7638), for a store that limits the
+   * number of entries per key.
+   * @returns `true` if `key` was not stored yet, and `false` otherwise.
    */
   use(key: string, expiresAtSeconds: number, keyThumbprint?: string): boolean | Promise<boolean>
 }
 
-/** The most proofs that are remembered, and the most keys whose older proofs are refused. */
+/** The maximum number of stored proofs, and of keys whose older proofs are rejected. */
 const MAX_ENTRIES = 100_000
 
 interface UsedProof {
@@ -25,17 +26,17 @@ interface UsedProof {
 }
 
 /**
- * The store of a single process. Only proofs that came with an accepted token get here. When it is full, it forgets the
- * proof that it has known for the longest, and from then on refuses all proofs of that key that expire no later. So a
- * user who floods it cannot make the proofs of others usable again.
+ * The store of a single process. It receives only proofs of accepted tokens. When it is full, it drops the oldest proof. From
+ * then on, it rejects all proofs of that key that expire no later than the dropped one. A user who floods the store therefore
+ * cannot make proofs of others usable again.
  */
 export class MemoryReplayStore implements DpopReplayStore {
   readonly #used: LRUCache<string, UsedProof>
-  /** By thumbprint of a key: proofs of it are refused if they expire then or before. */
+  /** By thumbprint of a key: its proofs are rejected if they expire at this time or earlier. */
   readonly #refusedUntil: LRUCache<string, number>
 
   constructor(maxEntries: number = MAX_ENTRIES) {
-    // With `max` it would take room for all of them at once.
+    // The option `max` would allocate memory for all entries at once.
     const bounds = { maxSize: maxEntries, sizeCalculation: () => 1, ttl: 1, ttlResolution: 0 }
     this.#refusedUntil = new LRUCache(bounds)
     this.#used = new LRUCache({

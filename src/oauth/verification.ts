@@ -5,46 +5,46 @@ import type { Refusal } from './decision.ts'
 import type { VerifiedToken } from './options.ts'
 import { grantedScopes } from './scope.ts'
 
-/** Who a token is of, or why it is refused. */
-export type Verdict = { readonly token: AuthInfoMembers<object> } | Refusal
+/** The verified token, or the reason it was rejected. */
+export type Verification = { readonly token: AuthInfoMembers<object> } | Refusal
 
-/** What a verifier's result means; undefined when it does not say that the token is valid. */
-export function judge(
+/** Reads the result of a verifier. Returns `undefined` if it does not accept the token. */
+export function readVerification(
   result: unknown,
   configuredResource: string | undefined,
   proofKey: string | undefined,
-): Verdict | undefined {
+): Verification | undefined {
   if (typeof result !== 'object' || result === null) return undefined
-  const given = result as VerifiedToken
-  if (given.valid !== true) return undefined
-  const expiresAt = given.expiresAt ?? undefined
+  const verified = result as VerifiedToken
+  if (verified.valid !== true) return undefined
+  const expiresAt = verified.expiresAt ?? undefined
   if (expiresAt !== undefined && !Number.isFinite(expiresAt)) return { outcome: 'refused', reason: 'invalid' }
   if (expiresAt !== undefined && expiresAt <= Date.now() / 1000)
     return { outcome: 'refused', reason: 'expired' }
-  const resource = given.resource ?? undefined
+  const resource = verified.resource ?? undefined
   if (resource !== undefined && configuredResource !== undefined && String(resource) !== configuredResource) {
     return { outcome: 'refused', reason: 'wrong_resource' }
   }
-  if (!isBoundTo(given.cnf, proofKey)) {
+  if (!isBoundTo(verified.cnf, proofKey)) {
     return { outcome: 'refused', reason: 'invalid', ...(proofKey !== undefined && { fault: 'not_bound' }) }
   }
-  const clientId = given.clientId ?? undefined
-  const extra = given.extra ?? undefined
+  const clientId = verified.clientId ?? undefined
+  const extra = verified.extra ?? undefined
   return {
     token: {
       clientId: clientId === undefined ? '' : String(clientId),
-      scopes: grantedScopes(given.scopes),
+      scopes: grantedScopes(verified.scopes),
       expiresAt,
       resource: resource === undefined ? undefined : urlOf(String(resource)),
-      user: given.user ?? undefined,
+      user: verified.user ?? undefined,
       extra: typeof extra === 'object' ? { ...extra } : {},
     },
   }
 }
 
 /**
- * Identifies the issuer of an accepted token: as the verifier of this package noted it, or as the result names it, or else
- * by what stands for it.
+ * Identifies the issuer of an accepted token: as noted by a verifier of this package, or else as named in the result, or
+ * else by the identity that the verifier noted instead of an issuer.
  */
 export function issuerOf(
   { user, extra }: AuthInfoMembers<object>,
@@ -63,9 +63,9 @@ function isBoundTo(cnf: VerifiedToken['cnf'], proofKey: string | undefined): boo
   return binding === 'dpop' && cnf?.jkt === proofKey
 }
 
-function urlOf(text: string): URL | undefined {
+function urlOf(value: string): URL | undefined {
   try {
-    return new URL(text)
+    return new URL(value)
   } catch {
     return undefined
   }
