@@ -5,20 +5,20 @@ import { type FoundDocument, fetchDocument, textsOf } from './metadata-documents
 import { quote, quoteAll, quoteValue } from './quote.ts'
 import { resourceMetadata } from './resource-metadata.ts'
 
-/** More are not looked at. */
+/** Further servers are ignored. */
 const MAX_SERVERS = 5
 
 type Metadata = Readonly<Record<string, unknown>>
 
-/** An authorization server, as its discovery says. */
+/** An authorization server with its metadata. */
 export interface AuthorizationServerSeen {
-  /** As the resource names it. */
+  /** The issuer, as the resource names it. */
   readonly issuer: string
-  /** The first document that was found, in the order of clients. */
+  /** The first document that a client finds. */
   readonly found: (FoundDocument & { readonly document: Metadata }) | undefined
 }
 
-/** Where the metadata of an issuer is (RFC 8414 §3.1, OpenID Connect Discovery §4), in the order of MCP clients. */
+/** Returns the metadata URLs of an issuer (RFC 8414 §3.1, OpenID Connect Discovery §4), in the order of MCP clients. */
 export function discoveryUrls(issuer: string): readonly URL[] {
   const { origin, pathname } = new URL(issuer)
   const path = pathname.replace(/\/$/, '')
@@ -30,7 +30,7 @@ export function discoveryUrls(issuer: string): readonly URL[] {
   return [...new Set(places)].map((place) => new URL(place, origin))
 }
 
-/** The authorization servers that the resource names. @throws {InconclusiveError} where it names none */
+/** The authorization servers that the resource names. @throws {InconclusiveError} if it names none */
 export const authorizationServers: Observation<readonly AuthorizationServerSeen[]> = observation(
   async (examination) => {
     const { document } = await resourceMetadata(examination)
@@ -51,18 +51,18 @@ async function discover(examination: Examination, issuer: string): Promise<Autho
   return { issuer, found: undefined }
 }
 
-/** Puts one question to each server whose metadata was found. */
-function ofEach(judge: (metadata: Metadata, issuer: string, examination: Examination) => Finding) {
+/** Returns a check of each authorization server whose metadata was found. */
+function ofEach(check: (metadata: Metadata, issuer: string, examination: Examination) => Finding) {
   return async (examination: Examination): Promise<Finding> => {
     const known = (await authorizationServers(examination)).filter(({ found }) => found !== undefined)
-    return worst(known.map(({ issuer, found }) => judge(found?.document as Metadata, issuer, examination)))
+    return worst(known.map(({ issuer, found }) => check(found?.document as Metadata, issuer, examination)))
   }
 }
 
 export const AUTHORIZATION_SERVERS: readonly Check[] = [
   {
     id: 'issuer.metadata',
-    title: 'Each authorization server can be discovered',
+    title: 'Clients find the metadata of each authorization server',
     needs: ['metadata.authorization-servers'],
     async run(examination) {
       return worst(
@@ -70,7 +70,7 @@ export const AUTHORIZATION_SERVERS: readonly Check[] = [
           found === undefined
             ? fail(
                 `${quote(issuer)} has no metadata`,
-                `serve it at ${quote(discoveryUrls(issuer)[0]?.href ?? '')} (RFC 8414) or as OpenID configuration, or name the issuer by its exact URL`,
+                `serve it at ${quote(discoveryUrls(issuer)[0]?.href ?? '')} (RFC 8414) or as an OpenID configuration, or correct the URL of the issuer in the resource metadata`,
               )
             : ok(quote(found.url.href)),
         ),
@@ -79,13 +79,13 @@ export const AUTHORIZATION_SERVERS: readonly Check[] = [
   },
   {
     id: 'issuer.identity',
-    title: 'Its issuer is the one that was named',
+    title: 'The issuer in the metadata matches the resource metadata',
     needs: ['issuer.metadata'],
     run: ofEach(({ issuer: said }, issuer) => {
       if (said === issuer) return ok(quote(issuer))
-      const seen = `named as ${quote(issuer)}, it calls itself ${quoteValue(said)}`
+      const seen = `the resource names ${quote(issuer)}, the authorization server ${quoteValue(said)}`
       const hint =
-        'write both alike, to the letter (RFC 8414 §3.3): clients that compare refuse the document otherwise'
+        'make both identical (RFC 8414 §3.3): clients that compare them reject the document otherwise'
       return typeof said === 'string' && said.replace(/\/$/, '') === issuer.replace(/\/$/, '')
         ? warn(seen, hint)
         : fail(seen, hint)
@@ -93,10 +93,10 @@ export const AUTHORIZATION_SERVERS: readonly Check[] = [
   },
   {
     id: 'issuer.endpoints',
-    title: 'It issues tokens for an authorization code',
+    title: 'The authorization code flow is available',
     needs: ['issuer.metadata'],
     run: ofEach((metadata, issuer, examination) => {
-      const hint = 'enable the authorization code flow at the authorization server, with endpoints on https'
+      const hint = 'enable the authorization code flow at the authorization server, with https endpoints'
       for (const name of ['authorization_endpoint', 'token_endpoint']) {
         const value = metadata[name]
         if (typeof value !== 'string' || !URL.canParse(value))
@@ -107,28 +107,34 @@ export const AUTHORIZATION_SERVERS: readonly Check[] = [
       if (metadata.response_types_supported === undefined) return ok('both endpoints')
       const types = textsOf(metadata, 'response_types_supported')
       return types?.includes('code') === true
-        ? ok('both endpoints, and code')
-        : fail(`response types are ${quoteAll(types ?? []) || 'no list'}`, hint)
+        ? ok('both endpoints, and the response type code')
+        : fail(
+            `response_types_supported is ${quoteAll(types ?? []) || 'not an array of strings, or empty'}`,
+            hint,
+          )
     }),
   },
   {
     id: 'issuer.pkce',
-    title: 'It supports PKCE with S256',
+    title: 'PKCE with S256 is supported',
     needs: ['issuer.metadata'],
     run: ofEach((metadata, issuer) => {
       const hint =
-        'enable PKCE with S256, and say so in code_challenge_methods_supported: MCP clients must not go on without'
+        'enable PKCE with S256 and list it in code_challenge_methods_supported: MCP clients must stop without it'
       if (metadata.code_challenge_methods_supported === undefined)
-        return fail(`${quote(issuer)} does not name code_challenge_methods_supported`, hint)
+        return fail(`${quote(issuer)} has no code_challenge_methods_supported`, hint)
       const methods = textsOf(metadata, 'code_challenge_methods_supported')
       return methods?.includes('S256') === true
         ? ok(quoteAll(methods))
-        : fail(`only ${quoteAll(methods ?? []) || 'nothing'}`, hint)
+        : fail(
+            `code_challenge_methods_supported is ${quoteAll(methods ?? []) || 'empty or not an array'}`,
+            hint,
+          )
     }),
   },
   {
     id: 'issuer.registration',
-    title: 'Clients it does not know can register',
+    title: 'New clients can register',
     needs: ['issuer.metadata'],
     run: ofEach((metadata) => {
       const ways = [
@@ -139,7 +145,7 @@ export const AUTHORIZATION_SERVERS: readonly Check[] = [
         ? ok(ways.join(' and '))
         : warn(
             'neither client ID metadata documents nor dynamic registration',
-            'enable one of them, the former if there is a choice; otherwise register every client by hand and give it its client_id',
+            'enable one of them, preferably client ID metadata documents; otherwise register every client manually and configure its client_id',
           )
     }),
   },

@@ -5,100 +5,104 @@ import type { HttpExchange } from './http-exchange.ts'
 import { isGuarded } from './protection.ts'
 import { quote, quoteAll } from './quote.ts'
 
-/** Names that every model's API takes. */
+/** The names that the API of every model accepts. */
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/
 
-const LOOK = 'look into the log of the server'
+const SEE_LOG = 'check the log of the server'
 
-/** What a JSON-RPC error is, without its text. */
-function errorOf(answer: HttpExchange): string {
-  const code = memberOf(answer.message?.error, 'code')
-  return typeof code === 'number' ? `${answer.status}, JSON-RPC error ${code}` : answer.summary
+/** Returns the code of a JSON-RPC error, without its message. */
+function errorOf(response: HttpExchange): string {
+  const code = memberOf(response.message?.error, 'code')
+  return typeof code === 'number' ? `${response.status}, JSON-RPC error ${code}` : response.summary
 }
 
 export const CALLS: readonly Check[] = [
   {
     id: 'call.round-trip',
-    title: 'A harmless request comes back',
+    title: 'A request without side effects succeeds',
     needs: ['protocol.revisions'],
     async run(examination) {
       const talk = await conversation(examination)
       const method = talk.modern ? 'server/discover' : 'ping'
-      const answer = await talk.request(method)
-      return answer.message?.result === undefined
-        ? fail(`${method}: ${errorOf(answer)}`, LOOK)
-        : ok(`${method} of ${talk.revision}: ${answer.durationMs} ms`)
+      const response = await talk.request(method)
+      return response.message?.result === undefined
+        ? fail(`${method}: ${errorOf(response)}`, SEE_LOG)
+        : ok(`${method} of ${talk.revision}: ${response.durationMs} ms`)
     },
   },
   {
     id: 'call.tools-list',
-    title: 'Its tools can be listed',
+    title: 'The tools can be listed',
     needs: ['protocol.revisions'],
     async run(examination) {
-      const answer = await (await conversation(examination)).request('tools/list')
-      if (memberOf(answer.message?.error, 'code') === -32_601) return ok('it has no tools')
-      const tools = memberOf(answer.message?.result, 'tools')
-      if (!Array.isArray(tools)) return fail(errorOf(answer), LOOK)
-      const more = memberOf(answer.message?.result, 'nextCursor') === undefined ? '' : ' on the first page'
-      const seen = `${tools.length} tools${more}, ${answer.durationMs} ms`
+      const response = await (await conversation(examination)).request('tools/list')
+      if (memberOf(response.message?.error, 'code') === -32_601) return ok('the server has no tools')
+      const tools = memberOf(response.message?.result, 'tools')
+      if (!Array.isArray(tools)) return fail(errorOf(response), SEE_LOG)
+      const more = memberOf(response.message?.result, 'nextCursor') === undefined ? '' : ' on the first page'
+      const seen = `${tools.length} tools${more}, ${response.durationMs} ms`
       return (
-        judgeTools(tools, seen) ??
-        (await judgeCacheScope(answer, seen, await isGuarded(examination))) ??
+        checkTools(tools, seen) ??
+        (await checkCacheScope(response, seen, await isGuarded(examination))) ??
         ok(seen)
       )
     },
   },
   {
     id: 'call.tool',
-    title: 'The named tool can be called',
+    title: 'The tool of --call can be called',
     needs: ['protocol.revisions'],
     async run(examination) {
       const { call: name, callArguments } = examination.options
-      if (name === undefined) throw new InconclusiveError('no tool is called without --call')
-      const answer = await (await conversation(examination)).request('tools/call', {
+      if (name === undefined) throw new InconclusiveError('only with --call')
+      const response = await (await conversation(examination)).request('tools/call', {
         name,
         arguments: callArguments,
       })
-      if (answer.status === 403)
-        return fail(`403 to ${quote(name)}`, 'get a token with the scopes that the challenge names')
-      const { message } = answer
+      if (response.status === 403)
+        return fail(`403 for ${quote(name)}`, 'get a token with the scopes that the challenge names')
+      const { message } = response
       if (message?.result === undefined)
-        return fail(errorOf(answer), `check the name and --arguments, or ${LOOK}`)
+        return fail(errorOf(response), `check the name and --arguments, or ${SEE_LOG}`)
       return memberOf(message.result, 'isError') === true
-        ? fail(`${quote(name)} says that it failed`, `check --arguments, or ${LOOK}`)
-        : ok(`${quote(name)}: ${answer.durationMs} ms`)
+        ? fail(`${quote(name)} returned an error`, `check --arguments, or ${SEE_LOG}`)
+        : ok(`${quote(name)}: ${response.durationMs} ms`)
     },
   },
 ]
 
-/** Returns what is wrong with a list of tools, or `undefined`. */
-export function judgeTools(tools: readonly unknown[], seen: string): Finding | undefined {
+/** Returns the first problem of a list of tools, or `undefined`. */
+export function checkTools(tools: readonly unknown[], seen: string): Finding | undefined {
   const names = tools.map((tool) => memberOf(tool, 'name'))
   const broken = tools.filter((tool) => memberOf(memberOf(tool, 'inputSchema'), 'type') !== 'object')
   if (!names.every((name) => typeof name === 'string' && name !== '') || broken.length > 0) {
     return fail(
-      `${seen}; without a name, or an inputSchema of type object: ${broken.length}`,
-      'give every tool a name and an inputSchema whose type is object: clients drop the whole list otherwise',
+      `${seen}; without a name or an inputSchema of type object: ${broken.length}`,
+      'give every tool a name and an inputSchema of type object: clients ignore the whole list otherwise',
     )
   }
   const known = new Set<unknown>()
   const twice = names.filter((name) => known.size === known.add(name).size)
-  if (twice.length > 0) return fail(`${seen}; twice: ${quoteAll(twice)}`, 'give every tool a name of its own')
+  if (twice.length > 0)
+    return fail(`${seen}; duplicate names: ${quoteAll(twice)}`, 'give every tool a unique name')
   const odd = (names as string[]).filter((name) => !TOOL_NAME.test(name))
   return odd.length > 0
-    ? warn(`${seen}; odd names: ${quoteAll(odd)}`, 'use 1 to 128 of A-Z a-z 0-9 _ . - in names of tools')
+    ? warn(
+        `${seen}; unsupported names: ${quoteAll(odd)}`,
+        'use tool names of 1 to 128 characters from A-Z a-z 0-9 _ . -',
+      )
     : undefined
 }
 
-/** What a token opened is not for everybody's cache. */
-async function judgeCacheScope(
-  answer: HttpExchange,
+/** Warns about a list that requires a token and can be stored in shared caches. */
+async function checkCacheScope(
+  response: HttpExchange,
   seen: string,
   guarded: boolean,
 ): Promise<Finding | undefined> {
-  if (!guarded || memberOf(answer.message?.result, 'cacheScope') !== 'public') return undefined
+  if (!guarded || memberOf(response.message?.result, 'cacheScope') !== 'public') return undefined
   return warn(
-    `${seen}; cacheScope is public, behind a token`,
-    'say private where the list depends on the token: shared caches may hand it to others',
+    `${seen}; cacheScope is public, although a token is required`,
+    'set cacheScope to private if the list depends on the token: shared caches can serve it to other users',
   )
 }

@@ -1,13 +1,13 @@
 /** One challenge of a `WWW-Authenticate` header. */
 export interface Challenge {
-  /** As it was sent. */
+  /** The scheme as sent. */
   readonly scheme: string
   readonly token68: string | undefined
-  /** By lower-case name, unquoted. */
+  /** The unquoted values by lowercase name. */
   readonly parameters: ReadonlyMap<string, string>
 }
 
-/** The header is not what RFC 9110 §11.6.1 allows. Its message says what, without quoting. */
+/** A header that RFC 9110 §11.6.1 does not allow. The message contains no part of the header. */
 export class ChallengeSyntaxError extends Error {
   override readonly name = 'ChallengeSyntaxError'
 }
@@ -20,23 +20,23 @@ const COMMAS = /[ \t]*(?:,[ \t]*)+/y
 const SPACES = / +/y
 
 /**
- * The challenges of a `WWW-Authenticate` value: schemes, each with a `token68` or with parameters that are tokens or
- * quoted strings (RFC 9110 §11.2, §11.6.1, lists by §5.6.1).
+ * Parses a `WWW-Authenticate` value: schemes, each with a `token68` or with parameters that are tokens or quoted strings
+ * (RFC 9110 §11.2, §11.6.1, lists by §5.6.1).
  * @throws {ChallengeSyntaxError}
  */
 export function parseChallenges(header: string): Challenge[] {
   const cursor = new Cursor(header.trim())
   const found: { scheme: string; token68: string | undefined; parameters: Map<string, string> }[] = []
-  /** Whether the current challenge may have parameters: a space came behind its scheme. */
+  /** `true` if a space follows the scheme of the current challenge, so that it can have parameters. */
   let open = false
   cursor.take(COMMAS)
   while (!cursor.ended) {
     const at = cursor.at
     const name = cursor.take(TOKEN)
-    if (name === undefined) throw cursor.error('neither a scheme nor a parameter begins there')
+    if (name === undefined) throw cursor.error('expected a scheme or a parameter')
     const current = found.at(-1)
     if (cursor.take(EQUALS) !== undefined) {
-      if (current === undefined || !open) throw cursor.error('a parameter belongs to no scheme', at)
+      if (current === undefined || !open) throw cursor.error('a parameter has no scheme', at)
       addParameter(current.parameters, name, cursor)
     } else {
       const challenge = { scheme: name, token68: undefined as string | undefined, parameters: new Map() }
@@ -44,7 +44,7 @@ export function parseChallenges(header: string): Challenge[] {
       open = cursor.take(SPACES) !== undefined
       if (open) {
         challenge.token68 = firstOf(challenge.parameters, cursor)
-        // Nothing else may follow a token68 within its challenge.
+        // A challenge with a token68 has no parameters.
         if (challenge.token68 !== undefined) open = false
       }
     }
@@ -53,11 +53,11 @@ export function parseChallenges(header: string): Challenge[] {
   return found
 }
 
-/** What stands right behind a scheme: a parameter, which is added, or a `token68`, which is returned. */
+/** Reads the first element after a scheme. Adds a parameter to `parameters`, or returns a `token68`. */
 function firstOf(parameters: Map<string, string>, cursor: Cursor): string | undefined {
   const at = cursor.at
   const token68 = cursor.take(TOKEN68)
-  // `realm=` alone is a token68 as well as a parameter without a value; with a value behind it, it is a parameter.
+  // `realm=` is a token68, or the beginning of a parameter if a value follows.
   if (token68 !== undefined) return token68
   const name = cursor.take(TOKEN)
   if (name === undefined || cursor.take(EQUALS) === undefined) {
@@ -72,12 +72,12 @@ function addParameter(parameters: Map<string, string>, name: string, cursor: Cur
   const key = name.toLowerCase()
   const quoted = cursor.take(QUOTED, 1)
   const value = quoted?.replace(/\\(.)/gs, '$1') ?? cursor.take(TOKEN)
-  if (value === undefined) throw cursor.error(`the value of ${key} is neither a token nor a quoted string`)
-  if (parameters.has(key)) throw cursor.error(`${key} comes twice in one challenge`)
+  if (value === undefined) throw cursor.error(`the value of ${key} must be a token or a quoted string`)
+  if (parameters.has(key)) throw cursor.error(`${key} occurs twice in one challenge`)
   parameters.set(key, value)
 }
 
-/** A place in a text, from which patterns are taken. */
+/** A position in a string, at which patterns are matched. */
 class Cursor {
   at = 0
   readonly #text: string
@@ -90,7 +90,7 @@ class Cursor {
     return this.at >= this.#text.length
   }
 
-  /** What a sticky pattern matches here, or a group of it; undefined when it does not, and nothing is taken. */
+  /** Consumes the match of a sticky pattern and returns it or one of its groups. Returns `undefined` without a match. */
   take(pattern: RegExp, group = 0): string | undefined {
     pattern.lastIndex = this.at
     const match = pattern.exec(this.#text)
@@ -104,7 +104,7 @@ class Cursor {
   }
 }
 
-/** The `Bearer` challenge of a header, however it is malformed elsewhere: undefined when there is none to read. */
+/** Returns the `Bearer` challenge of a header, or `undefined` if there is none or the header cannot be parsed. */
 export function bearerChallengeOf(header: string | undefined): Challenge | undefined {
   try {
     return parseChallenges(header ?? '').find(({ scheme }) => scheme.toLowerCase() === 'bearer')

@@ -1,14 +1,14 @@
 import type { Examination } from './examination.ts'
 import type { Finding } from './finding.ts'
 
-/** One question about a server. */
+/** One check of a server. */
 export interface Check {
-  /** `group.name`; never changed once published, as CI configurations name it. */
+  /** `group.name`. Never changes once published, because CI configurations use it. */
   readonly id: string
-  /** What holds when it is answered with yes. */
+  /** A statement that is true if the check succeeds. */
   readonly title: string
-  /** Ids of checks without whose success this one would only repeat their complaint. */
+  /** IDs of checks that must succeed first. Otherwise this check would only repeat their problem. */
   readonly needs?: readonly string[]
-  /** @throws {InconclusiveError} when nothing can be said, {NoResponseError} when the server did not answer. */
+  /** @throws {InconclusiveError} if the check is not possible, {NoResponseError} if the server does not respond */
   run(examination: Examination): Promise<Finding>
 }

@@ -15,7 +15,7 @@ export interface CheckGroup {
   readonly checks: readonly Check[]
 }
 
-/** Every check, in the order in which they are made: what one needs comes before it. */
+/** All checks in order. The checks that a check needs come before it. */
 export const CHECK_GROUPS: readonly CheckGroup[] = [
   { title: 'Server', checks: REACHABILITY },
   { title: 'Protection', checks: PROTECTION },

@@ -5,7 +5,7 @@ import { CHECK_GROUPS } from './checks.ts'
 import { examine } from './doctor.ts'
 import { textReport } from './text-report.ts'
 
-/** `mcp-gatekit doctor …`. Resolves with the exit code: 0, or 1 when a check fails. @throws {UsageError} */
+/** Runs `mcp-gatekit doctor …`. Resolves with the exit code: 0, or 1 if a check fails. @throws {UsageError} */
 export async function doctorCommand(
   argv: readonly string[],
   { stdout, stderr, env }: CliContext,

@@ -11,52 +11,54 @@ import {
 } from './messages.ts'
 import { isGuarded } from './protection.ts'
 
-/** What the handshake is answered with our token. @throws {InconclusiveError} where there is none */
+/** The response to a handshake with the token. @throws {InconclusiveError} if there is no token */
 export const handshake: Observation<HttpExchange> = observation(async (examination) => {
   const { token, options } = examination
   if (token !== undefined) {
     return await examination.post(initialize(LEGACY_REVISIONS.at(-1) as string), { token })
   }
   if (!examination.mayCarryToken && (options.token ?? options.login) !== undefined)
-    throw new InconclusiveError('no token is sent in the clear: see server.tls')
+    throw new InconclusiveError('tokens are not sent over plain http: see server.tls')
   throw new InconclusiveError(
     options.login === undefined
-      ? 'it needs a token: give --token or --login'
-      : 'nobody has signed in: see token.login',
+      ? 'this check needs a token: use --token-env or --login'
+      : 'the sign-in did not succeed: see token.login',
   )
 })
 
-/** The token to send from here on; undefined where none is wanted. @throws {InconclusiveError} where there is no good one */
+/** Returns the token for further requests, or `undefined` if the server requires none. @throws {InconclusiveError} if there is no valid token */
 export async function goodToken(examination: Examination): Promise<string | undefined> {
   if (!(await isGuarded(examination))) return undefined
   const { status } = await handshake(examination)
   if (status === 401 || status === 403)
-    throw new InconclusiveError('the token does not open this server: see token.accepted')
+    throw new InconclusiveError('the server rejects the token: see token.accepted')
   return examination.token
 }
 
-/** Which protocol revisions are served, and the session that the newest handshake has opened. */
+/** The supported protocol revisions, and the session that the newest handshake opened. */
 export interface RevisionsSeen {
   readonly served: readonly string[]
-  /** For those that are not, what was answered. */
+  /** The other revisions, each with the response. */
   readonly refused: readonly string[]
   readonly sessionId: string | undefined
 }
 
-/** Tries every revision. @throws {InconclusiveError} where the server lets nobody in */
+/** Tries every revision. @throws {InconclusiveError} if the server rejects the token */
 export const revisions: Observation<RevisionsSeen> = observation(async (examination) => {
   const token = await goodToken(examination)
   const served: string[] = []
   const refused: string[] = []
   let sessionId: string | undefined
   for (const revision of LEGACY_REVISIONS) {
-    const answer = await examination.post(initialize(revision), { token })
-    const offered = memberOf(answer.message?.result, 'protocolVersion')
+    const response = await examination.post(initialize(revision), { token })
+    const offered = memberOf(response.message?.result, 'protocolVersion')
     if (offered === revision) {
       served.push(revision)
-      sessionId = answer.header('mcp-session-id')
+      sessionId = response.header('mcp-session-id')
     } else {
-      refused.push(`${revision} (${typeof offered === 'string' ? 'offers another' : answer.status})`)
+      refused.push(
+        `${revision} (${typeof offered === 'string' ? 'offers another revision' : response.status})`,
+      )
     }
   }
   const discovered = await examination.post(modernMessage('server/discover'), { token })
@@ -65,23 +67,23 @@ export const revisions: Observation<RevisionsSeen> = observation(async (examinat
   return { served, refused, sessionId }
 })
 
-/** A client that has got through the handshake, where there is one. */
+/** A client that has completed the handshake, if its revision has one. */
 export interface Conversation {
   readonly revision: string
   readonly modern: boolean
   readonly sessionId: string | undefined
-  /** The message that a request of this revision is. */
+  /** Returns a request in this revision. */
   message(method: string, params?: Readonly<Record<string, unknown>>): McpMessage
   request(method: string, params?: Readonly<Record<string, unknown>>): Promise<HttpExchange>
 }
 
-/** Talks in the newest revision that is served. @throws {InconclusiveError} where none is */
+/** Connects with the newest supported revision. @throws {InconclusiveError} if no revision is supported */
 export const conversation: Observation<Conversation> = observation(async (examination) => {
   const token = await goodToken(examination)
   const { served, sessionId } = await revisions(examination)
   const revision = served.at(-1)
   if (revision === undefined)
-    throw new InconclusiveError('no protocol revision is served: see protocol.revisions')
+    throw new InconclusiveError('no protocol revision is supported: see protocol.revisions')
   const modern = revision === MODERN_REVISION
   const message = (method: string, params: Readonly<Record<string, unknown>> = {}): McpMessage =>
     modern ? modernMessage(method, params) : legacyMessage(revision, method, params, { sessionId })
@@ -100,7 +102,7 @@ export const conversation: Observation<Conversation> = observation(async (examin
   }
 })
 
-/** A member of what may be an object. */
+/** Returns a member of a value that may be an object. */
 export function memberOf(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
     ? (value as Record<string, unknown>)[name]

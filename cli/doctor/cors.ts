@@ -8,10 +8,10 @@ import { initialize, MODERN_REVISION, NEWEST_LEGACY } from './messages.ts'
 import { isGuarded } from './protection.ts'
 import { quote } from './quote.ts'
 import { resourceMetadata } from './resource-metadata.ts'
-import { underScopedAnswer } from './tokens.ts'
+import { underScopedResponse } from './tokens.ts'
 
-const MEND_PREFLIGHT =
-  'answer OPTIONS before asking for a token, with 204 and Access-Control-Allow-Origin (mcp-gatekit: mcpCors in front of mcpAuth)'
+const PREFLIGHT_HINT =
+  'respond to OPTIONS without a token, with 204 and Access-Control-Allow-Origin (mcp-gatekit: mcpCors before mcpAuth)'
 
 async function preflight(examination: Examination, headers: readonly string[]): Promise<HttpExchange> {
   return await examination.send('OPTIONS', {
@@ -21,15 +21,15 @@ async function preflight(examination: Examination, headers: readonly string[]): 
   })
 }
 
-/** Whether the page at the examined origin may read this answer. */
-function readable(answer: HttpExchange | undefined, { pageOrigin }: Examination): boolean {
-  const allowed = answer?.header('access-control-allow-origin')?.trim()
+/** Returns `true` if a web page at the examined origin can read the response. */
+function readable(response: HttpExchange | undefined, { pageOrigin }: Examination): boolean {
+  const allowed = response?.header('access-control-allow-origin')?.trim()
   return allowed === '*' || allowed === pageOrigin
 }
 
-function allows(answer: HttpExchange, header: string): boolean {
-  const allowed = namesIn(answer.header('access-control-allow-headers'))
-  // The wildcard never covers Authorization (Fetch §4.8).
+function allows(response: HttpExchange, header: string): boolean {
+  const allowed = namesIn(response.header('access-control-allow-headers'))
+  // The wildcard does not include Authorization (Fetch §4.8).
   return allowed.includes(header) || (header !== 'authorization' && allowed.includes('*'))
 }
 
@@ -38,7 +38,7 @@ function namesIn(list: string | undefined): string[] {
 }
 
 interface HeadersWanted {
-  /** Without these a page gets nowhere. */
+  /** The headers that a web page must be able to send. */
   readonly needed: readonly string[]
   readonly useful: readonly string[]
 }
@@ -70,28 +70,28 @@ const firstPreflight: Observation<HttpExchange> = observation(async (examination
   return await preflight(examination, [...needed, ...useful])
 })
 
-/** The same request as the first one, from a page. */
-const pageAnswer: Observation<HttpExchange> = observation((examination) =>
+/** The response to the first request if a web page sends it. */
+const pageResponse: Observation<HttpExchange> = observation((examination) =>
   examination.post(initialize(NEWEST_LEGACY), { headers: { origin: examination.pageOrigin } }),
 )
 
-/** Whether pages are meant to use the server: it lets them here or there, or the person who asks says so. */
+/** `true` if web pages are meant to use the server: it sends CORS headers, or `--origin` is given. */
 const isForPages: Observation<boolean> = observation(
   async (examination) =>
     examination.options.origin !== undefined ||
     (await firstPreflight(examination)).header('access-control-allow-origin') !== undefined ||
-    (await pageAnswer(examination)).header('access-control-allow-origin') !== undefined,
+    (await pageResponse(examination)).header('access-control-allow-origin') !== undefined,
 )
 
 async function onlyForPages(examination: Examination): Promise<void> {
   if (!(await isForPages(examination)))
-    throw new InconclusiveError('it has no CORS at all: see cors.preflight')
+    throw new InconclusiveError('the server sends no CORS headers: see cors.preflight')
 }
 
-/** What a page gets: refused, served, and with too few scopes, as far as each can be had. */
-const pageAnswers: Observation<readonly HttpExchange[]> = observation(async (examination) => {
+/** The responses that a web page can get: 401, success, and insufficient scope, as far as possible. */
+const pageResponses: Observation<readonly HttpExchange[]> = observation(async (examination) => {
   const origin = { origin: examination.pageOrigin }
-  const answers = [await pageAnswer(examination)]
+  const responses = [await pageResponse(examination)]
   const attempts = [
     async () => {
       const talk = await conversation(examination)
@@ -101,16 +101,16 @@ const pageAnswers: Observation<readonly HttpExchange[]> = observation(async (exa
         headers: origin,
       })
     },
-    () => underScopedAnswer(examination, origin),
+    () => underScopedResponse(examination, origin),
   ]
   for (const attempt of attempts) {
-    const answer = await attempt().catch((error: unknown) => {
+    const response = await attempt().catch((error: unknown) => {
       if (error instanceof InconclusiveError) return undefined
       throw error
     })
-    if (answer !== undefined) answers.push(answer)
+    if (response !== undefined) responses.push(response)
   }
-  return [...answers, ...examination.exchanges.filter(isLimitedPage)]
+  return [...responses, ...examination.exchanges.filter(isLimitedPage)]
 })
 
 function isLimitedPage({ status, outgoing }: HttpExchange): boolean {
@@ -120,22 +120,22 @@ function isLimitedPage({ status, outgoing }: HttpExchange): boolean {
 export const CORS: readonly Check[] = [
   {
     id: 'cors.preflight',
-    title: 'A preflight is answered without a token',
+    title: 'Preflights work without a token',
     needs: ['server.endpoint'],
     async run(examination) {
-      const answer = await firstPreflight(examination)
-      if (answer.succeeded && readable(answer, examination))
-        return ok(`${answer.status} for ${examination.pageOrigin}`)
-      const allowed = answer.header('access-control-allow-origin')
-      const seen = `${answer.status} for ${examination.pageOrigin}, ${allowed === undefined ? 'without Access-Control-Allow-Origin' : `for ${quote(allowed)}`}`
+      const response = await firstPreflight(examination)
+      if (response.succeeded && readable(response, examination))
+        return ok(`${response.status} for ${examination.pageOrigin}`)
+      const allowed = response.header('access-control-allow-origin')
+      const seen = `${response.status} for ${examination.pageOrigin}, ${allowed === undefined ? 'without Access-Control-Allow-Origin' : `for ${quote(allowed)}`}`
       if (!(await isForPages(examination)))
-        return warn(`${seen}: clients that run in a browser cannot connect`, MEND_PREFLIGHT)
-      return fail(seen, MEND_PREFLIGHT)
+        return warn(`${seen}: clients that run in a browser cannot connect`, PREFLIGHT_HINT)
+      return fail(seen, PREFLIGHT_HINT)
     },
   },
   {
     id: 'cors.headers',
-    title: 'Every header that clients send is allowed',
+    title: 'All headers that clients send are allowed',
     needs: ['cors.preflight'],
     async run(examination) {
       await onlyForPages(examination)
@@ -144,61 +144,61 @@ export const CORS: readonly Check[] = [
       const missing: string[] = []
       for (const header of [...needed, ...useful]) {
         if (allows(all, header)) continue
-        // Some answer all or nothing: asked alone, the header may be allowed.
+        // Some servers allow all headers or none. They may allow the header if it is requested separately.
         const alone = await preflight(examination, [header])
         if (!readable(alone, examination) || !allows(alone, header)) missing.push(header)
       }
       if (missing.length === 0) return ok([...needed, ...useful].join(', '))
-      const hint = `name them in Access-Control-Allow-Headers, one by one: * does not cover Authorization${missing.includes('mcp-param-doctor') ? '; allow every Mcp-Param-* that is asked for' : ''}`
+      const hint = `list them in Access-Control-Allow-Headers individually: * does not include Authorization${missing.includes('mcp-param-doctor') ? '; allow every requested Mcp-Param-* header' : ''}`
       const seen = `not allowed: ${missing.join(', ')}`
       return missing.some((header) => needed.includes(header)) ? fail(seen, hint) : warn(seen, hint)
     },
   },
   {
     id: 'cors.responses',
-    title: 'Pages may read every answer',
+    title: 'Web pages can read every response',
     needs: ['cors.preflight'],
     async run(examination) {
       await onlyForPages(examination)
       return worst(
-        (await pageAnswers(examination)).map((answer) => {
-          if (!readable(answer, examination)) {
+        (await pageResponses(examination)).map((response) => {
+          if (!readable(response, examination)) {
             return fail(
-              `${answer.status} without Access-Control-Allow-Origin for ${examination.pageOrigin}`,
-              'send it with every answer, refusals and errors too: without it a page sees no 401 and cannot sign in',
+              `${response.status} without Access-Control-Allow-Origin for ${examination.pageOrigin}`,
+              'send it with every response, including errors: otherwise a web page cannot read the 401 and start a sign-in',
             )
           }
-          const credentials = answer.header('access-control-allow-credentials')?.trim() === 'true'
+          const credentials = response.header('access-control-allow-credentials')?.trim() === 'true'
           return credentials &&
-            answer.header('access-control-allow-origin')?.trim() !== examination.options.origin
+            response.header('access-control-allow-origin')?.trim() !== examination.options.origin
             ? warn(
-                `${answer.status} with Access-Control-Allow-Credentials for any origin`,
-                'leave the header out: tokens travel in Authorization, and cookies of users are not for every page',
+                `${response.status} with Access-Control-Allow-Credentials for any origin`,
+                'remove the header: tokens are sent in Authorization, and no other origin should be able to use cookies',
               )
-            : ok(String(answer.status))
+            : ok(String(response.status))
         }),
       )
     },
   },
   {
     id: 'cors.exposed',
-    title: 'Pages may read the headers that matter',
+    title: 'Web pages can read the headers that clients need',
     needs: ['cors.responses'],
     async run(examination) {
       await onlyForPages(examination)
-      return worst((await pageAnswers(examination)).map(judgeExposed))
+      return worst((await pageResponses(examination)).map(checkExposed))
     },
   },
   {
     id: 'cors.metadata',
-    title: 'Pages may read the metadata document',
+    title: 'Web pages can read the metadata document',
     needs: ['cors.preflight', 'metadata.found'],
     async run(examination) {
       await onlyForPages(examination)
-      const { answer, url } = await resourceMetadata(examination)
+      const { response, url } = await resourceMetadata(examination)
       const hint =
-        'send Access-Control-Allow-Origin: * with the metadata document, and answer its preflight (mcp-gatekit: protectedResourceRouter)'
-      if (!readable(answer, examination)) return fail('without Access-Control-Allow-Origin', hint)
+        'send Access-Control-Allow-Origin: * with the metadata document, and respond to its preflight (mcp-gatekit: protectedResourceRouter)'
+      if (!readable(response, examination)) return fail('without Access-Control-Allow-Origin', hint)
       const asked = await examination.fetch('OPTIONS', url, {
         headers: {
           origin: examination.pageOrigin,
@@ -208,23 +208,23 @@ export const CORS: readonly Check[] = [
       })
       return asked.succeeded && readable(asked, examination) && allows(asked, 'mcp-protocol-version')
         ? ok('the document and its preflight')
-        : warn(`its preflight is answered ${asked.status}`, hint)
+        : warn(`its preflight gets ${asked.status}`, hint)
     },
   },
   {
     id: 'cors.issuers',
-    title: 'Pages may read the metadata of the authorization servers',
+    title: 'Web pages can read the metadata of the authorization servers',
     needs: ['cors.preflight', 'issuer.metadata'],
     async run(examination) {
       await onlyForPages(examination)
       const servers = await authorizationServers(examination)
       return worst(
         servers.map(({ issuer, found }) =>
-          readable(found?.answer, examination)
+          readable(found?.response, examination)
             ? ok(quote(issuer))
             : warn(
                 `${quote(issuer)} sends no Access-Control-Allow-Origin`,
-                'allow it at the authorization server, for its metadata, registration and token endpoints: pages cannot sign in otherwise',
+                'enable CORS at the authorization server, for its metadata, registration, and token endpoints: otherwise web pages cannot sign in',
               ),
         ),
       )
@@ -232,13 +232,14 @@ export const CORS: readonly Check[] = [
   },
 ]
 
-function judgeExposed(answer: HttpExchange): Finding {
-  const exposed = namesIn(answer.header('access-control-expose-headers'))
+function checkExposed(response: HttpExchange): Finding {
+  const exposed = namesIn(response.header('access-control-expose-headers'))
   const hidden = ['www-authenticate', 'mcp-session-id', 'retry-after', 'dpop-nonce'].filter(
-    (name) => answer.header(name) !== undefined && !exposed.includes(name) && !exposed.includes('*'),
+    (name) => response.header(name) !== undefined && !exposed.includes(name) && !exposed.includes('*'),
   )
-  const hint = `send Access-Control-Expose-Headers: WWW-Authenticate, Mcp-Session-Id, Retry-After with every answer`
-  if (hidden.length === 0) return ok(`of ${answer.status}`)
-  const seen = `${answer.status} hides ${hidden.join(', ')}`
+  const hint =
+    'send Access-Control-Expose-Headers: WWW-Authenticate, Mcp-Session-Id, Retry-After with every response'
+  if (hidden.length === 0) return ok(`of ${response.status}`)
+  const seen = `${response.status} hides ${hidden.join(', ')}`
   return hidden.every((name) => name === 'retry-after') ? warn(seen, hint) : fail(seen, hint)
 }

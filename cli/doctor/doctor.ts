@@ -7,7 +7,7 @@ import { NoResponseError } from './http-exchange.ts'
 import { printableLine } from './quote.ts'
 import { noResponse } from './reachability.ts'
 
-/** How one check came out. */
+/** The result of one check. */
 export interface CheckReport extends Finding {
   readonly id: string
   readonly group: string
@@ -15,38 +15,38 @@ export interface CheckReport extends Finding {
   readonly durationMs: number
 }
 
-/** What `--json` prints. Members may be added; a change of meaning raises `schema`. */
+/** The report that `--json` prints. Members can be added. If the meaning of a member changes, `schema` increases. */
 export interface DoctorReport {
   readonly schema: 1
   readonly tool: 'mcp-gatekit doctor'
   readonly version: string
-  /** Without its query. */
+  /** The URL without its query, which can contain a key. */
   readonly url: string
   /** ISO 8601, UTC. */
   readonly startedAt: string
   readonly durationMs: number
-  /** HTTP requests sent, to the server and to its authorization servers; those of `--login` are not counted. */
+  /** The number of HTTP requests to the server and its authorization servers, without those of `--login`. */
   readonly requests: number
-  /** The worst that was found. */
+  /** The worst status of all checks. */
   readonly verdict: 'ok' | 'warn' | 'fail'
   readonly summary: Readonly<Record<Status, number>>
-  /** All of them, in the order in which they were made. */
+  /** All checks, in the order in which they ran. */
   readonly checks: readonly CheckReport[]
 }
 
-/** Who watches the examination: the spinner. */
+/** Receives the progress of an examination. */
 export interface Watcher {
   readonly begins: (title: string) => void
 }
 
-/** Looks at a server with every check, one after the other. Never throws for what the server does. */
+/** Runs every check on a server, one after the other. Nothing that the server does makes this throw. */
 export async function examine(options: ExaminationOptions, watcher: Watcher): Promise<DoctorReport> {
   const startedAt = new Date()
   const started = performance.now()
   const examination = new Examination(options)
   const checks: CheckReport[] = []
   const statuses = new Map<string, Status>()
-  // A finding can contain text of the server that no check has quoted, such as a media type.
+  // A finding can contain unquoted text of the server, such as a media type.
   const printed = (text: string): string => examination.secrets.erase(printableLine(text))
   for (const group of CHECK_GROUPS) {
     for (const check of group.checks) {
@@ -66,7 +66,7 @@ export async function examine(options: ExaminationOptions, watcher: Watcher): Pr
       })
     }
   }
-  // What was opened is closed; whether that works is no question of this examination.
+  // Sessions are closed on a best-effort basis.
   for (const close of examination.closing.reverse()) await close().catch(() => undefined)
   const count = (status: Status): number => checks.filter((check) => check.status === status).length
   const summary = { ok: count('ok'), warn: count('warn'), fail: count('fail'), skip: count('skip') }
@@ -84,7 +84,6 @@ export async function examine(options: ExaminationOptions, watcher: Watcher): Pr
   }
 }
 
-/** A query may hold a key. */
 function withoutQuery({ origin, pathname, search }: URL): string {
   return `${origin}${pathname}${search === '' ? '' : '?…'}`
 }
@@ -102,10 +101,10 @@ async function findingOf(
     if (error instanceof InconclusiveError) return skip(error.message)
     if (error instanceof NoResponseError)
       return error.kind === 'certificate' ? skip('see server.tls') : noResponse(error)
-    // A mistake of the doctor's. What an error says may quote anything, so only its kind is told.
+    // A bug in doctor. The message of the error can contain a secret, so only its name is printed.
     return fail(
-      `this check itself failed: ${(error as Error).name}`,
-      'report it, with what the server answers',
+      `internal error in this check: ${(error as Error).name}`,
+      'report this as a bug of mcp-gatekit, together with the response of the server',
     )
   }
 }

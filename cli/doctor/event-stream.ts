@@ -11,13 +11,13 @@ function dataOf(event: string): string {
     .join('\n')
 }
 
-/** Reads the events of a body while it arrives. Looks at each byte once, whatever the chunks are. */
+/** Reads the events of a body while it arrives. Reads each byte once, whatever the size of the chunks. */
 export class EventReader {
   readonly #body: ReceivedBody
   /** The start of the current event, and of its current line. */
   #event = 0
   #line = 0
-  /** The place up to which no line feed is left. */
+  /** The index up to which all line feeds have been processed. */
   #searched = 0
 
   constructor(body: ReceivedBody) {

@@ -4,15 +4,15 @@ import { type HttpExchange, sendRequest } from './http-exchange.ts'
 import type { McpMessage } from './messages.ts'
 import { Secrets } from './secrets.ts'
 
-/** How `--login` gets its token. */
+/** The options of `--login`. */
 export interface LoginOptions {
-  /** A client that is registered already. Default: the doctor registers itself. */
+  /** The ID of a registered client. By default, doctor registers a new client. */
   readonly clientId?: string | undefined
-  /** The secret of that client. It is sent to the token endpoint of `issuer` only, which is required with it. */
+  /** The secret of the client. Requires `issuer`, and is sent only to its token endpoint. */
   readonly clientSecret?: string | undefined
-  /** The authorization server to sign in at. Default: the first that the examined server names. */
+  /** The authorization server to sign in to. Defaults to the first one that the examined server names. */
   readonly issuer?: string | undefined
-  /** Port of the redirect on 127.0.0.1. Default 0: a free one. */
+  /** The port of the redirect on 127.0.0.1; 0 for a free one. */
   readonly redirectPort: number
 }
 
@@ -21,35 +21,35 @@ export interface ExaminationOptions {
   readonly token?: string | undefined
   readonly underScopedToken?: string | undefined
   readonly login?: LoginOptions | undefined
-  /** The one tool that may be called. */
+  /** The only tool that may be called. */
   readonly call?: string | undefined
   readonly callArguments: Readonly<Record<string, unknown>>
-  /** The origin of a page whose client is to work. Default: some page, of this machine for a server on loopback. */
+  /** The origin of a web page that must be able to use the server. Defaults to an example origin, on loopback to the MCP Inspector's. */
   readonly origin?: string | undefined
-  /** Milliseconds for each request. */
+  /** The timeout of each request. */
   readonly timeoutMs: number
-  /** Ids of checks whose outcome does not count. */
+  /** The IDs of checks whose results are ignored. */
   readonly ignore: readonly string[]
-  /** Says something to the person who waits: the address to open for `--login`. */
+  /** Prints a message for the user, such as the URL to open for `--login`. */
   readonly print: (text: string) => void
 }
 
-/** What a request is sent with besides what its message wants. */
+/** Additions to a message. */
 export interface SendOptions {
   readonly token?: string | undefined
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** One server being looked at: what was asked of it, and every answer. */
+/** The examination of one server: its options, and every response of the server. */
 export class Examination {
   readonly options: ExaminationOptions
   readonly url: URL
   readonly secrets: Secrets = new Secrets()
-  /** Every answer of the MCP endpoint, in order. */
+  /** Every response of the MCP endpoint, in order. */
   readonly exchanges: HttpExchange[] = []
-  /** Work to be done when everything is over, such as ending sessions. */
+  /** Work to do after the last check, such as ending sessions. */
   readonly closing: (() => Promise<unknown>)[] = []
-  /** Requests sent, to whomever. */
+  /** The number of requests to any server. */
   requests = 0
   #token: string | undefined
 
@@ -62,7 +62,7 @@ export class Examination {
     this.token = options.token
   }
 
-  /** The token to be let in with; absent as well where it would be sent in the clear. */
+  /** The access token. Always `undefined` if it would be sent over plain http to another machine. */
   get token(): string | undefined {
     return this.#token
   }
@@ -72,7 +72,7 @@ export class Examination {
     this.#token = this.mayCarryToken ? token : undefined
   }
 
-  /** Whether what is sent stays between us: https, or this machine. */
+  /** `true` if tokens are safe on the way: https, or this machine. */
   get mayCarryToken(): boolean {
     return this.url.protocol === 'https:' || this.isLocal
   }
@@ -81,42 +81,42 @@ export class Examination {
     return isLoopbackHostname(this.url.hostname)
   }
 
-  /** The origin of a page that wants to use this server. */
+  /** The origin of a web page that uses the server. */
   get pageOrigin(): string {
-    // The Inspector's; a server on loopback rightly refuses pages of other machines.
+    // The default port of the MCP Inspector. A server on loopback should reject pages of other machines.
     return this.options.origin ?? (this.isLocal ? 'http://localhost:6274' : 'https://client.example')
   }
 
-  /** Asks the MCP endpoint. @throws {NoResponseError} or, for a 429, {InconclusiveError} */
+  /** Sends a request to the MCP endpoint. @throws {NoResponseError} or, after a 429, {InconclusiveError} */
   async send(
     method: string,
     headers: Readonly<Record<string, string>>,
     { body, token }: { readonly body?: string; readonly token?: string | undefined } = {},
   ): Promise<HttpExchange> {
-    const answer = await this.fetch(method, this.url, {
+    const response = await this.fetch(method, this.url, {
       headers: { ...headers, ...(token !== undefined && { authorization: `Bearer ${token}` }) },
       body,
     })
-    this.exchanges.push(answer)
-    this.#endLater(answer, token)
-    // The first one is judged; later ones say nothing about what they were to show.
-    if (answer.status === 429 && this.exchanges.length > 1)
-      throw new InconclusiveError('the server answered 429: see limit.rate, and run the doctor again later')
-    return answer
+    this.exchanges.push(response)
+    this.#endLater(response, token)
+    // A check that gets a 429 cannot reach a conclusion. server.endpoint handles the first response.
+    if (response.status === 429 && this.exchanges.length > 1)
+      throw new InconclusiveError('the server responded with 429: see limit.rate, and run doctor again later')
+    return response
   }
 
   post(message: McpMessage, { token, headers }: SendOptions = {}): Promise<HttpExchange> {
     return this.send('POST', { ...message.headers, ...headers }, { body: message.body, token })
   }
 
-  /** A session that a handshake may have opened is ended when everything is over. */
-  #endLater(answer: HttpExchange, token: string | undefined): void {
-    const sessionId = answer.header('mcp-session-id')
-    if (sessionId === undefined || answer.outgoing.headers['mcp-session-id'] !== undefined) return
+  /** Ends the session that a handshake opened, after the last check. */
+  #endLater(response: HttpExchange, token: string | undefined): void {
+    const sessionId = response.header('mcp-session-id')
+    if (sessionId === undefined || response.outgoing.headers['mcp-session-id'] !== undefined) return
     this.closing.push(() => this.send('DELETE', { 'mcp-session-id': sessionId }, { token }))
   }
 
-  /** Asks anybody. Never with a token. */
+  /** Sends a request to any server, without a token. */
   async fetch(
     method: string,
     url: URL,
@@ -135,7 +135,7 @@ export class Examination {
     })
   }
 
-  /** Whether a document at `url` may be fetched because a server said so. */
+  /** Returns `true` if it is safe to fetch a document at a URL that a server has named. */
   mayFetch(url: URL): boolean {
     if (url.username !== '' || url.password !== '') return false
     if (url.protocol === 'https:' || url.origin === this.url.origin) return true
@@ -143,16 +143,17 @@ export class Examination {
   }
 }
 
-/** Something seen of a server, which is looked for once and then remembered. */
+/** A fact about a server that is determined once for each examination. */
 export type Observation<T> = (examination: Examination) => Promise<T>
 
-export function observation<T>(look: Observation<T>): Observation<T> {
+/** Caches the result of `observe` for each examination. */
+export function observation<T>(observe: Observation<T>): Observation<T> {
   const seen = new WeakMap<Examination, Promise<T>>()
   return (examination) => {
     const known = seen.get(examination)
     if (known !== undefined) return known
-    const looking = look(examination)
-    seen.set(examination, looking)
-    return looking
+    const result = observe(examination)
+    seen.set(examination, result)
+    return result
   }
 }

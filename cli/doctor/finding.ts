@@ -1,14 +1,18 @@
 /**
- * How a check came out. `ok`: as it should be. `warn`: it works, but not for everybody, or not safely everywhere.
- * `fail`: clients or attackers will notice. `skip`: nothing could be said.
+ * The result of a check.
+ *
+ * - `ok`: the server is correct.
+ * - `warn`: the server works, but not for every client or not safely in every environment.
+ * - `fail`: clients fail, or the server is vulnerable.
+ * - `skip`: the check was not possible.
  */
 export type Status = 'ok' | 'warn' | 'fail' | 'skip'
 
 export interface Finding {
   readonly status: Status
-  /** What was seen. */
+  /** The observation that the status is based on. */
   readonly seen: string
-  /** How to hint it; with `warn` and `fail` only. */
+  /** The suggested fix. Only for `warn` and `fail`. */
   readonly hint?: string
 }
 
@@ -19,18 +23,18 @@ export const skip = (why: string): Finding => ({ status: 'skip', seen: why })
 
 const SEVERITY: Readonly<Record<Status, number>> = { skip: 0, ok: 1, warn: 2, fail: 3 }
 
-/** Several findings as one: what is wrong with any of them, or else what was seen of all. */
+/** Combines findings into one that has the worst status, and the texts of all findings with that status. */
 export function worst(findings: readonly Finding[]): Finding {
   const severity = findings.reduce((most, { status }) => Math.max(most, SEVERITY[status]), 0)
-  const gravest = findings.filter(({ status }) => SEVERITY[status] === severity)
-  const [first] = gravest
-  if (first === undefined) return skip('there was nothing to look at')
-  const seen = [...new Set(gravest.map((finding) => finding.seen))].join('; ')
-  const mends = [...new Set(gravest.flatMap(({ hint }) => hint ?? []))]
-  return { status: first.status, seen, ...(mends.length > 0 && { hint: mends.join('; ') }) }
+  const selected = findings.filter(({ status }) => SEVERITY[status] === severity)
+  const [first] = selected
+  if (first === undefined) return skip('there was nothing to check')
+  const seen = [...new Set(selected.map((finding) => finding.seen))].join('; ')
+  const hints = [...new Set(selected.flatMap(({ hint }) => hint ?? []))]
+  return { status: first.status, seen, ...(hints.length > 0 && { hint: hints.join('; ') }) }
 }
 
-/** Thrown within a check that can say nothing. Its message is the reason. */
+/** Thrown by a check that is not possible. The message is the reason. */
 export class InconclusiveError extends Error {
   override readonly name = 'InconclusiveError'
 }

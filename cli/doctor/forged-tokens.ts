@@ -1,20 +1,20 @@
 import { generateKeyPairSync, randomUUID, sign } from 'node:crypto'
 
-/** What a forged token claims. */
+/** The claims of a forged token. */
 export interface ForgedClaims {
   readonly issuer: string
   readonly audience: string
   readonly scope: string | undefined
-  /** Seconds from now; negative for one that has expired. */
+  /** The lifetime in seconds. Negative for an expired token. */
   readonly expiresIn: number
 }
 
-/** A text that is no token of anybody. */
+/** Returns a random string that no authorization server has issued. */
 export function randomToken(): string {
   return `doctor-${randomUUID()}`
 }
 
-/** A JWT (RFC 9068) with all the right claims, signed with a key that nobody knows. */
+/** Returns a JWT (RFC 9068) with plausible claims, signed with a random key. */
 export function forgedToken(claims: ForgedClaims): string {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const content = `${encode({ typ: 'at+jwt', alg: 'ES256', kid: randomUUID() })}.${encode(claimsOf(claims))}`
@@ -22,7 +22,7 @@ export function forgedToken(claims: ForgedClaims): string {
   return `${content}.${signature.toString('base64url')}`
 }
 
-/** The same, which says that it needs no signature and has none. */
+/** Returns a JWT with plausible claims, the algorithm `none`, and no signature. */
 export function unsignedToken(claims: ForgedClaims): string {
   return `${encode({ typ: 'at+jwt', alg: 'none' })}.${encode(claimsOf(claims))}.`
 }

@@ -11,45 +11,45 @@ const MAX_BODY_BYTES = 4 * 1024 * 1024
 export interface Outgoing {
   readonly method: string
   readonly url: URL
-  /** Sent as given, `Host` and `Origin` included. */
+  /** Sent unchanged, including `Host` and `Origin`. */
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string | undefined
-  /** Milliseconds for the whole exchange. */
+  /** The timeout of the whole exchange. */
   readonly timeoutMs: number
 }
 
-/** Why there was no answer. */
+/** The reason why there is no response. */
 export type NoResponseKind =
-  | 'name' // the host name is not known
+  | 'name' // the host name does not resolve
   | 'refused' // nothing listens there
-  | 'closed' // the connection was closed before the answer was complete
+  | 'closed' // the connection was closed before the response was complete
   | 'timeout'
-  | 'certificate' // TLS, but the certificate is not to be trusted
-  | 'tls' // no TLS spoken there, or none in common
+  | 'certificate' // the TLS certificate is not trusted
+  | 'tls' // the server does not support TLS, or no common version
   | 'not-http'
   | 'network'
 
-/** No answer came. `detail` is Node's code for it. */
+/** A request without a complete response. `detail` is the error code of Node.js. */
 export class NoResponseError extends Error {
   override readonly name = 'NoResponseError'
   readonly kind: NoResponseKind
   readonly detail: string
 
   constructor(kind: NoResponseKind, detail: string) {
-    super(`no answer: ${detail}`)
+    super(`no response: ${detail}`)
     this.kind = kind
     this.detail = detail
   }
 }
 
-/** What is known of the TLS connection behind an answer. */
+/** Facts about a TLS connection. */
 export interface TlsFacts {
   readonly protocol: string
-  /** When the certificate ends. */
+  /** The time at which the certificate expires. */
   readonly validTo: Date | undefined
 }
 
-/** One answer, read to its end, or of an event stream to the first JSON-RPC response in it. */
+/** A request with its response. The body of an event stream ends at the first JSON-RPC response in it. */
 export class HttpExchange {
   readonly outgoing: Outgoing
   readonly status: number
@@ -72,12 +72,12 @@ export class HttpExchange {
     this.#headers = joined(response.rawHeaders)
   }
 
-  /** A header by its lower-case name; several lines of it are joined by commas (RFC 9110 §5.3). */
+  /** Returns a header by its lowercase name. Several lines are joined by commas (RFC 9110 §5.3). */
   header(name: string): string | undefined {
     return this.#headers.get(name)
   }
 
-  /** Whether the status is 2xx. */
+  /** `true` if the status is 2xx. */
   get succeeded(): boolean {
     return this.status >= 200 && this.status < 300
   }
@@ -86,7 +86,7 @@ export class HttpExchange {
     return (this.header('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
   }
 
-  /** The body as JSON; undefined when it is none. */
+  /** The body parsed as JSON, or `undefined` if it is not valid JSON. */
   get json(): unknown {
     try {
       return JSON.parse(this.body)
@@ -95,7 +95,7 @@ export class HttpExchange {
     }
   }
 
-  /** The JSON-RPC response of the answer, be it JSON or an event stream; undefined when there is none. */
+  /** The JSON-RPC response in a JSON body or an event stream, or `undefined`. */
   get message(): RpcResponse | undefined {
     const found = this.mediaType === 'text/event-stream' ? responseIn(this.body) : this.json
     return isResponse(found) ? found : undefined
@@ -107,7 +107,7 @@ export class HttpExchange {
   }
 }
 
-/** A JSON-RPC response, as far as anything may be believed of it. */
+/** A JSON-RPC response. Its members are not validated. */
 export interface RpcResponse {
   readonly result?: unknown
   readonly error?: unknown
@@ -147,8 +147,8 @@ function responseIn(stream: string): RpcResponse | undefined {
 }
 
 /**
- * Sends one request over a connection of its own and reads the answer. Redirects are not followed, cookies not kept.
- * A stream that a GET opens is closed as soon as its headers are there.
+ * Sends one request over a new connection and reads the response. Does not follow redirects or keep cookies. An event
+ * stream that a GET opens is closed when its headers have arrived.
  * @throws {NoResponseError}
  */
 export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
@@ -164,13 +164,13 @@ export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
       agent: false as const,
       maxHeaderSize: 65_536,
     }
-    /** Settles, and leaves nothing open. What comes after the first call is ignored by the promise. */
+    /** Settles the promise and closes the connection. Later calls have no effect. */
     const end = (settle: () => void): void => {
       clearTimeout(timer)
       settle()
       request.destroy()
     }
-    const lost = (error: Error): void => end(() => reject(unanswered(error)))
+    const lost = (error: Error): void => end(() => reject(noResponseError(error)))
 
     const respond = (response: IncomingMessage): void => {
       const received = new ReceivedBody()
@@ -200,7 +200,7 @@ export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
     }
     const request =
       url.protocol === 'https:'
-        ? // Node would take the name to ask for from the Host header, which is not always the host's.
+        ? // Without `servername`, Node.js would use the Host header, which can name another host.
           httpsRequest(
             url,
             { ...options, servername: isIP(bare(url.hostname)) === 0 ? url.hostname : '' },
@@ -208,7 +208,7 @@ export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
           )
         : httpRequest(url, options, respond)
     const timer = setTimeout(
-      () => end(() => reject(new NoResponseError('timeout', `nothing within ${timeoutMs / 1000} s`))),
+      () => end(() => reject(new NoResponseError('timeout', `timeout after ${timeoutMs / 1000} s`))),
       timeoutMs,
     )
     request.on('error', lost)
@@ -216,12 +216,12 @@ export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
   })
 }
 
-/** An IPv6 address without its brackets. */
+/** Removes the brackets of an IPv6 address. */
 function bare(hostname: string): string {
   return hostname.replace(/^\[|\]$/g, '')
 }
 
-function unanswered(error: Error & { code?: unknown }): NoResponseError {
+function noResponseError(error: Error & { code?: unknown }): NoResponseError {
   const code = typeof error.code === 'string' ? error.code : error.name
   if (/^(?:ENOTFOUND|EAI_)/.test(code)) return new NoResponseError('name', code)
   if (code === 'ECONNREFUSED') return new NoResponseError('refused', code)
@@ -239,9 +239,9 @@ function joined(rawHeaders: readonly string[]): Map<string, string> {
   const headers = new Map<string, string>()
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
     const name = (rawHeaders[index] as string).toLowerCase()
-    const before = headers.get(name)
+    const previous = headers.get(name)
     const value = rawHeaders[index + 1] as string
-    headers.set(name, before === undefined ? value : `${before}, ${value}`)
+    headers.set(name, previous === undefined ? value : `${previous}, ${value}`)
   }
   return headers
 }

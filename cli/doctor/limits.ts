@@ -7,23 +7,26 @@ const ANNOUNCEMENTS = ['ratelimit', 'ratelimit-policy', 'ratelimit-limit', 'x-ra
 export const LIMITS: readonly Check[] = [
   {
     id: 'limit.rate',
-    title: 'A rate limit says when to come back',
+    title: 'A rate limit states when to retry',
     needs: ['server.reachable'],
     async run({ exchanges }) {
       const limited = exchanges.find(({ status }) => status === 429)
       const announced = ANNOUNCEMENTS.flatMap((name) => {
-        const value = exchanges.find((answer) => answer.header(name) !== undefined)?.header(name)
+        const value = exchanges.find((response) => response.header(name) !== undefined)?.header(name)
         return value === undefined ? [] : [`${name}: ${quote(value)}`]
       })
       if (limited === undefined)
-        return ok([`none met in ${exchanges.length} requests`, ...announced].join('; '))
+        return ok([`no rate limit in ${exchanges.length} requests`, ...announced].join('; '))
       const seen = `429 after ${exchanges.indexOf(limited)} requests`
       const wait = limited.header('retry-after')
       if (wait === undefined)
         return warn(`${seen} without Retry-After`, 'send Retry-After with every 429 (RFC 6585 §4)')
       return /^\d+$/.test(wait.trim()) || !Number.isNaN(Date.parse(wait))
         ? ok(`${seen}, Retry-After: ${quote(wait)}`)
-        : fail(`${seen}, Retry-After: ${quote(wait)}`, 'give seconds, or an HTTP date (RFC 9110 §10.2.3)')
+        : fail(
+            `${seen}, Retry-After: ${quote(wait)}`,
+            'send Retry-After as a number of seconds or an HTTP date (RFC 9110 §10.2.3)',
+          )
     },
   },
 ]

@@ -3,15 +3,15 @@ import { VERSION } from '../../src/version.ts'
 /** The newest revision with an `initialize` handshake. */
 export const NEWEST_LEGACY = '2025-11-25'
 
-/** Revisions with a handshake that travel over Streamable HTTP, oldest first. */
+/** The revisions with a handshake over Streamable HTTP, oldest first. */
 export const LEGACY_REVISIONS: readonly string[] = ['2025-03-26', '2025-06-18', NEWEST_LEGACY]
 
-/** The revision in which every request stands for itself. */
+/** The revision without a handshake. */
 export const MODERN_REVISION = '2026-07-28'
 
 const CLIENT = { name: 'mcp-gatekit-doctor', version: VERSION }
 
-/** A message and the headers that its revision wants beside it. */
+/** A message with the headers that its revision requires. */
 export interface McpMessage {
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
@@ -19,13 +19,13 @@ export interface McpMessage {
 
 const COMMON = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
 
-/** The handshake of 2025, which needs no version header. */
+/** Returns the handshake, which needs no version header. */
 export function initialize(revision: string): McpMessage {
   const params = { protocolVersion: revision, capabilities: {}, clientInfo: CLIENT }
   return { headers: COMMON, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }) }
 }
 
-/** A request after the handshake. Without an id it is a notification. */
+/** Returns a request after the handshake, or with `notify` a notification. */
 export function legacyMessage(
   revision: string,
   method: string,
@@ -47,7 +47,7 @@ export function legacyMessage(
   }
 }
 
-/** A request of 2026-07-28, with its envelope and the headers that repeat it. */
+/** Returns a request of 2026-07-28, with its metadata and the headers that repeat it. */
 export function modernMessage(method: string, params: Readonly<Record<string, unknown>> = {}): McpMessage {
   const envelope = {
     'io.modelcontextprotocol/protocolVersion': MODERN_REVISION,
@@ -65,7 +65,7 @@ export function modernMessage(method: string, params: Readonly<Record<string, un
   }
 }
 
-/** What is no plain ASCII travels as `=?base64?…?=`. */
+/** Encodes a header value that is not plain ASCII as `=?base64?…?=`. */
 function headerText(text: string): string {
   if (/^[\x21-\x7E](?:[\x20-\x7E]*[\x21-\x7E])?$/.test(text) && !text.startsWith('=?')) return text
   return `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`

@@ -4,47 +4,47 @@ import type { HttpExchange } from './http-exchange.ts'
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 const MAX_REDIRECTS = 3
 
-/** A JSON document that was looked for. */
+/** The result of a request for a JSON document. */
 export interface FoundDocument {
   readonly url: URL
-  /** The last answer; undefined when the URL may not be fetched, or nothing came. */
-  readonly answer: HttpExchange | undefined
-  /** The document, where the answer was 200 and a JSON object. */
+  /** The last response, or `undefined` if the URL is not safe to fetch or there was no response. */
+  readonly response: HttpExchange | undefined
+  /** The document, if the response was 200 with a JSON object. */
   readonly document: Readonly<Record<string, unknown>> | undefined
 }
 
-/** Where clients look when a challenge names nothing (RFC 9728 §3.1): first with the path, then at the root. */
+/** Returns the URLs that clients try if a challenge names none (RFC 9728 §3.1): first with the path, then at the root. */
 export function metadataUrls({ origin, pathname }: URL): { readonly path: URL; readonly root: URL } {
   const suffix = pathname === '/' ? '' : pathname
   return { path: new URL(`${WELL_KNOWN}${suffix}`, origin), root: new URL(WELL_KNOWN, origin) }
 }
 
-/** Gets a JSON document as a page would, following redirects to where it may be fetched. */
+/** Fetches a JSON document as a web page would, and follows redirects to URLs that are safe to fetch. */
 export async function fetchDocument(examination: Examination, url: URL): Promise<FoundDocument> {
   let at = url
   for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
     if (!examination.mayFetch(at)) break
-    const answer = await examination
+    const response = await examination
       .fetch('GET', at, { headers: { accept: 'application/json', origin: examination.pageOrigin } })
       .catch(() => undefined)
-    const location = answer?.header('location')
-    if (answer === undefined || answer.status < 300 || answer.status > 399 || location === undefined) {
-      return { url, answer, document: documentOf(answer) }
+    const location = response?.header('location')
+    if (response === undefined || response.status < 300 || response.status > 399 || location === undefined) {
+      return { url, response, document: documentOf(response) }
     }
-    if (!URL.canParse(location, at.href)) return { url, answer, document: undefined }
+    if (!URL.canParse(location, at.href)) return { url, response, document: undefined }
     at = new URL(location, at)
   }
-  return { url, answer: undefined, document: undefined }
+  return { url, response: undefined, document: undefined }
 }
 
-function documentOf(answer: HttpExchange | undefined): Readonly<Record<string, unknown>> | undefined {
-  const json = answer?.status === 200 ? answer.json : undefined
+function documentOf(response: HttpExchange | undefined): Readonly<Record<string, unknown>> | undefined {
+  const json = response?.status === 200 ? response.json : undefined
   return typeof json === 'object' && json !== null && !Array.isArray(json)
     ? (json as Record<string, unknown>)
     : undefined
 }
 
-/** What is at the two well-known places, in the order of clients. */
+/** The documents at the two well-known URLs, in the order in which clients try them. */
 export const wellKnownDocuments: Observation<readonly FoundDocument[]> = observation(async (examination) => {
   const { path, root } = metadataUrls(examination.url)
   const places = path.href === root.href ? [root] : [path, root]
@@ -53,19 +53,19 @@ export const wellKnownDocuments: Observation<readonly FoundDocument[]> = observa
   return found
 })
 
-/** Those of them that are documents about a protected resource. */
+/** Returns the well-known documents that describe a protected resource. */
 export async function publishedDocuments(examination: Examination): Promise<readonly FoundDocument[]> {
   return (await wellKnownDocuments(examination)).filter(({ document }) => document?.resource !== undefined)
 }
 
-/** How a document came to be known. */
+/** The source of the URL of a document. */
 export type Place = 'challenge' | 'path' | 'root'
 
 export interface PlacedDocument extends FoundDocument {
   readonly place: Place
 }
 
-/** Lists the documents in the order in which clients read them, given what the challenge names. */
+/** Lists the documents in the order in which clients read them. @param named the URL in the challenge */
 export async function placedDocuments(
   examination: Examination,
   named: string | undefined,
@@ -82,7 +82,7 @@ export async function placedDocuments(
   return [{ ...challenged, place: 'challenge' }, ...placed.filter((found) => found.url.href !== url.href)]
 }
 
-/** The strings of a member that is a list of them; undefined when it is none. */
+/** Returns a member that is an array of strings, or `undefined` if it is not. */
 export function textsOf(
   document: Readonly<Record<string, unknown>>,
   member: string,

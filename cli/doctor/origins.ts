@@ -10,9 +10,9 @@ import { isGuarded, refusal } from './protection.ts'
 const ATTACKER = 'attacker.example'
 
 const REBINDING =
-  'check Origin and Host before anything else and answer 403: a page whose name is rebound to this address can use the server otherwise (mcp-gatekit: allowedOrigins, allowedHosts)'
+  'check Origin and Host first and respond with 403: otherwise a web page can use the server by DNS rebinding (mcp-gatekit: allowedOrigins, allowedHosts)'
 
-/** With the token where there is a good one: behind the gate it shows more. */
+/** Sends a handshake as an attacking web page would, with a valid token if there is one. */
 async function asAttacker(
   examination: Examination,
   headers: Readonly<Record<string, string>>,
@@ -22,46 +22,46 @@ async function asAttacker(
   return await examination.post(initialize(NEWEST_LEGACY), { ...(token !== undefined && { token }), headers })
 }
 
-async function judgeServed(examination: Examination, seen: string): Promise<Finding> {
+async function checkServed(examination: Examination, seen: string): Promise<Finding> {
   if (examination.isLocal) return fail(seen, REBINDING)
-  // A bearer token is never sent by itself: a page that has none gets nothing.
-  return (await isGuarded(examination)) ? ok(`${seen}, to whom has a token`) : warn(seen, REBINDING)
+  // Browsers never add a bearer token themselves, so a page without a token gets nothing.
+  return (await isGuarded(examination)) ? ok(`${seen}, but only with a token`) : warn(seen, REBINDING)
 }
 
-/** Whether the challenge sends clients to a document of the attacker's. */
-function namesAttacker(answer: HttpExchange): boolean {
+/** Returns `true` if the challenge sends clients to a document on the host of the attacker. */
+function namesAttacker(response: HttpExchange): boolean {
   const named =
-    bearerChallengeOf(answer.header('www-authenticate'))?.parameters.get('resource_metadata') ?? ''
+    bearerChallengeOf(response.header('www-authenticate'))?.parameters.get('resource_metadata') ?? ''
   return URL.canParse(named) && new URL(named).hostname === ATTACKER
 }
 
 const FIXED_URL =
-  'set the public URL of the server (mcp-gatekit: resource) instead of taking it from the request, and trust forwarded headers only behind a proxy that sets them'
+  'configure the public URL of the server (mcp-gatekit: resource) instead of reading it from the request, and trust forwarded headers only behind a proxy that sets them'
 
 export const ORIGINS: readonly Check[] = [
   {
     id: 'origin.foreign',
-    title: 'A page of a stranger is refused',
+    title: 'A web page of an unknown origin is rejected',
     needs: ['server.endpoint'],
     async run(examination) {
-      const answer = await asAttacker(examination, { origin: `https://${ATTACKER}` }, true)
-      const seen = `${answer.status} to Origin: https://${ATTACKER}`
-      if (answer.status === 401) return ok(`${seen}, as to everybody without a token`)
-      return answer.succeeded ? await judgeServed(examination, seen) : ok(seen)
+      const response = await asAttacker(examination, { origin: `https://${ATTACKER}` }, true)
+      const seen = `${response.status} for Origin: https://${ATTACKER}`
+      if (response.status === 401) return ok(`${seen}, as for every request without a token`)
+      return response.succeeded ? await checkServed(examination, seen) : ok(seen)
     },
   },
   {
     id: 'host.foreign',
-    title: 'A foreign host name is refused',
+    title: 'An unknown host name is rejected',
     needs: ['server.endpoint'],
     async run(examination) {
       const port = examination.url.port === '' ? '' : `:${examination.url.port}`
       try {
-        // Elsewhere than on this machine the host name may lead to somebody else: no token goes there.
-        const answer = await asAttacker(examination, { host: `${ATTACKER}${port}` }, examination.isLocal)
-        const seen = `${answer.status} to Host: ${ATTACKER}`
-        if (namesAttacker(answer)) return warn(`${seen}, with a challenge that leads there`, FIXED_URL)
-        return answer.succeeded ? await judgeServed(examination, seen) : ok(seen)
+        // On another machine, a proxy can route by the host name to another server, which must not get the token.
+        const response = await asAttacker(examination, { host: `${ATTACKER}${port}` }, examination.isLocal)
+        const seen = `${response.status} for Host: ${ATTACKER}`
+        if (namesAttacker(response)) return warn(`${seen}, with a challenge that names this host`, FIXED_URL)
+        return response.succeeded ? await checkServed(examination, seen) : ok(seen)
       } catch (error) {
         if (error instanceof NoResponseError && error.kind === 'closed')
           return ok('the connection was closed')
@@ -71,11 +71,11 @@ export const ORIGINS: readonly Check[] = [
   },
   {
     id: 'host.forwarded',
-    title: 'Forwarded headers of a stranger change nothing',
+    title: 'Forwarded headers of a client are ignored',
     needs: ['challenge.resource-metadata'],
     async run(examination) {
       await refusal(examination)
-      const answer = await asAttacker(
+      const response = await asAttacker(
         examination,
         {
           'x-forwarded-host': ATTACKER,
@@ -84,9 +84,9 @@ export const ORIGINS: readonly Check[] = [
         },
         false,
       )
-      return namesAttacker(answer)
-        ? warn(`X-Forwarded-Host: ${ATTACKER} gets a challenge that leads there`, FIXED_URL)
-        : ok('the challenge stays as it is')
+      return namesAttacker(response)
+        ? warn(`X-Forwarded-Host: ${ATTACKER} gets a challenge that names this host`, FIXED_URL)
+        : ok('the challenge does not change')
     },
   },
 ]

@@ -7,48 +7,48 @@ import type { HttpExchange } from './http-exchange.ts'
 import { legacyMessage, modernMessage, NEWEST_LEGACY } from './messages.ts'
 import { metadataUrls, publishedDocuments } from './metadata-documents.ts'
 import { quote } from './quote.ts'
-import { firstAnswer } from './reachability.ts'
+import { firstResponse } from './reachability.ts'
 
-/** What a list of tools is answered with, without a token, where the handshake was answered without one. */
+/** The response to `tools/list` without a token, after a handshake without a token. */
 const openListing: Observation<HttpExchange> = observation(async (examination) => {
-  const first = await firstAnswer(examination)
-  // No handshake: a server of 2026-07-28 alone.
+  const first = await firstResponse(examination)
+  // Without a handshake, the server supports only 2026-07-28.
   if (first.message?.result === undefined) return await examination.post(modernMessage('tools/list'))
   const sessionId = first.header('mcp-session-id')
   return await examination.post(legacyMessage(NEWEST_LEGACY, 'tools/list', {}, { sessionId }))
 })
 
-/** Whether the handshake is answered by something else than a gate. */
+/** Returns `true` if the MCP server itself responds to the handshake, instead of a gate. */
 async function isAnswered(examination: Examination): Promise<boolean> {
-  const { status, message } = await firstAnswer(examination)
+  const { status, message } = await firstResponse(examination)
   return message !== undefined && status !== 401 && status !== 403
 }
 
-/** Whether anything is served to everybody: the handshake, or the list of tools. A list that there is not counts too. */
+/** Returns `true` if the handshake or `tools/list` works without a token, or if there are no tools. */
 async function isOpen(examination: Examination): Promise<boolean> {
-  if ((await firstAnswer(examination)).message?.result !== undefined) return true
+  if ((await firstResponse(examination)).message?.result !== undefined) return true
   const { message } = await openListing(examination)
   return message?.result !== undefined || (message?.error as { code?: unknown } | undefined)?.code === -32_601
 }
 
-/** The 401 that a client without a token gets. @throws {InconclusiveError} where there is none */
+/** The 401 response to a request without a token. @throws {InconclusiveError} if there is none */
 export const refusal: Observation<HttpExchange> = observation(async (examination) => {
-  const first = await firstAnswer(examination)
+  const first = await firstResponse(examination)
   if (first.status === 401) return first
   if (await isAnswered(examination)) {
     const listing = await openListing(examination)
     if (listing.status === 401) return listing
   }
-  throw new InconclusiveError('no request was answered 401: see auth.required')
+  throw new InconclusiveError('the server never responds with 401: see auth.required')
 })
 
-/** Whether the server wants a token, for anything, however it says so. */
+/** Returns `true` if the server requires a token for any request. */
 export async function isGuarded(examination: Examination): Promise<boolean> {
   if (!(await isAnswered(examination)) || !(await isOpen(examination))) return true
   return (await openListing(examination)).status === 401
 }
 
-/** The `Bearer` challenge of that 401; undefined when it cannot be read. */
+/** Returns the `Bearer` challenge of the 401, or `undefined` if it cannot be parsed. */
 export async function bearerChallenge(examination: Examination): Promise<Challenge | undefined> {
   return bearerChallengeOf((await refusal(examination)).header('www-authenticate'))
 }
@@ -56,50 +56,50 @@ export async function bearerChallenge(examination: Examination): Promise<Challen
 export const PROTECTION: readonly Check[] = [
   {
     id: 'auth.required',
-    title: 'Without a token the answer is 401',
+    title: 'Requests without a token get a 401',
     needs: ['server.endpoint'],
     async run(examination) {
-      const { status } = await firstAnswer(examination)
+      const { status } = await firstResponse(examination)
       if (status === 401) return ok('401')
-      const hint = 'answer 401 with a WWW-Authenticate header: clients sign in on nothing else'
-      if (!(await isAnswered(examination))) return fail(`${status} to a request without a token`, hint)
+      const hint = 'respond with 401 and a WWW-Authenticate header: otherwise clients do not start a sign-in'
+      if (!(await isAnswered(examination))) return fail(`${status} for a request without a token`, hint)
       if ((await openListing(examination)).status === 401) {
         return warn(
-          'initialize is answered without a token, tools/list is not',
-          'ask for the token from the first request on: some clients sign in on nothing else',
+          'initialize works without a token, tools/list does not',
+          'require the token from the first request on: some clients do not start a sign-in later',
         )
       }
       if (!(await isOpen(examination)))
-        return fail(`a JSON-RPC error (${status}) to a request without a token`, hint)
+        return fail(`a JSON-RPC error (${status}) for a request without a token`, hint)
       const meantToBeGuarded =
         examination.options.token !== undefined ||
         examination.options.login !== undefined ||
         (await publishedDocuments(examination)).length > 0
       return meantToBeGuarded
         ? fail(
-            'initialize and tools/list are answered without a token, although the server is said to want one',
-            'put the gate in front of the MCP route itself (mcp-gatekit: mcpAuth before the handler), on every path that leads there',
+            'initialize and tools/list work without a token, although the server is expected to require one',
+            'put the gate in front of the MCP route (mcp-gatekit: mcpAuth before the handler), on every path of that route',
           )
         : warn(
-            'everybody may use this server',
-            'that is fine for public data alone; otherwise ask for a token (mcp-gatekit: mcpAuth)',
+            'the server requires no token',
+            'require a token unless all data is public (mcp-gatekit: mcpAuth)',
           )
     },
   },
   {
     id: 'auth.methods',
-    title: 'GET and DELETE are guarded too',
+    title: 'GET and DELETE are protected',
     needs: ['auth.required'],
     async run(examination) {
       await refusal(examination)
-      const hint = 'put the gate in front of every method of the route, not of POST alone'
+      const hint = 'put the gate in front of every method of the route, not only of POST'
       const get = await examination.send('GET', { accept: 'text/event-stream' })
       const remove = await examination.send('DELETE', { accept: 'application/json' })
-      const findings = [get, remove].map((answer) => {
-        const seen = `${answer.outgoing.method}: ${answer.status}`
-        if (answer.succeeded) return fail(`${seen} without a token`, hint)
-        return answer.status >= 500
-          ? warn(seen, 'answer 401, or 405 for a method that is not served')
+      const findings = [get, remove].map((response) => {
+        const seen = `${response.outgoing.method}: ${response.status}`
+        if (response.succeeded) return fail(`${seen} without a token`, hint)
+        return response.status >= 500
+          ? warn(seen, 'respond with 401, or with 405 for an unsupported method')
           : ok(seen)
       })
       return worst(findings)
@@ -107,25 +107,28 @@ export const PROTECTION: readonly Check[] = [
   },
   {
     id: 'challenge.present',
-    title: 'The 401 carries a Bearer challenge',
+    title: 'The 401 contains a Bearer challenge',
     needs: ['auth.required'],
     async run(examination) {
       const header = (await refusal(examination)).header('www-authenticate')
       if (header === undefined) {
         return fail(
           'the 401 has no WWW-Authenticate header',
-          'send WWW-Authenticate: Bearer resource_metadata="…" with every 401 (RFC 6750 §3), and see that no proxy removes it',
+          'send WWW-Authenticate: Bearer resource_metadata="…" with every 401 (RFC 6750 §3), and check that no proxy removes it',
         )
       }
-      // Found by eye, so that a challenge that cannot be parsed is here all the same.
+      // The header is searched, not parsed, so that a malformed challenge counts.
       return /(?:^|,)\s*bearer(?:\s|,|$)/i.test(header)
         ? ok(quote(header))
-        : fail(`only ${quote(header)}`, 'offer the scheme Bearer: MCP clients know no other')
+        : fail(
+            `no Bearer challenge: ${quote(header)}`,
+            'use the scheme Bearer: MCP clients support no other scheme',
+          )
     },
   },
   {
     id: 'challenge.syntax',
-    title: 'The challenge is well formed',
+    title: 'The challenge is well-formed',
     needs: ['challenge.present'],
     async run(examination) {
       const header = (await refusal(examination)).header('www-authenticate') ?? ''
@@ -140,38 +143,38 @@ export const PROTECTION: readonly Check[] = [
         if (!(error instanceof ChallengeSyntaxError)) throw error
         return fail(
           `${error.message} (${quote(header)})`,
-          'write it as RFC 9110 §11.6.1 has it: Bearer name="value", name="value", with \\ before " and \\ within a value',
+          'use the syntax of RFC 9110 §11.6.1: Bearer name="value", name="value", with \\ before each " and \\ in a value',
         )
       }
     },
   },
   {
     id: 'challenge.order',
-    title: 'Every client finds the challenge',
+    title: 'All clients can read the challenge',
     needs: ['challenge.syntax'],
     async run(examination) {
       const header = (await refusal(examination)).header('www-authenticate') ?? ''
       const named = (await bearerChallenge(examination))?.parameters.get('resource_metadata')
-      // The official SDK takes the first text of this kind, wherever it stands.
+      // The official SDK uses the first match in the whole header.
       const found = /resource_metadata=(?:"([^"]+)"|([^\s,]+))/.exec(header)
       const first = found?.[1] ?? found?.[2]
       if (named !== undefined && first !== named) {
         return fail(
           'the first resource_metadata= in the header is not the parameter of that name',
-          'put resource_metadata before every text that could hold one, such as error_description, and escape nothing in it',
+          'put resource_metadata before parameters that can contain the same text, such as error_description, and do not escape characters in it',
         )
       }
       return header.trim().toLowerCase().startsWith('bearer')
         ? ok('Bearer comes first')
         : warn(
             'another scheme comes before Bearer',
-            'put the Bearer challenge first, in one header line with the others: clients of the v1 SDK read nothing else',
+            'put the Bearer challenge first, in one header with the others: clients of SDK v1 read only the first challenge',
           )
     },
   },
   {
     id: 'challenge.resource-metadata',
-    title: 'The challenge says where the metadata is',
+    title: 'The challenge contains the URL of the metadata',
     needs: ['challenge.syntax'],
     async run(examination) {
       const named = (await bearerChallenge(examination))?.parameters.get('resource_metadata')
@@ -180,16 +183,16 @@ export const PROTECTION: readonly Check[] = [
         const published = (await publishedDocuments(examination)).length > 0
         const hint = `add resource_metadata="${path.href}" to the challenge (RFC 9728 §5.1)`
         return published
-          ? warn('no resource_metadata, though a document is at a well-known place', hint)
+          ? warn('no resource_metadata, although there is a document at a well-known URL', hint)
           : fail('no resource_metadata', hint)
       }
-      const hint = `name the document by its public URL, such as ${path.href} (mcp-gatekit: set resource; behind a proxy trustProxy)`
-      if (!URL.canParse(named)) return fail(`resource_metadata is no absolute URL: ${quote(named)}`, hint)
+      const hint = `use the public URL of the document, such as ${path.href} (mcp-gatekit: set resource, or trustProxy behind a proxy)`
+      if (!URL.canParse(named)) return fail(`resource_metadata is not an absolute URL: ${quote(named)}`, hint)
       const url = new URL(named)
       if (!examination.mayFetch(url))
         return fail(`resource_metadata is ${quote(named)}, which is not https`, hint)
       if (url.protocol !== examination.url.protocol)
-        return fail(`resource_metadata is ${quote(named)}, another scheme than the server's`, hint)
+        return fail(`resource_metadata is ${quote(named)}, with another scheme than the server`, hint)
       return url.host === examination.url.host
         ? ok(quote(named))
         : warn(`resource_metadata is on another host: ${quote(named)}`, hint)
@@ -197,21 +200,21 @@ export const PROTECTION: readonly Check[] = [
   },
   {
     id: 'challenge.scope',
-    title: 'The challenge names scopes that can be asked for',
+    title: 'The challenge names valid scopes',
     needs: ['challenge.syntax'],
     async run(examination) {
       const scope = (await bearerChallenge(examination))?.parameters.get('scope')
-      if (scope === undefined) return ok('it names none: clients ask for those of the metadata')
+      if (scope === undefined) return ok('no scope: clients request those of the metadata')
       const scopes = scope.split(' ')
       if (!scopes.every(isScopeToken))
         return fail(
           `scope is ${quote(scope) || 'empty'}`,
-          'give scopes with one space between them (RFC 6749 §3.3), or leave it out',
+          'separate scopes with one space (RFC 6749 §3.3), or remove the parameter',
         )
       return scopes.includes('offline_access')
         ? warn(
             quote(scope),
-            'leave offline_access out: it is asked of the authorization server, not of a resource',
+            'remove offline_access: clients request it from the authorization server, not for a resource',
           )
         : ok(quote(scope))
     },

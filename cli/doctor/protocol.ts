@@ -6,11 +6,11 @@ import { LEGACY_REVISIONS, MODERN_REVISION, NEWEST_LEGACY } from './messages.ts'
 export const PROTOCOL: readonly Check[] = [
   {
     id: 'protocol.revisions',
-    title: 'It speaks a current protocol revision',
+    title: 'A current protocol revision is supported',
     needs: ['server.endpoint'],
     async run(examination) {
       const { served, refused } = await revisions(examination)
-      const hint = `serve ${NEWEST_LEGACY} and ${MODERN_REVISION}: update the MCP library of the server (@modelcontextprotocol/server 2)`
+      const hint = `support ${NEWEST_LEGACY} and ${MODERN_REVISION}: update the MCP library of the server (@modelcontextprotocol/server 2)`
       if (served.length === 0)
         return fail(`none of ${[...LEGACY_REVISIONS, MODERN_REVISION].join(', ')}`, hint)
       const seen = `${served.join(', ')}${refused.length > 0 ? `; not ${refused.join(', ')}` : ''}`
@@ -20,63 +20,63 @@ export const PROTOCOL: readonly Check[] = [
   },
   {
     id: 'protocol.version-header',
-    title: 'An unknown protocol version is refused',
+    title: 'An unknown protocol version is rejected',
     needs: ['protocol.revisions'],
     async run(examination) {
       const talk = await conversation(examination)
       const { headers, body } = talk.message('tools/list')
       const token = await goodToken(examination)
-      const answer = await examination.post(
+      const response = await examination.post(
         { headers: { ...headers, 'mcp-protocol-version': '1999-12-31' }, body },
         withToken(token),
       )
-      return answer.status === 400
+      return response.status === 400
         ? ok('400')
         : warn(
-            `${answer.status} with MCP-Protocol-Version: 1999-12-31`,
-            'answer 400 for a version that is not served, so that clients can try another',
+            `${response.status} with MCP-Protocol-Version: 1999-12-31`,
+            'respond with 400 for an unsupported version, so that clients can try another one',
           )
     },
   },
   {
     id: 'protocol.header-mismatch',
-    title: 'Headers that contradict the message are refused',
+    title: 'Headers that contradict the message are rejected',
     needs: ['protocol.revisions'],
     async run(examination) {
       const talk = await conversation(examination)
       if (!talk.modern)
-        throw new InconclusiveError(`these headers are new in ${MODERN_REVISION}, which is not served`)
+        throw new InconclusiveError(`these headers require ${MODERN_REVISION}, which is not supported`)
       const { headers, body } = talk.message('tools/list')
       const token = await goodToken(examination)
-      const answer = await examination.post(
+      const response = await examination.post(
         { headers: { ...headers, 'mcp-method': 'server/discover' }, body },
         withToken(token),
       )
-      return answer.status === 400
+      return response.status === 400
         ? ok('400')
         : fail(
-            `${answer.status} to a tools/list that Mcp-Method calls server/discover`,
-            'compare Mcp-Method and Mcp-Name with the body and answer 400 (-32020): what a proxy decides by them is void otherwise',
+            `${response.status} for tools/list with Mcp-Method: server/discover`,
+            'compare Mcp-Method and Mcp-Name with the body and respond with 400 (-32020): otherwise rules of proxies can be bypassed',
           )
     },
   },
   {
     id: 'protocol.bad-json',
-    title: 'A body that is no JSON is refused',
+    title: 'A body that is not JSON is rejected',
     needs: ['protocol.revisions'],
     async run(examination) {
       const talk = await conversation(examination)
       const { headers } = talk.message('tools/list')
-      const answer = await examination.post(
+      const response = await examination.post(
         { headers, body: '{"jsonrpc":' },
         withToken(await goodToken(examination)),
       )
-      const hint = 'answer 400 with a JSON-RPC error -32700'
-      if (answer.status >= 500 || answer.succeeded) return fail(answer.summary, hint)
-      const code = memberOf(answer.message?.error, 'code')
+      const hint = 'respond with 400 and the JSON-RPC error -32700'
+      if (response.status >= 500 || response.succeeded) return fail(response.summary, hint)
+      const code = memberOf(response.message?.error, 'code')
       return code === -32_700
-        ? ok(`${answer.status}, -32700`)
-        : warn(`${answer.summary} without the error -32700`, hint)
+        ? ok(`${response.status}, -32700`)
+        : warn(`${response.summary} without the error -32700`, hint)
     },
   },
 ]

@@ -16,7 +16,7 @@ export function printableLine(text: string): string {
 }
 
 function printable(text: string, maxLength: number): string {
-  // The rest of a long text is not looked at. A character can have two code units, and white space is dropped.
+  // The rest of a long text is ignored. A character can have two code units, and white space is removed.
   const start = text.slice(0, 4 * maxLength)
   const plain = start.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim()
   const characters = [...plain]
@@ -24,19 +24,19 @@ function printable(text: string, maxLength: number): string {
   return `${characters.slice(0, maxLength).join('')}…`
 }
 
-/** Returns a JSON value in the same form. */
+/** Returns a JSON value in a form that is safe to print. */
 export function quoteValue(value: unknown): string {
   if (value === undefined) return 'nothing'
   if (typeof value === 'string') return quote(value)
   try {
     return quote(JSON.stringify(value))
   } catch {
-    // JSON.stringify is recursive, other than JSON.parse.
+    // JSON.stringify is recursive and can exceed the stack. JSON.parse cannot.
     return 'a deeply nested value'
   }
 }
 
-/** Returns several values with commas. Beyond twelve they are only counted. */
+/** Returns up to twelve values, separated by commas, and the number of the others. */
 export function quoteAll(values: readonly unknown[]): string {
   const shown = values.slice(0, 12).map(quoteValue).join(', ')
   return values.length > 12 ? `${shown} and ${values.length - 12} more` : shown

@@ -1,4 +1,4 @@
-/** The bytes of a response body that were received so far, in one buffer. Chunks of any size cost the same. */
+/** The bytes of a response body that have arrived so far, in one buffer. */
 export class ReceivedBody {
   #buffer = Buffer.allocUnsafe(16_384)
   #length = 0

@@ -6,13 +6,13 @@ import { metadataUrls, type PlacedDocument, placedDocuments, textsOf } from './m
 import { bearerChallenge, isGuarded } from './protection.ts'
 import { quote, quoteAll } from './quote.ts'
 
-/** The documents about this resource, in the order in which clients read them. */
+/** The metadata documents of this resource, in the order in which clients read them. */
 const documents: Observation<readonly PlacedDocument[]> = observation(async (examination) => {
   const challenge = (await isGuarded(examination)) ? await bearerChallenge(examination) : undefined
   return await placedDocuments(examination, challenge?.parameters.get('resource_metadata'))
 })
 
-/** The document that clients go by. @throws {InconclusiveError} where there is none */
+/** Returns the document that clients use. @throws {InconclusiveError} if there is none */
 export async function resourceMetadata(
   examination: Examination,
 ): Promise<PlacedDocument & { readonly document: Readonly<Record<string, unknown>> }> {
@@ -22,36 +22,40 @@ export async function resourceMetadata(
   return { ...found, document: found.document }
 }
 
-const PLACES = { challenge: 'where the challenge says', path: 'in the path form', root: 'in the root form' }
+const PLACES = {
+  challenge: 'at the URL of the challenge',
+  path: 'at the well-known URL with the path',
+  root: 'at the well-known URL of the host',
+}
 
 export const RESOURCE_METADATA: readonly Check[] = [
   {
     id: 'metadata.found',
-    title: 'The metadata document is where clients look',
+    title: 'Clients find the metadata document',
     needs: ['server.endpoint'],
     async run(examination) {
       const all = await documents(examination)
       const found = all.filter(({ document }) => document !== undefined)
-      const seen = all.map(({ place, answer, document }) =>
+      const seen = all.map(({ place, response, document }) =>
         document === undefined
-          ? `not ${PLACES[place]} (${answer?.summary ?? 'not to be had'})`
-          : `${PLACES[place]}`,
+          ? `not ${PLACES[place]} (${response?.summary ?? 'no response'})`
+          : PLACES[place],
       )
       if (found.length === 0 && !(await isGuarded(examination)))
-        throw new InconclusiveError('none is published, and no token is wanted')
-      const hint = `answer GET ${metadataUrls(examination.url).path.href} with 200 and a JSON object, without asking for a token (RFC 9728; mcp-gatekit: protectedResourceRouter at the root of the application)`
+        throw new InconclusiveError('the server publishes none and requires no token')
+      const hint = `respond to GET ${metadataUrls(examination.url).path.href} with 200 and a JSON object, without requiring a token (RFC 9728; mcp-gatekit: mount protectedResourceRouter at the root of the application)`
       const [first] = all
-      if (found.length === 0) return fail(`nowhere: ${seen.join(', ')}`, hint)
+      if (found.length === 0) return fail(`not found: ${seen.join(', ')}`, hint)
       if (first?.place === 'challenge' && first.document === undefined) {
         return fail(
-          `${seen.join(', ')}; many clients look nowhere else than where the challenge says`,
-          `serve the document at ${quote(first.url.href)}, or name the right URL in the challenge`,
+          `${seen.join(', ')}; many clients use only the URL of the challenge`,
+          `serve the document at ${quote(first.url.href)}, or correct the URL in the challenge`,
         )
       }
-      const plain = found.filter(({ answer }) => answer?.mediaType !== 'application/json')
+      const plain = found.filter(({ response }) => response?.mediaType !== 'application/json')
       return plain.length > 0
         ? warn(
-            `it comes as ${quote(plain[0]?.answer?.mediaType || 'no media type')}`,
+            `Content-Type is ${quote(plain[0]?.response?.mediaType || 'missing')}`,
             'send it as application/json (RFC 9728 §3.2)',
           )
         : ok(seen.join(', '))
@@ -59,7 +63,7 @@ export const RESOURCE_METADATA: readonly Check[] = [
   },
   {
     id: 'metadata.resource',
-    title: 'Its resource is the URL that clients use',
+    title: 'The resource in the metadata is the URL that clients use',
     needs: ['metadata.found'],
     async run(examination) {
       const first = await resourceMetadata(examination)
@@ -67,13 +71,13 @@ export const RESOURCE_METADATA: readonly Check[] = [
         ({ place, document }) => place === 'path' && document !== undefined && document !== first.document,
       )
       return worst(
-        [first, ...others].map(({ document }) => judgeResource(document?.resource, examination.url)),
+        [first, ...others].map(({ document }) => checkResource(document?.resource, examination.url)),
       )
     },
   },
   {
     id: 'metadata.authorization-servers',
-    title: 'It names an authorization server',
+    title: 'The metadata names an authorization server',
     needs: ['metadata.found'],
     async run(examination) {
       const { document } = await resourceMetadata(examination)
@@ -82,54 +86,54 @@ export const RESOURCE_METADATA: readonly Check[] = [
       const given = document.authorization_servers
       if (!Array.isArray(given) || given.length === 0)
         return fail(
-          `authorization_servers is ${given === undefined ? 'missing' : 'no list with an entry'}`,
+          `authorization_servers is ${given === undefined ? 'missing' : 'not an array with at least one entry'}`,
           hint,
         )
       const wrong = given.filter((entry) => !isIssuer(entry, examination))
       return wrong.length > 0
-        ? fail(`no https URL, or one with a query or fragment: ${quoteAll(wrong)}`, hint)
+        ? fail(`not an https URL, or with a query or fragment: ${quoteAll(wrong)}`, hint)
         : ok(quoteAll(given))
     },
   },
   {
     id: 'metadata.members',
-    title: 'Its other members are sound',
+    title: 'The other members of the metadata are valid',
     needs: ['metadata.found'],
     async run(examination) {
       const { document } = await resourceMetadata(examination)
       const findings: Finding[] = []
-      if (document.scopes_supported !== undefined) findings.push(judgeScopes(document))
+      if (document.scopes_supported !== undefined) findings.push(checkScopes(document))
       if (document.bearer_methods_supported !== undefined) {
         findings.push(
           textsOf(document, 'bearer_methods_supported')?.includes('header') === true
-            ? ok('tokens in the header')
+            ? ok('bearer_methods_supported contains "header"')
             : fail(
-                'bearer_methods_supported does not hold "header"',
-                'add it, or leave the member out: MCP clients send tokens in the Authorization header only',
+                'bearer_methods_supported does not contain "header"',
+                'add it, or remove the member: MCP clients send tokens only in the Authorization header',
               ),
         )
       }
-      return findings.length === 0 ? ok('there are none') : worst(findings)
+      return findings.length === 0 ? ok('no other members') : worst(findings)
     },
   },
 ]
 
 /**
- * The rule of the official clients: the same origin, and the path of `resource` is the URL's or a parent of it. RFC
- * 9728 §3.3 wants them to be identical.
+ * Applies the rule of the official clients: the same origin, and the path of `resource` is the path of the URL or a
+ * parent of it. RFC 9728 §3.3 requires identical URLs.
  */
-function judgeResource(resource: unknown, url: URL): Finding {
+function checkResource(resource: unknown, url: URL): Finding {
   const used = `${url.origin}${url.pathname === '/' ? '' : url.pathname}${url.search}`
-  const hint = `let resource be ${used} to the letter: no other host or scheme, no trailing slash more or less (mcp-gatekit: the option resource)`
+  const hint = `set resource to exactly ${used}: scheme, host, and trailing slash must match (mcp-gatekit: option resource)`
   if (typeof resource !== 'string' || !URL.canParse(resource))
-    return fail(`resource is ${resource === undefined ? 'missing' : 'no URL'}`, hint)
+    return fail(`resource is ${resource === undefined ? 'missing' : 'not a URL'}`, hint)
   if (resource === used || resource === url.href) return ok(quote(resource))
   return isResourceOf(resource, url)
     ? warn(
-        `resource is ${quote(resource)}: accepted by the official clients, refused by those that compare by RFC 9728 §3.3`,
+        `resource is ${quote(resource)}: official clients accept it, clients that follow RFC 9728 §3.3 reject it`,
         hint,
       )
-    : fail(`resource is ${quote(resource)}, which clients of ${used} refuse`, hint)
+    : fail(`resource is ${quote(resource)}, which clients of ${used} reject`, hint)
 }
 
 /** Returns `true` if `resource` has the origin of `url`, and its path or a parent of it. */
@@ -150,20 +154,20 @@ function isIssuer(value: unknown, examination: Examination): boolean {
   return examination.mayFetch(url) && !/[?#]/.test(value)
 }
 
-function judgeScopes(document: Readonly<Record<string, unknown>>): Finding {
+function checkScopes(document: Readonly<Record<string, unknown>>): Finding {
   const scopes = textsOf(document, 'scopes_supported')
   if (scopes === undefined || scopes.length === 0 || !scopes.every(isScopeToken)) {
     return fail(
       scopes === undefined || scopes.length === 0
-        ? `scopes_supported is ${scopes === undefined ? 'no list of texts' : 'empty'}`
-        : `scopes_supported holds what is no scope: ${quoteAll(scopes)}`,
-      'list scopes of RFC 6749 §3.3, or leave the member out',
+        ? `scopes_supported is ${scopes === undefined ? 'not an array of strings' : 'empty'}`
+        : `scopes_supported contains invalid scopes: ${quoteAll(scopes)}`,
+      'use valid scopes (RFC 6749 §3.3), or remove the member',
     )
   }
   return scopes.includes('offline_access')
     ? warn(
-        'scopes_supported holds offline_access',
-        'leave it out: it is asked of the authorization server, not of a resource',
+        'scopes_supported contains offline_access',
+        'remove it: clients request it from the authorization server, not for a resource',
       )
     : ok(`scopes ${quoteAll(scopes)}`)
 }

@@ -1,4 +1,4 @@
-/** Shorter secrets, and pieces of one, would be found by chance. */
+/** Shorter strings occur in other text by chance. */
 const MIN_SECRET = 4
 const MIN_PIECE = 16
 /** A JWT has three parts, and an encrypted one five. */
@@ -6,11 +6,11 @@ const MAX_PIECES = 5
 /** A quote has at most 160 characters, each of at most two code units. */
 const MAX_CUT = 320
 
-/** What must not be printed, whoever said it: a server may send back what it got. */
+/** The strings that must not be printed. A server can send back the token that it received. */
 export class Secrets {
   readonly #texts = new Set<string>()
 
-  /** From now on `text` is erased, and so are the parts of a JWT and its percent-encoded form. */
+  /** Adds a secret, the parts of a JWT, and their percent-encoded forms. */
   add(text: string | undefined): void {
     if (text === undefined || text.length < MIN_SECRET) return
     const pieces = text.split('.', MAX_PIECES).filter((piece) => piece.length >= MIN_PIECE)
@@ -23,7 +23,7 @@ export class Secrets {
 
   erase(text: string): string {
     let erased = text
-    // The longest first: a part of a token must not be cut out of the whole.
+    // The longest first, so that a part of a token is not removed before the whole.
     for (const secret of [...this.#texts].sort((a, b) => b.length - a.length))
       erased = eraseCut(erased.replaceAll(secret, '[secret]'), secret)
     return erased

@@ -11,13 +11,13 @@ import { bearerChallenge } from './protection.ts'
 import { quote } from './quote.ts'
 import { isResourceOf, resourceMetadata } from './resource-metadata.ts'
 
-/** The maximum length of the address that is printed. Browsers and servers do not take longer ones. */
+/** The maximum length of the sign-in URL. Browsers and servers do not accept longer ones. */
 const MAX_ADDRESS = 16_384
 
-/** A person has so long to sign in. */
-const PATIENCE_MS = 5 * 60_000
+/** The maximum time until the user has signed in. */
+const SIGN_IN_TIMEOUT_MS = 5 * 60_000
 
-/** The redirect of this sign-in did not come, or says that it failed. */
+/** A sign-in that failed. */
 class SignInError extends Error {
   override readonly name = 'SignInError'
   readonly hint: string
@@ -29,8 +29,8 @@ class SignInError extends Error {
 }
 
 /**
- * Gets a token as a client would: authorization code with PKCE (RFC 7636) and the resource indicator (RFC 8707),
- * redirected to this machine (RFC 8252 §7.3). From then on the examination has it.
+ * Gets a token as a client would: authorization code with PKCE (RFC 7636), a resource indicator (RFC 8707), and a redirect
+ * to this machine (RFC 8252 §7.3). Stores the token in the examination.
  */
 export async function signIn(examination: Examination, login: LoginOptions): Promise<Finding> {
   const { server, redirectUri } = await listenForRedirect(login.redirectPort)
@@ -38,12 +38,15 @@ export async function signIn(examination: Examination, login: LoginOptions): Pro
     return await authorize(examination, login, server, redirectUri)
   } catch (error) {
     if (error instanceof InconclusiveError) throw error
-    const hint = 'look at what the authorization server wrote into its log'
+    const hint = 'check the log of the authorization server'
     if (error instanceof SignInError) return fail(error.message, error.hint)
-    // What an authorization server says may quote a code; its error code is one of a fixed set, mostly.
+    // A description can contain an authorization code. The error code is usually one of a fixed set.
     if (error instanceof oauth.ResponseBodyError || error instanceof oauth.AuthorizationResponseError)
-      return fail(`the authorization server answered ${quote(error.error)}`, hint)
-    return fail(`it failed: ${quote((error as { code?: string }).code ?? (error as Error).name)}`, hint)
+      return fail(`the authorization server returned the error ${quote(error.error)}`, hint)
+    return fail(
+      `the sign-in failed: ${quote((error as { code?: string }).code ?? (error as Error).name)}`,
+      hint,
+    )
   } finally {
     server.close()
     server.closeAllConnections()
@@ -59,10 +62,10 @@ async function authorize(
   const as = await serverToAsk(examination, login)
   const { document } = await resourceMetadata(examination)
   const resource = typeof document.resource === 'string' ? document.resource : examination.url.href
-  // The token is sent to the examined server, which must not get one that opens another server.
+  // The examined server receives the token, so it must not get a token for another server.
   if (!isResourceOf(resource, examination.url))
     throw new SignInError(
-      'the metadata names a resource elsewhere, and a token for it is not sent here',
+      'the metadata names a resource on another server, so doctor requests no token for it',
       'see metadata.resource',
     )
   const { timeoutMs } = examination.options
@@ -91,19 +94,19 @@ async function authorize(
   for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value)
   if (url.href.length > MAX_ADDRESS)
     throw new SignInError(
-      `the address to sign in at has ${url.href.length} characters`,
-      'shorten authorization_endpoint, or name fewer scopes in the challenge or in scopes_supported',
+      `the sign-in URL has ${url.href.length} characters`,
+      'shorten authorization_endpoint, or list fewer scopes in the challenge or in scopes_supported',
     )
   const redirected = nextRedirect(server, redirectUri, state)
-  examination.options.print(`Open this address and sign in:\n\n${url.href}\n`)
+  examination.options.print(`Open this URL and sign in:\n\n${url.href}\n`)
 
-  const answer = oauth.validateAuthResponse(as, client, await redirected, state)
-  examination.secrets.add(answer.get('code') ?? undefined)
+  const callback = oauth.validateAuthResponse(as, client, await redirected, state)
+  examination.secrets.add(callback.get('code') ?? undefined)
   const response = await oauth.authorizationCodeGrantRequest(
     as,
     client,
     authentication,
-    answer,
+    callback,
     redirectUri,
     verifier,
     { ...request, additionalParameters: { resource } },
@@ -113,15 +116,17 @@ async function authorize(
   examination.token = tokens.access_token
   if (tokens.token_type !== 'bearer')
     return fail(
-      `a token of the type ${quote(tokens.token_type)}`,
-      'issue Bearer tokens to clients that offer no proof of a key',
+      `the token has the type ${quote(tokens.token_type)}`,
+      'issue Bearer tokens to clients that do not send a DPoP proof',
     )
-  return ok(`a token for the scopes ${quote(tokens.scope ?? scope) || 'that are granted to all'}`)
+  return ok(
+    `a token with ${(tokens.scope ?? scope) === '' ? 'the default scopes' : `the scopes ${quote(tokens.scope ?? scope)}`}`,
+  )
 }
 
 /**
- * Returns the first authorization server that the flow is possible with, or the one that the user has named. The examined
- * server must not choose who gets the user's client secret.
+ * Returns the authorization server of `--issuer`, or else the first one that supports the flow. The examined server must not
+ * choose who receives the client secret of the user.
  */
 async function serverToAsk(
   examination: Examination,
@@ -129,15 +134,15 @@ async function serverToAsk(
 ): Promise<oauth.AuthorizationServer> {
   if (clientSecret !== undefined && wanted === undefined)
     throw new SignInError(
-      'a client secret is not sent to whom the server names',
-      'give --issuer with the authorization server that may get it',
+      'doctor sends no client secret to an authorization server that only the examined server names',
+      'use --issuer to name the authorization server that may receive it',
     )
   const servers = await authorizationServers(examination)
   const allowed = servers.filter(({ issuer }) => wanted === undefined || isSameIssuer(issuer, wanted))
   if (allowed.length === 0)
     throw new SignInError(
-      'the server does not name the authorization server of --issuer, so nothing is sent',
-      'name it in authorization_servers, or give the issuer that is named there if you trust it',
+      'the metadata does not contain the authorization server of --issuer, so doctor sends nothing',
+      'add it to authorization_servers, or pass an issuer from that list if you trust it',
     )
   for (const { issuer, found } of allowed) {
     const as = found?.document as oauth.AuthorizationServer | undefined
@@ -151,11 +156,11 @@ async function serverToAsk(
     if (as !== undefined && identified && usable) return as
   }
   throw new InconclusiveError(
-    'there is no authorization server to sign in at: see issuer.metadata and issuer.endpoints',
+    'there is no usable authorization server: see issuer.metadata and issuer.endpoints',
   )
 }
 
-/** Compares character by character, but for a slash at the end. */
+/** Compares two issuers, ignoring a slash at the end. */
 function isSameIssuer(one: string, other: string): boolean {
   return withoutSlash(one) === withoutSlash(other)
 }
@@ -179,8 +184,8 @@ async function clientOf(
   if (clientId !== undefined) return withAuthentication({ client_id: clientId }, clientSecret)
   if (as.registration_endpoint === undefined) {
     throw new SignInError(
-      'the authorization server registers no clients by itself',
-      'give --client-id with a client that is registered there, whose redirect URI is on 127.0.0.1 (with --redirect-port, if the port matters)',
+      'the authorization server does not support dynamic client registration',
+      'use --client-id with a registered client whose redirect URI is on 127.0.0.1 (with --redirect-port if the port must match)',
     )
   }
   if (!examination.mayFetch(new URL(as.registration_endpoint)))
@@ -207,7 +212,7 @@ function withAuthentication(client: oauth.Client, secret: string | undefined): R
   return { client, authentication: post ? oauth.ClientSecretPost(secret) : oauth.ClientSecretBasic(secret) }
 }
 
-/** What the challenge names, or else everything that is supported. */
+/** Returns the scopes of the challenge, or else all supported scopes. */
 async function scopeToAskFor(
   examination: Examination,
   document: Readonly<Record<string, unknown>>,
@@ -231,23 +236,23 @@ async function listenForRedirect(
   return { server, redirectUri: `http://127.0.0.1:${(server.address() as AddressInfo).port}/callback` }
 }
 
-/** The redirect that carries our state. Others are turned away, and change nothing. */
+/** Resolves with the redirect that has the right `state`. Other requests get a 404. */
 function nextRedirect(server: Server, redirectUri: string, state: string): Promise<URL> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(
-      () => reject(new SignInError('nobody signed in within five minutes', 'run the doctor again')),
-      PATIENCE_MS,
+      () => reject(new SignInError('no sign-in within five minutes', 'run doctor again')),
+      SIGN_IN_TIMEOUT_MS,
     )
     server.on('request', (req, res) => {
       const url = URL.canParse(req.url ?? '', redirectUri) ? new URL(req.url ?? '', redirectUri) : undefined
       const ours = url?.pathname === '/callback' && url.searchParams.get('state') === state
       res.writeHead(ours ? 200 : 404, { 'content-type': 'text/plain; charset=utf-8', connection: 'close' })
       if (!ours || url === undefined) {
-        res.end('Nothing is waited for here.\n')
+        res.end('This URL is not part of the sign-in.\n')
         return
       }
-      // The connection is closed with the server: only when the page is there.
-      res.end('Signed in. Go back to the terminal.\n', () => {
+      // The server is closed after this response has been sent.
+      res.end('Sign-in complete. Return to the terminal.\n', () => {
         clearTimeout(timer)
         resolve(url)
       })

@@ -12,24 +12,25 @@ import { quote } from './quote.ts'
 import { resourceMetadata } from './resource-metadata.ts'
 import { signIn } from './sign-in.ts'
 
-/** Sends a token that is none with the very request that was refused without one. */
+/** Repeats the request that was rejected without a token, with an invalid token. */
 async function tryToken(examination: Examination, token: string): Promise<HttpExchange> {
   const { method, headers, body } = (await refusal(examination)).outgoing
   return await examination.send(method, headers, { ...(body !== undefined && { body }), token })
 }
 
-/** What the protocol says behind the gate to a revision or message that it does not take. */
+/** JSON-RPC errors of a server that has accepted the token and does not support the request. */
 const BEHIND_THE_GATE: readonly unknown[] = [-32_022, -32_020, -32_600, -32_601, -32_602]
 
-function judgeRefusal(answer: HttpExchange, accepted: string): Finding {
-  const { status, message } = answer
+function checkRejection(response: HttpExchange, hintIfAccepted: string): Finding {
+  const { status, message } = response
   const code = memberOf(message?.error, 'code')
-  if ((answer.succeeded && code === undefined) || (status === 400 && BEHIND_THE_GATE.includes(code)))
-    return fail(`${status}: it was accepted`, accepted)
+  if ((response.succeeded && code === undefined) || (status === 400 && BEHIND_THE_GATE.includes(code)))
+    return fail(`${status}: the token was accepted`, hintIfAccepted)
   const hint =
-    'answer 401 with error="invalid_token": on nothing else do clients get a new token (RFC 6750 §3.1)'
-  if (status !== 401) return fail(answer.succeeded ? `an error within a ${status}` : String(status), hint)
-  const challenge = bearerChallengeOf(answer.header('www-authenticate'))
+    'respond with 401 and error="invalid_token": otherwise clients do not get a new token (RFC 6750 §3.1)'
+  if (status !== 401)
+    return fail(response.succeeded ? `an error in a response with status ${status}` : String(status), hint)
+  const challenge = bearerChallengeOf(response.header('www-authenticate'))
   if (challenge === undefined) return fail('401 without a Bearer challenge', hint)
   const error = challenge.parameters.get('error')
   return error === 'invalid_token'
@@ -37,7 +38,7 @@ function judgeRefusal(answer: HttpExchange, accepted: string): Finding {
     : warn(`401 with ${error === undefined ? 'no error' : `error ${quote(error)}`}`, hint)
 }
 
-/** Claims that a server which looks at claims alone would like. */
+/** Returns claims that a server accepts if it does not verify the signature. */
 async function temptingClaims(examination: Examination, expiresIn: number): Promise<ForgedClaims> {
   const challenged = (await bearerChallenge(examination))?.parameters.get('scope')
   const document = await resourceMetadata(examination).then(
@@ -53,16 +54,16 @@ async function temptingClaims(examination: Examination, expiresIn: number): Prom
 }
 
 const VERIFY =
-  'verify the signature with the keys of the authorization server, and take asymmetric algorithms only (mcp-gatekit: jwtVerifier)'
+  'verify the signature with the keys of the authorization server, and accept only asymmetric algorithms (mcp-gatekit: jwtVerifier)'
 
-/** What the token that lacks scopes is answered, or else ours where it turned out to lack some. */
-export async function underScopedAnswer(
+/** Returns the response to a token without a required scope: the one of `--under-scoped-token-env`, or the own token. */
+export async function underScopedResponse(
   examination: Examination,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<HttpExchange> {
   const { underScopedToken: token, call, callArguments } = examination.options
   if (token !== undefined && !examination.mayCarryToken)
-    throw new InconclusiveError('no token is sent in the clear: see server.tls')
+    throw new InconclusiveError('tokens are not sent over plain http: see server.tls')
   if (token !== undefined) {
     const params = call === undefined ? undefined : { name: call, arguments: callArguments }
     return await examination.post(
@@ -76,14 +77,16 @@ export async function underScopedAnswer(
   const own = await handshake(examination).catch(() => undefined)
   if (own?.status === 403)
     return await examination.post(initialize(NEWEST_LEGACY), { ...withToken(examination.token), headers })
-  throw new InconclusiveError('it needs a token that lacks scopes: give --under-scoped-token-env')
+  throw new InconclusiveError(
+    'this check needs a token without a required scope: use --under-scoped-token-env',
+  )
 }
 
 function withToken(token: string | undefined): { readonly token?: string } {
   return token === undefined ? {} : { token }
 }
 
-/** In the revision that is served, where that is known. */
+/** Returns a message in a supported revision, if one is known. */
 async function messageFor(
   examination: Examination,
   method: string,
@@ -96,7 +99,7 @@ async function messageFor(
     : legacyMessage(NEWEST_LEGACY, method, params ?? {})
 }
 
-/** @param make the token, of claims that end in `expiresIn` seconds. */
+/** Returns a check that sends a forged token. @param make creates the token */
 function refusesForgery(
   name: string,
   title: string,
@@ -110,7 +113,7 @@ function refusesForgery(
     needs: [need],
     async run(examination) {
       const token = make(await temptingClaims(examination, expiresIn))
-      return judgeRefusal(await tryToken(examination, token), VERIFY)
+      return checkRejection(await tryToken(examination, token), VERIFY)
     },
   }
 }
@@ -118,97 +121,101 @@ function refusesForgery(
 export const TOKENS: readonly Check[] = [
   {
     id: 'token.wrong',
-    title: 'A wrong token is refused',
+    title: 'A random token is rejected',
     needs: ['auth.required'],
     async run(examination) {
-      return judgeRefusal(
+      return checkRejection(
         await tryToken(examination, randomToken()),
-        'verify the token: anything is let in (mcp-gatekit: jwtVerifier or introspectionVerifier)',
+        'verify tokens: the server accepts any string (mcp-gatekit: jwtVerifier or introspectionVerifier)',
       )
     },
   },
-  refusesForgery('forged', 'A token signed with another key is refused', 'token.wrong', forgedToken, 300),
-  refusesForgery('unsigned', 'A token without a signature is refused', 'token.forged', unsignedToken, 300),
-  refusesForgery('expired', 'A token that looks expired is refused', 'token.forged', forgedToken, -3600),
+  refusesForgery(
+    'forged',
+    'A token that is signed with another key is rejected',
+    'token.wrong',
+    forgedToken,
+    300,
+  ),
+  refusesForgery('unsigned', 'A token without a signature is rejected', 'token.forged', unsignedToken, 300),
+  refusesForgery('expired', 'An expired forged token is rejected', 'token.forged', forgedToken, -3600),
   {
     id: 'token.login',
-    title: 'Signing in gives a token',
+    title: 'Signing in returns a token',
     needs: ['server.endpoint'],
     async run(examination) {
       if (examination.options.login === undefined) throw new InconclusiveError('only with --login')
       if (!examination.mayCarryToken)
-        throw new InconclusiveError('no token is sent in the clear: see server.tls')
+        throw new InconclusiveError('tokens are not sent over plain http: see server.tls')
       return await signIn(examination, examination.options.login)
     },
   },
   {
     id: 'token.accepted',
-    title: 'The given token is accepted',
+    title: 'The token is accepted',
     needs: ['auth.required'],
     async run(examination) {
       await refusal(examination)
-      const { status, header } = await handshake(examination).then((answer) => ({
-        status: answer.status,
-        header: answer.header('www-authenticate'),
+      const { status, header } = await handshake(examination).then((response) => ({
+        status: response.status,
+        header: response.header('www-authenticate'),
       }))
       const error = bearerChallengeOf(header)?.parameters.get('error')
       const seen = `${status}${error === undefined ? '' : `, ${quote(error)}`}`
       if (status === 401) {
         return fail(
           seen,
-          'get a new token, whose issuer is the named authorization server and whose audience is the resource of the metadata',
+          'get a new token; its issuer must be the authorization server and its audience the resource in the metadata',
         )
       }
       if (status === 403) {
         const scope = bearerChallengeOf(header)?.parameters.get('scope')
         return fail(
           seen,
-          `get a token with the scopes ${scope === undefined ? 'that the server wants' : quote(scope)}`,
+          `get a token with the scopes ${scope === undefined ? 'that the server requires' : quote(scope)}`,
         )
       }
-      return status >= 500
-        ? fail(seen, 'look into the log of the server: it fails for a good token')
-        : ok(seen)
+      return status >= 500 ? fail(seen, 'check the log of the server: it fails for a valid token') : ok(seen)
     },
   },
   {
     id: 'token.scheme-case',
-    title: 'The scheme is read in any case',
+    title: 'The Authorization scheme is case-insensitive',
     needs: ['token.accepted'],
     async run(examination) {
       const token = await goodToken(examination)
       const { headers, body } = initialize(NEWEST_LEGACY)
-      const answer = await examination.send(
+      const response = await examination.send(
         'POST',
         { ...headers, authorization: `bearer ${token}` },
         { body },
       )
-      return answer.status === 401
-        ? warn('401 to "bearer" in lower case', 'compare the scheme without regard to case (RFC 9110 §11.1)')
-        : ok(String(answer.status))
+      return response.status === 401
+        ? warn('401 for "bearer" in lowercase', 'compare the scheme case-insensitively (RFC 9110 §11.1)')
+        : ok(String(response.status))
     },
   },
   {
     id: 'token.under-scoped',
-    title: 'A token that lacks a scope gets a challenge',
+    title: 'A token without a required scope gets a challenge',
     needs: ['auth.required'],
     async run(examination) {
       await refusal(examination)
-      const answer = await underScopedAnswer(examination)
-      const { status } = answer
+      const response = await underScopedResponse(examination)
+      const { status } = response
       const hint =
-        'answer 403 with WWW-Authenticate: Bearer error="insufficient_scope", scope="…", resource_metadata="…": clients ask for more scopes on nothing else'
-      if (answer.succeeded) {
-        const { message } = answer
+        'respond with 403 and WWW-Authenticate: Bearer error="insufficient_scope", scope="…", resource_metadata="…": otherwise clients do not request more scopes'
+      if (response.succeeded) {
+        const { message } = response
         return message?.result === undefined || memberOf(message.result, 'isError') === true
-          ? fail(`an error within a ${status}`, hint)
+          ? fail(`an error in a response with status ${status}`, hint)
           : fail(
-              `${status}: it was accepted`,
-              'check the scopes of the token for the operation; or give --call with a tool that this token may not use',
+              `${status}: the token was accepted`,
+              'check the scopes of the token for each operation; or use --call with a tool that requires another scope',
             )
       }
       if (status !== 403) return fail(String(status), hint)
-      const parameters = bearerChallengeOf(answer.header('www-authenticate'))?.parameters
+      const parameters = bearerChallengeOf(response.header('www-authenticate'))?.parameters
       if (parameters?.get('error') !== 'insufficient_scope')
         return fail('403 without error="insufficient_scope"', hint)
       const missing = ['scope', 'resource_metadata'].filter((name) => !parameters.has(name))

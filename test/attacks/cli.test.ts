@@ -13,7 +13,7 @@ import { Secrets } from '../../cli/doctor/secrets.ts'
 import { textReport } from '../../cli/doctor/text-report.ts'
 import { run } from '../../cli/run.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
-import { look, startPatient } from '../support/cli/patient.ts'
+import { look, startTarget } from '../support/cli/doctor-target.ts'
 import { listen } from '../support/listen.ts'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
@@ -38,13 +38,13 @@ function expectPrintable(report: DoctorReport): void {
 
 /** A server whose metadata document is `document`. */
 async function documented(document: (url: string) => unknown) {
-  const patient = await startPatient({
+  const target = await startTarget({
     instead: ({ path }) =>
       path.startsWith('/.well-known/')
-        ? { headers: JSON_TYPE, body: JSON.stringify(document(patient.url.href)) }
+        ? { headers: JSON_TYPE, body: JSON.stringify(document(target.url.href)) }
         : undefined,
   })
-  return patient
+  return target
 }
 
 describe('attacks on the command line', function () {
@@ -55,10 +55,10 @@ describe('attacks on the command line', function () {
       attack: 'escape sequences of 8 bits in the media type',
       outcome: 'they are not printed',
       run: async () => {
-        const patient = await startPatient({
+        const target = await startTarget({
           instead: () => ({ headers: { 'content-type': 'text/\x9b2J\x9d0;title\x9c' }, body: 'x' }),
         })
-        const report = await look(patient.url)
+        const report = await look(target.url)
         expect(seenOf(report, 'server.endpoint')).to.match(/^200 text\/ 2j 0,/)
         expectPrintable(report)
       },
@@ -68,24 +68,24 @@ describe('attacks on the command line', function () {
       outcome: 'they are not printed',
       run: async () => {
         const evil = '\x1b[2J\x07\u202e\u2028\x9b31m'
-        const patient = await documented((url) => ({
+        const target = await documented((url) => ({
           resource: `${url}?${evil}`,
           authorization_servers: [`https://a.example/${evil}`, evil],
           scopes_supported: [evil],
           bearer_methods_supported: [evil],
         }))
-        expectPrintable(await look(patient.url))
+        expectPrintable(await look(target.url))
       },
     },
     {
       attack: '100,000 authorization servers',
       outcome: 'the report stays short',
       run: async () => {
-        const patient = await documented((url) => ({
+        const target = await documented((url) => ({
           resource: url,
           authorization_servers: Array.from({ length: 100_000 }, (_, index) => `http://${index}.example`),
         }))
-        const report = await look(patient.url)
+        const report = await look(target.url)
         expect(seenOf(report, 'metadata.authorization-servers')).to.match(/ and 99988 more$/)
         expectPrintable(report)
       },
@@ -94,11 +94,11 @@ describe('attacks on the command line', function () {
       attack: 'an issuer of 1 MiB',
       outcome: 'the report stays short',
       run: async () => {
-        const patient = await documented((url) => ({
+        const target = await documented((url) => ({
           resource: url,
           authorization_servers: [`http://127.0.0.1:9/${'a'.repeat(1_048_576)}`],
         }))
-        const report = await look(patient.url)
+        const report = await look(target.url)
         expectPrintable(report)
         expect(JSON.stringify(report).length).to.be.below(100_000)
       },
@@ -108,16 +108,16 @@ describe('attacks on the command line', function () {
       outcome: 'it is only named',
       run: async () => {
         const depth = 100_000
-        const patient = await startPatient({
+        const target = await startTarget({
           instead: ({ path }) =>
             path.startsWith('/.well-known/')
               ? {
                   headers: JSON_TYPE,
-                  body: `{"resource":"${patient.url.href}","authorization_servers":[${'['.repeat(depth)}${']'.repeat(depth)}]}`,
+                  body: `{"resource":"${target.url.href}","authorization_servers":[${'['.repeat(depth)}${']'.repeat(depth)}]}`,
                 }
               : undefined,
         })
-        const report = await look(patient.url)
+        const report = await look(target.url)
         expect(seenOf(report, 'metadata.authorization-servers')).to.contain('a deeply nested value')
         expectPrintable(report)
       },
@@ -127,13 +127,13 @@ describe('attacks on the command line', function () {
       outcome: 'no part of the token is printed',
       run: async () => {
         const token = 'q7Zk3vXw9Lr2Tn5Bd8Hs1Mf4Jg6Pc0Yu'
-        const patient = await startPatient({
+        const target = await startTarget({
           alter: (answer, { headers }) => {
             if (headers.authorization === `Bearer ${token}`)
               answer.headers['www-authenticate'] = `Bearer error="${'x'.repeat(150)}${token}"`
           },
         })
-        const report = await look(patient.url, { token })
+        const report = await look(target.url, { token })
         expect(seenOf(report, 'token.accepted')).to.match(/^401, x{150}\[secret\]…$/)
       },
     },
@@ -162,11 +162,11 @@ describe('attacks on the command line', function () {
           }
           req.resume().on('end', write)
         })
-        const patient = await startPatient({
+        const target = await startTarget({
           issuer: (document) => Object.assign(document, { registration_endpoint: registration.origin }),
         })
-        const report = await look(patient.url, { login: { redirectPort: 0 } })
-        expect(seenOf(report, 'token.login')).to.match(/^it failed/)
+        const report = await look(target.url, { login: { redirectPort: 0 } })
+        expect(seenOf(report, 'token.login')).to.match(/^the sign-in failed/)
         expect(sent).to.be.below(32 * 1_048_576)
       },
     },
@@ -174,15 +174,15 @@ describe('attacks on the command line', function () {
       attack: 'an authorization endpoint of 1 MiB',
       outcome: 'its address is not printed',
       run: async () => {
-        const patient = await startPatient({
+        const target = await startTarget({
           issuer: (document) => {
             document.authorization_endpoint += `?${'a'.repeat(1_048_576)}`
           },
         })
         const printed: string[] = []
         const login = { redirectPort: 0, clientId: 'doctor' }
-        const report = await look(patient.url, { login, print: (line) => printed.push(line) })
-        expect(seenOf(report, 'token.login')).to.match(/^the address to sign in at has \d+ characters$/)
+        const report = await look(target.url, { login, print: (line) => printed.push(line) })
+        expect(seenOf(report, 'token.login')).to.match(/^the sign-in URL has \d+ characters$/)
         expect(printed).to.deep.equal([])
       },
     },
@@ -195,13 +195,13 @@ describe('attacks on the command line', function () {
           received.push(req.headers.authorization)
           res.end('{}')
         })
-        const patient = await startPatient({
+        const target = await startTarget({
           instead: ({ path }) =>
             path.startsWith('/.well-known/')
               ? { status: 302, headers: { location: `${other.origin}/stolen` } }
               : undefined,
         })
-        await look(patient.url, { token: patient.token })
+        await look(target.url, { token: target.token })
         expect(received).not.to.have.length(0)
         expect(received.filter((header) => header !== undefined)).to.deep.equal([])
       },

@@ -11,7 +11,7 @@ import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.t
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import type { JwtVerifierOptions } from '../../src/oauth/verifiers/jwt-options.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
-import { look, startPatient } from '../support/cli/patient.ts'
+import { look, startTarget } from '../support/cli/doctor-target.ts'
 import { expectConfigError } from '../support/config-error.ts'
 import { gatedApp, oauthOptions } from '../support/gate-app.ts'
 import { listen } from '../support/listen.ts'
@@ -418,7 +418,7 @@ describe('attacks on the gate', () => {
           res.writeHead(307, { location: `${evil.origin}/again` }).end()
         })
       })
-      const patient = await startPatient({
+      const target = await startTarget({
         alter: (answer, { path }) => {
           if (!path.startsWith('/.well-known/')) return
           const document = JSON.parse(answer.body)
@@ -428,11 +428,11 @@ describe('attacks on the gate', () => {
         issuer: (document) => server?.(document, evil.origin),
       })
       const visits: Promise<unknown>[] = []
-      const report = await look(patient.url, {
+      const report = await look(target.url, {
         login: {
           redirectPort: 0,
           clientId: 'me',
-          issuer: issuer(patient.issuer),
+          issuer: issuer(target.issuer),
           ...(secret !== false && { clientSecret: SECRET }),
         },
         print: (text) => {

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { bearerChallengeOf, ChallengeSyntaxError, parseChallenges } from '../../cli/doctor/challenges.ts'
 import { parseChallenges as parseStrictly } from '../support/challenge.ts'
 
-/** As plain values. */
+/** Returns the challenges as plain objects. */
 const read = (header: string) =>
   parseChallenges(header).map(({ scheme, token68, parameters }) => ({
     scheme,
@@ -35,21 +35,21 @@ describe('parseChallenges()', () => {
       ],
     ],
   ] as const) {
-    it(`reads ${header || 'nothing'}`, () => expect(read(header)).to.deep.equal(expected))
+    it(`parses ${header || 'an empty header'}`, () => expect(read(header)).to.deep.equal(expected))
   }
 
   for (const [header, complaint] of [
-    ['Bearer, error="x"', 'belongs to no scheme'],
-    ['error="x"', 'belongs to no scheme'],
+    ['Bearer, error="x"', 'a parameter has no scheme'],
+    ['error="x"', 'a parameter has no scheme'],
     ['Bearer realm="x" error="y"', 'comma is missing'],
-    ['Bearer realm="x', 'neither a token nor a quoted string'],
-    ['Bearer realm="x", realm="y"', 'comes twice'],
+    ['Bearer realm="x', 'must be a token or a quoted string'],
+    ['Bearer realm="x", realm="y"', 'occurs twice'],
     ['Bearer realm=a b', 'comma is missing'],
-    ['Negotiate YWJj, realm="x"', 'belongs to no scheme'],
+    ['Negotiate YWJj, realm="x"', 'a parameter has no scheme'],
     ['Bearer resource_metadata=https://example.com', 'comma is missing'],
-    ['"Bearer"', 'neither a scheme nor a parameter'],
+    ['"Bearer"', 'expected a scheme or a parameter'],
   ] as const) {
-    it(`refuses ${header}`, () =>
+    it(`throws for ${header}`, () =>
       expect(() => parseChallenges(header)).to.throw(ChallengeSyntaxError, complaint))
   }
 
@@ -63,7 +63,7 @@ describe('parseChallenges()', () => {
     }),
   })
 
-  it('reads whatever is written as the grammar says', () => {
+  it('parses every header that follows the grammar', () => {
     fc.assert(
       fc.property(fc.array(challenge, { minLength: 1, maxLength: 4 }), (challenges) => {
         const header = challenges
@@ -87,7 +87,7 @@ describe('parseChallenges()', () => {
     )
   })
 
-  it('agrees with another parser where both read something, and throws nothing else', () => {
+  it('agrees with another parser if both accept a header, and throws only ChallengeSyntaxError', () => {
     const piece = fc.constantFrom(
       'Bearer',
       'DPoP',
@@ -120,15 +120,15 @@ describe('parseChallenges()', () => {
           if (strict !== undefined) expect(found).to.deep.equal(strict)
         } catch (error) {
           expect(error).to.be.instanceOf(ChallengeSyntaxError)
-          // The other one lets parameters follow a comma behind a scheme that has none: `Bearer, error=x`.
-          if (strict !== undefined) expect((error as Error).message).to.contain('belongs to no scheme')
+          // The other parser accepts a comma between a scheme and its parameters: `Bearer, error=x`.
+          if (strict !== undefined) expect((error as Error).message).to.contain('a parameter has no scheme')
         }
       }),
       { numRuns: 2000 },
     )
   })
 
-  it('finds the Bearer challenge among others, in any case', () => {
+  it('bearerChallengeOf() finds the Bearer challenge among others, in upper and lower case', () => {
     expect(bearerChallengeOf('DPoP algs="ES256", BEARER realm="x"')?.parameters.get('realm')).to.equal('x')
     expect(bearerChallengeOf('Basic realm="x"')).to.equal(undefined)
     expect(bearerChallengeOf('Bearer "')).to.equal(undefined)

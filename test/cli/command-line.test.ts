@@ -13,7 +13,7 @@ import { CHECK_GROUPS } from '../../cli/doctor/checks.ts'
 import { run } from '../../cli/run.ts'
 import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 import { VERSION } from '../../src/version.ts'
-import { startPatient } from '../support/cli/patient.ts'
+import { startTarget } from '../support/cli/doctor-target.ts'
 import { listen } from '../support/listen.ts'
 import { selfSigned } from '../support/self-signed.ts'
 
@@ -188,27 +188,27 @@ describe('the command mcp-gatekit', () => {
   })
 
   it('doctor prints a report, with colors only on a terminal', async () => {
-    const { url } = await startPatient()
+    const { url } = await startTarget()
     const plain = await command(['doctor', url.href])
     expect(plain.exitCode).to.equal(0)
     expect(plain.stderr).to.equal('')
-    expect(plain.stdout).to.match(/^ {2}✓ Without a token the answer is 401 \(auth\.required\)\n {6}401$/m)
-    expect(plain.stdout).to.match(/^\d+ good, 0 warnings, 0 failures, \d+ skipped$/m)
+    expect(plain.stdout).to.match(/^ {2}✓ Requests without a token get a 401 \(auth\.required\)\n {6}401$/m)
+    expect(plain.stdout).to.match(/^\d+ passed, 0 warnings, 0 failures, \d+ skipped$/m)
     expect(plain.stdout).not.to.contain('\x1b')
 
     const coloured = await command(['doctor', url.href], { isTTY: true })
     expect(coloured.stdout).to.contain('\x1b[32m✓\x1b[0m')
-    expect(coloured.stderr).to.contain('The server answers')
+    expect(coloured.stderr).to.contain('The server responds')
     expect(coloured.stderr.endsWith('\r\x1b[2K')).to.equal(true)
     for (const env of [{ NO_COLOR: '1' }, { TERM: 'dumb' }])
       expect((await command(['doctor', url.href], { isTTY: true, env })).stdout).not.to.contain('\x1b')
   })
 
   it('doctor --json prints only the JSON report, whatever it finds', async () => {
-    const patient = await startPatient()
+    const target = await startTarget()
     const broken = await listen((_req, res) => res.end())
     for (const [argv, exitCode] of [
-      [[patient.url.href], 0],
+      [[target.url.href], 0],
       [[`${broken.origin}/mcp`], 1],
       [['http://127.0.0.1:9/mcp', '--timeout', '2'], 1],
     ] as const) {
@@ -226,7 +226,7 @@ describe('the command mcp-gatekit', () => {
   })
 
   it('doctor --ignore ignores a check, but still skips the checks that need it', async () => {
-    const { url } = await startPatient({ issuerAnswer: () => ({ status: 404 }) })
+    const { url } = await startTarget({ issuerAnswer: () => ({ status: 404 }) })
     expect((await command(['doctor', url.href])).exitCode).to.equal(1)
     const { exitCode, stdout } = await command(['doctor', url.href, '--ignore', 'issuer.metadata'])
     expect(exitCode).to.equal(0)
@@ -235,7 +235,7 @@ describe('the command mcp-gatekit', () => {
   })
 
   it('doctor removes control characters of a server from the report', async () => {
-    const { url } = await startPatient({
+    const { url } = await startTarget({
       alter: (answer, { path }) => {
         if (!path.startsWith('/.well-known/')) return
         answer.body = JSON.stringify({ resource: 'https://x.example/\u001b]0;owned\u0007\u202e\r\nFAKE' })
@@ -248,7 +248,7 @@ describe('the command mcp-gatekit', () => {
   })
 
   it('doctor never prints a token, even if the server sends it back', async () => {
-    const { url, token, weakToken } = await startPatient({
+    const { url, token, weakToken } = await startTarget({
       alter: (answer, { headers }) => {
         const given = headers.authorization?.slice('Bearer '.length)
         if (given === undefined) return
@@ -272,7 +272,7 @@ describe('the command mcp-gatekit', () => {
   })
 
   it('doctor --login prints the sign-in URL on stderr, and reports a port that is in use', async () => {
-    const { url, issuer } = await startPatient()
+    const { url, issuer } = await startTarget()
     const taken = await listen((_req, res) => res.end())
     const argv = ['doctor', url.href, '--login', '--client-id', 'me', '--json']
     const refused = await command([...argv, '--redirect-port', String(taken.port)])
@@ -302,7 +302,7 @@ describe('the command mcp-gatekit', () => {
 
   describe('as a process', () => {
     it('doctor exits with 0 if no check fails, and does not print the token', async () => {
-      const { url, token } = await startPatient()
+      const { url, token } = await startTarget()
       const outcome = await program(['doctor', url.href, '--token', token, '--json'])
       expect(outcome).to.deep.include({ exitCode: 0, stderr: '' })
       expect(REPORT.parse(JSON.parse(outcome.stdout)).verdict).to.equal('ok')
@@ -310,10 +310,10 @@ describe('the command mcp-gatekit', () => {
     })
 
     it('doctor exits with 1 if a check fails', async () => {
-      const { url } = await startPatient({ issuerAnswer: () => ({ status: 404 }) })
+      const { url } = await startTarget({ issuerAnswer: () => ({ status: 404 }) })
       const { exitCode, stdout, stderr } = await program(['doctor', url.href])
       expect({ exitCode, stderr }).to.deep.equal({ exitCode: 1, stderr: '' })
-      expect(stdout).to.match(/✗ Each authorization server can be discovered \(issuer\.metadata\)/)
+      expect(stdout).to.match(/✗ Clients find the metadata of each authorization server \(issuer\.metadata\)/)
       expect(stdout).to.contain('hint: serve it at')
     })
 
@@ -340,7 +340,7 @@ describe('the command mcp-gatekit', () => {
         const tlsCheck = checks.find(({ id }) => id === 'server.tls')
         // The certificate is valid for one day only.
         expect(tlsCheck).to.include({ status: 'warn' })
-        expect(tlsCheck?.seen).to.match(/^TLSv1\.3, certificate until \d{4}-/)
+        expect(tlsCheck?.seen).to.match(/^TLSv1\.3, certificate valid until \d{4}-/)
         expect(checks.find(({ id }) => id === 'auth.required')?.status).to.equal('ok')
         // A foreign Host header does not change the name that the certificate must have.
         expect(checks.find(({ id }) => id === 'host.foreign')?.seen).to.match(/^401/)

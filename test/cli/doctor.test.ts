@@ -20,40 +20,40 @@ import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
-import { complaints, examinePatient, type Incoming, look, startPatient } from '../support/cli/patient.ts'
+import { examineTarget, type Incoming, look, problemsOf, startTarget } from '../support/cli/doctor-target.ts'
 import { listen } from '../support/listen.ts'
 import { selfSigned } from '../support/self-signed.ts'
 
-/** The finding of one check. */
+/** Returns the finding of one check. */
 const findingOf = (report: Awaited<ReturnType<typeof look>>, id: string) =>
   report.checks.find((check) => check.id === id)
 
-describe('the doctor', () => {
-  it('has nothing to say against a server that is as it should be', async () => {
-    const report = await examinePatient(await startPatient())
-    expect(complaints(report)).to.deep.equal([])
+describe('doctor', () => {
+  it('reports no problems for a correct server', async () => {
+    const report = await examineTarget(await startTarget())
+    expect(problemsOf(report)).to.deep.equal([])
     const skipped = report.checks.filter(({ status }) => status === 'skip').map(({ id }) => id)
     expect(skipped).to.deep.equal(['token.login'])
     expect(report.verdict).to.equal('ok')
   })
 
-  it('says as much as can be said without a token, and what it needs for the rest', async () => {
-    const report = await look((await startPatient()).url)
-    expect(complaints(report)).to.deep.equal([])
+  it('runs as many checks as possible without a token, and says that the others need one', async () => {
+    const report = await look((await startTarget()).url)
+    expect(problemsOf(report)).to.deep.equal([])
     expect(findingOf(report, 'token.forged')?.status).to.equal('ok')
     expect(findingOf(report, 'cors.headers')?.status).to.equal('ok')
     expect(findingOf(report, 'protocol.revisions')).to.include({ status: 'skip' })
-    expect(findingOf(report, 'protocol.revisions')?.seen).to.contain('--token or --login')
+    expect(findingOf(report, 'protocol.revisions')?.seen).to.contain('--token-env or --login')
   })
 
-  it('never calls a tool unless it is named', async () => {
+  it('calls no tool except that of --call', async () => {
     const called: unknown[] = []
-    const patient = await startPatient({
+    const target = await startTarget({
       alter: (_answer, { message }) => {
         if (message?.method === 'tools/call') called.push(message.params.name)
       },
     })
-    const { weakToken: _, ...rest } = patient
+    const { weakToken: _, ...rest } = target
     await look(rest.url, { token: rest.token })
     expect(called).to.deep.equal([])
     await look(rest.url, { token: rest.token, call: 'greet' })
@@ -64,8 +64,8 @@ describe('the doctor', () => {
     ['a server', undefined],
     ['an open server', true],
   ] as const) {
-    it(`understands ${what} of 2026-07-28 alone`, async () => {
-      const patient = await startPatient({
+    it(`examines ${what} that supports only 2026-07-28`, async () => {
+      const target = await startTarget({
         ...(open && { open }),
         alter: (answer, { headers }) => {
           if (answer.status !== 200 || headers['mcp-protocol-version'] === '2026-07-28') return
@@ -75,15 +75,15 @@ describe('the doctor', () => {
           answer.body = '{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"unsupported"}}'
         },
       })
-      const report = open ? await look(patient.url) : await examinePatient(patient)
-      // Open, and yet there is metadata of a protected resource.
-      expect(complaints(report)).to.deep.equal(open ? ['auth.required: fail'] : [])
+      const report = open ? await look(target.url) : await examineTarget(target)
+      // The open server still publishes metadata of a protected resource.
+      expect(problemsOf(report)).to.deep.equal(open ? ['auth.required: fail'] : [])
       expect(findingOf(report, 'protocol.revisions')?.seen).to.match(/^2026-07-28; not 2025-03-26 \(400\)/)
       expect(findingOf(report, 'call.tools-list')?.status).to.equal('ok')
     })
   }
 
-  it('follows where a metadata document has gone, but to nobody else than it may ask', async () => {
+  it('follows redirects of a metadata document only to URLs that are safe to fetch', async () => {
     const asked: string[] = []
     const elsewhere = await listen((req, res) => {
       asked.push(req.url ?? '')
@@ -95,22 +95,22 @@ describe('the doctor', () => {
           ? { status: 307, headers: { location } }
           : undefined,
     })
-    const followed = await look((await startPatient(moved('/.well-known/oauth-protected-resource'))).url)
-    expect(complaints(followed)).to.deep.equal([])
+    const followed = await look((await startTarget(moved('/.well-known/oauth-protected-resource'))).url)
+    expect(problemsOf(followed)).to.deep.equal([])
     for (const location of [
       'http://mcp.example.com/',
       'http://[',
       'http://ada:pw@127.0.0.1/',
       '/.well-known/oauth-protected-resource/mcp',
     ]) {
-      const report = await look((await startPatient(moved(location))).url)
-      expect(complaints(report), location).to.deep.equal(['metadata.found: fail'])
+      const report = await look((await startTarget(moved(location))).url)
+      expect(problemsOf(report), location).to.deep.equal(['metadata.found: fail'])
     }
-    await look((await startPatient(moved(`${elsewhere.origin}/moved`))).url, { token: 'secret-token' })
+    await look((await startTarget(moved(`${elsewhere.origin}/moved`))).url, { token: 'secret-token' })
     expect(asked).to.deep.equal(['/moved'])
   })
 
-  it('takes a closed connection for a refusal of a foreign host', async () => {
+  it('accepts a closed connection as the rejection of an unknown host name', async () => {
     const { origin } = await listen((req, res) => {
       if (req.headers.host?.startsWith('attacker') === true) res.destroy()
       else res.writeHead(401, { 'www-authenticate': 'Bearer' }).end()
@@ -119,7 +119,7 @@ describe('the doctor', () => {
     expect(findingOf(report, 'host.foreign')).to.include({ status: 'ok', seen: 'the connection was closed' })
   })
 
-  it('keeps to the session of a server that has them, and ends those it has opened', async () => {
+  it('uses the session of a server that supports sessions, and ends the sessions that it opened', async () => {
     const open = new Map<string, StreamableHTTPServerTransport>()
     const { origin } = await listen(async (req, res) => {
       const id = req.headers['mcp-session-id']
@@ -142,24 +142,24 @@ describe('the doctor', () => {
     expect([...open.keys()]).to.deep.equal([])
   })
 
-  describe('of other servers', () => {
+  describe('for servers of other packages,', () => {
     const server = () => {
       const made = new McpServer({ name: 'official', version: '1.0.0' })
-      made.registerTool('whoami', { description: 'Says who is calling' }, () => ({
+      made.registerTool('whoami', { description: 'Returns the name of the caller' }, () => ({
         content: [{ type: 'text', text: 'you' }],
       }))
       return made
     }
 
-    it('sees what the middleware of the official SDK does, and leaves to others', async () => {
-      const { issuer } = await startPatient()
+    it('reports missing CORS and Origin checks of the middleware of the official SDK', async () => {
+      const { issuer } = await startTarget()
       const app = express()
       app.set('env', 'test')
       const { origin } = await listen(app)
       const resource = `${origin}/mcp`
       protectBySdk(app, issuer, resource, toNodeHandler(createMcpHandler(server)))
       const report = await look(new URL(resource), { token: 'right' })
-      expect(complaints(report)).to.deep.equal([
+      expect(problemsOf(report)).to.deep.equal([
         'cors.preflight: warn',
         'origin.foreign: fail',
         'host.foreign: fail',
@@ -168,31 +168,31 @@ describe('the doctor', () => {
       expect(findingOf(report, 'call.tools-list')?.seen).to.match(/^1 tools/)
     })
 
-    it('warns of one that is open to everybody', async () => {
+    it('warns about a server that requires no token', async () => {
       const app = express()
       const { origin } = await listen(app)
       app.use('/mcp', mcpHandler(createMcpAdapter({ router: KitMcpRouter.create() })))
       const report = await look(new URL(`${origin}/mcp`))
-      expect(complaints(report)).to.deep.equal(['auth.required: warn'])
+      expect(problemsOf(report)).to.deep.equal(['auth.required: warn'])
       expect(findingOf(report, 'call.round-trip')?.status).to.equal('ok')
       expect(findingOf(report, 'metadata.found')?.status).to.equal('skip')
     })
 
-    it('says that an open one can be used by any page, where nothing looks at Origin and Host', async () => {
+    it('reports an open server that does not check Origin and Host', async () => {
       const handle = toNodeHandler(createMcpHandler(server))
       const { origin } = await listen((req, res) => void handle(req as Parameters<typeof handle>[0], res))
       const report = await look(new URL(`${origin}/mcp`))
-      expect(complaints(report)).to.include.members(['origin.foreign: fail', 'host.foreign: fail'])
+      expect(problemsOf(report)).to.include.members(['origin.foreign: fail', 'host.foreign: fail'])
     })
   })
 
-  describe('of what does not answer as a server should', () => {
+  describe('for a server that does not respond correctly,', () => {
     for (const { what, respond, expected, seen, hint } of [
       {
-        what: 'hangs',
+        what: 'does not respond',
         respond: () => undefined,
         expected: 'server.reachable: fail',
-        seen: /nothing within 0\.2 s/,
+        seen: /timeout after 0\.2 s/,
         hint: /--timeout/,
       },
       {
@@ -203,7 +203,7 @@ describe('the doctor', () => {
         hint: /proxy in front/,
       },
       {
-        what: 'answers with a page',
+        what: 'responds with a web page',
         respond: (_req: unknown, res: any) =>
           res.setHeader('content-type', 'text/html').end('<h1>Hello</h1>'),
         expected: 'server.endpoint: fail',
@@ -216,46 +216,46 @@ describe('the doctor', () => {
           res.writeHead(308, { location: 'https://example.com/mcp' }).end(),
         expected: 'server.endpoint: fail',
         seen: /308, a redirect to https:\/\/example\.com\/mcp/,
-        hint: /address it leads to/,
+        hint: /target URL/,
       },
     ] as const) {
-      it(`says so of one that ${what}`, async () => {
+      it(`reports a server that ${what}`, async () => {
         const { origin } = await listen(respond as Parameters<typeof listen>[0])
         const report = await look(new URL(`${origin}/mcp`), { timeoutMs: 200 })
-        expect(complaints(report)).to.deep.equal([expected])
+        expect(problemsOf(report)).to.deep.equal([expected])
         const finding = report.checks.find(({ status }) => status === 'fail')
         expect(finding?.seen).to.match(seen)
         expect(finding?.hint).to.match(hint)
       })
     }
 
-    it('says so where nothing listens', async () => {
+    it('reports a port on which no server listens', async () => {
       const tcp = createTcpServer().listen(0, '127.0.0.1')
       await once(tcp, 'listening')
       const { port } = tcp.address() as AddressInfo
       tcp.close()
       await once(tcp, 'close')
       const report = await look(new URL(`http://127.0.0.1:${port}/mcp`))
-      expect(complaints(report)).to.deep.equal(['server.reachable: fail'])
+      expect(problemsOf(report)).to.deep.equal(['server.reachable: fail'])
       expect(findingOf(report, 'server.reachable')?.hint).to.match(/start the server/)
       expect(report.summary.skip).to.equal(report.checks.length - 1)
     })
 
-    it('says so where no HTTP is spoken', async () => {
+    it('reports a server that does not use HTTP', async () => {
       const tcp = createTcpServer((socket) => socket.end('SSH-2.0-OpenSSH_9.9\r\n')).listen(0, '127.0.0.1')
       await once(tcp, 'listening')
       const { port } = tcp.address() as AddressInfo
       try {
         const report = await look(new URL(`http://127.0.0.1:${port}/mcp`))
-        expect(complaints(report)).to.deep.equal(['server.reachable: fail'])
-        expect(findingOf(report, 'server.reachable')?.hint).to.match(/speaks no HTTP/)
+        expect(problemsOf(report)).to.deep.equal(['server.reachable: fail'])
+        expect(findingOf(report, 'server.reachable')?.hint).to.match(/not HTTP/)
       } finally {
         tcp.close()
       }
     })
   })
 
-  describe('over TLS', () => {
+  describe('over TLS,', () => {
     let tls: TlsServer
     let url: URL
     let authorizations: unknown[]
@@ -274,65 +274,65 @@ describe('the doctor', () => {
       tls.closeAllConnections()
     })
 
-    it('sends nothing to whom it cannot trust', async () => {
+    it('sends nothing to a server with an untrusted certificate', async () => {
       const report = await look(url, { token: 'not-for-strangers' })
-      expect(complaints(report)).to.deep.equal(['server.tls: fail'])
+      expect(problemsOf(report)).to.deep.equal(['server.tls: fail'])
       const finding = findingOf(report, 'server.tls')
       expect(finding?.seen).to.match(/SELF_SIGNED/)
       expect(finding?.hint).to.match(/NODE_EXTRA_CA_CERTS/)
       expect(authorizations).to.deep.equal([])
     })
 
-    it('says so where the port speaks another protocol', async () => {
+    it('reports a server that does not support TLS', async () => {
       const plain = await listen((_req, res) => res.end())
       const report = await look(new URL(`https://127.0.0.1:${plain.port}/mcp`))
-      expect(complaints(report)).to.deep.equal(['server.reachable: fail'])
-      expect(findingOf(report, 'server.reachable')?.hint).to.match(/speaks no TLS/)
+      expect(problemsOf(report)).to.deep.equal(['server.reachable: fail'])
+      expect(findingOf(report, 'server.reachable')?.hint).to.match(/does not support TLS/)
     })
   })
 
-  it('signs in, and goes on with the token it gets', async () => {
+  it('signs in and uses the token for the remaining checks', async () => {
     const { report, secrets } = await signIn({})
-    expect(complaints(report)).to.deep.equal([])
-    expect(findingOf(report, 'token.login')?.seen).to.equal('a token for the scopes mcp:read')
+    expect(problemsOf(report)).to.deep.equal([])
+    expect(findingOf(report, 'token.login')?.seen).to.equal('a token with the scopes mcp:read')
     expect(findingOf(report, 'token.accepted')?.status).to.equal('ok')
     expect(findingOf(report, 'call.tools-list')?.status).to.equal('ok')
     expect(secrets.length).to.be.greaterThan(0)
     expectNoLeak(report, secrets)
   })
 
-  it('signs in as a client that is registered', async () => {
+  it('signs in with a registered client', async () => {
     const { report } = await signIn({ clientId: 'notes-demo' })
-    expect(complaints(report)).to.deep.equal([])
+    expect(problemsOf(report)).to.deep.equal([])
     expect(findingOf(report, 'token.accepted')?.status).to.equal('ok')
   })
 
   for (const [what, parameters, seen] of [
     [
-      'the user does not agree',
+      'the user denies access',
       { error: 'access_denied' },
-      'the authorization server answered access_denied',
+      'the authorization server returned the error access_denied',
     ],
-    ['the code is worth nothing', { code: 'secret-code' }, 'it failed: OAUTH_RESPONSE_IS_NOT_CONFORM'],
+    ['the code is invalid', { code: 'secret-code' }, 'the sign-in failed: OAUTH_RESPONSE_IS_NOT_CONFORM'],
   ] as const) {
-    it(`says so when ${what}, and leaves alone what is not the answer`, async () => {
-      const patient = await startPatient()
+    it(`reports that ${what}, and ignores requests that are not the redirect`, async () => {
+      const target = await startTarget()
       const visits: Promise<unknown>[] = []
-      const report = await look(patient.url, {
+      const report = await look(target.url, {
         login: { redirectPort: 0, clientId: 'doctor' },
         print: (text) => visits.push(answerSignIn(text, parameters)),
       })
       expect(await Promise.all(visits)).to.deep.equal([[404, 404, 200]])
-      expect(complaints(report)).to.deep.equal(['token.login: fail'])
+      expect(problemsOf(report)).to.deep.equal(['token.login: fail'])
       expect(findingOf(report, 'token.login')?.seen).to.equal(seen)
       expectNoLeak(report, ['secret-code'])
     })
   }
 
-  it('says when there is no way to sign in', async () => {
-    const patient = await startPatient({ issuer: (document) => delete document.registration_endpoint })
-    const report = await look(patient.url, { login: { redirectPort: 0 } })
-    expect(complaints(report)).to.deep.equal(['issuer.registration: warn', 'token.login: fail'])
+  it('suggests --client-id if the authorization server does not register clients', async () => {
+    const target = await startTarget({ issuer: (document) => delete document.registration_endpoint })
+    const report = await look(target.url, { login: { redirectPort: 0 } })
+    expect(problemsOf(report)).to.deep.equal(['issuer.registration: warn', 'token.login: fail'])
     expect(findingOf(report, 'token.login')?.hint).to.contain('--client-id')
   })
 })
@@ -347,7 +347,7 @@ function protectBySdk(
   const gate = requireBearerAuth({
     verifier: {
       async verifyAccessToken(token) {
-        if (token !== 'right') throw new OAuthError(OAuthErrorCode.InvalidToken, 'The token is not known')
+        if (token !== 'right') throw new OAuthError(OAuthErrorCode.InvalidToken, 'Unknown token')
         return { token, clientId: 'doctor', scopes: ['mcp:read'], expiresAt: Date.now() / 1000 + 300 }
       },
     },
@@ -369,7 +369,7 @@ function protectBySdk(
   app.use('/mcp', gate, (req, res) => void serve(req as Parameters<typeof serve>[0], res))
 }
 
-/** Examines a server whose authorization server is a real one, with a user who opens what is printed. */
+/** Examines a server with a real authorization server and a user who opens the printed URL. */
 async function signIn(client: { readonly clientId?: string }) {
   const secrets: string[] = []
   const app = express()
@@ -401,7 +401,7 @@ async function signIn(client: { readonly clientId?: string }) {
   }
 }
 
-/** What a user does who is told to open an address. */
+/** Opens the printed URL as a user does. */
 async function visit(text: string): Promise<void> {
   const url = new URL(/https?:\/\/\S+/.exec(text)?.[0] ?? '')
   const redirectUri = url.searchParams.get('redirect_uri') ?? ''
@@ -409,7 +409,7 @@ async function visit(text: string): Promise<void> {
   await (await fetch(callback)).text()
 }
 
-/** Answers a sign-in at once: first with what is not the answer, then in the given way. Resolves with the statuses. */
+/** Sends two wrong redirects and then one with the given parameters. Resolves with the statuses. */
 async function answerSignIn(text: string, parameters: Readonly<Record<string, string>>): Promise<number[]> {
   const asked = new URL(/https?:\/\/\S+/.exec(text)?.[0] ?? '').searchParams
   const redirectUri = asked.get('redirect_uri') ?? ''

@@ -14,7 +14,7 @@ const examinationOf = (url: string, token?: string) =>
     print: () => undefined,
   })
 
-describe('an examination', () => {
+describe('an examination of doctor', () => {
   for (const [url, carries] of [
     ['https://mcp.example.com/mcp', true],
     ['http://localhost:3000/mcp', true],
@@ -44,17 +44,17 @@ describe('an examination', () => {
     ['http://mcp.internal/mcp', 'http://mcp.internal/.well-known/x', true],
     ['http://mcp.internal/mcp', 'http://auth.internal/', false],
   ] as const) {
-    it(`${may ? 'fetches' : 'does not fetch'} ${url} because ${from} says so`, () =>
+    it(`${may ? 'fetches' : 'does not fetch'} ${url} if ${from} names it`, () =>
       expect(examinationOf(from).mayFetch(new URL(url))).to.equal(may))
   }
 
-  it('speaks as a page of this machine to a server on it', () => {
+  it('sends the origin of a local web page to a server on loopback', () => {
     expect(examinationOf('http://127.0.0.1/mcp').pageOrigin).to.equal('http://localhost:6274')
     expect(examinationOf('https://mcp.example.com/').pageOrigin).to.equal('https://client.example')
   })
 })
 
-describe('where the doctor looks for documents', () => {
+describe('the URLs of metadata documents', () => {
   for (const [url, path, root] of [
     [
       'https://a.example/mcp',
@@ -63,7 +63,7 @@ describe('where the doctor looks for documents', () => {
     ],
     ['https://a.example/', '/.well-known/oauth-protected-resource', '/.well-known/oauth-protected-resource'],
   ] as const) {
-    it(`of ${url}`, () => {
+    it(`for ${url} are those of RFC 9728`, () => {
       const urls = metadataUrls(new URL(url))
       expect([urls.path.href, urls.root.href]).to.deep.equal([
         `https://a.example${path}`,
@@ -72,7 +72,7 @@ describe('where the doctor looks for documents', () => {
     })
   }
 
-  it('of an issuer, with a path and without', () => {
+  it('for an issuer are those of RFC 8414 and OpenID Connect, with and without a path', () => {
     expect(discoveryUrls('https://auth.example/tenant/').map(({ href }) => href)).to.deep.equal([
       'https://auth.example/.well-known/oauth-authorization-server/tenant',
       'https://auth.example/.well-known/openid-configuration/tenant',
@@ -85,8 +85,8 @@ describe('where the doctor looks for documents', () => {
   })
 })
 
-describe('what the doctor sends', () => {
-  it('repeats a name in a header as 2026-07-28 has it', () => {
+describe('a message of doctor', () => {
+  it('repeats a name in the header Mcp-Name, encoded if it is not plain ASCII', () => {
     const nameOf = (name: string) => modernMessage('tools/call', { name }).headers['mcp-name']
     expect(nameOf('add')).to.equal('add')
     expect(nameOf('größe')).to.equal(`=?base64?${Buffer.from('größe').toString('base64')}?=`)
@@ -94,7 +94,7 @@ describe('what the doctor sends', () => {
     expect(nameOf('=?x')).to.equal('=?base64?PT94?=')
   })
 
-  it('says who asks', () => {
+  it('names doctor as the client', () => {
     expect(JSON.parse(initialize('2025-06-18').body).params).to.deep.include({
       protocolVersion: '2025-06-18',
     })

@@ -1,14 +1,14 @@
-import { challenge, itTells, json, metadata } from '../support/cli/faults.ts'
-import type { Incoming } from '../support/cli/patient.ts'
+import type { Incoming } from '../support/cli/doctor-target.ts'
+import { challenge, itReports, json, metadata } from '../support/cli/faults.ts'
 
 const isPost = ({ method, path }: Incoming): boolean => method === 'POST' && path === '/mcp'
 
-const nothingSaid = (status: number) => ({
+const emptyResponse = (status: number) => ({
   instead: (request: Incoming) =>
     isPost(request) ? { status, headers: { 'content-type': 'text/html' } } : undefined,
 })
 
-/** The claims of a JWT that is sent. */
+/** Returns the claims of the JWT in a request. */
 function claimsOf({ headers }: Incoming): any {
   const [, payload] = /^Bearer [\w-]+\.([\w-]+)\./.exec(headers.authorization ?? '') ?? []
   return payload === undefined ? undefined : JSON.parse(Buffer.from(payload, 'base64url').toString())
@@ -21,71 +21,71 @@ const algorithmOf = ({ headers }: Incoming): unknown => {
 
 const isForged = (request: Incoming): boolean => claimsOf(request)?.sub === 'mcp-gatekit-doctor'
 
-describe('faults that the doctor finds in the protection of a server', () => {
-  describe('the endpoint', () =>
-    itTells([
+describe('doctor, for a fault in the protection of a server,', () => {
+  describe('at the endpoint,', () =>
+    itReports([
       {
-        what: 'another path',
-        ...nothingSaid(404),
-        complaint: 'server.endpoint: fail',
+        what: 'a URL with another path',
+        ...emptyResponse(404),
+        problem: 'server.endpoint: fail',
         seen: /404/,
         hint: /with its path/,
       },
       {
-        what: 'GET only',
-        ...nothingSaid(405),
-        complaint: 'server.endpoint: fail',
+        what: 'an endpoint that supports only GET',
+        ...emptyResponse(405),
+        problem: 'server.endpoint: fail',
         seen: /405/,
-        hint: /take POST/,
+        hint: /accept POST/,
       },
       {
-        what: 'a server that is down behind its proxy',
-        ...nothingSaid(502),
-        complaint: 'server.endpoint: fail',
+        what: 'a server that is down behind a proxy',
+        ...emptyResponse(502),
+        problem: 'server.endpoint: fail',
         seen: /502/,
-        hint: /log of the server/,
+        hint: /logs of the server/,
       },
       {
-        what: 'too many requests already',
+        what: 'a rate limit that has been reached',
         instead: (request) =>
           isPost(request) ? { status: 429, headers: { 'retry-after': '7' } } : undefined,
-        complaint: 'server.endpoint: fail',
+        problem: 'server.endpoint: fail',
         seen: /429/,
         hint: /wait/,
       },
     ]))
 
-  describe('the gate', () =>
-    itTells([
+  describe('in the gate,', () =>
+    itReports([
       {
-        what: 'it is not there',
+        what: 'a server without a gate',
         open: true,
-        complaint: 'auth.required: fail',
-        seen: /answered without a token/,
+        problem: 'auth.required: fail',
+        seen: /work without a token/,
         hint: /mcpAuth before the handler/,
         asked: { underScopedToken: undefined, call: 'greet' },
       },
       {
-        what: 'it says 403 to who has no token',
+        what: 'a gate that responds with 403 without a token',
         alter: (answer, { headers }) => {
           if (answer.status === 401 && headers.authorization === undefined) answer.status = 403
         },
-        complaint: 'auth.required: fail',
+        problem: 'auth.required: fail',
         seen: /403/,
-        hint: /answer 401/,
+        hint: /respond with 401/,
       },
       {
-        what: 'it refuses within a 200',
+        what: 'a gate that responds with an error and status 200',
         instead: ({ method, path, headers }) =>
           method === 'POST' && path === '/mcp' && headers.authorization === undefined
             ? json({ error: { code: -32_001, message: 'Unauthorized' } })
             : undefined,
-        complaint: 'auth.required: fail',
+        problem: 'auth.required: fail',
         seen: /JSON-RPC error \(200\)/,
-        hint: /answer 401/,
+        hint: /respond with 401/,
       },
       {
-        what: 'it lets the handshake pass',
+        what: 'a gate that allows the handshake without a token',
         instead: ({ message, headers }) =>
           message?.method === 'initialize' && headers.authorization === undefined
             ? {
@@ -96,194 +96,194 @@ describe('faults that the doctor finds in the protection of a server', () => {
                 body: '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25"}}',
               }
             : undefined,
-        complaint: 'auth.required: warn',
-        seen: /tools\/list is not/,
+        problem: 'auth.required: warn',
+        seen: /tools\/list does not/,
         hint: /first request/,
-        // A stranger's page gets the handshake too, here.
+        // Web pages of unknown origins get the handshake, too.
         asked: { ignore: ['origin.foreign', 'host.foreign'] },
       },
       {
-        what: 'it looks at POST only',
+        what: 'a gate that checks only POST',
         instead: ({ method, path }) =>
           method === 'GET' && path === '/mcp'
             ? { headers: { 'content-type': 'text/event-stream' }, body: ': open\n\n' }
             : undefined,
-        complaint: 'auth.methods: fail',
+        problem: 'auth.methods: fail',
         seen: /GET: 200/,
         hint: /every method/,
       },
     ]))
 
-  describe('the challenge', () =>
-    itTells([
+  describe('in the challenge,', () =>
+    itReports([
       {
-        what: 'there is none',
+        what: 'a 401 without a challenge',
         alter: (answer, { headers }) => {
           if (answer.status === 401 && headers.authorization === undefined)
             delete answer.headers['www-authenticate']
         },
-        complaint: 'challenge.present: fail',
+        problem: 'challenge.present: fail',
         seen: /no WWW-Authenticate/,
         hint: /RFC 6750/,
       },
       {
-        what: 'another scheme only',
+        what: 'a 401 with only another scheme',
         alter: (answer, { headers }) => {
           if (answer.status === 401 && headers.authorization === undefined)
             answer.headers['www-authenticate'] = 'Basic realm="mcp"'
         },
-        complaint: 'challenge.present: fail',
+        problem: 'challenge.present: fail',
         seen: /Basic/,
         hint: /scheme Bearer/,
       },
       {
-        what: 'a comma behind the scheme',
+        what: 'a comma after the scheme',
         alter: (answer, { headers }) => {
           if (answer.status === 401 && headers.authorization === undefined)
             answer.headers['www-authenticate'] = 'Bearer, error="invalid_token"'
         },
-        complaint: 'challenge.syntax: fail',
-        seen: /belongs to no scheme/,
+        problem: 'challenge.syntax: fail',
+        seen: /has no scheme/,
         hint: /RFC 9110 §11\.6\.1/,
       },
       {
-        what: 'another scheme first',
+        what: 'another scheme before Bearer',
         alter: challenge((value) => `DPoP algs="ES256", ${value}`),
-        complaint: 'challenge.order: warn',
+        problem: 'challenge.order: warn',
         seen: /before Bearer/,
         hint: /first/,
       },
       {
-        what: 'a text that looks like the parameter, in front of it',
+        what: 'a string that looks like resource_metadata, before the parameter',
         alter: challenge((value) => value.replace('realm="', 'realm="resource_metadata=x ')),
-        complaint: 'challenge.order: fail',
+        problem: 'challenge.order: fail',
         seen: /not the parameter/,
-        hint: /before every text/,
+        hint: /before parameters/,
       },
       {
-        what: 'no resource_metadata',
+        what: 'a challenge without resource_metadata',
         alter: challenge((value) => value.replace(/, resource_metadata="[^"]*"/, '')),
-        complaint: 'challenge.resource-metadata: warn',
+        problem: 'challenge.resource-metadata: warn',
         seen: /well-known/,
         hint: /RFC 9728 §5\.1/,
       },
       {
-        what: 'an address on another host, as behind a proxy',
+        what: 'a resource_metadata URL on another host, as behind a proxy',
         alter: challenge((value) => value.replace('http://127.0.0.1', 'http://localhost')),
-        complaint: 'challenge.resource-metadata: warn',
+        problem: 'challenge.resource-metadata: warn',
         seen: /another host/,
         hint: /public URL/,
       },
       {
-        what: 'an address that is not https',
+        what: 'a resource_metadata URL that is not https',
         alter: challenge((value) => value.replace('http://127.0.0.1', 'http://mcp.internal')),
-        complaint: 'challenge.resource-metadata: fail',
+        problem: 'challenge.resource-metadata: fail',
         seen: /not https/,
         hint: /public URL/,
-        // There is nobody to ask at that address.
+        // That URL does not exist.
         asked: { ignore: ['metadata.found'] },
       },
       {
-        what: 'a relative address',
+        what: 'a relative resource_metadata URL',
         alter: challenge((value) =>
           value.replace(/resource_metadata="[^"]*"/, 'resource_metadata="/metadata"'),
         ),
-        complaint: 'challenge.resource-metadata: fail',
-        seen: /no absolute URL/,
+        problem: 'challenge.resource-metadata: fail',
+        seen: /not an absolute URL/,
         hint: /public URL/,
       },
       {
-        what: 'scopes with commas and spaces between',
+        what: 'a challenge with two spaces between scopes',
         alter: challenge((value) => value.replace('scope="mcp:read"', 'scope="mcp:read  mcp:write"')),
-        complaint: 'challenge.scope: fail',
+        problem: 'challenge.scope: fail',
         seen: /mcp:read mcp:write/,
         hint: /one space/,
       },
       {
-        what: 'offline_access among the scopes',
+        what: 'a challenge with the scope offline_access',
         alter: challenge((value) => value.replace('scope="mcp:read"', 'scope="mcp:read offline_access"')),
-        complaint: 'challenge.scope: warn',
+        problem: 'challenge.scope: warn',
         seen: /offline_access/,
-        hint: /leave offline_access out/,
+        hint: /remove offline_access/,
       },
     ]))
 
-  describe('the metadata document', () =>
-    itTells([
+  describe('in the metadata document,', () =>
+    itReports([
       {
-        what: 'nowhere',
+        what: 'a server without a metadata document',
         instead: ({ path }) => (path.startsWith('/.well-known/') ? { status: 404 } : undefined),
-        complaint: 'metadata.found: fail',
-        seen: /nowhere/,
+        problem: 'metadata.found: fail',
+        seen: /not found/,
         hint: /protectedResourceRouter/,
       },
       {
-        what: 'not where the challenge says',
+        what: 'a metadata document that is not at the URL of the challenge',
         instead: ({ path }) =>
           path === '/.well-known/oauth-protected-resource/mcp' ? { status: 404 } : undefined,
-        complaint: 'metadata.found: fail',
-        seen: /nowhere else/,
-        hint: /name the right URL/,
+        problem: 'metadata.found: fail',
+        seen: /only the URL of the challenge/,
+        hint: /correct the URL/,
       },
       {
-        what: 'behind the gate',
+        what: 'a metadata document that requires a token',
         instead: ({ path }) => (path.startsWith('/.well-known/') ? { status: 401 } : undefined),
-        complaint: 'metadata.found: fail',
+        problem: 'metadata.found: fail',
         seen: /401/,
-        hint: /without asking for a token/,
+        hint: /without requiring a token/,
       },
       {
-        what: 'as plain text',
+        what: 'a metadata document that is sent as plain text',
         alter: (answer, { path }) => {
           if (path.startsWith('/.well-known/')) answer.headers['content-type'] = 'text/plain'
         },
-        complaint: 'metadata.found: warn',
+        problem: 'metadata.found: warn',
         seen: /text\/plain/,
         hint: /application\/json/,
       },
       {
-        what: 'a trailing slash',
+        what: 'a resource with an additional trailing slash',
         alter: metadata((document) => {
           document.resource += '/'
         }),
-        complaint: 'metadata.resource: fail',
+        problem: 'metadata.resource: fail',
         seen: /\/mcp\/,/,
         hint: /trailing slash/,
       },
       {
-        what: 'another host',
+        what: 'a resource on another host',
         alter: metadata((document) => {
           document.resource = 'https://mcp.internal/mcp'
         }),
-        complaint: 'metadata.resource: fail',
+        problem: 'metadata.resource: fail',
         seen: /mcp\.internal/,
-        hint: /to the letter/,
+        hint: /exactly/,
       },
       {
-        what: 'no resource',
+        what: 'metadata without resource',
         alter: metadata((document) => {
           delete document.resource
         }),
-        complaint: 'metadata.resource: fail',
+        problem: 'metadata.resource: fail',
         seen: /missing/,
-        hint: /to the letter/,
+        hint: /exactly/,
       },
       {
-        what: 'the origin alone',
+        what: 'a resource that is only the origin',
         alter: metadata((document) => {
           document.resource = new URL(document.resource).origin
         }),
-        complaint: 'metadata.resource: warn',
+        problem: 'metadata.resource: warn',
         seen: /RFC 9728 §3\.3/,
-        hint: /to the letter/,
+        hint: /exactly/,
       },
       {
-        what: 'no authorization server',
+        what: 'metadata without an authorization server',
         alter: metadata((document) => {
           document.authorization_servers = []
         }),
-        complaint: 'metadata.authorization-servers: fail',
-        seen: /no list/,
+        problem: 'metadata.authorization-servers: fail',
+        seen: /not an array/,
         hint: /RFC 9728 §2/,
       },
       {
@@ -291,256 +291,256 @@ describe('faults that the doctor finds in the protection of a server', () => {
         alter: metadata((document) => {
           document.authorization_servers = ['http://auth.example.com']
         }),
-        complaint: 'metadata.authorization-servers: fail',
+        problem: 'metadata.authorization-servers: fail',
         seen: /auth\.example\.com/,
         hint: /https URLs/,
       },
       {
-        what: 'an empty list of scopes',
+        what: 'metadata with an empty list of scopes',
         alter: metadata((document) => {
           document.scopes_supported = []
         }),
-        complaint: 'metadata.members: fail',
+        problem: 'metadata.members: fail',
         seen: /empty/,
-        hint: /leave the member out/,
+        hint: /remove the member/,
       },
       {
-        what: 'offline_access among the scopes',
+        what: 'metadata with the scope offline_access',
         alter: metadata((document) => {
           document.scopes_supported.push('offline_access')
         }),
-        complaint: 'metadata.members: warn',
+        problem: 'metadata.members: warn',
         seen: /offline_access/,
-        hint: /leave it out/,
+        hint: /remove it/,
       },
       {
-        what: 'tokens in the query only',
+        what: 'metadata that allows tokens only in the query',
         alter: metadata((document) => {
           document.bearer_methods_supported = ['query']
         }),
-        complaint: 'metadata.members: fail',
+        problem: 'metadata.members: fail',
         seen: /header/,
-        hint: /Authorization header only/,
+        hint: /only in the Authorization header/,
       },
     ]))
 
-  describe('the authorization server', () =>
-    itTells([
+  describe('at the authorization server,', () =>
+    itReports([
       {
-        what: 'no metadata',
+        what: 'an authorization server without metadata',
         issuerAnswer: () => ({ status: 404 }),
-        complaint: 'issuer.metadata: fail',
+        problem: 'issuer.metadata: fail',
         seen: /no metadata/,
         hint: /RFC 8414/,
       },
       {
-        what: 'another issuer',
+        what: 'metadata with another issuer',
         issuer: (document) => {
           document.issuer = 'https://auth.example.com'
         },
-        complaint: 'issuer.identity: fail',
-        seen: /calls itself https:\/\/auth\.example\.com/,
+        problem: 'issuer.identity: fail',
+        seen: /the authorization server https:\/\/auth\.example\.com/,
         hint: /RFC 8414 §3\.3/,
       },
       {
-        what: 'a slash more',
+        what: 'an issuer with an additional slash',
         issuer: (document) => {
           document.issuer += '/'
         },
-        complaint: 'issuer.identity: warn',
-        seen: /calls itself/,
+        problem: 'issuer.identity: warn',
+        seen: /the authorization server http/,
         hint: /RFC 8414 §3\.3/,
       },
       {
-        what: 'no token endpoint',
+        what: 'an authorization server without a token endpoint',
         issuer: (document) => {
           delete document.token_endpoint
         },
-        complaint: 'issuer.endpoints: fail',
+        problem: 'issuer.endpoints: fail',
         seen: /no token_endpoint/,
         hint: /authorization code flow/,
       },
       {
-        what: 'an endpoint that is not https',
+        what: 'an authorization endpoint that is not https',
         issuer: (document) => {
           document.authorization_endpoint = 'http://auth.example.com/authorize'
         },
-        complaint: 'issuer.endpoints: fail',
+        problem: 'issuer.endpoints: fail',
         seen: /not https/,
-        hint: /on https/,
+        hint: /https endpoints/,
       },
       {
-        what: 'no code',
+        what: 'an authorization server without the response type code',
         issuer: (document) => {
           document.response_types_supported = ['token']
         },
-        complaint: 'issuer.endpoints: fail',
+        problem: 'issuer.endpoints: fail',
         seen: /token/,
         hint: /authorization code flow/,
       },
       {
-        what: 'nothing said of PKCE',
+        what: 'an authorization server that does not mention PKCE',
         issuer: (document) => {
           delete document.code_challenge_methods_supported
         },
-        complaint: 'issuer.pkce: fail',
-        seen: /does not name/,
+        problem: 'issuer.pkce: fail',
+        seen: /has no code_challenge/,
         hint: /S256/,
       },
       {
-        what: 'plain PKCE only',
+        what: 'an authorization server that supports only plain PKCE',
         issuer: (document) => {
           document.code_challenge_methods_supported = ['plain']
         },
-        complaint: 'issuer.pkce: fail',
-        seen: /only plain/,
+        problem: 'issuer.pkce: fail',
+        seen: /is plain$/,
         hint: /S256/,
       },
       {
-        what: 'no way to register',
+        what: 'an authorization server without client registration',
         issuer: (document) => {
           delete document.registration_endpoint
         },
-        complaint: 'issuer.registration: warn',
+        problem: 'issuer.registration: warn',
         seen: /neither/,
-        hint: /by hand/,
+        hint: /manually/,
       },
       {
-        what: 'no CORS',
+        what: 'an authorization server without CORS headers',
         issuerAnswer: (path) =>
           path === '/.well-known/oauth-authorization-server' ? { status: 200, headers: {} } : undefined,
-        complaint: 'cors.issuers: warn',
+        problem: 'cors.issuers: warn',
         seen: /no Access-Control-Allow-Origin/,
         hint: /token endpoints/,
       },
     ]))
 
-  describe('the verifier', () =>
-    itTells([
+  describe('in the verifier,', () =>
+    itReports([
       {
-        what: 'it takes anything',
+        what: 'a verifier that accepts every token',
         oauth: {
           verifyToken: ({ bearerToken }) => ({
             valid: bearerToken !== undefined,
             scopes: 'mcp:read mcp:write',
           }),
         },
-        complaint: 'token.wrong: fail',
+        problem: 'token.wrong: fail',
         seen: /accepted/,
         hint: /jwtVerifier or introspectionVerifier/,
         asked: { underScopedToken: undefined },
       },
       {
-        what: 'it fails for what is no token',
+        what: 'a verifier that fails for invalid tokens',
         alter: (answer, { headers }) => {
           if (headers.authorization?.startsWith('Bearer doctor-') === true) answer.status = 500
         },
-        complaint: 'token.wrong: fail',
+        problem: 'token.wrong: fail',
         seen: /500/,
-        hint: /answer 401/,
+        hint: /respond with 401/,
       },
       {
-        what: 'it says nothing of a wrong token',
+        what: 'a 401 for an invalid token without an error code',
         alter: (answer, { headers }) => {
           if (answer.status === 401 && headers.authorization?.startsWith('Bearer doctor-') === true)
             answer.headers['www-authenticate'] = 'Bearer'
         },
-        complaint: 'token.wrong: warn',
+        problem: 'token.wrong: warn',
         seen: /no error/,
         hint: /invalid_token/,
       },
       {
-        what: 'it refuses a wrong token within a 200',
+        what: 'an error with status 200 for an invalid token',
         instead: ({ headers }) =>
           headers.authorization?.startsWith('Bearer doctor-') === true
             ? json({ error: { code: -32_001, message: 'Unauthorized' } })
             : undefined,
-        complaint: 'token.wrong: fail',
-        seen: /an error within a 200/,
-        hint: /answer 401/,
+        problem: 'token.wrong: fail',
+        seen: /an error in a response with status 200/,
+        hint: /respond with 401/,
       },
       {
-        what: 'it reads claims and no signature',
+        what: 'a verifier that ignores the signature',
         instead: (request) =>
           isForged(request) && claimsOf(request).exp > Date.now() / 1000 ? { status: 200 } : undefined,
-        complaint: 'token.forged: fail',
+        problem: 'token.forged: fail',
         seen: /accepted/,
         hint: /verify the signature/,
       },
       {
-        what: 'it takes what needs no signature',
+        what: 'a verifier that accepts the algorithm none',
         instead: (request) => (algorithmOf(request) === 'none' ? { status: 200 } : undefined),
-        complaint: 'token.unsigned: fail',
+        problem: 'token.unsigned: fail',
         seen: /accepted/,
         hint: /asymmetric/,
       },
       {
-        what: 'it says 403 to an expired token',
+        what: 'a 403 for an expired token',
         instead: (request) =>
           isForged(request) && claimsOf(request).exp < Date.now() / 1000 ? { status: 403 } : undefined,
-        complaint: 'token.expired: fail',
+        problem: 'token.expired: fail',
         seen: /403/,
-        hint: /answer 401/,
+        hint: /respond with 401/,
       },
       {
-        what: 'it wants another audience',
+        what: 'a verifier that expects another audience',
         oauth: { verifyToken: () => undefined },
-        complaint: 'token.accepted: fail',
+        problem: 'token.accepted: fail',
         seen: /401, invalid_token/,
-        hint: /audience is the resource/,
+        hint: /audience the resource/,
         asked: { underScopedToken: undefined },
       },
       {
-        what: 'it wants more scopes than the token has',
+        what: 'a server that requires more scopes than the token has',
         oauth: { scopes: ['mcp:admin'] },
-        complaint: 'token.accepted: fail',
+        problem: 'token.accepted: fail',
         seen: /403, insufficient_scope/,
         hint: /mcp:admin/,
         asked: { underScopedToken: undefined },
       },
       {
-        what: 'it wants the scheme written in one way',
+        what: 'a case-sensitive comparison of the scheme',
         instead: ({ headers }) =>
           headers.authorization?.startsWith('bearer ') === true ? { status: 401 } : undefined,
-        complaint: 'token.scheme-case: warn',
-        seen: /lower case/,
+        problem: 'token.scheme-case: warn',
+        seen: /lowercase/,
         hint: /RFC 9110 §11\.1/,
       },
       {
-        what: 'a lack of scopes is no challenge',
+        what: 'a 403 for missing scopes without an error code',
         alter: (answer) => {
           if (answer.status === 403 && answer.headers['www-authenticate'] !== undefined)
             answer.headers['www-authenticate'] = 'Bearer realm="mcp"'
         },
-        complaint: 'token.under-scoped: fail',
+        problem: 'token.under-scoped: fail',
         seen: /without error/,
         hint: /insufficient_scope/,
       },
       {
-        what: 'a challenge for scopes names none',
+        what: 'a challenge for missing scopes that names no scope',
         alter: (answer) => {
           if (answer.status === 403 && answer.headers['www-authenticate'] !== undefined)
             answer.headers['www-authenticate'] = 'Bearer error="insufficient_scope"'
         },
-        complaint: 'token.under-scoped: warn',
+        problem: 'token.under-scoped: warn',
         seen: /without scope and resource_metadata/,
         hint: /scope="…"/,
       },
       {
-        what: 'a lack of scopes is an error within a 200',
+        what: 'an error with status 200 for missing scopes',
         alter: (answer) => {
           if (answer.status !== 403 || answer.headers['www-authenticate'] === undefined) return
           answer.status = 200
           delete answer.headers['www-authenticate']
           answer.body = '{"jsonrpc":"2.0","id":1,"result":{"isError":true,"content":[]}}'
         },
-        complaint: 'token.under-scoped: fail',
-        seen: /an error within a 200/,
-        hint: /answer 403/,
+        problem: 'token.under-scoped: fail',
+        seen: /an error in a response with status 200/,
+        hint: /respond with 403/,
       },
       {
-        what: 'scopes are not looked at',
-        complaint: 'token.under-scoped: fail',
+        what: 'a server that does not check scopes',
+        problem: 'token.under-scoped: fail',
         seen: /accepted/,
         hint: /check the scopes/,
         asked: { call: 'greet' },

@@ -1,69 +1,69 @@
-import { header, itTells, json } from '../support/cli/faults.ts'
+import { header, itReports, json } from '../support/cli/faults.ts'
 
 const EXPOSED = 'access-control-expose-headers'
 
-describe('faults that the doctor finds in what a server serves', () => {
-  describe('the protocol', () =>
-    itTells([
+describe('doctor, for a fault in the responses of a server,', () => {
+  describe('in the protocol,', () =>
+    itReports([
       {
-        what: 'old revisions only',
+        what: 'a server that supports only old revisions',
         alter: (answer, { message, headers }) => {
           if (answer.status !== 200) return
           const version = headers['mcp-protocol-version'] ?? message?.params?.protocolVersion
           if (version === '2026-07-28') Object.assign(answer, json({ error: { code: -32_022 } }, 400))
           else answer.body = answer.body.replace('"2025-11-25"', '"2025-06-18"')
         },
-        complaint: 'protocol.revisions: warn',
-        seen: /2025-03-26, 2025-06-18; not 2025-11-25 \(offers another\), 2026-07-28 \(400\)/,
+        problem: 'protocol.revisions: warn',
+        seen: /2025-03-26, 2025-06-18; not 2025-11-25 \(offers another revision\), 2026-07-28 \(400\)/,
         hint: /2026-07-28/,
         asked: { underScopedToken: undefined },
       },
       {
-        what: 'none that is known',
+        what: 'a server that supports no known revision',
         alter: (answer, { message }) => {
           if (answer.status === 200 && message !== undefined)
             Object.assign(answer, json({ error: { code: -32_603 } }))
         },
-        complaint: 'protocol.revisions: fail',
+        problem: 'protocol.revisions: fail',
         seen: /none of/,
         hint: /update/,
         asked: { underScopedToken: undefined },
       },
       {
-        what: 'every version passes',
+        what: 'a server that accepts every version',
         instead: ({ headers }) =>
           headers['mcp-protocol-version'] === '1999-12-31' ? json({ result: { tools: [] } }) : undefined,
-        complaint: 'protocol.version-header: warn',
+        problem: 'protocol.version-header: warn',
         seen: /1999/,
-        hint: /answer 400/,
+        hint: /respond with 400/,
       },
       {
-        what: 'headers are not compared',
+        what: 'a server that does not compare headers with the body',
         instead: ({ headers, message }) =>
           headers['mcp-method'] === 'server/discover' && message.method === 'tools/list'
             ? json({ result: { tools: [] } })
             : undefined,
-        complaint: 'protocol.header-mismatch: fail',
-        seen: /tools\/list that Mcp-Method calls server\/discover/,
+        problem: 'protocol.header-mismatch: fail',
+        seen: /tools\/list with Mcp-Method: server\/discover/,
         hint: /-32020/,
       },
       {
-        what: 'a body that breaks the server',
+        what: 'a server that fails for an invalid body',
         instead: ({ body, message }) => (body !== '' && message === undefined ? { status: 500 } : undefined),
-        complaint: 'protocol.bad-json: fail',
+        problem: 'protocol.bad-json: fail',
         seen: /500/,
         hint: /-32700/,
       },
       {
-        what: 'a body that is refused without a word',
+        what: 'a server that rejects an invalid body without an error',
         instead: ({ body, message }) => (body !== '' && message === undefined ? { status: 400 } : undefined),
-        complaint: 'protocol.bad-json: warn',
+        problem: 'protocol.bad-json: warn',
         seen: /400/,
         hint: /-32700/,
       },
     ]))
 
-  describe('calls', () => {
+  describe('in calls,', () => {
     let discoveries = 0
     beforeEach(() => {
       discoveries = 0
@@ -74,64 +74,64 @@ describe('faults that the doctor finds in what a server serves', () => {
       request.headers['mcp-method'] === 'tools/list' &&
       request.headers['mcp-protocol-version'] === '2026-07-28'
 
-    itTells([
+    itReports([
       {
-        what: 'one works, the next does not',
+        what: 'a server that fails at the second request',
         instead: ({ message }) =>
           message?.method === 'server/discover' && ++discoveries > 1
             ? json({ error: { code: -32_603, message: 'no' } }, 500)
             : undefined,
-        complaint: 'call.round-trip: fail',
+        problem: 'call.round-trip: fail',
         seen: /500, JSON-RPC error -32603/,
         hint: /log/,
       },
       {
         what: 'a tool without a schema',
         instead: (request) => (isListing(request) ? json({ result: { tools: [{ name: 'a' }] } }) : undefined),
-        complaint: 'call.tools-list: fail',
+        problem: 'call.tools-list: fail',
         seen: /inputSchema of type object: 1/,
-        hint: /drop the whole list/,
+        hint: /ignore the whole list/,
       },
       {
-        what: 'a name twice',
+        what: 'two tools of the same name',
         instead: (request) =>
           isListing(request)
             ? json({
                 result: { tools: ['a', 'a'].map((name) => ({ name, inputSchema: { type: 'object' } })) },
               })
             : undefined,
-        complaint: 'call.tools-list: fail',
-        seen: /twice: a/,
-        hint: /name of its own/,
+        problem: 'call.tools-list: fail',
+        seen: /duplicate names: a/,
+        hint: /unique name/,
       },
       {
-        what: 'an odd name',
+        what: 'a tool name with unsupported characters',
         instead: (request) =>
           isListing(request)
             ? json({ result: { tools: [{ name: 'add two\u001b[31m', inputSchema: { type: 'object' } }] } })
             : undefined,
-        complaint: 'call.tools-list: warn',
-        seen: /odd names: add two \[31m$/,
+        problem: 'call.tools-list: warn',
+        seen: /unsupported names: add two \[31m$/,
         hint: /A-Z a-z/,
       },
       {
-        what: 'a list for everybody that a token opened',
+        what: 'a public cache scope for a list that requires a token',
         instead: (request) =>
           isListing(request) ? json({ result: { tools: [], cacheScope: 'public' } }) : undefined,
-        complaint: 'call.tools-list: warn',
+        problem: 'call.tools-list: warn',
         seen: /cacheScope is public/,
         hint: /private/,
       },
       {
-        what: 'no list',
+        what: 'an error instead of a list of tools',
         instead: (request) => (isListing(request) ? json({ error: { code: -32_603 } }) : undefined),
-        complaint: 'call.tools-list: fail',
+        problem: 'call.tools-list: fail',
         seen: /-32603/,
         hint: /log/,
       },
       {
-        what: 'a tool that fails',
-        complaint: 'call.tool: fail',
+        what: 'a tool that returns an error',
+        problem: 'call.tool: fail',
         seen: /missing/,
         hint: /--arguments/,
         instead: ({ message }) =>
@@ -139,8 +139,8 @@ describe('faults that the doctor finds in what a server serves', () => {
         asked: { call: 'missing', underScopedToken: undefined },
       },
       {
-        what: 'a tool that there is not',
-        complaint: 'call.tool: fail',
+        what: 'a tool that does not exist',
+        problem: 'call.tool: fail',
         seen: /JSON-RPC error -32602/,
         hint: /check the name/,
         asked: { call: 'missing', underScopedToken: undefined },
@@ -148,162 +148,162 @@ describe('faults that the doctor finds in what a server serves', () => {
     ])
   })
 
-  describe('CORS', () =>
-    itTells([
+  describe('in CORS,', () =>
+    itReports([
       {
-        what: 'the preflight needs a token',
+        what: 'a preflight that requires a token',
         instead: ({ method, path }) =>
           method === 'OPTIONS' && path === '/mcp' ? { status: 401 } : undefined,
-        complaint: 'cors.preflight: fail',
+        problem: 'cors.preflight: fail',
         seen: /401 for http:\/\/localhost:6274, without/,
-        hint: /mcpCors in front of mcpAuth/,
+        hint: /mcpCors before mcpAuth/,
       },
       {
-        what: 'there is none',
+        what: 'a server without CORS headers',
         alter: (answer, { path }) => {
           if (path !== '/mcp') return
           for (const name of Object.keys(answer.headers))
             if (name.startsWith('access-control-')) delete answer.headers[name]
         },
-        complaint: 'cors.preflight: warn',
+        problem: 'cors.preflight: warn',
         seen: /in a browser cannot connect/,
         hint: /mcpCors/,
       },
       {
-        what: 'there is none, though a page must work',
+        what: 'a server without CORS headers, with --origin',
         alter: (answer, { path }) => {
           if (path !== '/mcp') return
           for (const name of Object.keys(answer.headers))
             if (name.startsWith('access-control-')) delete answer.headers[name]
         },
-        complaint: 'cors.preflight: fail',
+        problem: 'cors.preflight: fail',
         seen: /without Access-Control-Allow-Origin/,
         hint: /mcpCors/,
         asked: { origin: 'http://localhost:3000' },
       },
       {
-        what: 'a wildcard that does not cover Authorization',
+        what: 'a wildcard that does not include Authorization',
         alter: header('access-control-allow-headers', 204, () => '*'),
-        complaint: 'cors.headers: fail',
+        problem: 'cors.headers: fail',
         seen: /not allowed: authorization$/,
-        hint: /does not cover Authorization/,
+        hint: /does not include Authorization/,
       },
       {
-        what: 'the headers of 2026-07-28 are not known',
+        what: 'a server that does not allow the headers of 2026-07-28',
         alter: header(
           'access-control-allow-headers',
           204,
           () => 'Authorization,Content-Type,MCP-Protocol-Version',
         ),
-        complaint: 'cors.headers: fail',
+        problem: 'cors.headers: fail',
         seen: /mcp-method, mcp-name/,
-        hint: /one by one/,
+        hint: /individually/,
       },
       {
-        what: 'the headers that tools name are not allowed',
+        what: 'a server that does not allow the headers of tool parameters',
         alter: header('access-control-allow-headers', 204, (value) =>
           value.replace(/,?mcp-param-doctor/i, ''),
         ),
-        complaint: 'cors.headers: warn',
+        problem: 'cors.headers: warn',
         seen: /not allowed: mcp-param-doctor/,
-        hint: /every Mcp-Param-\*/,
+        hint: /every requested Mcp-Param-\*/,
       },
       {
-        what: 'a 401 that pages cannot read',
+        what: 'a 401 that web pages cannot read',
         alter: header('access-control-allow-origin', 401, () => undefined),
-        complaint: 'cors.responses: fail',
+        problem: 'cors.responses: fail',
         seen: /401 without/,
-        hint: /refusals and errors too/,
+        hint: /including errors/,
       },
       {
-        what: 'a 403 that pages cannot read',
+        what: 'a 403 that web pages cannot read',
         alter: header('access-control-allow-origin', 403, () => undefined),
-        complaint: 'cors.responses: fail',
+        problem: 'cors.responses: fail',
         seen: /403 without/,
-        hint: /refusals and errors too/,
+        hint: /including errors/,
       },
       {
-        what: 'cookies for every page',
+        what: 'cookies for every origin',
         alter: (answer, { headers }) => {
           if (headers.origin === undefined || answer.headers['access-control-allow-origin'] === undefined)
             return
           answer.headers['access-control-allow-origin'] = headers.origin
           answer.headers['access-control-allow-credentials'] = 'true'
         },
-        complaint: 'cors.responses: warn',
+        problem: 'cors.responses: warn',
         seen: /Credentials/,
-        hint: /leave the header out/,
+        hint: /remove the header/,
       },
       {
-        what: 'the challenge is hidden',
+        what: 'a challenge that web pages cannot read',
         alter: header(EXPOSED, 401, (value) => value.replace('WWW-Authenticate,', '')),
-        complaint: 'cors.exposed: fail',
+        problem: 'cors.exposed: fail',
         seen: /401 hides www-authenticate/,
         hint: /Access-Control-Expose-Headers/,
       },
       {
-        what: 'pages cannot read the metadata',
+        what: 'a metadata document that web pages cannot read',
         alter: (answer, { path }) => {
           if (path.startsWith('/.well-known/')) delete answer.headers['access-control-allow-origin']
         },
-        complaint: 'cors.metadata: fail',
+        problem: 'cors.metadata: fail',
         seen: /without Access-Control-Allow-Origin/,
         hint: /protectedResourceRouter/,
       },
       {
-        what: 'no preflight for the metadata',
+        what: 'a metadata document without a preflight',
         instead: ({ method, path }) =>
           method === 'OPTIONS' && path.startsWith('/.well-known/') ? { status: 404 } : undefined,
-        complaint: 'cors.metadata: warn',
-        seen: /answered 404/,
+        problem: 'cors.metadata: warn',
+        seen: /gets 404/,
         hint: /preflight/,
       },
     ]))
 
-  describe('Origin, Host and limits', () =>
-    itTells([
+  describe('in the checks of Origin, Host, and limits,', () =>
+    itReports([
       {
-        what: 'every origin is served on this machine',
+        what: 'a server on loopback that allows every origin',
         options: { allowedOrigins: '*' },
-        complaint: 'origin.foreign: fail',
-        seen: /200 to Origin/,
+        problem: 'origin.foreign: fail',
+        seen: /200 for Origin/,
         hint: /allowedOrigins/,
       },
       {
-        what: 'every host name is served on this machine',
+        what: 'a server on loopback that allows every host name',
         options: { allowedHosts: ['127.0.0.1', 'attacker.example'] },
-        complaint: 'host.foreign: fail',
-        seen: /200 to Host/,
+        problem: 'host.foreign: fail',
+        seen: /200 for Host/,
         hint: /allowedHosts/,
       },
       {
-        what: 'forwarded headers of anybody are trusted',
+        what: 'a server that trusts forwarded headers of clients',
         alter: (answer, { headers }) => {
           const host = headers['x-forwarded-host']
           if (host === undefined || answer.status !== 401) return
           answer.headers['www-authenticate'] = `Bearer resource_metadata="https://${host}/metadata"`
         },
-        complaint: 'host.forwarded: warn',
+        problem: 'host.forwarded: warn',
         seen: /X-Forwarded-Host/,
         hint: /public URL/,
       },
       {
-        what: 'a limit that does not say when to come back',
+        what: 'a rate limit without Retry-After',
         oauth: { rateLimit: { points: 4, durationSeconds: 60 } },
         alter: (answer) => {
           delete answer.headers['retry-after']
         },
-        complaint: 'limit.rate: warn',
+        problem: 'limit.rate: warn',
         seen: /429 after \d+ requests without Retry-After/,
         hint: /send Retry-After/,
       },
       {
-        what: 'a limit whose Retry-After means nothing',
+        what: 'a rate limit with an invalid Retry-After',
         oauth: { rateLimit: { points: 4, durationSeconds: 60 } },
         alter: header('retry-after', 429, () => 'soon'),
-        complaint: 'limit.rate: fail',
+        problem: 'limit.rate: fail',
         seen: /soon/,
-        hint: /give seconds/,
+        hint: /number of seconds/,
       },
     ]))
 })

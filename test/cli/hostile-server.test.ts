@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { quote, quoteAll } from '../../cli/doctor/quote.ts'
 import { Secrets } from '../../cli/doctor/secrets.ts'
-import { look, startPatient } from '../support/cli/patient.ts'
+import { look, startTarget } from '../support/cli/doctor-target.ts'
 
 const anything = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }),
@@ -10,15 +10,15 @@ const anything = fc.oneof(
   fc.constantFrom('', 'x', null, [], [1], {}),
 )
 
-/** A document whose members are what they should not be. */
+/** Generates a document with members of any type. */
 const documentOf = (...members: string[]) =>
   fc.record(Object.fromEntries(members.map((name) => [name, anything])), { requiredKeys: [] })
 
-describe('the doctor before a server that says anything', () => {
-  it('never breaks, whatever is in the documents and answers', async function () {
+describe('doctor, with a hostile server,', () => {
+  it('reports findings without an internal error for any documents and responses', async function () {
     this.timeout(30_000)
     let said: { resource: object; issuer: object; result: unknown; challenge: string }
-    const patient = await startPatient({
+    const target = await startTarget({
       instead: ({ path, message, headers }) => {
         const json = { 'content-type': 'application/json' }
         if (path.startsWith('/.well-known/')) return { headers: json, body: JSON.stringify(said.resource) }
@@ -29,7 +29,7 @@ describe('the doctor before a server that says anything', () => {
       },
       issuer: (document) => Object.assign(document, said.issuer),
     })
-    const url = patient.url.href
+    const url = target.url.href
     await fc.assert(
       fc.asyncProperty(
         fc.record({
@@ -39,7 +39,7 @@ describe('the doctor before a server that says anything', () => {
               fc.boolean(),
             )
             .map(([document, good]) =>
-              good ? { ...document, resource: url, authorization_servers: [patient.issuer] } : document,
+              good ? { ...document, resource: url, authorization_servers: [target.issuer] } : document,
             ),
           issuer: documentOf(
             'issuer',
@@ -60,8 +60,8 @@ describe('the doctor before a server that says anything', () => {
         }),
         async (given) => {
           said = given
-          const { checks } = await look(patient.url, { token: 'some-token', timeoutMs: 2000 })
-          expect(checks.filter(({ seen }) => seen.includes('this check itself failed'))).to.deep.equal([])
+          const { checks } = await look(target.url, { token: 'some-token', timeoutMs: 2000 })
+          expect(checks.filter(({ seen }) => seen.includes('internal error in this check'))).to.deep.equal([])
           for (const { status, hint } of checks)
             expect(hint !== undefined).to.equal(status === 'warn' || status === 'fail')
         },
@@ -70,7 +70,7 @@ describe('the doctor before a server that says anything', () => {
     )
   })
 
-  it('quotes on one line, without what a terminal obeys, and not at length', () => {
+  it('quotes text on one line, without control characters, and shortened', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 400 }), (text) => {
         expect(quote(text)).not.to.match(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
@@ -80,7 +80,7 @@ describe('the doctor before a server that says anything', () => {
     expect(quoteAll(Array.from({ length: 20 }, (_, index) => String(index)))).to.match(/, 11 and 8 more$/)
   })
 
-  it('erases what it was told to keep', () => {
+  it('removes secrets from its output', () => {
     const secret = fc.stringMatching(/^[\w\-.~+/=]{4,60}$/)
     fc.assert(
       fc.property(fc.array(secret, { minLength: 1, maxLength: 3 }), fc.array(fc.string()), (kept, around) => {

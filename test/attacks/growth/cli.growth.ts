@@ -1,4 +1,4 @@
-import { judgeTools } from '../../../cli/doctor/calls.ts'
+import { checkTools } from '../../../cli/doctor/calls.ts'
 import { parseChallenges } from '../../../cli/doctor/challenges.ts'
 import { EventReader } from '../../../cli/doctor/event-stream.ts'
 import { quote, quoteValue } from '../../../cli/doctor/quote.ts'
@@ -58,7 +58,7 @@ describe('the command line', () => {
         name: `t${index}`,
         inputSchema: { type: 'object' },
       }))
-      judgeTools(tools, '')
+      checkTools(tools, '')
     }, 20_000))
 
   it('a secret with many parts is erased in linear time', () =>

@@ -1,32 +1,32 @@
 import { expect } from 'chai'
 import type { ExaminationOptions } from '../../../cli/doctor/examination.ts'
-import { complaints, examinePatient, type Fault, type Outgoing, startPatient } from './patient.ts'
+import { examineTarget, type Fault, type Outgoing, problemsOf, startTarget } from './doctor-target.ts'
 
-/** One thing that is wrong with a server, and what the doctor has to say of it. */
+/** A fault of a server, and the finding that doctor must report for it. */
 export interface KnownFault extends Fault {
   readonly what: string
-  /** The one complaint: `id: status`. */
-  readonly complaint: string
+  /** The expected finding: `id: status`. */
+  readonly problem: string
   readonly seen: RegExp
   readonly hint: RegExp
-  /** What is asked of the doctor. */
+  /** Changes to the options of doctor. */
   readonly asked?: Partial<ExaminationOptions>
 }
 
-/** Each fault must be told, with its hint, and nothing else. */
-export function itTells(faults: readonly KnownFault[]): void {
-  for (const { what, complaint, seen, hint, asked, ...fault } of faults) {
-    it(`${complaint}: ${what}`, async () => {
-      const report = await examinePatient(await startPatient(fault), asked)
-      expect(complaints(report)).to.deep.equal([complaint])
-      const finding = report.checks.find(({ id }) => complaint.startsWith(`${id}:`))
+/** Tests that doctor reports each fault, with a hint, and nothing else. */
+export function itReports(faults: readonly KnownFault[]): void {
+  for (const { what, problem, seen, hint, asked, ...fault } of faults) {
+    it(`reports "${problem}" for ${what}`, async () => {
+      const report = await examineTarget(await startTarget(fault), asked)
+      expect(problemsOf(report)).to.deep.equal([problem])
+      const finding = report.checks.find(({ id }) => problem.startsWith(`${id}:`))
       expect(finding?.seen).to.match(seen)
       expect(finding?.hint).to.match(hint)
     })
   }
 }
 
-/** Changes a header of the answers with this status. */
+/** Changes a header of the responses with the given status. */
 export function header(
   name: string,
   status: number,
@@ -41,7 +41,7 @@ export function header(
   }
 }
 
-/** Changes the challenges of 401. */
+/** Changes the challenge of each 401. */
 export const challenge = (change: (value: string) => string | undefined): NonNullable<Fault['alter']> =>
   header('www-authenticate', 401, change)
 
@@ -55,7 +55,7 @@ export function metadata(change: (document: Record<string, any>) => void): NonNu
   }
 }
 
-/** An answer with a JSON-RPC message. */
+/** Returns a response with a JSON-RPC message. */
 export function json(message: object, status = 200): Partial<Outgoing> {
   const headers = { 'content-type': 'application/json', 'access-control-allow-origin': '*' }
   return { status, headers, body: JSON.stringify({ jsonrpc: '2.0', id: 1, ...message }) }

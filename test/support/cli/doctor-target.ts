@@ -17,7 +17,7 @@ import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
 import { createTestIssuer } from '../../../src/testing/test-issuer.ts'
 import { listen } from '../listen.ts'
 
-/** A request on its way to the server. */
+/** A request to the server. */
 export interface Incoming {
   readonly method: string
   readonly path: string
@@ -27,35 +27,35 @@ export interface Incoming {
   readonly message: any
 }
 
-/** An answer on its way back, which a fault may change. */
+/** A response of the server, which a fault can change. */
 export interface Outgoing {
   status: number
   headers: Record<string, string | string[] | undefined>
   body: string
 }
 
-/** What is wrong with a server that is well otherwise. */
+/** A fault of a server that is correct otherwise. */
 export interface Fault {
-  /** Instead of asking the server. */
+  /** Returns a response, or `undefined` to forward the request to the server. */
   readonly instead?: (request: Incoming) => Partial<Outgoing> | undefined
-  /** Changes the answer in place. */
+  /** Changes the response in place. */
   readonly alter?: (answer: Outgoing, request: Incoming) => void
   readonly oauth?: Partial<OAuthOptions>
   readonly options?: McpAdapterOptions
   /** Changes the metadata of the authorization server in place. */
   readonly issuer?: (document: Record<string, any>) => void
-  /** How the authorization server answers instead. */
+  /** Replaces the response of the authorization server. */
   readonly issuerAnswer?: (path: string) => { status: number; headers?: Record<string, string> } | undefined
-  /** No gate at all. */
+  /** Removes the gate. */
   readonly open?: true
 }
 
-export interface Patient {
+export interface DoctorTarget {
   readonly url: URL
   readonly issuer: string
-  /** A token that may do everything. */
+  /** A token with all scopes. */
   readonly token: string
-  /** One that lacks the scope of the tool `erase`. */
+  /** A token without the scope of the tool `erase`. */
   readonly weakToken: string
 }
 
@@ -63,8 +63,8 @@ const router = KitMcpRouter.create()
   .tool('greet', { description: 'A tool', input: z.object({}) }, () => 'Hello!')
   .tool('erase', { description: 'A tool', input: z.object({}), scopes: ['mcp:write'] }, () => 'Gone.')
 
-/** A server that is as it should be, with an authorization server, but for one fault. */
-export async function startPatient(fault: Fault = {}): Promise<Patient> {
+/** Starts a server with an authorization server. Both are correct except for the given fault. */
+export async function startTarget(fault: Fault = {}): Promise<DoctorTarget> {
   const authorization = await listen((req, res) => {
     const path = req.url ?? ''
     const instead = fault.issuerAnswer?.(path)
@@ -154,22 +154,22 @@ function parsed(text: string): any {
   }
 }
 
-/** Looks at a server with everything the doctor has. */
-export async function examinePatient(
-  { url, token, weakToken }: Patient,
+/** Examines a server with all options of doctor. */
+export async function examineTarget(
+  { url, token, weakToken }: DoctorTarget,
   changes: Partial<ExaminationOptions> = {},
 ): Promise<DoctorReport> {
   return await look(url, { token, underScopedToken: weakToken, call: 'erase', ...changes })
 }
 
-/** Looks at any server. */
+/** Examines any server. */
 export async function look(url: URL, changes: Partial<ExaminationOptions> = {}): Promise<DoctorReport> {
   const options = { url, callArguments: {}, timeoutMs: 5000, ignore: [], print: () => undefined, ...changes }
   return await examine(options, { begins: () => undefined })
 }
 
-/** What is not as it should be: `id: status`. */
-export function complaints({ checks }: DoctorReport): string[] {
+/** Returns the findings that are warnings or failures, as `id: status`. */
+export function problemsOf({ checks }: DoctorReport): string[] {
   return checks
     .filter(({ status }) => status === 'fail' || status === 'warn')
     .map(({ id, status }) => `${id}: ${status}`)
