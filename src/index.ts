@@ -127,7 +127,6 @@ export {
   type TelemetryJsonSchema,
   type TelemetryLevel,
   type TelemetryLogger,
-  type TelemetryParticipantOptions,
   type TelemetryRedactionPolicy,
   type TelemetrySamplingPolicy,
   type TelemetryScope,

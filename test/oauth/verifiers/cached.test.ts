@@ -419,10 +419,10 @@ describe('cachedVerifier()', () => {
 
   it('believes an acceptance for a part of a second too', async () => {
     let calls = 0
-    const verifier = cachedVerifier(async () => ({ valid: true, user: ++calls }), { ttlSeconds: 0.0205 })
+    const verifier = cachedVerifier(async () => ({ valid: true, user: ++calls }), { ttlSeconds: 0.5005 })
     expect(await verifier(inputOf('t'))).to.include({ user: 1 })
     expect(await verifier(inputOf('t'))).to.include({ user: 1 })
-    await new Promise((resolve) => setTimeout(resolve, 25))
+    await new Promise((resolve) => setTimeout(resolve, 510))
     expect(await verifier(inputOf('t'))).to.include({ user: 2 })
   })
 

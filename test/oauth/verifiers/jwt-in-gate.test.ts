@@ -215,7 +215,7 @@ describe('jwtVerifier() inside a gate', () => {
       await expectConfigRejection(asked, {
         code: MISSING,
         option: 'issuer',
-        message: /errors\.md#jwtverifier/,
+        message: /mcp-gatekit explain jwtverifier/,
       })
     })
   })
