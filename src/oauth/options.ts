@@ -222,7 +222,11 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
   }
   const raw: Partial<Record<keyof OAuthOptions, unknown>> = options
   checkKnownOptions('oauth', raw, KNOWN_OPTIONS)
-  checkFunction('verifyToken', raw.verifyToken, 'set it to a verifier, such as jwtVerifier({ issuer, audience })')
+  checkFunction(
+    'verifyToken',
+    raw.verifyToken,
+    'set it to a verifier, such as jwtVerifier({ issuer, audience })',
+  )
   const allowInsecureHttp =
     optional(raw.allowInsecureHttp, (value) => checkBoolean('allowInsecureHttp', value)) ?? false
   const url = (option: string, value: unknown): string => {
