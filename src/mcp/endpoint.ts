@@ -27,8 +27,8 @@ export interface McpEndpointProps extends SdkServersProps {
 const NO_MESSAGES: ParsedMessages = { body: undefined, messages: [] }
 
 /**
- * The MCP endpoint behind `mcpHandler` and the web-standard handler, which only convert requests and responses.
- * `answer` is the sequence of a request. It responds to every request.
+ * The MCP endpoint behind `mcpHandler` and the web-standard handler, which only convert requests and responses. `answer` is the
+ * sequence of a request.
  */
 export class McpEndpoint {
   readonly gate: Gate | undefined
@@ -71,13 +71,13 @@ export class McpEndpoint {
     return this.#props.oauth?.trustProxy ?? false
   }
 
-  /** Answers a request to the MCP endpoint. */
+  /** Returns the response to any request to the MCP endpoint. */
   async answer(request: McpRequest): Promise<PlainResponse | Response> {
     // 1. CORS: every response carries the headers, refusals too, so that browsers can read them.
     if (request.decidesCors) request.addResponseHeaders(CORS_RESPONSE_HEADERS)
     const earlier = request.authenticatedBy(this.gate)
 
-    // 2. Origin and Host. Nothing else of a forbidden request is looked at.
+    // 2. Origin and Host. Nothing else of a forbidden request is read.
     if (request.method === 'OPTIONS') return this.preflight(request)
     const forbidden = this.#forbidden(request)
     if (forbidden !== undefined) {
@@ -119,7 +119,7 @@ export class McpEndpoint {
     }
   }
 
-  /** Answers an OPTIONS request, be it a CORS preflight or not. */
+  /** Returns the response to an OPTIONS request, which may be a CORS preflight. */
   preflight(request: McpRequest): PlainResponse {
     const asked = request.header('access-control-request-headers')
     const headers = preflightHeaders(asked, request.decidesCors)
@@ -130,10 +130,10 @@ export class McpEndpoint {
   #forbidden(request: McpRequest): PlainResponse | undefined {
     return permitsOrigin(request, this.#originPolicy)
       ? undefined
-      : jsonRpcError(403, -32_000, 'Forbidden: this Origin or Host may not call', { id: undefined })
+      : jsonRpcError(403, -32_000, 'Forbidden: this Origin or Host is not allowed', { id: undefined })
   }
 
-  /** @param foreign the request as `mcpAuth(oauthOptions)` has authenticated it, for an adapter without OAuth */
+  /** @param foreign the exchange that `mcpAuth(oauthOptions)` has authenticated, for an adapter without OAuth */
   async #authenticate(
     request: McpRequest,
     foreign: Exchange | undefined,
@@ -172,7 +172,7 @@ async function makeContext(make: AppContextFactory<unknown>, request: GateReques
 }
 
 function scopesWithoutOAuth(): PlainResponse {
-  return jsonRpcError(403, -32_000, 'Forbidden: this operation needs scopes, and OAuth is off')
+  return jsonRpcError(403, -32_000, 'Forbidden: this operation requires scopes, but OAuth is disabled')
 }
 
 /** Returns the revision in the header or, for `initialize`, which has no header yet, the one that it asks for. */

@@ -6,9 +6,10 @@ import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
 import type { KitContext } from '../router/context.ts'
 import { inputRequired } from '../router/input-required.ts'
 import type { Exchange } from '../wire/exchange.ts'
+
 /**
- * `KitContext` on the SDK's own context. Every member is the object's own and the functions are good without it: handlers
- * take it apart, `(args, { progress }) => …`, and hand on copies, `next(args, { ...context, tenant })`.
+ * Implements `KitContext` with the SDK's context. Every member is an own property, and the functions do not need `this`, so that
+ * handlers can destructure the context, `(args, { progress }) => …`, and copy it, `next(args, { ...context, tenant })`.
  */
 export class CallContext extends LazyRequest implements KitContext {
   readonly context: unknown
@@ -67,17 +68,17 @@ async function reportProgress(
   await mcpReq.notify({ method: 'notifications/progress', params })
 }
 
-/** Calls that exceed what may wait for the client share one promise, so that a flood of them keeps no memory. */
-function withRoom(exchange: Exchange, tell: () => Promise<void>): Promise<void> {
-  const told = quietly(tell)
-  return exchange.outflow?.isFull === true ? exchange.outflow.room() : told
+/** Sends a notification. If too much waits for the client, all calls share one promise, so that they use no memory. */
+function withRoom(exchange: Exchange, send: () => Promise<void>): Promise<void> {
+  const sent = withoutErrors(send)
+  return exchange.outflow?.isFull === true ? exchange.outflow.room() : sent
 }
 
-/** What cannot be told a client, because of what it is or because the client has gone, is not told. */
-async function quietly(tell: () => Promise<void>): Promise<void> {
+/** Drops a notification that cannot be sent, because it is invalid or because the client has disconnected. */
+async function withoutErrors(send: () => Promise<void>): Promise<void> {
   try {
-    await tell()
+    await send()
   } catch {
-    // A handler goes on without.
+    // The handler continues.
   }
 }

@@ -12,10 +12,10 @@ import { CallContext } from './call-context.ts'
 import { runSafely, type Serving } from './operation.ts'
 import { repeatedUri } from './requested-uri.ts'
 
-/** Most values of one answer (2025-03-26 and later). */
+/** The maximum number of values in one response (2025-03-26 and later). */
 const MAX_VALUES = 100
 
-/** Answers `completion/complete`. @throws {ProtocolError} -32602 when there is no such prompt or template. */
+/** Serves `completion/complete`. @throws {ProtocolError} -32602 if the prompt or template does not exist. */
 export async function complete(
   serving: Serving,
   request: CompleteRequest,
@@ -30,7 +30,7 @@ export async function complete(
   }
   const { values, total } = await runSafely(serving, request, sdk, 'The completion', async () => {
     const all = await completer(argument.value, input)
-    if (!Array.isArray(all)) throw new TypeError(`A completer returned a ${typeof all}, not an array`)
+    if (!Array.isArray(all)) throw new TypeError(`The completer returned a ${typeof all}, not an array`)
     return { values: all.slice(0, MAX_VALUES), total: all.length }
   })
   return { completion: { values, total, hasMore: total > MAX_VALUES } }

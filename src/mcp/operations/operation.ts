@@ -20,29 +20,29 @@ import type { Subscriptions } from './subscriptions.ts'
 
 const STATE_REFUSED = 'invalid_request_state'
 
-/** What the operations of one request work with. */
+/** The data that the operations of one request need. */
 export interface Serving {
   readonly table: RouterTable
   readonly exchange: Exchange
   readonly states: RequestStates
   readonly subscriptions: Subscriptions
-  /** Whether lists leave out what the token may not use. */
+  /** `true` if lists leave out the operations that the token may not use. */
   readonly listOnlyPermitted: boolean
   readonly cache: CacheHint
-  /** What the client of a session said it can do. */
+  /** The capabilities that the client of a session has sent. */
   readonly sessionCapabilities?: ClientCapabilities | undefined
 }
 
-/** A request of the client, as far as it is looked at here. */
+/** The parts of a request that are used here. */
 export interface OperationRequest {
   readonly method: string
   readonly params: object
 }
 
 /**
- * Runs one round of a call: opens the state that the round before kept, and seals the one that this round keeps.
- * @param name what is called, so that a state is good for it alone.
- * @throws {ProtocolError} -32602 for a state that was tampered with, is not this user's, or is too old.
+ * Runs one round of a call. Decrypts the state of the previous round, and encrypts the state for the next round.
+ * @param name the name of the operation. A state is valid only for this operation.
+ * @throws {ProtocolError} -32602 if the state was changed, belongs to another user, or has expired.
  */
 export async function runRound<Result>(
   { exchange, states, sessionCapabilities }: Serving,
@@ -77,29 +77,29 @@ async function opened(states: RequestStates, given: unknown, holder: string): Pr
   }
 }
 
-/** Whether `runRound` itself refused the call, before the application was asked. */
+/** Returns `true` if `runRound` has refused the state, before the handler was called. */
 export function isStateRefusal(error: unknown): boolean {
   if (!isProtocolError(error)) return false
   return memberOf(memberOf(error, 'data') as object, 'reason') === STATE_REFUSED
 }
 
-/** The text of a `KitToolError`, which the client may see. Undefined for whatever else was thrown. */
+/** Returns the message of a `KitToolError`, which the client may see. Returns undefined for any other thrown value. */
 export function textForClient(thrown: unknown): string | undefined {
   const text = KitToolError.is(thrown) ? memberOf(thrown, 'message') : undefined
   return typeof text === 'string' ? text : undefined
 }
 
-/** Asks what was thrown, whatever it is: a proxy may throw at the question. */
+/** Returns `true` for a `ProtocolError`. `instanceof` throws for some proxies. */
 function isProtocolError(error: unknown): error is ProtocolError {
   return tryOrUndefined(() => error instanceof ProtocolError) === true
 }
 
 /**
- * Runs what the application has given for a prompt, a resource or a completion. What it throws becomes an error that is
- * safe to show: a `ProtocolError` as it is, the text of a `KitToolError`, or else a text with a reference id under
- * which telemetry has the cause.
- * @param what begins the text, such as `The prompt`.
- * @throws {ProtocolError}
+ * Runs the application's code for a prompt, a resource, or a completion. Every thrown value becomes an error that the client
+ * may see: a `ProtocolError` stays as it is, a `KitToolError` keeps its message, and any other value becomes a message with a
+ * reference id, under which telemetry records the cause.
+ * @param what the beginning of the message, such as `The prompt`
+ * @throws {ProtocolError} if the code throws, or if its result cannot be serialized as JSON.
  */
 export async function runSafely<Result>(
   { exchange }: Serving,

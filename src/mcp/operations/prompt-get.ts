@@ -13,8 +13,8 @@ import type { PromptEntry, PromptResult } from '../router/prompt.ts'
 import { runRound, runSafely, type Serving } from './operation.ts'
 
 /**
- * Answers `prompts/get`.
- * @throws {ProtocolError} -32602 when there is no such prompt or its arguments do not fit, -32603 when it failed.
+ * Serves `prompts/get`.
+ * @throws {ProtocolError} -32602 if the prompt does not exist or its arguments are invalid, -32603 if it has failed.
  */
 export async function getPrompt(
   serving: Serving,
@@ -50,5 +50,5 @@ function promptResult({ definition }: PromptEntry, returned: PromptResult): GetP
   }
   if (Array.isArray(returned)) return { ...described, messages: [...(returned as PromptMessage[])] }
   if (Array.isArray((returned as GetPromptResult | undefined)?.messages)) return returned as GetPromptResult
-  throw new TypeError(`Prompt ${definition.name} returned neither a string, nor messages, nor a result`)
+  throw new TypeError(`Prompt ${definition.name} must return a string, messages, or a result`)
 }

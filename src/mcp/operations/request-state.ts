@@ -2,24 +2,24 @@ import { createHash, hkdfSync, randomBytes } from 'node:crypto'
 import { type AuthInfo, tokenIssuer } from '../../oauth/auth-info.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 
-/** Seconds that a client may take to answer. */
+/** The time that a client has for its answer, in seconds. */
 const LIFETIME_SECONDS = 3600
 
 /**
- * Seals what a handler keeps between the rounds of one call (multi-round-trip requests of 2026-07-28), as it
- * travels through the client: a JWE (RFC 7516, `dir` and `A256GCM`) that the client can neither read nor change,
- * for one hour, one user, one client and one operation. It may be presented more than once within its hour.
+ * Encrypts the state that a handler keeps between the rounds of one call (multi-round-trip requests of 2026-07-28). The client
+ * holds the state as a JWE (RFC 7516, `dir` and `A256GCM`), which it cannot read or change. The state is valid for one hour,
+ * one user, one client, and one operation. The client may send it more than once in this time.
  */
 export class RequestStates {
   readonly #key: Uint8Array
 
-  /** @param secret shared by all nodes of a server; default a random one, which other nodes do not know. */
+  /** @param secret the secret that all nodes of a server share. Defaults to a random one, which other nodes do not have. */
   constructor(secret: string | Uint8Array | undefined) {
     const material = secret ?? randomBytes(32)
     this.#key = new Uint8Array(hkdfSync('sha256', material, '', 'mcp-gatekit requestState', 32))
   }
 
-  /** @throws when `state` is no JSON value. */
+  /** @throws if `state` is not a JSON value. */
   async seal(state: unknown, holder: string): Promise<string> {
     const { EncryptJWT } = await import('jose')
     return await new EncryptJWT({ state })
@@ -29,7 +29,7 @@ export class RequestStates {
       .encrypt(this.#key)
   }
 
-  /** What was sealed for this very holder. @throws for anything else. */
+  /** Decrypts a state. @throws if it was not encrypted for this holder. */
   async open(sealed: string, holder: string): Promise<unknown> {
     const { jwtDecrypt } = await import('jose')
     const { payload } = await jwtDecrypt(sealed, this.#key, {
@@ -42,15 +42,15 @@ export class RequestStates {
   }
 }
 
-/** Who calls what: the same words for two calls only if it is the same user through the same client. */
+/** Returns a key of the user, the client, and the operation of a call. */
 export function holderOf(auth: AuthInfo | undefined, ...operation: string[]): string {
   return JSON.stringify([auth?.clientId, ownerOf(auth), ...operation])
 }
 
 /**
- * The owner of what is kept between requests: the user behind a token, or the client it was given to if no user is behind
- * it, together with the token's issuer, as two issuers may have a subject of one name. The token itself if the verifier
- * named neither, or a user that neither `id` nor `sub` identifies.
+ * Returns the owner of state that is kept between requests: the user of a token or, for a token without a user, its client,
+ * together with the issuer of the token. If the verifier names neither, or a user without `id` and `sub`, the owner is the
+ * token itself (its hash).
  */
 export function ownerOf(auth: AuthInfo | undefined): string {
   if (auth === undefined) return ''
@@ -63,7 +63,7 @@ export function ownerOf(auth: AuthInfo | undefined): string {
 
 /** Identifies a user. The type counts too. Returns undefined for a user whose members cannot be read. */
 function identityOf(user: unknown): readonly unknown[] | undefined {
-  // Half an identity could be another user's.
+  // An identity that was read only in part could be that of another user.
   return tryOrUndefined(() => {
     const { id, sub } = Object(user ?? undefined) as { id?: unknown; sub?: unknown }
     const known = typeof user === 'object' ? (id ?? sub) : user

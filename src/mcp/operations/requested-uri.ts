@@ -2,12 +2,12 @@ import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { shortened } from '../wire/shortened.ts'
 
-/** Characters of a URI that an error repeats. */
+/** The maximum length of a URI in an error message. */
 const MAX_REPEATED = 200
 
 /**
  * Returns the canonical form of a URI that a client has sent.
- * @throws {ProtocolError} -32602 for a string that is not an absolute URI or that contains a control character.
+ * @throws {ProtocolError} -32602 if the string is not an absolute URI or contains a control character.
  */
 export function requestedUri(uri: string): string {
   const canonical = canonicalUri(uri)
@@ -18,7 +18,7 @@ export function requestedUri(uri: string): string {
   })
 }
 
-/** A URI as an error may repeat it. */
+/** Returns a URI for an error message. */
 export function repeatedUri(uri: string): string {
   return shortened(uri, MAX_REPEATED)
 }

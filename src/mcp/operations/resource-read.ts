@@ -14,8 +14,8 @@ import { runRound, runSafely, type Serving } from './operation.ts'
 import { repeatedUri, requestedUri } from './requested-uri.ts'
 
 /**
- * Answers `resources/read`.
- * @throws {ProtocolError} -32602 when there is no such resource, -32603 when reading failed.
+ * Serves `resources/read`.
+ * @throws {ProtocolError} -32602 if the resource does not exist, -32603 if reading it has failed.
  */
 export async function readResource(
   serving: Serving,
@@ -37,7 +37,7 @@ export async function readResource(
       if (returned === undefined) throw notFound(uri)
       if (isInputRequired(returned)) return returned
       const result = isReadResult(returned) ? returned : { contents: [contentsOf(entry, uri, returned)] }
-      // The revisions before 2026-07-28 know no cache hints.
+      // The revisions before 2026-07-28 do not have cache hints.
       return sdk.mcpReq.envelope === undefined
         ? result
         : { ...cacheHint(serving, entry), ...result, ...forced(serving, entry) }
@@ -69,7 +69,7 @@ function contentsOf(
   }
   const text: string | undefined = JSON.stringify(returned)
   if (text === undefined)
-    throw new TypeError(`The resource gave a ${typeof returned}, which is no JSON value`)
+    throw new TypeError(`The resource returned a ${typeof returned}, which cannot be serialized as JSON`)
   return { uri, mimeType: mimeType ?? 'application/json', text }
 }
 
@@ -77,7 +77,7 @@ function cacheHint({ cache }: Serving, entry: ResourceEntry | ResourceTemplateEn
   return { ...cache, ...entry.cache }
 }
 
-/** What only a token opens is never for a shared cache, whoever says so. */
+/** Returns a hint that overrides all others: a resource that needs a token must not be in a shared cache. */
 function forced({ exchange }: Serving, { scopes }: ResourceEntry | ResourceTemplateEntry): CacheHint {
   return exchange.auth !== undefined || scopes.length > 0 ? { cacheScope: 'private' } : {}
 }

@@ -1,16 +1,16 @@
-/** The number of resources that one stream, or one session, may be subscribed to. */
+/** The maximum number of resources that one stream, or one session, is subscribed to. */
 export const MAX_SUBSCRIPTIONS = 1024
 
-/** The number of characters that their URIs may have together. */
+/** The maximum length of their URIs together, in characters. */
 export const MAX_SUBSCRIBED_LENGTH = 131_072
 
-/** Who wants to hear of which resources. */
+/** The subscriptions to resources, by owner. */
 export interface Subscriptions {
   subscribe(owner: string, uri: string): void
   unsubscribe(owner: string, uri: string): void
 }
 
-/** The URIs that one stream, or one session, is subscribed to; those that are too many are not taken. */
+/** The URIs that one stream, or one session, is subscribed to. URIs beyond the limits are ignored. */
 export class SubscribedUris {
   readonly #uris = new Set<string>()
   #length = 0

@@ -20,10 +20,9 @@ import type { CallContext } from './call-context.ts'
 import { isStateRefusal, runRound, type Serving, textForClient } from './operation.ts'
 
 /**
- * Answers `tools/call`. Everything that goes wrong in the tool is a result with `isError: true`: the
- * text of a `KitToolError`, what is wrong with the arguments, or else a text with a reference id
- * under which telemetry has the cause.
- * @throws {ProtocolError} -32602 when there is no such tool, or for a state that is not this user's.
+ * Serves `tools/call`. Every error in the tool becomes a result with `isError: true`. Its text is the message of a
+ * `KitToolError`, the problems of the arguments, or a reference id under which telemetry records the cause.
+ * @throws {ProtocolError} -32602 if the tool does not exist, or if the state belongs to another user.
  */
 export async function callTool(
   serving: Serving,
@@ -88,7 +87,7 @@ async function runTool(
   const validation = await validate(tool.output, result === undefined ? returned : result.structuredContent)
   if ('problem' in validation) {
     throw new TypeError(
-      `Tool ${tool.definition.name} returned what its output schema does not allow: ${validation.problem}`,
+      `Tool ${tool.definition.name} returned a value that does not match its output schema: ${validation.problem}`,
     )
   }
   const structured = validation.value as Record<string, unknown>
@@ -102,7 +101,7 @@ const RESULT_MEMBERS = new Set(['content', 'structuredContent', 'isError', '_met
 
 const CONTENT_TYPES: ReadonlySet<unknown> = new Set(['text', 'image', 'audio', 'resource_link', 'resource'])
 
-/** Whether a handler returned a whole MCP result: `content` of the kinds that MCP has, and nothing that such a result has not. */
+/** Returns `true` for a complete MCP result: `content` with known types, and no unknown members. */
 function isToolResult(value: unknown): value is CallToolResult {
   if (typeof value !== 'object' || value === null) return false
   const { content } = value as { content?: unknown }
@@ -113,7 +112,7 @@ function isToolResult(value: unknown): value is CallToolResult {
   )
 }
 
-/** A result of texts alone, which need no closer look. */
+/** Returns `true` for a result that has only text. It needs no further validation. */
 function isPlain({ content, ...others }: CallToolResult): boolean {
   return (
     content.every(
@@ -122,7 +121,7 @@ function isPlain({ content, ...others }: CallToolResult): boolean {
   )
 }
 
-/** @throws {TypeError} for a result that MCP does not allow: sent as it is, it would be taken for the client's mistake. */
+/** @throws {TypeError} if MCP does not allow the result. The SDK would report it as an error of the client. */
 function checkToolResult(name: string, result: CallToolResult): void {
   const checked = specTypeSchemas.CallToolResult['~standard'].validate(result)
   if (checked instanceof Promise) {
@@ -130,13 +129,14 @@ function checkToolResult(name: string, result: CallToolResult): void {
     return
   }
   if (checked.issues === undefined) return
-  throw new TypeError(`Tool ${name} returned a result that MCP does not allow: ${problemIn(checked.issues)}`)
+  throw new TypeError(`Tool ${name} returned an invalid MCP result: ${problemIn(checked.issues)}`)
 }
 
 function textContent(value: unknown): CallToolResult['content'] {
   if (value === undefined) return []
   const text: string | undefined = typeof value === 'string' ? value : JSON.stringify(value)
-  if (text === undefined) throw new TypeError(`The tool returned a ${typeof value}, which is no JSON value`)
+  if (text === undefined)
+    throw new TypeError(`The tool returned a ${typeof value}, which cannot be serialized as JSON`)
   return [{ type: 'text', text }]
 }
 

@@ -4,15 +4,15 @@ import type { KitContext } from './context.ts'
 
 const { checkFunction, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
 
-/** What a completer knows beside the text so far. */
+/** The second argument of a completer. */
 export interface CompletionInput<App = unknown, User = any> {
-  /** The other arguments, as far as they are filled in. */
+  /** The arguments that the user has already filled in. */
   readonly arguments: Readonly<Record<string, string>>
-  /** What the handlers of the same request get. */
+  /** The context of the request, as handlers receive it. */
   readonly context: KitContext<App, User>
 }
 
-/** Suggests values for an argument that starts with `value`. The first 100 are sent. */
+/** Returns suggestions for an argument whose current text is `value`. The client receives the first 100. */
 export type Completer<App = unknown, User = any> = (
   value: string,
   input: CompletionInput<App, User>,
@@ -20,7 +20,7 @@ export type Completer<App = unknown, User = any> = (
 
 export type Completers = ReadonlyMap<string, Completer>
 
-/** Completers by argument. @throws {KitMcpConfigError} for an argument that is not in `names`. */
+/** Returns the completers by argument. @throws {KitMcpConfigError} if an argument is not in `names`. */
 export function checkCompleters(
   owner: string,
   complete: unknown,
@@ -35,7 +35,7 @@ export function checkCompleters(
     if (!names.includes(name)) {
       throw invalidOption(
         'complete',
-        `of ${owner} names ${quotedName(name)}, which is no argument of it.${didYouMean(name, names)} Known are: ${names.join(', ')}`,
+        `of ${owner} names ${quotedName(name)}, which is not an argument.${didYouMean(name, names)} Known arguments: ${names.join(', ')}`,
       )
     }
     checkFunction(

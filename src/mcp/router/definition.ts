@@ -4,30 +4,33 @@ import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
 const { checkKnownOptions, checkRequiredScopes, checkString, invalidKind, invalidOption } =
   optionChecksOf('KitMcpRouter')
 
-/** What tools, prompts, resources and templates may all say of themselves. */
+/** The options that tools, prompts, resources, and resource templates share. */
 export interface DefinitionConfig {
-  /** The name that people read. */
+  /** The name for people. */
   readonly title?: string | undefined
-  /** Pictures that clients may show beside it. */
+  /** Icons that clients may show next to the title. */
   readonly icons?: readonly Icon[] | undefined
-  /** Scopes this operation needs beside those of the endpoint. Without them it is answered 403 (step-up). */
+  /**
+   * The scopes that this operation needs in addition to those of the endpoint. A request without them gets a 403 whose
+   * challenge lists every scope needed (step-up).
+   */
   readonly scopes?: readonly string[] | undefined
-  /** Metadata for clients that know it, under prefixed keys. */
+  /** Metadata for clients, under prefixed keys. */
   readonly _meta?: Readonly<Record<string, unknown>> | undefined
 }
 
 /** The options of `DefinitionConfig`. */
 export const DEFINITION_OPTIONS = ['title', 'icons', 'scopes', '_meta'] as const
 
-/** Which of the four a definition is of, as the builder's methods are called. */
+/** The kind of a definition: the name of the builder's method. */
 export type DefinitionKind = 'tool' | 'prompt' | 'resource' | 'resourceTemplate'
 
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/
-/** MCP leaves all other names to the server: `Project files` is one in its own examples. */
+/** MCP does not restrict the names of prompts and resources. `Project files` is one of its own examples. */
 const NAME = /^(?=\S)[^\p{Cc}]{1,128}(?<=\S)$/u
 const NO_SCOPES: readonly string[] = Object.freeze([])
 
-/** The configuration of `kind` under `name`, when both may stand. @throws {KitMcpConfigError} */
+/** Returns `config`. @throws {KitMcpConfigError} if the name or the configuration is invalid. */
 export function checkDefinition<Config extends object>(
   kind: DefinitionKind,
   name: unknown,
@@ -42,7 +45,7 @@ export function checkDefinition<Config extends object>(
   return config
 }
 
-/** @throws {KitMcpConfigError} for a name that MCP does not allow. */
+/** @throws {KitMcpConfigError} if MCP does not allow the name. */
 export function checkName(option: string, name: unknown): asserts name is string {
   const isTool = option === 'tool' || option === 'merge'
   if (typeof name === 'string' && (isTool ? TOOL_NAME : NAME).test(name)) return
@@ -55,7 +58,7 @@ export function checkName(option: string, name: unknown): asserts name is string
   )
 }
 
-/** The members that every definition has in common, copied. */
+/** Returns copies of the members that all definitions share. */
 export function commonMembers(owner: string, { title, icons, _meta }: DefinitionConfig): object {
   return {
     ...textMember(owner, 'title', title),
@@ -68,7 +71,7 @@ export function scopesOf(owner: string, { scopes }: DefinitionConfig): readonly 
   return scopes === undefined ? NO_SCOPES : checkRequiredScopes(`scopes of ${owner}`, scopes)
 }
 
-/** `{ [member]: text }`, or nothing where it was not given. @throws {KitMcpConfigError} for what is no text. */
+/** Returns `{ [member]: text }`, or `{}` if `text` is undefined. @throws {KitMcpConfigError} if it is not a string. */
 export function textMember(owner: string, member: string, text: unknown): object {
   if (text === undefined) return {}
   checkString(`${member} of ${owner}`, text)
@@ -80,27 +83,27 @@ function checkIcons(option: string, icons: unknown): readonly Icon[] {
     throw invalidKind(option, `must be an array such as [{ src: 'https://…' }]`, icons)
   for (const icon of icons) {
     if (typeof (icon as Partial<Icon> | null)?.src !== 'string')
-      throw invalidKind(option, 'must hold objects with a string src', icon)
+      throw invalidKind(option, 'must contain objects with a string src', icon)
   }
   return frozenCopy(option, icons)
 }
 
-/** A frozen copy of an object. @throws {KitMcpConfigError} for anything else, and for what cannot be sent. */
+/** Returns a frozen copy of an object. @throws {KitMcpConfigError} if it is not an object of JSON values. */
 export function objectCopy<T extends object>(option: string, value: T): Readonly<T> {
   if (!isOptionsObject(value)) throw invalidKind(option, 'must be an object', value)
   return frozenCopy(option, value)
 }
 
-/** A copy that nobody else holds. @throws {KitMcpConfigError} for what cannot be sent. */
+/** Returns a frozen copy. @throws {KitMcpConfigError} if `value` cannot be sent as JSON. */
 function frozenCopy<T extends object>(option: string, value: T): Readonly<T> {
   try {
     return Object.freeze(structuredClone(value))
   } catch {
-    throw invalidKind(option, 'must hold JSON values only', value)
+    throw invalidKind(option, 'must contain only JSON values', value)
   }
 }
 
-/** `definition` under the name that it has in another router. */
+/** Returns a copy of `definition` with another name. */
 export function renamed<Definition extends { readonly name: string }>(
   definition: Definition,
   name: string,

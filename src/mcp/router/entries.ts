@@ -1,17 +1,18 @@
+/** An entry and its keys. */
 interface Kept<Entry> {
   readonly keys: readonly string[]
   readonly entry: Entry
 }
 
-/** Everything that lists of one chain have in common, in the order it was added. */
+/** The data that the lists of one chain share. */
 interface Shared<Entry> {
   readonly kept: Kept<Entry>[]
   readonly indexes: Map<string, number>
 }
 
 /**
- * An immutable list whose entries have keys of their own. Lists that grow in one chain share an array, of which
- * `size` says how much is this one's; the second branch of a chain makes a copy.
+ * An immutable list whose entries have keys. Lists that grow in one chain share an array; the first `size` entries belong to
+ * this list. A second branch of a chain copies the array.
  */
 export class Entries<Entry> {
   readonly #shared: Shared<Entry>
@@ -31,7 +32,7 @@ export class Entries<Entry> {
     return index !== undefined && index < this.#size
   }
 
-  /** The list with one more entry; none of `keys` may be there. */
+  /** Returns the list with one more entry. The list must not have any of the keys. */
   with(keys: readonly string[], entry: Entry): Entries<Entry> {
     const { kept, indexes } =
       this.#shared.kept.length === this.#size

@@ -4,26 +4,28 @@ import {
   isInputRequiredResult,
 } from '@modelcontextprotocol/server'
 
-/** Where a result keeps its state until it is sealed. Never serialised. */
+/** The property in which a result keeps its state until it is encrypted. It is never serialized. */
 const STATE: unique symbol = Symbol('state')
 
-/** What a handler returns to have the client asked: see `KitContext.inputRequired`. */
+/** The value that a handler returns to ask the client for input. `context.inputRequired()` creates it. */
 export interface InputRequired extends InputRequiredResult {
   /** @internal */
   readonly [STATE]?: unknown
 }
 
 /**
- * @param requests What to ask, each under a name of its own.
- * @param state Any JSON value to find again at `context.state`; sealed before it is sent.
- * @throws {TypeError} when there is neither.
+ * Implements `KitContext.inputRequired`.
+ * @param requests the requests by name
+ * @param state any JSON value for `context.state` of the next round
+ * @throws {TypeError} if there are neither requests nor a state
  */
 export function inputRequired(
   requests: Readonly<Record<string, InputRequest>>,
   state?: unknown,
 ): InputRequired {
   const asks = Object.keys(requests).length > 0
-  if (!asks && state === undefined) throw new TypeError('inputRequired() needs requests, or a state')
+  if (!asks && state === undefined)
+    throw new TypeError('inputRequired() needs at least one request or a state')
   return {
     resultType: 'input_required',
     ...(asks && { inputRequests: { ...requests } }),
@@ -31,12 +33,12 @@ export function inputRequired(
   }
 }
 
-/** Whether a handler wants the client asked; results made with the SDK's own `inputRequired()` count too. */
+/** Returns `true` if a handler asks the client for input, also with a result of the SDK's own `inputRequired()`. */
 export function isInputRequired(value: unknown): value is InputRequired {
   return isInputRequiredResult(value)
 }
 
-/** What is to be sealed of a result. */
+/** Returns the state of a result, which must be encrypted. */
 export function stateOf(result: InputRequired): unknown {
   return result[STATE] ?? result.requestState
 }

@@ -12,8 +12,8 @@ interface JsonSchemaSource {
 }
 
 /**
- * The JSON Schema of a Standard Schema, for `tools/list`. MCP wants an object at the root of an input.
- * @throws {KitMcpConfigError} when `schema` is no Standard Schema, or cannot give a JSON Schema.
+ * Returns the JSON Schema of a Standard Schema, for `tools/list`. MCP requires that an input is an object.
+ * @throws {KitMcpConfigError} if `schema` is not a Standard Schema, or cannot be converted into a JSON Schema.
  */
 export function jsonSchemaOf(option: string, schema: StandardSchemaV1, side: 'input' | 'output'): JsonSchema {
   const standard = (schema as Partial<StandardSchemaV1> | undefined)?.['~standard']
@@ -24,7 +24,7 @@ export function jsonSchemaOf(option: string, schema: StandardSchemaV1, side: 'in
   if (convert === undefined) {
     throw invalidOption(
       option,
-      `must be a schema that can give its JSON Schema (~standard.jsonSchema): '${standard.vendor}' in this version cannot; zod from 4.2 can`,
+      `must be a schema that provides its JSON Schema (~standard.jsonSchema). This version of '${standard.vendor}' does not; zod 4.2 and later do`,
     )
   }
   let json: JsonSchema
@@ -33,22 +33,22 @@ export function jsonSchemaOf(option: string, schema: StandardSchemaV1, side: 'in
   } catch (cause) {
     throw invalidOption(
       option,
-      `cannot be written as a JSON Schema: ${cause instanceof Error ? cause.message : cause}`,
+      `cannot be converted into a JSON Schema: ${cause instanceof Error ? cause.message : cause}`,
     )
   }
   if (side === 'input' && json.type !== undefined && json.type !== 'object') {
     throw invalidOption(
       option,
-      `must describe an object, not '${String(json.type)}': wrap it in z.object({ … })`,
+      `must describe an object, not '${String(json.type)}'. Wrap it in z.object({ … })`,
     )
   }
   return side === 'input' ? { type: 'object', ...json } : json
 }
 
-/** The validated value, or what is wrong with it in one line. */
+/** The validated value, or a description of its problems in one line. */
 export type Validation = { readonly value: unknown } | { readonly problem: string }
 
-/** Validates `value`; the problem names paths and rules, as the schema's library words them. */
+/** Validates a value. The problem names paths and rules in the words of the schema's library. */
 export async function validate(schema: StandardSchemaV1, value: unknown): Promise<Validation> {
   const pending = schema['~standard'].validate(value)
   const result = pending instanceof Promise ? await pending : pending

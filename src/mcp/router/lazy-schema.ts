@@ -3,8 +3,8 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { JsonSchema } from './json-schema.ts'
 
 /**
- * A JSON Schema (2020-12) as a Standard Schema. The SDK's validator is compiled when the first value comes, so that
- * a thousand tools cost nothing until they are called. A schema that cannot be compiled lets every value pass.
+ * Returns a JSON Schema (2020-12) as a Standard Schema. The validator is compiled when the first value is validated, so that
+ * tools that are not called cost nothing. A schema that cannot be compiled accepts every value.
  */
 export function lazySchema(schema: JsonSchema): StandardSchemaV1<unknown, unknown> {
   let compiled: StandardSchemaV1<unknown, unknown> | undefined

@@ -9,7 +9,7 @@ import { checkUriTemplate } from './uris/uri-template.ts'
 const checks = optionChecksOf('createMcpAdapter')
 const { checkKnownMembers, checkRequiredScopes, invalidKind, invalidOption } = checks
 
-/** The operations that need scopes in addition to those of the endpoint, such as a router's table. */
+/** The operations that need scopes in addition to those of the endpoint. A router's table is one. */
 export interface ScopedOperations extends ScopedResources {
   /** Every scope that any operation names. */
   readonly scopes: readonly string[]
@@ -17,13 +17,13 @@ export interface ScopedOperations extends ScopedResources {
   readonly prompts: ReadonlyMap<string, Scoped>
 }
 
-/** Scopes by operation, for a router that is a function of the application. */
+/** Scopes by operation, for a router that is a function. */
 export interface OperationScopes {
-  /** By name. */
+  /** The scopes of tools, by name. */
   readonly tools?: Readonly<Record<string, readonly string[]>> | undefined
-  /** By name. */
+  /** The scopes of prompts, by name. */
   readonly prompts?: Readonly<Record<string, readonly string[]>> | undefined
-  /** By URI, or by URI template. */
+  /** The scopes of resources, by URI or by URI template. */
   readonly resources?: Readonly<Record<string, readonly string[]>> | undefined
 }
 
@@ -37,7 +37,7 @@ interface Message {
   } | null
 }
 
-/** Scopes that the operations of these messages need, all together. */
+/** Returns all scopes that the operations of these messages need. */
 export function neededScopes(operations: ScopedOperations, messages: readonly unknown[]): readonly string[] {
   if (operations.scopes.length === 0) return []
   return unionOfScopes(...messages.flatMap((message) => scopesOf(operations, (message ?? {}) as Message)))
@@ -65,7 +65,7 @@ function scopesOf(operations: ScopedOperations, { method, params }: Message): (r
   }
 }
 
-/** What is no text names nothing: the SDK refuses it, and JSON can hold objects that no text can be made of. */
+/** A name that is not a string has no scopes. The SDK refuses it. */
 function scopesNamed(known: ReadonlyMap<string, Scoped>, name: unknown): readonly string[] {
   return (typeof name === 'string' ? known.get(name)?.scopes : undefined) ?? []
 }
@@ -74,7 +74,7 @@ function scopesOfResource(operations: ScopedOperations, uri: unknown): readonly 
   return typeof uri === 'string' ? scopesOfUri(operations, uri) : []
 }
 
-/** A reference names a prompt, a template, or a resource by its URI. */
+/** Returns the scopes of a reference, which names a prompt, a template, or a resource by its URI. */
 function scopesOfReference(
   operations: ScopedOperations,
   { type, name, uri }: { readonly type?: unknown; readonly name?: unknown; readonly uri?: unknown },
@@ -87,7 +87,7 @@ function scopesOfReference(
   return unionOfScopes(...named.map(({ scopes }) => scopes))
 }
 
-/** Checks the option `scopes`. @throws {KitMcpConfigError} naming what is wrong. */
+/** Checks the option `scopes`. @throws {KitMcpConfigError} if it is invalid. */
 export function checkOperationScopes(given: unknown): ScopedOperations {
   if (!isOptionsObject(given))
     throw invalidKind('scopes', `must be an object such as { tools: { wipe: ['mcp:admin'] } }`, given)
@@ -115,9 +115,9 @@ function checkScopesByUri(byUri: ReadonlyMap<string, Scoped>): ScopedResources {
     const matcher = uri.includes('{') ? checkUriTemplate(option, uri, checks) : undefined
     const canonical = matcher?.canonical ?? canonicalUri(uri)
     if (canonical === undefined)
-      throw invalidOption(option, `must be for an absolute URI such as 'notes://today'`, uri)
+      throw invalidOption(option, `must name an absolute URI such as 'notes://today'`, uri)
     if (resources.has(canonical) || templates.some((template) => template.matcher.canonical === canonical))
-      throw invalidOption(option, `is for the same URI as another entry: '${canonical}'. Remove one of them`)
+      throw invalidOption(option, `names the same URI as another entry: '${canonical}'. Remove one of them`)
     if (matcher === undefined) resources.set(canonical, { scopes })
     else templates.push({ scopes, matcher })
   }
@@ -127,7 +127,11 @@ function checkScopesByUri(byUri: ReadonlyMap<string, Scoped>): ScopedResources {
 function checkScopesBy(kind: keyof OperationScopes, given: unknown): Map<string, Scoped> {
   if (given === undefined) return new Map()
   if (!isOptionsObject(given))
-    throw invalidKind(`scopes.${kind}`, 'must be an object with a list of scopes for each', given)
+    throw invalidKind(
+      `scopes.${kind}`,
+      `must be an object of scope lists by ${kind === 'resources' ? 'URI' : 'name'}`,
+      given,
+    )
   return new Map(
     Object.entries(given).map(([name, scopes]) => [
       name,

@@ -4,16 +4,16 @@ import type { JsonSchema } from './json-schema.ts'
 const { invalidOption } = optionChecksOf('KitMcpRouter')
 
 const KEYWORD = 'x-mcp-header'
-/** RFC 9110 §5.6.2. */
+/** A token (RFC 9110 §5.6.2). */
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const TYPES: readonly unknown[] = ['string', 'integer', 'boolean']
-/** Keywords that hold data, not schemas. */
+/** The keywords whose value is data and not a schema. */
 const DATA: readonly string[] = ['default', 'examples', 'enum', 'const']
 
 /**
- * Whether clients of 2026-07-28 repeat arguments of this input in `Mcp-Param-*` headers, because properties
- * name one with `x-mcp-header`. The comparing is left to the SDK.
- * @throws {KitMcpConfigError} for a declaration that the protocol does not allow, which would make clients refuse the tool.
+ * Returns `true` if clients of 2026-07-28 repeat arguments of this input in `Mcp-Param-*` headers, because properties have
+ * the keyword `x-mcp-header`. The SDK compares the headers with the arguments.
+ * @throws {KitMcpConfigError} if the protocol does not allow the declaration. Clients would refuse the tool.
  */
 export function declaresHeaders(option: string, schema: JsonSchema): boolean {
   const headers = new Set<string>()
@@ -39,20 +39,23 @@ export function declaresHeaders(option: string, schema: JsonSchema): boolean {
     if (!reachable || path === '') {
       throw invalidOption(
         option,
-        `may have ${KEYWORD} on properties only, not in arrays, unions or definitions`,
+        `must have ${KEYWORD} only on properties, not in arrays, unions, or definitions`,
       )
     }
     if (typeof header !== 'string' || !TOKEN.test(header)) {
-      throw invalidOption(option, `has an ${KEYWORD} at '${path}' that is no header name`)
+      throw invalidOption(option, `has an ${KEYWORD} at '${path}' that is not a header name`)
     }
     if (!TYPES.includes(type)) {
       throw invalidOption(
         option,
-        `has an ${KEYWORD} at '${path}', which must be a string, an integer or a boolean`,
+        `has an ${KEYWORD} at '${path}', which must be a string, an integer, or a boolean`,
       )
     }
     if (headers.has(header.toLowerCase())) {
-      throw invalidOption(option, `has ${KEYWORD} '${header}' twice: give each property a header of its own`)
+      throw invalidOption(
+        option,
+        `has ${KEYWORD} '${header}' twice. Use a different header for each property`,
+      )
     }
     headers.add(header.toLowerCase())
   }

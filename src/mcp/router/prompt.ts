@@ -19,34 +19,42 @@ const { checkFunction } = optionChecksOf('KitMcpRouter')
 
 type ArgumentNames<Input> = Input extends StandardSchemaV1 ? keyof StandardSchemaV1.InferInput<Input> : never
 
-/** What a prompt is, beside its handler. */
+/** The options of a prompt. */
 export interface PromptConfig<Input, App = unknown, User = any> extends DefinitionConfig {
-  /** What the prompt is for, for people who choose among prompts. */
+  /** The purpose of the prompt, for people who choose a prompt. */
   readonly description?: string | undefined
-  /** Standard Schema of the arguments, able to give a JSON Schema. Clients send strings. Default: no arguments. */
+  /**
+   * The Standard Schema of the arguments. It must provide a JSON Schema. Clients send strings. By default, the prompt has no
+   * arguments.
+   */
   readonly input?: Input
-  /** Suggests values, by argument. */
+  /** Functions that suggest values, by argument. */
   readonly complete?: { readonly [Name in ArgumentNames<Input>]?: Completer<App, User> }
 }
 
-/** One message of a prompt. An interface, as `WholePrompt` is, so that compilers and editors tell it by its name. */
+/** One message of a prompt. It is an interface so that compilers and editors show its name. */
 export interface WrittenMessage extends PromptMessage {}
 
-/** A whole MCP result. */
+/** A complete MCP result of `prompts/get`. */
 export interface WholePrompt extends GetPromptResult {
   messages: WrittenMessage[]
 }
 
-/** What a prompt may give: the text of one message of the user, messages, or a whole MCP result. */
+/**
+ * The value that the handler of a prompt returns: the text of one user message, messages, a complete MCP result, or the
+ * result of `context.inputRequired()`.
+ */
 export type PromptResult = string | readonly WrittenMessage[] | WholePrompt | InputRequired
 
-/** Makes a prompt. The text of a thrown `KitToolError` is shown to the client, that of any other error is not. */
+/**
+ * The handler of a prompt. The client receives the message of a thrown `KitToolError`, but not the message of any other error.
+ */
 export type PromptHandler<App, Input, User = any> = (
   args: ArgsOf<Input>,
   context: KitContext<App, User>,
 ) => PromptResult | Promise<PromptResult>
 
-/** A prompt with everything about it that can be computed before a request. */
+/** A prompt, with everything that can be computed before a request. */
 export interface PromptEntry {
   readonly definition: Prompt
   readonly scopes: readonly string[]
@@ -57,7 +65,7 @@ export interface PromptEntry {
 
 const PROMPT_OPTIONS = [...DEFINITION_OPTIONS, 'description', 'input', 'complete']
 
-/** @throws {KitMcpConfigError} naming what is wrong. */
+/** @throws {KitMcpConfigError} if the name, an option, or the handler is invalid. */
 export function promptEntry(
   name: string,
   config: PromptConfig<StandardSchemaV1 | undefined>,

@@ -18,55 +18,64 @@ const checks = optionChecksOf('KitMcpRouter')
 const { checkFunction, invalidOption } = checks
 
 interface ResourceMembers extends DefinitionConfig {
-  /** What is in it, for the model. */
+  /** The content of the resource, for the model. */
   readonly description?: string | undefined
-  /** Default of what is read: `text/plain` for text, `application/octet-stream` for bytes, `application/json` for values. */
+  /**
+   * The MIME type. Defaults to `text/plain` for strings, `application/octet-stream` for bytes, and `application/json` for
+   * other values.
+   */
   readonly mimeType?: string | undefined
-  /** Whom it is for, and how much it matters; hints, which clients may ignore. */
+  /** The audience and the priority of the resource. Clients may ignore these hints. */
   readonly annotations?: Annotations | undefined
-  /** How long clients of 2026-07-28 may keep what they read. Default: the adapter's `cache`. */
+  /** The time for which clients of 2026-07-28 may cache the content. Defaults to the adapter's `cache`. */
   readonly cache?: CacheHint | undefined
 }
 
-/** What a resource is, beside its handler. */
+/** The options of a resource. */
 export interface ResourceConfig extends ResourceMembers {
   /** The absolute URI, such as `notes://today`. */
   readonly uri: string
-  /** Bytes. */
+  /** The size in bytes. */
   readonly size?: number | undefined
 }
 
 /**
- * Reads a resource. Returns text, bytes, any JSON value, a whole MCP result, or what `context.inputRequired()` gives;
- * undefined means that there is none. The text of a thrown `KitToolError` is shown to the client, that of any other
- * error is not.
+ * The handler of a resource. It returns a string, bytes, any JSON value, a complete MCP result, or the result of
+ * `context.inputRequired()`. `undefined` means that the resource does not exist. The client receives the message of a thrown
+ * `KitToolError`, but not the message of any other error.
  */
 export type ResourceHandler<App, User = any> = (uri: URL, context: KitContext<App, User>) => unknown
 
-/** A resource as a template lists it. An interface, so that compilers and editors tell it by its name. */
+/** A resource in the list of a template. It is an interface so that compilers and editors show its name. */
 export interface ListedResource extends Resource {}
 
 type Listed = readonly ListedResource[] | Promise<readonly ListedResource[]>
 
-/** What a resource template is, beside its handler. */
+/** The options of a resource template. */
 export interface ResourceTemplateConfig<Template extends string, App = unknown, User = any>
   extends ResourceMembers {
-  /** RFC 6570, such as `notes://{owner}/{id}`; one variable in braces, several after `?` and `&` only. */
+  /**
+   * The URI template (RFC 6570), such as `notes://{owner}/{id}`. An expression has one variable; only `?` and `&` allow
+   * several.
+   */
   readonly uriTemplate: Template
-  /** The resources there are now, for `resources/list`. Not asked for a token without the template's scopes. */
+  /** Returns the current resources for `resources/list`. Not called for a token without the template's scopes. */
   readonly list?: (context: KitContext<App, User>) => Listed
-  /** Suggests values, by variable. */
+  /** Functions that suggest values, by variable. */
   readonly complete?: { readonly [Name in keyof TemplateVariables<Template>]?: Completer<App, User> }
 }
 
-/** Reads a resource of a template, as `ResourceHandler` does. Variables are percent-decoded: they may hold any character. */
+/**
+ * The handler of a resource template. It returns the same values as a `ResourceHandler`. Variables are percent-decoded,
+ * so they may contain any character.
+ */
 export type ResourceTemplateHandler<App, Template extends string, User = any> = (
   uri: URL,
   variables: TemplateVariables<Template>,
   context: KitContext<App, User>,
 ) => unknown
 
-/** A resource with everything about it that can be computed before a request. */
+/** A resource, with everything that can be computed before a request. */
 export interface ResourceEntry {
   readonly definition: Resource
   /** The URI in canonical form. */
@@ -76,6 +85,7 @@ export interface ResourceEntry {
   readonly handler: (uri: URL, context: KitContext) => unknown
 }
 
+/** A resource template, with everything that can be computed before a request. */
 export interface ResourceTemplateEntry {
   readonly definition: ResourceTemplateType
   /** The template in canonical form. */
@@ -96,7 +106,7 @@ const SHARED_OPTIONS = [...DEFINITION_OPTIONS, 'description', 'mimeType', 'annot
 const RESOURCE_OPTIONS = [...SHARED_OPTIONS, 'uri', 'size']
 const TEMPLATE_OPTIONS = [...SHARED_OPTIONS, 'uriTemplate', 'list', 'complete']
 
-/** @throws {KitMcpConfigError} naming what is wrong. */
+/** @throws {KitMcpConfigError} if the name, an option, or the handler is invalid. */
 export function resourceEntry(
   name: string,
   config: ResourceConfig,
@@ -127,7 +137,7 @@ export function resourceEntry(
   }
 }
 
-/** @throws {KitMcpConfigError} naming what is wrong. */
+/** @throws {KitMcpConfigError} if the name, an option, or the handler is invalid. */
 export function resourceTemplateEntry(
   name: string,
   config: ResourceTemplateConfig<string>,
@@ -167,7 +177,7 @@ function membersOf(owner: string, config: ResourceMembers): object {
   }
 }
 
-/** @throws {KitMcpConfigError} */
+/** Checks a cache hint. @throws {KitMcpConfigError} if it is invalid. */
 export function checkCache(
   option: string,
   cache: unknown,

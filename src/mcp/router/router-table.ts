@@ -5,20 +5,20 @@ import type { ResourceEntry, ResourceTemplateEntry } from './resource.ts'
 import type { ToolEntry } from './tool.ts'
 import { scopesOfUri } from './uris/uri-scopes.ts'
 
-/** What `.context()` takes. */
+/** Creates the application's data for a request. It is the argument of `KitMcpRouter…context()`. */
 export type AppContextFactory<App> = (input: { readonly request: Request }) => App | Promise<App>
 
-/** The router as the adapter reads it: made once. */
+/** The lookup tables of a router. The adapter creates them once. */
 export interface RouterTable {
   readonly makeContext: AppContextFactory<unknown> | undefined
   readonly tools: ReadonlyMap<string, ToolEntry>
   readonly definitions: readonly Tool[]
   readonly prompts: ReadonlyMap<string, PromptEntry>
-  /** By canonical URI. The scopes of each include those of the templates that match it. */
+  /** The resources by canonical URI. The scopes of each include those of the templates that match it. */
   readonly resources: ReadonlyMap<string, ResourceEntry>
   readonly templates: readonly ResourceTemplateEntry[]
   readonly capabilities: ServerCapabilities
-  /** Whether a tool has arguments that are repeated in headers. */
+  /** `true` if a tool has arguments that are repeated in headers. */
   readonly declaresHeaders: boolean
   /** Every scope that any operation names. */
   readonly scopes: readonly string[]
@@ -78,7 +78,7 @@ export function findResource(
   return undefined
 }
 
-/** The resources by canonical URI, each with the scopes of the templates that match it, too. */
+/** Returns the resources by canonical URI. Each has the scopes of the templates that match it, too. */
 function resourcesByUri(
   resources: readonly ResourceEntry[],
   templates: readonly ResourceTemplateEntry[],

@@ -20,7 +20,7 @@ import { type ArgsOf, type HandlerGiving, type ToolConfig, type ToolEntry, toolE
 
 const { checkFunction, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
 
-/** Reads the table of a router, and what it is made of; set by the class, which alone can see inside. */
+/** Read the private members of a router. The class sets them. */
 let readTable: (router: KitMcpRouter<any>) => RouterTable
 let readProps: (router: KitMcpRouter<any>) => RouterProps
 
@@ -32,7 +32,7 @@ interface RouterProps {
   readonly templates: Entries<ResourceTemplateEntry>
 }
 
-/** What a compiler error says where a router does not fit into another. */
+/** The message of a compiler error if a router does not fit into another. */
 export interface KitMcpTypeError<Message extends string> {
   readonly 'mcp-gatekit': Message
 }
@@ -42,9 +42,20 @@ type Fits<Given, Needed, Message extends string> = [Given] extends [Needed]
   : KitMcpTypeError<Message>
 
 /**
- * The typed router of an MCP server: tools, prompts, resources and the scopes they need. Immutable, every method
- * returns a new router. JSON Schemas, scopes and checks are computed here, so that the number of operations does not
- * change the cost of a call.
+ * The typed router of an MCP server: its tools, prompts, and resources, and the scopes that they need. It is immutable: every
+ * method returns a new router. JSON Schemas and scopes are computed when an operation is added, so the cost of a call does
+ * not depend on the number of operations.
+ * @example
+ * ```ts
+ * import { KitMcpRouter } from 'mcp-gatekit'
+ * import { z } from 'zod'
+ *
+ * export const router = KitMcpRouter.create()
+ *   .tool('greet', { description: 'Greets a person', input: z.object({ name: z.string() }) }, ({ name }) => `Hello, ${name}`)
+ *   .tool('wipe', { description: 'Deletes all notes', scopes: ['notes:admin'] }, () => 'done')
+ *   .resource('today', { uri: 'notes://today' }, () => 'Buy milk')
+ * ```
+ * @see docs/reference/mcp.md
  */
 export class KitMcpRouter<App = unknown, User = any> {
   readonly #props: RouterProps
@@ -54,7 +65,10 @@ export class KitMcpRouter<App = unknown, User = any> {
     this.#props = props
   }
 
-  /** An empty router. `App` is what `.context()` returns; it is inferred when not given. */
+  /**
+   * Returns an empty router. `App` is the type that `.context()` returns; it is inferred if it is not given.
+   * @returns a router without operations.
+   */
   static create<App = unknown, User = any>(): KitMcpRouter<App, User> {
     return new KitMcpRouter({
       makeContext: undefined,
@@ -65,21 +79,24 @@ export class KitMcpRouter<App = unknown, User = any> {
     })
   }
 
-  /** Makes the application's data for a request. Called once per request, before the token is verified. */
+  /**
+   * Sets the function that creates the application's data for a request. It is called once per request, before the token is
+   * verified.
+   * @param make returns the data, which handlers and `verifyToken` find at `context.context`.
+   * @returns a new router.
+   * @throws {KitMcpConfigError} if `make` is not a function.
+   */
   context<Made extends App>(
     make: AppContextFactory<Made>,
   ): KitMcpRouter<unknown extends App ? Made : App, User> {
-    checkFunction(
-      'context',
-      make,
-      'it returns the data that handlers and verifyToken find at context.context',
-    )
+    checkFunction('context', make, 'set it to a function that returns the data for context.context')
     return new KitMcpRouter({ ...this.#props, makeContext: make })
   }
 
   /**
-   * Says of what type `context.auth.user` is, for the handlers that follow; an adapter then wants a verifier that gives
-   * it. `UserOf<typeof verifyToken>` is the type that a verifier gives. Does nothing at run time.
+   * Sets the type of `context.auth.user` for the handlers that are added afterwards. An adapter then requires a verifier that
+   * returns this type. Has no effect at run time.
+   * @returns a new router. Use `UserOf<typeof verifyToken>` for the type that a verifier returns.
    */
   user<Verified>(): KitMcpRouter<App, Verified> {
     return new KitMcpRouter(this.#props)
@@ -87,8 +104,12 @@ export class KitMcpRouter<App = unknown, User = any> {
 
   /**
    * Adds a tool.
-   * @param name 1 to 128 of `A-Z a-z 0-9 _ . -`, unique among the tools of this router.
-   * @throws {KitMcpConfigError} for a bad or duplicate name, or a schema that gives no JSON Schema.
+   * @param name 1 to 128 characters of `A-Z a-z 0-9 _ . -`, unique among the tools of this router.
+   * @param config the description, the schemas, and the scopes.
+   * @param handler receives the parsed arguments and the context. It returns a string, any JSON value, or a complete MCP
+   * result.
+   * @returns a new router.
+   * @throws {KitMcpConfigError} if the name is invalid or already registered, or if a schema does not provide a JSON Schema.
    */
   tool<Input extends StandardSchemaV1 | undefined = undefined, Given = unknown>(
     name: string,
@@ -101,8 +122,11 @@ export class KitMcpRouter<App = unknown, User = any> {
 
   /**
    * Adds a prompt.
-   * @param name 1 to 128 of `A-Z a-z 0-9 _ . -`, unique among the prompts of this router.
-   * @throws {KitMcpConfigError} for a bad or duplicate name, or a schema that gives no JSON Schema.
+   * @param name 1 to 128 characters, unique among the prompts of this router.
+   * @param config the description, the schema of the arguments, and the scopes.
+   * @param handler receives the parsed arguments and the context. It returns a string, messages, or a complete MCP result.
+   * @returns a new router.
+   * @throws {KitMcpConfigError} if the name is invalid or already registered, or if a schema does not provide a JSON Schema.
    */
   prompt<Input extends StandardSchemaV1 | undefined = undefined>(
     name: string,
@@ -118,9 +142,12 @@ export class KitMcpRouter<App = unknown, User = any> {
   }
 
   /**
-   * Adds a resource: one fixed URI.
-   * @param name 1 to 128 of `A-Z a-z 0-9 _ . -`, unique among the resources of this router, as the URI is.
-   * @throws {KitMcpConfigError} for a bad or duplicate name or URI.
+   * Adds a resource with a fixed URI.
+   * @param name 1 to 128 characters, unique among the resources of this router.
+   * @param config the URI, which must be unique too, the description, and the scopes.
+   * @param handler receives the URI and the context. It returns a string, bytes, any JSON value, or a complete MCP result.
+   * @returns a new router.
+   * @throws {KitMcpConfigError} if the name or the URI is invalid or already registered.
    */
   resource(
     name: string,
@@ -132,9 +159,14 @@ export class KitMcpRouter<App = unknown, User = any> {
   }
 
   /**
-   * Adds the resources whose URIs a template describes (RFC 6570). Where several match, the first one added reads.
-   * @param name 1 to 128 of `A-Z a-z 0-9 _ . -`, unique among the templates of this router, as the template is.
-   * @throws {KitMcpConfigError} for a bad or duplicate name or template.
+   * Adds the resources whose URIs match a template. If several templates match, the one that was added first is used.
+   * @param name 1 to 128 characters, unique among the templates of this router.
+   * @param config the URI template, which must be unique too, the description, and the scopes.
+   * @param handler receives the URI, the variables, and the context. It returns a string, bytes, any JSON value, or a complete
+   * MCP result.
+   * @returns a new router.
+   * @throws {KitMcpConfigError} if the name or the template is invalid or already registered.
+   * @see https://www.rfc-editor.org/rfc/rfc6570
    */
   resourceTemplate<const Template extends string>(
     name: string,
@@ -153,9 +185,12 @@ export class KitMcpRouter<App = unknown, User = any> {
   }
 
   /**
-   * Adds all that another router has, with `prefix_` before every name; URIs stay as they are. Its handlers get this
-   * router's context: that must be all that the other one wants, and its own `.context()` is not called.
-   * @throws {KitMcpConfigError} for a name or URI that is there already, or a name that becomes too long.
+   * Adds all operations of another router. Their handlers receive the context of this router; the other router's `.context()`
+   * is not called.
+   * @param prefix is put before every name, followed by `_`. URIs do not change.
+   * @param router the other router. The context of this router must fit its handlers.
+   * @returns a new router.
+   * @throws {KitMcpConfigError} if a name or a URI is already registered, or if a name becomes too long.
    */
   merge<SubApp, SubUser>(
     prefix: string,
@@ -168,7 +203,7 @@ export class KitMcpRouter<App = unknown, User = any> {
       throw invalidKind('merge', `'${prefix}' needs a KitMcpRouter`, router)
     const other = readProps(router)
     if (other.makeContext !== undefined && this.#props.makeContext === undefined) {
-      throw invalidOption('merge', `'${prefix}' needs a context: call .context() of this router first`)
+      throw invalidOption('merge', `'${prefix}' needs a context. Call .context() of this router first`)
     }
     return new KitMcpRouter({
       makeContext: this.#props.makeContext,
@@ -193,7 +228,7 @@ export class KitMcpRouter<App = unknown, User = any> {
   }
 }
 
-/** The finished table of a router, made at the first call. */
+/** Returns the lookup tables of a router. Creates them at the first call. */
 export function tableOf(router: KitMcpRouter<any>): RouterTable {
   return readTable(router)
 }
@@ -211,11 +246,14 @@ function added<Entry extends Named>(
 ): Entries<Entry> {
   const { name, uri = entry.definition.uriTemplate } = entry.definition
   const nameKey = `name ${name}`
-  if (entries.has(nameKey)) throw invalidOption(kind, `'${name}' is there already: give it another name`)
+  if (entries.has(nameKey)) throw invalidOption(kind, `'${name}' is already registered. Choose another name`)
   if (uri === undefined) return entries.with([nameKey], entry)
   const uriKey = `uri ${entry.canonical ?? String(uri)}`
   if (entries.has(uriKey))
-    throw invalidOption(kind, `'${name}' is of ${quotedName(String(uri))}, which is there already`)
+    throw invalidOption(
+      kind,
+      `'${name}' has the URI ${quotedName(String(uri))}, which is already registered. Choose another URI`,
+    )
   return entries.with([nameKey, uriKey], entry)
 }
 

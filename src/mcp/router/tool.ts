@@ -16,31 +16,35 @@ import { declaresHeaders } from './param-headers.ts'
 
 const { checkFunction, invalidOption } = optionChecksOf('KitMcpRouter')
 
-/** What a tool is, beside its handler. */
+/** The options of a tool. */
 export interface ToolConfig<Input, Output> extends DefinitionConfig {
-  /** What the tool does, for the model that chooses among tools. */
+  /** The purpose of the tool, for the model that chooses a tool. */
   readonly description: string
-  /** Standard Schema of the arguments, able to give a JSON Schema. Default: no arguments. */
+  /** The Standard Schema of the arguments. It must provide a JSON Schema. By default, the tool has no arguments. */
   readonly input?: Input
-  /** Standard Schema of the result; what the handler returns is checked and sent as `structuredContent`. */
+  /**
+   * The Standard Schema of the result. It must provide a JSON Schema. The value that the handler returns is validated and sent
+   * as `structuredContent`.
+   */
   readonly output?: Output
-  /** Hints about what a call does, such as `readOnlyHint`, which clients may ignore. */
+  /** Hints about the effects of a call, such as `readOnlyHint`. Clients may ignore them. */
   readonly annotations?: ToolAnnotations
 }
 
-/** What a handler gets of a schema's input: the parsed value, `{}` where there is no schema. */
+/** The arguments of a handler: the parsed value, or `{}` without a schema. */
 export type ArgsOf<Input> = Input extends StandardSchemaV1
   ? StandardSchemaV1.InferOutput<Input>
   : Record<string, never>
-/** A whole MCP result, as a handler may return it. An interface, so that compilers and editors tell it by its name. */
+
+/** A complete MCP result of `tools/call`. It is an interface so that compilers and editors show its name. */
 export interface ToolResult extends CallToolResult {}
 
-/** What the handler of a tool may return, whose `output` takes `Given`. */
+/** The return type of a tool's handler. `Given` is the input type of the option `output`. */
 type ReturnOf<Given> = Given | ToolResult | InputRequired | Promise<Given | ToolResult | InputRequired>
 
 /**
- * The handler of a tool whose `output` takes `Given`. Conditional, though always true: compilers then know `Given` when
- * they look at the handler, and take the texts in what it returns for the literals that they are.
+ * The handler of a tool. `Given` is the input type of the option `output`. The type is conditional, although the condition is
+ * always true: compilers then know `Given` when they infer the handler, and infer literal types for the strings it returns.
  */
 export type HandlerGiving<Given, Args, Context> = [Given] extends [infer Known]
   ? (args: Args, context: Context) => ReturnOf<Known>
@@ -49,29 +53,30 @@ export type HandlerGiving<Given, Args, Context> = [Given] extends [infer Known]
 type GivenOf<Output> = Output extends StandardSchemaV1 ? StandardSchemaV1.InferInput<Output> : unknown
 
 /**
- * Runs a tool. Returns a string, any JSON value, a whole MCP result, or what `context.inputRequired()` gives.
- * The text of a thrown `KitToolError` is shown to the client, that of any other error is not.
+ * The handler of a tool. It returns a string, any JSON value, a complete MCP result, or the result of
+ * `context.inputRequired()`. The client receives the message of a thrown `KitToolError`, but not the message of any other
+ * error.
  */
 export type ToolHandler<App, Input, Output, User = any> = (
   args: ArgsOf<Input>,
   context: KitContext<App, User>,
 ) => ReturnOf<GivenOf<Output>>
 
-/** A tool with everything about it that can be computed before a request. */
+/** A tool, with everything that can be computed before a request. */
 export interface ToolEntry {
   readonly definition: Tool
   readonly scopes: readonly string[]
   readonly input: StandardSchemaV1 | undefined
   readonly output: StandardSchemaV1 | undefined
   readonly outputJsonSchema: JsonSchema | undefined
-  /** Whether arguments are repeated in `Mcp-Param-*` headers (2026-07-28). */
+  /** `true` if arguments are repeated in `Mcp-Param-*` headers (2026-07-28). */
   readonly declaresHeaders: boolean
   readonly handler: (args: unknown, context: KitContext) => unknown
 }
 
 const TOOL_OPTIONS = [...DEFINITION_OPTIONS, 'description', 'input', 'output', 'annotations']
 
-/** @throws {KitMcpConfigError} naming what is wrong. */
+/** @throws {KitMcpConfigError} if the name, an option, or the handler is invalid. */
 export function toolEntry(
   name: string,
   config: ToolConfig<StandardSchemaV1 | undefined, StandardSchemaV1 | undefined>,
@@ -89,9 +94,9 @@ export function toolEntry(
   if (typeof description !== 'string' || description === '') {
     throw invalidOption(
       'description',
-      `of ${owner} must say what the tool does`,
+      `of ${owner} must be a non-empty string`,
       description,
-      'models choose by it',
+      'describe the purpose of the tool: models choose by it',
     )
   }
   const outputJsonSchema =

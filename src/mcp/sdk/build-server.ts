@@ -19,8 +19,8 @@ import { findResource, type RouterTable } from '../router/router-table.ts'
 import { scopesOfUri } from '../router/uris/uri-scopes.ts'
 
 /**
- * A server of the official SDK for a router and one request. It has handlers for `methods` alone: what a request does
- * not ask for costs it nothing.
+ * Returns a server of the official SDK for a router and one request. The server has handlers only for `methods`, so that a
+ * request does not pay for other methods.
  */
 export function buildServer(
   serving: Serving,
@@ -34,7 +34,7 @@ export function buildServer(
   return checking
 }
 
-/** As `buildServer`, for methods and tools of which no header has to be compared with arguments. */
+/** Like `buildServer`, for requests whose headers do not have to be compared with arguments. */
 export function buildSimpleServer(
   serving: Serving,
   info: ServerInfo,
@@ -46,7 +46,7 @@ export function buildSimpleServer(
   return server
 }
 
-/** A server for a whole session: with every handler, each working with what `servingOf` has for its request. */
+/** Returns a server for a session. It has handlers for all methods. Each handler gets its `Serving` from `servingOf`. */
 export function buildSessionServer(
   table: RouterTable,
   servingOf: ServingOf,
@@ -58,7 +58,7 @@ export function buildSessionServer(
   return server
 }
 
-/** The SDK compares `Mcp-Param-*` headers with arguments for its high-level server alone, by the schema that this one gives it. */
+/** The SDK compares `Mcp-Param-*` headers with arguments only for a `McpServer`, with the schema that this class returns. */
 class HeaderCheckingServer extends McpServer {
   readonly #table: RouterTable
 
@@ -74,7 +74,7 @@ class HeaderCheckingServer extends McpServer {
   }
 }
 
-/** What the operations of a request work with, by the SDK's context of that request. */
+/** Returns the `Serving` of a request by the SDK's context of that request. */
 export type ServingOf = (sdk: ServerContext) => Serving
 
 const METHODS = [
@@ -173,14 +173,14 @@ function listed<Definition>(
   return shown.map(({ definition }) => definition)
 }
 
-/** Where nobody was verified, only what needs no scopes. */
+/** Returns `true` if the token has the scopes. Without a verified token, only an empty list of scopes is permitted. */
 function permits({ exchange: { gate, auth } }: Serving, scopes: readonly string[]): boolean {
   return gate === undefined || auth === undefined ? scopes.length === 0 : gate.permits(auth.scopes, scopes)
 }
 
 /**
- * What templates list is data of theirs: nothing of it for a token without their scopes, and no resource for a token
- * that may not read it.
+ * Returns the resources that templates list. It leaves out the templates whose scopes the token lacks, and the resources that
+ * the token may not read.
  */
 async function listedByTemplates(
   serving: Serving,

@@ -19,23 +19,26 @@ import { exchangeOf, methodsOf } from './served-request.ts'
 import { guardUris } from './uri-guard.ts'
 import { guardAnswers } from './watch-messages.ts'
 
-/** What a router function gets: once per request, or in a session once for each authority of its tokens. */
+/**
+ * The argument of a router function. The function is called once per request or, in a session, once for each set of
+ * permissions that its tokens have.
+ */
 export interface ServerFactoryContext {
-  /** What `verifyToken` and `onVerified` had as `context.context`, with what they put there. */
+  /** The same object as `context.context` of `verifyToken` and `onVerified`. */
   readonly context: unknown
   /** The MCP request. */
   readonly request: Request
-  /** Who is calling. Absent where there is no gate. */
+  /** The verified token. Absent if OAuth is disabled. */
   readonly auth?: AuthInfo<any>
-  /** The same as `auth`, by the name that `createMcpHandler` of the official SDK gives it. */
+  /** The same as `auth`, under the name that `createMcpHandler` of the official SDK uses. */
   readonly authInfo?: AuthInfo<any>
-  /** The same as `request`, by the name that `createMcpHandler` of the official SDK gives it. */
+  /** The same as `request`, under the name that `createMcpHandler` of the official SDK uses. */
   readonly requestInfo: Request
   /** `modern` for revision 2026-07-28, `legacy` for the revisions of 2025. */
   readonly era: 'modern' | 'legacy'
 }
 
-/** `ServerFactoryContext`, of which only what is not there twice is an own property. */
+/** Implements `ServerFactoryContext`. `requestInfo` is not an own property, so that it is not printed twice. */
 class FactoryContext implements ServerFactoryContext {
   readonly context: unknown
   readonly request: Request
@@ -57,7 +60,7 @@ class FactoryContext implements ServerFactoryContext {
   }
 }
 
-/** Makes a server of the official SDK for one request. */
+/** Returns a server of the official SDK for one request, or in a session for several requests. */
 export type ServerFactory = (
   context: ServerFactoryContext,
 ) => McpServer | Server | Promise<McpServer | Server>
@@ -69,10 +72,10 @@ export interface SdkServersProps {
   readonly options: ResolvedAdapterOptions
 }
 
-/** What a server has to support to serve the modern revision without the SDK's handler around it. */
+/** The revisions of a server that serves the modern revision without the SDK's handler around it. */
 const MODERN_REVISIONS = [MODERN_REVISION, ...SUPPORTED_PROTOCOL_VERSIONS]
 
-/** Makes the servers of the official SDK that answer: of the router's table, or by the application's function. */
+/** Creates servers of the official SDK from the router's table, or with the application's router function. */
 export class SdkServers {
   readonly #props: SdkServersProps
   readonly #states: RequestStates
@@ -86,7 +89,7 @@ export class SdkServers {
     this.#modernOptions = { ...this.#options, supportedProtocolVersions: MODERN_REVISIONS }
   }
 
-  /** A server for one request that nothing of the SDK but itself is needed for. */
+  /** Returns a server for one request on the fast path. */
   forFastPath(
     table: RouterTable,
     exchange: Exchange,
@@ -100,7 +103,7 @@ export class SdkServers {
     return server
   }
 
-  /** A server for one request on its way through the SDK's handler. */
+  /** Returns a server for one request that the SDK's handler serves. */
   forRequest(
     request: Request,
     subscriptions: Subscriptions,
@@ -116,27 +119,29 @@ export class SdkServers {
     return server
   }
 
-  /** Tokens of which the server of a session need not be made again: that of a table looks at each request's own. */
+  /**
+   * Returns a key of what a token permits. Tokens with the same key can share a server of a session. A server of a router's
+   * table checks the token of each request itself, so all tokens share it.
+   */
   authorityOf(auth: AuthInfo | undefined): string {
     if (typeof this.#props.router !== 'function' || auth === undefined) return ''
     return JSON.stringify([auth.clientId, [...new Set(auth.scopes)].sort()])
   }
 
-  /** A server that outlives the request it is made for; what each request may know is found through that request. */
+  /** Returns a server for a session. It finds the `Exchange` of each request through that request. */
   async forSession(request: Request, subscriptions: Subscriptions): Promise<Server | McpServer> {
     const { router, serverInfo } = this.#props
     if (typeof router === 'function') {
-      const own = await callFactory(router, exchangeOf(request) as Exchange, request, 'legacy')
-      tryOrUndefined(() => guardAnswers(own))
-      return own
+      const server = await callFactory(router, exchangeOf(request) as Exchange, request, 'legacy')
+      tryOrUndefined(() => guardAnswers(server))
+      return server
     }
     const server: Server = buildSessionServer(
       router,
       (sdk) => {
         const exchange = exchangeOf(sdk.http?.req)
-        // Never another request's: that one may have had another token.
-        if (exchange === undefined)
-          throw new TypeError('a request of a session has come without its exchange')
+        // Without its own exchange, the request might get the token of another request.
+        if (exchange === undefined) throw new TypeError('A request of a session has no exchange')
         const sessionCapabilities = server.getClientCapabilities()
         return { ...this.#serving(router, exchange, subscriptions), sessionCapabilities }
       },
@@ -155,7 +160,7 @@ export class SdkServers {
   ): Promise<Server | McpServer> {
     const server = await callFactory(router, exchange, request, era)
     exchange.telemetry.watch(server, true)
-    // Last, so that what is watched is what is sent.
+    // This must come last, so that telemetry records the messages as they are sent.
     tryOrUndefined(() => guardAnswers(server, exchange.outflow))
     return server
   }
@@ -182,7 +187,7 @@ async function callFactory(
   }
 }
 
-/** What every server of a router is told, made once. */
+/** Returns the options that all servers share. */
 function serverOptions({ router, instructions, options }: SdkServersProps): ServerOptions {
   const table = typeof router === 'function' ? undefined : router
   const { cache, listOnlyPermitted } = options
@@ -197,7 +202,7 @@ function serverOptions({ router, instructions, options }: SdkServersProps): Serv
         'tools/list': ownLists,
         'prompts/list': ownLists,
         'resources/templates/list': ownLists,
-        // What templates list may be made for the user.
+        // Templates may list resources of the user.
         'resources/list': listing ? { ...ownLists, cacheScope: 'private' } : ownLists,
       },
     }),

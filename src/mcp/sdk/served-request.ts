@@ -1,46 +1,49 @@
 import type { Exchange } from '../wire/exchange.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 
-/** Where the SDK's server factory finds the exchange of the request it is called for. */
+/** The property in which the SDK's server factory finds the exchange of a request. */
 const EXCHANGE: unique symbol = Symbol('exchange')
-/** And what that request asks for. */
+/** The property in which it finds the messages of the request. */
 const MESSAGES: unique symbol = Symbol('messages')
-/** Where a signal keeps the request that it is of. */
+/** The property in which a signal keeps its request. */
 const REQUEST: unique symbol = Symbol('request')
 
-/** A web-standard request on its way through the SDK, which carries what its servers are made for. */
+/** A web-standard request for the SDK, which carries the data that its servers need. */
 export interface ServedRequest extends Request {
   [EXCHANGE]?: Exchange
   [MESSAGES]?: readonly unknown[]
 }
 
-/** @param messages what the request asks for; none where it goes to a session, whose server has every handler. */
+/**
+ * Returns a request for the SDK.
+ * @param messages the messages of the request. Not needed for a session, whose server has all handlers.
+ */
 export function servedRequest(
-  incoming: McpRequest,
+  received: McpRequest,
   exchange: Exchange,
   messages: readonly unknown[] = [],
 ): ServedRequest {
-  const request: ServedRequest = spelledOut(incoming)
+  const request: ServedRequest = withAccept(received)
   request[EXCHANGE] = exchange
   request[MESSAGES] = messages
-  // A signal hears of the client only as long as its request is there, and the SDK keeps the signal alone.
+  // The signal of a request aborts only while the request exists, and the SDK keeps only the signal.
   Object.defineProperty(request.signal, REQUEST, { value: request, configurable: true })
   return request
 }
 
-/** The exchange that a request belongs to; undefined for one that was not made here. */
+/** Returns the exchange of a request, or undefined if `servedRequest` has not created the request. */
 export function exchangeOf(request: Request | undefined): Exchange | undefined {
   return (request as ServedRequest | undefined)?.[EXCHANGE]
 }
 
-/** The methods that a request asks for. */
+/** Returns the methods of the messages of a request. */
 export function methodsOf(request: Request | undefined): Set<unknown> {
   const messages = (request as ServedRequest | undefined)?.[MESSAGES] ?? []
   return new Set(messages.map((message) => (message as { method?: unknown } | null)?.method))
 }
 
-/** The SDK wants both media types spelled out; a client that accepts anything accepts them too. */
-function spelledOut({ request }: McpRequest): Request {
+/** Returns a request whose `Accept` header names both media types, as the SDK requires. A wildcard accepts both, too. */
+function withAccept({ request }: McpRequest): Request {
   const accept = request.headers.get('accept')
   const namesBoth = accept !== null && !accept.includes('*/*')
   if (namesBoth) return request

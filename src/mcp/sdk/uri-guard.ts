@@ -8,7 +8,7 @@ import {
 import { namesRefusedUri } from '../router/uris/message-uris.ts'
 import { matchTokens, type TemplateToken } from '../router/uris/template-match.ts'
 
-/** Marks a server whose connections are guarded. */
+/** The property that marks a server whose connections are guarded. */
 const GUARDED: unique symbol = Symbol('guarded')
 
 interface GuardedServer {
@@ -17,8 +17,8 @@ interface GuardedServer {
 }
 
 /**
- * Has every connection of a server of the application refuse URIs without a canonical form (-32602), and has its resource
- * templates match in linear time. Other URIs reach it as they were sent.
+ * Makes every connection of an application's server refuse URIs without a canonical form (-32602), and makes its resource
+ * templates match in linear time. Other URIs reach the server unchanged.
  */
 export function guardUris(server: Server | McpServer): void {
   matchTemplatesLinearly(server)
@@ -31,7 +31,7 @@ export function guardUris(server: Server | McpServer): void {
     const { onmessage } = transport
     transport.onmessage = (message, extra) => {
       if (isRefusedRequest(message)) return refuse(transport, message.id)
-      // Those that the application has added since.
+      // The application may have added templates.
       if ('method' in message && message.method === 'resources/read') matchTemplatesLinearly(server)
       onmessage?.call(transport, message, extra)
     }
@@ -48,7 +48,7 @@ function refuse(transport: Transport, id: string | number): void {
   transport.send(answer).catch(() => undefined)
 }
 
-/** What the SDK's `UriTemplate` keeps of a template. */
+/** The members of the SDK's `UriTemplate` that are used here. */
 interface SdkTemplate {
   readonly parts?: readonly (string | SdkExpression)[]
   match(uri: string): Record<string, string | string[]> | null
@@ -61,14 +61,14 @@ interface SdkExpression {
   readonly exploded: boolean
 }
 
-/** The SDK does not show which templates its server has. */
+/** The private member in which the SDK's server keeps its templates. */
 interface RegisteredTemplates {
   readonly _registeredResourceTemplates?: Readonly<
     Record<string, { readonly resourceTemplate: { readonly uriTemplate: SdkTemplate } }>
   >
 }
 
-/** The SDK matches by a regular expression, which takes polynomial time for several variables. */
+/** Replaces the matching of the SDK. Its regular expressions take polynomial time for several variables. */
 function matchTemplatesLinearly(server: Server | McpServer): void {
   if (!(server instanceof McpServer)) return
   const { _registeredResourceTemplates: registered = {} } = server as unknown as RegisteredTemplates
@@ -78,11 +78,11 @@ function matchTemplatesLinearly(server: Server | McpServer): void {
   }
 }
 
-/** Longer URIs, and line breaks, which no URI contains, are left to the SDK. */
+/** The SDK matches longer URIs, and URIs with line breaks, which are not valid. */
 const LEFT_TO_SDK = /[\n\r\u2028\u2029]/
 const MAX_LENGTH = 1_000_000
 
-/** Returns what `template.match` does, in linear time. */
+/** Returns a function that returns the same as `template.match`, in linear time. */
 export function linearMatch(template: SdkTemplate): SdkTemplate['match'] {
   const { parts } = template
   const original = template.match.bind(template)

@@ -1,16 +1,16 @@
 import type { JSONRPCMessage, McpServer, Server, Transport } from '@modelcontextprotocol/server'
 import type { Outflow } from '../wire/exchange.ts'
-import { sendable, unsendable } from '../wire/json-safe.ts'
+import { internalError, jsonSafe } from '../wire/json-safe.ts'
 
-/** Sees the messages between the SDK's transport and its server. */
+/** Receives the messages between the SDK's transport and its server. */
 export interface ServerWatcher {
-  /** A message has come; `deliver` hands it on, and has to be called once. */
+  /** Called for each message of the client. It must call `deliver` once, which passes the message on. */
   readonly delivered: (message: JSONRPCMessage, deliver: () => void) => void
-  /** A message goes out. */
+  /** Called for each message of the server. */
   readonly sent: (message: JSONRPCMessage) => void
 }
 
-/** Where the hook of a server finds who watches its next connection. */
+/** The property in which a server keeps the watcher of its next connection. */
 const WATCHER: unique symbol = Symbol('watcher')
 
 interface WatchedServer {
@@ -18,7 +18,7 @@ interface WatchedServer {
   [WATCHER]?: ServerWatcher | undefined
 }
 
-/** Watches the next connection of `server`, and no later one. The SDK has no hook for it but `connect`. */
+/** Watches the next connection of `server`, but not later ones. `connect` is the only hook of the SDK for this. */
 export function watchMessages(server: Server | McpServer, watcher: ServerWatcher): void {
   const watched: WatchedServer = server
   const isHooked = WATCHER in watched
@@ -43,9 +43,9 @@ function watchTransport(transport: Transport, { delivered, sent }: ServerWatcher
     delivered(message as JSONRPCMessage, () => onmessage?.call(transport, message, extra))
 }
 
-/** Where the hooks of a server find the answers that its present connection owes. */
+/** The property in which a server keeps the requests of its current connection without a response. */
 const OWED: unique symbol = Symbol('owed')
-/** Where they find the stream of its next connection. */
+/** The property in which a server keeps the stream of its next connection. */
 const OUTFLOW: unique symbol = Symbol('outflow')
 
 interface GuardedServer extends WatchedServer {
@@ -53,13 +53,13 @@ interface GuardedServer extends WatchedServer {
   [OUTFLOW]?: Outflow | undefined
 }
 
-/** What the SDK says when it could not even make an error of what was thrown. */
+/** The beginning of the SDK's error message if it cannot send a response. */
 const NO_ANSWER = 'Failed to send response'
 
 /**
- * Has every connection of `server` answer also where the SDK would send nothing, so that the client waited for ever: an
- * answer that cannot be written as JSON, and a handler that throws what has no properties.
- * @param outflow of the next connection: notifications wait until its client has room.
+ * Makes every connection of `server` respond also if the SDK would not send a response: if a response cannot be serialized as
+ * JSON, or if a handler throws a value without properties. The client would wait forever.
+ * @param outflow the stream of the next connection. Notifications wait until its client can take more.
  */
 export function guardAnswers(server: Server | McpServer, outflow?: Outflow): void {
   const guarded: GuardedServer = server
@@ -81,7 +81,7 @@ export function guardAnswers(server: Server | McpServer, outflow?: Outflow): voi
   }
 }
 
-/** The requests of one connection that have no answer yet. */
+/** The requests of one connection without a response. */
 class OwedAnswers {
   readonly #ids = new Set<string | number>()
   readonly #transport: Transport
@@ -92,17 +92,17 @@ class OwedAnswers {
     const { send, onmessage } = transport
     transport.onmessage = (message, extra) => {
       if ('method' in message && 'id' in message) this.#ids.add(message.id)
-      // The SDK does not answer what was cancelled.
+      // The SDK does not respond to a cancelled request.
       else if ('method' in message && message.method === 'notifications/cancelled')
         this.#ids.delete(message.params?.requestId as string | number)
       onmessage?.call(transport, message, extra)
     }
     transport.send = async (message, options) => {
-      const sent = sendable(message)
+      const sent = jsonSafe(message)
       if (outflow !== undefined && 'method' in sent && !('id' in sent))
         return await outflow.notify(sent, (one) => send.call(transport, one, options))
       const settled = 'method' in sent ? undefined : outflow?.settle()
-      // The SDK looks at whether an answer comes at once.
+      // The SDK checks whether a response is sent synchronously.
       if (settled !== undefined) await settled
       await send.call(transport, sent, options)
       if ('method' in sent || sent.id === undefined) return
@@ -111,16 +111,16 @@ class OwedAnswers {
     }
   }
 
-  /** One answer will never come: the SDK does not say which. */
+  /** Records that one response is lost. The SDK does not say which. */
   lose(): void {
     this.#lost++
     this.#makeUp()
   }
 
-  /** Those that are left when all others have their answer are the lost ones. */
+  /** Responds to the lost requests: those that are left when all others have a response. */
   #makeUp(): void {
     if (this.#lost === 0 || this.#lost < this.#ids.size) return
     this.#lost = 0
-    for (const id of this.#ids) this.#transport.send(unsendable(id)).catch(() => undefined)
+    for (const id of this.#ids) this.#transport.send(internalError(id)).catch(() => undefined)
   }
 }

@@ -2,18 +2,18 @@ import type { JSONRPCMessage } from '@modelcontextprotocol/server'
 import { problemIn } from './schema-issues.ts'
 import { shortened } from './shortened.ts'
 
-/** The longest text of an error about what a client has sent. */
+/** The maximum length of an error message about a client's input. */
 const MAX_TEXT = 4_000
 
-/** From this length on, the issues that the SDK writes may be more than are reported. */
+/** Error messages of the SDK up to this length are not changed. */
 const MAX_ISSUE_LIST = 2_000
 
-/** How a server of the official SDK begins the result of a tool whose arguments do not fit. */
+/** The beginning of the SDK's result of a tool whose arguments are invalid. */
 const INPUT_ERROR = 'Input validation error: '
 
 /**
- * `message`, or if it is an answer in which the SDK repeats every issue of a validation, one that reports the first of
- * them and counts the rest.
+ * Shortens a response in which the SDK lists every issue of a validation: it lists the first issues and counts the rest.
+ * Returns any other message unchanged.
  */
 export function withBoundedError<Message extends JSONRPCMessage>(message: Message): Message {
   if ('error' in message) {
@@ -36,7 +36,7 @@ function boundedText(text: string): string {
   return `${kept} and ${(text.length - kept.length + 1).toLocaleString('en-US')} more characters`
 }
 
-/** The issues of a schema library's error, whose message is their JSON. */
+/** Returns the issues of a schema library's error whose message is their JSON. */
 function parsedIssues(text: string): Parameters<typeof problemIn>[0] | undefined {
   try {
     const issues: unknown = JSON.parse(text)

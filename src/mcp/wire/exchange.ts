@@ -4,25 +4,28 @@ import type { Gate } from '../../oauth/gate.ts'
 import type { VerifyContext } from '../../oauth/options.ts'
 import type { RequestTelemetry } from './request-telemetry.ts'
 
-/** How far the client is with taking the event stream that answers its request. */
+/** The event stream of a response, for senders that wait until its client has read. */
 export interface Outflow {
-  /** Whether so much waits for the client that progress and log messages are dropped. */
+  /** `true` if so many bytes wait for the client that progress notifications and log messages are dropped. */
   readonly isFull: boolean
-  /** Resolves when the client has room. */
+  /** Resolves when the client can take more. */
   room(): Promise<void>
-  /** Sends a notification with `send`; resolves when the client has room. Progress and log messages may be dropped. */
+  /**
+   * Sends a notification with `send`. Resolves when the client can take more. Progress notifications and log messages may be
+   * dropped.
+   */
   notify(message: JSONRPCNotification, send: (message: JSONRPCNotification) => Promise<void>): Promise<void>
-  /** Sends what has to be sent before the answer; undefined if that is nothing. */
+  /** Sends the messages that must come before the response. Returns undefined if there are none. */
   settle(): Promise<void> | undefined
 }
 
-/** One request past the gate: what its handlers may know. */
+/** A request that may be served: its token, its context, and its telemetry. */
 export interface Exchange {
-  /** The gate that let it in; undefined when OAuth is off. */
+  /** The gate that has accepted the token. Undefined if OAuth is disabled. */
   readonly gate: Gate | undefined
   readonly auth: AuthInfo | undefined
   readonly context: VerifyContext
   readonly telemetry: RequestTelemetry
-  /** The event stream of the answer, once there is one. */
+  /** The event stream of the response, once there is one. */
   outflow?: Outflow | undefined
 }

@@ -12,9 +12,9 @@ const CLOSING_BRACE = 0x7d
 const BRACE_BIT = 0x20
 
 /**
- * Checks how deep a text nests, before it is parsed: what the parser builds of a deep text, even of one that turns out not
- * to be JSON, takes far more memory than the text. Reads the text once, and builds nothing.
- * @returns `not-json` if brackets or quotation marks do not match; the parser finds all other faults
+ * Checks the nesting depth of JSON before it is parsed. The parser needs far more memory for deeply nested text than the text
+ * has, even if it is not valid JSON. This function reads the text once and allocates nothing.
+ * @returns `not-json` if brackets or quotation marks do not match. The parser finds all other errors.
  */
 export function checkDepth(text: string): 'ok' | 'too-deep' | 'not-json' {
   if (text.length <= MAX_JSON_DEPTH || !hasManyBrackets(text)) return 'ok'
@@ -37,11 +37,11 @@ export function checkDepth(text: string): 'ok' | 'too-deep' | 'not-json' {
   return deepest > MAX_JSON_DEPTH ? 'too-deep' : 'ok'
 }
 
-/** Returns `true` if a parsed body nests deeper than allowed. A value that contains itself does. */
+/** Returns `true` if a parsed body is nested deeper than allowed, or contains itself. */
 export function isTooDeepValue(value: unknown, levels: number = MAX_JSON_DEPTH): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (levels === 0) return true
-  // No more calls are ever nested than levels are allowed.
+  // The recursion is never deeper than `levels`.
   if (Array.isArray(value)) return value.some((item) => isTooDeepValue(item, levels - 1))
   for (const key in value) {
     if (isTooDeepValue((value as Record<string, unknown>)[key], levels - 1)) return true
@@ -49,7 +49,7 @@ export function isTooDeepValue(value: unknown, levels: number = MAX_JSON_DEPTH):
   return false
 }
 
-/** Returns `true` if there are enough opening brackets for a text that is too deep, in strings or not. */
+/** Returns `true` if a text has so many opening brackets that it may be nested too deep. */
 function hasManyBrackets(text: string): boolean {
   let found = 0
   for (const bracket of '{[') {
@@ -61,7 +61,7 @@ function hasManyBrackets(text: string): boolean {
   return false
 }
 
-/** The index of the quotation mark that ends the string; beyond the text if the string does not end. */
+/** Returns the index of the quotation mark that ends a string, or an index beyond the text if there is none. */
 function endOfString(text: string, start: number): number {
   let index = start + 1
   for (; index < text.length; index++) {

@@ -7,18 +7,18 @@ import {
 import { withBoundedError } from './bounded-error.ts'
 
 /**
- * Looks whether `value` can be written as JSON; how long its texts are costs nothing.
- * @throws whatever `JSON.stringify` throws: for a bigint, a cycle, thousands of levels, a getter that throws.
+ * Checks that `value` can be serialized as JSON. The length of its strings does not matter for the cost.
+ * @throws any error of `JSON.stringify`: for a bigint, a cycle, thousands of levels, or a getter that throws.
  */
 export function checkJson(value: unknown): void {
-  JSON.stringify(value, withoutTexts)
+  JSON.stringify(value, withoutStrings)
 }
 
 /**
- * Copies what `JSON.stringify` would write of `value` into plain objects and arrays. Strings are not copied. The copy can be
- * read any number of times without running code of the application, such as getters and proxies.
- * @param value has passed `checkJson`, or has been written as JSON.
- * @throws whatever reading `value` throws.
+ * Copies the part of `value` that `JSON.stringify` would serialize into plain objects and arrays. Reading the copy does not run
+ * code of the application, such as getters and proxies. Strings are shared.
+ * @param value a value that has passed `checkJson`, or was serialized as JSON
+ * @throws any error that reading `value` throws.
  */
 export function plainCopy<T>(value: T): T {
   return copyOf(value, '') as T
@@ -35,7 +35,7 @@ function copyOf(value: unknown, key: string): unknown {
   return copyMembers(value)
 }
 
-/** What `toJSON` returned, whose own `toJSON` does not count. */
+/** Copies the result of `toJSON`. A `toJSON` of the result is ignored. */
 function copyPlain(form: unknown): unknown {
   if (typeof form === 'function') return undefined
   return typeof form === 'object' && form !== null ? copyMembers(form) : form
@@ -64,33 +64,36 @@ function copyMembers(value: object): unknown {
   return copy
 }
 
-function withoutTexts(_key: string, value: unknown): unknown {
+function withoutStrings(_key: string, value: unknown): unknown {
   return typeof value === 'string' ? '' : value
 }
 
-/** `message`, or where it is an answer that cannot be written as JSON, or has no result, one that says so. */
-export function sendable(message: JSONRPCMessage): JSONRPCMessage {
+/** Returns `message`, or an internal error if it is a response that has no result or cannot be serialized as JSON. */
+export function jsonSafe(message: JSONRPCMessage): JSONRPCMessage {
   if ('method' in message) return message
   try {
     checkJson(message)
     if ('error' in message || message.result !== undefined) return withBoundedError(message)
   } catch {
-    // As below.
+    // The response cannot be serialized.
   }
-  return unsendable(message.id)
+  return internalError(message.id)
 }
 
-/** An answer as JSON, or where it cannot be written, one that says so. */
+/** Returns a response as JSON. If it cannot be serialized, returns an internal error as JSON. */
 export function answerText(answer: JSONRPCMessage): string {
   try {
     return JSON.stringify(withBoundedError(answer))
   } catch {
-    return JSON.stringify(unsendable((answer as JSONRPCErrorResponse).id))
+    return JSON.stringify(internalError((answer as JSONRPCErrorResponse).id))
   }
 }
 
-/** What is sent in place of an answer that cannot be. */
-export function unsendable(id: JSONRPCErrorResponse['id']): JSONRPCErrorResponse {
-  const error = { code: ProtocolErrorCode.InternalError, message: 'The answer cannot be written as JSON' }
+/** Returns the error that replaces a response that cannot be sent. */
+export function internalError(id: JSONRPCErrorResponse['id']): JSONRPCErrorResponse {
+  const error = {
+    code: ProtocolErrorCode.InternalError,
+    message: 'The response cannot be serialized as JSON',
+  }
   return { jsonrpc: '2.0', ...(id !== undefined && { id }), error }
 }

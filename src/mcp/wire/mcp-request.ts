@@ -9,22 +9,22 @@ import type { Exchange } from './exchange.ts'
 export interface McpRequest extends GateRequest, ClientConnection {
   /** The `Host` header. */
   readonly host: string | undefined
-  /** Such as `1.1`, where it is known. */
+  /** The HTTP version, such as `1.1`, if it is known. */
   readonly httpVersion: string | undefined
-  /** Whether the server accepts connections on a loopback address only. */
+  /** `true` if the server accepts connections only on a loopback address. */
   readonly listensOnLoopback: boolean
   /** `false` if something in front of the endpoint, such as `mcpCors`, has decided about CORS. */
   readonly decidesCors: boolean
-  /** Adds headers to the response, whatever it will be. */
+  /** Adds headers to the response. Refusals get them, too. */
   addResponseHeaders(headers: Readonly<Record<string, string>>): void
   /**
-   * Returns the request as `mcpAuth` has authenticated it.
-   * @param gate the gate of the endpoint. Undefined for an endpoint without OAuth: `mcpAuth(oauthOptions)` may be in front.
+   * Returns the exchange of a request that `mcpAuth` has authenticated.
+   * @param gate the gate of the endpoint. Undefined for an endpoint without OAuth, which may have `mcpAuth(oauthOptions)` in front.
    */
   authenticatedBy(gate: Gate | undefined): Exchange | undefined
-  /** Makes the verified token known to the host, as `req.auth`. */
+  /** Sets `req.auth` to the verified token. */
   authenticatedAs(auth: AuthInfo): void
-  /** Value of a request header, by its lower-case name. */
+  /** Returns the value of a request header by its lower-case name. */
   header(name: string): string | undefined
   readBody(limits: BodyLimits): Promise<BodyRead>
 }
@@ -85,7 +85,7 @@ export class WebMcpRequest implements McpRequest {
   }
 
   authenticatedAs(): void {
-    // A web-standard request has no place for it.
+    // A web-standard request does not have a property for the token.
   }
 
   header(name: string): string | undefined {
@@ -105,7 +105,7 @@ export class WebMcpRequest implements McpRequest {
   async readBody(limits: BodyLimits): Promise<BodyRead> {
     const { body, bodyUsed, signal } = this.request
     if (body === null) return { kind: 'text', text: '' }
-    // A locked stream belongs to another reader, which may never let it go.
+    // A locked stream belongs to another reader, which may never release it.
     if (bodyUsed || body.locked) return { kind: 'unreadable' }
     if (Number(this.header('content-length')) > limits.maxBytes) return { kind: 'too-large' }
     if (isEncoded(this.header('content-encoding'))) return { kind: 'encoded' }
@@ -113,7 +113,7 @@ export class WebMcpRequest implements McpRequest {
   }
 }
 
-/** Whether a `Content-Encoding` says that a body must be unpacked first, which is left to what stands in front. */
+/** Returns `true` if a body is compressed. Only a body parser in front can decompress it. */
 export function isEncoded(contentEncoding: string | undefined): boolean {
   return contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity'
 }

@@ -1,8 +1,8 @@
 import type { McpRequest } from './mcp-request.ts'
 
 /**
- * Returns the message that the headers of revision 2026-07-28 describe, as far as they do: `Mcp-Method`, and `Mcp-Name`,
- * which mirrors a name or a URI.
+ * Returns the part of a message that the headers of revision 2026-07-28 describe: `Mcp-Method`, and `Mcp-Name`, which mirrors
+ * a name or a URI.
  */
 export function mirroredMessage(request: McpRequest): object {
   const name = decodedHeader(request.header('mcp-name'))

@@ -3,7 +3,7 @@ import type { McpRequest } from './mcp-request.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('createMcpAdapter')
 
-/** What the checks look at; a member is read only when it decides. */
+/** The part of a request that the checks read. Each member is read only if it matters. */
 export type OriginRequest = Pick<McpRequest, 'header' | 'host' | 'origin' | 'listensOnLoopback'>
 
 export interface OriginPolicyOptions {
@@ -13,10 +13,9 @@ export interface OriginPolicyOptions {
 }
 
 /**
- * The guard against DNS rebinding that the MCP specification asks for: whether the request's `Origin`
- * and `Host` may be served. A request without `Origin` passes. Without `allowedOrigins`, a loopback
- * host is for loopback origins only; any other host is for every origin when OAuth is on, as a bearer
- * token is never sent by itself, and for the server's own origin when it is off.
+ * Checks the `Origin` and `Host` of a request against DNS rebinding, as the MCP specification requires. A request without
+ * `Origin` is permitted. Without `allowedOrigins`, a loopback host permits only loopback origins. Any other host permits every
+ * origin if OAuth is enabled, because browsers never send a bearer token by themselves, and otherwise only its own origin.
  */
 export function permitsOrigin(request: OriginRequest, options: OriginPolicyOptions): boolean {
   if (!permitsHost(request, options)) return false
@@ -41,7 +40,10 @@ function permitsHost(
   return allowedHosts === undefined ? isLoopbackHostname(hostname) : allowedHosts.has(hostname)
 }
 
-/** A host name of DNS has at most 253 characters, and a port at most 5. The URL parser takes quadratic time for longer ones. */
+/**
+ * The maximum length of a host: a DNS name has at most 253 characters, and a port at most 5. The URL parser takes quadratic time
+ * for longer hosts.
+ */
 const MAX_HOST_LENGTH = 259
 
 /** Returns the host name of a `Host` header without its port, with IPv6 addresses in brackets. */
@@ -59,7 +61,7 @@ function parseOrigin(value: string): URL | undefined {
   return new URL(value)
 }
 
-/** `allowedOrigins`, checked: `'*'`, or a list of origins. */
+/** Checks the option `allowedOrigins`. */
 export function checkAllowedOrigins(value: unknown): '*' | ReadonlySet<string> {
   if (value === '*') return value
   if (!Array.isArray(value)) {
@@ -75,7 +77,7 @@ export function checkAllowedOrigins(value: unknown): '*' | ReadonlySet<string> {
       if (origin === undefined) {
         throw invalidOption(
           'allowedOrigins',
-          `must hold origins only: scheme, host and port, such as 'https://app.example.com'`,
+          `must contain only origins (scheme, host, and port) such as 'https://app.example.com'`,
           entry,
         )
       }
@@ -84,7 +86,7 @@ export function checkAllowedOrigins(value: unknown): '*' | ReadonlySet<string> {
   )
 }
 
-/** `allowedHosts`, checked: host names without a port. */
+/** Checks the option `allowedHosts`: host names without a port. */
 export function checkAllowedHosts(value: unknown): ReadonlySet<string> {
   const expected = `must be an array of host names without a port, such as ['mcp.example.com']`
   if (!Array.isArray(value) || value.length === 0) throw invalidOption('allowedHosts', expected, value)

@@ -20,7 +20,7 @@ export interface TimedCall {
 }
 
 /**
- * The reports of one request to telemetry: events in one session, and a span for each message. No method throws.
+ * The telemetry of one request: events in one session, and a span for each message. No method throws.
  * {@link NO_TELEMETRY} implements it for an adapter without telemetry.
  */
 export interface RequestTelemetry {
@@ -31,11 +31,11 @@ export interface RequestTelemetry {
   /** Returns the time for `TimedCall.startedAt`, or 0 if nothing is measured. */
   now(): number
   /**
-   * Runs `fn` with the session as the ambient one and, if there is one message, its span as the active
-   * one, so that what handlers emit belongs to both.
+   * Runs `fn` with the session as the ambient session and, if there is one message, its span as the active span. So the events
+   * of handlers belong to both.
    */
   run<T>(fn: () => Promise<T>): Promise<T>
-  /** Sets the user. */
+  /** Sets the user and the token. */
   identify(auth: AuthInfo): void
   /** Records that the token and its scopes suffice. Emits nothing if no token was verified. */
   accepted(): void
@@ -52,7 +52,7 @@ export interface RequestTelemetry {
   ): void
   /**
    * Watches the messages that the server of this request sends.
-   * @param emitsToolEvents `true` for a server of the application, whose tools no one else reports
+   * @param emitsToolEvents `true` for a server of the application, which does not emit tool events itself
    */
   watch(server: Server | McpServer, emitsToolEvents: boolean): void
   /**
@@ -63,7 +63,7 @@ export interface RequestTelemetry {
   toolCompleted(call: TimedCall, result: unknown): void
   /**
    * @param failure the value that the tool threw. Absent for a result with `isError: true`.
-   * @param reference the reference id that the client got in place of the cause
+   * @param reference the reference id that the client received instead of the cause
    */
   toolFailed(call: TimedCall, failure: Failure | undefined, reference: string | undefined): void
   /** Records that the application's code for a prompt, a resource, or a completion threw `error`. */
@@ -75,13 +75,13 @@ export interface RequestTelemetry {
   ): PlainResponse | Response | Promise<PlainResponse | Response>
   /** Records that a response was sent by something else. Ends the telemetry. */
   completed(status: number): void
-  /** Says whether `mcpHandler` serves the request, and so ends the telemetry. */
+  /** Sets whether `mcpHandler` serves the request, and therefore ends the telemetry. */
   servedHere(isServed: boolean): void
   /** Ends the telemetry without an event. */
   abandon(): void
 }
 
-/** The reports of a request to an adapter without telemetry. */
+/** The telemetry of a request to an adapter without telemetry. It does nothing. */
 export const NO_TELEMETRY: RequestTelemetry = Object.freeze({
   session: undefined,
   isOpen: false,

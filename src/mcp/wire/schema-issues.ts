@@ -1,15 +1,15 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { shortened } from './shortened.ts'
 
-/** How long a report may be. It and the words around it, such as a tool's name, have at most 4,000 characters together. */
+/** The maximum length of a report. Together with a prefix, such as a tool's name, it has at most 4,000 characters. */
 const MAX_REPORT = 3_800
 
-/** How long one issue in it may be. */
+/** The maximum length of one issue. */
 const MAX_ISSUE = 1_000
 
 /**
- * Reports issues in one line, by their paths and by the rules as the schema's library words them. Reports only the first
- * issues, shortens long ones, and counts the rest: `name: Required; and 1,480 more`.
+ * Describes issues in one line, with their paths and the messages of the schema's library. Lists the first issues, shortens long
+ * ones, and counts the rest: `name: Required; and 1,480 more`.
  */
 export function problemIn(issues: readonly StandardSchemaV1.Issue[]): string {
   const reported: string[] = []
@@ -28,7 +28,7 @@ export function problemIn(issues: readonly StandardSchemaV1.Issue[]): string {
 
 const SEPARATOR = '; '
 
-/** The longest count of further issues. */
+/** The longest possible count of further issues. */
 const MAX_COUNT = `${SEPARATOR}and ${Number.MAX_SAFE_INTEGER.toLocaleString('en-US')} more`
 
 function issueText({ message, path = [] }: StandardSchemaV1.Issue): string {
@@ -41,5 +41,5 @@ function issueText({ message, path = [] }: StandardSchemaV1.Issue): string {
   return shortened(at === '' ? message : `${shortened(at, MAX_ISSUE / 2)}: ${message}`, MAX_ISSUE)
 }
 
-/** How many issues of a validation are reported. */
+/** The maximum number of issues in a report. */
 const MAX_ISSUES = 20

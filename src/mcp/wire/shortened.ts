@@ -2,7 +2,7 @@
 export function shortened(text: string, max: number): string {
   if (text.length <= max) return text
   const last = text.charCodeAt(max - 2)
-  // Half of a character cannot be sent.
+  // A surrogate pair must not be split.
   const isHalf = last >= 0xd8_00 && last <= 0xdb_ff
   return `${text.slice(0, isHalf ? max - 2 : max - 1)}…`
 }

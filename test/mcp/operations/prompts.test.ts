@@ -233,7 +233,7 @@ describe('mcp: prompts', () => {
         "'b'",
       ],
       ['completers that are none', () => prompt('a', { complete: [] }), 'complete', 'must be an object'],
-      ['a duplicate', () => prompt('a').prompt('a', {}, () => 'x'), 'prompt', 'is there already'],
+      ['a duplicate', () => prompt('a').prompt('a', {}, () => 'x'), 'prompt', 'is already registered'],
       [
         'a completer that is no function',
         () => prompt('a', { input: z.object({ b: z.string() }), complete: { b: 'x' } }),

@@ -55,7 +55,7 @@ describe('mcp: results of tools', () => {
       const { send } = web(createMcpAdapter({ router: returning(result), telemetry: builder.build() }).server)
       await send(legacy(call('tool')))
       const failed = events().find(({ name }) => name === 'kit.mcp.tool.failed')
-      expect(failed?.error?.message).to.match(/^Tool tool returned a result that MCP does not allow: /)
+      expect(failed?.error?.message).to.match(/^Tool tool returned an invalid MCP result: /)
       expect(failed?.error?.message).to.contain(problem)
     })
   }

@@ -116,18 +116,18 @@ describe('mcp: merged routers', () => {
       ['an empty prefix', () => a.merge('', a), 'merge', '1 to 128'],
       ['what is no router', () => a.merge('a', {} as never), 'merge', 'needs a KitMcpRouter'],
       ['a name that becomes too long', () => a.merge('p'.repeat(127), a), 'tool', '1 to 128'],
-      ['a prefix twice', () => a.merge('p', a).merge('p', a), 'tool', "'p_a' is there already"],
+      ['a prefix twice', () => a.merge('p', a).merge('p', a), 'tool', "'p_a' is already registered"],
       [
-        'a URI that is there already',
+        'a URI that is already registered',
         () =>
           router.merge(
             'again',
             KitMcpRouter.create().resource('b', { uri: 'billing://ledger' }, () => 'x'),
           ),
         'resource',
-        'which is there already',
+        'which is already registered',
       ],
-      ['a context that nobody makes', () => a.merge('p', withContext as never), 'merge', 'call .context()'],
+      ['a context that nobody makes', () => a.merge('p', withContext as never), 'merge', 'Call .context()'],
     ] as const) {
       it(`refuses ${what}`, () => {
         const error = configError(act)

@@ -296,7 +296,7 @@ describe('mcp: scopes of operations', () => {
     const { server } = createMcpAdapter({ router })
     const answer = await web(server).send(legacy(rpc('resources/read', { uri: 'notes://write' })))
     expect(answer.status).to.equal(403)
-    expect(answer.message.error.message).to.contain('OAuth is off')
+    expect(answer.message.error.message).to.contain('OAuth is disabled')
   })
 
   it('are no reason to list less, which a server of the SDK does itself', () => {
@@ -309,7 +309,7 @@ describe('mcp: scopes of operations', () => {
     for (const [scopes, option, words] of [
       [5, 'scopes', 'must be an object'],
       [{ tool: {} }, 'scopes.tool', "Did you mean 'tools'?"],
-      [{ tools: ['write'] }, 'scopes.tools', 'a list of scopes for each'],
+      [{ tools: ['write'] }, 'scopes.tools', 'object of scope lists by name'],
       [{ tools: { write: 'mcp:write' } }, "scopes.tools['write']", 'array'],
       [{ prompts: { write: ['offline_access'] } }, "scopes.prompts['write']", 'offline_access'],
       [{ resources: { 'notes://{a': [] } }, 'uriTemplate', 'RFC 6570'],

@@ -95,13 +95,13 @@ describe('mcp: arguments in Mcp-Param headers', () => {
   })
 
   for (const [what, input, words] of [
-    ['an array', z.object({ a: z.array(z.string().meta(inHeader('A'))) }), 'on properties only'],
-    ['the root', z.object({}).meta(inHeader('A')), 'on properties only'],
-    ['a union', z.object({ a: z.union([z.string().meta(inHeader('A')), z.null()]) }), 'on properties only'],
+    ['an array', z.object({ a: z.array(z.string().meta(inHeader('A'))) }), 'only on properties'],
+    ['the root', z.object({}).meta(inHeader('A')), 'only on properties'],
+    ['a union', z.object({ a: z.union([z.string().meta(inHeader('A')), z.null()]) }), 'only on properties'],
     ['a number', z.object({ a: z.number().meta(inHeader('A')) }), "at 'a', which must be a string"],
     ['an object', z.object({ a: z.object({}).meta(inHeader('A')) }), "at 'a', which must be a string"],
-    ['a bad name', z.object({ a: z.string().meta(inHeader('A b')) }), "at 'a' that is no header name"],
-    ['no name', z.object({ a: z.string().meta(inHeader(5)) }), "at 'a' that is no header name"],
+    ['a bad name', z.object({ a: z.string().meta(inHeader('A b')) }), "at 'a' that is not a header name"],
+    ['no name', z.object({ a: z.string().meta(inHeader(5)) }), "at 'a' that is not a header name"],
     [
       'the same name',
       z.object({ a: z.string().meta(inHeader('A')), b: z.object({ c: z.string().meta(inHeader('a')) }) }),

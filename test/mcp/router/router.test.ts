@@ -223,7 +223,7 @@ describe('mcp: KitMcpRouter', () => {
     it('refuses a name that is there already', () => {
       const error = configError(() => tool('a').tool('a', { description: 'x' }, () => 'x'))
       expect(error.message).to.equal(
-        `tool 'a' is there already: give it another name. Run "npx mcp-gatekit explain kitmcprouter" for help.`,
+        `tool 'a' is already registered. Choose another name. Run "npx mcp-gatekit explain kitmcprouter" for help.`,
       )
     })
     it('goes on after a refused tool', () => {
@@ -278,16 +278,16 @@ describe('mcp: KitMcpRouter', () => {
         '~standard': { version: 1, vendor: 'plain', validate: (value: unknown) => ({ value }) },
       }
       const error = configError(() => tool('a', { description: 'x', input }))
-      expect(error.message).to.contain("'plain' in this version cannot")
+      expect(error.message).to.contain("This version of 'plain' does not")
     })
-    it('refuses a schema that cannot be written as a JSON Schema', () => {
+    it('refuses a schema that cannot be converted into a JSON Schema', () => {
       const error = configError(() => tool('a', { description: 'x', output: z.object({ at: z.date() }) }))
       expect(error.option).to.equal("output of tool 'a'")
-      expect(error.message).to.contain('cannot be written as a JSON Schema')
+      expect(error.message).to.contain('cannot be converted into a JSON Schema')
     })
     it('refuses an input that is no object', () => {
       const error = configError(() => tool('a', { description: 'x', input: z.string() }))
-      expect(error.message).to.contain("not 'string': wrap it")
+      expect(error.message).to.contain("not 'string'. Wrap it")
     })
     it('takes a union of objects as input, and says that it is one', () => {
       const input = z.discriminatedUnion('kind', [

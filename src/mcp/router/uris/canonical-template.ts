@@ -14,12 +14,12 @@ export interface CanonicalTemplate {
 const EXPRESSION = /\{[^{}]*\}/g
 
 /**
- * What stands for the value of an expression while the URL parser reads the template: text that no client can guess and
- * that the parser keeps everywhere, and a number for the place of a port.
+ * The placeholders for the value of an expression while the URL parser reads the template. The first is a string that no
+ * client can guess and that the parser keeps everywhere. The second is a number, for the place of a port.
  */
 const PLACEHOLDERS = [`x${randomBytes(8).toString('hex')}x`, '58273']
 
-/** Operators that write themselves before the value. */
+/** The operators that are part of the URI, before the value. */
 const WRITTEN_OPERATORS: ReadonlySet<string | undefined> = new Set(['.', '/', '?', '&', '#'])
 
 /**

@@ -1,16 +1,16 @@
-/** The length of a URI up to which it is matched. No resource of a router has a longer one. */
+/** The maximum length of a URI that is matched. A router does not accept resources with longer URIs. */
 export const MAX_URI_LENGTH = 8_192
 
-/** How often a URI is parsed again at most, until it no longer changes. Two times are enough for all known URIs. */
+/** The maximum number of times that a URI is parsed until it no longer changes. Two are enough for all known URIs. */
 const MAX_ROUNDS = 4
 
 /**
- * How long a host may be that is not ASCII or that is percent-encoded, together with credentials and port. The URL parser
- * takes quadratic time for such hosts. Names in the DNS are shorter.
+ * The maximum length of a host that is not ASCII or that is percent-encoded, together with credentials and port. The URL
+ * parser takes quadratic time for such hosts. Names in the DNS are shorter.
  */
 const MAX_ENCODED_AUTHORITY = 100
 
-/** The authority of a URI of a scheme with domain names, as the URL parser finds it. */
+/** Finds the authority of a URI whose scheme has domain names, as the URL parser does. */
 const AUTHORITY = /^[\0-\x20]*(?:(?:https?|wss?|ftp):[/\\]*|file:[/\\]{2})([^/\\?#]*)/i
 
 const CONTROL_CHARACTER = /\p{Cc}/u
@@ -18,8 +18,8 @@ const UNRESERVED = /[A-Za-z0-9._~-]/
 const HEX_DIGIT = /[0-9A-Fa-f]/
 
 /**
- * Returns the one form in which URIs are compared: the form that the WHATWG URL parser gives it, with percent-encoded
- * unreserved characters decoded and with hex digits in upper case. The result is ASCII and its own canonical form.
+ * Returns the canonical form of a URI, in which URIs are compared: the output of the WHATWG URL parser, with percent-encoded
+ * unreserved characters decoded and with hex digits in upper case. The result is ASCII. Its canonical form is itself.
  * @returns `undefined` for a string that is not an absolute URI, that contains a control character, or whose host is too
  * long to be encoded.
  */
@@ -32,7 +32,7 @@ export function hasControlCharacter(text: string): boolean {
 }
 
 /**
- * The canonical form of what the URL parser makes of `uri`. The parser ignores tabs and newlines and encodes other
+ * Returns the canonical form of `uri` as the URL parser reads it. The parser ignores tabs and newlines and encodes other
  * control characters.
  */
 export function parsedUri(uri: string): string | undefined {
@@ -66,7 +66,7 @@ function withUnreservedDecoded(uri: string): string {
   return written + uri.slice(from)
 }
 
-/** Whether `character` after `text` would become part of a percent-encoding that the URI does not contain. */
+/** Returns `true` if `character` after `text` would become part of a percent-encoding that the URI does not contain. */
 function completesTriplet(text: string, character: string): boolean {
   return HEX_DIGIT.test(character) && /%[0-9A-Fa-f]?$/.test(text.slice(-2))
 }

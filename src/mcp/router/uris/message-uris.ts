@@ -1,6 +1,6 @@
 import { canonicalUri, hasControlCharacter } from './canonical-uri.ts'
 
-/** How many resources one `subscriptions/listen` may name. */
+/** The maximum number of resources in one `subscriptions/listen`. */
 export const MAX_LISTENED_URIS = 1_024
 
 interface Message {
@@ -12,7 +12,7 @@ interface Message {
   } | null
 }
 
-/** Returns whether a message names a resource by a URI that is refused. `subscriptions/listen` is not looked at. */
+/** Returns `true` if a message names a resource by a URI that is refused. Ignores `subscriptions/listen`. */
 export function namesRefusedUri(message: unknown): boolean {
   const { method, params } = (message ?? {}) as Message
   switch (method) {
@@ -28,7 +28,7 @@ export function namesRefusedUri(message: unknown): boolean {
   }
 }
 
-/** A message like `message` that names no resource, so that its URIs cost nothing and its answer is an error (-32602). */
+/** Returns a copy of a message that does not name a resource, so that its response is an error (-32602). */
 export function withoutUri(message: unknown): unknown {
   const { params } = message as Message
   const { ref, notifications, ...others } = params ?? {}
@@ -42,14 +42,14 @@ export function withoutUri(message: unknown): unknown {
   }
 }
 
-/** What is not a string is not a URI: the schema of the method refuses it. */
+/** Returns `false` for a value that is not a string. The schema of the method refuses it. */
 function isRefused(uri: unknown): boolean {
   return typeof uri === 'string' && canonicalUri(uri) === undefined
 }
 
 /**
  * Brings the URIs of a `subscriptions/listen` into canonical form.
- * @returns the message with canonical URIs, each once; or why it is refused. Any other message as it is.
+ * @returns the message with canonical URIs, each once, or the reason why it is refused. Returns any other message unchanged.
  */
 export function withCanonicalSubscriptions(
   message: unknown,

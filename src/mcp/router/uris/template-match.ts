@@ -4,15 +4,15 @@
  */
 export type VariableKind = 'simple' | 'list' | 'query' | 'any'
 
-/** A literal text, or a variable. */
+/** A literal, or a variable. */
 export type TemplateToken = string | { readonly kind: VariableKind }
 
-/** Where a variable ends that could end in several places: in the first or the last that lets the rest match. */
+/** The end of a variable that could end in several places: the first or the last place after which the rest matches. */
 export type Preference = 'first' | 'last'
 
 /**
  * Finds the values of the variables of a template in `text`, in order. Takes time and memory linear in the length of
- * `text` for a given template: it first computes, from the right, where each token can begin.
+ * `text` for a given template: it first computes, from right to left, the positions at which each token can begin.
  * @returns `undefined` if `text` does not match.
  */
 export function matchTokens(
@@ -25,7 +25,7 @@ export function matchTokens(
   const last = tokens.at(-1)
   if (typeof first === 'string' && !text.startsWith(first)) return undefined
   if (typeof last === 'string' && !text.endsWith(last)) return undefined
-  /** By token: where it can end, so that the rest matches. */
+  /** The positions at which each token can end so that the rest matches, by token. */
   const ends: Uint8Array[] = []
   let begins = new Uint8Array(length + 1)
   begins[length] = 1
@@ -64,7 +64,7 @@ function literalBegins(literal: string, text: string, ends: Uint8Array): Uint8Ar
 const COMMA = 0x2c
 const SLASH = 0x2f
 const AMPERSAND = 0x26
-/** The code of no character. */
+/** Not the code of any character. */
 const NONE = -1
 
 /** The codes of the characters that a value cannot have. */
@@ -75,7 +75,10 @@ const EXCLUDED: Readonly<Record<VariableKind, readonly [number, number]>> = {
   any: [NONE, NONE],
 }
 
-/** Where a variable can begin, given where it can end. Two commas of a list end it, and a comma cannot begin or end one. */
+/**
+ * Returns the positions at which a variable can begin, from those at which it can end. Two consecutive commas end a list. A
+ * list cannot begin or end with a comma.
+ */
 function variableBegins(kind: VariableKind, text: string, ends: Uint8Array): Uint8Array<ArrayBuffer> {
   const begins = new Uint8Array(text.length + 1)
   const [excluded, alsoExcluded] = EXCLUDED[kind]
@@ -94,7 +97,7 @@ function variableBegins(kind: VariableKind, text: string, ends: Uint8Array): Uin
   return begins
 }
 
-/** Where the variable that begins at `from` ends. There is such a place. */
+/** Returns the end of the variable that begins at `from`. It has at least one. */
 function variableEnd(
   kind: VariableKind,
   text: string,

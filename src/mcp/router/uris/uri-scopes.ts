@@ -2,7 +2,7 @@ import { unionOfScopes } from '../../../oauth/scope.ts'
 import { canonicalUri, decodedOnce, MAX_URI_LENGTH, parsedUri } from './canonical-uri.ts'
 import type { UriMatcher } from './uri-template.ts'
 
-/** Something that needs scopes. */
+/** An operation that needs scopes. */
 export interface Scoped {
   readonly scopes: readonly string[]
 }
@@ -13,20 +13,20 @@ export interface ScopedTemplate extends Scoped {
 
 /** The resources that need scopes. */
 export interface ScopedResources {
-  /** By canonical URI. */
+  /** The resources by canonical URI. */
   readonly resources: ReadonlyMap<string, Scoped>
   readonly templates: readonly ScopedTemplate[]
 }
 
 /**
- * Returns the scopes that reading `uri` needs: those of every resource and of every template that matches its canonical
- * form, or what a handler might take that form for. A URI that has no canonical form needs none: it is refused. A URI
- * of more than `MAX_URI_LENGTH` characters needs all of them.
+ * Returns the scopes that reading `uri` needs: those of every resource and of every template that matches its canonical form,
+ * or a URI that a handler might take that form for. A URI without a canonical form does not need scopes, because it is
+ * refused. A URI of more than `MAX_URI_LENGTH` characters needs the scopes of all resources.
  */
 export function scopesOfUri({ resources, templates }: ScopedResources, uri: string): readonly string[] {
   const canonical = canonicalUri(uri)
   if (canonical === undefined) return []
-  // Too long to be read in all its ways: it may be any of them.
+  // The URI is too long to try all readings, so it may be any resource.
   if (canonical.length > MAX_URI_LENGTH)
     return unionOfScopes(...[...resources.values(), ...templates].map(({ scopes }) => scopes))
   const readings = readingsOf(canonical)
@@ -41,15 +41,15 @@ export function scopesOfUri({ resources, templates }: ScopedResources, uri: stri
   return needed.length === 0 ? [] : unionOfScopes(...needed)
 }
 
-/** Nothing in such a URI can be read in another way: an authority and segments that are neither empty nor dotted. */
+/** Matches a URI with only one reading: an authority, and segments that are neither empty nor dot segments. */
 const PLAIN =
   /^[a-z][a-z0-9+.-]*:\/\/[\w~!$&'()*+,;=:-][\w.~!$&'()*+,;=:-]*(?:\/[\w~!$&'()*+,;=:-][\w.~!$&'()*+,;=:-]*)*$/
 
-/** How often a URI may be decoded on its way to the data. */
+/** The maximum number of times that a handler may decode a URI. */
 const MAX_DECODINGS = 3
 
 /**
- * Returns the URIs that a handler might take a canonical URI for, itself included: decoded once more and again, without
+ * Returns the URIs that a handler might take a canonical URI for, including the URI itself: decoded up to three times, without
  * credentials, fragment, and empty query, and with the path as a file system reads it.
  */
 function readingsOf(canonical: string): readonly string[] {
@@ -60,7 +60,7 @@ function readingsOf(canonical: string): readonly string[] {
     const bare = withoutAdditions(uri)
     for (const reading of [uri, bare, withPlainPath(bare)]) {
       readings.add(reading)
-      // What was decoded may have to be encoded again to be compared.
+      // A decoded URI is compared in encoded form too.
       const parsed = parsedUri(reading)
       if (parsed !== undefined) readings.add(parsed)
     }

@@ -20,8 +20,8 @@ type PlainName<Name extends string> = Name extends `${infer Plain}*` ? Plain : N
 type ValueOf<Name extends string> = Name extends `${string}*` ? string[] : string
 
 /**
- * The variables of a URI template, by name: text, or a list where the variable has a `*`. Those of a query may be absent
- * (RFC 6570 §3.2.8: what is not defined is left out).
+ * The variables of a URI template, by name: a string, or a list if the variable has a `*`. Variables of a query may be absent
+ * (RFC 6570 §3.2.8).
  */
 export type TemplateVariables<Template extends string> = string extends Template
   ? Readonly<Record<string, string | string[]>>
@@ -40,7 +40,7 @@ export interface UriMatcher {
   readonly canonical: string
   /** Returns the percent-decoded variables, or `undefined` if the template does not match `uri`. */
   match(uri: string): Readonly<Record<string, string | string[]>> | undefined
-  /** Returns whether the template, or a server of the official SDK that has it, might match `uri`. */
+  /** Returns `true` if the template, or a server of the official SDK with this template, might match `uri`. */
   covers(uri: string): boolean
 }
 
@@ -49,8 +49,8 @@ const TEMPLATE = new RegExp(`^(?:[^{}]|\\{(?:[+./]?${VARIABLE}|[?&]${VARIABLE}(?
 const STRAY_PERCENT = /%(?![0-9A-Fa-f]{2})/
 
 /**
- * Reads a URI template (RFC 6570) by which URIs can be matched.
- * @throws {KitMcpConfigError} for a template that is malformed or that cannot match any URI.
+ * Parses a URI template (RFC 6570) for matching.
+ * @throws {KitMcpConfigError} if the template is malformed or cannot match any URI.
  */
 export function checkUriTemplate(
   owner: string,
@@ -67,9 +67,9 @@ export function checkUriTemplate(
   if (template.length > MAX_URI_LENGTH || !TEMPLATE.test(template)) {
     throw invalidOption(
       'uriTemplate',
-      `of ${owner} is no RFC 6570 template that can be matched`,
+      `of ${owner} must be a supported URI template (RFC 6570)`,
       template,
-      `one variable in braces, several after '?' and '&' only, no '#', ':' or ';'`,
+      `use one variable in braces, several only after '?' and '&', and no '#', ':', or ';'`,
     )
   }
   const canonical = canonicalTemplate(template)
@@ -86,18 +86,18 @@ export function checkUriTemplate(
   if (variableNames.length === 0) {
     throw invalidOption(
       'uriTemplate',
-      `of ${owner} has no variable`,
+      `of ${owner} must have a variable`,
       template,
-      'use .resource() for one fixed URI',
+      'use .resource() for a fixed URI',
     )
   }
   if (new Set(variableNames).size < variableNames.length) {
-    throw invalidOption('uriTemplate', `of ${owner} has a variable twice`, template)
+    throw invalidOption('uriTemplate', `of ${owner} must not use a variable twice`, template)
   }
   return matcherOf(canonical, variables)
 }
 
-/** One variable of an expression, and what is written before its value. */
+/** One variable of an expression, and the literal before its value. */
 interface Variable {
   readonly name: string
   readonly before: string
@@ -140,7 +140,7 @@ function matcherOf(canonical: CanonicalTemplate, variables: readonly Variable[])
   }
 }
 
-/** Finds the variables of a template by the order in which they stand there, as the official SDK does. */
+/** Finds the variables of a template by their order, as the official SDK does. */
 function orderMatcher(
   literals: readonly string[],
   expressions: readonly string[],
@@ -172,8 +172,8 @@ function orderMatcher(
 }
 
 /**
- * Finds the variables of a template that ends with a query: in any order, and without those that are not defined. The
- * SDK finds only all of them in their order. Returns `undefined` for other templates.
+ * Finds the variables of a template that ends with a query, in any order; variables may be absent. The SDK requires all of them
+ * in the order of the template. Returns `undefined` for other templates.
  */
 function queryMatcher(
   { literals, expressions }: CanonicalTemplate,

@@ -10,31 +10,31 @@ import {
 } from '@modelcontextprotocol/server'
 import { LRUCache } from 'lru-cache'
 
-/** What the headers of a POST say of its message. */
+/** The headers of a POST that describe its message. */
 export type MessageHeaders = Omit<InboundHttpRequest, 'httpMethod' | 'body'>
 
-/** What the SDK makes of the envelope (`params._meta`) of a modern request, or that there is none, as in 2025 revisions. */
+/** The SDK's classification of the envelope (`params._meta`) of a modern request, or `legacy` for a request without one. */
 export type Classification = MessageClassification | 'legacy'
 
-/** What is remembered of envelopes: so many, and none longer than that in JSON. */
+/** The maximum number of envelopes in the cache. */
 const MAX_KNOWN = 1_000
+/** The maximum length of an envelope in the cache, in characters of JSON. */
 const MAX_LENGTH = 1_024
 
 const known = new LRUCache<string, MessageClassification>({ max: MAX_KNOWN })
 
 /**
- * What the SDK takes a body for, where it is one well-formed request; undefined for everything else.
+ * Returns the SDK's classification of a body that is one well-formed request. Returns undefined for any other body.
  *
- * A client sends the same envelope with every request, and judging it costs more than reading the body. So it is judged
- * when it first comes; where it comes again in a message that has the shape of a request, only the headers are left, which
- * the caller has to compare with the message.
- * @param headers are asked for where the SDK has to judge.
+ * A client sends the same envelope with every request, and classifying it costs more than reading the body. Therefore the
+ * classifications of envelopes are cached. The caller must compare the headers with the message.
+ * @param headers is called only if the classification is not in the cache
  */
 export function classifyRequest(headers: () => MessageHeaders, body: unknown): Classification | undefined {
   const envelope = hasShapeOfRequest(body) ? envelopeOf(body) : undefined
   if (envelope === 'none') return 'legacy'
-  const before = envelope === undefined ? undefined : known.get(envelope)
-  if (before !== undefined) return before
+  const cached = envelope === undefined ? undefined : known.get(envelope)
+  if (cached !== undefined) return cached
   const outcome = classifyInboundRequest({ httpMethod: 'POST', ...headers(), body })
   if (outcome.kind === 'modern' && outcome.messageKind === 'request') {
     if (envelope !== undefined && envelope.length <= MAX_LENGTH) known.set(envelope, outcome.classification)
@@ -45,7 +45,7 @@ export function classifyRequest(headers: () => MessageHeaders, body: unknown): C
 
 const REQUEST_MEMBERS: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'params'])
 
-/** Whether a body is a JSON-RPC request, whatever its envelope holds. It may be one, too, where this says no. */
+/** Returns `true` if a body is a JSON-RPC request with any envelope. May return `false` for an unusual request. */
 function hasShapeOfRequest(body: unknown): body is JSONRPCRequest {
   if (!isPlain(body)) return false
   for (const member of Object.keys(body)) if (!REQUEST_MEMBERS.has(member)) return false
@@ -65,7 +65,7 @@ const ENVELOPE_MEMBERS: ReadonlySet<string> = new Set([
   LOG_LEVEL_META_KEY,
 ])
 
-/** The envelope as JSON; undefined where it holds more than is the same in every request of a client. */
+/** Returns the envelope as JSON, or undefined if it has members that may differ between the requests of a client. */
 function envelopeOf({ params }: JSONRPCRequest): string | 'none' | undefined {
   const meta: unknown = params?._meta
   if (meta === undefined) return 'none'

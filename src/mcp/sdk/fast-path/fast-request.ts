@@ -8,7 +8,7 @@ import type { RouterTable } from '../../router/router-table.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 import { classifyRequest } from './classification.ts'
 
-/** A request that needs nothing of what `createMcpHandler` does around a server. */
+/** A request that the fast path can serve. */
 export type FastRequest =
   | {
       readonly era: 'modern'
@@ -17,7 +17,7 @@ export type FastRequest =
     }
   | { readonly era: 'legacy'; readonly message: JSONRPCRequest }
 
-/** By method: the parameter that `Mcp-Name` mirrors (SEP-2243), or `''` where it mirrors none. */
+/** By method, the parameter that the header `Mcp-Name` mirrors (SEP-2243), or `''` if there is none. */
 const MIRRORED: ReadonlyMap<string, '' | 'name' | 'uri'> = new Map([
   ['tools/call', 'name'],
   ['tools/list', ''],
@@ -30,9 +30,9 @@ const MIRRORED: ReadonlyMap<string, '' | 'name' | 'uri'> = new Map([
 ] as const)
 
 /**
- * `body` as a plain request: one well-formed JSON-RPC request of a known method, whose headers all agree with it, and
- * no arguments of which come in headers too.
- * `undefined` for everything else, however slightly unusual: the SDK's handler has the answers to that.
+ * Returns `body` as a request for the fast path, if it is one: a single well-formed JSON-RPC request of a known method, whose
+ * headers agree with it and do not repeat arguments. Returns undefined for every other body, which the handler of the SDK
+ * serves.
  */
 export function fastRequest(request: McpRequest, body: unknown, table: RouterTable): FastRequest | undefined {
   const { method, params } = (body ?? {}) as { method?: unknown; params?: Record<string, unknown> | null }
@@ -58,20 +58,20 @@ export function fastRequest(request: McpRequest, body: unknown, table: RouterTab
       protocolVersionHeader === undefined || SUPPORTED_PROTOCOL_VERSIONS.includes(protocolVersionHeader)
     return isServed && acceptsBoth(request.header('accept')) ? { era: 'legacy', message } : undefined
   }
-  const isPlain =
+  const headersAgree =
     classification.revision === MODERN_REVISION &&
     protocolVersionHeader === MODERN_REVISION &&
     mcpMethodHeader === method &&
     (mirrored === '' || (mcpNameHeader === params?.[mirrored] && isUnencoded(mcpNameHeader)))
-  return isPlain ? { era: 'modern', message, classification } : undefined
+  return headersAgree ? { era: 'modern', message, classification } : undefined
 }
 
-/** Whether a header value stands for itself; `=?base64?…?=` stands for something else. */
+/** Returns `true` if a header value is not encoded as `=?base64?…?=`. */
 function isUnencoded(value: string | undefined): boolean {
   return value !== undefined && !value.startsWith('=?')
 }
 
-/** As the SDK has it, except that a client that accepts anything accepts both. */
+/** Returns `true` if a client accepts JSON and event streams. Unlike the SDK, accepts wildcards. */
 function acceptsBoth(accept: string | undefined): boolean {
   if (accept === undefined || accept.includes('*/*')) return true
   return accept.includes('application/json') && accept.includes('text/event-stream')

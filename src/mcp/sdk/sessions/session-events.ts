@@ -1,23 +1,23 @@
 import { randomUUID } from 'node:crypto'
 import { type EventStore, type JSONRPCMessage, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
-/** The number of events that are kept of one session. */
+/** The maximum number of events that a session keeps. */
 const MAX_EVENTS = 1_000
 
 interface StoredEvent {
   readonly streamId: string
-  /** UTF-8 bytes of the JSON. Absent if the event only marks a place in its stream. */
+  /** The JSON in UTF-8. Absent if the event only marks a position in its stream. */
   readonly json: Buffer | undefined
-  /** The scopes that a token needs to be given what this stream carries. */
+  /** The scopes that a token needs to receive this stream. */
   scopes: readonly string[]
 }
 
 const NO_SCOPES: readonly string[] = []
 
 /**
- * The latest events of one session, in memory, so that a client whose stream broke off gets what it missed
- * (`Last-Event-ID`). The oldest are dropped first. An event that is larger than all of them may be is not kept: only its
- * place in the stream is.
+ * The latest events of one session, in memory. A client whose stream has broken off receives the events that it missed
+ * (`Last-Event-ID`). The oldest events are dropped first. If an event is larger than the limit for all events, only its
+ * position in the stream is kept.
  */
 export class SessionEvents implements EventStore {
   readonly #maxBytes: number
@@ -26,8 +26,8 @@ export class SessionEvents implements EventStore {
   #bytes = 0
 
   /**
-   * @param maxBytes of all events together.
-   * @param scopesOf the scopes that a message needs, if any.
+   * @param maxBytes the limit for all events together
+   * @param scopesOf returns the scopes that a message needs, if any
    */
   constructor(
     maxBytes: number,
@@ -37,7 +37,7 @@ export class SessionEvents implements EventStore {
     this.#scopesOf = scopesOf
   }
 
-  /** UTF-8 bytes of the events that are kept. */
+  /** The size of the kept events in UTF-8 bytes. */
   get bytes(): number {
     return this.#bytes
   }
@@ -63,12 +63,12 @@ export class SessionEvents implements EventStore {
     return this.#events.get(eventId)?.streamId
   }
 
-  /** The scopes that a token needs to go on after this event. */
+  /** Returns the scopes that a token needs to resume the stream after this event. */
   scopesAfter(eventId: string): readonly string[] {
     return this.#events.get(eventId)?.scopes ?? NO_SCOPES
   }
 
-  /** Says which scopes a token needs to go on after this event, if that was not known when it was stored. */
+  /** Sets the scopes that a token needs to resume the stream after this event. */
   restrict(eventId: string, scopes: readonly string[]): void {
     const event = this.#events.get(eventId)
     if (event !== undefined) event.scopes = scopes
@@ -92,14 +92,14 @@ export class SessionEvents implements EventStore {
     return last.streamId
   }
 
-  /** Nothing of it is on the heap of V8, and its size does not depend on how the message is nested. */
+  /** Returns the JSON in a buffer. The buffer is not on the heap of V8, and nesting does not change its size. */
   #jsonOf(message: JSONRPCMessage): Buffer | undefined {
     // An event without a message only marks the beginning of its stream.
     if (Object.keys(message).length === 0) return undefined
     const json = JSON.stringify(message)
     const size = Buffer.byteLength(json)
     if (size <= this.#maxBytes) return bufferOf(json, size)
-    // A request must get an answer, also where the answer itself cannot be kept.
+    // A request must get a response, even if its own response cannot be kept.
     if ('method' in message || !('id' in message)) return undefined
     const replacement = JSON.stringify({
       jsonrpc: '2.0',
@@ -114,7 +114,7 @@ export class SessionEvents implements EventStore {
   }
 }
 
-/** A buffer of its own: one from Node's pool would keep the whole pool in memory. */
+/** Returns a buffer outside Node's pool. A buffer of the pool would keep the whole pool in memory. */
 function bufferOf(text: string, bytes: number): Buffer {
   const buffer = Buffer.allocUnsafeSlow(bytes)
   buffer.write(text)

@@ -80,7 +80,7 @@ export class SessionServers {
     }
   }
 
-  /** Ends one use of a link. A server that is no longer current is closed after its last use. */
+  /** Ends one use of a link. A previous server is closed after its last use. */
   giveBack(link: SessionLink): void {
     link.uses--
     if (link !== this.#current) closeUnused(link)

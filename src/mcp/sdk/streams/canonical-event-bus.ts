@@ -2,11 +2,11 @@ import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
 import { canonicalUri } from '../../router/uris/canonical-uri.ts'
 
 /**
- * `bus`, whose listeners hear of updated resources by their canonical URIs, in which form clients have subscribed to
- * them. Events come from this process, from other nodes, and from the application.
+ * Returns a bus like `bus` whose listeners receive the canonical URIs of updated resources. Subscriptions are kept in this
+ * form. Events come from this process, from other nodes, and from the application.
  */
 export function canonicalEventBus(bus: ServerEventBus): ServerEventBus {
-  /** An event goes to every open stream. */
+  /** The canonical form of each event. An event goes to every open stream. */
   const known = new WeakMap<ServerEvent, ServerEvent>()
   const canonicalEvent = (event: ServerEvent): ServerEvent => {
     if (event.kind !== 'resource_updated') return event

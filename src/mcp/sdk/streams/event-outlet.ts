@@ -2,10 +2,10 @@ import type { JSONRPCNotification, LoggingLevel } from '@modelcontextprotocol/se
 import type { Outflow } from '../../wire/exchange.ts'
 import { endAtExpiry } from './token-expiry.ts'
 
-/** The client has room as long as fewer bytes wait for it. */
+/** While fewer bytes wait for the client, it can take more. */
 const ROOM_BYTES = 64 * 1024
 
-/** Beyond so many bytes that wait, progress is dropped and log messages are counted instead of sent. */
+/** While more bytes wait, progress notifications are dropped, and log messages are counted instead of sent. */
 const MAX_UNSENT_BYTES = 1024 * 1024
 
 const PROGRESS = 'notifications/progress'
@@ -24,7 +24,7 @@ const SEVERITIES: readonly unknown[] = [
 
 const encoder = new TextEncoder()
 
-/** The first byte of an event of the SDK (`event: message`); its comments and priming events begin otherwise. */
+/** The first byte of an event of the SDK (`event: message`). Its comments and priming events begin with another byte. */
 const EVENT_BYTE = 'e'.charCodeAt(0)
 
 /** Log messages that were not sent because the client did not read. */
@@ -36,7 +36,7 @@ interface SkippedLogs {
 }
 
 export interface EventOutletOptions {
-  /** Called once, when the client has gone or the stream has ended. */
+  /** Called once, when the client has disconnected or the stream has ended. */
   readonly onEnd?: (() => void) | undefined
   /** Ends the stream when too many bytes wait for a client that does not read. The client can open another stream. */
   readonly endsWhenFull?: boolean | undefined
@@ -45,8 +45,8 @@ export interface EventOutletOptions {
 }
 
 /**
- * The body of an event stream, which knows how many bytes its client has not taken yet. What is written is never lost;
- * `notify` is for messages that may wait or be dropped.
+ * The body of an event stream. It counts the bytes that its client has not read yet. Written events are never dropped; `notify`
+ * is for messages that may wait or be dropped.
  */
 export class EventOutlet implements Outflow {
   readonly #options: EventOutletOptions
@@ -55,11 +55,11 @@ export class EventOutlet implements Outflow {
   #source: ReadableStreamDefaultReader<Uint8Array> | undefined
   #isOpen = true
   #stopExpiry: (() => void) | undefined
-  /** Resolves when there is room; shared by all who wait. */
+  /** Resolves when the client can take more. All callers share the promise. */
   #room: Promise<void> | undefined
   #giveRoom: (() => void) | undefined
   #skipped: SkippedLogs | undefined
-  /** Events that a transport of the SDK was given and that have not come out of it yet, and their bytes. */
+  /** The number and the bytes of the events that were passed to a transport of the SDK and have not come out of it yet. */
   #handed = 0
   #handedBytes = 0
 
@@ -67,7 +67,7 @@ export class EventOutlet implements Outflow {
     this.#options = options
   }
 
-  /** Made when it is first needed: most answers are no streams. */
+  /** The body. It is created at the first use, because most responses are not streams. */
   get body(): ReadableStream<Uint8Array> {
     this.#body ??= new ReadableStream<Uint8Array>(
       {
@@ -85,7 +85,7 @@ export class EventOutlet implements Outflow {
     return this.#body
   }
 
-  /** Bytes that wait for the client. */
+  /** The number of bytes that wait for the client. */
   get unsentBytes(): number {
     if (!this.#isOpen) return 0
     return ROOM_BYTES - (this.#controller?.desiredSize ?? ROOM_BYTES) + this.#handedBytes
@@ -118,7 +118,7 @@ export class EventOutlet implements Outflow {
     if (this.#options.endsWhenFull === true && this.isFull) this.end()
   }
 
-  /** Ends the stream after what waits. */
+  /** Ends the stream after the events that wait. */
   end(): void {
     if (!this.#isOpen) return
     this.#ended()
@@ -127,8 +127,8 @@ export class EventOutlet implements Outflow {
   }
 
   /**
-   * Whether a notification is to be sent. Progress that would make too much wait is not; nor is a log message, which is
-   * then counted, and one notice of all of them is sent with `send` when the client has room.
+   * Returns `true` if a notification must be sent. If too many bytes wait, progress notifications and log messages are dropped.
+   * Dropped log messages are counted, and one message with their number is sent with `send` when the client can take more.
    */
   admits(
     { method, params }: JSONRPCNotification,
@@ -137,7 +137,7 @@ export class EventOutlet implements Outflow {
   ): boolean {
     if (method !== PROGRESS && method !== LOG) return true
     const unsent = this.unsentBytes
-    // A single message may be larger.
+    // A single message may be larger than the limit.
     if (unsent === 0 || unsent + bytes <= MAX_UNSENT_BYTES) return true
     if (method === LOG) {
       this.#skipped ??= { count: 0, severity: 0, send }
@@ -148,8 +148,8 @@ export class EventOutlet implements Outflow {
   }
 
   /**
-   * Sends a notification through a transport of the SDK whose stream is relayed here. Resolves when the client has room,
-   * at once for one that is dropped.
+   * Sends a notification through a transport of the SDK whose stream is relayed here. Resolves when the client can take more,
+   * or at once if the notification is dropped.
    */
   async notify(
     message: JSONRPCNotification,
@@ -165,7 +165,7 @@ export class EventOutlet implements Outflow {
     await this.room()
   }
 
-  /** Sends the notice of skipped log messages; undefined if there are none. To be called before the answer. */
+  /** Sends the number of dropped log messages. Returns undefined if there are none. Must be called before the response. */
   settle(): Promise<void> | undefined {
     const skipped = this.#skipped
     if (skipped === undefined) return undefined
@@ -174,13 +174,13 @@ export class EventOutlet implements Outflow {
     const are = count === 1 ? 'log message was' : 'log messages were'
     const data = `${count.toLocaleString('en-US')} ${are} dropped because the client did not read fast enough.`
     const level = SEVERITIES[severity]
-    // The client may be gone by now.
+    // The client may have disconnected.
     return send({ jsonrpc: '2.0', method: LOG, params: { level, data } }).catch(() => undefined)
   }
 
   /**
-   * Takes over the stream of a transport of the SDK, which knows nothing of its client's pace.
-   * @param onFirst is given the first chunk.
+   * Relays the stream of a transport of the SDK, which does not wait for its client.
+   * @param onFirst receives the first chunk
    */
   relay(
     source: ReadableStream<Uint8Array>,
@@ -208,12 +208,12 @@ export class EventOutlet implements Outflow {
     } catch (error) {
       if (!this.#isOpen) return
       this.#ended()
-      // A stream that breaks off must not look like one that has ended.
+      // The client must be able to tell a broken stream from one that has ended.
       this.#opened.error(error)
     }
   }
 
-  /** The transport passes an event on in microtasks, or never. */
+  /** Counts an event until it comes out of the transport. The transport passes it on in microtasks, or drops it. */
   #hand(bytes: number): void {
     if (this.#handed++ === 0) setImmediate(() => this.#passed())
     this.#handedBytes += bytes

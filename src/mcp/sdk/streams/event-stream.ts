@@ -16,23 +16,23 @@ interface EventStream {
   readonly permitsResource: (uri: string) => boolean
 }
 
-/** Whose stream it is, and until when. */
+/** The options of an event stream. */
 export interface StreamOptions {
   readonly owner: string
-  /** Seconds since 1970: the stream ends with its token. */
+  /** The time at which the token expires and the stream ends, in seconds since 1970. */
   readonly expiresAt: number | undefined
-  /** Who reads it: a host that has lost its client may do nothing with the stream. */
+  /** The client. If it has disconnected, the host may leave the stream open. */
   readonly client: Pick<McpRequest, 'onDisconnect'>
-  /** Whether the token that opens the stream may read a resource. */
+  /** Returns `true` if the token that opens the stream may read a resource. */
   readonly permitsResource: (uri: string) => boolean
   /** Called once, when the stream has ended. */
   readonly onEnd: () => void
 }
 
 /**
- * The streams that clients of 2025 revisions open with GET, where no session is: they carry list-changed
- * notifications, updates of the resources that their owner has subscribed to while they were open, as far as the token that
- * opened the stream has their scopes, and a comment every 15 s.
+ * The streams that clients of 2025 revisions open with GET if sessions are disabled. They carry list-changed notifications, and
+ * updates of the resources that their owner has subscribed to while they were open and that their token may read. A comment
+ * every 15 s keeps them open.
  */
 export class EventStreams implements Subscriptions {
   readonly #bus: ServerEventBus
@@ -49,7 +49,7 @@ export class EventStreams implements Subscriptions {
     return new Response(this.#bodyOf(stream, options), { headers: EVENT_STREAM_HEADERS })
   }
 
-  /** Updates of `uri` go to the streams that `owner` has open with a token that may read it. */
+  /** Subscribes the open streams of `owner` whose token may read `uri`. */
   subscribe(owner: string, uri: string): void {
     for (const stream of this.#open) {
       if (stream.owner === owner && stream.permitsResource(uri)) stream.subscriptions.add(uri)
@@ -62,7 +62,7 @@ export class EventStreams implements Subscriptions {
 
   #bodyOf(stream: EventStream, { expiresAt, client, onEnd }: StreamOptions): ReadableStream<Uint8Array> {
     const encoder = new TextEncoder()
-    /** What a client that does not read has missed; a second notification of the same words says nothing more. */
+    /** The events that a client that does not read has missed. Each is kept once. */
     const missed = new Set<string>()
     let keepAlive: NodeJS.Timeout | undefined
     let stopExpiry: (() => void) | undefined
@@ -78,7 +78,7 @@ export class EventStreams implements Subscriptions {
       start: (controller) => {
         controller.enqueue(encoder.encode(': open\n\n'))
         keepAlive = setInterval(() => {
-          // A client that does not read shall not pile them up.
+          // Comments must not accumulate for a client that does not read.
           if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(': keep-alive\n\n'))
         }, KEEP_ALIVE_MS)
         keepAlive.unref()
@@ -89,7 +89,7 @@ export class EventStreams implements Subscriptions {
         }
         stopExpiry = endAtExpiry(expiresAt, close)
         unsubscribe = this.#bus.subscribe((event) => {
-          const text = eventText(event, stream)
+          const text = eventOf(event, stream)
           if (text === undefined) return
           if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(text))
           else missed.add(text)
@@ -106,14 +106,14 @@ export class EventStreams implements Subscriptions {
   }
 }
 
-function eventText(event: ServerEvent, { subscriptions }: EventStream): string | undefined {
+function eventOf(event: ServerEvent, { subscriptions }: EventStream): string | undefined {
   if (event.kind === 'resource_updated' && !subscriptions.has(event.uri)) return undefined
   const notification = notificationOf(event)
   if (notification === undefined) return undefined
   return messageEvent(JSON.stringify({ jsonrpc: '2.0', ...notification }))
 }
 
-/** What clients of the 2025 revisions are told of an event; undefined for one they know nothing of. */
+/** Returns the notification of an event for clients of the 2025 revisions. Returns undefined for an unknown event. */
 export function notificationOf(event: ServerEvent): { method: string; params?: { uri: string } } | undefined {
   if (event.kind === 'resource_updated')
     return { method: 'notifications/resources/updated', params: { uri: event.uri } }

@@ -1,13 +1,14 @@
-/** How many slots there are. */
+/** The limits of {@link OwnerSlots}. */
 export interface SlotLimits {
-  /** Of all owners together. */
+  /** The number of slots of all owners together. */
   readonly max: number
+  /** The number of slots of one owner. */
   readonly maxPerOwner: number
 }
 
 /**
- * Counts what owners hold at the same time: sessions, or streams. An owner that holds nothing is not remembered.
- * An owner that is not known (`undefined`) counts only toward the total.
+ * Counts the sessions or streams that owners hold at the same time. An owner without any uses no memory. An unknown owner
+ * (`undefined`) counts only toward the total.
  */
 export class OwnerSlots {
   readonly #limits: SlotLimits
@@ -18,19 +19,19 @@ export class OwnerSlots {
     this.#limits = limits
   }
 
-  /** The number of owners that hold something. */
+  /** The number of owners that hold a slot. */
   get owners(): number {
     return this.#byOwner.size
   }
 
-  /** The limit that leaves no slot for `owner`; undefined if one is free. */
+  /** Returns the limit that is reached for `owner`, or undefined if a slot is free. */
   exhausted(owner: string | undefined): 'owner' | 'all' | undefined {
     const held = owner === undefined ? 0 : (this.#byOwner.get(owner) ?? 0)
     if (held >= this.#limits.maxPerOwner) return 'owner'
     return this.#taken >= this.#limits.max ? 'all' : undefined
   }
 
-  /** Takes a slot, whether or not one is free. @returns gives it back; further calls do nothing. */
+  /** Takes a slot, even if none is free. @returns a function that gives it back; further calls have no effect */
   take(owner: string | undefined): () => void {
     this.#taken++
     if (owner !== undefined) this.#byOwner.set(owner, (this.#byOwner.get(owner) ?? 0) + 1)
