@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/telemetry/transports/queue/batch-queue.ts'
+import type { Clock } from '../../src/telemetry/transports/queue/clock.ts'
 
 /** A clock that a test moves. */
 export class ManualClock implements Clock {

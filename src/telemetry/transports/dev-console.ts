@@ -8,7 +8,8 @@ import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { telemetryOptions } from '../options.ts'
 import { HttpTarget, jsonHeaders, type PostResult } from './http/http-target.ts'
 import { checkUrl, readTargetOptions } from './http/target-options.ts'
-import { BatchQueue, type Outcome } from './queue/batch-queue.ts'
+import { BatchQueue } from './queue/batch-queue.ts'
+import type { Outcome } from './queue/batch-queue-options.ts'
 
 /** What `DevConsoleTransportAdapter.create()` takes. */
 export interface DevConsoleTransportOptions {

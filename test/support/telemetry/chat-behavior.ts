@@ -156,7 +156,7 @@ export function behavesAsChat(chat: Chat): void {
     const transport = chat.create(target)
     for (const _ of [1, 2]) {
       const error = await failure(transport.handle(anEvent()))
-      expect(error.message).to.match(/left alone for another (?:3600|3599) s; 1 event is lost$/)
+      expect(error.message).to.match(/pause of another (?:3600|3599) s; 1 event is lost$/)
     }
     expect(target.requests).to.have.length(1)
   })

@@ -3,7 +3,8 @@ import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../../levels.ts'
 import { HttpTarget, jsonHeaders, type PostResult } from '../http/http-target.ts'
 import { checkConnection, type TargetConnectionOptions } from '../http/target-options.ts'
-import { BatchQueue, type Outcome } from '../queue/batch-queue.ts'
+import { BatchQueue } from '../queue/batch-queue.ts'
+import type { Outcome } from '../queue/batch-queue-options.ts'
 import { type Digest, digestOf } from './digest.ts'
 
 /** An answer with a status. */

@@ -2,7 +2,8 @@ import { isOptionsObject } from '../../../options/option-kit.ts'
 import type { TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { telemetryOptions } from '../../options.ts'
-import { BatchQueue, type Outcome } from '../queue/batch-queue.ts'
+import { BatchQueue } from '../queue/batch-queue.ts'
+import type { Outcome } from '../queue/batch-queue-options.ts'
 import { HttpTarget, jsonHeaders, type PostResult } from './http-target.ts'
 import {
   CONNECTION_CHECKS,

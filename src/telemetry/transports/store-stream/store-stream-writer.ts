@@ -1,4 +1,4 @@
-import type { Attempt, Failure, Outcome } from '../queue/batch-queue.ts'
+import type { Attempt, Failure, Outcome } from '../queue/batch-queue-options.ts'
 import {
   readStreamFailure,
   type StreamClient,

@@ -258,7 +258,7 @@ describe('HttpTransportAdapter', () => {
         /answered 503, and .* another \d+ s;/,
       )
       expect((await failure(transport.handle(anEvent()))).message).to.match(
-        /left alone for another \d{13} s;/,
+        /pause of another \d{13} s;/,
       )
       expect(target.requests).to.have.length(1)
     })

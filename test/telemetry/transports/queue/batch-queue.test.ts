@@ -2,12 +2,12 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { KitTelemetryError } from '../../../../src/telemetry/errors.ts'
-import {
-  type Attempt,
-  BatchQueue,
-  type BatchQueueOptions,
-  type Outcome,
-} from '../../../../src/telemetry/transports/queue/batch-queue.ts'
+import { BatchQueue } from '../../../../src/telemetry/transports/queue/batch-queue.ts'
+import type {
+  Attempt,
+  BatchQueueOptions,
+  Outcome,
+} from '../../../../src/telemetry/transports/queue/batch-queue-options.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 const failure = { reason: 'the target answered 503' }
@@ -236,10 +236,10 @@ describe('BatchQueue', () => {
       await clock.settle()
       expect(sent).to.have.length(1)
       expect(messageOf(0)).to.equal(
-        'transport "test": the target answered 503, and the target asked to be left alone for another 3600 s; 1 event is lost',
+        'transport "test": the target answered 503, and the target asked for a pause of another 3600 s; 1 event is lost',
       )
       expect(messageOf(1)).to.equal(
-        'transport "test": the target asked to be left alone for another 3600 s; 1 event is lost',
+        'transport "test": the target asked for a pause of another 3600 s; 1 event is lost',
       )
     })
   })
@@ -317,7 +317,7 @@ describe('BatchQueue', () => {
         await clock.settle()
         expect(messageOf(5)).to.equal(
           forGood
-            ? 'transport "test": nothing more is sent, since the target answered 503; 1 event is lost'
+            ? 'transport "test": nothing more is sent, because the target answered 503; 1 event is lost'
             : undefined,
         )
       }
@@ -334,7 +334,7 @@ describe('BatchQueue', () => {
         add(0)
         await clock.settle()
         expect(messageOf(0)).to.equal(
-          'transport "test": what was to be sent could not be written; 1 event is lost',
+          'transport "test": the request body could not be serialized; 1 event is lost',
         )
         expect((ends.get(0) as Error).cause).to.equal(undefined)
       }

@@ -1,0 +1,74 @@
+import type { Generation } from '../../delivery/pending-work.ts'
+import { KitTelemetryError } from '../../errors.ts'
+import type { Failure } from './batch-queue-options.ts'
+
+/** An item of the queue. */
+export interface Queued<Item> {
+  readonly item: Item
+  readonly weight: number
+  /** When it was added. `-Infinity` if it no longer waits for others. */
+  addedMs: number
+  readonly generation: Generation
+  readonly settled: Promise<void>
+  readonly delivered: () => void
+  readonly failed: (error: KitTelemetryError) => void
+}
+
+/** Items that are sent together. */
+export interface Batch<Item> {
+  readonly queued: readonly Queued<Item>[]
+  readonly weight: number
+  attempts: number
+  /** The attempts whose outcome had a `maxAttempts`. */
+  limitedAttempts: number
+  /** The end of its retry budget. */
+  deadlineMs: number
+  state: 'waiting' | 'under way' | 'done'
+  /** When its next attempt is due. */
+  dueMs: number
+  /** When its next attempt is due while a caller flushes. */
+  flushingDueMs: number
+  failure: Failure | undefined
+}
+
+export function newBatch<Item>(queued: readonly Queued<Item>[], dueMs: number): Batch<Item> {
+  return {
+    queued,
+    weight: queued.reduce((sum, { weight }) => sum + weight, 0),
+    attempts: 0,
+    limitedAttempts: 0,
+    deadlineMs: Number.POSITIVE_INFINITY,
+    state: 'waiting',
+    dueMs,
+    flushingDueMs: dueMs,
+    failure: undefined,
+  }
+}
+
+/**
+ * Returns the error of items that have failed.
+ * @param type the type of the transport.
+ * @param budgetIsSpent whether the retry budget of the batch has ended.
+ */
+export function failureError(
+  type: string,
+  { reason, cause, details }: Failure,
+  events: number,
+  attempts: number,
+  budgetIsSpent = false,
+): KitTelemetryError {
+  const often = budgetIsSpent
+    ? `, ${attempts} times until retryBudgetMs was spent`
+    : attempts > 1
+      ? ` in the last of ${attempts} attempts`
+      : ''
+  const lost = events === 1 ? '1 event is lost' : `${events} events are lost`
+  return new KitTelemetryError(
+    'TELEMETRY_TRANSPORT_FAILED',
+    `transport ${JSON.stringify(type)}: ${reason}${often}; ${lost}`,
+    {
+      ...(cause === undefined ? {} : { cause }),
+      details: { events, ...(attempts === 0 ? {} : { attempts }), ...details },
+    },
+  )
+}

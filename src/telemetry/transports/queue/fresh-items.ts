@@ -1,0 +1,144 @@
+import { type Batch, newBatch, type Queued } from './batch.ts'
+import type { Failure } from './batch-queue-options.ts'
+
+/** How long an item is rejected that is at least as large as one that the target refused as too large. */
+const REFUSED_ITEM_MS = 60_000
+
+/** How long batches stay smaller after the target refused one as too large. */
+const SMALLER_BATCHES_MS = 600_000
+
+interface FreshItemsOptions {
+  readonly maxItems?: number | (() => number) | undefined
+  readonly maxWeight?: number | undefined
+  readonly delayMs?: number | undefined
+}
+
+/** The items that have not been sent yet, and the size of the batches that they are sent in. */
+export class FreshItems<Item> {
+  readonly #maxItems: number | (() => number)
+  readonly #weightLimit: number
+  readonly #delayMs: number
+
+  /** The items, from `#from` on. */
+  #items: Queued<Item>[] = []
+  #from = 0
+  #weight = 0
+  /** The number of items that have been taken, and the number up to which callers have flushed. */
+  #taken = 0
+  #flushedTo = 0
+
+  #maxWeight: number
+  /** Until then, `#maxWeight` is less than the option, because the target refused a batch as too large. */
+  #smallerUntilMs = Number.POSITIVE_INFINITY
+  /** An item of this weight was refused on its own. */
+  #refused: { readonly weight: number; readonly untilMs: number; readonly failure: Failure } | undefined
+
+  constructor({ maxItems, maxWeight, delayMs }: FreshItemsOptions) {
+    this.#maxItems = maxItems ?? Number.POSITIVE_INFINITY
+    this.#weightLimit = maxWeight ?? Number.POSITIVE_INFINITY
+    this.#maxWeight = this.#weightLimit
+    this.#delayMs = delayMs ?? 0
+  }
+
+  get count(): number {
+    return this.#items.length - this.#from
+  }
+
+  /** `true` if the items fill a batch. */
+  get isFull(): boolean {
+    return this.#weight >= this.#maxWeight || this.count >= this.#itemLimit
+  }
+
+  /** When the next batch is due. `Infinity` if there are no items. */
+  get readyMs(): number {
+    const first = this.#items[this.#from]
+    if (first === undefined) return Number.POSITIVE_INFINITY
+    if (this.#taken < this.#flushedTo || this.isFull) return Number.NEGATIVE_INFINITY
+    return first.addedMs + this.#delayMs
+  }
+
+  add(queued: Queued<Item>): void {
+    this.#items.push(queued)
+    this.#weight += queued.weight
+  }
+
+  /** Makes all current items due at once. */
+  hurry(): void {
+    this.#flushedTo = this.#taken + this.count
+  }
+
+  /** Returns `true` if a batch may be sent as it is. */
+  fits(batch: Batch<Item>): boolean {
+    return batch.weight <= this.#maxWeight || batch.queued.length === 1
+  }
+
+  /**
+   * Removes and returns the next batch.
+   * @param reject is called for items that are too large for the target.
+   */
+  take(nowMs: number, reject: (queued: Queued<Item>, failure: Failure) => void): Batch<Item> | undefined {
+    const maxItems = this.#itemLimit
+    const refused = this.#refused !== undefined && this.#refused.untilMs > nowMs ? this.#refused : undefined
+    const queued: Queued<Item>[] = []
+    let weight = 0
+    for (let first = this.#items[this.#from]; first !== undefined; first = this.#items[this.#from]) {
+      const isRefused = refused !== undefined && first.weight >= refused.weight
+      if (!isRefused && queued.length > 0) {
+        if (queued.length >= maxItems || weight + first.weight > this.#maxWeight) break
+      }
+      this.#from++
+      this.#taken++
+      this.#weight -= first.weight
+      if (isRefused) {
+        reject(first, refused.failure)
+      } else {
+        queued.push(first)
+        weight += first.weight
+      }
+    }
+    if (this.#from * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#from)
+      this.#from = 0
+    }
+    return queued.length === 0 ? undefined : newBatch(queued, nowMs)
+  }
+
+  /** Puts the items of a batch before all others. */
+  putBack({ queued, weight }: Batch<Item>): void {
+    for (const one of queued) one.addedMs = Number.NEGATIVE_INFINITY
+    this.#items = [...queued, ...this.#items.slice(this.#from)]
+    this.#from = 0
+    this.#weight += weight
+    this.#taken -= queued.length
+  }
+
+  /** Removes and returns all items. */
+  takeAll(): readonly Queued<Item>[] {
+    const all = this.#items.slice(this.#from)
+    this.#items = []
+    this.#from = 0
+    this.#weight = 0
+    this.#taken += all.length
+    return all
+  }
+
+  /** Makes batches smaller, because the target refused one of this weight. */
+  shrink(weight: number, nowMs: number): void {
+    this.#maxWeight = Math.min(this.#maxWeight, weight / 2)
+    this.#smallerUntilMs = nowMs + SMALLER_BATCHES_MS
+  }
+
+  /** Rejects items that are at least this large, because the target refused one on its own. */
+  refuse(weight: number, failure: Failure, nowMs: number): void {
+    this.#refused = { weight, untilMs: nowMs + REFUSED_ITEM_MS, failure }
+  }
+
+  /** Makes batches as large as the option allows once the target has not refused one for some time. */
+  restoreWeight(nowMs: number): void {
+    if (nowMs >= this.#smallerUntilMs) this.#maxWeight = this.#weightLimit
+  }
+
+  get #itemLimit(): number {
+    return typeof this.#maxItems === 'function' ? this.#maxItems() : this.#maxItems
+  }
+}
