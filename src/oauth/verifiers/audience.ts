@@ -32,14 +32,14 @@ export function isFor(aud: unknown, audiences: readonly string[]): boolean {
   return Array.isArray(aud) ? aud.some((one) => audiences.includes(one)) : audiences.includes(aud as string)
 }
 
-/** The audiences that are resources (RFC 8707): http(s) URLs. */
+/** Returns the audiences that are resources (RFC 8707): http(s) URLs. */
 export function resourcesAmong(audiences: readonly string[]): readonly string[] {
   return audiences.filter((audience) => /^https?:\/\//.test(audience) && URL.canParse(audience))
 }
 
 /**
- * Which of `resources` a token with this `aud` is for. It may be for several; what counts is whether it is for the one
- * that asks.
+ * Returns the member of `resources` that a token with this `aud` was issued for. If there are several, the resource of the
+ * calling gate is preferred.
  */
 export function resourceIn(
   aud: unknown,

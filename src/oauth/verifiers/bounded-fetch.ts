@@ -1,11 +1,11 @@
-/** No key set, metadata document or introspection answer of a real authorization server comes near this. */
+/** The maximum size of a key set, metadata document, or introspection response. Real ones are much smaller. */
 const MAX_DOCUMENT_BYTES = 1_048_576
 
-/** Room for the first bytes of a body; it doubles when it is full. */
+/** The initial size of the buffer for a body. It doubles when it is full. */
 const FIRST_BYTES = 16_384
 
 /**
- * Like `fetch`, but follows no redirect and fails for a body of more than 1 MiB. `init.signal` says how long it may take.
+ * Like `fetch`, but does not follow redirects and fails for a body of more than 1 MiB. `init.signal` limits the time.
  * The memory for the body depends on its size only, not on the size of the chunks that it comes in.
  */
 export async function boundedFetch(url: string, init: RequestInit): Promise<Response> {
@@ -15,7 +15,7 @@ export async function boundedFetch(url: string, init: RequestInit): Promise<Resp
   let size = 0
   for await (const chunk of response.body as ReadableStream<Uint8Array>) {
     const end = size + chunk.byteLength
-    if (end > MAX_DOCUMENT_BYTES) throw new Error(`the answer is larger than ${MAX_DOCUMENT_BYTES} bytes`)
+    if (end > MAX_DOCUMENT_BYTES) throw new Error(`the response is larger than ${MAX_DOCUMENT_BYTES} bytes`)
     if (end > body.length) body = Buffer.concat([body], Math.max(end, 2 * body.length))
     body.set(chunk, size)
     size = end

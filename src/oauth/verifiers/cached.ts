@@ -16,152 +16,170 @@ import { frozenCopy } from './frozen-copy.ts'
 const { checkFunction, checkKnownOptions, checkSeconds, checkWholeNumber, invalidKind, invalidOption } =
   optionChecksOf('cachedVerifier')
 
-/** What `cachedVerifier()` takes beside the verifier. */
+/** Options of {@link cachedVerifier}. */
 export interface CachedVerifierOptions {
   /**
-   * How many tokens are remembered; beyond it, the one longest unused is forgotten. Default 10 000. The same holds when
-   * their results have more than 4 096 members and characters on average.
+   * The maximum number of cached tokens. Beyond it, the least recently used one is removed. If results have more than 4 096
+   * members and characters on average, fewer are entries. Defaults to 10 000.
    */
   readonly maxEntries?: number | undefined
-  /** Seconds that an acceptance is believed, and so the longest that a revoked token goes on working. Default 60. */
+  /** How long a successful verification is cached, in seconds. A revoked token may keep working for this long. Defaults to 60 s. */
   readonly ttlSeconds?: number | undefined
 }
 
-/** A verifier that remembers, and can be made to forget. */
+/** A verifier that caches results and supports invalidation. Returned by {@link cachedVerifier}. */
 export interface CachedVerifier<App = unknown, User = unknown> {
-  /** The remembered answer, else that of the verifier. */
+  /** Returns the cached result, or else calls the verifier. */
   (input: VerifyTokenInput<App>): ReturnType<VerifyToken<App, User>>
   /**
-   * Forgets a token, such as one that was revoked. The outcome of a call in flight is not remembered either: requests
-   * that wait for it are answered by it, as they came before; later ones ask anew.
+   * Removes a token from the cache, for example because it was revoked. The result of a call in progress is not cached
+   * either: requests that already wait for it still get it, and later ones call the verifier again.
+   * @param token the token.
    */
   invalidate(token: string): void
   /**
-   * The same for a token that is known by its key: the SHA-256 of the token, in lower-case hex. So processes can tell
-   * each other without the token itself going about.
+   * Like `invalidate`, but takes the SHA-256 of the token, so that processes can share invalidations without sharing tokens.
+   * @param key the SHA-256 of the token in lowercase hex.
    */
   invalidateKey(key: string): void
-  /** Forgets every token. */
+  /** Removes every token. */
   clear(): void
 }
 
 const KNOWN_OPTIONS = ['maxEntries', 'ttlSeconds'] as const
 
-/** Room for the tables is taken at once, so it must be a number that fits into memory. */
+/** The upper limit of `maxEntries`: memory for the tables is allocated at once. */
 const MAX_ENTRIES = 1_000_000
 
-/** The members and characters that a result may have on average, and at least those of a few of the largest results. */
+/** The members and characters that a result may have on average, and the minimum total, which fits a few large results. */
 const MEAN_SIZE = 4_096
 const MIN_TOTAL_SIZE = 1_048_576
 
-/** A call that has not come back by then is given up for lost: the next request with its token makes another. */
+/** The time during which other requests wait for a call. After it, the next request with the token starts another call. */
 const JOINABLE_MS = 10_000
 
-/** What the gate reads of a result, also where they are no members of its own. */
+/** The members of a result that the gate reads, own or inherited. */
 const RESULT_MEMBERS = ['user', 'scopes', 'clientId', 'expiresAt', 'resource', 'extra', 'cnf']
 
-/** The parts of a request, beside its token, that verifiers of this package decide by. */
-interface Asker {
+/** The parts of a request, in addition to its token, that determine the results of this package's verifiers. */
+interface RequestVariant {
   readonly gateIssuer: string | undefined
   readonly resource: string | undefined
   readonly proofKey: string | undefined
 }
 
-interface Kept<User> extends Asker {
+interface CacheEntry<User> extends RequestVariant {
   readonly result: VerifiedToken<User>
   readonly issuer: string | undefined
   readonly size: number
 }
 
-interface Flight<User> extends Asker {
+interface PendingCall<User> extends RequestVariant {
   readonly input: VerifyTokenInput
   readonly startedAtMs: number
-  readonly landed: Promise<Outcome<User>>
+  readonly result: Promise<Outcome<User>>
 }
 
 interface Outcome<User> {
   readonly result: VerifiedToken<User> | undefined
-  /** Whether several requests may have it, since none can change it for another. */
+  /** `true` if several requests may get the result, because none of them can change it. */
   readonly shared: boolean
-  /** What is remembered: an acceptance that may be shared. */
+  /** The result to cache, if it is an acceptance that may be shared. */
   readonly acceptance?: { readonly result: VerifiedToken<User>; readonly size: number }
 }
 
 /**
- * A verifier that remembers what another has accepted, by the SHA-256 of the token, never longer than the token's own
- * expiry. Refusals, outages and requests without a token are not remembered. Requests that bring the same token
- * at the same time wait for one call.
+ * Wraps a verifier in a cache of successful results. The key is the SHA-256 of the token, and no result outlives the expiry
+ * of its token. Rejections, outages, and requests without a token are not cached. Concurrent requests with the same token
+ * share one call.
  *
- * Only for verifiers that decide by the token alone: one that reads `request` or `context` would have its answer to
- * one request given to another. What they return is copied and frozen as far as it is plain objects and arrays; other
- * objects in `user` and `extra` are shared by all requests with that token. A result of more than 64 Ki members and
- * characters is not remembered.
- * @throws {KitMcpConfigError} for a verifier that is no function, or wrong options.
+ * Use it only for verifiers that decide by the token: if a verifier reads `request` or `context`, its result for one request
+ * would be returned to others. Plain objects and arrays in results are copied and frozen. Other objects in `user` and `extra`
+ * are shared by all requests with that token. A result of more than 65 536 members and characters is not cached.
+ * @param verifier the verifier to call for tokens that are not cached.
+ * @param options the size of the cache and the lifetime of its entries.
+ * @returns a verifier for the option `verifyToken`, with methods that remove tokens from the cache.
+ * @throws {KitMcpConfigError} if `verifier` is not a function, or an option is invalid.
+ * @example
+ * ```ts
+ * import { cachedVerifier, introspectionVerifier } from 'mcp-gatekit'
+ *
+ * const verifyToken = cachedVerifier(
+ *   introspectionVerifier({
+ *     endpoint: 'https://auth.example.com/introspect',
+ *     clientId: 'mcp',
+ *     clientSecret: String(process.env.CLIENT_SECRET),
+ *     audience: 'https://mcp.example.com/mcp',
+ *   }),
+ *   { ttlSeconds: 30 },
+ * )
+ * ```
+ * @see https://www.rfc-editor.org/rfc/rfc7662#section-4
  */
 export function cachedVerifier<App = unknown, User = unknown>(
   verifier: VerifyToken<App, User>,
   options: CachedVerifierOptions = {},
 ): CachedVerifier<App, User> {
-  checkFunction('verifier', verifier, 'give the verifier whose acceptances are to be remembered')
+  checkFunction('verifier', verifier, 'pass the verifier whose results are to be cached')
   const { maxEntries, ttlSeconds } = resolveOptions(options)
-  const kept = new LRUCache<string, Kept<User>>({
+  const entries = new LRUCache<string, CacheEntry<User>>({
     max: maxEntries,
     maxSize: Math.max(MIN_TOTAL_SIZE, maxEntries * MEAN_SIZE),
     sizeCalculation: ({ size }) => size,
     ttl: Math.ceil(ttlSeconds * 1000),
   })
-  const flights = new LRUCache<string, Flight<User>>({ max: maxEntries })
+  const inFlight = new LRUCache<string, PendingCall<User>>({ max: maxEntries })
 
   function verifyCached(input: VerifyTokenInput<App>): ReturnType<VerifyToken<App, User>> {
     const { bearerToken } = input
     if (!bearerToken) return verifier(input)
     const key = keyOf(bearerToken)
-    const found = kept.get(key)
-    if (found !== undefined && isAskedBy(found, input)) {
+    const found = entries.get(key)
+    if (found !== undefined && isFor(found, input)) {
       if (isCurrent(found.result)) {
         noteIssuer(input, found.issuer)
         return found.result
       }
-      kept.delete(key)
+      entries.delete(key)
     }
-    const flight = flights.get(key)
-    if (flight !== undefined && isAskedBy(flight, input) && isJoinable(flight)) return join(flight, input)
-    return depart(key, input)
+    const call = inFlight.get(key)
+    if (call !== undefined && isFor(call, input) && isJoinable(call)) return join(call, input)
+    return start(key, input)
   }
 
-  function depart(key: string, input: VerifyTokenInput<App>): Promise<VerifiedToken<User> | undefined> {
-    const asker = askerOf(input)
-    const landed = (async () => sharable(await verifier(input)))()
-    const flight: Flight<User> = { ...asker, input, startedAtMs: performance.now(), landed }
-    flights.set(key, flight)
-    const land = (outcome?: Outcome<User>): void => {
-      // Another flight, or none, in its place: the token was forgotten meanwhile.
-      if (flights.peek(key) !== flight) return
-      flights.delete(key)
+  function start(key: string, input: VerifyTokenInput<App>): Promise<VerifiedToken<User> | undefined> {
+    const variant = variantOf(input)
+    const result = (async () => sharable(await verifier(input)))()
+    const call: PendingCall<User> = { ...variant, input, startedAtMs: performance.now(), result }
+    inFlight.set(key, call)
+    const settle = (outcome?: Outcome<User>): void => {
+      // The token was removed in the meantime, and another call may have been started.
+      if (inFlight.peek(key) !== call) return
+      inFlight.delete(key)
       const acceptance = outcome?.acceptance
       if (acceptance !== undefined && isCurrent(acceptance.result))
-        kept.set(key, { ...asker, ...acceptance, issuer: issuerNote(input) })
+        entries.set(key, { ...variant, ...acceptance, issuer: issuerNote(input) })
     }
-    landed.then(land, () => land())
-    return landed.then(({ result }) => result)
+    result.then(settle, () => settle())
+    return result.then((outcome) => outcome.result)
   }
 
-  /** Waits for a call that another request has made, and takes over the reason of a refusal as well. */
+  /** Waits for a call that another request has started, and copies the reason of a refusal as well. */
   async function join(
-    flight: Flight<User>,
+    call: PendingCall<User>,
     input: VerifyTokenInput<App>,
   ): Promise<VerifiedToken<User> | undefined> {
-    const { result, shared } = await flight.landed
+    const { result, shared } = await call.result
     if (!shared) return await verifier(input)
-    const note = refusalNote(flight.input)
+    const note = refusalNote(call.input)
     if (note !== undefined) noteRefusal(input, note)
-    noteIssuer(input, issuerNote(flight.input))
+    noteIssuer(input, issuerNote(call.input))
     return result
   }
 
   function invalidateKey(key: string): void {
-    kept.delete(key)
-    flights.delete(key)
+    entries.delete(key)
+    inFlight.delete(key)
   }
 
   onJoin(verifyCached, (gate) => joinGate(verifier, gate))
@@ -169,8 +187,8 @@ export function cachedVerifier<App = unknown, User = unknown>(
     invalidate: (token: string) => invalidateKey(keyOf(token)),
     invalidateKey,
     clear() {
-      kept.clear()
-      flights.clear()
+      entries.clear()
+      inFlight.clear()
     },
   })
 }
@@ -181,7 +199,7 @@ function resolveOptions(
   if (!isOptionsObject(options)) {
     throw invalidKind(
       'cachedVerifier',
-      'takes an object such as { maxEntries: 10000, ttlSeconds: 60 }',
+      'must be called with an object such as { maxEntries: 10000, ttlSeconds: 60 }',
       options,
     )
   }
@@ -197,7 +215,7 @@ function keyOf(token: string): string {
   return hash('sha256', token, 'hex')
 }
 
-function askerOf(input: VerifyTokenInput): Asker {
+function variantOf(input: VerifyTokenInput): RequestVariant {
   return {
     gateIssuer: gateValuesIn(input)?.issuer,
     resource: configuredResource(input),
@@ -205,26 +223,26 @@ function askerOf(input: VerifyTokenInput): Asker {
   }
 }
 
-/** Whether the outcome may be given to this request too: gates for other resources, and other proofs, get their own. */
-function isAskedBy(asker: Asker, input: VerifyTokenInput): boolean {
+/** Returns `true` if the outcome may be used for this request. Gates for other resources and other proofs get their own. */
+function isFor(variant: RequestVariant, input: VerifyTokenInput): boolean {
   return (
-    asker.resource === configuredResource(input) &&
-    asker.gateIssuer === gateValuesIn(input)?.issuer &&
-    asker.proofKey === input.proofKey
+    variant.resource === configuredResource(input) &&
+    variant.gateIssuer === gateValuesIn(input)?.issuer &&
+    variant.proofKey === input.proofKey
   )
 }
 
-/** By the wall clock, which may have been set meanwhile; how long ago it was asked, the cache itself counts. */
+/** Returns `true` if the token has not expired by the wall clock. The cache itself measures the age of an entry. */
 function isCurrent({ expiresAt }: VerifiedToken): boolean {
   if (expiresAt === undefined || expiresAt === null) return true
   return Number.isFinite(expiresAt) && expiresAt > Date.now() / 1000
 }
 
-function isJoinable({ startedAtMs }: Flight<unknown>): boolean {
+function isJoinable({ startedAtMs }: PendingCall<unknown>): boolean {
   return performance.now() - startedAtMs < JOINABLE_MS
 }
 
-/** A result as every request may have it: a refusal, or an acceptance in a frozen copy; otherwise as the verifier gave it. */
+/** Makes a result that requests may share: a refusal, or a frozen copy of an acceptance. Otherwise it returns the original. */
 function sharable<User>(result: VerifiedToken<User> | undefined): Outcome<User> {
   if (typeof result !== 'object' || result === null || result.valid !== true) return { result, shared: true }
   const frozen = frozenCopy(() => membersOf(result))

@@ -7,23 +7,43 @@ import type { UserOf, VerifiedToken, VerifyToken, VerifyTokenInput } from '../op
 
 const { invalidKind, missingOption } = optionChecksOf('firstMatch')
 
-/** The reasons that a refusal may have, the one that tells a client most first. */
-const MOST_TELLING: readonly RefusalNote[] = ['expired', 'wrong_resource']
+/** The reasons of a refusal, the most helpful one for a client first. */
+const MOST_HELPFUL: readonly RefusalNote[] = ['expired', 'wrong_resource']
 
 /**
- * A verifier that asks several in turn, until one accepts: several issuers, or JWTs beside opaque tokens. One that
- * throws is asked past. Put those that answer from memory first: the next is asked when the one before has answered.
+ * Combines verifiers: it calls one after the other until one accepts the token. Use it for several issuers, or for JWTs and
+ * opaque tokens together. A verifier that throws is skipped, unless it throws `KitMcpConfigError`. List verifiers that need
+ * no network first.
  *
- * When none accepts and one was unavailable, the answer is unavailable, after the longest `retryAfterSeconds`: only when
- * all are back is a refusal certain. The reason of a refusal is the most telling one: expired, then for another resource.
- * @throws {KitMcpConfigError} when it is built without verifiers, or with one that is no function.
- * @throws {VerifierUnavailableError} at a request, as above. With several, `cause` is an `AggregateError` of them.
+ * If none accepts the token and at least one is unavailable, the result is unavailable, with the longest
+ * `retryAfterSeconds`. If all reject it, the challenge names the most helpful reason: first that the token has expired, then
+ * that it was issued for another resource.
+ * @param verifiers the verifiers in the order in which they are called.
+ * @returns a verifier for the option `verifyToken`. It rejects with `VerifierUnavailableError` as described above; if several
+ * are unavailable, `cause` is an `AggregateError`.
+ * @throws {KitMcpConfigError} if there is no verifier, or one is not a function.
+ * @example
+ * ```ts
+ * import { firstMatch, introspectionVerifier, jwtVerifier } from 'mcp-gatekit'
+ *
+ * const audience = 'https://mcp.example.com/mcp'
+ * const verifyToken = firstMatch(
+ *   jwtVerifier({ issuer: 'https://auth.example.com', audience }),
+ *   introspectionVerifier({
+ *     endpoint: 'https://legacy.example.com/introspect',
+ *     clientId: 'mcp',
+ *     clientSecret: String(process.env.CLIENT_SECRET),
+ *     audience,
+ *   }),
+ * )
+ * ```
+ * @see docs/guides/identity-providers.md
  */
 export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
   ...verifiers: Verifiers
 ): VerifyToken<unknown, UserOf<Verifiers[number]>> {
   if (verifiers.length === 0) {
-    throw missingOption('verifiers', 'give firstMatch at least one, such as firstMatch(jwtVerifier(…), …)')
+    throw missingOption('verifiers', 'pass at least one verifier, such as firstMatch(jwtVerifier(…), …)')
   }
   for (const verifier of verifiers) {
     if (typeof verifier !== 'function') throw invalidKind('verifiers', 'must all be functions', verifier)
@@ -48,8 +68,8 @@ export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
       notes.add(refusalNote(input))
     }
     if (outages.length > 0) throw togetherUnavailable(outages)
-    const told = MOST_TELLING.find((note) => notes.has(note))
-    if (told !== undefined) noteRefusal(input, told)
+    const reason = MOST_HELPFUL.find((note) => notes.has(note))
+    if (reason !== undefined) noteRefusal(input, reason)
     return undefined
   }
   return onJoin(verifyByFirstMatch, (gate) => {
@@ -57,7 +77,10 @@ export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
   })
 }
 
-/** The issuer of a token, or what stands for it if the verifier does not name it: two verifiers may have a user of one id. */
+/**
+ * Returns the issuer of a token. If the verifier does not name it, its position identifies it, because two verifiers may have
+ * users with the same id.
+ */
 function issuerAmong(index: number, noted: string | undefined): string {
   if (noted === undefined) return `verifier:${index}`
   return noted.startsWith('verifier:') ? `verifier:${index}.${noted.slice('verifier:'.length)}` : noted

@@ -1,39 +1,39 @@
-/** Objects, members and characters that one copy may hold. */
+/** The maximum number of objects, members, and characters of one copy. */
 const MAX_SIZE = 65_536
 
-/** A copy, and how many objects, members, and characters it holds. */
+/** A copy, and its number of objects, members, and characters. */
 export interface FrozenCopy<T> {
   readonly copy: T
   readonly size: number
 }
 
 /**
- * A deep copy of the plain data that `read` gives, frozen: what one request gets of it, another cannot change. Objects
- * of a class, functions and what else is no plain object or array are taken over as they are. Undefined where the data
- * is too large to be kept, goes round in a circle, or throws when it is read.
+ * Returns a deep, frozen copy of the plain data that `read` returns, so that requests can share it. Instances of classes,
+ * functions, and everything else that is not a plain object or array are not copied. Returns `undefined` if the data is too
+ * large, is circular, or throws when it is read.
  */
 export function frozenCopy<T>(read: () => T): FrozenCopy<T> | undefined {
   let left = MAX_SIZE
 
-  const copyOf = (given: unknown): unknown => {
-    left -= typeof given === 'string' ? given.length : 1
+  const copyOf = (value: unknown): unknown => {
+    left -= typeof value === 'string' ? value.length : 1
     if (left < 0) throw new RangeError('too large')
-    if (Array.isArray(given)) return Object.freeze(elementsOf(given))
-    if (!isPlainObject(given)) return given
-    const copy: Record<string, unknown> = Object.getPrototypeOf(given) === null ? Object.create(null) : {}
-    for (const key of Object.keys(given)) {
+    if (Array.isArray(value)) return Object.freeze(elementsOf(value))
+    if (!isPlainObject(value)) return value
+    const copy: Record<string, unknown> = Object.getPrototypeOf(value) === null ? Object.create(null) : {}
+    for (const key of Object.keys(value)) {
       left -= key.length
-      const member = copyOf(given[key])
+      const member = copyOf(value[key])
       if (key === '__proto__') Object.defineProperty(copy, key, { value: member, enumerable: true })
       else copy[key] = member
     }
     return Object.freeze(copy)
   }
 
-  const elementsOf = (given: readonly unknown[]): unknown[] => {
-    left -= given.length
+  const elementsOf = (value: readonly unknown[]): unknown[] => {
+    left -= value.length
     if (left < 0) throw new RangeError('too large')
-    return Array.from(given, (element) => copyOf(element))
+    return Array.from(value, (element) => copyOf(element))
   }
 
   try {

@@ -17,43 +17,43 @@ const {
   missingOption,
 } = checks
 
-/** The user when no `mapUser` is given. */
+/** The user that `introspectionVerifier` returns without `mapUser`. */
 export interface IntrospectionUser {
-  /** `sub`, else `username`, else `client_id`. */
+  /** The member `sub`, or else `username`, or else `client_id`. */
   readonly id: string | undefined
-  /** The whole answer of the authorization server. */
+  /** The whole introspection response of the authorization server. */
   readonly claims: IntrospectionResponse
 }
 
-/** How the client sends its credentials (RFC 6749 §2.3.1): in the `Authorization` header, or in the body. */
+/** The way in which client credentials are sent (RFC 6749 §2.3.1): in the `Authorization` header, or in the body. */
 export type IntrospectionAuthentication = 'client_secret_basic' | 'client_secret_post'
 
-/** What `introspectionVerifier()` takes. */
+/** Options of {@link introspectionVerifier}. */
 export interface IntrospectionVerifierOptions<User = IntrospectionUser> {
-  /** The authorization server's introspection endpoint. https, or http on loopback. */
+  /** The introspection endpoint of the authorization server: an https URL, or an http URL on loopback. */
   readonly endpoint: string
-  /** What this server is registered as at the authorization server. */
+  /** The client id of this server at the authorization server. */
   readonly clientId: string
-  /** Its secret there. It appears in no error. */
+  /** The client secret. Errors never contain it. */
   readonly clientSecret: string
-  /** How the two are sent (RFC 6749 §2.3.1). Default `client_secret_basic`. */
+  /** The way in which client id and secret are sent (RFC 6749 §2.3.1). Defaults to `client_secret_basic`. */
   readonly clientAuthentication?: IntrospectionAuthentication | undefined
   /**
-   * What `aud` must hold one of. This or `resource` is required: a token for somebody else is refused (RFC 8707).
-   * `false` does not look at `aud`, for authorization servers that never send it.
+   * The accepted audiences: `aud` of the response must be, or contain, one of them (RFC 8707). `false` disables the check,
+   * for authorization servers that never send `aud`. This option or `resource` is required.
    */
   readonly audience?: string | readonly string[] | false | undefined
-  /** The same as `audience`, for a resource indicator of RFC 8707. */
+  /** Another name for `audience`, for a single resource indicator (RFC 8707). */
   readonly resource?: string | undefined
-  /** What `iss` must be. Default: not looked at, as few servers send it. */
+  /** The expected `iss`. Not checked by default, because few servers send it. */
   readonly issuer?: string | undefined
-  /** Members of the answer that must be present. */
+  /** Members of the response that must be present. */
   readonly requiredClaims?: readonly string[] | undefined
-  /** Makes the user from the answer. Default `{ id: sub ?? username ?? client_id, claims }`. */
+  /** Returns the user for a response. Defaults to `{ id: sub ?? username ?? client_id, claims }`. */
   readonly mapUser?: ((claims: IntrospectionResponse) => User | Promise<User>) | undefined
-  /** Milliseconds for one question, answer included. Default 5 000. */
+  /** The maximum time for one introspection request, including its response. Defaults to 5 000 ms. */
   readonly timeoutMs?: number | undefined
-  /** Allows http for `endpoint` and `issuer` on hosts that are not loopback. Default false. */
+  /** Allows http for `endpoint` and `issuer` on hosts that are not loopback. Defaults to `false`. */
   readonly allowInsecureHttp?: boolean | undefined
 }
 
@@ -71,15 +71,15 @@ const KNOWN_OPTIONS = [
   'allowInsecureHttp',
 ] as const
 
-/** `IntrospectionVerifierOptions`, checked, copied and with their defaults. */
+/** `IntrospectionVerifierOptions`, checked, copied, and with their defaults. */
 export interface ResolvedIntrospectionOptions<User> {
   readonly endpoint: string
   readonly clientId: string
   readonly clientSecret: string
   readonly clientAuthentication: IntrospectionAuthentication
-  /** False: `aud` is not looked at. */
+  /** `false` if `aud` is not checked. */
   readonly audiences: readonly string[] | false
-  /** Those of the audiences that are resources. */
+  /** The audiences that are resources. */
   readonly resources: readonly string[]
   readonly issuer: string | undefined
   readonly requiredClaims: readonly string[]
@@ -87,14 +87,14 @@ export interface ResolvedIntrospectionOptions<User> {
   readonly timeoutMs: number
 }
 
-/** @throws {KitMcpConfigError} naming the option that is wrong. */
+/** @throws {KitMcpConfigError} if an option is invalid. */
 export function resolveIntrospectionOptions<User>(
   options: IntrospectionVerifierOptions<User>,
 ): ResolvedIntrospectionOptions<User> {
   if (!isOptionsObject(options)) {
     throw invalidKind(
       'introspectionVerifier',
-      'takes an object with at least { endpoint, clientId, clientSecret, audience }',
+      'must be called with an object with at least { endpoint, clientId, clientSecret, audience }',
       options,
     )
   }
@@ -106,13 +106,13 @@ export function resolveIntrospectionOptions<User>(
   if (options.endpoint === undefined || options.endpoint === null) {
     throw missingOption(
       'endpoint',
-      `give the introspection endpoint, such as 'https://auth.example.com/introspect'`,
+      `set it to the introspection endpoint, such as 'https://auth.example.com/introspect'`,
     )
   }
   checkUrl('endpoint', options.endpoint, { allowInsecureHttp })
   if (options.issuer !== undefined) checkIssuer('issuer', options.issuer, { allowInsecureHttp })
   if (options.mapUser !== undefined)
-    checkFunction('mapUser', options.mapUser, 'it makes the user from the answer')
+    checkFunction('mapUser', options.mapUser, 'it returns the user for a response')
   const audiences = audiencesOf(options)
   return {
     endpoint: options.endpoint,
@@ -137,7 +137,7 @@ function audiencesOf({
   if (resource !== undefined) {
     throw invalidOption(
       'resource',
-      'cannot be given together with audience: false: either aud is looked at or not',
+      'cannot be given together with audience: false, which disables the check of aud',
     )
   }
   return false
@@ -145,7 +145,7 @@ function audiencesOf({
 
 function checkCredential(option: 'clientId' | 'clientSecret', value: unknown): string {
   if (value === undefined || value === null || value === '') {
-    throw missingOption(option, 'the authorization server tells nobody about tokens who does not sign in')
+    throw missingOption(option, 'introspection endpoints require client authentication')
   }
   if (typeof value !== 'string') throw invalidKind(option, 'must be a string', value)
   return value

@@ -14,10 +14,10 @@ import {
 } from './introspection-options.ts'
 import { confirmationOf, mayBePresented } from './key-binding.ts'
 
-/** What `token_type` says of an access token. Some servers put there what kind of token it is. */
+/** The values of `token_type` for an access token. Some servers send the kind of token there. */
 const ACCESS_TOKEN_TYPES: readonly unknown[] = ['bearer', 'dpop', 'access_token']
 
-/** The members that RFC 7662 §2.2 defines, and `cnf` of RFC 8705 §3.2; what else there is goes into `extra`. */
+/** The members that RFC 7662 §2.2 defines, and `cnf` of RFC 8705 §3.2. All others become part of `extra`. */
 const REGISTERED: ReadonlySet<string> = new Set([
   'active',
   'scope',
@@ -34,100 +34,115 @@ const REGISTERED: ReadonlySet<string> = new Set([
   'cnf',
 ])
 
-/** The server has looked at `nbf` itself, by a clock that may run ahead of ours. */
+/** The tolerance for `nbf`, which the server has checked itself with a clock that may be ahead. */
 const FUTURE_NBF_SECONDS = 60
 
-/** A longer `Retry-After` of the authorization server is not handed on. */
+/** The longest `Retry-After` of the authorization server that is passed on. */
 const MAX_RETRY_AFTER_SECONDS = 3_600
 
 /**
- * A verifier that asks the authorization server (RFC 7662), on `oauth4webapi`: for opaque tokens, and for JWTs that
- * can be revoked. It asks at every request; `cachedVerifier` around it asks less often.
+ * Creates a verifier that asks the authorization server about each token (RFC 7662). Use it for opaque tokens, and for JWTs
+ * that must be revocable. It sends a request for every token; wrap it in `cachedVerifier` to send fewer.
  *
- * Refused are tokens that are not active, are past their `exp`, are a minute or more before their `nbf`, or are for
- * another audience or of another issuer; an answer without `aud` is one for another audience, and with `issuer` one
- * without `iss` is of another. So are a refresh token, where the server says that it is one, and a token bound to a key
- * (`cnf`, `token_type: DPoP`).
- * @throws {KitMcpConfigError} when it is built with options that cannot be.
- * @throws {VerifierUnavailableError} at a request, when no answer was to be had that can be understood: the endpoint
- * is down, slow or overloaded, redirects, refuses the client's credentials, or says more than 1 MiB.
+ * It rejects a token in these cases:
+ * - The token is not active, has expired, or its `nbf` is a minute or more in the future.
+ * - `aud` is missing or does not match `audience`.
+ * - `issuer` is set, and `iss` is missing or different.
+ * - The response says that it is a refresh token.
+ * - The token is bound to a key (`cnf`, `token_type: DPoP`), and the request has no valid DPoP proof.
+ * @param options the endpoint, the credentials of this server, and the expected audience.
+ * @returns a function for the option `verifyToken`. It rejects with `VerifierUnavailableError` if the endpoint is down, slow,
+ * or overloaded, redirects, rejects the credentials, or sends an invalid response or one of more than 1 MiB.
+ * @throws {KitMcpConfigError} if an option is invalid.
+ * @example
+ * ```ts
+ * import { introspectionVerifier } from 'mcp-gatekit'
+ *
+ * const verifyToken = introspectionVerifier({
+ *   endpoint: 'https://auth.example.com/introspect',
+ *   clientId: 'mcp',
+ *   clientSecret: String(process.env.CLIENT_SECRET),
+ *   audience: 'https://mcp.example.com/mcp',
+ * })
+ * ```
+ * @see https://www.rfc-editor.org/rfc/rfc7662
  */
 export function introspectionVerifier<User = IntrospectionUser>(
   options: IntrospectionVerifierOptions<User>,
 ): VerifyToken<unknown, User> {
   const rules = resolveIntrospectionOptions(options)
-  const ask = asker(rules)
+  const introspect = introspector(rules)
   return async function verifyByIntrospection(
     input: VerifyTokenInput,
   ): Promise<VerifiedToken<User> | undefined> {
     const { bearerToken } = input
     if (!bearerToken) return undefined
-    const answer = await ask(bearerToken)
-    return answer.active ? await accept(answer, rules, input) : undefined
+    const response = await introspect(bearerToken)
+    return response.active ? await accept(response, rules, input) : undefined
   }
 }
 
 async function accept<User>(
-  answer: IntrospectionResponse,
+  response: IntrospectionResponse,
   rules: ResolvedIntrospectionOptions<User>,
   input: VerifyTokenInput,
 ): Promise<VerifiedToken<User> | undefined> {
-  const { aud } = answer
+  const { aud } = response
   const [exp, sub, username, clientId] = [
-    answer.exp ?? undefined,
-    answer.sub ?? undefined,
-    answer.username ?? undefined,
-    answer.client_id ?? undefined,
+    response.exp ?? undefined,
+    response.sub ?? undefined,
+    response.username ?? undefined,
+    response.client_id ?? undefined,
   ]
   if (exp !== undefined && exp <= Date.now() / 1000) {
     noteRefusal(input, 'expired')
     return undefined
   }
-  const notBefore = answer.nbf ?? 0
+  const notBefore = response.nbf ?? 0
   if (!(notBefore <= Date.now() / 1000 + FUTURE_NBF_SECONDS)) return undefined
   if (rules.audiences !== false && !isFor(aud, rules.audiences)) {
     noteRefusal(input, 'wrong_resource')
     return undefined
   }
-  if (rules.issuer !== undefined && answer.iss !== rules.issuer) return undefined
-  if (!isAccessToken(answer) || !mayBePresented(answer, input)) return undefined
-  if (!rules.requiredClaims.every((claim) => Object.hasOwn(answer, claim))) return undefined
+  if (rules.issuer !== undefined && response.iss !== rules.issuer) return undefined
+  if (!isAccessToken(response) || !mayBePresented(response, input)) return undefined
+  if (!rules.requiredClaims.every((claim) => Object.hasOwn(response, claim))) return undefined
   const resource = resourceIn(aud, rules.resources, configuredResource(input))
   const user =
     rules.mapUser === undefined
-      ? ({ id: sub ?? username ?? clientId, claims: answer } as User)
-      : await rules.mapUser(answer)
-  noteIssuer(input, typeof answer.iss === 'string' ? `iss:${answer.iss}` : `endpoint:${rules.endpoint}`)
+      ? ({ id: sub ?? username ?? clientId, claims: response } as User)
+      : await rules.mapUser(response)
+  noteIssuer(input, typeof response.iss === 'string' ? `iss:${response.iss}` : `endpoint:${rules.endpoint}`)
   return {
     valid: true,
     user,
-    scopes: grantedScopes(answer.scope),
+    scopes: grantedScopes(response.scope),
     ...(clientId !== undefined && { clientId }),
     ...(exp !== undefined && { expiresAt: exp }),
     ...(resource !== undefined && { resource }),
-    ...confirmationOf(answer),
-    extra: Object.fromEntries(Object.entries(answer).filter(([member]) => !REGISTERED.has(member))),
+    ...confirmationOf(response),
+    extra: Object.fromEntries(Object.entries(response).filter(([member]) => !REGISTERED.has(member))),
   }
 }
 
-/** A refresh token is active too, and is nothing to be let in with. */
+/** Returns `true` for an access token: refresh tokens can be active, too. */
 function isAccessToken({ token_type: type, token_use: use }: IntrospectionResponse): boolean {
   const lower = typeof type === 'string' ? type.toLowerCase() : type
   return (lower === undefined || ACCESS_TOKEN_TYPES.includes(lower)) && use !== 'refresh_token'
 }
 
-/** Loaded with the first token: who imports this package may never see one. */
+/** Loaded with the first token, so that importing the package stays cheap. */
 let oauth: typeof OAuth | undefined
 
-/** Asks the endpoint about one token. */
-function asker({
+/** Returns a function that sends the introspection request for a token. */
+function introspector({
   endpoint,
   clientId,
   clientSecret,
   clientAuthentication,
   timeoutMs,
 }: ResolvedIntrospectionOptions<unknown>): (token: string) => Promise<IntrospectionResponse> {
-  return async function ask(token) {
+  return async function introspect(token) {
     oauth ??= await import('oauth4webapi')
     const server = { issuer: endpoint, introspection_endpoint: endpoint }
     const client = { client_id: clientId }
@@ -140,35 +155,35 @@ function asker({
       response = await oauth.introspectionRequest(server, client, authenticate, token, {
         additionalParameters: { token_type_hint: 'access_token' },
         signal: AbortSignal.timeout(timeoutMs),
-        // Whether http may be, the options have settled.
+        // The options have been checked for http.
         [oauth.allowInsecureRequests]: true,
         [oauth.customFetch]: (url: string, init: object) => boundedFetch(url, init),
       })
     } catch (cause) {
-      throw unavailable(endpoint, 'could not be asked', { cause })
+      throw unavailable(endpoint, 'could not be reached', { cause })
     }
     if (response.status !== 200) {
-      throw unavailable(endpoint, `answered ${response.status}`, retryAfter(response))
+      throw unavailable(endpoint, `responded with ${response.status}`, retryAfter(response))
     }
     try {
-      return understood(await oauth.processIntrospectionResponse(server, client, response))
+      return checkResponse(await oauth.processIntrospectionResponse(server, client, response))
     } catch (error) {
-      // The text alone: the error holds the answer, and that says who somebody is.
+      // Only the message, because the error contains the response, which has personal data.
       const cause = new Error(error instanceof Error ? error.message : 'unknown')
-      throw unavailable(endpoint, 'gave an answer that is none', { cause })
+      throw unavailable(endpoint, 'returned a response that is not valid introspection JSON', { cause })
     }
   }
 }
 
-/** The answer, where its members are of the kinds that RFC 7662 §2.2 gives them; `null` counts as absent. */
-function understood(answer: IntrospectionResponse): IntrospectionResponse {
-  const { exp, sub, username, client_id: clientId } = answer
-  for (const text of [sub, username, clientId]) {
-    if ((text ?? undefined) !== undefined && typeof text !== 'string')
-      throw new TypeError('sub, username or client_id is no string')
+/** Checks the types of the members by RFC 7662 §2.2. `null` counts as absent. */
+function checkResponse(response: IntrospectionResponse): IntrospectionResponse {
+  const { exp, sub, username, client_id: clientId } = response
+  for (const value of [sub, username, clientId]) {
+    if ((value ?? undefined) !== undefined && typeof value !== 'string')
+      throw new TypeError('sub, username, or client_id is not a string')
   }
-  if ((exp ?? undefined) !== undefined && !Number.isFinite(exp)) throw new TypeError('exp is no number')
-  return answer
+  if ((exp ?? undefined) !== undefined && !Number.isFinite(exp)) throw new TypeError('exp is not a number')
+  return response
 }
 
 function retryAfter(response: Response): { retryAfterSeconds?: number } {

@@ -1,7 +1,7 @@
 import { isLoopbackHostname } from '../../options/option-checks.ts'
 import { boundedFetch } from './bounded-fetch.ts'
 
-/** The places of an issuer's metadata, in the order in which they are tried. */
+/** The locations of an issuer's metadata, in the order in which they are tried. */
 const METADATA_FORMS = [
   ['oauth2', 'oauth-authorization-server'],
   ['oidc', 'openid-configuration'],
@@ -27,8 +27,8 @@ export class JwksDiscovery {
   }
 
   /**
-   * Tries one place after the other as long as the server answers that the document is not there. At the first sign of
-   * an outage it stops, and the next call goes on with the next place: some servers fail at places they do not know.
+   * Tries one location after the other while the server responds that the document does not exist. It stops at the first
+   * sign of an outage. The next call continues with the next location, because some servers fail at unknown locations.
    * @throws the first error.
    */
   async jwksUri(): Promise<string> {
@@ -65,7 +65,7 @@ export class JwksDiscovery {
     const jwksUri = metadata.jwks_uri
     if (jwksUri === undefined) throw new Error('the metadata document has no jwks_uri')
     const { protocol, hostname } = new URL(jwksUri)
-    // An issuer elsewhere has no say about what this machine serves to itself.
+    // A remote issuer must not make this machine send requests to itself.
     const local = isLoopbackHostname(hostname) && isLoopbackHostname(issuer.hostname)
     if (protocol !== 'https:' && !this.#allowInsecureHttp && !local) throw new Error('jwks_uri is not https')
     return jwksUri

@@ -4,20 +4,20 @@ import { boundedFetch } from './bounded-fetch.ts'
 import { JwksDiscovery } from './jwks-discovery.ts'
 import type { OutagePace } from './outage-pace.ts'
 
-/** Where a verifier's public keys come from. */
+/** A source of public keys. */
 export interface KeySource {
-  /** The keys to try for a token whose header names `kid`, where they are at hand; undefined when they may have to be fetched. */
+  /** Returns the keys for a token whose header names `kid`; `undefined` if they may have to be fetched. */
   held(kid: string | undefined): JSONWebKeySet | undefined
   /**
-   * The keys to try for a token whose header names `kid`.
-   * @throws {VerifierUnavailableError} when they cannot be had right now.
+   * Returns the keys for a token whose header names `kid`, and fetches them if needed.
+   * @throws {VerifierUnavailableError} if they cannot be fetched.
    */
   keysFor(kid: string | undefined): Promise<JSONWebKeySet>
 }
 
 export interface RemoteKeysOptions {
   readonly issuer: string
-  /** Found through the issuer's metadata when absent. */
+  /** `undefined` if it is found with the issuer's metadata. */
   readonly jwksUri: string | undefined
   readonly cooldownSeconds: number
   readonly cacheSeconds: number
@@ -27,29 +27,29 @@ export interface RemoteKeysOptions {
 }
 
 const FETCH_TIMEOUT_MS = 5_000
-/** The time that a token waits for newer keys if its key is at hand, or for any keys if the last attempt has failed. */
-const PATIENCE_MS = 500
+/** The time that a token waits for newer keys if its key is cached, or for any keys if the last attempt failed. */
+const MAX_WAIT_MS = 500
 
 /**
- * The key set of an authorization server: fetched when first needed, kept for `cacheSeconds`, fetched
- * again for a `kid` it does not hold, at most once per `cooldownSeconds`. Keys once fetched go on working
- * while the endpoint is down, or does not answer. Redirects are not followed; answers over 1 MiB or 5 s are an outage.
- * While attempts fail, the verifier makes one per second at most. Tokens that need keys meanwhile are not kept waiting.
+ * The key set of an authorization server. It is fetched when first needed, cached for `cacheSeconds`, and fetched again for an
+ * unknown `kid`, at most once per `cooldownSeconds`. Cached keys stay in use while the endpoint is down or does not respond.
+ * Redirects are not followed. A response of more than 1 MiB, or one that takes more than 5 s, is an outage. While attempts
+ * fail, the verifier makes at most one per second, and tokens that need new keys are rejected as unavailable at once.
  */
 export class RemoteKeys implements KeySource {
   readonly #options: RemoteKeysOptions
   readonly #discovery: JwksDiscovery
   #remote: ReturnType<typeof RemoteJWKSet> | undefined
-  /** The attempt under way. */
+  /** The attempt in progress. */
   #fetching: Promise<JSONWebKeySet> | undefined
-  /** The attempt that is to be made when others let it. */
+  /** The attempt that waits for its turn. */
   #turn: Promise<JSONWebKeySet | undefined> | undefined
   #keys: JSONWebKeySet | undefined
-  /** When the keys were last fetched because of a `kid`: the fetch before may be older than the rotation. */
-  #soughtAt = Number.NEGATIVE_INFINITY
-  /** The reason why the latest attempt has failed, if it has. */
+  /** The time of the last fetch because of an unknown `kid`. Other fetches may be older than the rotation. */
+  #fetchedForKidAt = Number.NEGATIVE_INFINITY
+  /** The reason of the latest failure; `undefined` after a success. */
   #failure: { readonly cause: unknown } | undefined
-  /** Whether a fetch is under way that has tried somebody's patience. */
+  /** `true` while a fetch takes longer than tokens wait. */
   #isSlow = false
 
   constructor(options: RemoteKeysOptions) {
@@ -67,19 +67,19 @@ export class RemoteKeys implements KeySource {
     const held = known !== undefined && holds(known, kid)
     const fresh = this.#remote?.fresh === true
     if (held && fresh) return known
-    const soughtLately = Date.now() < this.#soughtAt + this.#options.cooldownSeconds * 1000
-    if (known !== undefined && !held && fresh && soughtLately) return known
-    if (this.#options.pace.turnsAway(this.#attempt)) {
+    const fetchedLately = Date.now() < this.#fetchedForKidAt + this.#options.cooldownSeconds * 1000
+    if (known !== undefined && !held && fresh && fetchedLately) return known
+    if (this.#options.pace.postpones(this.#attempt)) {
       if (held) return known
       throw this.#unavailable()
     }
     if (held) return this.#isSlow ? known : await this.#newer(known)
     const keys = await (this.#failure === undefined ? this.#load() : this.#soon(this.#load()))
-    if (known !== undefined) this.#soughtAt = Date.now()
+    if (known !== undefined) this.#fetchedForKidAt = Date.now()
     return keys
   }
 
-  /** The newest keys, or `known` if they cannot be fetched, or not in the time that a token waits. */
+  /** Returns the newest keys, or `known` if they cannot be fetched in the time that a token waits. */
   async #newer(known: JSONWebKeySet): Promise<JSONWebKeySet> {
     const fetched = this.#load()
       .catch(() => known)
@@ -92,14 +92,14 @@ export class RemoteKeys implements KeySource {
     })
   }
 
-  /** Keys that are fetched during an outage: an endpoint that hangs must not make requests pile up. */
+  /** Waits for keys during an outage, for a limited time, so that requests do not accumulate. */
   async #soon(keys: Promise<JSONWebKeySet>): Promise<JSONWebKeySet> {
     return await inTime(keys, () => {
       throw this.#unavailable()
     })
   }
 
-  /** Fetches the keys, once for all who need them. */
+  /** Fetches the keys. Concurrent calls share one fetch. */
   async #load(): Promise<JSONWebKeySet> {
     if (this.#fetching !== undefined) return await this.#fetching
     this.#turn ??= this.#takeTurn().finally(() => {
@@ -155,7 +155,7 @@ export class RemoteKeys implements KeySource {
   }
 }
 
-/** The outcome of `promise`, or of `late` if it is not there in the time that a token waits. */
+/** Returns the outcome of `promise`, or of `late` if it does not settle in the time that a token waits. */
 async function inTime<T>(promise: Promise<T>, late: () => T): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const patience = new Promise<T>((resolve, reject) => {
@@ -165,7 +165,7 @@ async function inTime<T>(promise: Promise<T>, late: () => T): Promise<T> {
       } catch (error) {
         reject(error)
       }
-    }, PATIENCE_MS)
+    }, MAX_WAIT_MS)
   })
   try {
     return await Promise.race([promise, patience])

@@ -3,29 +3,29 @@ import type { JSONWebKeySet, JWK, JWTPayload } from 'jose'
 import type { RefusalNote } from '../inputs.ts'
 import type { JwtRules } from './jwt-options.ts'
 
-/** The claims of a token that is good, or why it is not. */
+/** The claims of a valid token, or the reason it was rejected. */
 export type CheckedJwt = { readonly claims: JWTPayload } | RefusalNote | 'invalid'
 
-/** What a token's header states, of which the key is found: not to be believed before the signature is checked. */
+/** The members of a token's header that select the key. They are untrusted until the signature is verified. */
 export interface StatedKey {
   readonly alg: string
   readonly kid: string | undefined
 }
 
-/** Checks signature, `iss`, `aud`, `exp`, `nbf` and, when strict, `typ`. */
+/** Checks the signature, `iss`, `aud`, `exp`, `nbf`, and, if `strict` is set, `typ`. */
 export type JwtCheck = (token: string, stated: StatedKey) => Promise<CheckedJwt>
 
 type LibraryCheck = (token: string) => Promise<CheckedJwt | 'ambiguous'>
 
-/** Algorithms of ours that `express-oauth2-jwt-bearer` does not know. */
+/** Supported algorithms that `express-oauth2-jwt-bearer` does not support. */
 const ONLY_IN_JOSE: readonly string[] = ['Ed25519']
 
-/** How many keys one token is tried with, where its header does not say which one signed it. */
+/** The maximum number of keys that are tried for a token whose header does not name the key. */
 const MAX_KEYS_TRIED = 16
 
 /**
- * A check against one key set, or against the shared secret where there is none. It is `express-oauth2-jwt-bearer`'s;
- * `jose` alone does what that library refuses: `alg: Ed25519`, and a header that fits several keys.
+ * Returns a check with one key set, or with the shared secret if `keys` is `undefined`. It uses `express-oauth2-jwt-bearer`, and
+ * `jose` for what that library does not support: `alg: Ed25519`, and a header that matches several keys.
  */
 export async function makeCheck(
   issuer: string,
@@ -36,7 +36,7 @@ export async function makeCheck(
   const byLibrary = (publicKey: AuthOptions['publicKey'], alg?: string): LibraryCheck =>
     libraryCheck(auth(libraryOptions(issuer, rules, publicKey, alg)))
   const withAnyKey = byLibrary(keys)
-  /** By `alg` and `kid`: a key that is known saves the library its search through the set, a fifth of the check. */
+  /** Checks by `alg` and `kid`. With a known key, the library does not search the set, which takes a fifth of the time. */
   const withOneKey = new Map<string, LibraryCheck>()
   let byJose: Promise<JwtCheck> | undefined
 
@@ -56,13 +56,13 @@ export async function makeCheck(
   }
 }
 
-/** The one key that such a header can mean, if there is one: a token with it that was accepted was signed with it. */
+/** Returns the key that such a header names, if there is exactly one. An accepted token was signed with it. */
 function onlyKey(keys: JSONWebKeySet | undefined, kid: string | undefined): JWK | undefined {
-  const meant = keys?.keys.filter((key) => kid === undefined || key.kid === kid) ?? []
-  return meant.length === 1 ? meant[0] : undefined
+  const matching = keys?.keys.filter((key) => kid === undefined || key.kid === kid) ?? []
+  return matching.length === 1 ? matching[0] : undefined
 }
 
-/** Every option is given, as the library reads the environment for those that are not. */
+/** Sets every option, because the library reads environment variables for missing ones. */
 function libraryOptions(
   issuer: string,
   { audiences, secret, algorithms, strict, clockTolerance }: JwtRules<unknown>,
@@ -83,7 +83,7 @@ function libraryOptions(
     validators: {
       alg: alg === undefined ? (stated) => algorithms.includes(stated as string) : (stated) => stated === alg,
       typ: strict && ((typ) => typeof typ === 'string' && /^(?:application\/)?at\+jwt$/i.test(typ)),
-      // These are looked at afterwards, for what jose lets pass as well.
+      // These are checked later, together with tokens that `jose` has checked.
       iat: false,
       sub: false,
       client_id: false,
@@ -113,7 +113,7 @@ function libraryCheck(middleware: ReturnType<typeof auth>): LibraryCheck {
     })
 }
 
-/** The library makes one error of all, and tells by its text. */
+/** Reads the reason from the message of the error: the library throws the same error for all reasons. */
 function refusalIn(message: string): CheckedJwt | 'ambiguous' {
   if (message.startsWith('multiple matching keys')) return 'ambiguous'
   if (message.startsWith('"exp" claim timestamp')) return 'expired'
@@ -149,7 +149,7 @@ async function joseCheck(
         try {
           return (await jwtVerify(token, key, options)).payload
         } catch (error) {
-          // The signature is looked at first: with another key the claims would be no better.
+          // The signature was valid, so another key cannot help.
           if (isAboutClaims(error)) throw error
         }
       }

@@ -21,7 +21,7 @@ const {
   missingOption,
 } = checks
 
-/** The user when no `mapUser` is given. */
+/** The user that `jwtVerifier` returns without `mapUser`. */
 export interface JwtUser {
   /** The `sub` claim. */
   readonly id: string | undefined
@@ -29,7 +29,7 @@ export interface JwtUser {
   readonly claims: JWTPayload
 }
 
-/** What `jwtVerifier()` takes. */
+/** Options of {@link jwtVerifier}. */
 export interface JwtVerifierOptions<User = JwtUser> {
   /** The accepted `iss`. Exclusive with `issuers`. Defaults to the `issuer` of the gate that uses the verifier. */
   readonly issuer?: string | undefined
@@ -42,27 +42,27 @@ export interface JwtVerifierOptions<User = JwtUser> {
   readonly audience?: string | readonly string[] | undefined
   /** Another name for `audience`, for a single resource indicator (RFC 8707). */
   readonly resource?: string | undefined
-  /** Where the keys are. Default: found through the issuer's metadata (RFC 8414, OpenID Connect Discovery). */
+  /** The URL of the keys. By default it is read from the issuer's metadata (RFC 8414, OpenID Connect Discovery). */
   readonly jwksUri?: string | undefined
-  /** The key or keys themselves, instead of `jwksUri`: PEM, JWK, JWK Set, `KeyObject` or `CryptoKey`. */
+  /** The public key or keys, instead of `jwksUri`: a PEM string, JWK, JWK Set, `KeyObject`, or `CryptoKey`. */
   readonly publicKey?: PublicKeyInput | undefined
-  /** A shared secret, for HMAC algorithms. */
+  /** A shared secret for HMAC algorithms, instead of public keys. */
   readonly secret?: string | undefined
-  /** Signature algorithms. Default: every asymmetric one, or HS256 with `secret`. `none` never. */
+  /** The accepted signature algorithms, never `none`. Defaults to all asymmetric ones, or to HS256 if `secret` is set. */
   readonly algorithms?: readonly string[] | undefined
-  /** Seconds that clocks may differ by. Default 0. */
+  /** The maximum difference between clocks, in seconds. Defaults to 0 s. */
   readonly clockToleranceSeconds?: number | undefined
   /** Claims that must be present. */
   readonly requiredClaims?: readonly string[] | undefined
-  /** Requires `typ: at+jwt` (RFC 9068). Default false. */
+  /** Requires `typ: at+jwt` (RFC 9068). Defaults to `false`. */
   readonly strict?: boolean | undefined
-  /** Makes the user from the claims. Default `{ id: sub, claims }`. */
+  /** Returns the user for the claims of a token. Defaults to `{ id: sub, claims }`. */
   readonly mapUser?: ((claims: JWTPayload) => User | Promise<User>) | undefined
-  /** Seconds between two fetches of the keys for an unknown `kid`. Default 30. After a failed fetch it is 1 s at least. */
+  /** The minimum time between two fetches of the keys for an unknown `kid`, and at least 1 s after a failure. Defaults to 30 s. */
   readonly jwksCooldownSeconds?: number | undefined
-  /** Seconds after which the keys are fetched again. Default 600. */
+  /** The time after which the keys are fetched again, in seconds. Defaults to 600 s. */
   readonly jwksCacheSeconds?: number | undefined
-  /** Allows http for `issuer` and `jwksUri` on hosts that are not loopback. Default false. */
+  /** Allows http for `issuer` and `jwksUri` on hosts that are not loopback. Defaults to `false`. */
   readonly allowInsecureHttp?: boolean | undefined
 }
 
@@ -101,10 +101,10 @@ const KNOWN_OPTIONS = [
   'allowInsecureHttp',
 ] as const
 
-/** What a token is held against: the options, checked and with their defaults. */
+/** The rules for tokens: the options, checked and with their defaults. */
 export interface JwtRules<User> {
   readonly audiences: readonly string[]
-  /** Those of the audiences that are resources. */
+  /** The audiences that are resources. */
   readonly resources: readonly string[]
   readonly algorithms: readonly string[]
   readonly clockTolerance: number
@@ -165,7 +165,7 @@ export function usedByTwoGates(): KitMcpConfigError {
   )
 }
 
-/** @throws {KitMcpConfigError} naming the option that is wrong. */
+/** @throws {KitMcpConfigError} if an option is invalid. */
 export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): ResolvedJwtOptions<User> {
   if (!isOptionsObject(options))
     throw invalidKind('jwtVerifier', 'must be an object such as { issuer, audience }', options)
@@ -189,7 +189,7 @@ export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): Reso
     mapUser: options.mapUser,
   }
   if (options.mapUser !== undefined)
-    checkFunction('mapUser', options.mapUser, 'it makes the user from the claims')
+    checkFunction('mapUser', options.mapUser, 'it returns the user for the claims')
   return { issuers, audiences, rules, keysOf: keySources(options, allowInsecureHttp), allowInsecureHttp }
 }
 
@@ -197,13 +197,11 @@ function keySources(
   options: JwtVerifierOptions<unknown>,
   allowInsecureHttp: boolean,
 ): (issuer: string) => KeySource | undefined {
-  const given = (['jwksUri', 'publicKey', 'secret'] as const).filter(
-    (option) => options[option] !== undefined,
-  )
-  if (given.length > 1) {
+  const set = (['jwksUri', 'publicKey', 'secret'] as const).filter((option) => options[option] !== undefined)
+  if (set.length > 1) {
     throw invalidOption(
-      given[1] as string,
-      `cannot be given together with ${given[0]}: keys come from one place`,
+      set[1] as string,
+      `cannot be given together with ${set[0]}: set one source of keys only`,
     )
   }
   if (options.secret !== undefined && (typeof options.secret !== 'string' || options.secret === '')) {
@@ -230,30 +228,30 @@ function keySources(
 function checkIssuers(options: JwtVerifierOptions<unknown>, allowInsecureHttp: boolean): readonly string[] {
   const { issuer, issuers } = options
   if (issuer !== undefined && issuers !== undefined) {
-    throw invalidOption('issuers', 'cannot be given together with issuer: put all of them into issuers')
+    throw invalidOption('issuers', 'cannot be given together with issuer: add it to the list')
   }
-  const given = issuers ?? (issuer === undefined ? [] : [issuer])
-  if (!Array.isArray(given)) throw invalidKind('issuers', 'must be an array of URLs', given)
-  if (given.length === 0) throw missingOption('issuer', ISSUER_HINT)
-  for (const one of given)
-    checkIssuer(issuer === undefined ? 'issuers' : 'issuer', one, { allowInsecureHttp })
-  return [...new Set(given)]
+  const list = issuers ?? (issuer === undefined ? [] : [issuer])
+  if (!Array.isArray(list)) throw invalidKind('issuers', 'must be an array of URLs', list)
+  if (list.length === 0) throw missingOption('issuer', ISSUER_HINT)
+  for (const entry of list)
+    checkIssuer(issuer === undefined ? 'issuers' : 'issuer', entry, { allowInsecureHttp })
+  return [...new Set(list)]
 }
 
 function checkAlgorithms(options: JwtVerifierOptions<unknown>): readonly string[] {
   const { algorithms, secret } = options
   const supported = secret === undefined ? ASYMMETRIC : SYMMETRIC
   if (algorithms === undefined) return secret === undefined ? ASYMMETRIC : ['HS256']
-  const given = checkTexts('algorithms', algorithms)
-  if (given.length === 0)
-    throw invalidOption('algorithms', `must name at least one of ${supported.join(', ')}`, given)
-  for (const algorithm of given) {
+  const list = checkTexts('algorithms', algorithms)
+  if (list.length === 0)
+    throw invalidOption('algorithms', `must name at least one of ${supported.join(', ')}`, list)
+  for (const algorithm of list) {
     if (supported.includes(algorithm)) continue
     if (SYMMETRIC.includes(algorithm))
-      throw invalidOption('algorithms', `must not hold ${algorithm} without a secret`)
-    throw invalidOption('algorithms', `must hold only ${supported.join(', ')}`, algorithm)
+      throw invalidOption('algorithms', `must not contain ${algorithm} without a secret`)
+    throw invalidOption('algorithms', `must contain only ${supported.join(', ')}`, algorithm)
   }
-  return given
+  return list
 }
 
 function seconds(

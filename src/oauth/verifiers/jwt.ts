@@ -21,7 +21,7 @@ import {
 } from './jwt-options.ts'
 import { confirmationOf, mayBePresented } from './key-binding.ts'
 
-/** A token may be dated this far ahead: issuers' clocks run fast too. */
+/** The tolerance for `iat` in the future, because the clock of an issuer may be ahead. */
 const FUTURE_IAT_SECONDS = 60
 
 /**
@@ -107,13 +107,13 @@ function makeVerifier<User>(
   let lastHeader: StatedHeader | undefined
   return async function verifyJwt(input) {
     const { bearerToken: token } = input
-    if (!token || !isSpeltOnce(token)) return undefined
+    if (!token || !hasCanonicalSignature(token)) return undefined
     jose ??= await import('jose')
     // The tokens of one key have one header.
     const header = lastHeader?.isOf(token) === true ? lastHeader : readHeader(jose, token)
     lastHeader = header ?? lastHeader
     if (header === undefined || !rules.algorithms.includes(header.alg)) return undefined
-    // Nothing is fetched for a token that no key could make good. What needs no fetch, the check finds out by itself.
+    // Keys are fetched only for a token of a known issuer. With cached keys, the check itself compares the issuer.
     const verifier =
       only?.isReady(header) === true ? only : verifiers.get(statedIssuer(jose, token) as string)
     return await verifier?.verify(token, header, input)
@@ -124,7 +124,7 @@ class IssuerVerifier<User> {
   readonly #issuer: string
   readonly #keys: KeySource | undefined
   readonly #rules: JwtRules<User>
-  /** The library checks against one key set; a new set gets a new check. */
+  /** The check for the current key set. A new set needs a new check. */
   #check: { readonly keys: JSONWebKeySet | undefined; readonly run: JwtCheck } | undefined
 
   constructor(issuer: string, keys: KeySource | undefined, rules: JwtRules<User>) {
@@ -133,7 +133,7 @@ class IssuerVerifier<User> {
     this.#rules = rules
   }
 
-  /** Whether the keys for such a token are at hand. */
+  /** Returns `true` if the keys for such a token need not be fetched. */
   isReady({ kid }: StatedHeader): boolean {
     return this.#keys === undefined || this.#keys.held(kid) !== undefined
   }
@@ -152,7 +152,7 @@ class IssuerVerifier<User> {
     }
     const checked = await check.run(token, header)
     if (typeof checked === 'object')
-      return hasTextPayload(token) ? await accept(checked.claims, this.#rules, input) : undefined
+      return hasUtf8Payload(token) ? await accept(checked.claims, this.#rules, input) : undefined
     if (checked !== 'invalid') noteRefusal(input, checked)
     return undefined
   }
@@ -168,7 +168,8 @@ async function accept<User>(
   if (!mayBePresented(claims, input)) return undefined
   for (const claim of rules.requiredClaims) if (!Object.hasOwn(claims, claim)) return undefined
   const exp = claims.exp as number
-  const clientId = text(claims.client_id) ?? text(claims.azp) ?? text(claims.cid)
+  const clientId =
+    stringOrUndefined(claims.client_id) ?? stringOrUndefined(claims.azp) ?? stringOrUndefined(claims.cid)
   const resource = resourceIn(claims.aud, rules.resources, configuredResource(input))
   const user = rules.mapUser === undefined ? (userOf(claims) as User) : await rules.mapUser(claims)
   noteIssuer(input, `iss:${claims.iss}`)
@@ -183,18 +184,18 @@ async function accept<User>(
   }
 }
 
-/** What RFC 7519 §4.1 says of the claims that are used: JSON may hold anything, numbers beyond all bounds too. */
+/** Checks the types of the claims by RFC 7519 §4.1. JSON may contain any value, also infinite numbers. */
 function isWellFormed({ exp, iat, sub, client_id: clientId, jti }: JWTPayload, latestIat: number): boolean {
   if (!Number.isFinite(exp)) return false
   if (iat !== undefined && !(typeof iat === 'number' && iat <= latestIat)) return false
-  return isTextOrAbsent(sub) && isTextOrAbsent(clientId) && isTextOrAbsent(jti)
+  return isStringOrAbsent(sub) && isStringOrAbsent(clientId) && isStringOrAbsent(jti)
 }
 
-function isTextOrAbsent(value: unknown): boolean {
+function isStringOrAbsent(value: unknown): boolean {
   return value === undefined || typeof value === 'string'
 }
 
-function text(value: unknown): string | undefined {
+function stringOrUndefined(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
@@ -203,24 +204,24 @@ function userOf(claims: JWTPayload): JwtUser {
 }
 
 const BASE64URL = /^[\w-]+$/
-/** By the length of a part modulo four: what its last character says beyond a whole byte is zero (RFC 4648 §3.5). */
+/** The possible last characters by the length of a part modulo four: the bits beyond a whole byte are zero (RFC 4648 §3.5). */
 const LAST_CHARACTERS = ['', undefined, 'AQgw', 'AEIMQUYcgkosw048'] as const
 
 /**
- * Whether the signature is base64url in its one spelling. Decoders that let more pass would give a token several, and
- * who has blocked one of them would not have blocked the others. Header and payload are signed as they are spelt.
+ * Returns `true` if the signature is canonical base64url. Lenient decoders accept several spellings of a signature, so that a
+ * blocked token could be used in another spelling. Header and payload are signed in the spelling that is sent.
  */
-function isSpeltOnce(token: string): boolean {
+function hasCanonicalSignature(token: string): boolean {
   const signature = token.slice(token.lastIndexOf('.') + 1)
   const last = LAST_CHARACTERS[signature.length % 4]
   if (last === undefined || !BASE64URL.test(signature)) return false
   return last === '' || last.includes(token.at(-1) as string)
 }
 
-/** Loaded with the first token: who imports this package may never see one. */
+/** Loaded with the first token, so that importing the package stays cheap. */
 let jose: typeof Jose | undefined
 
-/** What a token's header says: enough to find the key, not to be believed. */
+/** The members of a token's header that select the key. They are untrusted. */
 class StatedHeader implements StatedKey {
   readonly #text: string
   readonly alg: string
@@ -237,7 +238,7 @@ class StatedHeader implements StatedKey {
   }
 }
 
-/** Undefined for what is no JWT. */
+/** Returns `undefined` if the token is not a JWT. */
 function readHeader({ decodeProtectedHeader }: typeof Jose, token: string): StatedHeader | undefined {
   try {
     const { alg, kid }: { readonly alg?: unknown; readonly kid?: unknown } = decodeProtectedHeader(token)
@@ -248,7 +249,7 @@ function readHeader({ decodeProtectedHeader }: typeof Jose, token: string): Stat
   }
 }
 
-/** The `iss` that a token states, not to be believed either. */
+/** Returns the `iss` of a token, which is untrusted. */
 function statedIssuer({ decodeJwt }: typeof Jose, token: string): unknown {
   try {
     return decodeJwt(token).iss
@@ -257,11 +258,11 @@ function statedIssuer({ decodeJwt }: typeof Jose, token: string): unknown {
   }
 }
 
-/** Where payloads are decoded to be looked at, over and over: the gate lets none pass that is longer. */
+/** A reusable buffer for decoded payloads. It fits every token that the gate accepts. */
 const decoded = Buffer.alloc(16_384)
 
-/** RFC 7519 §7.2, step 10: what is no UTF-8 is no JWT. Decoders make U+FFFD of it, and so one `sub` of two. */
-function hasTextPayload(token: string): boolean {
+/** Returns `true` for a payload in UTF-8 (RFC 7519 §7.2, step 10). Decoders replace invalid bytes, so that two values of `sub` become equal. */
+function hasUtf8Payload(token: string): boolean {
   const payload = token.slice(token.indexOf('.') + 1, token.lastIndexOf('.'))
   if (payload.length > decoded.length) return isUtf8(Buffer.from(payload, 'base64url'))
   return isUtf8(decoded.subarray(0, decoded.write(payload, 'base64url')))

@@ -447,7 +447,7 @@ describe('cachedVerifier()', () => {
         () => cachedVerifier(undefined as never),
         'MCP_CONFIG_MISSING_OPTION',
         'verifier',
-        /Give/,
+        /[Pp]ass the verifier/,
       ],
       ['with what is none', () => cachedVerifier({} as never), INVALID, 'verifier', /function/],
       ['with null', () => cachedVerifier(verify, null as never), INVALID, 'cachedVerifier', /maxEntries/],

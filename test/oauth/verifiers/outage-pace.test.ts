@@ -16,7 +16,7 @@ describe('OutagePace', () => {
   it('lets attempts that succeed follow each other at once', async () => {
     const pace = new OutagePace()
     for (let times = 0; times < 3; times++) expect(await pace.make(async () => 'keys')).to.equal('keys')
-    expect(pace.turnsAway(async () => 'keys')).to.equal(false)
+    expect(pace.postpones(async () => 'keys')).to.equal(false)
   })
 
   it('makes one attempt at a time, and turns away those who waited for one that fails', async () => {
