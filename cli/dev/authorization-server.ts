@@ -5,14 +5,14 @@ import { CONSENT_STYLE, consentPage } from './consent-page.ts'
 import { forLoopbackHosts, listenOnLoopback, type Port, stopServer } from './loopback.ts'
 
 export interface DevAuthorizationServerOptions {
-  /** Where `oidc-provider` of the user's project is. */
+  /** The URL of `oidc-provider` in the user's project. */
   readonly oidcProvider: string
   readonly port: Port
-  /** How long an access token is good for. */
+  /** The lifetime of an access token in seconds. */
   readonly tokenSeconds: number
 }
 
-/** An authorization server on this machine. */
+/** A running authorization server on 127.0.0.1. */
 export interface DevAuthorizationServer {
   readonly issuer: string
   close(): Promise<void>
@@ -20,13 +20,13 @@ export interface DevAuthorizationServer {
 
 type OidcProviderModule = typeof import('oidc-provider')
 
-/** Scopes of OpenID Connect, which are no resource's. */
+/** The scopes of OpenID Connect, which do not belong to a resource. */
 const OIDC_SCOPES = ['openid', 'offline_access']
-/** Most scopes that are remembered as being asked for. */
+/** The maximum number of requested scopes that are kept. */
 const MAX_SCOPES = 1000
-/** The maximum length of a scope that is remembered. */
+/** The maximum length of a scope that is kept. */
 const MAX_SCOPE_LENGTH = 256
-/** Longest answer of the form. */
+/** The maximum size of a submitted form. */
 const MAX_FORM_BYTES = 65_536
 
 const FORM_HEADERS = {
@@ -37,10 +37,9 @@ const FORM_HEADERS = {
 }
 
 /**
- * An authorization server for trying an MCP server out, on loopback and in memory: `oidc-provider` with dynamic
- * registration, PKCE, resource indicators (RFC 8707) and access tokens as JWT whose `aud` is the one resource they are
- * for. It grants whatever scopes are asked for to whoever a person says they are, on a page that asks every time; its
- * keys are new with each start.
+ * Starts an authorization server for development, on loopback and in memory: `oidc-provider` with dynamic registration,
+ * PKCE, resource indicators (RFC 8707), and JWT access tokens whose `aud` is one resource. A consent page asks for the user
+ * name at every sign-in and grants all requested scopes by default. The keys are new at every start.
  */
 export async function startDevAuthorizationServer({
   oidcProvider,
@@ -50,12 +49,12 @@ export async function startDevAuthorizationServer({
   const http = createServer()
   const issuer = `http://127.0.0.1:${await listenOnLoopback(http, port, 'auth-port')}`
   try {
-    const module = (await withoutNotices(() => import(oidcProvider))) as OidcProviderModule
-    const provider = await withoutNotices(
+    const module = (await withoutWarnings(() => import(oidcProvider))) as OidcProviderModule
+    const provider = await withoutWarnings(
       () => new module.Provider(issuer, configuration(module, tokenSeconds)),
     )
     addConsentPage(provider)
-    http.on('request', forLoopbackHosts(forgettingSessions(provider.callback())))
+    http.on('request', forLoopbackHosts(withoutSessions(provider.callback())))
   } catch (error) {
     await stopServer(http)
     throw error
@@ -94,8 +93,7 @@ function configuration({ errors }: OidcProviderModule, tokenSeconds: number): Co
         },
       },
     },
-    // A client that registers itself sends the scopes of the first challenge it met. Held to them, it could never ask
-    // for more later on.
+    // A client registers with the scopes of its first challenge. Without this, it could not request others later.
     extraClientMetadata: {
       properties: ['any_scope'],
       validator(_ctx, _key, _value, metadata) {
@@ -107,7 +105,7 @@ function configuration({ errors }: OidcProviderModule, tokenSeconds: number): Co
     expiresWithSession: () => false,
     clientBasedCORS: () => true,
     findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
-    // What was agreed to counts for the one answer, so that every request for scopes asks again.
+    // A grant applies to one request only, so that every request for scopes shows the consent page.
     async loadExistingGrant({ oidc }) {
       const id = oidc.result?.consent?.grantId
       return id === undefined ? undefined : await oidc.provider.Grant.find(id)
@@ -132,7 +130,7 @@ function configuration({ errors }: OidcProviderModule, tokenSeconds: number): Co
 function addConsentPage(provider: OidcProvider): void {
   let latestUser = 'dev'
   provider.use(async (ctx, next) => {
-    // A request without scopes is one all the same; a token without any shows what the server's 403 is like.
+    // oidc-provider requires a scope. With openid, a client can get a token without scopes and see the server's 403.
     if (ctx.path === '/auth' && !scopesOf(ctx.query.scope).includes('openid'))
       ctx.query = { ...ctx.query, scope: ['openid', ...scopesOf(ctx.query.scope)].join(' ') }
     if (ctx.path === '/consent.css') {
@@ -163,8 +161,8 @@ function addConsentPage(provider: OidcProvider): void {
     const form = await readForm(ctx.req)
     const user = form.get('user')?.trim() ?? ''
     if (form.get('answer') !== 'allow' || user === '') {
-      const refused = { error: 'access_denied', error_description: 'The user said no' }
-      ctx.redirect(await provider.interactionResult(ctx.req, ctx.res, refused))
+      const denied = { error: 'access_denied', error_description: 'The user denied access' }
+      ctx.redirect(await provider.interactionResult(ctx.req, ctx.res, denied))
       return
     }
     latestUser = user
@@ -184,8 +182,8 @@ function addConsentPage(provider: OidcProvider): void {
   })
 }
 
-/** Takes the cookie of a session away, so that everybody is asked who they are each time. */
-function forgettingSessions(listener: RequestListener): RequestListener {
+/** Removes the session cookie, so that the consent page asks for the user name every time. */
+function withoutSessions(listener: RequestListener): RequestListener {
   return (req, res) => {
     const cookies = req.headers.cookie?.split('; ').filter((cookie) => !/^_session(?:\.|=)/.test(cookie))
     if (cookies !== undefined) req.headers.cookie = cookies.join('; ')
@@ -196,7 +194,7 @@ function forgettingSessions(listener: RequestListener): RequestListener {
 async function readForm(req: IncomingMessage): Promise<URLSearchParams> {
   let text = ''
   for await (const chunk of req.setEncoding('utf8')) {
-    // Whatever is too long is still read, as it has to be answered.
+    // The rest of a long form is read and discarded, so that a response can be sent.
     if (text.length <= MAX_FORM_BYTES) text += chunk
   }
   return new URLSearchParams(text.length > MAX_FORM_BYTES ? '' : text)
@@ -206,11 +204,8 @@ function scopesOf(value: unknown): string[] {
   return typeof value === 'string' ? value.split(' ').filter((scope) => scope !== '') : []
 }
 
-/**
- * `oidc-provider` warns on the console that it wants a newer Node and a real database. Both are right, and neither
- * matters here. Whatever else is said meanwhile is let through.
- */
-async function withoutNotices<T>(work: () => T | Promise<T>): Promise<T> {
+/** Suppresses the warnings of `oidc-provider` about the Node.js version and its in-memory store. */
+async function withoutWarnings<T>(work: () => T | Promise<T>): Promise<T> {
   const { warn } = console
   console.warn = (...args: unknown[]) => {
     if (!/oidc-provider WARNING: (Unsupported runtime|a quick start)/.test(String(args[0]))) warn(...args)

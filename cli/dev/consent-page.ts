@@ -1,15 +1,15 @@
-/** What a person is asked. */
+/** The contents of the consent page. */
 export interface ConsentQuestion {
-  /** What the client says its name is. */
+  /** The name of the client, as it registered. */
   readonly client: string
-  /** Where the client will be told the answer. */
+  /** The redirect URI of the client. */
   readonly redirectTo: string
   readonly resource: string | undefined
   readonly scopes: readonly string[]
   readonly user: string
 }
 
-/** The page on which a person says who signs in, and what the client may do. Works without script. */
+/** Returns the page on which a user enters a name and selects the scopes of the client. It uses no script. */
 export function consentPage({ client, redirectTo, resource, scopes, user }: ConsentQuestion): string {
   const boxes = scopes.map(
     (scope) =>
@@ -23,19 +23,19 @@ export function consentPage({ client, redirectTo, resource, scopes, user }: Cons
 <title>Sign in · mcp-gatekit dev</title>
 <link rel="stylesheet" href="/consent.css">
 <form method="post">
-  <p class="where">mcp-gatekit dev · authorization server of this machine</p>
-  <h1><strong>${escapeHtml(client)}</strong> asks to be let in</h1>
+  <p class="where">mcp-gatekit dev · local authorization server</p>
+  <h1><strong>${escapeHtml(client)}</strong> requests access</h1>
   <dl>
-    <dt>to</dt><dd>${resource === undefined ? 'no server in particular: the client names no resource' : escapeHtml(resource)}</dd>
-    <dt>answer to</dt><dd>${escapeHtml(redirectTo)}</dd>
+    <dt>Server</dt><dd>${resource === undefined ? 'not specified: the client sent no resource parameter' : escapeHtml(resource)}</dd>
+    <dt>Redirect to</dt><dd>${escapeHtml(redirectTo)}</dd>
   </dl>
   <label class="user">Sign in as <input name="user" value="${escapeHtml(user)}" required maxlength="64" autocomplete="off" autofocus></label>
   <fieldset>
-    <legend>It may</legend>
-    ${boxes.length === 0 ? '<p>The client asks for no scopes.</p>' : boxes.join('\n    ')}
+    <legend>Allowed scopes</legend>
+    ${boxes.length === 0 ? '<p>The client requests no scopes.</p>' : boxes.join('\n    ')}
   </fieldset>
-  <p class="hint">No password: whoever you say you are is <code>sub</code> of the token. Untick a scope to see how the client asks for it later.</p>
-  <div><button name="answer" value="allow">Allow</button> <button name="answer" value="refuse" formnovalidate>Refuse</button></div>
+  <p class="hint">No password is required. The name becomes the <code>sub</code> claim of the token. Clear a scope to test how the client requests it later.</p>
+  <div><button name="answer" value="allow">Allow</button> <button name="answer" value="refuse" formnovalidate>Deny</button></div>
 </form>
 </html>
 `

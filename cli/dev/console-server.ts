@@ -7,26 +7,26 @@ import { forLoopbackHosts, listenOnLoopback, type Port, refuse, stopServer } fro
 import { PAGE_DOCUMENT } from './page-document.ts'
 import { PAGE_STYLE } from './page-style.ts'
 
-/** The console's server. */
+/** The running server of the console. */
 export interface ConsoleServer {
-  /** Where the page is. */
+  /** The URL of the page. */
   readonly url: string
-  /** Where the transport posts. Its path is a secret, so that nobody else can make events up. */
+  /** The URL to which the transport posts. Its path is secret, so that other programs cannot send events. */
   readonly feedUrl: string
   close(): Promise<void>
 }
 
-/** Where the modules of the page are: as they were compiled, or in one where the package was bundled. */
+/** The folder with the modules of the page, which are one file in the bundled package. */
 const MODULES = new URL('./page/', import.meta.url)
 
 const MAX_FEED_BYTES = 32 * 1024 * 1024
-/** What a page may leave unread before it is let go: it comes again, and is told what it missed. */
+/** The maximum size of unread messages before a page is disconnected. It reconnects and gets the missed events. */
 const MAX_UNREAD_BYTES = 16 * 1024 * 1024
-/** The maximum number of pages that are open at the same time. Each one can have `MAX_UNREAD_BYTES` unread. */
+/** The maximum number of open pages. Each one can have `MAX_UNREAD_BYTES` unread. */
 const MAX_PAGES = 32
 const KEEP_ALIVE_MS = 15_000
-/** How long the end waits for pages that do not read. */
-const FAREWELL_MS = 300
+/** The maximum time that `close` waits for pages to read the last message. */
+const CLOSE_TIMEOUT_MS = 300
 
 const HEADERS = {
   'Cache-Control': 'no-store',
@@ -40,7 +40,7 @@ const HEADERS = {
 
 type Handle = (req: IncomingMessage, res: ServerResponse) => void | Promise<void>
 
-/** Serves the page, its live stream and the feed of the transport on 127.0.0.1, to this machine's own pages alone. */
+/** Serves the page, its event stream, and the feed of the transport on 127.0.0.1. Rejects other origins. */
 export async function startConsoleServer(log: EventLog, port: Port): Promise<ConsoleServer> {
   const key = randomBytes(16).toString('hex')
   const files = await pageFiles()
@@ -49,10 +49,10 @@ export async function startConsoleServer(log: EventLog, port: Port): Promise<Con
   const handle: Handle = (req, res) => {
     const path = req.url?.split('?', 1)[0] ?? ''
     const isPost = req.method === 'POST'
-    if (isForeignPage(req)) return refuse(res, 403, 'Pages of other origins have no business here')
+    if (isForeignPage(req)) return refuse(res, 403, 'Requests from other origins are not allowed')
     if (isFeed(path, key)) return isPost ? takeFeed(req, res, log) : notAllowed(res, 'POST')
     const file = files.get(path)
-    if (file === undefined && path !== '/events') return refuse(res, 404, 'Nothing is here')
+    if (file === undefined && path !== '/events') return refuse(res, 404, 'Not found')
     if (req.method !== 'GET' && req.method !== 'HEAD') return notAllowed(res, 'GET, HEAD')
     if (file === undefined && streams.size >= MAX_PAGES) return refuse(res, 503, 'Too many pages are open')
     if (file === undefined) return stream(req, res, log, streams)
@@ -73,9 +73,9 @@ export async function startConsoleServer(log: EventLog, port: Port): Promise<Con
     feedUrl: `${origin}/feed/${key}`,
     async close() {
       clearInterval(keepAlive)
-      // What was said last is still to be heard.
-      const ends = [...streams].map((res) => new Promise<void>((heard) => void res.end(heard)))
-      await Promise.race([Promise.all(ends), new Promise((resolve) => setTimeout(resolve, FAREWELL_MS))])
+      // Pages must get the last message.
+      const ends = [...streams].map((res) => new Promise<void>((resolve) => void res.end(resolve)))
+      await Promise.race([Promise.all(ends), new Promise((resolve) => setTimeout(resolve, CLOSE_TIMEOUT_MS))])
       await stopServer(server)
     },
   }
@@ -96,7 +96,7 @@ async function pageFiles(): Promise<ReadonlyMap<string, { type: string; text: st
   ])
 }
 
-/** Whether a page of another origin makes this request. Following a link to the console is no such thing. */
+/** Returns `true` if a web page of another origin sends the request, except by a link to the console. */
 function isForeignPage({ headers }: IncomingMessage): boolean {
   const { host, origin, 'sec-fetch-site': site, 'sec-fetch-mode': mode } = headers
   if (origin !== undefined && origin !== `http://${host}`) return true
@@ -113,11 +113,12 @@ async function takeFeed(req: IncomingMessage, res: ServerResponse, log: EventLog
   let bytes = 0
   for await (const chunk of req) {
     bytes += chunk.length
-    if (bytes > MAX_FEED_BYTES) return refuse(res, 413, 'Too much at once', { Connection: 'close' })
+    if (bytes > MAX_FEED_BYTES)
+      return refuse(res, 413, 'The request body is too large', { Connection: 'close' })
     chunks.push(chunk)
   }
   const feed = readFeed(Buffer.concat(chunks).toString())
-  if (feed === undefined) return refuse(res, 400, 'That is no feed of events')
+  if (feed === undefined) return refuse(res, 400, 'Invalid event feed')
   log.add(feed)
   res.writeHead(204).end()
 }
@@ -132,7 +133,7 @@ function stream(
   if (req.method === 'HEAD') return void res.end()
   res.write('retry: 500\n\n')
   const lastId = req.headers['last-event-id']
-  const silence = log.listen(
+  const stopListening = log.listen(
     (message) => {
       res.write(message)
       if (res.writableLength > MAX_UNREAD_BYTES) res.destroy()
@@ -141,11 +142,11 @@ function stream(
   )
   streams.add(res)
   res.once('close', () => {
-    silence()
+    stopListening()
     streams.delete(res)
   })
 }
 
 function notAllowed(res: ServerResponse, allowed: string): void {
-  refuse(res, 405, 'That method is not for this', { Allow: allowed })
+  refuse(res, 405, 'Method not allowed', { Allow: allowed })
 }

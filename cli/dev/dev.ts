@@ -7,30 +7,30 @@ import type { Port } from './loopback.ts'
 import { nodeArguments, type ProcessEnd, ServerProcess } from './server-process.ts'
 
 export interface DevOptions {
-  /** The absolute path of the server. */
+  /** The absolute path of the server's file. */
   readonly file: string
-  /** The server as the command line names it. */
+  /** The file as given on the command line. */
   readonly name: string
   readonly serverArguments: readonly string[]
-  /** Of the console. */
+  /** The port of the console. */
   readonly port: Port
-  /** Undefined for no authorization server. */
+  /** The authorization server, or `undefined` to start none. */
   readonly authorization: { readonly port: Port; readonly tokenSeconds: number } | undefined
-  /** Whether the server is restarted when its files change. */
+  /** Restarts the server when its files change. */
   readonly watch: boolean
 }
 
-/** What was started. */
+/** A running console and authorization server. */
 export interface Dev {
-  /** Where the console is. */
+  /** The URL of the console. */
   readonly url: string
-  /** The authorization server; undefined where there is none. */
+  /** The URL of the authorization server, or `undefined` if none is running. */
   readonly issuer: string | undefined
-  /** Whether there is none because the project has no `oidc-provider`. */
+  /** `true` if no authorization server is running because the project does not have `oidc-provider`. */
   readonly lacksOidcProvider: boolean
-  /** Starts the server. To be called once. */
+  /** Starts the server. Must be called at most once. */
   run(env: NodeJS.ProcessEnv): ServerProcess
-  /** Ends what was started beside the server. */
+  /** Stops the console and the authorization server. */
   close(): Promise<void>
 }
 
@@ -59,8 +59,8 @@ export async function startDev(options: DevOptions): Promise<Dev> {
         MCP_GATEKIT_DEV_URL: console.feedUrl,
         ...(authorization !== undefined && { MCP_GATEKIT_ISSUER: authorization.issuer }),
       })
-      log.serverIs({ state: 'running', ...(server.pid !== undefined && { pid: server.pid }) })
-      void server.ended.then((end) => log.serverIs({ state: 'ended', how: howOf(end) }))
+      log.setServer({ state: 'running', ...(server.pid !== undefined && { pid: server.pid }) })
+      void server.ended.then((end) => log.setServer({ state: 'ended', how: howOf(end) }))
       return server
     },
     async close() {
@@ -69,7 +69,7 @@ export async function startDev(options: DevOptions): Promise<Dev> {
   }
 }
 
-/** @throws {UsageError} where its port is taken */
+/** @throws {UsageError} if its port is in use */
 async function authorizationServerOf({ file, authorization }: DevOptions): Promise<{
   readonly server?: DevAuthorizationServer
   readonly lacksOidcProvider: boolean

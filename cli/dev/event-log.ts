@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import type { Feed } from './feed.ts'
 
-/** Events that are kept for a page that is opened later. */
+/** The maximum number of events that are kept for pages that open later. */
 const MAX_EVENTS = 2000
-/** And their length altogether, in characters. */
+/** The maximum total length of these events as JSON. */
 const MAX_CHARACTERS = 8_000_000
 
-/** What a page is told. Each part is a text for server-sent events. */
+/** Receives messages in the format of server-sent events. */
 export type Listener = (message: string) => void
 
 interface Kept {
@@ -15,11 +15,11 @@ interface Kept {
 }
 
 /**
- * The latest events, numbered, with the latest state of the server and its counters. Says what comes to whoever
- * listens, as messages of server-sent events.
+ * The latest events, numbered, with the state of the server and its delivery statistics. Sends updates to listeners as
+ * server-sent events.
  */
 export class EventLog {
-  /** Tells this log from that of an earlier start on the same port. */
+  /** Distinguishes this log from the log of an earlier start on the same port. */
   readonly #run = randomBytes(4).toString('hex')
   readonly #listeners = new Set<Listener>()
   readonly #about: Readonly<Record<string, unknown>>
@@ -30,7 +30,7 @@ export class EventLog {
   #sender: Feed['sender'] | undefined
   #stats: Feed['stats']
 
-  /** @param about what stays as it is, for the head of the page */
+  /** @param about constant facts for the header of the page */
   constructor(about: Readonly<Record<string, unknown>>) {
     this.#about = about
   }
@@ -45,20 +45,20 @@ export class EventLog {
       this.#characters += event.json.length
     }
     this.#trim()
-    if (added.length > 0) this.#tell(this.#eventsMessage(first, added))
-    this.#tell(this.#ledgerMessage())
+    if (added.length > 0) this.#send(this.#eventsMessage(first, added))
+    this.#send(this.#statisticsMessage())
   }
 
-  /** What the process of the server is at. */
-  serverIs(server: Readonly<Record<string, unknown>>): void {
+  /** Sets the state of the server process. */
+  setServer(server: Readonly<Record<string, unknown>>): void {
     this.#server = server
-    this.#tell(message('server', server))
+    this.#send(message('server', server))
   }
 
   /**
-   * Tells everything, and then whatever comes.
-   * @param lastId what the listener has seen, as an id of an earlier message; events up to it are left out
-   * @returns ends that
+   * Sends the current state and then all updates to a listener.
+   * @param lastId the ID of the last message that the listener has received; earlier events are not sent again
+   * @returns a function that removes the listener
    */
   listen(listener: Listener, lastId?: string): () => void {
     const [run, number] = lastId?.split('-') ?? []
@@ -67,12 +67,12 @@ export class EventLog {
     listener(message('hello', { ...this.#about, run: this.#run }))
     listener(message('server', this.#server))
     if (unseen.length > 0) listener(this.#eventsMessage(unseen[0]?.number as number, unseen))
-    listener(this.#ledgerMessage())
+    listener(this.#statisticsMessage())
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
   }
 
-  #tell(text: string): void {
+  #send(text: string): void {
     for (const listener of this.#listeners) listener(text)
   }
 
@@ -93,12 +93,12 @@ export class EventLog {
     return `id: ${this.#run}-${events.at(-1)?.number}\nevent: events\ndata: ${json}\n\n`
   }
 
-  #ledgerMessage(): string {
-    return message('ledger', { sender: this.#sender, stats: this.#stats, seen: this.#latest })
+  #statisticsMessage(): string {
+    return message('statistics', { sender: this.#sender, stats: this.#stats, seen: this.#latest })
   }
 }
 
-/** JSON has no line breaks, so that one line of data does. */
+/** Formats a server-sent event. JSON contains no line breaks, so one `data` line is enough. */
 function message(event: string, data: object): string {
   return `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
 }

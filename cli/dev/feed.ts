@@ -1,13 +1,13 @@
-/** What a server sent: events, and the counters of its manager. All of it is JSON that was read from outside. */
+/** A message from the server's transport. It is parsed JSON from another process. */
 export interface Feed {
-  /** Which process, and of what service. */
+  /** The process and the service that sent the message. */
   readonly sender: Readonly<Record<string, unknown>>
-  /** What `manager.stats()` says there. */
+  /** The result of `manager.stats()`. */
   readonly stats: Readonly<Record<string, unknown>> | undefined
   readonly events: readonly Readonly<Record<string, unknown>>[]
 }
 
-/** Reads the body of a POST of the transport; undefined when it is none. */
+/** Parses the body of a request of the transport. Returns `undefined` if it is invalid. */
 export function readFeed(body: string): Feed | undefined {
   let value: unknown
   try {
@@ -22,10 +22,10 @@ export function readFeed(body: string): Feed | undefined {
   return events.every(isEvent) ? { sender, stats, events } : undefined
 }
 
-const TEXTS = ['name', 'time', 'level', 'sessionId']
+const STRING_MEMBERS = ['name', 'time', 'level', 'sessionId']
 
 function isEvent(value: unknown): value is Readonly<Record<string, unknown>> {
-  return isObject(value) && TEXTS.every((member) => typeof value[member] === 'string')
+  return isObject(value) && STRING_MEMBERS.every((member) => typeof value[member] === 'string')
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

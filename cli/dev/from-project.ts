@@ -2,8 +2,8 @@ import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 
 /**
- * Where a package of the user's project is, as a file URL; undefined where it is not installed there.
- * @param file the absolute path of the server, which would import it
+ * Returns the file URL of a package in the user's project, or `undefined` if it is not installed there.
+ * @param file the absolute path of the file that would import the package
  */
 export function fromProject(name: string, file: string): string | undefined {
   try {

@@ -4,17 +4,17 @@ import type { AddressInfo } from 'node:net'
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
 import { UsageError } from '../usage-error.ts'
 
-/** A port that is asked for, or one that would be good to have. */
+/** A port to listen on. */
 export interface Port {
   readonly number: number
-  /** Whether another one does as well, where this one is taken. */
+  /** Uses a free port if this one is in use. */
   readonly orAnother: boolean
 }
 
 /**
  * Listens on 127.0.0.1. Resolves with the port.
- * @param option what asked for the port, for the error
- * @throws {UsageError} where the port is taken and no other one does
+ * @param option the option that sets the port, for the error message
+ * @throws {UsageError} if the port is in use and no other port may be used
  */
 export async function listenOnLoopback(server: Server, port: Port, option: string): Promise<number> {
   try {
@@ -29,7 +29,7 @@ export async function listenOnLoopback(server: Server, port: Port, option: strin
   return (server.address() as AddressInfo).port
 }
 
-/** Ends a server with every connection it has. */
+/** Closes a server and all its connections. */
 export async function stopServer(server: Server): Promise<void> {
   if (!server.listening) return
   const closed = once(server, 'close')
@@ -39,13 +39,13 @@ export async function stopServer(server: Server): Promise<void> {
 }
 
 /**
- * Answers 403 to who names another host than this machine, as a page does whose name was made to point here (DNS
- * rebinding), and hands on everything else.
+ * Responds with 403 to requests whose `Host` is not this machine, such as those of a DNS rebinding attack. Passes other
+ * requests to the listener.
  */
 export function forLoopbackHosts(listener: RequestListener): RequestListener {
   return (req, res) => {
     if (namesLoopback(req)) listener(req, res)
-    else refuse(res, 403, 'This server answers to 127.0.0.1 and localhost only')
+    else refuse(res, 403, 'This server accepts only the hosts 127.0.0.1 and localhost')
   }
 }
 
@@ -53,7 +53,7 @@ function namesLoopback({ headers: { host = '' } }: IncomingMessage): boolean {
   return URL.canParse(`http://${host}`) && isLoopbackHostname(new URL(`http://${host}`).hostname)
 }
 
-/** Answers with one line of text. */
+/** Responds with an error status and one line of text. */
 export function refuse(
   res: ServerResponse,
   status: number,

@@ -1,4 +1,4 @@
-/** The page of the console. What is in it comes from `page/`. */
+/** The HTML document of the console. The modules in `page/` fill it. */
 export const PAGE_DOCUMENT = `<!doctype html>
 <html lang="en">
 <head>
@@ -15,48 +15,48 @@ export const PAGE_DOCUMENT = `<!doctype html>
   <h1><span class="mark" aria-hidden="true"></span><span id="service">mcp-gatekit dev</span></h1>
   <p class="state" role="status"><span id="connection" class="live">connecting</span></p>
   <dl class="facts">
-    <div><dt>server</dt><dd><code id="command"></code> <span id="server"></span></dd></div>
-    <div><dt>authorization server</dt><dd><code id="issuer"></code></dd></div>
+    <div><dt>Server</dt><dd><code id="command"></code> <span id="server"></span></dd></div>
+    <div><dt>Authorization server</dt><dd><code id="issuer"></code></dd></div>
   </dl>
 </header>
 <section class="tiles" aria-label="Summary">
-  <div class="tile good"><span class="name">let in</span><strong id="accepted-value">0</strong><span id="accepted-note" class="note"></span></div>
+  <div class="tile good"><span class="name">accepted</span><strong id="accepted-value">0</strong><span id="accepted-note" class="note"></span></div>
   <div class="tile refusals" id="refused"><span class="name">refused</span><strong id="refused-value">0</strong><span id="refused-note" class="note"></span></div>
   <div class="tile" id="tools"><span class="name">tool calls</span><strong id="tools-value">0</strong><span id="tools-note" class="note"></span></div>
   <div class="tile"><span class="name">median call</span><strong id="median-value">–</strong><span id="median-note" class="note"></span></div>
 </section>
-<nav class="panels" aria-label="Parts of the page">
+<nav class="panels" aria-label="Panels">
   <button type="button" id="to-list" aria-pressed="true">Events</button>
   <button type="button" id="to-timing" aria-pressed="false">Timing</button>
-  <button type="button" id="to-ledger" aria-pressed="false">Ledger</button>
+  <button type="button" id="to-delivery" aria-pressed="false">Delivery</button>
   <button type="button" id="to-sessions" aria-pressed="false">Sessions</button>
 </nav>
 <main>
   <section class="panel list" aria-label="Events">
     <div class="tools">
-      <div class="views" role="group" aria-label="Which events">
+      <div class="views" role="group" aria-label="Filter by kind">
         <button type="button" id="view-all" aria-pressed="true">All</button>
         <button type="button" id="view-gate" aria-pressed="false">Gate</button>
         <button type="button" id="view-tool" aria-pressed="false">Tools</button>
-        <button type="button" id="view-trouble" aria-pressed="false">Trouble</button>
+        <button type="button" id="view-problems" aria-pressed="false">Problems</button>
       </div>
-      <input id="search" type="search" placeholder="Filter: words, -without" aria-label="Filter events by words" autocomplete="off" spellcheck="false">
+      <input id="search" type="search" placeholder="Filter: word -excluded" aria-label="Filter events by words" autocomplete="off" spellcheck="false">
       <button type="button" id="pause" aria-pressed="false">Pause</button>
     </div>
     <div class="scroll">
-      <ol id="events" role="listbox" aria-label="Events, the newest first" tabindex="0"></ol>
-      <p id="nothing" class="nothing" hidden>No event fits the filter. <kbd>Esc</kbd> takes it away.</p>
+      <ol id="events" role="listbox" aria-label="Events, newest first" tabindex="0"></ol>
+      <p id="nothing" class="nothing" hidden>No event matches the filter. Press <kbd>Esc</kbd> to clear it.</p>
       <div id="welcome" class="welcome">
         <h2>Waiting for the first event</h2>
-        <p>Two lines in your server, where its telemetry is built:</p>
+        <p>Add these lines where your server builds its telemetry:</p>
         <pre>.withSampling({ debugRate: 1, infoRate: 1 })
 .addTransport(DevConsoleTransportAdapter.create())</pre>
-        <p>and <code>telemetry</code> among the options of <code>createMcpAdapter</code>. Then call a tool, or send a request without a token.</p>
+        <p>Pass <code>telemetry</code> to <code>createMcpAdapter</code>. Then call a tool, or send a request without a token.</p>
       </div>
     </div>
     <footer>
       <span id="how-many"></span>
-      <span class="keys"><kbd>j</kbd> <kbd>k</kbd> move <kbd>/</kbd> filter <kbd>p</kbd> pause <kbd>Esc</kbd> leave</span>
+      <span class="keys"><kbd>j</kbd> <kbd>k</kbd> move <kbd>/</kbd> filter <kbd>p</kbd> pause <kbd>Esc</kbd> close</span>
     </footer>
   </section>
   <aside>
@@ -67,21 +67,21 @@ export const PAGE_DOCUMENT = `<!doctype html>
     </section>
     <section class="panel timing" aria-labelledby="timing-title">
       <h2 id="timing-title">Tool calls</h2>
-      <svg id="plot" viewBox="0 0 400 120" role="img" aria-label="No tool has been called yet."></svg>
-      <p id="plot-caption" class="dim">No tool has been called yet.</p>
+      <svg id="plot" viewBox="0 0 400 120" role="img" aria-label="No tool calls yet."></svg>
+      <p id="plot-caption" class="dim">No tool calls yet.</p>
     </section>
-    <section class="panel ledger" aria-labelledby="ledger-title">
-      <h2 id="ledger-title">Ledger <small>what became of every event</small></h2>
-      <p id="ledger-total" class="dim">The server has not said anything yet.</p>
-      <p id="sampled" class="hint" hidden>Events that are sampled out are not shown. All are kept with <code>.withSampling({ debugRate: 1, infoRate: 1 })</code>.</p>
+    <section class="panel delivery" aria-labelledby="delivery-title">
+      <h2 id="delivery-title">Delivery statistics <small>by transport</small></h2>
+      <p id="delivery-total" class="dim">No statistics from the server yet.</p>
+      <p id="sampled" class="hint" hidden>Events that are sampled out are not shown. To keep all events, use <code>.withSampling({ debugRate: 1, infoRate: 1 })</code>.</p>
       <table>
         <thead><tr><th scope="col">transport</th><th scope="col">accepted</th><th scope="col">delivered</th><th scope="col">failed</th><th scope="col">dropped</th><th scope="col">pending</th></tr></thead>
-        <tbody id="ledger"></tbody>
+        <tbody id="delivery"></tbody>
       </table>
     </section>
     <section class="panel sessions" aria-labelledby="sessions-title">
       <h2 id="sessions-title">Sessions <small>one per request</small></h2>
-      <p id="no-sessions" class="dim">None yet.</p>
+      <p id="no-sessions" class="dim">No sessions yet.</p>
       <ul id="sessions"></ul>
     </section>
   </aside>

@@ -1,4 +1,4 @@
-/** How the page of the console looks: light and dark as the system is, on a phone and on a desk. */
+/** The style sheet of the console, for light and dark color schemes and for narrow and wide screens. */
 export const PAGE_STYLE = `:root {
   color-scheme: light dark;
   --ground: light-dark(#f3f4f7, #0d1015);
@@ -140,7 +140,7 @@ tbody th { color: var(--text); border: 0 }
 td.bad { color: var(--bad); font-weight: 600 }
 td.error { text-align: left; color: var(--bad); padding: 0 0 5px; overflow-wrap: anywhere }
 .hint { background: var(--warn-ground); border-radius: 7px; padding: 6px 10px; font-size: 12.5px; margin-top: 6px }
-.ledger .dim { font-size: 13px }
+.delivery .dim { font-size: 13px }
 
 @media (max-width: 899px) {
   body { height: auto; min-height: 100dvh; display: block; padding: 10px }
@@ -153,7 +153,7 @@ td.error { text-align: left; color: var(--bad); padding: 0 0 5px; overflow-wrap:
   aside > * + * { margin-top: 10px }
   .panel { display: none }
   [data-panel=list] .list { display: flex; overflow: visible }
-  [data-panel=timing] .timing, [data-panel=sessions] .sessions, [data-panel=ledger] .ledger { display: block }
+  [data-panel=timing] .timing, [data-panel=sessions] .sessions, [data-panel=delivery] .delivery { display: block }
   .scroll { overflow: visible }
   .tools { flex-wrap: wrap }
   .views { flex: 1 }

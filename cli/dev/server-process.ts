@@ -3,24 +3,24 @@ import { extname } from 'node:path'
 import { UsageError } from '../usage-error.ts'
 import { fromProject } from './from-project.ts'
 
-/** How a server that was asked to end is given before it is ended. */
+/** The maximum time until a server exits after a signal. Then it is killed. */
 const GRACE_MS = 5000
 
 const TYPESCRIPT = ['.ts', '.mts', '.cts', '.tsx']
 
-/** How a process ended: with a code, or by a signal. */
+/** The exit code of a process, or the signal that ended it. */
 export interface ProcessEnd {
   readonly code: number | undefined
   readonly signal: string | undefined
 }
 
-/** The user's server, as a process of its own on the same terminal. */
+/** The user's server as a child process that uses the same terminal. */
 export class ServerProcess {
   readonly #child: ChildProcess
-  /** Resolves when it has ended. Never rejects. */
+  /** Resolves when the process has exited. Never rejects. */
   readonly ended: Promise<ProcessEnd>
 
-  /** @param argv behind `node` */
+  /** @param argv the arguments of `node` */
   constructor(argv: readonly string[], env: NodeJS.ProcessEnv) {
     this.#child = spawn(process.execPath, argv, { env, stdio: 'inherit' })
     this.ended = new Promise((resolve) => {
@@ -36,8 +36,8 @@ export class ServerProcess {
   }
 
   /**
-   * Ends it: with the signal, and when it takes its time, by force. Resolves when it has ended.
-   * @param signal undefined where it has got that already
+   * Stops the process with a signal, and kills it after a timeout. Resolves when it has exited.
+   * @param signal `undefined` if the process has already received the signal
    */
   async stop(signal: NodeJS.Signals | undefined): Promise<void> {
     if (signal !== undefined) this.#child.kill(signal)
@@ -48,8 +48,9 @@ export class ServerProcess {
 }
 
 /**
- * What `node` is called with to run the file. TypeScript is run by `tsx` where the project has it, else by Node itself.
- * @throws {UsageError} where this Node cannot
+ * Returns the arguments of `node` that run the file. TypeScript runs with `tsx` if the project has it, and otherwise with
+ * Node.js itself.
+ * @throws {UsageError} if this version of Node.js does not run TypeScript
  */
 export function nodeArguments(file: string, watch: boolean): readonly string[] {
   const flags = watch ? ['--watch', '--watch-preserve-output'] : []
@@ -59,8 +60,9 @@ export function nodeArguments(file: string, watch: boolean): readonly string[] {
 }
 
 /**
- * @param tsx where it is, if it is installed
- * @param stripsTypes whether Node runs TypeScript without being told to
+ * Returns the flags of `node` that run TypeScript.
+ * @param tsx the URL of `tsx`, if it is installed
+ * @param stripsTypes `true` if Node.js runs TypeScript by default
  * @throws {UsageError}
  */
 export function typescriptFlags(
@@ -73,7 +75,9 @@ export function typescriptFlags(
   const [major = 0, minor = 0] = nodeVersion.split('.').map(Number)
   if (major > 22 || (major === 22 && minor >= 6))
     return ['--experimental-strip-types', '--disable-warning=ExperimentalWarning']
-  throw new UsageError(`Node ${nodeVersion} does not run TypeScript: npm install --save-dev tsx`)
+  throw new UsageError(
+    `Node.js ${nodeVersion} does not run TypeScript. Install tsx: npm install --save-dev tsx`,
+  )
 }
 
 function typescriptOf(features: object): boolean {

@@ -11,7 +11,7 @@ import {
 } from './messages.ts'
 import { isGuarded } from './protection.ts'
 
-/** The response to a handshake with the token. @throws {InconclusiveError} if there is no token */
+/** The response to a handshake with the token. @throws {InconclusiveError} without a token */
 export const handshake: Observation<HttpExchange> = observation(async (examination) => {
   const { token, options } = examination
   if (token !== undefined) {
@@ -26,7 +26,7 @@ export const handshake: Observation<HttpExchange> = observation(async (examinati
   )
 })
 
-/** Returns the token for further requests, or `undefined` if the server requires none. @throws {InconclusiveError} if there is no valid token */
+/** Returns the token for further requests, or `undefined` if the server requires none. @throws {InconclusiveError} without a valid token */
 export async function goodToken(examination: Examination): Promise<string | undefined> {
   if (!(await isGuarded(examination))) return undefined
   const { status } = await handshake(examination)

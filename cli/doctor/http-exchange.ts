@@ -18,7 +18,7 @@ export interface Outgoing {
   readonly timeoutMs: number
 }
 
-/** The reason why there is no response. */
+/** The reason for a missing response. */
 export type NoResponseKind =
   | 'name' // the host name does not resolve
   | 'refused' // nothing listens there

@@ -7,7 +7,7 @@ const MAX_REDIRECTS = 3
 /** The result of a request for a JSON document. */
 export interface FoundDocument {
   readonly url: URL
-  /** The last response, or `undefined` if the URL is not safe to fetch or there was no response. */
+  /** The last response, or `undefined` if the URL is not safe to fetch or the server did not respond. */
   readonly response: HttpExchange | undefined
   /** The document, if the response was 200 with a JSON object. */
   readonly document: Readonly<Record<string, unknown>> | undefined

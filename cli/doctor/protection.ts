@@ -24,7 +24,7 @@ async function isAnswered(examination: Examination): Promise<boolean> {
   return message !== undefined && status !== 401 && status !== 403
 }
 
-/** Returns `true` if the handshake or `tools/list` works without a token, or if there are no tools. */
+/** Returns `true` if the handshake or `tools/list` works without a token, or if the server has no tools. */
 async function isOpen(examination: Examination): Promise<boolean> {
   if ((await firstResponse(examination)).message?.result !== undefined) return true
   const { message } = await openListing(examination)

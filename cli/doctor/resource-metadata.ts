@@ -18,7 +18,7 @@ export async function resourceMetadata(
 ): Promise<PlacedDocument & { readonly document: Readonly<Record<string, unknown>> }> {
   const found = (await documents(examination)).find(({ document }) => document !== undefined)
   if (found?.document === undefined)
-    throw new InconclusiveError('there is no metadata document: see metadata.found')
+    throw new InconclusiveError('the metadata document is missing: see metadata.found')
   return { ...found, document: found.document }
 }
 

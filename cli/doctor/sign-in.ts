@@ -155,9 +155,7 @@ async function serverToAsk(
       typeof as?.issuer === 'string' && (wanted === undefined || isSameIssuer(as.issuer, issuer))
     if (as !== undefined && identified && usable) return as
   }
-  throw new InconclusiveError(
-    'there is no usable authorization server: see issuer.metadata and issuer.endpoints',
-  )
+  throw new InconclusiveError('no authorization server is usable: see issuer.metadata and issuer.endpoints')
 }
 
 /** Compares two issuers, ignoring a slash at the end. */

@@ -10,12 +10,12 @@ import { callTool, type SampleServer, startSampleServer } from '../support/cli/s
 
 const ISSUER = 'https://auth.example.com'
 
-/** Where pictures of the page go; nowhere by default. */
+/** The folder for screenshots. By default, none are taken. */
 const PICTURES = process.env.CONSOLE_PICTURES
 
 const missing = chromiumMissing()
 
-/** What tests look at in the page; it is no type of Node. */
+/** The globals of the page that the tests use. The types of Node.js do not include them. */
 interface InPage {
   readonly document: any
   readonly performance: { now(): number }
@@ -33,8 +33,8 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
   let served: ConsoleServer
   let sample: SampleServer
   let writeCoverage: () => Promise<void>
-  /** What went wrong in the page, or was asked of another place. */
-  const complaints: string[] = []
+  /** Errors in the page, and requests to other origins. */
+  const problems: string[] = []
 
   before(async function () {
     if (missing !== undefined) this.skip()
@@ -44,7 +44,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
 
   beforeEach(async () => {
     await start(0)
-    complaints.length = 0
+    problems.length = 0
     context = await browser.newContext({ viewport: { width: 1280, height: 800 } })
     context.setDefaultTimeout(8000)
     page = await context.newPage()
@@ -52,35 +52,35 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
       const name = /^http:\/\/127\.0\.0\.1:\d+(\/page\/[\w-]+\.js)$/.exec(url)?.[1]
       return name && new URL(`../../cli/dev${name}`, import.meta.url).href
     })
-    page.on('pageerror', (error) => complaints.push(String(error)))
-    page.on('console', (message) => complaints.push(message.text()))
+    page.on('pageerror', (error) => problems.push(String(error)))
+    page.on('console', (message) => problems.push(message.text()))
     page.on('request', (request) => {
       const { origin, protocol } = new URL(request.url())
-      if (protocol !== 'data:' && origin !== new URL(served.url).origin) complaints.push(request.url())
+      if (protocol !== 'data:' && origin !== new URL(served.url).origin) problems.push(request.url())
     })
     await page.goto(served.url)
     await page.locator('#connection', { hasText: 'live' }).waitFor()
   })
   afterEach(async () => {
-    expect(complaints).to.deep.equal([])
+    expect(problems).to.deep.equal([])
     await writeCoverage()
     await context.close()
     await sample.close()
     await served.close()
   })
 
-  /** The console, and a server that tells it. */
+  /** Starts the console and a server that sends events to it. */
   async function start(port: number): Promise<void> {
     log = new EventLog({ command: 'server.ts', issuer: ISSUER })
     served = await startConsoleServer(log, { number: port, orAnother: false })
-    log.serverIs({ state: 'running', pid: 7 })
+    log.setServer({ state: 'running', pid: 7 })
     sample = await startSampleServer(ISSUER, served.feedUrl)
   }
 
   const textOf = async (selector: string) =>
     (await page.locator(selector).first().innerText()).replaceAll(/\s+/g, ' ')
   const rows = () => page.locator('#events > *')
-  /** The page draws with its next frame. */
+  /** Resolves when the list has the given number of rows. */
   const rowsAre = async (count: number): Promise<void> => {
     while ((await rows().count()) !== count) await page.waitForTimeout(10)
   }
@@ -88,28 +88,28 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
   const titleIs = (title: string) =>
     page.waitForFunction((title) => (globalThis as unknown as InPage).document.title === title, title)
 
-  /** Resolves when the counters of the transport are such. */
-  async function ledgerHas(pattern: RegExp): Promise<void> {
+  /** Resolves when the delivery statistics match. */
+  async function statisticsAre(pattern: RegExp): Promise<void> {
     await page.waitForFunction((pattern) => {
       const { document } = globalThis as unknown as InPage
-      return pattern.test(document.getElementById('ledger').innerText.trim().replaceAll(/\s+/g, ' '))
+      return pattern.test(document.getElementById('delivery').innerText.trim().replaceAll(/\s+/g, ' '))
     }, pattern)
   }
 
-  /** A picture for people to look at. */
+  /** Takes a screenshot. */
   async function picture(name: string): Promise<void> {
     if (PICTURES === undefined) return
     await mkdir(PICTURES, { recursive: true })
     await page.screenshot({ path: join(PICTURES, `${name}.png`) })
   }
 
-  /** That many events at once. */
+  /** Emits many events at once. */
   function burst(count: number): void {
     for (let index = 0; index < count; index++)
       sample.telemetry.emit('sample.tick', { level: 'debug', attributes: { index, duration_ms: index % 50 } })
   }
 
-  it('says what to do while nothing has come', async () => {
+  it('shows setup instructions before the first event', async () => {
     expect(await textOf('#welcome')).to.contain('.addTransport(DevConsoleTransportAdapter.create())')
     expect(await textOf('header'))
       .to.contain('running, pid')
@@ -117,8 +117,8 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await picture('empty')
   })
 
-  it('shows a refused call with its reason, and what to do, within a second of the refusal', async () => {
-    // When the row is there, by the page's clock.
+  it('shows a refused call with its reason and a suggested fix within one second', async () => {
+    // The time of the new row by the clock of the page.
     await page.evaluate(() => {
       const { document, MutationObserver, performance } = globalThis as unknown as InPage
       const shown: any = globalThis
@@ -130,7 +130,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     expect(await callTool(sample.origin, 'foreign', 'greet', { name: 'Ada' })).to.equal(401)
     await page.locator('.row.bad').waitFor()
     const shownAt = await page.evaluate(() => (globalThis as any).shownAt as number)
-    // From before the call on, so that it is rather too long.
+    // The measured time includes the call itself.
     expect(shownAt - askedAt).to.be.below(1000)
     expect(await textOf('.row.bad')).to.contain(
       'refused wrong_resource: the access token was issued for another resource',
@@ -141,7 +141,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     expect(await page.locator('#announcer').getAttribute('aria-live')).to.equal('polite')
   })
 
-  it('shows decisions, calls with their timing, sessions and the ledger', async () => {
+  it('shows decisions, durations of tool calls, sessions, and delivery statistics', async () => {
     for (let n = 0; n < 12; n++) {
       await callTool(sample.origin, 'good', 'search_notes', { ms: (n * 37) % 90 })
       if (n % 4 === 0) await callTool(sample.origin, 'good', 'break')
@@ -155,12 +155,12 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     expect(await page.locator('#plot rect').count()).to.equal(15)
     expect(await page.locator('#plot rect.bad').count()).to.equal(3)
     expect(await page.locator('#plot').getAttribute('aria-label')).to.match(
-      /^The latest 15 calls: median [\d.]+ ms, 95 % within [\d.]+ ms, 3 failed\.$/,
+      /^Latest 15 calls: median [\d.]+ ms, 95 % within [\d.]+ ms, 3 failed\.$/,
     )
     expect(await textOf('#sessions .session'))
       .to.contain('ada')
       .and.to.contain('refused: insufficient_scope')
-    await ledgerHas(/^dev-console (\d+) \1 0 0 0$/)
+    await statisticsAre(/^dev-console (\d+) \1 0 0 0$/)
     await page.locator('#sessions .session').first().click()
     await rowsAre(1)
     await page.locator('#search').fill('')
@@ -173,7 +173,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await picture('desk-dark')
   })
 
-  it('shows what a transport has lost and why, and that events are sampled out', async () => {
+  it('shows lost events of a transport with the error, and a note about sampling', async () => {
     const line = { type: 'http', accepted: 12, delivered: 9, failed: 2, dropped: 1, pending: 0 }
     const stats = {
       emitted: 1234,
@@ -181,17 +181,17 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
       droppedAfterShutdown: 3,
       transports: [{ ...line, lastError: 'transport "http": the target answered 500' }],
     }
-    // The sample server tells who it is by itself, once.
+    // The sample server sends its name once.
     await titleIs('sample · mcp-gatekit dev')
     log.add({ sender: { service: 'other', environment: 'test' }, stats, events: [] })
-    await ledgerHas(/^http 12 9 2 1 0 transport "http": the target answered 500$/)
-    expect(await textOf('#ledger-total')).to.equal('1,234 emitted, 1,222 sampled out, 3 after shutdown.')
+    await statisticsAre(/^http 12 9 2 1 0 transport "http": the target answered 500$/)
+    expect(await textOf('#delivery-total')).to.equal('1,234 emitted, 1,222 sampled out, 3 after shutdown.')
     expect(await textOf('#sampled')).to.contain('.withSampling({ debugRate: 1, infoRate: 1 })')
-    expect(await page.locator('#ledger td.bad').allInnerTexts()).to.deep.equal(['2', '1'])
+    expect(await page.locator('#delivery td.bad').allInnerTexts()).to.deep.equal(['2', '1'])
     await titleIs('other · mcp-gatekit dev')
   })
 
-  it('announces a burst of refusals in one sentence, and what comes meanwhile in another', async () => {
+  it('announces several refusals in one sentence, and later ones in another', async () => {
     const refusals = (count: number) => {
       const event = { name: 'kit.mcp.auth.refused', time: '2026-11-20T12:00:00.000Z', level: 'warn' }
       const attributes = { reason: 'expired', 'mcp.method.name': 'tools/list' }
@@ -201,13 +201,13 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     const heard = (text: string) =>
       page.locator('#announcer', { hasText: text }).waitFor({ state: 'attached' })
     refusals(3)
-    await heard('3 refused, the last: expired: the access token has expired, tools/list')
+    await heard('3 refused, most recently: expired: the access token has expired, tools/list')
     refusals(1)
     refusals(1)
-    await heard('2 refused, the last: expired')
+    await heard('2 refused, most recently: expired')
   })
 
-  it('shows nothing of a token', async () => {
+  it('never shows a token', async () => {
     const token = 'hunter2hunter2hunter2hunter2'
     await callTool(sample.origin, token, 'greet')
     await page.locator('.row.bad').waitFor()
@@ -216,7 +216,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     expect(await (await fetch(served.url)).text()).not.to.contain(token)
   })
 
-  it('is used with keys alone', async () => {
+  it('can be used with the keyboard only', async () => {
     for (const token of [undefined, 'bad', 'good'])
       await callTool(sample.origin, token, 'greet', { name: 'Ada' })
     await page.locator('#how-many', { hasText: '5 events' }).waitFor()
@@ -225,7 +225,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
       for (const key of keys) await page.keyboard.press(key)
     }
     await press('j')
-    expect(await selected()).to.contain('answered')
+    expect(await selected()).to.contain('completed')
     expect(await textOf('#details-title')).to.equal('kit.mcp.request.completed')
     await press('ArrowDown', 'j', 'j')
     expect(await selected()).to.contain('invalid')
@@ -235,7 +235,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await press('End')
     expect(await selected()).to.contain('missing')
     await press('Home', 'k')
-    expect(await selected()).to.contain('answered')
+    expect(await selected()).to.contain('completed')
     await press('PageDown', 'ArrowUp')
     expect(await selected()).to.contain('invalid')
     await press('Escape')
@@ -243,29 +243,29 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await press('/')
     await page.keyboard.type('jk refused')
     await rowsAre(0)
-    expect(await textOf('#nothing')).to.contain('No event fits')
+    expect(await textOf('#nothing')).to.contain('No event matches')
     await press('Escape')
     await rowsAre(5)
     await press('/')
     await page.keyboard.type('expired -x')
     await press('Enter', 'Escape')
     expect(await page.locator('#search').inputValue()).to.equal('')
-    await page.locator('#view-trouble').focus()
+    await page.locator('#view-problems').focus()
     await press('Enter')
     await rowsAre(2)
     await press('Escape')
     await press('p')
     await callTool(sample.origin, 'bad', 'greet')
-    await page.locator('#pause', { hasText: 'Go on (1 new)' }).waitFor()
+    await page.locator('#pause', { hasText: 'Resume (1 new)' }).waitFor()
     await rowsAre(5)
     await press('p')
     await rowsAre(6)
-    // What the browser does with its own keys stays its own.
+    // Shortcuts of the browser still work.
     await press('Control+j')
     expect(await page.locator('#details').isVisible()).to.equal(false)
   })
 
-  it('copies an event, and shows its session alone', async () => {
+  it('copies an event, and shows only the events of its session', async () => {
     await context.grantPermissions(['clipboard-read', 'clipboard-write'])
     await callTool(sample.origin, 'good', 'greet', { name: 'Ada' })
     await callTool(sample.origin, 'bad', 'greet')
@@ -282,7 +282,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     expect(await page.locator('#details').isVisible()).to.equal(false)
   })
 
-  it('is not slowed by ten thousand events', async () => {
+  it('stays responsive with ten thousand events', async () => {
     await page.evaluate(() => {
       const { PerformanceObserver } = globalThis as unknown as InPage
       const tasks: number[] = []
@@ -298,14 +298,14 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     expect(
       await page.evaluate(() => (globalThis as unknown as InPage).document.querySelectorAll('*').length),
     ).to.be.below(3000)
-    // The counters are of all of them, and none is lost.
+    // The counters include all events.
     expect(await textOf('#refused')).to.contain('1')
-    await ledgerHas(/^dev-console 10,001 10,001 0 0 0$/)
-    // Nor do rows that come a few at a time stay for ever.
+    await statisticsAre(/^dev-console 10,001 10,001 0 0 0$/)
+    // Old rows are also removed if few events arrive at a time.
     burst(150)
     await page.locator('#how-many', { hasText: '10,151 events' }).waitFor()
     await rowsAre(200)
-    // While the next ten thousand come, a key press is answered.
+    // A key press works while the next ten thousand events arrive.
     burst(10_000)
     await page.keyboard.press('j')
     await page.locator('#details:not([hidden])').waitFor()
@@ -313,12 +313,12 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await page.locator('#search').fill('"index":9999')
     await page.locator('#events > :only-child').waitFor()
     const tasks = await page.evaluate(() => (globalThis as unknown as InPage).longTasks)
-    // Nobody notices a task of a tenth of a second; the room above is for a machine that is busy with other tests.
+    // Users do not notice a task of 100 ms. The limit is higher because other tests can use the machine.
     expect(Math.max(0, ...tasks)).to.be.below(400)
   })
 
   for (const colorScheme of ['light', 'dark'] as const) {
-    it(`can be read on a phone, ${colorScheme}`, async () => {
+    it(`is readable on a phone in the ${colorScheme} color scheme`, async () => {
       await page.emulateMedia({ colorScheme })
       await page.setViewportSize({ width: 390, height: 844 })
       for (const token of [undefined, 'foreign', 'good'])
@@ -333,7 +333,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
       const isWide = () =>
         page.evaluate(() => (globalThis as unknown as InPage).document.documentElement.scrollWidth > 390)
       await picture(`phone-${colorScheme}`)
-      for (const panel of ['timing', 'ledger', 'sessions', 'list']) {
+      for (const panel of ['timing', 'delivery', 'sessions', 'list']) {
         await page.locator(`#to-${panel}`).click()
         expect(await page.locator(`section.${panel}`).isVisible(), panel).to.equal(true)
         expect(await page.locator('main .panel:visible').count(), panel).to.equal(1)
@@ -348,14 +348,14 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     })
   }
 
-  it('keeps what it has when the server ends, and goes on when another one starts in its place', async () => {
+  it('keeps its events when dev stops, and starts again when dev is restarted on the same port', async () => {
     await callTool(sample.origin, 'bad', 'greet')
     await page.locator('.row.bad').waitFor()
     const { port } = new URL(served.url)
     await sample.close()
-    log.serverIs({ state: 'ended', how: 'exit code 3' })
+    log.setServer({ state: 'ended', how: 'exit code 3' })
     await served.close()
-    await page.locator('#server', { hasText: 'ended: exit code 3' }).waitFor()
+    await page.locator('#server', { hasText: 'exited: exit code 3' }).waitFor()
     await page.locator('#connection', { hasText: 'not connected' }).waitFor()
     await rowsAre(1)
     await start(Number(port))
@@ -363,7 +363,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await rows().first().waitFor({ state: 'detached' })
     await callTool(sample.origin, undefined, 'greet')
     await page.locator('.row', { hasText: 'missing' }).waitFor()
-    // The browser tells of attempts to connect while nothing was there.
-    expect(complaints.splice(0).filter((text) => !text.includes('net::ERR_'))).to.deep.equal([])
+    // The browser logs failed attempts to reconnect.
+    expect(problems.splice(0).filter((text) => !text.includes('net::ERR_'))).to.deep.equal([])
   })
 })

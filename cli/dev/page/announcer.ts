@@ -2,10 +2,10 @@ import { byId, type PageElement } from './browser.ts'
 import { operationOf } from './event-kind.ts'
 import type { Entry } from './event-store.ts'
 
-/** Nobody can listen to more than one sentence in this time. */
+/** The minimum time between two announcements. */
 const INTERVAL_MS = 2000
 
-/** Tells of refusals in a live region, for those who do not see the page; a burst becomes one sentence. */
+/** Announces refused requests to screen readers. Combines several refusals into one sentence. */
 export class Announcer {
   readonly #region: PageElement = byId('announcer')
   #waiting: Entry[] = []
@@ -17,22 +17,22 @@ export class Announcer {
     if (refused.length === 0) return
     this.#count += refused.length
     this.#waiting = refused.slice(-1)
-    if (!this.#resting) this.#tell()
+    if (!this.#resting) this.#announce()
   }
 
-  #tell(): void {
+  #announce(): void {
     const [latest] = this.#waiting
     if (latest === undefined) return
     const { event, kind } = latest
     const text = [kind.title, operationOf(event)].filter((part) => part !== undefined).join(', ')
     this.#region.textContent =
-      this.#count === 1 ? `Refused: ${text}` : `${this.#count} refused, the last: ${text}`
+      this.#count === 1 ? `Refused: ${text}` : `${this.#count} refused, most recently: ${text}`
     this.#waiting = []
     this.#count = 0
     this.#resting = true
     setTimeout(() => {
       this.#resting = false
-      this.#tell()
+      this.#announce()
     }, INTERVAL_MS)
   }
 }

@@ -1,5 +1,5 @@
 /**
- * What the page uses of the browser, in its own words: the DOM's types would be global, in every file of the package.
+ * The parts of the DOM that the page uses. The library types of the DOM would be global in every file of the package.
  */
 export interface PageElement {
   id: string
@@ -59,12 +59,12 @@ interface Browser {
 
 export const browser: Browser = globalThis as unknown as Browser
 
-/** The element of that id, which the document has. */
+/** Returns the element with an ID, which must exist in the document. */
 export function byId(id: string): PageElement {
   return browser.document.getElementById(id) as PageElement
 }
 
-/** A new element with a class and what is in it. */
+/** Creates an element with a class and content. */
 export function element(
   name: string,
   className: string,
@@ -76,7 +76,7 @@ export function element(
   return made
 }
 
-/** A new part of a drawing. */
+/** Creates an SVG element. */
 export function shape(name: string, attributes: Readonly<Record<string, string | number>>): PageElement {
   const made = browser.document.createElementNS('http://www.w3.org/2000/svg', name)
   for (const [attribute, value] of Object.entries(attributes)) made.setAttribute(attribute, String(value))

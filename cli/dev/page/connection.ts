@@ -1,39 +1,39 @@
 import { browser } from './browser.ts'
+import type { StatisticsMessage } from './delivery-statistics.ts'
 import type { ConsoleEvent } from './event-kind.ts'
-import type { LedgerMessage } from './ledger.ts'
 
-/** What stays as it is while `mcp-gatekit dev` runs. */
+/** Facts that are constant while `mcp-gatekit dev` runs. */
 export interface HelloMessage {
   readonly run: string
   readonly command: string
   readonly issuer?: string
 }
 
-/** What the process of the server is at. */
+/** The state of the server process. */
 export interface ServerMessage {
   readonly state: 'starting' | 'running' | 'ended'
   readonly pid?: number
   readonly how?: string
 }
 
-/** Told what comes from `mcp-gatekit dev`. */
+/** Receives the messages of `mcp-gatekit dev`. */
 export interface ConnectionListener {
   hello(message: HelloMessage): void
   server(message: ServerMessage): void
   events(events: readonly ConsoleEvent[]): void
-  ledger(message: LedgerMessage): void
-  /** Whether the connection stands. It is made anew by itself. */
-  connected(stands: boolean): void
+  statistics(message: StatisticsMessage): void
+  /** Called when the connection opens or fails. It reconnects automatically. */
+  connected(isConnected: boolean): void
 }
 
-/** Listens for as long as the page is open. */
+/** Connects to `mcp-gatekit dev` until the page is closed. */
 export function connect(listener: ConnectionListener): void {
   const source = new browser.EventSource('/events')
-  const on = <Message>(type: string, tell: (message: Message) => void): void =>
-    source.addEventListener(type, ({ data }) => tell(JSON.parse(data) as Message))
+  const on = <Message>(type: string, handle: (message: Message) => void): void =>
+    source.addEventListener(type, ({ data }) => handle(JSON.parse(data) as Message))
   on<HelloMessage>('hello', (message) => listener.hello(message))
   on<ServerMessage>('server', (message) => listener.server(message))
-  on<LedgerMessage>('ledger', (message) => listener.ledger(message))
+  on<StatisticsMessage>('statistics', (message) => listener.statistics(message))
   on<{ first: number; events: Omit<ConsoleEvent, 'number'>[] }>('events', ({ first, events }) =>
     listener.events(events.map((event, index) => ({ ...event, number: first + index }))),
   )

@@ -2,10 +2,10 @@ import { browser, byId, element, type PageElement } from './browser.ts'
 import { timeText } from './event-list.ts'
 import type { Entry } from './event-store.ts'
 
-/** Members that have a place of their own. */
+/** Members that are shown separately. */
 const SHOWN_APART = ['attributes', 'error', 'number', 'name', 'time']
 
-/** All that is known of one event. */
+/** The panel with all data of one event. */
 export class Details {
   readonly #panel: PageElement = byId('details')
   readonly #title: PageElement = byId('details-title')
@@ -14,7 +14,7 @@ export class Details {
   readonly #copied: PageElement = byId('copy')
   #entry: Entry | undefined
 
-  /** @param showSession shows the events of that session alone */
+  /** @param showSession shows only the events of a session */
   constructor(showSession: (sessionId: string) => void) {
     this.#onlySession.addEventListener('click', () => {
       if (this.#entry !== undefined) showSession(this.#entry.event.sessionId)
@@ -48,7 +48,7 @@ export class Details {
       await browser.navigator.clipboard?.writeText(JSON.stringify(envelope, null, 2))
       this.#copied.textContent = 'Copied'
     } catch {
-      this.#copied.textContent = 'The browser does not allow it'
+      this.#copied.textContent = 'Not allowed by the browser'
     }
   }
 }

@@ -1,6 +1,6 @@
 import { refusalText } from './refusals.ts'
 
-/** An event as the server sent it, with its number in the order they came. */
+/** An event as the server sent it, with its sequence number. */
 export interface ConsoleEvent {
   readonly number: number
   readonly name: string
@@ -19,24 +19,29 @@ export interface ConsoleEvent {
 
 export type Tone = 'good' | 'bad' | 'warn' | 'plain'
 
-/** What an event comes to, for people. */
+/** The display form of an event. */
 export interface EventKind {
-  /** Which view it belongs to, beside that of all events. */
+  /** The view that contains the event. */
   readonly group: 'gate' | 'tool' | 'request' | 'other'
   readonly tone: Tone
-  /** A word or two: what happened. */
+  /** One or two words for the outcome. */
   readonly word: string
-  /** The most important thing to know about it. */
+  /** The most important fact about the event. */
   readonly title: string
   readonly hint?: string | undefined
 }
 
-/** Read out of an event once. */
+/** Returns the display form of an event. */
 export function kindOf(event: ConsoleEvent): EventKind {
   const { attributes = {}, name, error } = event
   switch (name) {
     case 'kit.mcp.auth.accepted':
-      return { group: 'gate', tone: 'good', word: 'let in', title: operationOf(event) ?? 'the token is good' }
+      return {
+        group: 'gate',
+        tone: 'good',
+        word: 'accepted',
+        title: operationOf(event) ?? 'the token is valid',
+      }
     case 'kit.mcp.auth.refused': {
       const reason = String(attributes.reason)
       const text = refusalText(reason)
@@ -49,7 +54,7 @@ export function kindOf(event: ConsoleEvent): EventKind {
         tone: 'bad',
         word: 'outage',
         title: 'the access token could not be verified right now',
-        hint: `The client was told 503 and comes again. Is the authorization server up?${error === undefined ? '' : ` ${error.message}`}`,
+        hint: `The client got a 503 and will retry. Check that the authorization server is running.${error === undefined ? '' : ` ${error.message}`}`,
       }
     case 'kit.mcp.tool.completed':
       return { group: 'tool', tone: 'good', word: 'tool', title: toolOf(event) }
@@ -66,32 +71,32 @@ export function kindOf(event: ConsoleEvent): EventKind {
       const failed = status >= 400 || code !== undefined
       const outcome = [status || '', code === undefined ? '' : `error ${code}`].filter((text) => text !== '')
       const title = `${operationOf(event) ?? 'a request'} → ${outcome.join(', ')}`
-      return { group: 'request', tone: failed ? 'warn' : 'plain', word: 'answered', title }
+      return { group: 'request', tone: failed ? 'warn' : 'plain', word: 'completed', title }
     }
     case 'kit.mcp.request.failed':
       return {
         group: 'request',
         tone: 'bad',
         word: 'failed',
-        title: `${operationOf(event) ?? 'a request'}: ${error?.message ?? 'what the application gave threw'}`,
+        title: `${operationOf(event) ?? 'a request'}: ${error?.message ?? 'a function of the application threw an error'}`,
       }
     default:
       return { group: 'other', tone: toneOf(event.level), word: event.level, title: titleOf(event) }
   }
 }
 
-/** Whose event it is, in a word. */
+/** Returns the ID or the type of the actor. */
 export function whoOf({ actor }: ConsoleEvent): string {
   return actor === undefined ? '' : (actor.id ?? actor.type)
 }
 
-/** How long what it tells of took; undefined where it does not say. */
+/** Returns the duration in milliseconds, or `undefined` if the event has none. */
 export function durationOf({ attributes }: ConsoleEvent): number | undefined {
   const duration = attributes?.duration_ms
   return typeof duration === 'number' && Number.isFinite(duration) && duration >= 0 ? duration : undefined
 }
 
-/** `tools/call search`: what was asked for; undefined where the message had not been read. */
+/** Returns the requested operation, such as `tools/call search`, or `undefined` if it is unknown. */
 export function operationOf({ attributes = {} }: ConsoleEvent): string | undefined {
   const method = attributes['mcp.method.name']
   const target = ['gen_ai.tool.name', 'gen_ai.prompt.name', 'mcp.resource.uri']

@@ -3,22 +3,22 @@ import { durationOf, operationOf, type Tone, whoOf } from './event-kind.ts'
 import type { Entry } from './event-store.ts'
 import { durationText } from './timings.ts'
 
-/** Rows that are on the page, whatever has come. */
+/** The maximum number of rows. */
 export const MAX_ROWS = 200
 
 const SIGNS: Readonly<Record<Tone, string>> = { good: '✓', bad: '✕', warn: '!', plain: '·' }
 
-/** The rows of the latest events, the newest on top, one of which may be selected. */
+/** The list of the latest events, newest first. One row can be selected. */
 export class EventList {
   readonly #list: PageElement = byId('events')
   readonly #empty: PageElement = byId('nothing')
   readonly #select: (entry: Entry | undefined) => void
-  /** The newest first, as on the page. */
+  /** Newest first, as on the page. */
   #entries: Entry[] = []
   #rows: Map<Entry, PageElement> = new Map()
   #selected: Entry | undefined
 
-  /** @param select told of every change of the selection */
+  /** @param select called when the selection changes */
   constructor(select: (entry: Entry | undefined) => void) {
     this.#select = select
     this.#list.addEventListener('click', ({ target }) => {
@@ -32,7 +32,7 @@ export class EventList {
     return this.#selected
   }
 
-  /** Puts rows on top, and takes away as many at the bottom. @param added the oldest first */
+  /** Adds rows at the top and removes old ones at the bottom. @param added oldest first */
   add(added: readonly Entry[]): void {
     if (added.length === 0) return
     if (added.length >= MAX_ROWS) {
@@ -42,11 +42,11 @@ export class EventList {
     const newest = added.toReversed()
     this.#entries = [...newest, ...this.#entries]
     this.#list.prepend(...newest.map((entry) => this.#rowOf(entry)))
-    while (this.#entries.length > MAX_ROWS) this.#forgetLast()
+    while (this.#entries.length > MAX_ROWS) this.#removeLast()
     this.#empty.hidden = true
   }
 
-  /** Shows these instead. @param entries the oldest first */
+  /** Replaces all rows. @param entries oldest first */
   show(entries: readonly Entry[]): void {
     this.#entries = entries.slice(-MAX_ROWS).reverse()
     this.#rows = new Map()
@@ -62,7 +62,7 @@ export class EventList {
     this.#select(entry)
   }
 
-  /** @param by rows further down, or up where it is negative */
+  /** Moves the selection. @param by the number of rows down, or up if negative */
   move(by: number): void {
     const at = this.#selected === undefined ? -1 : this.#entries.indexOf(this.#selected)
     const to = at === -1 ? 0 : Math.max(0, Math.min(this.#entries.length - 1, at + by))
@@ -72,7 +72,7 @@ export class EventList {
     this.#rows.get(entry)?.scrollIntoView({ block: 'nearest' })
   }
 
-  /** The row on top, or the one at the bottom. */
+  /** Selects the first or the last row. */
   moveToEnd(end: 'top' | 'bottom'): void {
     this.move(end === 'top' ? -MAX_ROWS : MAX_ROWS)
   }
@@ -81,7 +81,7 @@ export class EventList {
     this.#list.focus()
   }
 
-  #forgetLast(): void {
+  #removeLast(): void {
     const gone = this.#entries.pop()
     if (gone === undefined) return
     this.#rows.get(gone)?.remove()
@@ -123,7 +123,7 @@ export class EventList {
   }
 }
 
-/** The time of day here, to the millisecond. */
+/** Formats a time as the local time of day with milliseconds. */
 export function timeText(iso: string): string {
   const time = new Date(iso)
   if (Number.isNaN(time.getTime())) return iso

@@ -1,28 +1,28 @@
 import { type ConsoleEvent, durationOf, type EventKind, kindOf } from './event-kind.ts'
 import { Timings } from './timings.ts'
 
-/** Events the page keeps; what is older is forgotten. */
+/** The maximum number of events that the page keeps. */
 export const MAX_EVENTS = 2000
-/** Sessions it keeps. */
+/** The maximum number of sessions that the page keeps. */
 const MAX_SESSIONS = 100
 
-/** An event, and what it comes to. */
+/** An event with its display form. */
 export interface Entry {
   readonly event: ConsoleEvent
   readonly kind: EventKind
 }
 
-/** A telemetry session: with the gate, one request. */
+/** A telemetry session. The gate uses one session for each request. */
 export interface SessionSummary {
   readonly id: string
   readonly startedAt: string
   who: string | undefined
   events: number
-  /** Whether something in it was refused or failed. */
-  trouble: boolean
-  /** What happened in it last. */
+  /** `true` if a request was refused or failed. */
+  hasProblem: boolean
+  /** The latest event. */
   latest: string
-  /** The MCP session it was in, for clients that have one. */
+  /** The ID of the MCP session, if the client has one. */
   mcpSession: string | undefined
 }
 
@@ -37,38 +37,38 @@ export interface Counts {
 
 const NONE: Counts = { accepted: 0, refused: 0, outages: 0, toolCalls: 0, toolFailures: 0, events: 0 }
 
-/** What is to be seen. */
+/** The filter of the event list. */
 export interface Filter {
-  readonly view: 'all' | 'gate' | 'tool' | 'trouble'
-  /** Words, all of which must be in the event; one behind a minus sign must not. */
+  readonly view: 'all' | 'gate' | 'tool' | 'problems'
+  /** Words that the event must contain. Words after a minus sign must not occur. */
   readonly text: string
 }
 
-/** The latest events with what was counted of all. Knows nothing of the page. */
+/** The latest events, and counts of all events. Independent of the page. */
 export class EventStore {
   readonly timings: Timings = new Timings()
   #counts: Counts = { ...NONE }
   #lastReason: string | undefined
   #entries: Entry[] = []
   readonly #sessions = new Map<string, SessionSummary>()
-  /** Of entries that were searched, what is searched in. */
+  /** The searchable texts of entries, created on demand. */
   #texts = new WeakMap<Entry, string>()
 
   get counts(): Readonly<Counts> {
     return this.#counts
   }
 
-  /** Why the gate refused last. */
+  /** The reason of the latest refusal. */
   get lastReason(): string | undefined {
     return this.#lastReason
   }
 
-  /** The oldest first. */
+  /** Oldest first. */
   get entries(): readonly Entry[] {
     return this.#entries
   }
 
-  /** @returns the entries that were made of the events */
+  /** Adds events. @returns the new entries */
   add(events: readonly ConsoleEvent[]): readonly Entry[] {
     const added = events.map((event) => ({ event, kind: kindOf(event) }))
     for (const entry of added) this.#count(entry)
@@ -76,12 +76,12 @@ export class EventStore {
     return added
   }
 
-  /** The one that began last comes first. */
+  /** Returns the sessions, newest first. */
   sessions(): readonly SessionSummary[] {
     return [...this.#sessions.values()].reverse()
   }
 
-  /** Forgets everything. */
+  /** Removes everything. */
   clear(): void {
     this.#counts = { ...NONE }
     this.#lastReason = undefined
@@ -94,7 +94,7 @@ export class EventStore {
   matches(entry: Entry, { view, text }: Filter): boolean {
     const { kind } = entry
     if (
-      view === 'trouble'
+      view === 'problems'
         ? kind.tone === 'plain' || kind.tone === 'good'
         : view !== 'all' && kind.group !== view
     )
@@ -144,7 +144,7 @@ export class EventStore {
         startedAt: event.time,
         who: undefined,
         events: 0,
-        trouble: false,
+        hasProblem: false,
         latest: '',
         mcpSession: undefined,
       }
@@ -155,7 +155,7 @@ export class EventStore {
     session.events++
     session.latest = `${kind.word}: ${kind.title}`
     session.who ??= event.actor?.id ?? event.actor?.type
-    session.trouble ||= kind.tone === 'bad'
+    session.hasProblem ||= kind.tone === 'bad'
     const mcpSession = event.attributes?.['mcp.session.id']
     if (typeof mcpSession === 'string') session.mcpSession = mcpSession
   }

@@ -1,14 +1,14 @@
 import { browser, byId, type PageEvent } from './browser.ts'
 import type { EventList } from './event-list.ts'
 
-/** What else the keys do. */
+/** Actions of the keyboard that do not move the selection. */
 export interface KeyboardActions {
-  /** Leaves what is open: the details, then the filter. */
+  /** Closes the details, or else clears the filter. */
   readonly leave: () => void
   readonly pause: () => void
 }
 
-/** j and k, arrows, Home and End, /, Escape, p. */
+/** Handles the keys j, k, arrows, Page Up, Page Down, Home, End, /, Escape, and p. */
 export function listenToKeys(list: EventList, { leave, pause }: KeyboardActions): void {
   const search = byId('search')
   const moves: Readonly<Record<string, () => void>> = {
@@ -35,7 +35,7 @@ export function listenToKeys(list: EventList, { leave, pause }: KeyboardActions)
       return
     }
     const act = Object.hasOwn(moves, event.key) ? moves[event.key] : undefined
-    // Arrows belong to a group of radio buttons while that has the focus.
+    // A focused input field handles arrow keys itself.
     if (act === undefined || (isArrow(event) && event.target.tagName === 'INPUT')) return
     event.preventDefault()
     act()

@@ -1,17 +1,17 @@
 import { Announcer } from './announcer.ts'
 import { browser, byId } from './browser.ts'
 import { connect, type ServerMessage } from './connection.ts'
+import { type StatisticsMessage, showStatistics } from './delivery-statistics.ts'
 import { Details } from './details.ts'
 import { EventList } from './event-list.ts'
 import { type Entry, EventStore, type Filter } from './event-store.ts'
 import { listenToKeys } from './keyboard.ts'
-import { type LedgerMessage, showLedger } from './ledger.ts'
 import { Plot } from './plot.ts'
 import { Sessions } from './sessions.ts'
 import { showSummary } from './summary.ts'
 
-const VIEWS: readonly Filter['view'][] = ['all', 'gate', 'tool', 'trouble']
-const PANELS = ['list', 'timing', 'sessions', 'ledger'] as const
+const VIEWS: readonly Filter['view'][] = ['all', 'gate', 'tool', 'problems']
+const PANELS = ['list', 'timing', 'sessions', 'delivery'] as const
 
 const store = new EventStore()
 const search = byId('search')
@@ -19,9 +19,9 @@ const announcer = new Announcer()
 let filter: Filter = { view: 'all', text: '' }
 let paused = false
 
-/** What has come since the page was drawn last. */
+/** The events and statistics that the page has not shown yet. */
 let fresh: Entry[] = []
-let freshLedger: LedgerMessage | undefined
+let freshStatistics: StatisticsMessage | undefined
 let isDrawingDue = false
 
 const details = new Details(showSession)
@@ -35,7 +35,7 @@ const plot = new Plot((number) => {
 })
 const sessions = new Sessions(showSession)
 
-/** However much comes, the page is drawn at most once a frame. */
+/** Schedules one update of the page for the next frame. */
 function drawSoon(): void {
   if (isDrawingDue) return
   isDrawingDue = true
@@ -48,13 +48,13 @@ function draw(): void {
     list.add(fresh.filter((entry) => store.matches(entry, filter)))
     fresh = []
   }
-  byId('pause').textContent = paused ? `Go on (${fresh.length.toLocaleString('en')} new)` : 'Pause'
+  byId('pause').textContent = paused ? `Resume (${fresh.length.toLocaleString('en')} new)` : 'Pause'
   byId('welcome').hidden = store.counts.events > 0
   showSummary(store)
   plot.draw(store.timings)
   sessions.draw(store)
-  if (freshLedger !== undefined) showLedger(freshLedger)
-  freshLedger = undefined
+  if (freshStatistics !== undefined) showStatistics(freshStatistics)
+  freshStatistics = undefined
   showHowMany()
 }
 
@@ -104,7 +104,7 @@ function leave(): void {
 
 function serverText({ state, pid, how }: ServerMessage): string {
   if (state === 'running') return pid === undefined ? 'running' : `running, pid ${pid}`
-  return state === 'ended' ? `ended: ${how}` : 'starting'
+  return state === 'ended' ? `exited: ${how}` : 'starting'
 }
 
 search.addEventListener('input', () => setFilter({ text: search.value }))
@@ -117,7 +117,7 @@ listenToKeys(list, { leave, pause })
 let run: string | undefined
 connect({
   hello(message) {
-    // Another start of the command on the same port: what was here is not of it.
+    // The command was restarted on the same port, so the shown events are outdated.
     if (run !== undefined && run !== message.run) {
       store.clear()
       list.select(undefined)
@@ -137,8 +137,8 @@ connect({
     fresh = [...fresh, ...added].slice(-store.entries.length)
     drawSoon()
   },
-  ledger(message) {
-    freshLedger = message
+  statistics(message) {
+    freshStatistics = message
     const { service, environment } = message.sender ?? {}
     if (service !== undefined) {
       byId('service').textContent = environment === undefined ? service : `${service} · ${environment}`
@@ -146,8 +146,8 @@ connect({
     }
     drawSoon()
   },
-  connected(stands) {
-    byId('connection').textContent = stands ? 'live' : 'not connected'
-    byId('connection').classList.toggle('bad', !stands)
+  connected(isConnected) {
+    byId('connection').textContent = isConnected ? 'live' : 'not connected'
+    byId('connection').classList.toggle('bad', !isConnected)
   },
 })

@@ -3,19 +3,19 @@ import { decades, durationText, PLACES, quantile, type Timings, type ToolCall } 
 
 const WIDTH = 400
 const HEIGHT = 120
-/** Left of it are the durations. */
+/** The left edge of the bars. The durations are left of it. */
 const LEFT = 52
 const TOP = 6
 const BOTTOM = HEIGHT - 6
 const STEP = (WIDTH - LEFT) / PLACES
 
-/** The latest calls of tools as bars, the newest on the right, their height by the logarithm of the duration. */
+/** A bar chart of the latest tool calls, newest on the right. The heights are logarithmic. */
 export class Plot {
   readonly #drawing: PageElement = byId('plot')
   readonly #caption: PageElement = byId('plot-caption')
   #drawn: ToolCall | undefined
 
-  /** @param select told which event's bar was chosen */
+  /** @param select called with the number of an event when its bar is clicked */
   constructor(select: (number: number) => void) {
     this.#drawing.addEventListener('click', ({ target }) => {
       const number = target.closest('[data-number]')?.dataset.number
@@ -72,8 +72,8 @@ function barOf(call: ToolCall, x: number, top: number): PageElement {
 
 function captionOf(calls: readonly ToolCall[]): string {
   const [median, high] = [quantile(calls, 0.5), quantile(calls, 0.95)]
-  if (median === undefined || high === undefined) return 'No tool has been called yet.'
-  const which = calls.length === 1 ? 'One call' : `The latest ${calls.length} calls`
+  if (median === undefined || high === undefined) return 'No tool calls yet.'
+  const which = calls.length === 1 ? 'One call' : `Latest ${calls.length} calls`
   const failed = calls.filter((call) => call.failed).length
   const failures = failed === 0 ? '' : `, ${failed} failed`
   return `${which}: median ${durationText(median)}, 95 % within ${durationText(high)}${failures}.`

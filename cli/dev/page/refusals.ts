@@ -1,8 +1,8 @@
 import type { RefusalReason } from '../../../src/oauth/decision.ts'
 
-/** Why the gate refused, and what to do about it. */
+/** The explanation of a refusal, and the suggested fix. */
 export interface RefusalText {
-  /** In the words of `error_description`. */
+  /** The text of `error_description`. */
   readonly says: string
   readonly hint: string
 }
@@ -10,35 +10,35 @@ export interface RefusalText {
 const REFUSALS: Readonly<Record<RefusalReason, RefusalText>> = {
   missing: {
     says: 'an access token is required',
-    hint: 'The first request of every client looks like this: the 401 tells it where to sign in. If it never comes back, let npx mcp-gatekit doctor look at the server.',
+    hint: 'This is normal for the first request of a client. The 401 contains the URL where it can sign in. If the client does not sign in, run npx mcp-gatekit doctor.',
   },
   malformed: {
     says: 'the Authorization header must contain exactly one bearer token',
-    hint: 'Send one header, Authorization: Bearer <token>, without quotes and with nothing behind the token.',
+    hint: 'Send one header, Authorization: Bearer <token>, without quotes and without anything after the token.',
   },
   invalid: {
     says: 'the access token is invalid',
-    hint: 'Compare iss and aud of the token with issuer and audience of the verifier. After a restart of mcp-gatekit dev its authorization server has new keys: sign in again.',
+    hint: 'Compare iss and aud of the token with issuer and audience of the verifier. If you restarted mcp-gatekit dev, sign in again: its authorization server has new keys.',
   },
   expired: {
     says: 'the access token has expired',
-    hint: 'Let the client refresh it or sign in again. If it is new, compare the clocks of the two machines.',
+    hint: 'Refresh the token or sign in again. If the token is new, compare the clocks of both machines.',
   },
   wrong_resource: {
     says: 'the access token was issued for another resource',
-    hint: 'The client must ask for a token with resource=<URL of this server> (RFC 8707). Compare aud of the token with resource of the server, to the letter.',
+    hint: 'The client must request a token with resource=<URL of this server> (RFC 8707). The aud claim of the token must be identical to the resource of the server.',
   },
   insufficient_scope: {
     says: 'the access token does not have the required scope',
-    hint: 'The 403 names the scopes: the client has to sign in again and ask for them, and the authorization server to grant them.',
+    hint: 'The 403 names the required scopes. The client must sign in again and request them, and the authorization server must grant them.',
   },
   rate_limited: {
     says: 'too many failed requests from this address',
-    hint: 'The client must wait as Retry-After says. While developing, leave rateLimit out.',
+    hint: 'The client must wait as long as Retry-After says. During development, you can remove rateLimit.',
   },
 }
 
-/** What there is to say about a reason; undefined for one that this page does not know. */
+/** Returns the explanation of a reason, or `undefined` if the reason is unknown. */
 export function refusalText(reason: unknown): RefusalText | undefined {
   return Object.hasOwn(REFUSALS, String(reason)) ? REFUSALS[reason as RefusalReason] : undefined
 }

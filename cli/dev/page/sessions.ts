@@ -2,15 +2,15 @@ import { byId, element, type PageElement } from './browser.ts'
 import { timeText } from './event-list.ts'
 import type { EventStore, SessionSummary } from './event-store.ts'
 
-/** Sessions that are listed. */
+/** The maximum number of listed sessions. */
 const MAX_LISTED = 12
 
-/** The latest telemetry sessions, each a button that shows its events alone. */
+/** The list of the latest telemetry sessions. A click shows only the events of a session. */
 export class Sessions {
   readonly #list: PageElement = byId('sessions')
   #shown = ''
 
-  /** @param show shows the events of that session alone */
+  /** @param show shows only the events of a session */
   constructor(show: (sessionId: string) => void) {
     this.#list.addEventListener('click', ({ target }) => {
       const id = target.closest('button')?.dataset.session
@@ -29,16 +29,16 @@ export class Sessions {
 }
 
 function buttonOf(session: SessionSummary): PageElement {
-  const { id, who, events, trouble, latest, startedAt, mcpSession } = session
+  const { id, who, events, hasProblem, latest, startedAt, mcpSession } = session
   const head = element(
     'span',
     'head',
-    element('strong', '', who ?? 'nobody known'),
+    element('strong', '', who ?? 'unknown user'),
     element('span', 'dim', `${events} event${events === 1 ? '' : 's'} · ${timeText(startedAt)}`),
   )
   const button = element(
     'button',
-    trouble ? 'session bad' : 'session',
+    hasProblem ? 'session bad' : 'session',
     head,
     element('span', 'latest', latest),
   )

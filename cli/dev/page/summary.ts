@@ -2,19 +2,19 @@ import { byId } from './browser.ts'
 import type { EventStore } from './event-store.ts'
 import { durationText, quantile } from './timings.ts'
 
-/** The numbers in the head of the page. */
+/** Shows the numbers at the top of the page. */
 export function showSummary(store: EventStore): void {
   const { accepted, refused, outages, toolCalls, toolFailures } = store.counts
   const calls = store.timings.latest()
   const median = quantile(calls, 0.5)
-  tell(
+  showTile(
     'accepted',
     accepted,
     accepted === 0 ? '' : `${percent(accepted, accepted + refused + outages)} of decisions`,
   )
-  tell('refused', refused, store.lastReason === undefined ? '' : `last: ${store.lastReason}`)
-  tell('tools', toolCalls, toolFailures === 0 ? '' : `${toolFailures} failed`)
-  tell(
+  showTile('refused', refused, store.lastReason === undefined ? '' : `last: ${store.lastReason}`)
+  showTile('tools', toolCalls, toolFailures === 0 ? '' : `${toolFailures} failed`)
+  showTile(
     'median',
     median === undefined ? '–' : durationText(median),
     calls.length === 0 ? '' : `of the latest ${calls.length}`,
@@ -23,7 +23,7 @@ export function showSummary(store: EventStore): void {
   byId('tools').classList.toggle('some', toolFailures > 0)
 }
 
-function tell(id: string, value: number | string, note: string): void {
+function showTile(id: string, value: number | string, note: string): void {
   const [number, remark] = [byId(`${id}-value`), byId(`${id}-note`)]
   const text = typeof value === 'number' ? value.toLocaleString('en') : value
   if (number.textContent !== text) number.textContent = text

@@ -1,16 +1,16 @@
-/** One call of a tool. */
+/** One tool call. */
 export interface ToolCall {
-  /** Of its event. */
+  /** The sequence number of the event. */
   readonly number: number
   readonly tool: string
   readonly ms: number
   readonly failed: boolean
 }
 
-/** Calls that are drawn, and that the median is of. */
+/** The maximum number of calls in the chart and in the median. */
 const MAX_CALLS = 96
 
-/** The latest calls of tools, and how long they took. */
+/** The durations of the latest tool calls. */
 export class Timings {
   #calls: ToolCall[] = []
   add(call: ToolCall): void {
@@ -18,7 +18,7 @@ export class Timings {
     if (this.#calls.length > MAX_CALLS * 2) this.#calls = this.#calls.slice(-MAX_CALLS)
   }
 
-  /** The latest, at most as many as are drawn. */
+  /** Returns the calls for the chart, oldest first. */
   latest(): readonly ToolCall[] {
     return this.#calls.slice(-MAX_CALLS)
   }
@@ -28,23 +28,23 @@ export class Timings {
   }
 }
 
-/** How many places a drawing has. */
+/** The number of bars that fit in the chart. */
 export const PLACES: number = MAX_CALLS
 
-/** The duration that the given part of the calls do not exceed; undefined without calls. */
+/** Returns a quantile of the durations, such as the median for 0.5, or `undefined` without calls. */
 export function quantile(calls: readonly ToolCall[], part: number): number | undefined {
   const sorted = calls.map(({ ms }) => ms).sort((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * part) - 1)]
 }
 
-/** `3.2 ms`, `1.25 s`. */
+/** Formats a duration, such as `3.2 ms` or `1.25 s`. */
 export function durationText(ms: number): string {
   if (ms >= 10_000) return `${(ms / 1000).toFixed(1)} s`
   if (ms >= 1000) return `${(ms / 1000).toFixed(2)} s`
   return `${ms.toFixed(ms >= 100 ? 0 : ms >= 1 ? 1 : 2)} ms`
 }
 
-/** Powers of ten, in milliseconds, between which all durations lie. */
+/** Returns the exponents of the powers of ten, in milliseconds, that enclose all durations. */
 export function decades(calls: readonly ToolCall[]): { readonly from: number; readonly to: number } {
   const durations = calls.map(({ ms }) => ms)
   const from = Math.max(-2, Math.floor(Math.log10(Math.min(1, ...durations))))

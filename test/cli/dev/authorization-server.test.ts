@@ -92,7 +92,7 @@ describe('the authorization server of the dev command', () => {
 
   type Visit = ReturnType<typeof browser>
 
-  /** What the client is told when the page is answered like this. */
+  /** Submits the consent page. Resolves with the redirect to the client. */
   async function answer(visit: Visit, page: { url: URL }, fields: readonly (readonly [string, string])[]) {
     const { url } = await visit(page.url, new URLSearchParams(fields as [string, string][]))
     return url
@@ -121,12 +121,12 @@ describe('the authorization server of the dev command', () => {
       })
     ).payload
 
-  it('says what MCP clients look for', () => {
+  it('publishes the metadata that MCP clients need', () => {
     expect(as.code_challenge_methods_supported).to.include('S256')
     expect(as).to.include.keys('registration_endpoint', 'token_endpoint', 'revocation_endpoint')
   })
 
-  it('gives a token for the one resource, with the scopes and the name that the page was told', async () => {
+  it('issues a token for one resource with the selected scopes and the entered user name', async () => {
     const visit = browser()
     const page = await visit(await authorizationUrl())
     expect(page.html).to.contain('The &#60;b&#62;Client&#60;/b&#62;').and.not.to.contain('<b>')
@@ -154,7 +154,7 @@ describe('the authorization server of the dev command', () => {
     expect(await claimsOf(refreshed.access_token)).to.include({ sub: 'ada', scope: 'mcp:read' })
   })
 
-  it('asks again each time, and suggests who signed in last', async () => {
+  it('shows the consent page every time, with the latest user name', async () => {
     const visit = browser()
     for (const user of ['grace', 'linus']) {
       const page = await visit(await authorizationUrl())
@@ -172,7 +172,7 @@ describe('the authorization server of the dev command', () => {
     expect((await visit(await authorizationUrl({ login_hint: 'ada' }))).html).to.contain('value="ada"')
   })
 
-  it('gives a token without scopes where none is ticked, or none was asked for', async () => {
+  it('issues a token without scopes if none is selected or requested', async () => {
     for (const parameters of [{}, { scope: '' }]) {
       const visit = browser()
       const page = await visit(await authorizationUrl(parameters))
@@ -187,28 +187,28 @@ describe('the authorization server of the dev command', () => {
 
   for (const [what, fields] of [
     [
-      'the answer is no',
+      'the user denies access',
       [
         ['user', 'ada'],
         ['answer', 'refuse'],
       ],
     ],
     [
-      'nobody is named',
+      'the user name is empty',
       [
         ['user', ' '],
         ['answer', 'allow'],
       ],
     ],
     [
-      'the form is far too long',
+      'the form is too long',
       [
         ['user', 'a'.repeat(70_000)],
         ['answer', 'allow'],
       ],
     ],
   ] as const) {
-    it(`gives no token where ${what}`, async () => {
+    it(`issues no token if ${what}`, async () => {
       const visit = browser()
       const redirected = await answer(visit, await visit(await authorizationUrl()), fields)
       expect(redirected.searchParams.get('error')).to.equal('access_denied')
@@ -217,22 +217,22 @@ describe('the authorization server of the dev command', () => {
 
   for (const [what, parameters, error] of [
     ['a request without PKCE', { code_challenge: '', code_challenge_method: '' }, 'invalid_request'],
-    ['a resource that is no web address', { resource: 'urn:a:b' }, 'invalid_target'],
+    ['a resource that is not an http URL', { resource: 'urn:a:b' }, 'invalid_target'],
   ] as const) {
-    it(`refuses ${what}`, async () => {
+    it(`rejects ${what}`, async () => {
       const { url } = await browser()(await authorizationUrl(parameters))
       expect(url.searchParams.get('error')).to.equal(error)
     })
   }
 
-  it('says in plain text what is wrong where it may not redirect', async () => {
-    const response = await fetch(await authorizationUrl({ client_id: '<b>nobody</b>' }))
+  it('reports errors that must not redirect as plain text', async () => {
+    const response = await fetch(await authorizationUrl({ client_id: '<b>unknown</b>' }))
     expect(response.status).to.equal(400)
     expect(response.headers.get('content-type')).to.match(/^text\/plain/)
     expect(await response.text()).to.contain('invalid_client')
   })
 
-  it('lets no other page frame or style its own', async () => {
+  it('prevents other pages from framing or styling the consent page', async () => {
     const visit = browser()
     const { url, headers } = await visit(await authorizationUrl())
     for (const method of ['GET', 'POST'])
@@ -243,7 +243,7 @@ describe('the authorization server of the dev command', () => {
     expect(style.headers.get('content-type')).to.match(/^text\/css/)
   })
 
-  it('answers nobody who names another host', async () => {
+  it('rejects requests with another Host', async () => {
     const req = request(`${server.issuer}/jwks`, { headers: { host: 'evil.example' } }).end()
     const [res] = (await once(req, 'response')) as [IncomingMessage]
     expect(res.statusCode).to.equal(403)

@@ -25,7 +25,7 @@ describe('the server of the console', () => {
   })
   afterEach(() => server.close())
 
-  /** Asks with whatever headers; `fetch` would not let them through. */
+  /** Sends a request with any headers. `fetch` does not allow all of them. */
   async function ask(url: string, { method = 'GET', headers = {}, body = '' } = {}) {
     const req = request(new URL(url, server.url), { method, headers })
     req.end(body)
@@ -35,7 +35,7 @@ describe('the server of the console', () => {
 
   const post = (body: unknown) => fetch(server.feedUrl, { method: 'POST', body: JSON.stringify(body) })
 
-  it('gives the page, with all it needs, from here alone', async () => {
+  it('serves the page and all files that it loads', async () => {
     const page = await ask('/')
     expect(page.status).to.equal(200)
     expect(page.headers['content-type']).to.match(/^text\/html/)
@@ -57,7 +57,7 @@ describe('the server of the console', () => {
     expect(seen.size).to.be.above(10)
   })
 
-  it('lets the page do nothing with other origins', async () => {
+  it('sends headers that isolate the page from other origins', async () => {
     const { headers } = await ask('/')
     const policy = String(headers['content-security-policy'])
     expect(policy).to.contain("default-src 'none'").and.to.contain("connect-src 'self'")
@@ -70,17 +70,17 @@ describe('the server of the console', () => {
   })
 
   for (const [what, headers] of [
-    ['a name that was made to point here', { host: 'evil.example' }],
-    ['a name that is none', { host: '@' }],
-    ['a page of another origin', { origin: 'https://evil.example' }],
-    ['a page of no origin', { origin: 'null' }],
-    ['a page of another port', { origin: 'http://127.0.0.1:1' }],
+    ['another Host, as after DNS rebinding', { host: 'evil.example' }],
+    ['an invalid Host', { host: '@' }],
+    ['a request from a page of another origin', { origin: 'https://evil.example' }],
+    ['a request from a page with an opaque origin', { origin: 'null' }],
+    ['a request from a page on another port', { origin: 'http://127.0.0.1:1' }],
     [
-      'a page of another site, by image or script',
+      'an image or script request from another site',
       { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' },
     ],
   ] as const) {
-    it(`refuses ${what}`, async () => {
+    it(`rejects ${what} with 403`, async () => {
       const path = new URL(server.feedUrl).pathname
       expect((await ask('/', { headers })).status).to.equal(403)
       expect((await ask('/events', { headers })).status).to.equal(403)
@@ -89,7 +89,7 @@ describe('the server of the console', () => {
     })
   }
 
-  it('lets a link lead here, and localhost be said', async () => {
+  it('accepts links from other sites, and the host localhost', async () => {
     const headers = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }
     expect((await ask('/', { headers })).status).to.equal(200)
     const { port } = new URL(server.url)
@@ -106,33 +106,33 @@ describe('the server of the console', () => {
     ['HEAD', '/', 200],
     ['HEAD', '/events', 200],
   ] as const) {
-    it(`answers ${method} ${path} with ${status}`, async () => {
+    it(`responds to ${method} ${path} with ${status}`, async () => {
       const answer = await ask(path, { method })
       expect(answer.status).to.equal(status)
       expect(answer.headers.allow).to.equal(allow)
     })
   }
 
-  it('takes events where the transport posts, and there POST alone', async () => {
+  it('accepts events at the feed URL, and only with POST', async () => {
     expect((await post(feed(event(1)))).status).to.equal(204)
     expect((await ask(server.feedUrl)).headers.allow).to.equal('POST')
   })
 
   for (const [what, body] of [
-    ['no JSON', '{'],
-    ['no object', '[]'],
-    ['no sender', '{"events":[]}'],
-    ['no events', '{"sender":{}}'],
-    ['counters that are none', '{"sender":{},"stats":1,"events":[]}'],
-    ['an event that is none', '{"sender":{},"events":[null]}'],
+    ['a body that is not JSON', '{'],
+    ['a body that is not an object', '[]'],
+    ['a feed without sender', '{"events":[]}'],
+    ['a feed without events', '{"sender":{}}'],
+    ['invalid statistics', '{"sender":{},"stats":1,"events":[]}'],
+    ['an invalid event', '{"sender":{},"events":[null]}'],
     ['an event without a name', JSON.stringify(feed(event(1), { time: '', level: '', sessionId: '' }))],
   ] as const) {
-    it(`refuses ${what}`, async () => {
+    it(`rejects ${what} with 400`, async () => {
       expect((await fetch(server.feedUrl, { method: 'POST', body })).status).to.equal(400)
     })
   }
 
-  it('refuses more than it can take', async () => {
+  it('rejects a body that is too large with 413', async () => {
     const req = request(server.feedUrl, { method: 'POST' })
     req.on('error', () => undefined)
     req.end(Buffer.alloc(33 * 1024 * 1024))
@@ -141,22 +141,22 @@ describe('the server of the console', () => {
     res.resume()
   })
 
-  it('tells what was and what comes', async () => {
+  it('streams earlier and new events', async () => {
     await post(feed(event(1), event(2)))
     const stream = await startServerSentEvents(`${server.url}events`)
     expect(await stream.next('hello')).to.include({ command: 'server.ts' })
     expect(await stream.next('server')).to.deep.equal({ state: 'starting' })
     expect(await stream.next('events')).to.deep.equal({ first: 1, events: [event(1), event(2)] })
-    await stream.next('ledger')
+    await stream.next('statistics')
     await post({ ...feed(event(3)), stats: { emitted: 3 } })
     expect(await stream.next('events')).to.deep.equal({ first: 3, events: [event(3)] })
-    expect(await stream.next('ledger')).to.deep.include({ stats: { emitted: 3 }, seen: 3 })
-    log.serverIs({ state: 'running', pid: 7 })
+    expect(await stream.next('statistics')).to.deep.include({ stats: { emitted: 3 }, seen: 3 })
+    log.setServer({ state: 'running', pid: 7 })
     expect(await stream.next('server')).to.deep.equal({ state: 'running', pid: 7 })
     stream.close()
   })
 
-  it('tells who comes back only what they missed, unless it was another start', async () => {
+  it('streams only missed events after a reconnect, and all events after a restart', async () => {
     const first = await startServerSentEvents(`${server.url}events`)
     await post(feed(event(1), event(2)))
     await first.next('events')
@@ -173,7 +173,7 @@ describe('the server of the console', () => {
     other.close()
   })
 
-  it('keeps the latest two thousand events, and eight million characters of them', async () => {
+  it('keeps the latest 2000 events, with at most 8 million characters', async () => {
     for (let n = 0; n < 3; n++) await post(feed(...Array.from({ length: 900 }, (_, m) => event(n * 900 + m))))
     const stream = await startServerSentEvents(`${server.url}events`)
     const kept = (await stream.next('events')) as { first: number; events: { sessionId: string }[] }
@@ -188,10 +188,10 @@ describe('the server of the console', () => {
     later.close()
   })
 
-  it('lets a page go that does not read', async () => {
+  it('disconnects a page that does not read', async () => {
     const [res] = (await once(get(`${server.url}events`), 'response')) as [IncomingMessage]
     res.on('error', () => undefined)
-    // Nothing is read from here on.
+    // From here on, the response is not read.
     const closed = once(res.socket, 'close')
     const long = 'x'.repeat(6_000_000)
     for (let n = 0; n < 8; n++) await post(feed(event(n, { long })))
@@ -200,10 +200,10 @@ describe('the server of the console', () => {
     expect(res.complete).to.equal(false)
   })
 
-  it('says goodbye at its end', async () => {
+  it('sends the last message before it closes', async () => {
     const stream = await startServerSentEvents(`${server.url}events`)
     await stream.next('server')
-    log.serverIs({ state: 'ended', how: 'exit code 3' })
+    log.setServer({ state: 'ended', how: 'exit code 3' })
     const closed = server.close()
     expect(await stream.next('server')).to.deep.equal({ state: 'ended', how: 'exit code 3' })
     await closed

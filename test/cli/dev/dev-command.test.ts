@@ -12,7 +12,7 @@ import { startServerSentEvents } from '../../support/cli/events.ts'
 import { callTool } from '../../support/cli/sample.ts'
 import { listen } from '../../support/listen.ts'
 
-/** What the program says in this process. */
+/** Runs the command in this process. */
 async function command(argv: readonly string[]) {
   const said = { stdout: '', stderr: '' }
   const stream = (name: 'stdout' | 'stderr') => ({
@@ -31,11 +31,11 @@ async function command(argv: readonly string[]) {
 describe('the command line of dev', () => {
   const optionsOf = (...argv: string[]) => {
     const parsed = parseDevArguments(argv)
-    if (parsed.kind !== 'run') throw new Error('it asks for help')
+    if (parsed.kind !== 'run') throw new Error('unexpected --help')
     return parsed.options
   }
 
-  it('has a file and defaults', () => {
+  it('has defaults for everything except the file', () => {
     expect(optionsOf(SAMPLE)).to.deep.equal({
       file: SAMPLE,
       name: SAMPLE,
@@ -46,7 +46,7 @@ describe('the command line of dev', () => {
     })
   })
 
-  it('has options before the file, and what is behind it is for the server', () => {
+  it('passes the arguments after the file to the server', () => {
     const options = optionsOf(
       '--port=1',
       '--auth-port',
@@ -86,7 +86,7 @@ describe('the command line of dev', () => {
     [['--token-seconds', '86401', SAMPLE], '--token-seconds must be'],
     [['--no-auth', '--auth-port', '1', SAMPLE], '--auth-port cannot be combined with --no-auth'],
   ] as const) {
-    it(`says what is wrong with ${argv.map((argument) => argument.replace(SAMPLE, 'server.js')).join(' ') || 'nothing'}`, async () => {
+    it(`exits with 2 and explains why the command line is invalid: ${argv.map((argument) => argument.replace(SAMPLE, 'server.js')).join(' ') || 'nothing'}`, async () => {
       const { exitCode, stdout, stderr } = await command(argv)
       expect({ exitCode, stdout }).to.deep.equal({ exitCode: 2, stdout: '' })
       expect(stderr)
@@ -95,7 +95,7 @@ describe('the command line of dev', () => {
     })
   }
 
-  it('explains itself', async () => {
+  it('prints its usage with --help and -h', async () => {
     const { exitCode, stdout } = await command(['--help'])
     expect(exitCode).to.equal(0)
     for (const option of ['--port', '--auth-port', '--no-auth', '--token-seconds', '--watch'])
@@ -103,7 +103,7 @@ describe('the command line of dev', () => {
     expect((await command(['-h'])).stdout).to.equal(stdout)
   })
 
-  it('says when a port that was asked for is taken', async () => {
+  it('reports a given port that is in use', async () => {
     const { port } = await listen((_req, res) => res.end())
     for (const option of ['--port', '--auth-port']) {
       const other = option === '--port' ? ['--auth-port', '0'] : ['--port', '0']
@@ -113,7 +113,7 @@ describe('the command line of dev', () => {
     }
   })
 
-  it('takes another port where nobody asked for one', async () => {
+  it('uses a free port if the default port is in use', async () => {
     const { port } = await listen((_req, res) => res.end())
     const options = { ...optionsOf('--no-auth', SAMPLE), port: { number: port, orAnother: true } }
     const dev = await startDev(options)
@@ -123,8 +123,8 @@ describe('the command line of dev', () => {
   })
 })
 
-describe('how dev runs a server', () => {
-  it('JavaScript by Node', () => {
+describe('dev runs', () => {
+  it('JavaScript with Node.js', () => {
     expect(nodeArguments('/a/server.js', false)).to.deep.equal(['/a/server.js'])
     expect(nodeArguments('/a/server.mjs', true)).to.deep.equal([
       '--watch',
@@ -140,11 +140,11 @@ describe('how dev runs a server', () => {
     [undefined, '22.6.0', false, ['--experimental-strip-types', '--disable-warning=ExperimentalWarning']],
     [undefined, '23.1.0', false, ['--experimental-strip-types', '--disable-warning=ExperimentalWarning']],
   ] as const) {
-    it(`TypeScript on Node ${version} ${tsx === undefined ? 'without' : 'with'} tsx`, () =>
+    it(`TypeScript on Node.js ${version} ${tsx === undefined ? 'without' : 'with'} tsx`, () =>
       expect(typescriptFlags(tsx, version, strips)).to.deep.equal(flags))
   }
   for (const version of ['20.19.0', '22.5.1']) {
-    it(`TypeScript on Node ${version} not at all without tsx`, () =>
+    it(`no TypeScript on Node.js ${version} without tsx`, () =>
       expect(() => typescriptFlags(undefined, version, false)).to.throw(
         UsageError,
         'npm install --save-dev tsx',
@@ -189,14 +189,14 @@ describe('mcp-gatekit dev', function () {
     expect(program.stdout).to.contain('asked to stop')
   })
 
-  it('ends as the server does', async () => {
+  it('exits with the exit code of the server', async () => {
     const { program, ending } = await startSample(['--no-auth', '--port', '0'])
     expect(program.stderr).to.contain('not started (--no-auth)')
     await fetch(`${ending}7`)
     expect(await program.exitCode).to.equal(7)
   })
 
-  it('passes on arguments and environment, and says what to install', async () => {
+  it('passes arguments and environment variables to the server, and names the package to install', async () => {
     const server = `console.log(JSON.stringify([process.argv.slice(2), Object.keys(process.env).filter((name) => name.startsWith('MCP_GATEKIT'))]))`
     await project({ 'server.mjs': server })
     const program = startDevProgram(['--port', '0', 'server.mjs', '--port', '9'], { cwd: folder })
@@ -216,7 +216,7 @@ describe('mcp-gatekit dev', function () {
     expect(program.stdout).to.contain('tsx is here')
   })
 
-  it('ends a server by force at the second signal', async () => {
+  it('kills a server at the second signal', async () => {
     await project({
       'stubborn.mjs': `
         process.on('SIGTERM', () => console.log('never mind'))
@@ -231,7 +231,7 @@ describe('mcp-gatekit dev', function () {
     expect(await program.exitCode).to.equal(0)
   })
 
-  it('restarts a server whose file changes', async () => {
+  it('restarts the server when its file changes', async () => {
     await project({ 'watched.mjs': `console.log('first'); setInterval(() => {}, 1000)` })
     const program = startDevProgram(['--no-auth', '--port', '0', '--watch', 'watched.mjs'], { cwd: folder })
     await program.said('stdout', /first/)
@@ -241,7 +241,7 @@ describe('mcp-gatekit dev', function () {
     expect(await program.exitCode).to.equal(0)
   })
 
-  it('says how a server died', async () => {
+  it('exits with 1 if a signal ends the server', async () => {
     await project({ 'dying.mjs': `process.kill(process.pid, 'SIGKILL')` })
     const program = startDevProgram(['--no-auth', '--port', '0', 'dying.mjs'], { cwd: folder })
     expect(await program.exitCode).to.equal(1)

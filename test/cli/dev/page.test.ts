@@ -34,10 +34,10 @@ const event = (name: string, attributes: object = {}, more: object = {}): Consol
 const call = { 'mcp.method.name': 'tools/call', 'gen_ai.tool.name': 'search' }
 const failure = { error: { name: 'Error', message: 'the index is gone' } }
 
-describe('what the console makes of an event', () => {
+describe('kindOf()', () => {
   for (const [given, expected] of [
-    [event('kit.mcp.auth.accepted'), 'gate good let in: the token is good'],
-    [event('kit.mcp.auth.accepted', call), 'gate good let in: tools/call search'],
+    [event('kit.mcp.auth.accepted'), 'gate good accepted: the token is valid'],
+    [event('kit.mcp.auth.accepted', call), 'gate good accepted: tools/call search'],
     [
       event('kit.mcp.auth.refused', { reason: 'wrong_resource' }),
       'gate bad refused: wrong_resource: the access token was issued for another resource',
@@ -52,24 +52,27 @@ describe('what the console makes of an event', () => {
     [event('kit.mcp.tool.failed', {}, failure), 'tool bad tool failed: a tool: the index is gone'],
     [
       event('kit.mcp.request.completed', { ...call, 'http.response.status_code': 200 }),
-      'request plain answered: tools/call search → 200',
+      'request plain completed: tools/call search → 200',
     ],
     [
       event('kit.mcp.request.completed', {
         'http.response.status_code': 200,
         'rpc.response.status_code': '-32602',
       }),
-      'request warn answered: a request → 200, error -32602',
+      'request warn completed: a request → 200, error -32602',
     ],
     [
       event('kit.mcp.request.completed', { 'http.response.status_code': 404 }),
-      'request warn answered: a request → 404',
+      'request warn completed: a request → 404',
     ],
     [
       event('kit.mcp.request.failed', call, failure),
       'request bad failed: tools/call search: the index is gone',
     ],
-    [event('kit.mcp.request.failed'), 'request bad failed: a request: what the application gave threw'],
+    [
+      event('kit.mcp.request.failed'),
+      'request bad failed: a request: a function of the application threw an error',
+    ],
     [event('billing.paid'), 'other plain info: billing.paid'],
     [event('billing.late', {}, { level: 'warn' }), 'other warn warn: billing.late'],
     [
@@ -77,18 +80,18 @@ describe('what the console makes of an event', () => {
       'other bad fatal: billing.failed: the index is gone',
     ],
   ] as const) {
-    it(expected, () => {
+    it(`shows ${given.name} as "${expected}"`, () => {
       const { group, tone, word, title } = kindOf(given)
       expect(`${group} ${tone} ${word}: ${title}`).to.equal(expected)
     })
   }
 
-  it('says what to do about an outage, with what the verifier said', () => {
+  it('suggests a fix for an outage, and shows the message of the verifier', () => {
     expect(kindOf(event('kit.mcp.auth.unavailable', {}, failure)).hint).to.contain('the index is gone')
-    expect(kindOf(event('kit.mcp.auth.unavailable')).hint).to.match(/up\?$/)
+    expect(kindOf(event('kit.mcp.auth.unavailable')).hint).to.match(/is running\.$/)
   })
 
-  it('names who, what and how long, as far as it is said', () => {
+  it('whoOf(), operationOf(), and durationOf() return the actor, the operation, and the duration of an event', () => {
     expect(whoOf(event('a', {}, { actor: { type: 'user', id: 'ada' } }))).to.equal('ada')
     expect(whoOf(event('a', {}, { actor: { type: 'system' } }))).to.equal('system')
     expect(whoOf(event('a'))).to.equal('')
@@ -105,7 +108,7 @@ describe('what the console makes of an event', () => {
     expect(durationOf({ ...event('a'), attributes: undefined as never })).to.equal(undefined)
   })
 
-  it('understands whatever an event may hold', () => {
+  it('EventStore accepts events with any attributes', () => {
     const anything = fc.record(
       {
         name: fc.constantFrom(
@@ -137,7 +140,7 @@ describe('what the console makes of an event', () => {
         const entries = store.add(events.map((given) => ({ ...given, number: ++number }) as ConsoleEvent))
         for (const entry of entries) {
           expect(entry.kind.title).to.be.a('string')
-          store.matches(entry, { view: 'trouble', text })
+          store.matches(entry, { view: 'problems', text })
         }
         expect(store.counts.events).to.equal(events.length)
       }),
@@ -145,8 +148,8 @@ describe('what the console makes of an event', () => {
   })
 })
 
-describe('what the console says about a refusal', () => {
-  it('is what the challenge says, for every reason, and what to do', () => {
+describe('refusalText()', () => {
+  it('returns the text of the challenge and a suggested fix for every reason', () => {
     const gate = new Gate(
       resolveOAuthOptions({ issuer: 'https://auth.example.com', verifyToken: () => undefined }),
       [],
@@ -174,8 +177,8 @@ describe('what the console says about a refusal', () => {
   })
 })
 
-describe('what the console keeps', () => {
-  it('is the latest two thousand events, a hundred sessions, and counts of all', () => {
+describe('EventStore', () => {
+  it('keeps the latest 2000 events and 100 sessions, and counts all events', () => {
     const store = new EventStore()
     for (let n = 0; n < 30; n++)
       store.add(Array.from({ length: 100 }, (_, m) => event('x', {}, { sessionId: `ses_${n * 100 + m}` })))
@@ -189,7 +192,7 @@ describe('what the console keeps', () => {
     expect(store.counts.events).to.equal(0)
   })
 
-  it('counts what the gate decided and what tools did', () => {
+  it('counts decisions of the gate and tool calls', () => {
     const store = new EventStore()
     const calls = { ...call, duration_ms: 3 }
     store.add([
@@ -216,7 +219,7 @@ describe('what the console keeps', () => {
     ])
   })
 
-  it('knows of a session who was in it, and whether something went wrong', () => {
+  it('knows the user and the problems of a session', () => {
     const store = new EventStore()
     store.add([
       event('kit.mcp.auth.accepted', { 'mcp.session.id': 'mcp-1' }),
@@ -226,9 +229,9 @@ describe('what the console keeps', () => {
     expect(store.sessions()[0]).to.include({
       who: 'ada',
       events: 3,
-      trouble: true,
+      hasProblem: true,
       mcpSession: 'mcp-1',
-      latest: 'answered: tools/call search → 200',
+      latest: 'completed: tools/call search → 200',
     })
   })
 
@@ -244,16 +247,16 @@ describe('what the console keeps', () => {
     ['all', '', [0, 1, 2, 3, 4]],
     ['gate', '', [0, 1]],
     ['tool', '', [2, 3]],
-    ['trouble', '', [1, 3, 4]],
+    ['problems', '', [1, 3, 4]],
     ['all', 'ada', [2]],
     ['all', 'SEARCH', [2, 3]],
     ['all', ' search  index ', [3]],
     ['all', 'search -index', [2]],
     ['all', '-', [0, 1, 2, 3, 4]],
     ['gate', 'another', []],
-    ['trouble', 'expired', [1]],
+    ['problems', 'expired', [1]],
   ] as const) {
-    it(`is shown by ${view} ${JSON.stringify(text)}: ${expected.length} of five`, () => {
+    it(`finds ${expected.length} of 5 events in the view ${view} with the filter ${JSON.stringify(text)}`, () => {
       const found = store.entries.flatMap((entry, index) =>
         store.matches(entry, { view, text }) ? [index] : [],
       )
@@ -262,11 +265,11 @@ describe('what the console keeps', () => {
   }
 })
 
-describe('what the console draws', () => {
+describe('the chart of the console', () => {
   const took = (...durations: readonly number[]): ToolCall[] =>
     durations.map((ms) => ({ number: 1, tool: 'a', ms, failed: false }))
 
-  it('is the latest calls', () => {
+  it('shows the latest calls', () => {
     const timings = new Timings()
     for (const one of took(...Array.from({ length: 500 }, (_, index) => index))) timings.add(one)
     expect(timings.latest()).to.have.length(PLACES)
@@ -275,7 +278,7 @@ describe('what the console draws', () => {
     expect(timings.latest()).to.deep.equal([])
   })
 
-  it('is between powers of ten that hold every duration', () => {
+  it('has powers of ten as limits that enclose every duration', () => {
     expect(decades([])).to.deep.equal({ from: 0, to: 2 })
     expect(decades(took(0))).to.deep.equal({ from: -2, to: 2 })
     fc.assert(
@@ -290,7 +293,7 @@ describe('what the console draws', () => {
     )
   })
 
-  it('has a median and other quantiles', () => {
+  it('has quantiles of the durations', () => {
     expect(quantile([], 0.5)).to.equal(undefined)
     expect(quantile(took(5), 0.95)).to.equal(5)
     expect(quantile(took(3, 1, 2), 0.5)).to.equal(2)
@@ -304,5 +307,5 @@ describe('what the console draws', () => {
     [1234, '1.23 s'],
     [62_000, '62.0 s'],
   ] as const)
-    it(`writes ${ms} as ${text}`, () => expect(durationText(ms)).to.equal(text))
+    it(`formats ${ms} ms as ${text}`, () => expect(durationText(ms)).to.equal(text))
 })

@@ -1,7 +1,7 @@
 import { byId, element, type PageElement } from './browser.ts'
 
-/** What the server says of its telemetry: `manager.stats()`, and who it is. */
-export interface LedgerMessage {
+/** The sender and its `manager.stats()`. */
+export interface StatisticsMessage {
   readonly sender?: { readonly service?: string; readonly environment?: string; readonly version?: string }
   readonly stats?: {
     readonly emitted: number
@@ -23,14 +23,14 @@ interface TransportLine {
 
 const COLUMNS = ['accepted', 'delivered', 'failed', 'dropped', 'pending'] as const
 
-/** What became of every event, by transport. */
-export function showLedger({ stats }: LedgerMessage): void {
+/** Shows the number of events by outcome and transport. */
+export function showStatistics({ stats }: StatisticsMessage): void {
   if (stats === undefined) return
   const { emitted, sampledOut, droppedAfterShutdown, transports } = stats
   const late = droppedAfterShutdown === 0 ? '' : `, ${count(droppedAfterShutdown)} after shutdown`
-  byId('ledger-total').textContent = `${count(emitted)} emitted, ${count(sampledOut)} sampled out${late}.`
+  byId('delivery-total').textContent = `${count(emitted)} emitted, ${count(sampledOut)} sampled out${late}.`
   byId('sampled').hidden = sampledOut === 0
-  byId('ledger').replaceChildren(...transports.flatMap(linesOf))
+  byId('delivery').replaceChildren(...transports.flatMap(linesOf))
 }
 
 function linesOf(line: TransportLine): PageElement[] {
