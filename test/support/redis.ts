@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -31,6 +32,7 @@ export async function startRedis(): Promise<RedisServer> {
   let child: ChildProcess | undefined
 
   async function start(): Promise<void> {
+    await removeTornCommand(dir)
     const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', '']
     const durable = ['--appendonly', 'yes', '--appendfsync', 'always']
     const started = spawn('redis-server', [...args, ...durable], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -60,6 +62,21 @@ export async function startRedis(): Promise<RedisServer> {
       await rm(dir, { recursive: true, force: true })
     },
   }
+}
+
+/**
+ * Removes a transaction that a SIGKILL has torn from the end of the append-only file. Redis 7 removes only the torn
+ * command: the commands before it in the transaction stay in the file, and the next start but one executes them.
+ */
+async function removeTornCommand(dir: string): Promise<void> {
+  const manifest = join(dir, 'appendonlydir', 'appendonly.aof.manifest')
+  if (!existsSync(manifest)) return
+  const check = spawn('redis-check-aof', ['--fix', manifest], { stdio: ['pipe', 'ignore', 'inherit'] })
+  check.stdin.on('error', () => undefined)
+  // It asks before it changes a file.
+  check.stdin.end('y\ny\n')
+  const [code] = await once(check, 'close')
+  if (code !== 0) throw new Error(`redis-check-aof has ended with ${code}`)
 }
 
 /** Stands between a client and a server. */
