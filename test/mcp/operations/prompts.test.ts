@@ -218,7 +218,7 @@ describe('mcp: prompts', () => {
         'descripton',
         "Did you mean 'description'?",
       ],
-      ['no handler', () => prompt('a', {}, null), 'handler', "prompt 'a'"],
+      ['no handler', () => prompt('a', {}, null), 'handler', "Prompt 'a'"],
       ['a bad scope', () => prompt('a', { scopes: ['a b'] }), "scopes of prompt 'a'", 'RFC 6749'],
       [
         'an input that is no schema',

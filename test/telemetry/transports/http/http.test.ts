@@ -257,9 +257,7 @@ describe('HttpTransportAdapter', () => {
       expect((await failure(transport.handle(anEvent()))).message).to.match(
         /answered 503, and .* another \d+ s;/,
       )
-      expect((await failure(transport.handle(anEvent()))).message).to.match(
-        /pause of another \d{13} s;/,
-      )
+      expect((await failure(transport.handle(anEvent()))).message).to.match(/pause of another \d{13} s;/)
       expect(target.requests).to.have.length(1)
     })
 
