@@ -1,4 +1,4 @@
-// Checks the texts of the project for words and forms that readers stumble over. `npm run lint` runs it.
+// Checks the texts of the project for words and forms that are hard to read. It exits with 1 if it finds any.
 // The rules are in CONTRIBUTING.md, "How to write".
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -13,12 +13,12 @@ const RULES = [
   [/^\s*(?:\/\*\*|\*) (?:What|Whether|Who|Why) /, 'begin with a noun or a verb: "Returns …", "The …"'],
 ]
 
-/** Lines that contain a marker word for a reason, as `path: part of the line`. At most ten. */
+/** Lines that may contain such a word, as `path: part of the line`. At most ten. */
 const ALLOWED = readFileSync(new URL('words-allowed.txt', import.meta.url), 'utf8')
   .split('\n')
   .filter((line) => line !== '')
 
-/** What is not written in the project's own words: the license, and the rules above. */
+/** Files whose text is not checked: the license, generated files, and these rules. */
 const SKIPPED = /^(?:LICENSE|package-lock\.json|scripts\/(?:check-words\.mjs|words-allowed\.txt))$/
 const TEXT = /\.(?:ts|mjs|md|txt|sh|html|css)$|^\.ci\/run$/
 

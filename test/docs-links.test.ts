@@ -37,7 +37,7 @@ function brokenLinks(file: string): string[] {
 
 describe('the links in the documentation', () => {
   it('lead to files and headings that are there', () => {
-    const pages = ['README.md', 'CONTRIBUTING.md', 'examples/README.md'].concat(
+    const pages = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'llms.txt', 'examples/README.md'].concat(
       readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
         .filter((name) => name.endsWith('.md') && !name.includes('api'))
         .map((name) => `docs/${name}`),

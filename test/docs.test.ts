@@ -87,14 +87,14 @@ describe('the TypeScript in the documentation', function () {
   this.timeout(30_000)
 
   it('compiles, and what is a fragment fits', async () => {
-    const names = ['README.md'].concat(
+    const names = ['README.md', 'llms.txt'].concat(
       readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
         .filter((name) => !name.includes('api'))
         .map((name) => `docs/${name}`),
     )
     const pages = new Map(
       names
-        .filter((name) => name.endsWith('.md'))
+        .filter((name) => /\.(?:md|txt)$/.test(name))
         .map((name) => [name, readFileSync(join(root, name), 'utf8')] as const),
     )
     expect([...pages].flatMap(([page, markdown]) => blocksOf(page, markdown))).to.have.length.above(20)
