@@ -7,7 +7,7 @@ const root = fileURLToPath(new URL('../../', import.meta.url))
 
 const textOf = (file: string): string => readFileSync(file, 'utf8').replace(/^```[\s\S]*?^```$/gm, '')
 
-/** What the headings of a page are called in links to them. */
+/** Returns the anchors of the headings of a page, as GitHub creates them. */
 function anchorsOf(file: string): string[] {
   const seen = new Map<string, number>()
   return Array.from(textOf(file).matchAll(/^#+ (.*)$/gm), ([, heading = '']) => {
@@ -22,7 +22,7 @@ function anchorsOf(file: string): string[] {
   })
 }
 
-/** The links of a page that lead to no file, or to no heading in it. */
+/** Returns the links of a page whose file or heading does not exist. */
 function brokenLinks(file: string): string[] {
   return Array.from(textOf(file).matchAll(/\]\((?<target>[^)\s]+)\)/g), ({ groups }) => groups?.target ?? '')
     .filter((target) => !/^[a-z]+:/.test(target))
@@ -35,14 +35,29 @@ function brokenLinks(file: string): string[] {
     .map((target) => `${relative(root, file)}: ${target}`)
 }
 
-describe('the links in the documentation', () => {
-  it('lead to files and headings that are there', () => {
+describe('links in the documentation', () => {
+  it('every relative link leads to an existing file and heading', () => {
     const pages = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'llms.txt', 'examples/README.md'].concat(
       readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
-        .filter((name) => name.endsWith('.md') && !name.includes('api'))
+        .filter((name) => name.endsWith('.md') && !/^(?:reference\/api|internals\/api-report)\//.test(name))
         .map((name) => `docs/${name}`),
     )
     expect(pages).to.have.length.above(10)
     expect(pages.flatMap((page) => brokenLinks(join(root, page)))).to.deep.equal([])
+  })
+
+  it('every page of docs is reachable from docs/README.md', () => {
+    const reached = new Set<string>()
+    const queue = ['docs/README.md']
+    for (const page of queue) {
+      if (reached.has(page)) continue
+      reached.add(page)
+      const targets = textOf(join(root, page)).matchAll(/\]\(([^)\s#]+\.md)(?:#[^)]*)?\)/g)
+      for (const [, target = ''] of targets) queue.push(relative(root, join(root, dirname(page), target)))
+    }
+    const pages = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.md') && !name.includes('api-report'))
+      .map((name) => `docs/${name}`)
+    expect(pages.filter((page) => !reached.has(page))).to.deep.equal([])
   })
 })

@@ -21,7 +21,7 @@ const read = (path: string): string =>
   readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), 'utf8')
 
 interface Table {
-  /** Of the nearest heading above it, without backticks. */
+  /** The nearest heading above the table, without backticks. */
   readonly heading: string
   readonly head: readonly string[]
   readonly rows: readonly (readonly string[])[]
@@ -53,20 +53,20 @@ const cellsOf = (line: string): string[] =>
     .split(/(?<!\\)\|/)
     .map((cell) => cell.trim())
 
-/** The table below a heading whose first column has this title. */
+/** Returns the table below a heading whose first column has this title. */
 function tableOf(page: string, heading: string, title: string): Table {
   const found = tablesOf(page).find((table) => table.heading === heading && table.head[0] === title)
   if (found === undefined) throw new Error(`${page} has no table ${title} below ${heading}`)
   return found
 }
 
-/** Every text between backticks. */
+/** Returns every string between backticks. */
 const codesOf = (cell: string): string[] =>
   Array.from(cell.matchAll(/`([^`]+)`/g), ([, code]) => code as string)
 
 const columnOf = (table: Table, column: number): string[] => table.rows.map((row) => row[column] as string)
 
-/** A default as page and docstring both may write it. */
+/** Returns a default in the form that pages and docstrings share. */
 const plain = (text: string): string =>
   text
     .replaceAll('`', '')
@@ -74,7 +74,7 @@ const plain = (text: string): string =>
     .replace(/ ms$/, '')
     .trim()
 
-describe('the table of the events of the gate and the router', () => {
+describe('table of the events of the gate and the router', () => {
   const page = 'docs/guides/telemetry.md'
   const heading = 'Events of the gate and the router'
   const events = new Map(
@@ -87,7 +87,7 @@ describe('the table of the events of the gate and the router', () => {
     codesOf(cell),
   )
 
-  it('has every event that is in the source, with its level', () => {
+  it('the table has every event in the source with its level', () => {
     const emitted = [
       ...read('src/mcp/instrumentation/instrumented-request.ts').matchAll(
         /#emit\([^,]+,\s*'(?<event>[a-z.]+)',\s*'(?<level>[a-z]+)'/g,
@@ -99,7 +99,7 @@ describe('the table of the events of the gate and the router', () => {
     ])
   })
 
-  it('names every reason of a refusal', () => {
+  it('the page names every reason of a rejection', () => {
     const source = /type RefusalReason =(?<union>[^\n]*(?:\n {2}\| '\w+')+)/.exec(
       read('src/oauth/decision.ts'),
     )
@@ -109,21 +109,22 @@ describe('the table of the events of the gate and the router', () => {
     expect(codesOf(bullet)).to.include.members(reasons)
   })
 
-  it('has the attributes that are told, and no others', async () => {
-    const told = new Map<string, TelemetryEnvelope[]>()
-    for (const event of await everyEvent()) told.set(event.name, [...(told.get(event.name) ?? []), event])
-    expect([...told.keys()]).to.have.members([...events.keys()])
+  it('the table has exactly the attributes of the emitted events', async () => {
+    const emitted = new Map<string, TelemetryEnvelope[]>()
+    for (const event of await everyEvent())
+      emitted.set(event.name, [...(emitted.get(event.name) ?? []), event])
+    expect([...emitted.keys()]).to.have.members([...events.keys()])
 
     const seenOfMessages = new Set<string>()
     for (const [name, { error, attributes, message }] of events) {
-      const envelopes = told.get(name) ?? []
+      const envelopes = emitted.get(name) ?? []
       const seen = new Set(envelopes.flatMap((envelope) => Object.keys(envelope.attributes ?? {})))
       const [ofMessage, own] = [
         [...seen].filter((key) => messageAttributes.includes(key)),
         [...seen].filter((key) => !messageAttributes.includes(key)),
       ]
       expect(own, name).to.have.members(attributes)
-      expect(ofMessage.length > 0, `${name} tells of the message`).to.equal(message)
+      expect(ofMessage.length > 0, `${name} has attributes of the message`).to.equal(message)
       expect(
         envelopes.some((envelope) => envelope.error !== undefined),
         `${name} has an error`,
@@ -134,7 +135,7 @@ describe('the table of the events of the gate and the router', () => {
   })
 })
 
-/** What requests of every kind are told of. */
+/** Returns the events of requests of every kind. */
 async function everyEvent(): Promise<TelemetryEnvelope[]> {
   const memory = InMemoryTransportAdapter.create()
   const telemetry = KitTelemetry.create()
@@ -190,8 +191,8 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
   return memory.getEvents()
 }
 
-describe('the tables of options', () => {
-  /** What `configure` says when it is given an option that nothing resembles. */
+describe('tables of options', () => {
+  /** Returns the options that the error of `configure` for an unknown option lists. */
   function knownTo(configure: (options: any) => unknown): string[] {
     try {
       configure({ 'no option has such a name, nor one that is near': 1 })
@@ -199,7 +200,7 @@ describe('the tables of options', () => {
       const known = / Known options: (?<names>[^.]*)\./.exec((error as Error).message)?.groups?.names
       if (known !== undefined) return known.split(', ')
     }
-    throw new Error('it does not say which options there are')
+    throw new Error('the error does not list the options')
   }
 
   const builder = KitTelemetry.create()
@@ -209,7 +210,7 @@ describe('the tables of options', () => {
     ['telemetry.md', 'Validation', (o: object) => builder.withValidation(o), config.validation],
     ['privacy.md', 'What is redacted', (o: object) => builder.withRedaction(o), config.redaction],
   ] as const) {
-    it(`${heading} (${page}) has every option, and its default`, () => {
+    it(`the table of ${heading} (${page}) has every option with its default`, () => {
       const table = tableOf(`docs/guides/${page}`, heading, 'Option')
       expect(columnOf(table, 0).flatMap(codesOf)).to.deep.equal(knownTo(configure))
       for (const [option = '', stated = ''] of table.rows) {
@@ -220,7 +221,7 @@ describe('the tables of options', () => {
     })
   }
 
-  it('the methods of the builder are all there', () => {
+  it('the table of the builder has every method', () => {
     const methods = Object.getOwnPropertyNames(KitTelemetry.prototype).filter(
       (name) => name !== 'constructor',
     )
@@ -230,7 +231,7 @@ describe('the tables of options', () => {
     expect(listed).to.have.members(methods)
   })
 
-  it('the ledger has every member of stats()', () => {
+  it('the tables of statistics have every member of stats()', () => {
     const { transports, ...own } = builder.addTransport(InMemoryTransportAdapter.create()).build().stats()
     const listed = (title: string) =>
       columnOf(tableOf('docs/guides/telemetry.md', 'Delivery and statistics', title), 0).flatMap(codesOf)
@@ -239,7 +240,7 @@ describe('the tables of options', () => {
   })
 })
 
-describe('the tables of transports', () => {
+describe('tables of transports', () => {
   const SOURCES: Readonly<Record<string, string>> = {
     LoggerTransportAdapter: 'logger',
     HttpTransportAdapter: 'http/http',
@@ -265,7 +266,7 @@ describe('the tables of transports', () => {
     /^\w+(?:Transport|Telemetry)Adapter$/.test(name),
   ) as unknown as [string, { create(options?: object): TelemetryTransport }][]
 
-  it('there is a section for each adapter, with its type', () => {
+  it('the page has a section for each adapter with its type', () => {
     expect(adapters).to.have.length(11)
     for (const [name, { create }] of adapters) {
       const { type } = create(WORKING[name])
@@ -296,7 +297,7 @@ describe('the tables of transports', () => {
     const pages: [string, string][] = [['docs/reference/transports.md', adapter]]
     if (source === 'otlp/otlp-options') pages.push(['docs/reference/otlp.md', 'Options'])
     for (const [page, heading] of pages) {
-      it(`${adapter} has every option, and its default (${page})`, () => {
+      it(`the table of ${adapter} in ${page} has every option with its default`, () => {
         const table = tableOf(page, heading, 'Option')
         const { create } = adapters.find(([name]) => name === adapter)?.[1] ?? expect.fail()
         let message = ''
@@ -319,8 +320,8 @@ describe('the tables of transports', () => {
   }
 })
 
-describe('the tables of the testing page', () => {
-  it('have every option of tokens, and every member of the recorder', () => {
+describe('docs/guides/testing.md', () => {
+  it('the tables have every option of tokens and every member of the recorder', () => {
     const members = (title: string, heading: string) =>
       columnOf(tableOf('docs/guides/testing.md', heading, title), 0).flatMap((cell) =>
         codesOf(cell).slice(0, 1),
@@ -341,14 +342,14 @@ describe('the tables of the testing page', () => {
     )
   })
 
-  it('the whole test is the one that is run', () => {
+  it('the whole test equals examples/testing/greeter.test.ts', () => {
     const block = /^```ts\n([\s\S]*?)^```$/m.exec(read('docs/guides/testing.md'))?.[1]
     expect(block).to.equal(read('examples/testing/greeter.test.ts'))
   })
 })
 
-describe('the page for those who come from igniter-js', () => {
-  it('names what there was, and what there is', () => {
+describe('table of names in docs/guides/migrate-from-igniter.md', () => {
+  it('every old and every new name exists', () => {
     const before = read('node_modules/@igniter-js/telemetry/dist/index.d.ts')
     const types = read('src/telemetry/index.ts')
     const { rows } = tableOf('docs/guides/migrate-from-igniter.md', 'Names', '`@igniter-js/telemetry`')
@@ -360,10 +361,10 @@ describe('the page for those who come from igniter-js', () => {
   })
 })
 
-describe('the figures of docs/comparison.md', () => {
+describe('figures in docs/comparison.md', () => {
   const cost = /([\d.]+) µs/g
 
-  it('are those of the benchmarks', () => {
+  it('every figure is in docs/internals/benchmarks.md', () => {
     const measured = tablesOf('docs/internals/benchmarks.md')
     const rows = tablesOf('docs/comparison.md').flatMap(({ rows }) =>
       rows.filter((row) => row.some((cell) => /\d µs/.test(cell))),

@@ -6,7 +6,7 @@ import * as kit from '../src/index.ts'
 import { toolsFromOpenApi } from '../src/openapi/index.ts'
 import { ARGUMENTS, type OptionsTaker, TAKERS } from './support/option-takers.ts'
 
-/** The headings of docs/reference/errors.md, as GitHub makes links of them. */
+/** The anchors of the headings of docs/reference/errors.md, as GitHub creates them. */
 const headings = [
   ...readFileSync(new URL('../../docs/reference/errors.md', import.meta.url), 'utf8')
     .replace(/^```[\s\S]*?^```$/gm, '')
@@ -20,7 +20,7 @@ const headings = [
 
 type ConfigError = kit.KitMcpConfigError | kit.KitTelemetryError
 
-/** What a call throws or rejects with, if it does. */
+/** Returns the error that a call throws or rejects with, if any. */
 async function failureOf(call: () => unknown): Promise<ConfigError | undefined> {
   try {
     await call()
@@ -34,16 +34,16 @@ async function failureOf(call: () => unknown): Promise<ConfigError | undefined> 
 
 async function refusalOf(call: () => unknown): Promise<ConfigError> {
   const error = await failureOf(call)
-  if (error === undefined) throw new Error('it was accepted')
+  if (error === undefined) throw new Error('the call did not fail')
   return error
 }
 
-/** All that a log could hold of an error. */
+/** Returns every form of an error that a log could contain. */
 function textsOf(error: ConfigError): string {
   return [error.message, error.stack, inspect(error, { depth: 9 }), JSON.stringify(error)].join('\n')
 }
 
-/** The error leads to its heading, in its message and by itself. */
+/** Expects that the error names its heading, in its message and in `docs`. */
 function expectLink(error: ConfigError, heading: string): void {
   expect(error.docs).to.equal(`docs/reference/errors.md#${heading}`)
   expect(
@@ -53,14 +53,14 @@ function expectLink(error: ConfigError, heading: string): void {
   expect(headings, 'headings of docs/reference/errors.md').to.include(heading)
 }
 
-/** The options that the code itself knows: it lists them to whoever gives another. */
+/** Returns the options that the error for an unknown option lists. */
 async function knownTo({ call, good }: OptionsTaker): Promise<string[]> {
   const { message } = await refusalOf(() => call({ ...good, zzzzzzzzzzzz: 1 }))
   const [, list = ''] = /Known options: (.+)\. Run /.exec(message) ?? []
   return list.split(', ')
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours from one to the other (optimal string alignment). */
+/** Counts insertions, deletions, replacements, and swaps of neighbors (optimal string alignment). */
 function editsBetween(one: string, other: string): number {
   const rows = Array.from({ length: one.length + 1 }, (_, i) =>
     Array.from({ length: other.length + 1 }, (_, j) => (i === 0 ? j : j === 0 ? i : 0)),
@@ -78,8 +78,8 @@ function editsBetween(one: string, other: string): number {
   return at(one.length, other.length)
 }
 
-/** `name` with one letter left out, put in, or changed places with the next. */
-function misspelt(name: string, kind: 'drop' | 'add' | 'swap', index: number, letter: string): string {
+/** Returns `name` with one letter removed, added, or swapped with the next. */
+function misspelled(name: string, kind: 'drop' | 'add' | 'swap', index: number, letter: string): string {
   const at = index % name.length
   if (kind === 'drop') return name.slice(0, at) + name.slice(at + 1)
   if (kind === 'add') return name.slice(0, at) + letter + name.slice(at)
@@ -87,7 +87,7 @@ function misspelt(name: string, kind: 'drop' | 'add' | 'swap', index: number, le
   return name.slice(0, from) + name.charAt(from + 1) + name.charAt(from) + name.slice(from + 2)
 }
 
-/** By a description, or because what is wrong names it: a combination, a part, something that is not there. */
+/** Forms in which a message names the received value: a description, a combination, a part, or a missing value. */
 const TELLS_WHAT_WAS_GIVEN = new RegExp(
   [
     '; received ',
@@ -98,10 +98,10 @@ const TELLS_WHAT_WAS_GIVEN = new RegExp(
   ].join('|'),
 )
 
-/** Longer than anything that a message repeats, and in no URL's origin. */
+/** A secret that is longer than the strings that a message repeats. It is not in the origin of a URL. */
 const SECRET = 'S3cr3t-never-to-be-shown-0123456789-abcdef'
 
-/** Ways in which a secret gets where it does not belong. */
+/** Invalid values that contain the secret. */
 const WITH_SECRET: readonly unknown[] = [
   SECRET,
   [SECRET],
@@ -116,7 +116,7 @@ const WITH_SECRET: readonly unknown[] = [
   Symbol(SECRET),
 ]
 
-/** Options that are secrets themselves: not even short ones are repeated. */
+/** Options that are secrets: messages do not even repeat short values. */
 const SECRET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
   mcpAuth: ['signedMetadata'],
   'dpop.nonce': ['secret'],
@@ -132,17 +132,17 @@ const SECRET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
   'MessengerTransportAdapter.create': ['botToken'],
 }
 
-describe('an error of configuration', () => {
+describe('configuration error', () => {
   for (const taker of TAKERS) {
     const { name, heading, call, good, wrong, elsewhere = {} } = taker
 
     describe(`of ${name}`, () => {
-      it('is known for every option that there is', async () => {
+      it(`the test has wrong values for every option of ${name}`, async () => {
         expect(await failureOf(() => call(good))).to.equal(undefined)
         expect(Object.keys(wrong)).to.have.members(await knownTo(taker))
       })
 
-      it('names the option, what was expected, what was given, and where to read on', async () => {
+      it(`an invalid option of ${name} is named with the expected and the received value`, async () => {
         for (const [option, values] of Object.entries(wrong)) {
           for (const value of values) {
             const error = await refusalOf(() => call({ ...good, [option]: value })).catch((reason) => {
@@ -157,7 +157,7 @@ describe('an error of configuration', () => {
         }
       })
 
-      it('holds no secret that was given', async () => {
+      it(`an error of ${name} does not contain the received secret`, async () => {
         for (const option of Object.keys(wrong)) {
           for (const value of WITH_SECRET) {
             const error = await failureOf(() => call({ ...good, [option]: value }))
@@ -170,7 +170,7 @@ describe('an error of configuration', () => {
             if (error !== undefined) expect(textsOf(error), option).not.to.include('S3cr3t')
           }
         }
-        // Only `dpop` may be a text itself, and then one of three words.
+        // Only `dpop` can be a string, and only one of three words.
         const inPlaceOfAll = name === 'dpop' ? [SECRET] : [SECRET, 'S3cr3t']
         for (const value of inPlaceOfAll) {
           const error = await failureOf(() => call(value))
@@ -178,7 +178,7 @@ describe('an error of configuration', () => {
         }
       })
 
-      it('suggests what a misspelt option was meant to be', async () => {
+      it(`a misspelled option of ${name} leads to a suggestion`, async () => {
         const known = await knownTo(taker)
         const spelling = fc.record({
           option: fc.constantFrom(...known),
@@ -188,12 +188,12 @@ describe('an error of configuration', () => {
         })
         await fc.assert(
           fc.asyncProperty(spelling, async ({ option, kind, index, letter }) => {
-            const given = misspelt(option, kind, index, letter)
+            const given = misspelled(option, kind, index, letter)
             fc.pre(!known.includes(given))
             const error = await refusalOf(() => call({ ...good, [given]: 1 }))
             const [, meant = ''] = /Did you mean '(\w+)'/.exec(error.message) ?? []
             expect(known).to.include(meant)
-            // Between two options that are equally near nobody can tell.
+            // If two options are equally similar, either is a good suggestion.
             const edits = editsBetween(given.toLowerCase(), meant.toLowerCase())
             if (meant !== option) expect(edits).to.be.at.most(1)
             expectLink(error, heading)
@@ -205,18 +205,18 @@ describe('an error of configuration', () => {
   }
 
   for (const [what, heading, names, call] of ARGUMENTS) {
-    it(`names an argument: ${what}`, async () => {
+    it(`an invalid argument is named: ${what}`, async () => {
       const error = await refusalOf(call)
       expect(error.message).to.match(names)
       expectLink(error, heading)
     })
   }
 
-  it('has one link for each heading and one heading for each link', () => {
+  it('every heading of the errors page has its own anchor', () => {
     expect(headings.filter((heading, index) => headings.indexOf(heading) !== index)).to.deep.equal([])
   })
 
-  it('does not quote the text of a document that cannot be read', async () => {
+  it('an error about an unreadable OpenAPI document does not quote the document', async () => {
     for (const text of [`{"key": S3cr3t}`, `{"key": "${SECRET}`, `key: [S3cr3t`, `key: S3cr3t: x`, SECRET]) {
       const error = await refusalOf(() => toolsFromOpenApi(text, { app: () => {} }))
       expect(textsOf(error), text)
@@ -225,7 +225,7 @@ describe('an error of configuration', () => {
     }
   })
 
-  it('cuts long names, and shows no control characters', async () => {
+  it('an unknown option with a long name is cut and shown without control characters', async () => {
     const error = await refusalOf(() => kit.mcpAuth({ [`a\n\u202e${'b'.repeat(500)}`]: 1 } as never))
     expect(error.message).to.match(/^oauth has no option 'a\\u\{a\}\\u\{202e\}b{30,60}…'\. Known options: /)
   })

@@ -12,7 +12,7 @@ import {
 
 const page = readFileSync(new URL('../../docs/guides/migrate-from-igniter.md', import.meta.url), 'utf8')
 
-/** What the page says next to what was there before. */
+/** Returns the row of the page for an old name. */
 const nowFor = (before: string): string => {
   const row = page.split('\n').find((line) => line.startsWith('| ') && line.includes(before))
   expect(row, before).to.be.a('string')
@@ -25,7 +25,7 @@ describe('docs/guides/migrate-from-igniter.md', () => {
     .group('invoice', (invoice) => invoice.event('paid', paid))
     .build()
 
-  it('names what a descriptor has in place of events and options', () => {
+  it('a descriptor has names and get.schema() instead of events and options', () => {
     expect(nowFor('`descriptor.events`'))
       .to.contain('`descriptor.names`')
       .and.contain('`descriptor.get.schema(name)`')
@@ -34,7 +34,7 @@ describe('docs/guides/migrate-from-igniter.md', () => {
     expect(descriptor.get.schema('invoice.paid')).to.equal(paid)
   })
 
-  it('says that names of events and groups may begin with __, and namespaces may not', () => {
+  it('names of events and groups can begin with __, and namespaces cannot', () => {
     expect(nowFor('begin with `__`')).to.contain('they are allowed')
     const namespace = KitTelemetryEvents.namespace('billing').event('__paid', paid)
     expect(namespace.group('__group', (group) => group.event('__paid', paid)).build().names).to.have.lengthOf(
@@ -43,7 +43,7 @@ describe('docs/guides/migrate-from-igniter.md', () => {
     expect(() => KitTelemetryEvents.namespace('__billing')).to.throw(/reserved/)
   })
 
-  it('gives the arguments of KitTelemetryError', () => {
+  it('KitTelemetryError takes the arguments that the page shows', () => {
     expect(nowFor('new IgniterTelemetryError')).to.contain(
       '`new KitTelemetryError(code, message, { cause, details, docs })`',
     )
@@ -54,7 +54,7 @@ describe('docs/guides/migrate-from-igniter.md', () => {
     })
   })
 
-  it('says which transports have neither flush nor shutdown, and what type they have', () => {
+  it('the logger and mock transports have neither flush nor shutdown', () => {
     expect(nowFor('`flush()` and `shutdown()` of')).to.contain('they have neither')
     const transports: TelemetryTransport[] = [
       LoggerTransportAdapter.create({ logger: console }),

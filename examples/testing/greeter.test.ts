@@ -16,14 +16,14 @@ import { z } from 'zod'
 
 const resource = 'https://greeter.test/mcp'
 
-/** What is tested. In production it gets a verifier of the real issuer, and a manager with real transports. */
+/** Creates the server under test. In production, pass a verifier for the real issuer and a manager with real transports. */
 function createGreeter(issuer: string, verifyToken: VerifyToken, telemetry: KitTelemetryManager) {
   const router = KitMcpRouter.create()
     .tool('greet', { description: 'Greets someone', input: z.object({ name: z.string() }) }, ({ name }) => {
       telemetry.emit('greeter.greeted', { attributes: { name, email: `${name}@example.com` } })
       return `Hello, ${name}!`
     })
-    .tool('forget', { description: 'Forgets everybody', scopes: ['mcp:admin'] }, () => 'Who?')
+    .tool('forget', { description: 'Forgets all names', scopes: ['mcp:admin'] }, () => 'Who?')
   const oauth = { issuer, resource, scopes: ['mcp:read'], verifyToken }
   const adapter = createMcpAdapter({ router, oauth, telemetry })
   const app: Express = express().use('/mcp', mcpAuth(adapter), mcpHandler(adapter))
@@ -31,10 +31,10 @@ function createGreeter(issuer: string, verifyToken: VerifyToken, telemetry: KitT
 }
 
 describe('greeter', () => {
-  // An issuer whose key the verifier knows already: no server, no network.
+  // The verifier already has the key of this issuer, so no server and no network are needed.
   const issuer = createTestIssuer({ audience: resource })
   const recorder = createTelemetryRecorder()
-  // Nothing is left to chance: every event is kept. Redaction is the application's, since it is tested, too.
+  // Every event is kept. The redaction is that of the application, because the test covers it too.
   const telemetry = KitTelemetry.create()
     .withSampling({ debugRate: 1, infoRate: 1 })
     .withRedaction({ denylistKeys: ['email'] })
@@ -50,7 +50,7 @@ describe('greeter', () => {
 
   beforeEach(() => recorder.clear())
 
-  it('greets, and tells telemetry who was greeted by whom', async () => {
+  it('a call returns the greeting and emits who greeted whom', async () => {
     const token = await issuer.issueToken({ sub: 'ada', scopes: ['mcp:read'] })
     await call('greet', { name: 'Bob' })
       .auth(token, { type: 'bearer' })
@@ -68,7 +68,7 @@ describe('greeter', () => {
     expectNoLeak(recorder.events(), [token, 'Bob@example.com'])
   })
 
-  it('asks for a token, and says where to get one', async () => {
+  it('a call without a token gets a 401 that names the metadata document', async () => {
     await call('greet', { name: 'Bob' })
       .expect(401)
       .expect('WWW-Authenticate', /resource_metadata="https:\/\/greeter\.test\/\.well-known\//)
@@ -76,7 +76,7 @@ describe('greeter', () => {
     recorder.expectNoEvent('greeter.greeted')
   })
 
-  const somebodyElse = createTestIssuer({ audience: resource })
+  const otherIssuer = createTestIssuer({ audience: resource })
   const refused = [
     { what: 'an expired token', from: issuer, options: { expiresIn: -1 }, reason: 'expired' },
     {
@@ -85,10 +85,10 @@ describe('greeter', () => {
       options: { audience: 'https://other.test/mcp' },
       reason: 'wrong_resource',
     },
-    { what: 'a token signed by somebody else', from: somebodyElse, options: {}, reason: 'invalid' },
+    { what: 'a token of another issuer', from: otherIssuer, options: {}, reason: 'invalid' },
   ]
   for (const { what, from, options, reason } of refused) {
-    it(`refuses ${what}`, async () => {
+    it(`${what} gets a 401`, async () => {
       const token = await from.issueToken({ scopes: ['mcp:read'], ...options })
       await call('greet', { name: 'Bob' }).auth(token, { type: 'bearer' }).expect(401)
       recorder.expectEvent('kit.mcp.auth.refused', { attributes: { reason } })
@@ -96,7 +96,7 @@ describe('greeter', () => {
     })
   }
 
-  it('names the scopes that a tool needs', async () => {
+  it('a token without the scope of the tool gets a 403 that lists all scopes', async () => {
     const token = await issuer.issueToken({ scopes: ['mcp:read'] })
     await call('forget')
       .auth(token, { type: 'bearer' })
@@ -104,12 +104,12 @@ describe('greeter', () => {
       .expect('WWW-Authenticate', /error="insufficient_scope", scope="mcp:read mcp:admin"/)
   })
 
-  it('serves the official client', async () => {
+  it('the official client lists and calls the tools', async () => {
     const authorization = `Bearer ${await issuer.issueToken({ scopes: ['mcp:read', 'mcp:admin'] })}`
     const client = new Client({ name: 'test', version: '1.0.0' })
     await client.connect(
       new StreamableHTTPClientTransport(new URL(resource), {
-        // The adapter as a function: what a client does, without a socket.
+        // Calls the adapter as a function, without a socket.
         fetch: (url, init) => adapter.server(new Request(url, init)),
         requestInit: { headers: { authorization } },
       }),
