@@ -19,7 +19,8 @@ const ALLOWED = readFileSync(new URL('words-allowed.txt', import.meta.url), 'utf
   .filter((line) => line !== '')
 
 /** Files whose text is not checked: the license, generated files, and these rules. */
-const SKIPPED = /^(?:LICENSE|package-lock\.json|scripts\/(?:check-words\.mjs|words-allowed\.txt))$/
+const SKIPPED =
+  /^(?:LICENSE|package-lock\.json|docs\/(?:reference\/api|internals\/api-report)\/.*|scripts\/(?:check-words\.mjs|words-allowed\.txt))$/
 const TEXT = /\.(?:ts|mjs|md|txt|sh|html|css)$|^\.ci\/run$/
 
 const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
