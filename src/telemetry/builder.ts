@@ -27,9 +27,12 @@ const { checkText, checkWholeNumber, copyOptions, invalidKind } = telemetryOptio
 
 const DEFAULT_MAX_PENDING = 10_000
 
-/** How a transport is used. */
+/** The options of `KitTelemetry.addTransport()`. */
 export interface TelemetryTransportOptions {
-  /** How many of its events may be outstanding, a whole number from 1. Default the adapter's own `maxPending`, else 10 000. */
+  /**
+   * The maximum number of pending events of the transport, at least 1. Further events are dropped. Defaults to the
+   * `maxPending` of the adapter, or to 10 000.
+   */
   readonly maxPending?: number | undefined
 }
 
@@ -43,7 +46,7 @@ interface BuilderProps {
     readonly descriptor: TelemetryEventsDescriptor
     readonly validation: TelemetryValidationOptions
   }[]
-  /** Every full key so far. */
+  /** The full keys of all registries. */
   readonly keys: ReadonlySet<string>
   readonly transports: readonly TelemetryTransportEntry[]
   readonly sampling: TelemetrySamplingPolicy
@@ -67,10 +70,10 @@ const INITIAL: BuilderProps = {
   logger: undefined,
 }
 
-/** `Known | Added`, or `Added` alone while nothing is known and any string would do. */
+/** `Known | Added`, or only `Added` while any string is allowed. */
 type WithName<Known extends string, Added extends string> = string extends Known ? Added : Known | Added
 
-/** The registry of a descriptor, joined with those before. */
+/** The events of the previous registries, and those of a descriptor. */
 type WithEvents<Known extends TelemetryEventMap, Descriptor> = Descriptor extends {
   readonly $Infer: { readonly registry: infer Registry extends TelemetryEventMap }
 }
@@ -80,17 +83,28 @@ type WithEvents<Known extends TelemetryEventMap, Descriptor> = Descriptor extend
   : Known
 
 /**
- * Declares a telemetry: who acts, what happens, and where events go. Every method returns a new builder and leaves
- * this one as it is; every argument is checked by the call that takes it.
+ * Configures telemetry: its actors, its events, and the transports that receive them. Every method checks its arguments,
+ * returns a new builder, and does not change this one.
  *
  * @example
+ * ```ts
+ * import { KitTelemetry, KitTelemetryEvents, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'
+ * import { z } from 'zod'
+ *
+ * const billingEvents = KitTelemetryEvents.namespace('billing')
+ *   .event('paid', z.object({ cents: z.number() }))
+ *   .build()
+ *
  * const telemetry = KitTelemetry.create()
  *   .withService('billing')
  *   .addActor('user')
  *   .addEvents(billingEvents)
  *   .addTransport(LoggerTransportAdapter.create({ logger: console }))
  *   .build()
- * telemetry.emit('billing.invoice.paid', { actor: { type: 'user', id: 'u1' }, attributes: { cents: 1200 } })
+ *
+ * telemetry.emit('billing.paid', { actor: { type: 'user', id: 'u1' }, attributes: { cents: 1200 } })
+ * ```
+ * @see docs/guides/telemetry.md
  */
 export class KitTelemetry<
   Actors extends string = string,
@@ -103,12 +117,16 @@ export class KitTelemetry<
     this.#props = props
   }
 
-  /** A builder with the defaults: service `kit-app`, environment `development`, no transports. */
+  /** Creates a builder with the service `kit-app`, the environment `development`, and no transports. */
   static create(): KitTelemetry {
     return new KitTelemetry(INITIAL)
   }
 
-  /** Names what emits. Default `kit-app`. @throws {KitTelemetryError} `TELEMETRY_SERVICE_REQUIRED` when `name` is empty or no string */
+  /**
+   * Sets the name of the service that emits the events. Defaults to `kit-app`.
+   * @param name a non-empty string.
+   * @throws {KitTelemetryError} `TELEMETRY_SERVICE_REQUIRED` if `name` is empty or not a string.
+   */
   withService(name: string): KitTelemetry<Actors, Scopes, Events> {
     if (typeof name !== 'string' || name.trim() === '') {
       throw configurationError(
@@ -120,8 +138,9 @@ export class KitTelemetry<
   }
 
   /**
-   * Names where it runs. Default `development`.
-   * @throws {KitTelemetryError} `TELEMETRY_ENVIRONMENT_REQUIRED` when it is empty or no string
+   * Sets the environment in which the service runs. Defaults to `development`.
+   * @param environment a non-empty string, such as `production`.
+   * @throws {KitTelemetryError} `TELEMETRY_ENVIRONMENT_REQUIRED` if `environment` is empty or not a string.
    */
   withEnvironment(environment: string): KitTelemetry<Actors, Scopes, Events> {
     if (typeof environment !== 'string' || environment.trim() === '') {
@@ -134,8 +153,9 @@ export class KitTelemetry<
   }
 
   /**
-   * Names the version of the service. Default none.
-   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` when `version` is empty or no string
+   * Sets the version of the service. Events have no version by default.
+   * @param version a non-empty string, such as `1.4.0`.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if `version` is empty or not a string.
    */
   withVersion(version: string): KitTelemetry<Actors, Scopes, Events> {
     checkText('the argument of withVersion()', version)
@@ -143,9 +163,11 @@ export class KitTelemetry<
   }
 
   /**
-   * Registers an actor type. Once there is one, no other type may be used.
-   * @throws {KitTelemetryError} `TELEMETRY_INVALID_ACTOR` when `key` is empty, has spaces or starts with `__`;
-   * `TELEMETRY_DUPLICATE_ACTOR`; `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be
+   * Registers an actor type. After the first one, events with an unregistered type are rejected.
+   * @param key the name of the type, such as `user`.
+   * @param options a description, and whether every event needs an actor of this type.
+   * @throws {KitTelemetryError} `TELEMETRY_INVALID_ACTOR` if `key` is empty, contains spaces, or starts with `__`;
+   * `TELEMETRY_DUPLICATE_ACTOR` if it is already registered; `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
    */
   addActor<const Key extends string>(
     key: Key,
@@ -155,9 +177,11 @@ export class KitTelemetry<
   }
 
   /**
-   * Registers a scope type. Once there is one, no other type may be used.
-   * @throws {KitTelemetryError} `TELEMETRY_INVALID_SCOPE`, `TELEMETRY_DUPLICATE_SCOPE`, `TELEMETRY_CONFIGURATION_INVALID`,
-   * as `addActor` does
+   * Registers a scope type. After the first one, events with an unregistered type are rejected.
+   * @param key the name of the type, such as `organization`.
+   * @param options a description, and whether every event needs a scope of this type.
+   * @throws {KitTelemetryError} `TELEMETRY_INVALID_SCOPE` if `key` is empty, contains spaces, or starts with `__`;
+   * `TELEMETRY_DUPLICATE_SCOPE` if it is already registered; `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
    */
   addScope<const Key extends string>(
     key: Key,
@@ -167,10 +191,12 @@ export class KitTelemetry<
   }
 
   /**
-   * Attaches a registry. Once there is one, every other event name is an error.
-   * @param options for this registry's schemas; what it leaves open is taken from `withValidation`
-   * @throws {KitTelemetryError} `TELEMETRY_DUPLICATE_NAMESPACE`; `TELEMETRY_DUPLICATE_EVENT` when another namespace has
-   * one of its full keys; `TELEMETRY_CONFIGURATION_INVALID`
+   * Attaches a registry of typed events. After the first one, unregistered event names are rejected.
+   * @param descriptor the result of `KitTelemetryEvents.namespace(…)….build()`.
+   * @param options the validation options of this registry. Options that are not set are those of `withValidation`.
+   * @throws {KitTelemetryError} `TELEMETRY_DUPLICATE_NAMESPACE` if the namespace is already attached;
+   * `TELEMETRY_DUPLICATE_EVENT` if another namespace has one of its full keys; `TELEMETRY_CONFIGURATION_INVALID` if an
+   * argument is invalid.
    */
   addEvents<const Descriptor extends AnyDescriptor>(
     descriptor: Descriptor,
@@ -198,9 +224,11 @@ export class KitTelemetry<
   }
 
   /**
-   * Adds a transport; every event goes to all of them.
-   * @throws {KitTelemetryError} `TELEMETRY_INVALID_TRANSPORT` when `adapter` has no `type` or no `handle`, or a member that
-   * is no function where one belongs; `TELEMETRY_CONFIGURATION_INVALID` for a `maxPending` that cannot be
+   * Adds a transport. Every transport receives every event.
+   * @param adapter one of the transports of this package, or your own.
+   * @param options the maximum number of pending events.
+   * @throws {KitTelemetryError} `TELEMETRY_INVALID_TRANSPORT` if `adapter` does not implement `TelemetryTransport`;
+   * `TELEMETRY_CONFIGURATION_INVALID` if `maxPending` is invalid.
    */
   addTransport(
     adapter: TelemetryTransport,
@@ -225,26 +253,29 @@ export class KitTelemetry<
   }
 
   /**
-   * Which events are kept. Called again, it replaces the members it names (`undefined` by the default).
-   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID`
+   * Sets which events are kept. A further call replaces only the members that it names. `undefined` restores the default.
+   * @param policy rates by level, and patterns of event names.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the policy is invalid.
    */
   withSampling(policy: TelemetrySamplingPolicy): KitTelemetry<Actors, Scopes, Events> {
     return this.#with({ sampling: { ...this.#props.sampling, ...copySamplingPolicy(policy) } })
   }
 
   /**
-   * What is removed, hashed and cut before any transport sees it. Called again, it replaces the members it names
-   * (`undefined` by the default).
-   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID`
+   * Sets which values are removed, hashed, or cut before a transport receives them. A further call replaces only the
+   * members that it names. `undefined` restores the default.
+   * @param policy keys, and the maximum length of strings.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the policy is invalid.
    */
   withRedaction(policy: TelemetryRedactionPolicy): KitTelemetry<Actors, Scopes, Events> {
     return this.#with({ redaction: { ...this.#props.redaction, ...copyRedactionPolicy(policy) } })
   }
 
   /**
-   * When events are checked; also the default of every registry. Called again, it replaces the members it names
-   * (`undefined` by the default).
-   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID`
+   * Sets when events are validated. These are also the defaults of every registry. A further call replaces only the
+   * members that it names. `undefined` restores the default.
+   * @param options the mode, and whether undeclared attributes are rejected.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
    */
   withValidation(options: TelemetryValidationOptions): KitTelemetry<Actors, Scopes, Events> {
     return this.#with({
@@ -253,9 +284,11 @@ export class KitTelemetry<
   }
 
   /**
-   * Sets the logger that receives the problems of the library itself: failed events and transports, and dropped events.
-   * Without a call, each kind of problem is written once to `console.error`. `false` turns this off.
-   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if it is not `false`, and has no `error` or no `warn` method
+   * Sets the logger that receives the problems of the library itself, such as failed transports and dropped events. By
+   * default, each kind of problem is written once to `console.error`.
+   * @param logger `console`, pino, or a similar logger. `false` turns all reports off.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if `logger` is not `false`, and does not have the methods
+   * `error` and `warn`.
    */
   withLogger(logger: TelemetryLogger | false): KitTelemetry<Actors, Scopes, Events> {
     if (logger !== false && (typeof logger?.error !== 'function' || typeof logger.warn !== 'function')) {
@@ -268,7 +301,10 @@ export class KitTelemetry<
     return this.#with({ logger })
   }
 
-  /** The configuration alone, frozen. Adapters, schemas and the logger are in it as they were given. */
+  /**
+   * Returns the frozen configuration without building a manager.
+   * @returns the configuration. It contains the original adapters, schemas, and logger.
+   */
   buildConfig(): TelemetryConfig {
     const { service, environment, version, actors, scopes, events, transports, sampling, redaction, logger } =
       this.#props
@@ -295,7 +331,10 @@ export class KitTelemetry<
     })
   }
 
-  /** The manager, whose transports start at once. Every call makes another one. */
+  /**
+   * Builds a manager, and starts its transports.
+   * @returns a new manager for each call.
+   */
   build(): KitTelemetryManager<Actors, Scopes, Events> {
     return KitTelemetryManager.of(this.buildConfig())
   }
@@ -307,7 +346,7 @@ export class KitTelemetry<
   }
 }
 
-/** A descriptor of any namespace and events. */
+/** A descriptor of any namespace with any events. */
 type AnyDescriptor = TelemetryEventsDescriptor<any, any>
 
 function checkDescriptor(descriptor: AnyDescriptor): TelemetryEventsDescriptor {

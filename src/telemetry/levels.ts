@@ -1,4 +1,14 @@
-/** Priority of each level, for `minLevel` filtering: a transport drops what is below its own. */
+/**
+ * The priority of each level. A transport ignores events whose priority is below that of its `minLevel`.
+ *
+ * @example
+ * ```ts
+ * import { LEVEL_PRIORITY, type TelemetryEnvelope } from 'mcp-gatekit/telemetry'
+ *
+ * const isUrgent = ({ level }: TelemetryEnvelope): boolean => LEVEL_PRIORITY[level] >= LEVEL_PRIORITY.error
+ * ```
+ * @see docs/reference/transports.md
+ */
 export const LEVEL_PRIORITY = {
   debug: 10,
   info: 20,
@@ -7,10 +17,22 @@ export const LEVEL_PRIORITY = {
   fatal: 50,
 } as const
 
-/** Severity of an event, from least to most severe. */
+/** The severity of an event, from least to most severe. */
 export type TelemetryLevel = keyof typeof LEVEL_PRIORITY
 
-/** Whether `value` is one of the five levels. */
+/**
+ * Returns `true` if a value is one of the five levels.
+ * @param value any value, such as an environment variable.
+ *
+ * @example
+ * ```ts
+ * import { isTelemetryLevel, type TelemetryLevel } from 'mcp-gatekit/telemetry'
+ *
+ * const given = process.env.MIN_LEVEL
+ * const minLevel: TelemetryLevel = isTelemetryLevel(given) ? given : 'info'
+ * ```
+ * @see docs/reference/transports.md
+ */
 export function isTelemetryLevel(value: unknown): value is TelemetryLevel {
   return typeof value === 'string' && Object.hasOwn(LEVEL_PRIORITY, value)
 }

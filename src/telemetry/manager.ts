@@ -28,44 +28,59 @@ import { activeRun, contextOf, inheritance, type SessionContext, SessionRecord }
 import { Sampler, sessionDraw } from './session/sampling.ts'
 import { KitTelemetrySession, type TelemetryEventAttributes } from './session/session.ts'
 
-/** Milliseconds that `flush` and `shutdown` wait when they are not told otherwise. */
+/** The default timeout of `flush` and `shutdown`, in milliseconds. */
 const DEFAULT_TIMEOUT_MS = 30_000
 
-/** How many event names, beside the registered ones, keep what is known of them. */
+/** The maximum number of event names, in addition to the registered ones, whose `ResolvedEvent` is kept. */
 const MAX_NAMES = 4096
 
-/** What an event without input has. */
+/** The input of an event without input. */
 const NO_INPUT: TelemetryEmitInput = Object.freeze({})
 
-/** How long `flush()` or `shutdown()` may take. */
+/** The options of `flush()` and `shutdown()`. */
 export interface TelemetryDeadlineOptions {
-  /** Milliseconds. Default 30 000. While it is awaited, the process stays alive so long. */
+  /**
+   * The maximum duration of the call, in milliseconds. The process stays alive for this time if the call is awaited.
+   * Defaults to 30 000 ms.
+   */
   readonly timeoutMs?: number | undefined
 }
 
-/** What is known of an event name. */
+/** The registration and sampling of an event name. */
 interface ResolvedEvent {
-  /** Exempt from validation. */
+  /** An event of this package, which is not validated. */
   readonly builtIn: boolean
-  /** Present when the attributes are to be validated. */
+  /** The schema of the attributes, if they are validated. */
   readonly schema: { readonly schema: TelemetryEventSchema; readonly strict: boolean } | undefined
   readonly fixedRate: 0 | 1 | undefined
 }
 
 /**
- * Emits events: checks, samples, redacts them and hands them to every transport. Made by `KitTelemetry.build()`.
- * Without type arguments, this is the type of a manager with any actors, scopes and events.
+ * Validates, samples, and redacts events, and passes them to every transport. `KitTelemetry.build()` creates it. Without
+ * type arguments, this is the type of a manager with any actors, scopes, and events.
+ *
+ * @example
+ * ```ts
+ * import { KitTelemetry, type KitTelemetryManager, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'
+ *
+ * const telemetry: KitTelemetryManager = KitTelemetry.create()
+ *   .addTransport(LoggerTransportAdapter.create({ logger: console }))
+ *   .build()
+ * telemetry.emit('job.started')
+ * await telemetry.shutdown({ timeoutMs: 5_000 })
+ * ```
+ * @see docs/guides/telemetry.md
  */
 export class KitTelemetryManager<
   Actors extends string = any,
   Scopes extends string = any,
   Events extends TelemetryEventMap = any,
 > {
-  /** As given to `withService`. */
+  /** The name passed to `withService`. */
   readonly service: string
-  /** As given to `withEnvironment`. */
+  /** The name passed to `withEnvironment`. */
   readonly environment: string
-  /** As given to `withVersion`. */
+  /** The version passed to `withVersion`. */
   readonly version: string | undefined
 
   readonly #origin: EnvelopeOrigin
@@ -106,7 +121,7 @@ export class KitTelemetryManager<
     this.#delivery = new Delivery(config.transports, Object.freeze(meta), () => this.stats(), this.#reporter)
   }
 
-  /** What `KitTelemetry.create()…build()` gives. @internal */
+  /** Creates the manager for `KitTelemetry.build()`. @internal */
   static of<Actors extends string, Scopes extends string, Events extends TelemetryEventMap>(
     config: TelemetryConfig,
   ): KitTelemetryManager<Actors, Scopes, Events> {
@@ -114,13 +129,15 @@ export class KitTelemetryManager<
   }
 
   /**
-   * Emits an event. Inside `session.run(…)` it carries that session's context, otherwise a session id of its own.
+   * Emits an event. Inside `session.run(…)`, it has the context of that session. Otherwise it has its own session id.
    *
-   * Thrown are mistakes in the program only. What goes wrong later (input that cannot be read, a transport that fails)
-   * is counted in `stats()` and told to the logger. After `shutdown()` events are dropped and counted.
-   * @throws {KitTelemetryError} `TELEMETRY_INVALID_EVENT_NAME`; `TELEMETRY_UNKNOWN_EVENT` when a registry is attached and
-   * has no such key; where validation is on also `TELEMETRY_INVALID_ACTOR`, `TELEMETRY_INVALID_SCOPE` and
-   * `TELEMETRY_SCHEMA_VALIDATION_FAILED`
+   * Only mistakes in the program are thrown. Later failures, such as input that cannot be read or a transport that fails,
+   * are counted in `stats()` and reported to the logger. After `shutdown()`, events are dropped and counted.
+   * @param name the full key of the event.
+   * @param input the attributes and other members of the event. All of them are optional.
+   * @throws {KitTelemetryError} `TELEMETRY_INVALID_EVENT_NAME` if the name is invalid; `TELEMETRY_UNKNOWN_EVENT` if a
+   * registry is attached and no registry has the name; if validation is on, `TELEMETRY_INVALID_ACTOR`,
+   * `TELEMETRY_INVALID_SCOPE`, or `TELEMETRY_SCHEMA_VALIDATION_FAILED`.
    */
   emit<Name extends keyof Events & string>(
     name: Name,
@@ -131,16 +148,20 @@ export class KitTelemetryManager<
     this.#emit(name, input, this.#ambient)
   }
 
-  /** A new session. Inside a run of another one it inherits everything but the id. */
+  /**
+   * Creates a session. Inside a run of another session, it inherits everything except the id.
+   * @returns a session that is active until its `end()` is called.
+   */
   session(): KitTelemetrySession<Actors, Scopes, Events> {
     const record = new SessionRecord(this, createSessionId(), isoTime(Date.now()), inheritance(this))
     return KitTelemetrySession.of(record, (name, input, context) => this.#emit(name, input, context))
   }
 
   /**
-   * Resolves when everything emitted so far is delivered or has failed for good, and every transport's own `flush` has
-   * settled, at the latest after its deadline. Never rejects. A transport that calls it from within its own `flush` does
-   * not wait for itself.
+   * Flushes every transport. Never rejects. A transport that calls it in its own `flush` does not wait for itself.
+   * @param options the timeout.
+   * @returns a promise that resolves when all previous events are delivered or have failed, and when the `flush` of every
+   * transport has settled, but after the timeout at the latest.
    */
   flush(options: TelemetryDeadlineOptions = {}): Promise<void> {
     const timeoutMs = readTimeout(options)
@@ -150,9 +171,11 @@ export class KitTelemetryManager<
   }
 
   /**
-   * Flushes and closes every transport within one deadline. Further calls return the same promise, with the first
-   * call's deadline. What is outstanding at the deadline stays `pending` in `stats()`. Never rejects. A transport that
-   * calls it from within its own `flush` or `shutdown` gets a promise that has resolved, since it cannot wait for itself.
+   * Flushes and closes every transport within one timeout. Never rejects. Events that are not settled by then stay
+   * `pending` in `stats()`.
+   * @param options the timeout. Further calls return the promise of the first call, with its timeout.
+   * @returns a promise that resolves when every transport is closed, or after the timeout. A transport that calls this
+   * method in its own `flush` or `shutdown` gets a resolved promise, because it cannot wait for itself.
    */
   shutdown(options: TelemetryDeadlineOptions = {}): Promise<void> {
     const isCallingTransport = this.#delivery.isCallingTransport
@@ -164,12 +187,19 @@ export class KitTelemetryManager<
     return isCallingTransport || this.#shutdown === undefined ? Promise.resolve() : this.#shutdown
   }
 
-  /** What `emit` would send of these attributes: JSON values, redacted. A frozen copy. */
+  /**
+   * Redacts attributes as `emit` does.
+   * @param attributes the attributes of an event.
+   * @returns a frozen copy that consists of JSON values.
+   */
   redact(attributes: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
     return this.#redactor.map('attributes', attributes)
   }
 
-  /** What became of the events so far. */
+  /**
+   * Returns the delivery statistics.
+   * @returns the number of events that were emitted, sampled out, delivered, dropped, and so on.
+   */
   stats(): TelemetryStats {
     return {
       emitted: this.#emitted,
@@ -204,7 +234,7 @@ export class KitTelemetryManager<
     if (error !== undefined) throw error
   }
 
-  /** @returns why the event was refused, if it was */
+  /** @returns the error of an event that must not be emitted. */
   #process(
     name: string,
     event: ResolvedEvent,
@@ -216,7 +246,10 @@ export class KitTelemetryManager<
     const level: TelemetryLevel = input.level ?? 'info'
     const levelRate = this.#sampler.levelRate(level)
     if (levelRate === undefined) {
-      throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', `there is no level ${quotedName(level)}`)
+      throw new KitTelemetryError(
+        'TELEMETRY_EMIT_FAILED',
+        `the level must be debug, info, warn, error, or fatal; received ${quotedName(level)}`,
+      )
     }
 
     let attributes: object | undefined
@@ -227,10 +260,10 @@ export class KitTelemetryManager<
         if (error !== undefined) return error
       }
       if (event.schema !== undefined) {
-        const given = resolveAttributes(input)
-        const error = attributesError(name, event.schema.schema, given, event.schema.strict)
+        const resolved = resolveAttributes(input)
+        const error = attributesError(name, event.schema.schema, resolved, event.schema.strict)
         if (error !== undefined) return error
-        attributes = checkAttributes(given)
+        attributes = checkAttributes(resolved)
         attributesRead = true
       }
     }
@@ -279,14 +312,17 @@ export class KitTelemetryManager<
     )
   }
 
-  /** Judges a name once. @throws {KitTelemetryError} `TELEMETRY_INVALID_EVENT_NAME`, `TELEMETRY_UNKNOWN_EVENT` */
+  /**
+   * Looks up a name that is used for the first time.
+   * @throws {KitTelemetryError} `TELEMETRY_INVALID_EVENT_NAME` or `TELEMETRY_UNKNOWN_EVENT`.
+   */
   #resolveEvent(name: string): ResolvedEvent {
     checkEventName(name)
     const builtIn = name.startsWith(BUILT_IN_PREFIX)
     if (!builtIn && this.#registered !== undefined && !this.#registered.has(name)) {
       throw new KitTelemetryError(
         'TELEMETRY_UNKNOWN_EVENT',
-        `no attached registry has the event ${quotedName(name)}.${didYouMean(name, this.#registered.keys())}`,
+        `the event ${quotedName(name)} is not registered.${didYouMean(name, this.#registered.keys())}`,
       )
     }
     const event = { builtIn, schema: this.#registered?.get(name), fixedRate: this.#sampler.fixedRate(name) }
@@ -301,13 +337,13 @@ export class KitTelemetryManager<
       this,
       new KitTelemetryError(
         'TELEMETRY_RUNTIME_NOT_INITIALIZED',
-        `event ${quotedName(name)} was dropped: the manager has been shut down; ${this.#droppedAfterShutdown} so far`,
+        `event ${quotedName(name)} was dropped because the manager has been shut down; ${this.#droppedAfterShutdown} so far`,
       ),
     )
   }
 }
 
-/** Full key to schema of every attached registry; `undefined` when there is none, and names are free. */
+/** Returns the schema of each full key, or `undefined` if no registry is attached, so that any name is allowed. */
 function registeredEvents(config: TelemetryConfig): ReadonlyMap<string, ResolvedEvent['schema']> | undefined {
   if (config.events.length === 0) return undefined
   const registered = new Map<string, ResolvedEvent['schema']>()
@@ -331,7 +367,7 @@ function emitFailed(name: string, cause: unknown): KitTelemetryError {
   })
 }
 
-/** A deadline is no place to fail: what cannot be one becomes the default. */
+/** Returns the timeout. Invalid timeouts fall back to the default. */
 function readTimeout(options: TelemetryDeadlineOptions): number {
   const timeoutMs: unknown = options?.timeoutMs
   return typeof timeoutMs === 'number' && !Number.isNaN(timeoutMs) ? timeoutMs : DEFAULT_TIMEOUT_MS

@@ -16,16 +16,16 @@ import {
   type TelemetryTransportStats,
 } from './transport.ts'
 
-/** From this part of the bound on, events below `warn` are shed. */
+/** The part of `maxPending` from which on events below `warn` are dropped. */
 const SHED_FROM = 0.8
 
-/** At most one warning of dropped events in this time. */
+/** The minimum time between two warnings about dropped events, in milliseconds. */
 const DROP_WARNING_MS = 10_000
 
-/** How many calls of a transport's `flush` may be under way. Further ones share the next call. */
+/** The maximum number of concurrent calls of a transport's `flush`. Further callers share the next call. */
 const MAX_FLUSHES = 8
 
-/** An event that waits for `init`, and the async context it was emitted in, so that its active span is not lost. */
+/** An event that waits for `init`, and the async context in which it was emitted, which contains the active span. */
 interface Waiting {
   readonly envelope: TelemetryEnvelope
   readonly counted: Counted
@@ -42,13 +42,13 @@ class FlushCall {
     this.#work.settle(this.#call)
   }
 
-  /** @returns cancels the call of `done` */
+  /** @returns a function that cancels the call of `done`. */
   whenSettled(done: () => void): () => void {
     return this.#work.whenSettled(done)
   }
 }
 
-/** Where an event that has not settled is counted. */
+/** The counters of an event that has not settled. */
 interface Counted {
   readonly generation: Generation
   /** The pending events of its session. */
@@ -56,14 +56,14 @@ interface Counted {
   readonly sessionGeneration: Generation | undefined
 }
 
-/** The way to one transport: its state, its bound and its ledger. */
+/** Passes events to one transport, limits the number of pending events, and keeps the delivery statistics. */
 export class TransportChannel {
   readonly #type: string
   readonly #transport: TelemetryTransport
   readonly #maxPending: number
   readonly #shedFrom: number
   readonly #reporter: Reporter
-  readonly #inOrder: (hand: () => void) => void
+  readonly #inOrder: (deliver: () => void) => void
 
   #state: 'starting' | 'ready' | 'disabled' | 'closed' = 'ready'
   #waiting: Waiting[] = []
@@ -75,15 +75,15 @@ export class TransportChannel {
   #lastError: KitTelemetryError | undefined
   #lastDropWarning = Number.NEGATIVE_INFINITY
 
-  /** Events under way. */
+  /** The pending events. */
   readonly #work = new PendingWork()
-  /** Calls of the transport's `flush` under way, each counted by itself. */
+  /** The number of concurrent calls of the transport's `flush`. */
   #flushes = 0
-  /** The call that begins when one of them ends, or when `init` has finished. */
+  /** The call that starts when one of them ends, or when `init` has finished. */
   #nextFlush: FlushCall | undefined
   #isCallingTransport = false
 
-  constructor(entry: TelemetryTransportEntry, reporter: Reporter, inOrder: (hand: () => void) => void) {
+  constructor(entry: TelemetryTransportEntry, reporter: Reporter, inOrder: (deliver: () => void) => void) {
     this.#type = entry.type
     this.#transport = entry.transport
     this.#maxPending = entry.maxPending
@@ -92,15 +92,15 @@ export class TransportChannel {
     this.#inOrder = inOrder
   }
 
-  /** Runs `init`. Until a promise of it has settled, events wait. */
+  /** Runs `init`. Events wait until its promise has settled. */
   start(meta: TelemetryTransportMeta, stats: () => TelemetryStats): void {
     try {
       const reader: TelemetryTransport & Partial<TelemetryStatsReader> = this.#transport
       reader[setStatsSource]?.(stats)
-      const initialised: unknown = this.#transport.init?.(meta)
-      if (!isThenable(initialised)) return
+      const initialized: unknown = this.#transport.init?.(meta)
+      if (!isThenable(initialized)) return
       this.#state = 'starting'
-      void asPromise(initialised)
+      void asPromise(initialized)
         .then(
           () => this.#ready(),
           (cause) => this.#disable(cause),
@@ -111,7 +111,7 @@ export class TransportChannel {
     }
   }
 
-  /** Takes an envelope on, unless too much is outstanding. */
+  /** Passes an envelope to the transport, unless too many events are pending. */
   offer(envelope: TelemetryEnvelope, session: PendingWork | undefined): void {
     const pending = this.#pending
     this.#accepted++
@@ -123,22 +123,22 @@ export class TransportChannel {
     ) {
       this.#drop()
     } else if (this.#state === 'ready') {
-      this.#hand(envelope, session)
+      this.#deliver(envelope, session)
     } else {
       const context = new AsyncResource('KitTelemetryEvent')
       this.#waiting.push({ envelope, counted: this.#count(session), context, emittedAtMs: Date.now() })
     }
   }
 
-  /** Whether the transport's `flush` or `shutdown` is being called at this moment. */
+  /** `true` while the transport's `flush` or `shutdown` is called. */
   get isCallingTransport(): boolean {
     return this.#isCallingTransport
   }
 
   /**
-   * Calls `done` when everything accepted so far has settled, and a call of the transport's own `flush` that begins now or
-   * later has too. From within such a call it is done at once, since that cannot wait for itself.
-   * @returns cancels the call of `done`
+   * Calls `done` when all accepted events have settled, and when a call of the transport's `flush` that starts now or later
+   * has settled. Calls it at once within such a call, because that cannot wait for itself.
+   * @returns a function that cancels the call of `done`.
    */
   flush(done: () => void): () => void {
     if (this.#isCallingTransport) {
@@ -162,7 +162,7 @@ export class TransportChannel {
     }
   }
 
-  /** Flushes and shuts the transport down, waiting no longer than `deadline`. Never rejects. */
+  /** Flushes and shuts down the transport, and waits until `deadline` at most. Never rejects. */
   async close(deadline: Deadline): Promise<void> {
     await deadline.wait((done) => this.#flushAll(done))
     if (this.#state === 'ready') {
@@ -175,7 +175,7 @@ export class TransportChannel {
     const pending = this.#pending
     if (pending > 0) {
       this.#reporter.warning(
-        `transport ${this.#label} was shut down with ${counted(pending)} pending: their delivery was not known at the deadline`,
+        `transport ${this.#label} was shut down with ${counted(pending)} pending, whose outcome was not known at the deadline`,
         undefined,
         `pending ${this.#type}`,
       )
@@ -202,7 +202,7 @@ export class TransportChannel {
     return JSON.stringify(this.#type)
   }
 
-  #hand(envelope: TelemetryEnvelope, session: PendingWork | undefined): void {
+  #deliver(envelope: TelemetryEnvelope, session: PendingWork | undefined): void {
     let handled: unknown
     try {
       handled = this.#transport.handle(envelope)
@@ -239,14 +239,17 @@ export class TransportChannel {
     if (sessionGeneration !== undefined) session?.settle(sessionGeneration)
   }
 
-  /** Calls `done` when a call of the transport's `flush` that begins now or later has settled. @returns cancels that */
+  /**
+   * Calls `done` when a call of the transport's `flush` that starts now or later has settled.
+   * @returns a function that cancels the call of `done`.
+   */
   #flushTransport(done: () => void): () => void {
     if (this.#state === 'disabled' || this.#transport.flush === undefined) {
       done()
       return () => {}
     }
-    const mayBegin = this.#state !== 'starting' && this.#flushes < MAX_FLUSHES && !this.#isCallingTransport
-    if (!mayBegin) {
+    const mayStart = this.#state !== 'starting' && this.#flushes < MAX_FLUSHES && !this.#isCallingTransport
+    if (!mayStart) {
       this.#nextFlush ??= new FlushCall()
       return this.#nextFlush.whenSettled(done)
     }
@@ -272,7 +275,7 @@ export class TransportChannel {
     else this.#beginFlush(next)
   }
 
-  /** `init` has finished: what waited for it goes out, in order, before anything new. */
+  /** Delivers the events that waited for `init`, in order, before any new one. */
   #ready(): void {
     if (this.#state === 'closed') {
       this.#waiting = []
@@ -302,7 +305,11 @@ export class TransportChannel {
   }
 
   #disable(cause: unknown): void {
-    this.#lastError = this.#wrap('TELEMETRY_TRANSPORT_INIT_FAILED', 'could not start, and is disabled', cause)
+    this.#lastError = this.#wrap(
+      'TELEMETRY_TRANSPORT_INIT_FAILED',
+      'failed to initialize and has been disabled',
+      cause,
+    )
     this.#state = 'disabled'
     const waiting = this.#waiting
     this.#waiting = []
@@ -313,7 +320,7 @@ export class TransportChannel {
 
   #fail(cause: unknown): void {
     this.#failed++
-    this.#lastError = this.#wrap('TELEMETRY_TRANSPORT_FAILED', 'could not deliver an event', cause)
+    this.#lastError = this.#wrap('TELEMETRY_TRANSPORT_FAILED', 'failed to deliver an event', cause)
     this.#reporter.repeatedError(this, this.#lastError)
   }
 
@@ -327,13 +334,13 @@ export class TransportChannel {
 
   #warnOfDrops(): void {
     this.#reporter.warning(
-      `transport ${this.#label} has dropped ${counted(this.#dropped)}: too many of its events are outstanding (maxPending ${this.#maxPending})`,
+      `transport ${this.#label} has dropped ${counted(this.#dropped)} because too many events are pending (maxPending ${this.#maxPending})`,
       undefined,
       `dropped ${this.#type}`,
     )
   }
 
-  /** Calls `flush` or `shutdown`, if there is one and the transport is up. Never rejects. */
+  /** Calls `flush` or `shutdown`, unless the transport is disabled or does not have the method. Never rejects. */
   async #call(method: 'flush' | 'shutdown', deadline?: AbortSignal): Promise<void> {
     if (this.#state === 'disabled') return
     try {
@@ -353,7 +360,10 @@ export class TransportChannel {
     }
   }
 
-  /** The transport's own error of that code, or one that names the kind of `cause` but not its text, which may quote an event. */
+  /**
+   * Returns the transport's own error if it has that code. Otherwise returns an error with the name of `cause`, but not its
+   * message, which may quote an event.
+   */
   #wrap(
     code: 'TELEMETRY_TRANSPORT_FAILED' | 'TELEMETRY_TRANSPORT_INIT_FAILED',
     what: string,
@@ -381,14 +391,14 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return value instanceof Promise || typeof (value as { then?: unknown }).then === 'function'
 }
 
-/** Adopts a thenable. What its `then` throws, or does twice, stays within the promise. */
+/** Converts a thenable to a promise, which handles a `then` that throws or calls back twice. */
 function asPromise(value: PromiseLike<unknown>): Promise<unknown> {
   return types.isPromise(value) && value.then === Promise.prototype.then
     ? value
     : new Promise((resolve) => resolve(value))
 }
 
-/** ` (TypeError)`, ` (Error ECONNREFUSED)`: what is safe to tell of a foreign error. */
+/** Returns the parts of an error that do not contain secrets: ` (TypeError)`, ` (Error ECONNREFUSED)`. */
 function kindOf(cause: unknown): string {
   try {
     const { name, code } = cause as { name?: unknown; code?: unknown }

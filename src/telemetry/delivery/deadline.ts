@@ -1,9 +1,9 @@
 import { type LongTimer, setLongTimeout } from '../../timers.ts'
 
-/** Begins something that calls `done` once when it is over. @returns cancels the call */
+/** Starts an operation that calls `done` once when it ends. @returns a function that cancels the call. */
 export type Beginning = (done: () => void) => () => void
 
-/** A moment after which nothing is waited for. Its timer does not keep the process alive by itself. */
+/** A moment after which waiting ends. Its timer does not keep the process alive unless `hold` is called. */
 export class Deadline {
   readonly #timer: LongTimer
   readonly #listeners = new Set<() => void>()
@@ -17,7 +17,7 @@ export class Deadline {
     }, ms)
   }
 
-  /** Resolves when what begins is over, or when the deadline has passed. */
+  /** Resolves when the operation ends, or at the deadline. */
   wait(begin: Beginning): Promise<void> {
     if (this.#hasPassed) return Promise.resolve()
     return new Promise((resolve) => {
@@ -32,7 +32,7 @@ export class Deadline {
     })
   }
 
-  /** @returns a signal that aborts when the deadline has passed */
+  /** Returns a signal that aborts at the deadline. */
   signal(): AbortSignal {
     const controller = new AbortController()
     if (this.#hasPassed) controller.abort()
@@ -40,7 +40,7 @@ export class Deadline {
     return controller.signal
   }
 
-  /** Keeps the process alive until the deadline has passed or is cleared. */
+  /** Keeps the process alive until the deadline, or until it is cleared. */
   hold(): void {
     this.#timer.ref()
   }
@@ -52,8 +52,8 @@ export class Deadline {
 }
 
 /**
- * A promise that keeps the process alive while it is awaited, and only then: an application that ends with
- * `await telemetry.shutdown()` gets to what comes after it, and one that does not await is not held up.
+ * A promise that keeps the process alive only while it is awaited. An application that ends with
+ * `await telemetry.shutdown()` continues after it, and an application that does not await it can exit.
  */
 class AwaitedWithin extends Promise<undefined> {
   #deadline: Deadline | undefined
@@ -68,7 +68,7 @@ class AwaitedWithin extends Promise<undefined> {
     return promise
   }
 
-  // biome-ignore lint/suspicious/noThenProperty: `await` on a subclass calls this, which shows that somebody waits
+  // biome-ignore lint/suspicious/noThenProperty: `await` on a subclass calls this method
   override then<A = undefined, B = never>(
     onFulfilled?: ((value: undefined) => A | PromiseLike<A>) | null,
     onRejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
@@ -78,13 +78,13 @@ class AwaitedWithin extends Promise<undefined> {
   }
 }
 
-/** Resolves when what begins is over, after `ms` milliseconds at the latest. Never rejects. */
+/** Resolves when the operation ends, but after `ms` milliseconds at the latest. Never rejects. */
 export function settledWithin(ms: number, begin: Beginning): Promise<void> {
   const deadline = new Deadline(ms)
   return heldBy(deadline, deadline.wait(begin))
 }
 
-/** Resolves when `work` has settled; it must keep to the deadline itself. Never rejects. */
+/** Resolves when `work` has settled, which must itself end at the deadline. Never rejects. */
 export function workWithin(ms: number, work: (deadline: Deadline) => Promise<unknown>): Promise<void> {
   const deadline = new Deadline(ms)
   return heldBy(deadline, work(deadline))
@@ -95,7 +95,7 @@ function heldBy(deadline: Deadline, work: Promise<unknown>): Promise<void> {
   return AwaitedWithin.of(work.then(clear, clear), deadline)
 }
 
-/** Waits for a promise to settle. Once canceled, it keeps nothing but itself. */
+/** Waits for a promise to settle. Once canceled, it no longer refers to `done`. */
 export function settlingOf(work: PromiseLike<unknown>): Beginning {
   return (done) => {
     let waiting: (() => void) | undefined = done

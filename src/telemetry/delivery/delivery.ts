@@ -1,4 +1,5 @@
 import { AsyncResource } from 'node:async_hooks'
+import { quotedName } from '../../options/describe-value.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
 import { TransportChannel } from './channel.ts'
@@ -12,7 +13,7 @@ import type {
   TelemetryTransportStats,
 } from './transport.ts'
 
-/** How often a transport may emit an event while it is handed one, while it is handed one, … */
+/** The maximum depth of events that a transport emits while it handles an event. */
 const MAX_NESTING = 8
 
 interface Nested {
@@ -22,15 +23,15 @@ interface Nested {
   readonly context: AsyncResource
 }
 
-/** Hands every envelope to every transport, in the order of the emits. One transport cannot delay or break another. */
+/** Passes every envelope to every transport, in the order of the `emit` calls. A transport cannot delay or break another. */
 export class Delivery {
   readonly #channels: readonly TransportChannel[]
   readonly #reporter: Reporter
   readonly #nested: Nested[] = []
-  #handing = false
+  #delivering = false
   #nesting = 0
 
-  /** @param stats the manager's, which transports may ask once it is built */
+  /** @param stats returns the manager's statistics. It can be called once the manager is built. */
   constructor(
     entries: readonly TelemetryTransportEntry[],
     meta: TelemetryTransportMeta,
@@ -39,30 +40,30 @@ export class Delivery {
   ) {
     this.#reporter = reporter
     this.#channels = entries.map(
-      (entry) => new TransportChannel(entry, reporter, (hand) => this.#inOrder(hand)),
+      (entry) => new TransportChannel(entry, reporter, (deliver) => this.#inOrder(deliver)),
     )
     for (const channel of this.#channels) channel.start(meta, stats)
   }
 
   /**
-   * Offers an envelope to every transport.
-   * @param pending counts it, once for each transport, until it is delivered or has failed
+   * Passes an envelope to every transport.
+   * @param pending counts the event once for each transport until it is delivered or has failed.
    */
   send(envelope: TelemetryEnvelope, pending: PendingWork | undefined): void {
-    if (this.#handing) {
+    if (this.#delivering) {
       this.#sendLater(envelope, pending)
       return
     }
-    this.#handing = true
+    this.#delivering = true
     try {
       for (const channel of this.#channels) channel.offer(envelope, pending)
     } finally {
-      this.#handing = false
+      this.#delivering = false
     }
     if (this.#nested.length > 0) this.#sendNested()
   }
 
-  /** Resolves when everything accepted so far is delivered or has failed, at the latest after `timeoutMs`. */
+  /** Resolves when all accepted events are delivered or have failed, but after `timeoutMs` at the latest. */
   flush(timeoutMs: number): Promise<void> {
     return settledWithin(timeoutMs, (done) => {
       let left = this.#channels.length
@@ -80,8 +81,8 @@ export class Delivery {
   }
 
   /**
-   * Flushes and closes every transport within one deadline. What is outstanding then stays pending.
-   * @param closed called when it is over
+   * Flushes and closes every transport within one timeout. Events that have not settled by then stay pending.
+   * @param closed is called when all transports are closed, or after the timeout.
    */
   close(timeoutMs: number, closed: () => void): Promise<void> {
     return workWithin(timeoutMs, (deadline) =>
@@ -89,7 +90,7 @@ export class Delivery {
     )
   }
 
-  /** Whether a `flush` or `shutdown` of a transport is being called at this moment. */
+  /** `true` while a `flush` or `shutdown` of a transport is called. */
   get isCallingTransport(): boolean {
     return this.#channels.some((channel) => channel.isCallingTransport)
   }
@@ -98,25 +99,25 @@ export class Delivery {
     return this.#channels.map((channel) => channel.stats())
   }
 
-  /** Runs `hand`, which gives a transport events, with what that emits put behind it. */
-  #inOrder(hand: () => void): void {
-    this.#handing = true
+  /** Runs `deliver`, which passes events to a transport, and then sends the events that the transport emitted. */
+  #inOrder(deliver: () => void): void {
+    this.#delivering = true
     try {
-      hand()
+      deliver()
     } finally {
-      this.#handing = false
+      this.#delivering = false
     }
     this.#sendNested()
   }
 
-  /** An event that a transport emits while it is handed one waits until every transport has got the first. */
+  /** Queues an event that a transport emits while it handles another, until every transport has received the other. */
   #sendLater(envelope: TelemetryEnvelope, pending: PendingWork | undefined): void {
     const nesting = this.#nesting + 1
     if (nesting > MAX_NESTING) {
       this.#reporter.error(
         new KitTelemetryError(
           'TELEMETRY_EMIT_FAILED',
-          `event "${envelope.name}" was dropped: a transport emits an event for every event it is given`,
+          `event ${quotedName(envelope.name)} was dropped because a transport emits an event for every event that it receives`,
         ),
       )
       return
@@ -127,14 +128,14 @@ export class Delivery {
   #sendNested(): void {
     for (let next = this.#nested.shift(); next !== undefined; next = this.#nested.shift()) {
       const { envelope, pending, nesting, context } = next
-      this.#handing = true
+      this.#delivering = true
       this.#nesting = nesting
       try {
         context.runInAsyncScope(() => {
           for (const channel of this.#channels) channel.offer(envelope, pending)
         })
       } finally {
-        this.#handing = false
+        this.#delivering = false
         this.#nesting = 0
       }
     }

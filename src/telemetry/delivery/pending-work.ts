@@ -1,15 +1,15 @@
-/** A caller that waits, as a node of a ring. */
+/** A waiting caller, as a node of a ring. */
 interface Waiter {
   resolve: () => void
   previous: Waiter
   next: Waiter
 }
 
-/** The callers that wait for one generation. Adding, removing, and joining two lists take constant time. */
+/** The callers that wait for one generation. Adding, removing, and joining take constant time. */
 class Waiters {
   readonly #ring: Waiter = newRing()
 
-  /** @returns removes the caller again */
+  /** @returns a function that removes the caller. */
   add(resolve: () => void): () => void {
     const last = this.#ring.previous
     const waiter: Waiter = { resolve, previous: last, next: this.#ring }
@@ -56,7 +56,7 @@ function newRing(): Waiter {
 
 /** The pieces of work that were added between two calls of `whenSettled`. */
 export interface Generation {
-  /** Pieces that have not settled. */
+  /** The number of pieces that have not settled. */
   count: number
 }
 
@@ -67,15 +67,15 @@ interface LinkedGeneration extends Generation {
 }
 
 /**
- * Counts pieces of work, and reports when everything that was added before a given moment has settled. Pieces may settle
- * in any order. Each call takes constant time, and the memory is linear in the pieces that have not settled plus the
- * callers that wait.
+ * Counts pieces of work, and calls back when all pieces that were added before a given moment have settled. Pieces may
+ * settle in any order. Each call takes constant time. The memory is linear in the number of unsettled pieces and waiting
+ * callers.
  */
 export class PendingWork {
   #count = 0
-  /** Takes what is added now. */
+  /** The generation of new pieces. */
   #open: LinkedGeneration = newGeneration()
-  /** The latest of the generations before. Each of them has pieces that have not settled. */
+  /** The latest of the earlier generations. Each of them has unsettled pieces. */
   #newest: LinkedGeneration | undefined
 
   /** The number of pieces that have not settled. */
@@ -83,14 +83,14 @@ export class PendingWork {
     return this.#count
   }
 
-  /** Adds a piece of work. @returns what `settle` takes once it has settled */
+  /** Adds a piece of work. @returns the argument for `settle`. */
   add(): Generation {
     this.#count++
     this.#open.count++
     return this.#open
   }
 
-  /** Counts a piece as settled. @param generation what `add` returned for it */
+  /** Counts a piece as settled. @param generation the result of `add`. */
   settle(generation: Generation): void {
     this.#count--
     if (--generation.count > 0 || generation === this.#open) return
@@ -106,8 +106,8 @@ export class PendingWork {
   }
 
   /**
-   * Calls `resolve` once everything that has been added so far has settled: at once if it has. `resolve` must not throw.
-   * @returns cancels the call
+   * Calls `resolve` when all current pieces have settled, or at once if there are none. `resolve` must not throw.
+   * @returns a function that cancels the call.
    */
   whenSettled(resolve: () => void): () => void {
     if (this.#open.count > 0) this.#close()

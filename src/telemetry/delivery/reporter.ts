@@ -2,9 +2,9 @@ import type { KitTelemetryError } from '../errors.ts'
 
 /** Receives the problems of the library itself. `console`, pino, and similar loggers fit. */
 export interface TelemetryLogger {
-  /** An event was lost for good, or a transport does not work. */
+  /** Reports that an event was lost, or that a transport does not work. */
   error(message: string, error?: unknown): unknown
-  /** Events were dropped, or were still on their way at a deadline; or a part of one could not be read. */
+  /** Reports that events were dropped or were still pending at a deadline, or that a part of an event is invalid. */
   warn(message: string, error?: unknown): unknown
 }
 
@@ -17,9 +17,9 @@ const MAX_KINDS = 100
 const HINT = 'Shown once. Call withLogger() with a logger to get every report, or with false to get none.'
 
 /**
- * Reports problems that the application would not notice otherwise: to its logger, or, without one, each kind of problem
- * once to the console. A message names the code by itself, since some loggers drop the second argument. Never throws,
- * whatever the logger does.
+ * Reports problems that the application would not notice otherwise. They go to its logger. Without a logger, each kind of
+ * problem is written to the console once. A message contains the error code, because some loggers ignore the second argument.
+ * Never throws, even if the logger does.
  */
 export class Reporter {
   readonly #logger: TelemetryLogger | ConsoleLogger | undefined
@@ -31,12 +31,12 @@ export class Reporter {
     this.#logger = logger === undefined ? new ConsoleLogger() : logger === false ? undefined : logger
   }
 
-  /** @param subject what the error is about, such as a transport: each has kinds of problems of its own. */
+  /** @param subject the object of the error, such as a transport. Kinds of problems are counted for each subject. */
   error(error: KitTelemetryError, subject?: unknown): void {
     this.#write('error', `${error.code}: ${error.message}`, error, error.code, subject)
   }
 
-  /** `error`, but at most once a second for the same `subject`. */
+  /** Like `error`, but reports at most once a second for the same `subject`. */
   repeatedError(subject: unknown, error: KitTelemetryError): void {
     const now = performance.now()
     if (now - (this.#lastReports.get(subject) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return
@@ -58,7 +58,7 @@ export class Reporter {
     subject: unknown,
   ): void {
     const logger = this.#logger
-    // A logger that emits events of its own must not be told of their failures within the telling.
+    // A logger may emit events. Their failures are not reported while it is called.
     if (logger === undefined || this.#reporting) return
     this.#reporting = true
     try {
@@ -69,7 +69,7 @@ export class Reporter {
       const result = error === undefined ? logger[method](message) : logger[method](message, error)
       Promise.resolve(result).then(undefined, () => {})
     } catch {
-      // The logger is the last resort; there is nobody left to tell.
+      // There is no other place for reports.
     } finally {
       this.#reporting = false
     }

@@ -1,41 +1,53 @@
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import type { KitTelemetryError } from '../errors.ts'
 
-/** What a transport is told once, before its first event. */
+/** The metadata that a transport receives in `init`, before its first event. */
 export interface TelemetryTransportMeta {
-  /** As given to `withService`. */
+  /** The name passed to `withService`. */
   readonly service: string
-  /** As given to `withEnvironment`. */
+  /** The name passed to `withEnvironment`. */
   readonly environment: string
-  /** As given to `withVersion`. */
+  /** The version passed to `withVersion`. */
   readonly version?: string
 }
 
 /**
- * The contract of a transport: where envelopes go.
+ * A destination of events.
  *
- * `handle` is called in the order of the emits, synchronously within `emit`. A promise it
- * returns settles only when the event is delivered or has failed for good; a `handle` that
- * returns nothing has delivered.
+ * `handle` is called in the order of the `emit` calls, synchronously within `emit`. A promise that it returns settles only
+ * when the event is delivered or has failed. If it does not return a promise, the event is delivered.
+ *
+ * @example
+ * ```ts
+ * import { KitTelemetry, type TelemetryTransport } from 'mcp-gatekit/telemetry'
+ *
+ * const stdout: TelemetryTransport = {
+ *   type: 'stdout',
+ *   handle: (envelope) => void process.stdout.write(`${JSON.stringify(envelope)}\n`),
+ * }
+ * KitTelemetry.create().addTransport(stdout)
+ * ```
+ * @see docs/reference/transports.md
  */
 export interface TelemetryTransport {
-  /** Names the transport in `stats()` and in reports, e.g. `http`. */
+  /** The name of the transport in `stats()` and in reports, such as `http`. */
   readonly type: string
-  /** How many events may be outstanding before new ones are dropped. Default 10 000. */
+  /** The maximum number of pending events. Further events are dropped. Defaults to 10 000. */
   readonly maxPending?: number
-  /** Runs at `build()`. Until it has finished, events wait; when it fails, this transport is disabled. */
+  /** Runs in `build()`. Events wait until it has finished. If it fails, this transport is disabled. */
   init?(meta: TelemetryTransportMeta): Promise<void> | void
   /**
-   * Takes one deeply frozen envelope.
-   * @param emittedAtMs when it was emitted, in milliseconds since 1970, where it had to wait for `init`; else that is now.
+   * Delivers one deeply frozen envelope.
+   * @param envelope the event.
+   * @param emittedAtMs when the event was emitted, in milliseconds since 1970, if it had to wait for `init`.
    */
   handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> | void
-  /** Sends what is buffered; resolves when it is delivered or has failed for good. */
+  /** Sends buffered events. Resolves when they are delivered or have failed. */
   flush?(): Promise<void> | void
   /**
-   * Flushes and releases what the transport holds.
-   * @param deadline aborts when the deadline of the manager's `shutdown` has passed: from then on, nothing of the
-   * transport may keep the process alive. It has aborted already if the flush before took too long.
+   * Flushes, and releases all resources.
+   * @param deadline aborts at the timeout of the manager's `shutdown`. From then on, the transport must not keep the process
+   * alive. It has already aborted if the previous flush took too long.
    */
   shutdown?(deadline?: AbortSignal): Promise<void> | void
 }
@@ -54,40 +66,40 @@ export interface TelemetryStatsReader {
 
 /** A transport, and how many of its events may be pending. */
 export interface TelemetryTransportEntry {
-  /** The transport's own `type`. */
+  /** The `type` of the transport. */
   readonly type: string
-  /** Where the events go. */
+  /** The transport. */
   readonly transport: TelemetryTransport
-  /** Whole number, at least 1. */
+  /** The maximum number of pending events, at least 1. */
   readonly maxPending: number
 }
 
-/** What became of the events given to one transport: `accepted = delivered + failed + dropped + pending`, always. */
+/** The delivery statistics of one transport. At all times, `accepted = delivered + failed + dropped + pending`. */
 export interface TelemetryTransportStats {
-  /** The transport's own `type`. */
+  /** The `type` of the transport. */
   readonly type: string
-  /** Everything offered to the transport. */
+  /** All events for the transport. */
   readonly accepted: number
-  /** Taken, as far as the transport can tell. */
+  /** Events delivered. */
   readonly delivered: number
-  /** Refused or given up, after any retries. */
+  /** Events that failed after all retries. */
   readonly failed: number
-  /** Not handed over, because too much was outstanding. */
+  /** Events that were not sent because too many were pending. */
   readonly dropped: number
-  /** Still without an outcome. */
+  /** Events still in progress. */
   readonly pending: number
-  /** The latest failure. */
+  /** The latest error of the transport. */
   readonly lastError?: KitTelemetryError
 }
 
-/** What became of the events of a manager. */
+/** The delivery statistics of a manager. */
 export interface TelemetryStats {
-  /** Events with a good name, level, actor, scope and attributes, before shutdown, sampled-out ones included. */
+  /** Valid events before `shutdown()`, including those that were sampled out. */
   readonly emitted: number
-  /** Of those, not kept by the sampling. */
+  /** Emitted events that sampling did not keep. */
   readonly sampledOut: number
-  /** Events that came after `shutdown()` had been called. */
+  /** Events emitted after `shutdown()`. */
   readonly droppedAfterShutdown: number
-  /** In the order the transports were added. */
+  /** The statistics of each transport, in the order in which they were added. */
   readonly transports: readonly TelemetryTransportStats[]
 }

@@ -1,5 +1,5 @@
 import { describeError, isError } from '../../describe-error.ts'
-import { memberOf, quotedName } from '../../options/describe-value.ts'
+import { describeKind, memberOf, quotedName } from '../../options/describe-value.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
 import type {
@@ -13,17 +13,18 @@ import type {
 import type { Redactor } from './redactor.ts'
 import { createSessionId } from './session-id.ts'
 import { isoTime, readTime } from './time.ts'
-/** What every envelope of a manager carries. */
+
+/** The members that all envelopes of a manager have. */
 export interface EnvelopeOrigin {
   readonly service: string
   readonly environment: string
   readonly version: string | undefined
 }
 
-/** The session that an event is emitted in. */
+/** The session in which an event is emitted. */
 export interface EnvelopeContext {
   readonly sessionId: string
-  /** The values that an event takes over from its session, redacted. */
+  /** Returns the redacted values that an event inherits from its session. */
   redacted(redactor: Redactor): {
     readonly [Member in 'actor' | 'scope' | 'attributes']: TelemetryEnvelope[Member] | undefined
   }
@@ -33,10 +34,10 @@ type Mutable<T> = { -readonly [Member in keyof T]: T[Member] }
 
 /**
  * Builds the redacted, frozen envelope of an event.
- * @param sessionId when it is known already
- * @param attributes the input's, any function called
- * @param warn told when `input.time` could not be read
- * @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` when a member of `input` is malformed
+ * @param sessionId the session id, if it is already known.
+ * @param attributes the attributes of the input, after a function was called.
+ * @param warn is called if `input.time` is invalid.
+ * @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if a member of `input` is malformed.
  */
 export function buildEnvelope(
   origin: EnvelopeOrigin,
@@ -78,22 +79,22 @@ export function buildEnvelope(
   return Object.freeze(envelope)
 }
 
-/** The session id of an input, if it has one. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` */
+/** Returns the session id of an input, if it has one. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if it is malformed. */
 export function readSessionId(input: TelemetryEmitInput): string | undefined {
   const id: unknown = input.sessionId ?? undefined
   if (id === undefined || (typeof id === 'string' && id !== '')) return id
-  throw malformed('sessionId', 'a string that is not empty', id)
+  throw malformed('sessionId', 'a non-empty string', id)
 }
 
-/** What an input has as attributes, a function called. @throws what the function throws */
+/** Returns the attributes of an input. Calls a function, whose errors are thrown. */
 export function resolveAttributes(input: TelemetryEmitInput): unknown {
-  const given: unknown = input.attributes ?? undefined
-  const attributes: unknown = typeof given === 'function' ? (given() ?? undefined) : given
+  const value: unknown = input.attributes ?? undefined
+  const attributes: unknown = typeof value === 'function' ? (value() ?? undefined) : value
   if (attributes instanceof Promise) attributes.then(undefined, () => {})
   return attributes
 }
 
-/** @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` */
+/** Returns attributes that are an object. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` for any other value. */
 export function checkAttributes(attributes: unknown): object | undefined {
   if (attributes === undefined) return undefined
   if (typeof attributes === 'object' && !Array.isArray(attributes) && !(attributes instanceof Promise))
@@ -101,56 +102,56 @@ export function checkAttributes(attributes: unknown): object | undefined {
   throw malformed('attributes', 'an object, or a function that returns one', attributes)
 }
 
-/** The type of an actor or scope. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` */
-export function readType(member: 'actor' | 'scope', given: unknown): string {
-  const type = typeof given === 'object' && given !== null ? memberOf(given, 'type') : undefined
+/** Returns the type of an actor or scope. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if it is malformed. */
+export function readType(member: 'actor' | 'scope', value: unknown): string {
+  const type = typeof value === 'object' && value !== null ? memberOf(value, 'type') : undefined
   if (typeof type === 'string' && type !== '') return type
-  throw malformed(member, 'an object with a type', given)
+  throw malformed(member, 'an object with a type', value)
 }
 
-/** A copy of an actor; its tags are still the caller's. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` */
-export function copyActor(given: object): TelemetryActor {
-  const actor: Mutable<TelemetryActor> = { type: readType('actor', given) }
-  const id = memberOf(given, 'id')
-  const tags = memberOf(given, 'tags')
+/** Copies an actor, except for its tags. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if it is malformed. */
+export function copyActor(value: object): TelemetryActor {
+  const actor: Mutable<TelemetryActor> = { type: readType('actor', value) }
+  const id = memberOf(value, 'id')
+  const tags = memberOf(value, 'tags')
   if (id !== undefined && id !== null) actor.id = readId('actor.id', id)
   if (tags !== undefined && tags !== null) actor.tags = readTags('actor.tags', tags)
   return actor
 }
 
-/** A copy of a scope; its tags are still the caller's. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` */
-export function copyScope(given: object): TelemetryScope {
-  const type = readType('scope', given)
-  const id = memberOf(given, 'id')
-  const tags = memberOf(given, 'tags')
+/** Copies a scope, except for its tags. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if it is malformed. */
+export function copyScope(value: object): TelemetryScope {
+  const type = readType('scope', value)
+  const id = memberOf(value, 'id')
+  const tags = memberOf(value, 'tags')
   const scope: Mutable<TelemetryScope> = { type, id: readId('scope.id', id) }
   if (tags !== undefined && tags !== null) scope.tags = readTags('scope.tags', tags)
   return scope
 }
 
-function copyError(given: object): TelemetryErrorInfo {
-  if (isError(given)) return describeError(given)
-  const [name, message] = [memberOf(given, 'name'), memberOf(given, 'message')]
+function copyError(value: object): TelemetryErrorInfo {
+  if (isError(value)) return describeError(value)
+  const [name, message] = [memberOf(value, 'name'), memberOf(value, 'message')]
   if (typeof name !== 'string' || typeof message !== 'string') {
-    throw malformed('error', 'an Error, or an object with name and message', given)
+    throw malformed('error', 'an Error, or an object with name and message', value)
   }
   const info: Mutable<TelemetryErrorInfo> = { name, message }
-  const [code, stack] = [memberOf(given, 'code'), memberOf(given, 'stack')]
+  const [code, stack] = [memberOf(value, 'code'), memberOf(value, 'stack')]
   if (code !== undefined && code !== null) info.code = readId('error.code', code)
   if (stack !== undefined && stack !== null) info.stack = readText('error.stack', stack)
   return info
 }
 
-function copySource(given: unknown): TelemetrySource {
-  if (typeof given !== 'object' || given === null || Array.isArray(given))
-    throw malformed('source', 'an object', given)
-  const [causer, file, line] = [memberOf(given, 'causer'), memberOf(given, 'file'), memberOf(given, 'line')]
+function copySource(value: unknown): TelemetrySource {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw malformed('source', 'an object', value)
+  const [causer, file, line] = [memberOf(value, 'causer'), memberOf(value, 'file'), memberOf(value, 'line')]
   const source: Mutable<TelemetrySource> = {}
   if (causer !== undefined && causer !== null) source.causer = readText('source.causer', causer)
   if (file !== undefined && file !== null) source.file = readText('source.file', file)
   if (line !== undefined && line !== null) {
     if (typeof line !== 'number') throw malformed('source.line', 'a number', line)
-    // What JSON has no number for is a text, as everywhere in an envelope.
+    // Numbers that JSON cannot represent become strings, as everywhere in an envelope.
     source.line = Number.isFinite(line) ? line + 0 : (String(line) as unknown as number)
   }
   return Object.freeze(source)
@@ -161,7 +162,7 @@ function readText(member: string, value: unknown): string {
   throw malformed(member, 'a string', value)
 }
 
-/** Identifiers are text; one that is a number becomes so. */
+/** Returns an identifier as a string. Numbers are converted. */
 function readId(member: string, value: unknown): string {
   return typeof value === 'number' || typeof value === 'bigint' ? String(value) : readText(member, value)
 }
@@ -176,13 +177,15 @@ function unreadable(name: string, now: string, warn: (error: KitTelemetryError) 
   warn(
     new KitTelemetryError(
       'TELEMETRY_EMIT_FAILED',
-      `the time of event ${quotedName(name)} could not be read, so it carries the present; give an RFC 3339 date-time with a zone`,
+      `the time of event ${quotedName(name)} is invalid and was replaced with the current time. Use an RFC 3339 date-time with a time zone`,
     ),
   )
   return now
 }
 
-function malformed(member: string, expected: string, given: unknown): KitTelemetryError {
-  const kind = given === null ? 'null' : Array.isArray(given) ? 'an array' : `a value of type ${typeof given}`
-  return new KitTelemetryError('TELEMETRY_EMIT_FAILED', `${member} must be ${expected}; received ${kind}`)
+function malformed(member: string, expected: string, value: unknown): KitTelemetryError {
+  return new KitTelemetryError(
+    'TELEMETRY_EMIT_FAILED',
+    `${member} must be ${expected}; received ${describeKind(value)}`,
+  )
 }

@@ -1,9 +1,14 @@
 /**
- * Keys whose values are secrets in most applications, for `denylistKeys` of `withRedaction`. Keys are compared without
- * regard to case, but separators count. Names of several words are therefore listed in camel case as well.
+ * The keys whose values are secrets in most applications, for `denylistKeys` of `withRedaction`. Keys are compared without
+ * regard to case, but separators count. Names of several words are therefore also listed in camel case.
  *
  * @example
+ * ```ts
+ * import { COMMON_SECRET_KEYS, KitTelemetry } from 'mcp-gatekit/telemetry'
+ *
  * KitTelemetry.create().withRedaction({ denylistKeys: [...COMMON_SECRET_KEYS, 'iban'] })
+ * ```
+ * @see docs/guides/telemetry.md
  */
 export const COMMON_SECRET_KEYS: readonly string[] = Object.freeze([
   'password',

@@ -1,40 +1,40 @@
 import type { TelemetryLevel } from '../levels.ts'
 
-/** Who caused an event. */
+/** The user, service, or job that caused an event. */
 export interface TelemetryActor {
-  /** The kind of actor, such as `user`; see `addActor`. */
+  /** The type of the actor, such as `user`; see `addActor`. */
   readonly type: string
-  /** Which one, such as the id of a user. */
+  /** The id of the actor, such as a user id. */
   readonly id?: string
-  /** What else is known of it. */
+  /** Further data. */
   readonly tags?: Readonly<Record<string, unknown>>
 }
 
-/** What an event belongs to, such as an organisation. */
+/** The organization, project, or other unit that an event belongs to. */
 export interface TelemetryScope {
-  /** The kind of scope, such as `organization`; see `addScope`. */
+  /** The type of the scope, such as `organization`; see `addScope`. */
   readonly type: string
-  /** Which one, such as the id of an organisation. */
+  /** The id of the scope, such as an organization id. */
   readonly id: string
-  /** What else is known of it. */
+  /** Further data. */
   readonly tags?: Readonly<Record<string, unknown>>
 }
 
-/** An error in the form that travels: text only. */
+/** An error as strings. */
 export interface TelemetryErrorInfo {
-  /** The kind, such as `TypeError`. */
+  /** The name of the error, such as `TypeError`. */
   readonly name: string
-  /** What it says, for people. */
+  /** The message, for people. */
   readonly message: string
-  /** What it says, for programs, such as `ECONNREFUSED`. */
+  /** The code, for programs, such as `ECONNREFUSED`. */
   readonly code?: string
-  /** The stack, with the stacks of its `cause` chain folded in. */
+  /** The stack, including the stacks of its `cause` chain. */
   readonly stack?: string
 }
 
-/** Where in the code an event came from. */
+/** The place in the code that emitted an event. */
 export interface TelemetrySource {
-  /** What caused it, such as a function or a job. */
+  /** The name of the function or job. */
   readonly causer?: string
   /** The source file. */
   readonly file?: string
@@ -43,65 +43,65 @@ export interface TelemetrySource {
 }
 
 /**
- * What a transport receives: deeply frozen, made of JSON values only, already redacted,
- * and sharing no structure with what the caller passed. Absent members are absent.
+ * An event as transports receive it. It is deeply frozen and redacted, consists only of JSON values, and shares no objects
+ * with the input. Members without a value are missing, not `undefined`.
  */
 export interface TelemetryEnvelope {
   /** The full key, such as `billing.invoice.paid`. */
   readonly name: string
-  /** ISO 8601, UTC, milliseconds. */
+  /** The time of the event in ISO 8601, UTC, with milliseconds. */
   readonly time: string
-  /** How severe it is. */
+  /** The severity. */
   readonly level: TelemetryLevel
-  /** As given to `withService`. */
+  /** The name passed to `withService`. */
   readonly service: string
-  /** As given to `withEnvironment`. */
+  /** The name passed to `withEnvironment`. */
   readonly environment: string
-  /** As given to `withVersion`. */
+  /** The version passed to `withVersion`. */
   readonly version?: string
-  /** Which session it belongs to. */
+  /** The id of the session. */
   readonly sessionId: string
-  /** Who caused it. */
+  /** The actor that caused the event. */
   readonly actor?: TelemetryActor
-  /** What it belongs to. */
+  /** The scope that the event belongs to. */
   readonly scope?: TelemetryScope
-  /** What there is to say of it, by key. */
+  /** The attributes of the event. */
   readonly attributes?: Readonly<Record<string, unknown>>
-  /** What went wrong. */
+  /** The error, if the event is about one. */
   readonly error?: TelemetryErrorInfo
-  /** Where in the code it came from. */
+  /** The place in the code that emitted the event. */
   readonly source?: TelemetrySource
 }
 
-/** A map of attributes or tags, by key. Of `any`, because with `unknown` no value of an interface type could be passed. */
+/** Attributes or tags by key. The values are `any`, because `unknown` does not accept a value of an interface type. */
 export type TelemetryAttributes = Readonly<Record<string, any>>
 
-/** Allows `undefined` for an absent member. */
+/** Allows `undefined` for missing members. */
 type Loosely<T> = { readonly [Member in keyof T]: T[Member] | undefined }
 
-/** What an event may be emitted with. Every member is optional; `undefined` means absent. */
+/** The input of `emit`. Every member is optional, and may be `undefined`. */
 export interface TelemetryEmitInput<
   Attributes = TelemetryAttributes,
   Actors extends string = string,
   Scopes extends string = string,
 > {
-  /** Default `info`. */
+  /** The severity. Defaults to `info`. */
   readonly level?: TelemetryLevel | undefined
-  /** RFC 3339 date-time. Default, also when it cannot be read: now. */
+  /** The time of the event as an RFC 3339 date-time. Defaults to now, also if the value is invalid. */
   readonly time?: string | undefined
-  /** Default the session's, else a fresh one. */
+  /** The id of the session. Defaults to that of the current session, or to a new id outside of a session. */
   readonly sessionId?: string | undefined
-  /** Replaces the session's actor whole. */
+  /** The actor. Replaces the actor of the session. */
   readonly actor?:
     | ({ readonly type: Actors } & Loosely<{ readonly id?: string; readonly tags?: TelemetryAttributes }>)
     | undefined
-  /** Replaces the session's scope whole. */
+  /** The scope. Replaces the scope of the session. */
   readonly scope?:
     | ({ readonly type: Scopes; readonly id: string } & Loosely<{ readonly tags?: TelemetryAttributes }>)
     | undefined
-  /** Laid over the session's. A function is called only when its result is needed. */
+  /** The attributes. They are merged over those of the session. A function is called only if its result is needed. */
   readonly attributes?: Attributes | (() => Attributes | undefined) | undefined
-  /** An `Error`, or its parts. */
+  /** An `Error`, or an object with its members. */
   readonly error?:
     | Error
     | ({ readonly name: string; readonly message: string } & Loosely<{
@@ -109,6 +109,6 @@ export interface TelemetryEmitInput<
         readonly stack?: string
       }>)
     | undefined
-  /** Where in the code it comes from. Default: absent. */
+  /** The place in the code. Defaults to none. */
   readonly source?: Loosely<TelemetrySource> | undefined
 }

@@ -2,31 +2,31 @@ import { types } from 'node:util'
 import { describeError, isError } from '../../describe-error.ts'
 import { KEEP_EVERYTHING, type KeyNode, type KeyRules } from './redaction.ts'
 
-/** Deepest level at which an object or array is still copied; the copied map itself is level 0. */
+/** The maximum depth of a copied object or array. The copied object itself has the depth 0. */
 const MAX_DEPTH = 8
 
-/** How many values one event may carry: without it, a few objects that share references could become millions. */
+/** The maximum number of values of an event. Otherwise, a few objects with shared references could become millions. */
 const MAX_VALUES = 100_000
 
-/** What has no place in JSON, such as a function. */
+/** Stands for a value that JSON cannot represent, such as a function. */
 const NOTHING: unique symbol = Symbol('nothing')
 
-/** The objects on the way to the one being copied. */
+/** The objects that contain the object that is copied. */
 interface Ancestors {
   readonly value: object
   readonly parent: Ancestors | undefined
 }
 
-/** Values the current copy may still hold. One counter will do, since copying is synchronous. */
+/** The number of values that the current copy may still contain. Copying is synchronous, so one counter is enough. */
 let remaining = 0
 
 /**
- * Copies a map of values in one walk that makes them JSON, redacts them by `rules` and freezes them.
- * Nothing of the copy is shared with `source`. What throws while it is read costs its own key only.
- * @param source read through `toJSON` or as entries where it is no plain object
- * @param base what the copy holds beforehand: already copied, redacted and frozen
- * @returns `undefined` when `source` is no map, such as an array or a `Date`
- * @throws what reading the keys of `source` itself throws
+ * Copies an object as frozen, redacted JSON in one pass. The copy shares no objects with `source`. If reading a value throws,
+ * only its key is left out.
+ * @param source an object. If it is not a plain object, its `toJSON` or its entries are used.
+ * @param base the values that the copy starts with. They must be copied, redacted, and frozen.
+ * @returns `undefined` if `source` is not an object of values by key, such as an array or a `Date`.
+ * @throws errors while the keys of `source` itself are read.
  */
 export function toRedactedJson(
   source: object,
@@ -109,7 +109,7 @@ function copyValue(
     case 'string':
       return rules.cut(value)
     case 'number':
-      // Adding zero turns -0, which JSON does not know, into 0.
+      // Adding zero changes -0, which JSON cannot represent, to 0.
       return Number.isFinite(value) ? value + 0 : rules.cut(String(value))
     case 'boolean':
       return value
@@ -149,7 +149,7 @@ function copyReference(
   return Object.freeze(into)
 }
 
-/** The hash of the JSON form of a value, before anything in it is redacted or cut. */
+/** Returns the hash of the JSON form of a value that is not redacted or cut. */
 function hashed(value: unknown, key: string, rules: KeyRules, depth: number, ancestors: Ancestors): unknown {
   if (typeof value === 'string') return rules.hash(value)
   const form = copyValue(value, key, KEEP_EVERYTHING, KEEP_EVERYTHING.root, depth, ancestors)
@@ -157,7 +157,7 @@ function hashed(value: unknown, key: string, rules: KeyRules, depth: number, anc
   return rules.hash(typeof form === 'object' ? JSON.stringify(form) : String(form))
 }
 
-/** What stands for an object in JSON: itself, or a string, an array or a plain object. */
+/** Returns the value that JSON uses for an object: the object itself, a string, an array, or a plain object. */
 function jsonForm(value: object, key: string): unknown {
   const prototype = Object.getPrototypeOf(value)
   if (prototype === Object.prototype || prototype === null || Array.isArray(value)) {
@@ -170,7 +170,7 @@ function jsonForm(value: object, key: string): unknown {
   return typeof toJSON === 'function' ? ownForm(toJSON, value, key) : value
 }
 
-/** What a `toJSON` returns. A promise holds nothing that could be sent, and its rejection must not go unhandled. */
+/** Returns the result of `toJSON`. The rejection of a promise is handled, although the promise is not sent. */
 function ownForm(toJSON: (key: string) => unknown, value: object, key: string): unknown {
   const form: unknown = toJSON.call(value, key)
   if (types.isPromise(form)) Promise.prototype.then.call(form, undefined, () => {})
@@ -207,7 +207,7 @@ function mapEntries(map: ReadonlyMap<unknown, unknown>): Record<string, unknown>
   return entries
 }
 
-/** One item more than may still be copied, so that the copy shows where it was cut. */
+/** Returns one item more than may still be copied, so that the copy shows where it was cut. */
 function take(items: Iterable<unknown>): unknown[] {
   const taken: unknown[] = []
   for (const item of items) {

@@ -5,38 +5,35 @@ import { telemetryOptions, withDefaults } from '../options.ts'
 const { checkSecret, checkTexts, checkWholeNumber, copyOptions } = telemetryOptions
 
 /**
- * What is taken out of `attributes`, `actor.tags` and `scope.tags`, at every depth, before any transport sees it.
+ * The values that are removed or hashed in `attributes`, `actor.tags`, and `scope.tags`, at every depth, before a transport
+ * receives them.
  *
- * A key matches a listed key when they are equal ignoring case, or when the listed key is a whole dot-separated run
- * of it: `password` matches `ctx.password.hint`, not `user_password`. For nested values the run is sought in the path
- * joined by dots, so `user.email` matches `{ user: { email } }`; indexes of arrays are no part of the path.
+ * A key matches a listed key if they are equal ignoring case, or if the listed key is a sequence of its dot-separated
+ * parts: `password` matches `ctx.password.hint`, but not `user_password`. The key of a nested value is its path joined by
+ * dots, without array indexes, so `user.email` matches `{ user: { email } }`.
  */
 export interface TelemetryRedactionPolicy {
-  /** Keys to remove. Default none. Wins over `hashKeys`. */
+  /** The keys to remove. They have priority over `hashKeys`. Defaults to none. */
   readonly denylistKeys?: readonly string[] | undefined
   /**
-   * Keys whose value, unless `null`, becomes the lower-case hex SHA-256 of its string form: `String(value)`, or
-   * `JSON.stringify` of an object or array. Default none.
+   * The keys whose value is replaced with the lowercase hex SHA-256 of its string form: `String(value)`, or
+   * `JSON.stringify` of an object or array. `null` is not hashed. Defaults to none.
    */
   readonly hashKeys?: readonly string[] | undefined
-  /** With it, hashes are HMAC-SHA-256 under this secret, so that guessed values cannot be tried out. Default none. */
+  /** The key for HMAC-SHA-256 hashes, which prevents guessing of values. By default, hashes are plain SHA-256. */
   readonly hashSecret?: string | undefined
   /**
-   * Longest string that is sent, in UTF-16 units; a longer one is cut to that length, `…` being its last character.
-   * Holds for `error.message` and `error.stack` as well. 0 empties every string. Default 5000.
+   * The maximum length of a string, in UTF-16 units. Longer strings are cut to that length and end with `…`. It also applies
+   * to `error.message` and `error.stack`. 0 empties every string. Defaults to 5 000.
    */
   readonly maxStringLength?: number | undefined
 }
 
-/** A redaction policy with every default filled in. */
+/** A redaction policy with all defaults. */
 export interface ResolvedRedactionPolicy {
-  /** Keys to remove. */
   readonly denylistKeys: readonly string[]
-  /** Keys whose value is hashed. */
   readonly hashKeys: readonly string[]
-  /** The key of the hashes. */
   readonly hashSecret: string | undefined
-  /** Longest string that is sent, in UTF-16 units. */
   readonly maxStringLength: number
 }
 
@@ -47,13 +44,13 @@ const DEFAULTS: ResolvedRedactionPolicy = Object.freeze({
   maxStringLength: 5000,
 })
 
-/** How many keys (or paths) keep their action; applications, and those who attack them, can invent any number. */
+/** The maximum number of keys (or paths) whose action is kept, because clients may send any number of keys. */
 const MAX_NODES = 4096
 
-/** Longer keys are judged each time: kept, a few thousand of a megabyte each would fill the memory. In UTF-16 units. */
+/** The maximum length of a key whose action is kept, in UTF-16 units. Thousands of long keys would fill the memory. */
 const MAX_KEPT_KEY = 256
 
-/** Copies and checks a policy. @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` */
+/** Copies and checks a policy. @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if it is invalid. */
 export function copyRedactionPolicy(policy: TelemetryRedactionPolicy): TelemetryRedactionPolicy {
   return copyOptions<TelemetryRedactionPolicy>('withRedaction', policy, {
     denylistKeys: checkTexts,
@@ -63,7 +60,7 @@ export function copyRedactionPolicy(policy: TelemetryRedactionPolicy): Telemetry
   })
 }
 
-/** Fills in the defaults. The secret does not show when the result is printed or serialised. */
+/** Fills in the defaults. The secret is not enumerable, so that it is not printed or serialized. */
 export function resolveRedactionPolicy(policy: TelemetryRedactionPolicy): ResolvedRedactionPolicy {
   const { hashSecret, ...shown } = withDefaults<ResolvedRedactionPolicy>(DEFAULTS, policy)
   return Object.freeze(
@@ -71,25 +68,25 @@ export function resolveRedactionPolicy(policy: TelemetryRedactionPolicy): Resolv
   ) as ResolvedRedactionPolicy
 }
 
-/** The action on one key or, if a listed key has a dot, on one path of keys. */
+/** The action for one key or, if a listed key contains a dot, for one path of keys. */
 export interface KeyNode {
   readonly action: 'keep' | 'deny' | 'hash'
   /**
-   * The end of the path, folded, with a dot before each key and one behind the last: `.` for the root, `.user.email.`.
-   * As long as a listed key can be, because a match that ended further in front would have been found at a parent.
+   * The end of the path in lowercase, with a dot before and after each key: `.` for the root, `.user.email.`. It is at most
+   * as long as the longest listed key, because an earlier match has been found at a parent.
    */
   readonly path: string
   readonly children: Map<string, KeyNode>
 }
 
-/** A redaction policy made ready for the walk of copy.ts; verdicts are kept, so that a key is judged once. */
+/** A redaction policy, compiled for `toRedactedJson`. The action for each key is kept. */
 export class KeyRules {
   readonly root: KeyNode = { action: 'keep', path: '.', children: new Map() }
   readonly #deny: readonly string[]
   readonly #hash: readonly string[]
   readonly #byPath: boolean
   readonly #hasKeys: boolean
-  /** The length of the longest listed key, with its two dots. */
+  /** The length of the longest listed key, including its two dots. */
   readonly #longest: number
   readonly #maxLength: number
   readonly #digest: (text: string) => string
@@ -105,17 +102,17 @@ export class KeyRules {
     this.#digest = policy.hashSecret === undefined ? sha256 : hmacSha256(policy.hashSecret)
   }
 
-  /** The action on `key` below `parent`. */
+  /** Returns the action for `key` below `parent`. */
   child(parent: KeyNode, key: string): KeyNode {
     return this.#hasKeys ? (parent.children.get(key) ?? this.#resolve(parent, key)) : this.root
   }
 
-  /** `text`, or its beginning and `…` when it is too long; never half a surrogate pair. */
+  /** Cuts a string that is too long, so that it ends with `…`. Never splits a surrogate pair. */
   cut(text: string): string {
     return cutText(text, this.#maxLength, '…')
   }
 
-  /** Lower-case hex SHA-256 of the UTF-8 form of `text`, keyed when there is a `hashSecret`. */
+  /** Returns the lowercase hex SHA-256 of a string in UTF-8, or its HMAC if there is a `hashSecret`. */
   hash(text: string): string {
     return this.#digest(text)
   }
@@ -138,12 +135,12 @@ export class KeyRules {
   }
 }
 
-/** Lower case; a Greek final sigma, which depends on what follows, counts as any other. */
+/** Returns a key in lowercase. A Greek final sigma, which depends on the next character, becomes a normal one. */
 function fold(key: string): string {
   return key.toLowerCase().replaceAll('ς', 'σ')
 }
 
-/** Loaded when something is hashed first: it is a quarter of the time that `./telemetry` would take to be imported. */
+/** `node:crypto`, which is loaded for the first hash, because it would take a quarter of the import time of `./telemetry`. */
 let loadedCrypto: typeof Crypto | undefined
 
 function cryptoModule(): typeof Crypto {
@@ -153,7 +150,7 @@ function cryptoModule(): typeof Crypto {
 
 function sha256(text: string): string {
   const { hash, createHash } = cryptoModule()
-  // One call instead of three, and twice as fast, from Node 20.12 on.
+  // Node 20.12 and later: one call instead of three, and twice as fast.
   return hash === undefined ? createHash('sha256').update(text).digest('hex') : hash('sha256', text, 'hex')
 }
 
@@ -163,7 +160,7 @@ function hmacSha256(secret: string): (text: string) => string {
   return (text) => createHmac('sha256', key).update(text).digest('hex')
 }
 
-/** The rules that keep every value as it is. */
+/** The rules that do not change values. */
 export const KEEP_EVERYTHING: KeyRules = new KeyRules({
   ...DEFAULTS,
   maxStringLength: Number.POSITIVE_INFINITY,

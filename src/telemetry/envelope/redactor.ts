@@ -3,7 +3,7 @@ import type { TelemetryActor, TelemetryErrorInfo, TelemetryScope } from './envel
 import { toRedactedJson } from './redacted-json.ts'
 import type { KeyRules } from './redaction.ts'
 
-/** Applies one set of rules to the parts of an envelope. What it returns is copied and frozen. */
+/** Applies one set of rules to the parts of an envelope. The results are frozen copies. */
 export class Redactor {
   readonly #rules: KeyRules
 
@@ -12,17 +12,19 @@ export class Redactor {
   }
 
   /**
-   * A map of values, laid over `base`, which this redactor made.
-   * @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` when `given` is no map, such as a `Date`; what reading its keys throws
+   * Redacts an object.
+   * @param base an earlier result of this method. The values are merged over it.
+   * @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if `value` is not an object of values by key, such as a `Date`. Errors
+   * while its keys are read are thrown as they are.
    */
   map(
     member: string,
-    given: object,
+    value: object,
     base?: Readonly<Record<string, unknown>>,
   ): Readonly<Record<string, unknown>> {
-    const copy = toRedactedJson(given, this.#rules, base)
+    const copy = toRedactedJson(value, this.#rules, base)
     if (copy !== undefined) return copy
-    throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', `${member} must be an object of values by key`)
+    throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', `${member} must be an object`)
   }
 
   actor(actor: TelemetryActor): TelemetryActor {
@@ -38,7 +40,7 @@ export class Redactor {
     return Object.freeze(tags === undefined ? { type, id } : { type, id, tags: this.map('scope.tags', tags) })
   }
 
-  /** Only the length of an error's texts is limited. */
+  /** Limits the length of an error's strings. They are not redacted otherwise. */
   error(error: TelemetryErrorInfo): TelemetryErrorInfo {
     const message = this.#rules.cut(error.message)
     return Object.freeze(

@@ -1,12 +1,12 @@
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 
-/** Two characters for each ten bits. */
+/** The two characters for each value of ten bits. */
 const PAIRS: readonly string[] = Array.from(
   { length: 1024 },
   (_, bits) => `${CROCKFORD[bits >> 5]}${CROCKFORD[bits & 31]}`,
 )
 
-/** How many ids one millisecond can hold before the next is borrowed: three characters. */
+/** The maximum number of ids with the same millisecond. Further ids use the next one. */
 const IDS_PER_MS = 32 * 32 * 32
 
 const pool = new Uint16Array(2048)
@@ -17,9 +17,8 @@ let lastMsText = ''
 let sequence = 0
 
 /**
- * A fresh session id: `ses_` and 26 Crockford base-32 characters, of which ten are the time in milliseconds,
- * three a counter within it and thirteen random. Ids of one process sort in the order they were made,
- * those of several by time.
+ * Creates a session id: `ses_` and 26 characters of Crockford's base 32. Ten of them are the time in milliseconds, three a
+ * counter within the millisecond, and thirteen random. Ids of one process sort in the order in which they were created.
  */
 export function createSessionId(): string {
   const now = Date.now()

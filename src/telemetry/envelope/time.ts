@@ -1,4 +1,4 @@
-/** The last three digits and the zone of a time, by millisecond: `000Z` … `999Z`. */
+/** The milliseconds and the zone of a time: `000Z` to `999Z`. */
 const MILLISECONDS: readonly string[] = Array.from(
   { length: 1000 },
   (_, ms) => `${String(ms).padStart(3, '0')}Z`,
@@ -12,8 +12,8 @@ let cachedMs = Number.NaN
 let cachedTime = ''
 
 /**
- * The time of `ms` since the epoch, ISO 8601, UTC, milliseconds. Kept between calls are the text up to the second, and
- * the whole one, which the events of a burst then share.
+ * Returns the time `ms` milliseconds after 1970 in ISO 8601, UTC, with milliseconds. The latest result and its part up to
+ * the second are cached.
  */
 export function isoTime(ms: number): string {
   if (ms === cachedMs) return cachedTime
@@ -28,8 +28,9 @@ export function isoTime(ms: number): string {
 }
 
 /**
- * Reads an RFC 3339 date-time: date, time with seconds, and zone. Digits beyond the millisecond are cut off.
- * @returns the same moment in ISO 8601, UTC, milliseconds; `undefined` when it is none, or lies outside the years 0 to 9999
+ * Reads an RFC 3339 date-time: date, time with seconds, and zone. Digits beyond the millisecond are ignored.
+ * @returns the same moment in ISO 8601, UTC, with milliseconds, or `undefined` if it is invalid or outside the years 0 to
+ * 9999.
  */
 export function readTime(text: unknown): string | undefined {
   const parts = typeof text === 'string' ? RFC_3339.exec(text) : null
@@ -49,7 +50,7 @@ export function readTime(text: unknown): string | undefined {
   date.setUTCFullYear(year, month - 1, day)
   if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined
   const offset = (parts[8] === '-' ? -1 : 1) * (offsetHours * 60 + offsetMinutes)
-  // A leap second (60) has no number of its own here: it is the first moment of the next minute.
+  // A leap second (60) becomes the first second of the next minute.
   date.setUTCHours(hour, minute - offset, second, Number((parts[7] ?? '').slice(0, 3).padEnd(3, '0')))
   const iso = date.toISOString()
   return iso.length === 24 ? iso : undefined

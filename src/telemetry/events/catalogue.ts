@@ -7,21 +7,21 @@ export type TelemetryJsonSchema = Readonly<Record<string, unknown>>
 export interface TelemetryCatalogueEvent {
   /** The full key, such as `billing.invoice.paid`. */
   readonly key: string
-  /** What the key begins with, such as `billing`. */
+  /** The namespace, such as `billing`. */
   readonly namespace: string
   /** The short key, such as `invoice.paid`. */
   readonly name: string
-  /** What its attributes may be. Absent where the schema cannot tell. */
+  /** The JSON Schema of the attributes. Missing if the schema cannot be converted. */
   readonly jsonSchema?: TelemetryJsonSchema
 }
 
-/** What a namespace can emit. */
+/** The events of a namespace. */
 export interface TelemetryEventCatalogue {
-  /** What the keys begin with, such as `billing`. */
+  /** The namespace, such as `billing`. */
   readonly namespace: string
-  /** Sorted by key. */
+  /** The events, sorted by key. */
   readonly events: readonly TelemetryCatalogueEvent[]
-  /** The same as a page of Markdown: a heading for each event, and a table of its attributes. Ends with a line break. */
+  /** Returns a page of Markdown with a heading for each event and a table of its attributes. It ends with a line break. */
   toMarkdown(): string
 }
 
@@ -41,7 +41,7 @@ export function catalogueOf(
   })
 }
 
-/** Not every library gives one (`~standard.jsonSchema`), and none can for everything: a `Date`, say. */
+/** Returns `undefined` if the library does not support `~standard.jsonSchema`, or cannot convert the schema, such as a `Date`. */
 function jsonSchemaOf(schema: TelemetryEventSchema): TelemetryJsonSchema | undefined {
   const { jsonSchema } = schema['~standard'] as {
     readonly jsonSchema?: { input?(options: { target: string }): unknown }
@@ -71,7 +71,7 @@ function markdownOf(namespace: string, events: readonly TelemetryCatalogueEvent[
   return `${[`# Events of ${text(namespace)}`, ...sections].join('\n\n')}\n`
 }
 
-/** One row for each property, those of objects below their own. */
+/** Returns one row for each property. The properties of an object follow its row. */
 function attributeRows(schema: TelemetryJsonSchema, prefix: string, above: ReadonlySet<unknown>): string[] {
   if (!isSchema(schema.properties) || above.has(schema)) return []
   const required = Array.isArray(schema.required) ? schema.required : []
@@ -95,7 +95,7 @@ function row(path: string, type: string, required: boolean, description: string)
   return `| ${code(path)} | ${text(type)} | ${required ? 'yes' : 'no'} | ${text(description)} |`
 }
 
-/** `string`, `integer or null`, `array of number`, `"a" or "b"`. */
+/** Returns the type in words: `string`, `integer or null`, `array of number`, `"a" or "b"`. */
 function typeText(schema: unknown): string {
   if (!isSchema(schema)) return 'any'
   const { type, enum: values, const: constant, anyOf, oneOf, items, format, $ref } = schema
@@ -110,7 +110,7 @@ function typeText(schema: unknown): string {
   return typeof format === 'string' ? `${type} (${format})` : type
 }
 
-/** In one line, with nothing that Markdown or a table would take for its own. */
+/** Returns a string in one line, with the special characters of Markdown escaped. */
 function text(value: string): string {
   return value.replace(/\s+/g, ' ').replace(/[\\`*_[\]<>|&]/g, '\\$&')
 }

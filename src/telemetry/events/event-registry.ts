@@ -25,23 +25,31 @@ type Flat<T> = { readonly [Member in keyof T]: T[Member] }
 type NoEvents = {}
 
 /**
- * The registry of typed events. Every step returns a new value; earlier ones stay usable.
+ * Declares typed events. Every method returns a new builder and does not change the previous one.
  *
  * @example
+ * ```ts
+ * import { KitTelemetryEvents } from 'mcp-gatekit/telemetry'
+ * import { z } from 'zod'
+ *
  * const billing = KitTelemetryEvents.namespace('billing')
  *   .event('opened', z.object({ plan: z.string() }))
  *   .group('invoice', (invoice) => invoice.event('paid', z.object({ cents: z.number() })))
  *   .build()
  * billing.get.key('invoice.paid') // 'billing.invoice.paid'
+ * ```
+ * @see docs/guides/telemetry.md
  */
 export const KitTelemetryEvents: {
   /**
-   * Starts a namespace, the first part of the full key of its events.
-   * @throws {KitTelemetryError} `TELEMETRY_INVALID_NAMESPACE` when it is empty or has a space or a colon,
-   * `TELEMETRY_RESERVED_NAMESPACE` when it starts with `__` or is `kit`, alone or before a dot
+   * Starts a namespace, which is the first part of the full key of its events.
+   * @param name the namespace, such as `billing`.
+   * @returns a builder that collects the events.
+   * @throws {KitTelemetryError} `TELEMETRY_INVALID_NAMESPACE` if the name is empty or contains a space or a colon;
+   * `TELEMETRY_RESERVED_NAMESPACE` if it is `kit`, or starts with `kit.` or `__`.
    */
   namespace<const Namespace extends string>(name: Namespace): TelemetryNamespaceBuilder<Namespace>
-  /** The same by the name that other builders of this package have: `KitTelemetryEvents.create().namespace(…)`. */
+  /** Returns an object with the same method, for symmetry with other builders: `KitTelemetryEvents.create().namespace(…)`. */
   create(): {
     namespace<const Namespace extends string>(name: Namespace): TelemetryNamespaceBuilder<Namespace>
   }
@@ -63,15 +71,18 @@ export class TelemetryNamespaceBuilder<Namespace extends string, Events = NoEven
     this.#members = members
   }
 
-  /** What `KitTelemetryEvents.namespace()` gives. @internal */
+  /** Creates the builder for `KitTelemetryEvents.namespace()`. @internal */
   static of<Namespace extends string>(namespace: Namespace): TelemetryNamespaceBuilder<Namespace> {
     return new TelemetryNamespaceBuilder(namespace)
   }
 
   /**
    * Adds an event.
-   * @throws {KitTelemetryError} `TELEMETRY_INVALID_EVENT_NAME` when its name, or its full key, breaks the rule for names;
-   * `TELEMETRY_DUPLICATE_EVENT` when it is taken; `TELEMETRY_CONFIGURATION_INVALID` when `schema` is no Standard Schema
+   * @param name the short key, without the namespace.
+   * @param schema the schema of the attributes, of any library that implements Standard Schema.
+   * @throws {KitTelemetryError} `TELEMETRY_INVALID_EVENT_NAME` if the name or the full key is invalid;
+   * `TELEMETRY_DUPLICATE_EVENT` if the name is already registered; `TELEMETRY_CONFIGURATION_INVALID` if `schema` is not a
+   * Standard Schema.
    */
   event<const Name extends string, Schema extends TelemetryEventSchema>(
     name: Name,
@@ -84,9 +95,12 @@ export class TelemetryNamespaceBuilder<Namespace extends string, Events = NoEven
   }
 
   /**
-   * Adds a group, whose name precedes those of its events: `group('invoice', (invoice) => invoice.event('paid', …))`
-   * gives `invoice.paid`. Groups nest.
-   * @throws {KitTelemetryError} as `event` does, and `TELEMETRY_CONFIGURATION_INVALID` when `build` returns no group
+   * Adds a group of events. Its name is the first part of their short keys:
+   * `group('invoice', (invoice) => invoice.event('paid', …))` adds `invoice.paid`. Groups can be nested.
+   * @param name the name of the group.
+   * @param build adds the events to the group and returns it.
+   * @throws {KitTelemetryError} the errors of `event`, and `TELEMETRY_CONFIGURATION_INVALID` if `build` does not return a
+   * group.
    */
   group<const Name extends string, Grouped>(
     name: Name,
@@ -98,7 +112,7 @@ export class TelemetryNamespaceBuilder<Namespace extends string, Events = NoEven
     )
   }
 
-  /** The finished descriptor, for `KitTelemetry.addEvents`. */
+  /** Returns the descriptor, for `KitTelemetry.addEvents`. */
   build(): TelemetryEventsDescriptor<Namespace, Flat<Events>> {
     return describeEvents(this.#namespace, this.#members.events) as never
   }
@@ -112,12 +126,16 @@ export class TelemetryGroupBuilder<Events = NoEvents> {
     this.#members = members
   }
 
-  /** What the function given to `.group()` begins with. @internal */
+  /** Returns the group that the function passed to `.group()` receives. @internal */
   static empty(): TelemetryGroupBuilder {
     return new TelemetryGroupBuilder()
   }
 
-  /** Adds an event to the group. Throws as the namespace's `event` does. */
+  /**
+   * Adds an event to the group. Throws the errors of `TelemetryNamespaceBuilder.event`.
+   * @param name the short key within the group.
+   * @param schema the schema of the attributes.
+   */
   event<const Name extends string, Schema extends TelemetryEventSchema>(
     name: Name,
     schema: Schema,
@@ -125,7 +143,11 @@ export class TelemetryGroupBuilder<Events = NoEvents> {
     return new TelemetryGroupBuilder(this.#members.withEvent(name, schema))
   }
 
-  /** Adds a group to the group. Throws as the namespace's `group` does. */
+  /**
+   * Adds a group to the group. Throws the errors of `TelemetryNamespaceBuilder.group`.
+   * @param name the name of the inner group.
+   * @param build adds the events to the inner group and returns it.
+   */
   group<const Name extends string, Grouped>(
     name: Name,
     build: (group: TelemetryGroupBuilder) => TelemetryGroupBuilder<Grouped>,
@@ -133,38 +155,38 @@ export class TelemetryGroupBuilder<Events = NoEvents> {
     return new TelemetryGroupBuilder(this.#members.withGroup(name, build))
   }
 
-  /** What a group holds, or `undefined` when `value` is no group. @internal */
+  /** Returns the members of a group, or `undefined` if `value` is not a group. @internal */
   static membersOf(value: unknown): Members | undefined {
     return value instanceof TelemetryGroupBuilder ? value.#members : undefined
   }
 }
 
-/** The events of one namespace, ready to be attached. */
+/** The events of one namespace, for `KitTelemetry.addEvents`. */
 export interface TelemetryEventsDescriptor<Namespace extends string = string, Events = TelemetryEventMap> {
   readonly namespace: Namespace
-  /** The short keys, without the namespace, in the order they were added. */
+  /** The short keys, without the namespace, in the order in which they were added. */
   readonly names: readonly (keyof Events & string)[]
   readonly get: {
-    /** The full key of an event. @throws {KitTelemetryError} `TELEMETRY_UNKNOWN_EVENT` */
+    /** Returns the full key of an event. @throws {KitTelemetryError} `TELEMETRY_UNKNOWN_EVENT` */
     key<Name extends keyof Events & string>(name: Name): `${Namespace}.${Name}`
-    /** The schema of an event. @throws {KitTelemetryError} `TELEMETRY_UNKNOWN_EVENT` */
+    /** Returns the schema of an event. @throws {KitTelemetryError} `TELEMETRY_UNKNOWN_EVENT` */
     schema<Name extends keyof Events & string>(name: Name): Events[Name]
   }
-  /** Every event with the JSON Schema of its attributes, for a team's documentation. Made anew by every call. */
+  /** Returns every event with the JSON Schema of its attributes, for documentation. Each call returns a new object. */
   catalogue(): TelemetryEventCatalogue
-  /** For types only: `typeof descriptor.$Infer.keys`. At run time it is an empty object. */
+  /** For types only: `typeof descriptor.$Infer.keys`. At runtime, it is an empty object. */
   readonly $Infer: {
     readonly namespace: Namespace
-    /** Short key to the attributes its schema takes. */
+    /** The attributes by short key. */
     readonly events: Inputs<Events>
     /** The union of all full keys. */
     readonly keys: `${Namespace}.${keyof Events & string}`
-    /** Full key to schema. */
+    /** The schemas by full key. */
     readonly registry: Flat<Prefixed<Namespace, Events>>
   }
 }
 
-/** The names taken in a namespace or group, and the events below it by short key. Immutable. */
+/** The names in a namespace or group, and the events below it by short key. Immutable. */
 class Members {
   readonly names: ReadonlySet<string>
   readonly events: ReadonlyMap<string, TelemetryEventSchema>

@@ -1,6 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-/** A schema of any library that speaks Standard Schema, such as zod, valibot or arktype. It must validate synchronously. */
+
+/** A schema of a library that implements Standard Schema, such as zod, valibot, or arktype. It must validate synchronously. */
 export type TelemetryEventSchema = StandardSchemaV1<any, any>
 
-/** Event names and their schemas. */
+/** Schemas by event name. */
 export type TelemetryEventMap = Readonly<Record<string, TelemetryEventSchema>>

@@ -5,27 +5,26 @@ import type { TelemetryEventSchema } from './schema.ts'
 
 const { checkBoolean, checkOneOf, copyOptions } = telemetryOptions
 
-/** When and how strictly events are checked. */
+/** The options of `KitTelemetry.withValidation()`. */
 export interface TelemetryValidationOptions {
   /**
-   * `development` (the default): unless `NODE_ENV` was `production` when the manager was built; `always`; or `none`.
+   * The events that are validated. `development` validates all events unless `NODE_ENV` is `production` when the manager
+   * is built. Defaults to `development`.
    */
   readonly mode?: 'development' | 'always' | 'none' | undefined
-  /** Whether an attribute that the schema does not declare fails. Default false. */
+  /** Rejects attributes that the schema does not declare. Defaults to `false`. */
   readonly strict?: boolean | undefined
 }
 
-/** Validation options with every default filled in. */
+/** Validation options with all defaults. */
 export interface ResolvedValidationOptions {
-  /** When events are checked. */
   readonly mode: 'development' | 'always' | 'none'
-  /** Whether an attribute that the schema does not declare fails. */
   readonly strict: boolean
 }
 
 const DEFAULTS: ResolvedValidationOptions = Object.freeze({ mode: 'development', strict: false })
 
-/** Copies and checks options. @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` */
+/** Copies and checks options. @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if one is invalid. */
 export function copyValidationOptions(
   method: string,
   options: TelemetryValidationOptions,
@@ -43,25 +42,25 @@ export function resolveValidationOptions(
   return Object.freeze(withDefaults<ResolvedValidationOptions>(defaults, options))
 }
 
-/** Whether a mode checks events in this process. */
+/** Returns `true` if a mode validates events in this process. */
 export function isValidationOn(mode: ResolvedValidationOptions['mode']): boolean {
   return mode === 'always' || (mode === 'development' && process.env.NODE_ENV !== 'production')
 }
 
-/** Where in the attributes a failure lies. Neither the value nor the schema library's text is told: it may quote the value. */
+/** The path of an invalid attribute. The value and the message of the schema library are left out, because they may be secret. */
 interface ValidationIssue {
   readonly path: readonly (string | number)[]
 }
 
-/** How many issues of an event are reported. */
+/** The maximum number of issues in `details`. */
 const MAX_ISSUES = 20
 
-/** How many of them the message names. */
+/** The maximum number of issues in the message. */
 const MAX_NAMED = 5
 
 /**
- * Why `attributes` do not fit a schema, if so: `TELEMETRY_SCHEMA_VALIDATION_FAILED`, whose `details.issues` is
- * `[{ path: [key, …] }]`. An event without attributes passes when its schema takes `{}` or `undefined`.
+ * Returns `TELEMETRY_SCHEMA_VALIDATION_FAILED` if attributes do not match a schema. Its `details.issues` is
+ * `[{ path: [key, …] }]`. An event without attributes is valid if its schema accepts `{}` or `undefined`.
  */
 export function attributesError(
   event: string,
@@ -81,7 +80,7 @@ export function attributesError(
     .join(', ')
   return new KitTelemetryError(
     'TELEMETRY_SCHEMA_VALIDATION_FAILED',
-    `the attributes of event ${quotedName(event)} do not fit its schema at ${where}${more}`,
+    `the attributes of event ${quotedName(event)} do not match its schema at ${where}${more}`,
     { details: { issues: issues.slice(0, MAX_ISSUES) } },
   )
 }
@@ -111,10 +110,10 @@ function issuePath(
   })
 }
 
-/** The top-level keys that validation did not hand back. One whose value is `undefined` is never sent, so it may stay. */
-function undeclared(given: object, output: unknown): ValidationIssue[] {
+/** Returns the top-level keys that are missing in the validated output. Keys whose value is `undefined` are never sent. */
+function undeclared(input: object, output: unknown): ValidationIssue[] {
   const declared = typeof output === 'object' && output !== null ? output : {}
-  return Object.keys(given)
-    .filter((key) => !Object.hasOwn(declared, key) && (given as Record<string, unknown>)[key] !== undefined)
+  return Object.keys(input)
+    .filter((key) => !Object.hasOwn(declared, key) && (input as Record<string, unknown>)[key] !== undefined)
     .map((key) => ({ path: [key] }))
 }

@@ -4,27 +4,27 @@ import type { TelemetryActor, TelemetryScope } from '../envelope/envelope.ts'
 import type { Redactor } from '../envelope/redactor.ts'
 import { sessionDraw } from './sampling.ts'
 
-/** What a session lends to its events, and an outer session to an inner one. JSON values, frozen, not redacted. */
+/** The values that events inherit from their session, and an inner session from an outer one. Frozen JSON, not redacted. */
 export interface InheritedValues {
   readonly actor: TelemetryActor | undefined
   readonly scope: TelemetryScope | undefined
-  /** `undefined` when no attributes were ever given. */
+  /** `undefined` if no attributes were set. */
   readonly attributes: Readonly<Record<string, unknown>> | undefined
 }
 
-/** What a session knows of itself. `own` and `id` are replaced, never changed, so that a snapshot is a reference. */
+/** The state of a session. `own` and `id` are replaced, never changed, so that a reference is a snapshot. */
 export class SessionRecord {
   /** The manager it belongs to. */
   readonly manager: object
   readonly startedAt: string
-  /** What it took from the run it was made in. */
+  /** The values that it inherited from the run in which it was created. */
   readonly inherited: InheritedValues
-  /** The events under way that it emitted. */
+  /** The pending events that it emitted. */
   readonly pending: PendingWork = new PendingWork()
   id: string
   own: InheritedValues = NOTHING_INHERITED
   ended = false
-  /** The context outside its runs, as long as neither `id` nor `own` changes. */
+  /** The context outside of its runs. It is valid until `id` or `own` changes. */
   context: SessionContext | undefined
 
   constructor(manager: object, id: string, startedAt: string, inherited: InheritedValues) {
@@ -36,17 +36,17 @@ export class SessionRecord {
 }
 
 /**
- * One run of a session. It does not refer to the runs around it: a task that starts its successor within its own run
- * would otherwise keep every run before it in memory.
+ * One run of a session. It does not refer to the runs around it. Otherwise a task that starts its successor in its own run
+ * would keep all previous runs in memory.
  */
 export interface RunNode {
   readonly session: SessionRecord
-  /** What the run took from the one around it. */
+  /** The values that it inherited from the run around it. */
   readonly inherited: InheritedValues
   context: SessionContext | undefined
 }
 
-/** An immutable view of what a session lends, with its redacted form, which is made once. */
+/** The immutable values of a session at one moment, and their redacted form, which is computed once. */
 export class SessionContext implements InheritedValues {
   readonly session: SessionRecord
   readonly own: InheritedValues
@@ -67,7 +67,7 @@ export class SessionContext implements InheritedValues {
     this.attributes = overlay(inherited.attributes, own.attributes)
   }
 
-  /** What of it goes into envelopes. A session belongs to one manager, so there is one redactor. */
+  /** Returns the redacted values. A session belongs to one manager, so the redactor is always the same. */
   redacted(redactor: Redactor): InheritedValues {
     this.#redacted ??= {
       actor: this.actor && redactor.actor(this.actor),
@@ -77,7 +77,7 @@ export class SessionContext implements InheritedValues {
     return this.#redacted
   }
 
-  /** Where the session stands in sampling by session. */
+  /** The number that sampling by session compares with the rate. */
   get draw(): number {
     this.#draw ??= sessionDraw(this.sessionId)
     return this.#draw
@@ -85,15 +85,15 @@ export class SessionContext implements InheritedValues {
 }
 
 /**
- * The maximum number of runs in one async context, of one manager and of all. Beyond it the outermost run is forgotten,
- * so that a chain of runs whose sessions are never ended does not grow.
+ * The maximum number of runs in one async context, of one manager and of all managers. Beyond it, the outermost run is
+ * dropped, so that a chain of runs whose sessions never end does not grow.
  */
 const MAX_RUNS_OF_MANAGER = 32
 const MAX_RUNS = 256
 
 /**
- * The runs in the ambient async context, the innermost first. The runs of every manager share one storage; each manager
- * finds its own by `session.manager`.
+ * The runs in the current async context, the innermost first. All managers share one storage. Each manager finds its own
+ * runs by `session.manager`.
  */
 const runs = new AsyncLocalStorage<readonly RunNode[]>()
 
@@ -105,12 +105,12 @@ const NOTHING_INHERITED: InheritedValues = Object.freeze({
   attributes: undefined,
 })
 
-/** The runs in the ambient async context, the innermost first. */
+/** Returns the runs in the current async context, the innermost first. */
 export function ambientRuns(): readonly RunNode[] {
   return runs.getStore() ?? NO_RUNS
 }
 
-/** The innermost run that has not ended, of any manager or of the given one. */
+/** Returns the innermost run whose session has not ended, of any manager or of the given one. */
 export function activeRun(manager?: object): RunNode | undefined {
   const nodes = ambientRuns()
   for (let index = 0; index < nodes.length; index++) {
@@ -121,8 +121,8 @@ export function activeRun(manager?: object): RunNode | undefined {
 }
 
 /**
- * What a new session, or a run, takes over from the run around it. It refers to values only, and not to the session that
- * lends them: sessions would otherwise keep one another in memory.
+ * Returns the values that a new session or a run inherits from the run around it. They do not refer to a session, because
+ * sessions would otherwise keep one another in memory.
  */
 export function inheritance(manager: object): InheritedValues {
   const node = activeRun(manager)
@@ -131,7 +131,7 @@ export function inheritance(manager: object): InheritedValues {
   return { actor, scope, attributes }
 }
 
-/** Runs `fn` with `session` as the ambient one. */
+/** Runs `fn` in `session`. */
 export function runInside<T>(session: SessionRecord, fn: () => T): T {
   const outer = inheritance(session.manager)
   const { inherited } = session
@@ -147,7 +147,7 @@ export function runInside<T>(session: SessionRecord, fn: () => T): T {
   return runs.run([node, ...usefulRuns(session)], fn)
 }
 
-/** What a session lends at this place: inside one of its own runs that run's inheritance, else its own. */
+/** Returns the context of a session in the current async context: that of its run, or else that outside of its runs. */
 export function contextHere(session: SessionRecord): SessionContext {
   return contextOf(
     session,
@@ -164,7 +164,7 @@ export function contextOf(session: SessionRecord, node: RunNode | undefined): Se
   return fresh
 }
 
-/** The ambient runs that may lend something again: not those of ended sessions, nor those of the session about to run. */
+/** Returns the current runs, except for those of ended sessions and of the session that is about to run. */
 function usefulRuns(session: SessionRecord): readonly RunNode[] {
   let left = MAX_RUNS_OF_MANAGER - 1
   return ambientRuns()

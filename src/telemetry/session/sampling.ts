@@ -4,47 +4,42 @@ import { telemetryOptions, withDefaults } from '../options.ts'
 const { checkOneOf, checkTexts, copyOptions, invalidOption } = telemetryOptions
 
 /**
- * Which events are kept. `never` wins over `always`, which wins over the rate of the event's level;
- * `fatal` events are kept unless `never` names them.
+ * The rules that decide which events are kept. `never` has priority over `always`, and `always` over the rate of the
+ * level. `fatal` events are kept unless `never` matches them.
  *
- * A rate is a probability from 0 (none) to 1 (all). In a pattern, `*` is any run of characters, dots included, also
- * none, and `?` is one character; everything else is literal and case-sensitive.
+ * A rate is a probability from 0 (none) to 1 (all). In a pattern, `*` matches any number of characters, including dots, and
+ * `?` matches one character. All other characters are literal and case-sensitive.
  */
 export interface TelemetrySamplingPolicy {
-  /** Default 0.01. */
+  /** The rate of `debug` events. Defaults to 0.01. */
   readonly debugRate?: number | undefined
-  /** Default 0.1. */
+  /** The rate of `info` events. Defaults to 0.1. */
   readonly infoRate?: number | undefined
-  /** Default 1. */
+  /** The rate of `warn` events. Defaults to 1. */
   readonly warnRate?: number | undefined
-  /** Default 1. */
+  /** The rate of `error` events. Defaults to 1. */
   readonly errorRate?: number | undefined
-  /** Patterns of event names that are always kept. Default none. */
+  /** Patterns of event names that are always kept. Defaults to none. */
   readonly always?: readonly string[] | undefined
-  /** Patterns of event names that are never kept. Default none. */
+  /** Patterns of event names that are never kept. Defaults to none. */
   readonly never?: readonly string[] | undefined
   /**
-   * What is drawn: each `event` by itself (the default), or each `session`, so that the events of one session and
-   * level are kept or dropped together, in every process alike.
+   * `event` decides for each event. `session` decides for each session, so that the events of one session and level are
+   * kept or dropped together, consistently across processes. Defaults to `event`.
    */
   readonly unit?: 'event' | 'session' | undefined
 }
 
-/** A sampling policy with every default filled in. */
+/** A sampling policy with all defaults. */
 export interface ResolvedSamplingPolicy {
-  /** From 0 to 1. */
   readonly debugRate: number
-  /** From 0 to 1. */
   readonly infoRate: number
-  /** From 0 to 1. */
   readonly warnRate: number
-  /** From 0 to 1. */
   readonly errorRate: number
   /** Patterns of event names that are always kept. */
   readonly always: readonly string[]
   /** Patterns of event names that are never kept. */
   readonly never: readonly string[]
-  /** What is drawn. */
   readonly unit: 'event' | 'session'
 }
 
@@ -58,7 +53,7 @@ const DEFAULTS: ResolvedSamplingPolicy = Object.freeze({
   unit: 'event',
 })
 
-/** Copies and checks a policy. @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` */
+/** Copies and checks a policy. @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if it is invalid. */
 export function copySamplingPolicy(policy: TelemetrySamplingPolicy): TelemetrySamplingPolicy {
   return copyOptions<TelemetrySamplingPolicy>('withSampling', policy, {
     debugRate: checkRate,
@@ -75,9 +70,9 @@ export function resolveSamplingPolicy(policy: TelemetrySamplingPolicy): Resolved
   return Object.freeze(withDefaults<ResolvedSamplingPolicy>(DEFAULTS, policy))
 }
 
-/** The rate of each event name and level. */
+/** Computes the rates of event names and levels. */
 export class Sampler {
-  /** Whether sessions are drawn instead of events. */
+  /** `true` if sampling decides for each session. */
   readonly bySession: boolean
   readonly #policy: ResolvedSamplingPolicy
   readonly #always: readonly GlobMatcher[]
@@ -90,13 +85,13 @@ export class Sampler {
     this.#never = policy.never.map(compileGlob)
   }
 
-  /** The rate that the patterns fix for a name: 0 or 1; `undefined` where its level decides. */
+  /** Returns the rate of a name that a pattern matches, or `undefined` if the level decides. */
   fixedRate(name: string): 0 | 1 | undefined {
     if (this.#never.some((matches) => matches(name))) return 0
     return this.#always.some((matches) => matches(name)) ? 1 : undefined
   }
 
-  /** The rate of a level; `undefined` when there is no such level. */
+  /** Returns the rate of a level, or `undefined` if the level does not exist. */
   levelRate(level: TelemetryLevel): number | undefined {
     switch (level) {
       case 'debug':
@@ -115,7 +110,10 @@ export class Sampler {
   }
 }
 
-/** Where a session stands in [0, 1): it is kept at every rate above. The same in every process (FNV-1a, mixed). */
+/**
+ * Returns a number from 0 to below 1 for a session, the same in every process (FNV-1a, mixed). The session is kept if its
+ * rate is above the number.
+ */
 export function sessionDraw(sessionId: string): number {
   let hash = 0x811c9dc5
   for (let index = 0; index < sessionId.length; index++) {
@@ -129,8 +127,8 @@ export function sessionDraw(sessionId: string): number {
 export type GlobMatcher = (name: string) => boolean
 
 /**
- * Compiles a pattern of `*` and `?`. Without backtracking beyond the last `*`: the time is bounded by the length of
- * the pattern times that of the name (at most 256), whatever the pattern.
+ * Compiles a pattern of `*` and `?`. Matching goes back to the last `*` at most, so its time is bounded by the length of
+ * the pattern times the length of the name, which is at most 256.
  */
 export function compileGlob(pattern: string): GlobMatcher {
   const glob = Array.from(pattern.replace(/\*+/g, '*'))

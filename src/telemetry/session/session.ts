@@ -20,31 +20,31 @@ import {
   type SessionRecord,
 } from './context.ts'
 
-/** How long `end()` waits for events under way. */
+/** How long `end()` waits for pending events. */
 const END_TIMEOUT_MS = 30_000
 
-/** A copy of what a session knows; changing it changes nothing. */
+/** The state of a session. It is a copy, so changes to it have no effect. */
 export interface TelemetrySessionState {
-  /** What its events have as `sessionId`. */
+  /** The `sessionId` of its events. */
   sessionId: string
-  /** ISO 8601. */
+  /** The time at which the session was created, in ISO 8601. */
   startedAt: string
-  /** Whether `end()` was called. */
+  /** `true` after `end()` was called. */
   ended: boolean
-  /** Who acts. */
+  /** The actor of its events. */
   actor?: TelemetryActor
-  /** What it belongs to. */
+  /** The scope of its events. */
   scope?: TelemetryScope
-  /** What every event of the session has, unless it says otherwise. */
+  /** The attributes of its events. An event may override them. */
   attributes: Record<string, unknown>
 }
 
-/** The attributes an event takes, by its schema. */
+/** The attributes of an event, derived from its schema. */
 export type TelemetryEventAttributes<Schema> = Schema extends StandardSchemaV1
   ? StandardSchemaV1.InferInput<Schema>
   : TelemetryAttributes
 
-/** Emits within the context of a session; what a manager gives to its sessions. */
+/** Emits an event in the context of a session. A manager passes this function to its sessions. */
 export type SessionEmit = (
   name: string,
   input: TelemetryEmitInput | undefined,
@@ -52,11 +52,25 @@ export type SessionEmit = (
 ) => void
 
 /**
- * Binds actor, scope and attributes to a run of code. Made by `manager.session()`.
+ * Adds an actor, a scope, and attributes to the events of a run of code. `manager.session()` creates it. A telemetry
+ * session is not an MCP session.
  *
- * A session is active until `end()`; afterwards `actor`, `scope`, `attributes`, `id`, `emit` and `run` fail with
- * `TELEMETRY_SESSION_ENDED`. Made inside a run of another session of the same manager, it starts with that one's
- * actor, scope and attributes.
+ * A session is active until `end()`. After that, `actor`, `scope`, `attributes`, `id`, `emit`, and `run` fail with
+ * `TELEMETRY_SESSION_ENDED`. A session that is created inside a run of another session of the same manager starts with the
+ * actor, scope, and attributes of that session.
+ *
+ * @example
+ * ```ts
+ * import { KitTelemetry } from 'mcp-gatekit/telemetry'
+ *
+ * const telemetry = KitTelemetry.create().build()
+ * const session = telemetry.session().actor('user', 'u1').attributes({ plan: 'pro' })
+ * await session.run(async () => {
+ *   telemetry.emit('report.created') // has the actor and the attributes of the session
+ * })
+ * await session.end()
+ * ```
+ * @see docs/guides/telemetry.md
  */
 export class KitTelemetrySession<
   Actors extends string = any,
@@ -74,7 +88,7 @@ export class KitTelemetrySession<
     this.#context = () => contextHere(record)
   }
 
-  /** What `manager.session()` gives. @internal */
+  /** Creates the session for `manager.session()`. @internal */
   static of<Actors extends string, Scopes extends string, Events extends TelemetryEventMap>(
     record: SessionRecord,
     emit: SessionEmit,
@@ -83,8 +97,8 @@ export class KitTelemetrySession<
   }
 
   /**
-   * The state of the innermost run, of whatever manager, whose session has not ended; `undefined` outside of any.
-   * A deep copy.
+   * Returns the state of the innermost run whose session has not ended, of any manager.
+   * @returns a deep copy, or `undefined` outside of all runs.
    */
   static getActive(): TelemetrySessionState | undefined {
     const node = activeRun()
@@ -92,24 +106,33 @@ export class KitTelemetrySession<
   }
 
   /**
-   * Sets who acts.
-   * @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` when an argument is malformed. Whether the type was
-   * registered is checked when an event is emitted.
+   * Sets the actor of the events.
+   * @param type the type of the actor. Events with an unregistered type are rejected when they are emitted.
+   * @param id the id of the actor.
+   * @param tags further data about the actor.
+   * @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` if an argument is malformed; `TELEMETRY_SESSION_ENDED`.
    */
   actor(type: Actors, id?: string, tags?: TelemetryAttributes): this {
     this.#change('actor', () => ({ actor: frozenCopy(copyActor({ type, id, tags })) }))
     return this
   }
 
-  /** Sets what the events belong to. @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` when an argument is malformed */
+  /**
+   * Sets the scope of the events, such as an organization.
+   * @param type the type of the scope. Events with an unregistered type are rejected when they are emitted.
+   * @param id the id of the scope.
+   * @param tags further data about the scope.
+   * @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` if an argument is malformed; `TELEMETRY_SESSION_ENDED`.
+   */
   scope(type: Scopes, id: string, tags?: TelemetryAttributes): this {
     this.#change('scope', () => ({ scope: frozenCopy(copyScope({ type, id, tags })) }))
     return this
   }
 
   /**
-   * Merges attributes into the session's; the later wins. They are copied here and now.
-   * @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` when `attributes` is no object of values by key
+   * Merges attributes into those of the session. Later values override earlier ones.
+   * @param attributes the attributes. They are copied at once.
+   * @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` if `attributes` is not an object; `TELEMETRY_SESSION_ENDED`.
    */
   attributes(attributes: TelemetryAttributes): this {
     this.#change('attributes', () => ({
@@ -118,11 +141,15 @@ export class KitTelemetrySession<
     return this
   }
 
-  /** Sets a session id of one's own. @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` when it is empty or no string */
+  /**
+   * Replaces the session id.
+   * @param sessionId a non-empty string.
+   * @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` if the id is empty or not a string; `TELEMETRY_SESSION_ENDED`.
+   */
   id(sessionId: string): this {
-    this.#refuseEnded('id')
+    this.#rejectIfEnded('id')
     if (typeof sessionId !== 'string' || sessionId === '') {
-      throw invalid('id() takes a string that is not empty')
+      throw invalid('the argument of id() must be a non-empty string')
     }
     this.#record.id = sessionId
     return this
@@ -130,7 +157,9 @@ export class KitTelemetrySession<
 
   /**
    * Emits an event in the context of this session. See `KitTelemetryManager.emit`.
-   * @throws {KitTelemetryError} `TELEMETRY_SESSION_ENDED`, and what `KitTelemetryManager.emit` throws
+   * @param name the full key of the event.
+   * @param input the attributes and other members of the event. All of them are optional.
+   * @throws {KitTelemetryError} `TELEMETRY_SESSION_ENDED`, and the errors of `KitTelemetryManager.emit`.
    */
   emit<Name extends keyof Events & string>(
     name: Name,
@@ -138,33 +167,37 @@ export class KitTelemetrySession<
   ): void
   emit(name: `kit.mcp.${string}`, input?: TelemetryEmitInput): void
   emit(name: string, input?: TelemetryEmitInput): void {
-    this.#refuseEnded('emit')
+    this.#rejectIfEnded('emit')
     this.#emit(name, input, this.#context)
   }
 
   /**
-   * Runs `fn` with this session as the ambient one: `manager.emit` inside carries its context, across `await`, timers
-   * and event emitters. Does not end the session.
-   * @returns what `fn` returns; rejects with what it throws, with `TELEMETRY_SESSION_ENDED`, or with
-   * `TELEMETRY_SESSION_INVALID` when `fn` is no function
+   * Runs a function in this session: events that it emits with `manager.emit` have the context of the session, also after
+   * `await`, in timers, and in event emitters. Does not end the session.
+   * @param fn the function to run.
+   * @returns a promise of the result of `fn`. It rejects with the error of `fn`, with `TELEMETRY_SESSION_ENDED`, or with
+   * `TELEMETRY_SESSION_INVALID` if `fn` is not a function.
    */
   async run<T>(fn: () => T): Promise<Awaited<T>> {
-    this.#refuseEnded('run')
-    if (typeof fn !== 'function') throw invalid('run() takes a function')
+    this.#rejectIfEnded('run')
+    if (typeof fn !== 'function') throw invalid('the argument of run() must be a function')
     return await runInside(this.#record, fn)
   }
 
   /**
    * Ends the session. Further calls return the same promise.
-   * @returns resolves when every event emitted by the session, or by the manager inside its runs, is delivered or has
-   * failed for good, after 30 seconds at the latest (on a timer that does not keep the process alive); never rejects
+   * @returns a promise that resolves when the events of the session and of its runs are delivered or have failed, but after
+   * 30 seconds at the latest. It never rejects, and its timer does not keep the process alive unless it is awaited.
    */
   end(): Promise<void> {
     this.#ending ??= this.#end()
     return this.#ending
   }
 
-  /** What the session knows, what it inherited included. A deep copy. */
+  /**
+   * Returns the state of the session, including inherited values.
+   * @returns a deep copy.
+   */
   getState(): TelemetrySessionState {
     return stateOf(this.#record, contextHere(this.#record))
   }
@@ -177,40 +210,40 @@ export class KitTelemetrySession<
   }
 
   #change(method: string, change: () => Partial<SessionRecord['own']>): void {
-    this.#refuseEnded(method)
+    this.#rejectIfEnded(method)
     let changed: Partial<SessionRecord['own']>
     try {
       changed = change()
     } catch (cause) {
       const why = KitTelemetryError.is(cause) ? `: ${cause.message}` : ''
-      throw invalid(`${method}() was called with something it cannot use${why}`, cause)
+      throw invalid(`the arguments of ${method}() are invalid${why}`, cause)
     }
     this.#record.own = { ...this.#record.own, ...changed }
   }
 
-  #refuseEnded(method: string): void {
+  #rejectIfEnded(method: string): void {
     if (this.#record.ended) {
       throw new KitTelemetryError(
         'TELEMETRY_SESSION_ENDED',
-        `${method}() was called on a session that has ended; make a new one with manager.session()`,
+        `${method}() was called on a session that has ended. Create a new one with manager.session()`,
       )
     }
   }
 }
 
-/** Makes values JSON without redacting or cutting them: a session's state stays the application's own. */
+/** Copies values as JSON without redacting them, because the state of a session is for the application. */
 function plainCopy(values: unknown): Readonly<Record<string, unknown>> {
   const copy =
     typeof values === 'object' && values !== null && !Array.isArray(values)
       ? toRedactedJson(values, KEEP_EVERYTHING)
       : undefined
-  if (copy === undefined) throw invalid('attributes must be an object of values by key')
+  if (copy === undefined) throw invalid('attributes must be an object')
   return copy
 }
 
-function frozenCopy<T extends TelemetryActor | TelemetryScope>(participant: T): T {
-  const { tags } = participant
-  return Object.freeze(tags === undefined ? participant : { ...participant, tags: plainCopy(tags) })
+function frozenCopy<T extends TelemetryActor | TelemetryScope>(value: T): T {
+  const { tags } = value
+  return Object.freeze(tags === undefined ? value : { ...value, tags: plainCopy(tags) })
 }
 
 function stateOf(

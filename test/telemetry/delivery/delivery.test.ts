@@ -150,8 +150,8 @@ describe('delivery', () => {
     for (let i = 0; i < 100; i++) manager.emit('x')
     await settle()
     expect(logger.errors.map(({ message }) => message)).to.deep.equal([
-      'TELEMETRY_TRANSPORT_FAILED: transport "one" could not deliver an event (TypeError E_X)',
-      'TELEMETRY_TRANSPORT_FAILED: transport "two" could not deliver an event',
+      'TELEMETRY_TRANSPORT_FAILED: transport "one" failed to deliver an event (TypeError E_X)',
+      'TELEMETRY_TRANSPORT_FAILED: transport "two" failed to deliver an event',
     ])
     expect(logger.codes).to.deep.equal(['TELEMETRY_TRANSPORT_FAILED', 'TELEMETRY_TRANSPORT_FAILED'])
     expect(stats(manager, 0)).to.include({ failed: 100 })
@@ -298,7 +298,7 @@ describe('delivery', () => {
         expect(called).to.equal(0)
         expect(stats(manager)).to.include({ accepted: 2, failed: 2 })
         expect(logger.errors.map(({ message }) => message)).to.deep.equal([
-          'TELEMETRY_TRANSPORT_INIT_FAILED: transport "bad" could not start, and is disabled (Error)',
+          'TELEMETRY_TRANSPORT_INIT_FAILED: transport "bad" failed to initialize and has been disabled (Error)',
         ])
         expect(manager.stats().transports[0]?.lastError?.code).to.equal('TELEMETRY_TRANSPORT_INIT_FAILED')
       })
@@ -366,7 +366,7 @@ describe('delivery', () => {
       expect(logger.warnings).to.have.length(1)
       await manager.shutdown({ timeoutMs: 1 })
       const drops = logger.warnings.filter(({ message }) => message.includes('dropped'))
-      expect(drops.map(({ message }) => /"full" has dropped (.*):/.exec(message)?.[1])).to.deep.equal([
+      expect(drops.map(({ message }) => /"full" has dropped (.*) because/.exec(message)?.[1])).to.deep.equal([
         '1 event',
         '99 events',
       ])
