@@ -23,65 +23,71 @@ const {
   invalidOption,
 } = checks
 
-/** The number of event streams that may be open at the same time. */
+/** The maximum number of event streams that are open at the same time. */
 export interface McpStreamOptions {
-  /** The number of streams of all users together; a further one gets 503. Defaults to 1024. */
+  /** The maximum number of streams of all users together. A further one gets a 503. Defaults to 1024. */
   readonly max?: number | undefined
   /**
-   * The number of streams of one user; a further one gets 429. If OAuth is disabled, streams are counted by client
+   * The maximum number of streams of one user. A further one gets a 429. If OAuth is disabled, streams are counted by client
    * address. Defaults to 32.
    */
   readonly maxPerOwner?: number | undefined
 }
 
-/** Options of the adapter beyond router and OAuth. */
+/** The adapter options: all options of an adapter except the router, OAuth, server info, instructions, and telemetry. */
 export interface McpAdapterOptions {
   /**
-   * Sessions for clients of the 2025 revisions: `Mcp-Session-Id`, streams that can be resumed, DELETE. Default false:
-   * every request stands for itself, so that any node can answer it. Clients of 2026-07-28 have no sessions.
+   * Enables sessions for clients of the 2025 revisions: `Mcp-Session-Id`, streams that can be resumed, and DELETE. Clients of
+   * 2026-07-28 do not have sessions. Defaults to `false`: any node can serve any request.
    */
   readonly sessions?: boolean | McpSessionOptions | undefined
   /**
-   * The number of event streams that may be open at the same time: GET streams of the 2025 revisions, and
+   * The maximum number of event streams that are open at the same time: GET streams of the 2025 revisions, and
    * `subscriptions/listen` of 2026-07-28. Defaults to `{ max: 1024, maxPerOwner: 32 }`.
    */
   readonly streams?: McpStreamOptions | undefined
   /**
-   * Origins that may call: a list, or `'*'`. Replaces the default rule: loopback origins for a loopback
-   * host; elsewhere every origin when OAuth is on, else the server's own.
+   * The origins that may send requests: a list, or `'*'`. By default, a loopback host permits only loopback origins. Any other
+   * host permits every origin if OAuth is enabled, and otherwise only its own origin.
    */
   readonly allowedOrigins?: readonly string[] | '*' | undefined
-  /** Host names, without port, that may stand in `Host`. Default: loopback names where the server listens on loopback. */
+  /**
+   * The host names, without port, that are allowed in `Host`. By default, a server that listens on a loopback address allows
+   * only loopback names, and any other server allows all.
+   */
   readonly allowedHosts?: readonly string[] | undefined
-  /** Leaves out of every list what the token may not use. For a `KitMcpRouter`. Default false. */
+  /** Leaves the operations out of lists that the token may not use. Requires a `KitMcpRouter`. Defaults to `false`. */
   readonly listOnlyPermitted?: boolean | undefined
-  /** Largest body in bytes. Default 4 MiB. */
+  /** The maximum size of a body, in bytes. Defaults to 4 194 304 (4 MiB). */
   readonly maxBodyBytes?: number | undefined
-  /** Milliseconds within which a body must have arrived. Default 30 000. */
+  /** The time in which a body must arrive, in milliseconds. Defaults to 30 000 ms. */
   readonly bodyTimeoutMs?: number | undefined
   /**
-   * How long clients of 2026-07-28 may keep lists and resources, and whether caches may share them. Default
-   * `{ ttlMs: 0, cacheScope: 'private' }`. What depends on the token is `private` whatever stands here.
+   * The time for which clients of 2026-07-28 may cache lists and resources, and whether shared caches may keep them. Results
+   * that depend on the token are always `private`. Defaults to `{ ttlMs: 0, cacheScope: 'private' }`.
    */
   readonly cache?: CacheHint | undefined
   /**
-   * Key of what handlers keep between the rounds of a call (`context.inputRequired`): at least 32 characters or bytes.
-   * Default: a random one for each process, so that with several nodes a client whose answer reaches another node is
-   * refused. Set the same one on all nodes.
+   * The secret that encrypts the state between the rounds of a call (`context.inputRequired`): at least 32 characters or bytes.
+   * Set the same secret on all nodes; otherwise a node refuses the state of another node. Defaults to a random secret for each
+   * process.
    */
   readonly requestStateSecret?: string | Uint8Array | undefined
-  /** Carries `notify` between nodes: the SDK's interface over a broker of your own. Default: within the process. */
+  /**
+   * Carries `notify` between nodes, such as `redisEventBus()` or another implementation of the SDK's interface. By default,
+   * only the clients of this process are notified.
+   */
   readonly eventBus?: ServerEventBus | undefined
-  /** Scopes by operation, where `router` is a function. A `KitMcpRouter` names them itself. */
+  /** The scopes by operation if `router` is a function. A `KitMcpRouter` defines the scopes itself. */
   readonly scopes?: OperationScopes | undefined
   /**
-   * Whether telemetry also tells the arguments and results of tools, in the tool events and on the spans
-   * (`gen_ai.tool.call.arguments`, `gen_ai.tool.call.result`), redacted as the manager is told to. Default false.
+   * Records the arguments and results of tools in the tool events and on the spans (`gen_ai.tool.call.arguments`,
+   * `gen_ai.tool.call.result`), with the redaction of the telemetry manager. Defaults to `false`.
    */
   readonly recordPayloads?: boolean | undefined
 }
 
-/** `McpAdapterOptions`, checked and with their defaults. */
+/** `McpAdapterOptions`, validated and with defaults. */
 export interface ResolvedAdapterOptions {
   readonly sessions: ResolvedSessionOptions | undefined
   readonly streams: SlotLimits
@@ -112,7 +118,7 @@ export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
   'recordPayloads',
 ]
 
-/** @throws {KitMcpConfigError} naming the option. */
+/** @throws {KitMcpConfigError} if an option is invalid or unknown. */
 export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapterOptions {
   if (!isOptionsObject(options)) throw invalidKind('options', 'must be an object', options)
   checkKnownOptions('the adapter', options, ADAPTER_OPTIONS)
@@ -198,10 +204,10 @@ function checkEventBus(bus: unknown): ServerEventBus {
   return bus as ServerEventBus
 }
 
-/** Who the server says it is. */
+/** The name and version of the server, and optional details for people. */
 export type ServerInfo = Implementation
 
-/** @throws {KitMcpConfigError} when name or version are missing. */
+/** @throws {KitMcpConfigError} if the name or the version is missing, or a member is invalid. */
 export function checkServerInfo(info: unknown): ServerInfo {
   if (!isOptionsObject(info))
     throw invalidKind('serverInfo', `must be an object such as { name: 'notes', version: '1.0.0' }`, info)

@@ -2,19 +2,19 @@ import { STATUS_CODES } from 'node:http'
 import { isJson } from './request-plan.ts'
 import type { RouteAnswer } from './route-target.ts'
 
-/** A tool's result, in the form of MCP. */
+/** The MCP result of a tool. */
 export interface RouteResult {
   readonly content: readonly Record<string, unknown>[]
   readonly structuredContent?: unknown
   readonly isError?: boolean
 }
 
-/** Characters of a refusal that are passed on. */
+/** The maximum length of an error response that is passed on, in characters. */
 const MAX_REFUSAL = 2_000
 
 /**
- * What a tool says of an answer: JSON and text as text, JSON as structured content too where the tool has an output
- * schema, images and sounds as such. Anything but 2xx is an error.
+ * Returns the tool result of a response. JSON and text become text. JSON also becomes structured content if the tool has an
+ * output schema. Images and audio keep their type. Any status other than 2xx is an error.
  */
 export function resultOf(answer: RouteAnswer, method: string, structured: boolean): RouteResult {
   const { status, body } = answer
@@ -26,13 +26,11 @@ export function resultOf(answer: RouteAnswer, method: string, structured: boolea
     try {
       return { ...textResult(text), structuredContent: JSON.parse(text) }
     } catch {
-      return errorResult('The route answered with JSON that cannot be read.')
+      return errorResult('The route responded with invalid JSON.')
     }
   }
   if (structured) {
-    return errorResult(
-      `${statusLine(status)}: the route answered without the JSON that its description promises.`,
-    )
+    return errorResult(`${statusLine(status)}: the route did not respond with JSON as its schema requires.`)
   }
   const [, kind] = /^(image|audio)\//i.exec(type) ?? []
   if (kind !== undefined && body.length > 0) {
@@ -63,8 +61,8 @@ function isText(type: string): boolean {
 }
 
 /**
- * What the model may know of a refusal. HTML is for people, and often shows a stack; the words of a 5xx are about the
- * inside of the server.
+ * Returns the part of an error response that the model may see. The body is left out if it is HTML, which often shows a stack
+ * trace, or if the status is 5xx, because it may describe internals of the server.
  */
 function refusalOf(answer: RouteAnswer): string {
   const { status, body } = answer
@@ -77,7 +75,7 @@ function refusalOf(answer: RouteAnswer): string {
     return head
   const text = body
     .toString('utf8', 0, MAX_REFUSAL * 4)
-    // Nothing that could steer a terminal.
+    // Control characters could change a terminal.
     .replace(/[\p{Cc}\p{Cf}]/gu, (character) => (character === '\n' || character === '\t' ? character : ''))
   return `${head}: ${text.length > MAX_REFUSAL ? `${text.slice(0, MAX_REFUSAL - 1)}…` : text}`
 }

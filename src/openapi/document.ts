@@ -7,10 +7,10 @@ const { invalidKind, invalidOption } = optionChecksOf('toolsFromOpenApi')
 /** Any object of a document. */
 export type Node = { readonly [member: string]: unknown }
 
-/** A document that was found valid, and its local references. */
+/** A valid document. It resolves local references. */
 export class OpenApiDocument {
   readonly root: Node
-  /** Whether its schemas are those of OpenAPI 3.0, not JSON Schema 2020-12. */
+  /** `true` if the schemas are those of OpenAPI 3.0, and not JSON Schema 2020-12. */
   readonly is30: boolean
 
   constructor(root: Node) {
@@ -18,7 +18,7 @@ export class OpenApiDocument {
     this.is30 = String(root.openapi).startsWith('3.0')
   }
 
-  /** What `node` is, references followed; undefined when one leads nowhere or in a circle. */
+  /** Returns a node with references resolved. Returns undefined if a reference is broken or circular. */
   resolve(node: unknown): Node | undefined {
     let found = node
     for (let hops = 0; hops < 32; hops++) {
@@ -30,7 +30,7 @@ export class OpenApiDocument {
     return undefined
   }
 
-  /** What stands at a JSON pointer in a URL fragment (`#/components/…`). */
+  /** Returns the node at a JSON pointer in a URL fragment (`#/components/…`). */
   at(ref: string): unknown {
     if (!ref.startsWith('#/')) return undefined
     let found: unknown = this.root
@@ -42,7 +42,7 @@ export class OpenApiDocument {
   }
 }
 
-/** The steps of `#/a/b~1c` (RFC 6901). */
+/** Returns the steps of a JSON pointer such as `#/a/b~1c` (RFC 6901). */
 export function pointerOf(ref: string): string[] {
   const steps = ref.slice(2).split('/')
   return steps.map((step) => unescaped(step).replaceAll('~1', '/').replaceAll('~0', '~'))
@@ -57,9 +57,9 @@ function unescaped(step: string): string {
 }
 
 /**
- * Reads an OpenAPI 3.0 or 3.1 document: an object, or its text as JSON or YAML. Nothing is fetched and no file read:
- * a document whose `$ref`s lead elsewhere must be bundled first.
- * @throws {KitMcpConfigError} naming the place where the document is wrong.
+ * Reads an OpenAPI 3.0 or 3.1 document: an object, or a string of JSON or YAML. It does not fetch URLs or read files. A document
+ * with external `$ref`s must be bundled first.
+ * @throws {KitMcpConfigError} if the document is invalid. The message names the place.
  */
 export async function readDocument(document: unknown): Promise<OpenApiDocument> {
   const root = await parse(document)
@@ -75,11 +75,11 @@ export async function readDocument(document: unknown): Promise<OpenApiDocument> 
   return new OpenApiDocument(root)
 }
 
-/** Compiled once: that takes longer than most documents. */
+/** The compiled validator. Compiling takes longer than validating most documents. */
 let validator: Promise<Validator> | undefined
 
 async function validate(root: Node): Promise<{ readonly valid: boolean; readonly errors?: unknown }> {
-  // Formats are not looked at: a `pattern` of another dialect is no reason to refuse a document.
+  // Formats are not validated: a `pattern` of another dialect must not make a document invalid.
   validator ??= loadPeer('document', () => import('@seriousme/openapi-schema-validator')).then(
     (module) => new module.Validator({ validateFormats: false }),
   )
@@ -89,7 +89,7 @@ async function validate(root: Node): Promise<{ readonly valid: boolean; readonly
   } catch (cause) {
     throw wrong(`cannot be read: ${cause instanceof Error ? cause.message : 'the validator failed'}`)
   } finally {
-    // It keeps the latest document otherwise.
+    // Otherwise the validator keeps the latest document in memory.
     delete (loaded as { specification?: unknown }).specification
   }
 }
@@ -97,12 +97,12 @@ async function validate(root: Node): Promise<{ readonly valid: boolean; readonly
 async function parse(document: unknown): Promise<Node> {
   if (typeof document === 'string') return await parseText(document)
   if (!isOptionsObject(document))
-    throw invalidKind('document', 'must be an object, or text in JSON or YAML', document)
+    throw invalidKind('document', 'must be an object or a string of JSON or YAML', document)
   try {
-    // A copy, so that changing the object later changes nothing.
+    // A copy, so that later changes of the object have no effect.
     return JSON.parse(JSON.stringify(document)) as Node
   } catch {
-    throw wrong('refers to itself as an object: give it with its $refs, not dereferenced')
+    throw wrong('must not contain itself. Pass the document with its $refs, not dereferenced')
   }
 }
 
@@ -112,21 +112,21 @@ async function parseText(text: string): Promise<Node> {
     try {
       parsed = JSON.parse(text)
     } catch (cause) {
-      throw wrong(`is no JSON: ${withoutQuote((cause as Error).message)}`)
+      throw wrong(`is not valid JSON: ${withoutQuote((cause as Error).message)}`)
     }
   } else {
     const { parse: parseYaml } = await loadPeer('document', () => import('yaml'))
     try {
       parsed = parseYaml(text)
     } catch (cause) {
-      throw wrong(`is no YAML: ${String((cause as Error).message).split('\n')[0]}`)
+      throw wrong(`is not valid YAML: ${String((cause as Error).message).split('\n')[0]}`)
     }
   }
-  if (!isOptionsObject(parsed)) throw wrong('must be the text of a document, not its path or URL')
+  if (!isOptionsObject(parsed)) throw wrong('must be the content of a document, not its path or URL')
   return parsed as Node
 }
 
-/** What V8 says of wrong JSON, without the piece of it that is quoted there. */
+/** Returns V8's message about invalid JSON, without the quoted part of the JSON. */
 function withoutQuote(message: string): string {
   return message.replace(/,? (?:\.\.\.)?".*"(?:\.\.\.)? is not valid JSON$/s, '')
 }
@@ -137,22 +137,22 @@ interface Complaint {
   readonly params?: { readonly unevaluatedProperty?: string; readonly additionalProperty?: string }
 }
 
-/** The deepest complaint says most; those around it follow from it. */
+/** Describes the deepest error. The errors around it follow from it. */
 function complaintOf(errors: unknown, root: Node): string {
   if (typeof errors === 'string') {
     const [, ref] = /^Can't resolve ([^\s,]+)/.exec(errors) ?? []
     if (ref === undefined) return errors
     const where = placeOf(ref, root)
     const why = ref.startsWith('#')
-      ? 'leads nowhere'
-      : 'leads out of the document and is not fetched: bundle the document first'
+      ? 'does not exist'
+      : 'is outside the document and is not fetched. Bundle the document first'
     return `is wrong at ${where}: $ref '${ref}' ${why}`
   }
   let deepest: Complaint | undefined
   for (const error of errors as readonly Complaint[]) {
     if (deepest === undefined || depth(error) > depth(deepest)) deepest = error
   }
-  const { instancePath = '', message = 'is not as OpenAPI wants it', params } = deepest ?? {}
+  const { instancePath = '', message = 'does not match the OpenAPI schema', params } = deepest ?? {}
   const member = params?.unevaluatedProperty ?? params?.additionalProperty
   return `is wrong at #${instancePath}: ${message}${member === undefined ? '' : ` ('${member}')`}`
 }
@@ -161,7 +161,7 @@ function depth({ instancePath }: Complaint): number {
   return instancePath.split('/').length
 }
 
-/** Where the first `$ref` to `ref` stands. */
+/** Returns the place of the first `$ref` to `ref`. */
 function placeOf(ref: string, root: Node): string {
   const open: [string, unknown][] = [['#', root]]
   for (let next = open.pop(); next !== undefined; next = open.pop()) {

@@ -6,34 +6,34 @@ import type { Node, OpenApiDocument } from './document.ts'
 
 const { invalidOption } = optionChecksOf('toolsFromOpenApi')
 
-/** An operation of a document, as `include` and `scopes` see it. */
+/** An operation of a document, as `include` and `scopes` receive it. */
 export interface OpenApiOperation {
-  /** Upper case. */
+  /** The HTTP method in upper case. */
   readonly method: string
-  /** As the document writes it, such as `/pets/{petId}`. */
+  /** The path as in the document, such as `/pets/{petId}`. */
   readonly path: string
-  /** As the document has it. */
+  /** The `operationId`, if there is one. */
   readonly operationId?: string
-  /** Empty where it has none. */
+  /** The tags. Empty if there are none. */
   readonly tags: readonly string[]
-  /** The operation's, else that of its path. */
+  /** The summary of the operation, or else of its path. */
   readonly summary?: string
-  /** The operation's, else that of its path. */
+  /** The description of the operation, or else of its path. */
   readonly description?: string
-  /** Whether the document says so. */
+  /** `true` if the document marks the operation as deprecated. */
   readonly deprecated: boolean
 }
 
-/** An operation, and where its parts are. */
+/** An operation with its parts of the document. */
 export interface FoundOperation extends OpenApiOperation {
   readonly node: Node
-  /** Of the path and of the operation, the latter winning; references followed. */
+  /** The parameters of the operation and of its path, with references resolved. Those of the operation win. */
   readonly parameters: readonly Node[]
 }
 
 const METHODS = new Set(['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'])
 
-/** All operations in the order of the document. */
+/** Returns all operations in the order of the document. */
 export function operationsOf(document: OpenApiDocument): FoundOperation[] {
   const found: FoundOperation[] = []
   for (const [path, item] of Object.entries((document.root.paths ?? {}) as Node)) {
@@ -71,7 +71,7 @@ function parametersOf(document: OpenApiDocument, ...owners: readonly Node[]): No
   return [...byPlace.values()]
 }
 
-/** Names for tools that every MCP client and model takes: up to 64 of `A-Z a-z 0-9 _ -`, each once. */
+/** Creates tool names that every MCP client and model accepts: up to 64 characters of `A-Z a-z 0-9 _ -`, each name once. */
 export class ToolNames {
   readonly #taken = new Set<string>()
 
@@ -95,16 +95,19 @@ function sanitised(text: string): string {
   return replaced.slice(start, end)
 }
 
-/** Gives a scope of the document the name it has at the authorization server; `undefined` asks for none. */
+/**
+ * Returns the name that a scope of the document has at the authorization server, several names, or `undefined` for no scope.
+ */
 export type ScopeMapping = (
   scope: string,
   operation: OpenApiOperation,
 ) => string | readonly string[] | undefined
 
 /**
- * The scopes that the document's `security` asks of an operation: those of its `oauth2` and `openIdConnect` schemes.
- * Of several alternatives the first that names such a scheme counts; where one may be left out altogether (`{}`), none.
- * @throws {KitMcpConfigError} for a security scheme that the document does not have.
+ * Returns the scopes that the document's `security` requires for an operation: those of its `oauth2` and `openIdConnect`
+ * schemes. If there are several alternatives, the first with such a scheme counts. If `security` is optional (`{}`), there are
+ * no scopes.
+ * @throws {KitMcpConfigError} if the document does not define a security scheme.
  */
 export function scopesOf(
   document: OpenApiDocument,

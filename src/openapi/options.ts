@@ -17,56 +17,56 @@ const {
   missingOption,
 } = optionChecksOf('toolsFromOpenApi')
 
-/** Which operations become tools: every rule that is given must hold. */
+/** Selects the operations that become tools. An operation must match every given rule. */
 export interface OperationFilter {
-  /** Operations with one of these tags. */
+  /** Selects operations with one of these tags. */
   readonly tags?: readonly string[] | undefined
-  /** Operations with one of these ids; `*` is any run of characters. */
+  /** Selects operations with one of these ids. `*` matches any characters. */
   readonly operationIds?: readonly string[] | undefined
-  /** Operations of these paths, as the document writes them; `*` is any run of characters. */
+  /** Selects operations of these paths, as in the document. `*` matches any characters. */
   readonly paths?: readonly string[] | undefined
 }
 
-/** An operation that became no tool. */
+/** An operation that did not become a tool. */
 export interface LeftOutOperation extends OpenApiOperation {
-  /** What keeps it from being a tool, for people. */
+  /** The reason, for people. */
   readonly why: string
 }
 
-/** What `toolsFromOpenApi()` takes beside the document: `app` or `baseUrl`, and how the tools are made. */
+/** Options of {@link toolsFromOpenApi}. Either `app` or `baseUrl` is required. */
 export interface OpenApiToolOptions<App = unknown> {
-  /** The app whose routes are called, in this process and without a socket. Either this or `baseUrl`. */
+  /** The app whose routes are called, in this process and without a socket. */
   readonly app?: RouteApp | undefined
   /** The server whose routes are called, over HTTP. The paths of the document are appended. */
   readonly baseUrl?: string | undefined
-  /** Allows http in `baseUrl` for hosts that are not loopback. Default false. */
+  /** Allows http in `baseUrl` for hosts other than loopback hosts. Defaults to `false`. */
   readonly allowInsecureHttp?: boolean | undefined
-  /** Where in `app` the document's paths begin. Default: the path of the document's first server. */
+  /** The path in `app` at which the paths of the document begin. Defaults to the path of the document's first server. */
   readonly basePath?: string | undefined
-  /** Which operations become tools. Default: all. */
+  /** Selects the operations that become tools. By default, all operations do. */
   readonly include?: OperationFilter | ((operation: OpenApiOperation) => boolean) | undefined
   /**
-   * What the document's `security` means for tools. Default: its scopes are the tool's. `false`: none; a function:
-   * what it makes of each.
+   * Maps the scopes of the document's `security` to scopes of tools. `false` gives tools no scopes. By default, tools need the
+   * scopes of the document.
    */
   readonly scopes?: ScopeMapping | false | undefined
-  /** Whether tools promise what the document says of answers, and are held to it. Default true. */
+  /** Gives tools the output schemas of the document, and validates responses. Defaults to `true`. */
   readonly outputSchemas?: boolean | undefined
-  /** Headers of the application for a request, such as its own credentials. Nothing of the client is passed on. */
+  /** Returns headers for a request, such as the application's own credentials. Headers of the client are not passed on. */
   readonly headers?:
     | ((
         context: KitContext<App>,
       ) => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>)
     | undefined
-  /** Milliseconds for an answer, to its last byte. Default 30 000. */
+  /** The time in which a response must be complete, in milliseconds. Defaults to 30 000 ms. */
   readonly timeoutMs?: number | undefined
-  /** Largest answer in bytes. Default 1 MiB. */
+  /** The maximum size of a response, in bytes. Defaults to 1 048 576 (1 MiB). */
   readonly maxAnswerBytes?: number | undefined
-  /** Called for each operation that cannot be a tool, and says why. */
+  /** Called for each operation that cannot be a tool, with the reason. */
   readonly onLeftOut?: ((operation: LeftOutOperation) => void) | undefined
 }
 
-/** `OpenApiToolOptions`, checked and with their defaults. */
+/** `OpenApiToolOptions`, validated and with defaults. */
 export interface ResolvedOpenApiToolOptions {
   readonly app: RouteApp | undefined
   readonly baseUrl: URL | undefined
@@ -96,17 +96,20 @@ const OPTIONS = [
 
 const FILTERS = ['tags', 'operationIds', 'paths'] as const
 
-/** @throws {KitMcpConfigError} naming the option. */
+/** @throws {KitMcpConfigError} if an option is missing, invalid, or unknown. */
 export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): ResolvedOpenApiToolOptions {
-  if (options === undefined) throw missingOption('options', 'give { app } or { baseUrl }')
+  if (options === undefined) throw missingOption('options', 'pass { app } or { baseUrl }')
   if (!isOptionsObject(options)) throw invalidKind('options', 'must be { app } or { baseUrl }', options)
   checkKnownOptions('toolsFromOpenApi', options, OPTIONS)
   const { app, baseUrl, basePath, include, scopes, headers, onLeftOut } = options
   const { outputSchemas = true, timeoutMs = 30_000, maxAnswerBytes = 1024 * 1024 } = options
   if (app === undefined && baseUrl === undefined)
-    throw missingOption('app', 'give the app whose routes are called, or the baseUrl of a server')
+    throw missingOption(
+      'app',
+      'set it to the app whose routes are called, or set baseUrl to the URL of a server',
+    )
   if (app !== undefined && baseUrl !== undefined) throw invalidOption('baseUrl', 'and app exclude each other')
-  if (app !== undefined) checkFunction('app', app, 'an Express app, or any listener of node:http')
+  if (app !== undefined) checkFunction('app', app, 'set it to an Express app or any listener of node:http')
   const allowInsecureHttp =
     options.allowInsecureHttp === undefined
       ? false
@@ -115,11 +118,12 @@ export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): Res
   if (url !== undefined && url.search !== '')
     throw invalidOption('baseUrl', 'must not carry a query', baseUrl)
   if (basePath !== undefined && url !== undefined)
-    throw invalidOption('basePath', 'belongs to app: put the path into baseUrl')
-  if (headers !== undefined) checkFunction('headers', headers, 'it returns the headers for a request')
-  if (onLeftOut !== undefined) checkFunction('onLeftOut', onLeftOut, 'it is told what became no tool')
+    throw invalidOption('basePath', 'belongs to app. Put the path into baseUrl')
+  if (headers !== undefined) checkFunction('headers', headers, 'set it to a function that returns headers')
+  if (onLeftOut !== undefined)
+    checkFunction('onLeftOut', onLeftOut, 'it is called for operations that cannot be tools')
   if (scopes !== undefined && scopes !== false)
-    checkFunction('scopes', scopes, 'it names the scopes of a tool; or give false for none')
+    checkFunction('scopes', scopes, 'set it to a function that maps scopes, or to false')
   return {
     app,
     baseUrl: url,
@@ -139,7 +143,7 @@ function checkInclude(include: unknown): NonNullable<ResolvedOpenApiToolOptions[
   if (!isOptionsObject(include))
     throw invalidKind(
       'include',
-      'must be a function, or rules such as { tags: […], operationIds: […] }',
+      'must be a function or rules such as { tags: […], operationIds: […] }',
       include,
     )
   checkKnownMembers('include', include, FILTERS)
@@ -153,8 +157,8 @@ function checkInclude(include: unknown): NonNullable<ResolvedOpenApiToolOptions[
 }
 
 /**
- * The operations that `include` asks for.
- * @throws {KitMcpConfigError} for a rule that holds for none, naming what was probably meant.
+ * Returns the operations that `include` selects.
+ * @throws {KitMcpConfigError} if a pattern does not match any operation.
  */
 export function included<Operation extends OpenApiOperation>(
   operations: readonly Operation[],
@@ -172,7 +176,7 @@ export function included<Operation extends OpenApiOperation>(
       if ([...known].some((value) => matches(pattern, value))) continue
       throw invalidOption(
         `include.${filter}`,
-        `has ${describeValue(pattern)}, which the document has not.${didYouMean(pattern, known)}`,
+        `has ${describeValue(pattern)}, which does not match anything in the document.${didYouMean(pattern, known)}`,
       )
     }
   }
@@ -190,7 +194,7 @@ const VALUES: Readonly<Record<(typeof FILTERS)[number], (operation: OpenApiOpera
     paths: ({ path }) => [path],
   }
 
-/** In linear time for each star. */
+/** Returns `true` if `value` matches a pattern. Takes linear time for each `*`. */
 function matches(pattern: string, value: string): boolean {
   const [first = '', ...rest] = pattern.split('*')
   const last = rest.pop()

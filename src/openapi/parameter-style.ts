@@ -1,6 +1,6 @@
 import { KitToolError } from '../mcp/router/tool-error.ts'
 
-/** How a parameter is written (OpenAPI 3.1, Parameter Object). */
+/** The serialization of a parameter (OpenAPI 3.1, Parameter Object). */
 export interface ParameterStyle {
   readonly name: string
   readonly style: string
@@ -8,7 +8,7 @@ export interface ParameterStyle {
   readonly allowReserved?: boolean
 }
 
-/** One parameter of a URL or form, both sides percent-encoded already. */
+/** One parameter of a URL or form. Both the name and the value are percent-encoded. */
 export type EncodedPair = readonly [name: string, value: string]
 
 type Members = readonly (readonly [string, string])[]
@@ -19,7 +19,7 @@ export function percentEncode(text: string): string {
   return encodeURIComponent(text.replace(/[\uD800-\uDFFF]/gu, '\uFFFD')).replace(/[!'()*]/g, hex)
 }
 
-/** Leaves reserved characters as they are, but for those that end a value. */
+/** Percent-encodes like `percentEncode`, but keeps reserved characters that cannot end a value. */
 function encodeReserved(text: string): string {
   return percentEncode(text).replace(/%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B|5B|5D)/g, decodeURIComponent)
 }
@@ -28,7 +28,7 @@ function hex(character: string): string {
   return `%${character.charCodeAt(0).toString(16).toUpperCase()}`
 }
 
-/** A value inside a list or object as text; what is nested deeper is written as JSON. */
+/** Returns a value inside a list or object as a string. Objects and lists become JSON. */
 function textOf(value: unknown): string {
   if (value === null || value === undefined) return ''
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
@@ -42,12 +42,12 @@ function membersOf(value: object): Members {
 
 const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
 
-/** A list, or an object's names and values in turn. */
+/** Returns the items of a list, or the names and values of an object in turn. */
 function flatOf(value: object): readonly string[] {
   return Array.isArray(value) ? value.map(textOf) : membersOf(value).flat()
 }
 
-/** A path parameter: `simple`, `label` or `matrix`. */
+/** Serializes a path parameter: `simple`, `label`, or `matrix`. */
 export function encodePath({ name, style, explode }: ParameterStyle, value: unknown): string {
   const encode = percentEncode
   const assigned = ([key, text]: readonly [string, string]): string => `${encode(key)}=${encode(text)}`
@@ -69,7 +69,7 @@ export function encodePath({ name, style, explode }: ParameterStyle, value: unkn
   return simple(value, explode, encode)
 }
 
-/** A header: `simple`, not percent-encoded. @throws {KitToolError} when it cannot travel in one. */
+/** Serializes a header: `simple`, not percent-encoded. @throws {KitToolError} if a header cannot contain the value. */
 export function encodeHeader({ name, explode }: ParameterStyle, value: unknown): string {
   const text = simple(value, explode, (part) => part)
   if (!/^[\t\x20-\x7E\xA0-\xFF]*$/.test(text)) {
@@ -86,12 +86,12 @@ function simple(value: unknown, explode: boolean, encode: (text: string) => stri
     .join(',')
 }
 
-/** By style, as they are written. */
+/** The percent-encoded delimiter of each style. */
 const DELIMITERS: Readonly<Record<string, string>> = { spaceDelimited: '%20', pipeDelimited: '%7C' }
 
 /**
- * A parameter of the query, of a cookie or of a form: `form`, `spaceDelimited`, `pipeDelimited` or `deepObject`.
- * An empty list or object is no parameter.
+ * Serializes a parameter of the query, of a cookie, or of a form: `form`, `spaceDelimited`, `pipeDelimited`, or `deepObject`.
+ * An empty list or object adds nothing.
  */
 export function encodePairs(parameter: ParameterStyle, value: unknown): EncodedPair[] {
   const { name, style, explode, allowReserved } = parameter
@@ -106,12 +106,12 @@ export function encodePairs(parameter: ParameterStyle, value: unknown): EncodedP
   }
   const parts = flatOf(value)
   if (parts.length === 0) return []
-  // A comma is a reserved character, too: within a part it would begin another part.
+  // A comma within a part would begin another part.
   const encoded = parts.map((part) => encode(part).replaceAll(',', '%2C'))
   return [[key, encoded.join(DELIMITERS[style] ?? ',')]]
 }
 
-/** `name[member]=value`; what lies deeper as `name[member][deeper]`, lists repeated. */
+/** Serializes as `name[member]=value`, deeper members as `name[member][deeper]`. Lists repeat the name. */
 function deepPairs(name: string, value: object, encode: (text: string) => string): EncodedPair[] {
   return Object.entries(value).flatMap(([member, inner]): EncodedPair[] => {
     if (inner === undefined) return []

@@ -13,7 +13,7 @@ import {
 } from './parameter-style.ts'
 import type { SchemaConverter } from './schemas.ts'
 
-/** A request to a route: the path begins with a slash and carries the query. */
+/** A request to a route. The path begins with a slash and includes the query. */
 export interface RouteRequest {
   readonly method: string
   readonly path: string
@@ -21,11 +21,11 @@ export interface RouteRequest {
   readonly body?: string
 }
 
-/** Where an argument of a tool goes. */
+/** The parameter that an argument of a tool becomes. */
 interface PlannedParameter extends ParameterStyle {
   readonly argument: string
   readonly in: 'path' | 'query' | 'header' | 'cookie'
-  /** Written as JSON: a parameter with `content`. */
+  /** `true` if the value is sent as JSON, because the parameter has `content`. */
   readonly json: boolean
 }
 
@@ -35,7 +35,7 @@ interface PlannedBody {
   readonly encoding: Node | undefined
 }
 
-/** How the arguments of a tool become a request. */
+/** The rules by which the arguments of a tool become a request. */
 export interface RequestPlan {
   readonly method: string
   readonly path: string
@@ -54,15 +54,15 @@ const DEFAULT_STYLES: Readonly<Record<string, string>> = {
 }
 
 /**
- * Headers that are not a tool's to set: what OpenAPI itself says to ignore, what frames a message, and what says who
- * is asking.
+ * The headers that a tool must not set: those that OpenAPI ignores, those that frame a message, and those that identify the
+ * sender.
  */
 const RESERVED_HEADERS =
   /^(?:accept|content-type|authorization|proxy-.*|cookie2?|host|connection|keep-alive|content-length|content-encoding|transfer-encoding|te|trailer|upgrade|expect|forwarded|x-forwarded-.*|x-real-ip)$/i
 
 /**
  * Plans the requests of an operation.
- * @returns why it cannot be a tool, where it cannot
+ * @returns the plan, or the reason why the operation cannot be a tool
  */
 export function planRequest(
   document: OpenApiDocument,
@@ -90,7 +90,7 @@ export function planRequest(
       in: place,
       style,
       explode: typeof one.explode === 'boolean' ? one.explode : style === 'form',
-      // OpenAPI has it for the query only. Elsewhere reserved characters end the value.
+      // OpenAPI allows it only for the query. In other places, reserved characters end the value.
       allowReserved: place === 'query' && one.allowReserved === true,
       json: content !== undefined,
     })
@@ -125,7 +125,7 @@ export function planRequest(
 
 const FORM = 'application/x-www-form-urlencoded'
 
-/** Whether a media type is JSON. A range is not: nobody knows what is behind it. */
+/** Returns `true` if a media type is JSON. A range such as `application/*` is not. */
 export function isJson(mediaType: string): boolean {
   return /^application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i.test(mediaType)
 }
@@ -138,7 +138,7 @@ function describedBy({ description }: Node): { description?: string } {
   return typeof description === 'string' && description !== '' ? { description } : {}
 }
 
-/** Argument names that models' interfaces take: up to 64 of `A-Z a-z 0-9 _ . -`, each once. */
+/** Creates argument names that the interfaces of models accept: up to 64 characters of `A-Z a-z 0-9 _ . -`, each name once. */
 class ArgumentNames {
   readonly #taken = new Set<string>()
   readonly #shared: ReadonlySet<string>
@@ -160,8 +160,8 @@ class ArgumentNames {
 }
 
 /**
- * The request for these arguments.
- * @throws {KitToolError} for an argument that would lead to another route, or cannot be sent.
+ * Returns the request for these arguments.
+ * @throws {KitToolError} if an argument would change the route, or cannot be sent.
  */
 export function requestFor(plan: RequestPlan, args: Readonly<Record<string, unknown>>): RouteRequest {
   const inPath = new Map<string, string>()
@@ -188,8 +188,8 @@ export function requestFor(plan: RequestPlan, args: Readonly<Record<string, unkn
 }
 
 /**
- * The members of an object may become parameters of their own.
- * @throws {KitToolError} for a member that would stand for another parameter.
+ * Serializes an argument for the query or a cookie. The members of an object may become separate parameters.
+ * @throws {KitToolError} if a member has the name of another parameter.
  */
 function pairsOf(plan: RequestPlan, parameter: PlannedParameter, value: unknown): EncodedPair[] {
   const { style, explode, name, argument } = parameter
@@ -231,7 +231,7 @@ function bodyFor(
   return { body: body.mediaType === FORM ? formOf(value, body.encoding) : JSON.stringify(value) }
 }
 
-/** Fields of a form; an object among them is JSON, unless `encoding` gives it a style. */
+/** Serializes the fields of a form. Objects become JSON unless `encoding` sets a style. */
 function formOf(value: unknown, encoding: Node | undefined): string {
   if (!isOptionsObject(value)) throw new KitToolError('The body must be an object: it is sent as a form')
   const pairs = Object.entries(value).flatMap(([name, field]): EncodedPair[] => {

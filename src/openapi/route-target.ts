@@ -9,23 +9,23 @@ import type { RouteRequest } from './request-plan.ts'
 /** An Express app, or any other listener of `node:http`. */
 export type RouteApp = (req: IncomingMessage, res: ServerResponse) => unknown
 
-/** What a route answered. */
+/** The response of a route. */
 export interface RouteAnswer {
   readonly status: number
   header(name: string): string | undefined
   readonly body: Buffer
 }
 
-/** What an answer may cost. */
+/** The limits of a response. */
 export interface AnswerLimits {
-  /** Aborts when the client has gone, or time is up. */
+  /** Aborts when the client disconnects, or after the timeout. */
   readonly signal: AbortSignal
   readonly maxBytes: number
 }
 
-/** Where requests go. */
+/** The app or server that receives the requests. */
 export interface RouteTarget {
-  /** What a `Location` is resolved against, and must not leave. */
+  /** The origin. A `Location` is resolved against it and must not leave it. */
   readonly origin: string
   send(request: RouteRequest, context: KitContext<any>, limits: AnswerLimits): Promise<RouteAnswer>
 }
@@ -33,8 +33,8 @@ export interface RouteTarget {
 const IN_PROCESS = 'http://localhost'
 
 /**
- * Routes of an app of this process, without a socket. They find the verified user at `req.auth`, as behind `mcpAuth`,
- * but no token: `req.auth.token` is empty, and no header of the client is passed on.
+ * Calls the routes of an app in this process, without a socket. They find the verified user at `req.auth`, as behind `mcpAuth`,
+ * but `req.auth.token` is empty, and headers of the client are not passed on.
  */
 export async function inProcess(app: RouteApp): Promise<RouteTarget> {
   const { inject } = await loadPeer('app', () => import('light-my-request'))
@@ -49,7 +49,7 @@ export async function inProcess(app: RouteApp): Promise<RouteTarget> {
           (req, res) => {
             response = res as unknown as ServerResponse
             keepOwn(res)
-            // There is no socket that it could take with it.
+            // Destroying the request ends the response, because there is not a socket to close.
             req.destroy = (error) => {
               response?.destroy(error)
               return req
@@ -82,22 +82,22 @@ export async function inProcess(app: RouteApp): Promise<RouteTarget> {
   }
 }
 
-/** A listener may be asynchronous, and fail. */
+/** Calls the listener. Its promise may reject. */
 function run(app: RouteApp, req: IncomingMessage, res: ServerResponse): void {
   const running = app(req, res)
   if (running instanceof Promise) running.catch((error: Error) => res.destroy(error))
 }
 
 /**
- * Express gives a response a prototype of its own, which would take the library's methods away; the library's answer
- * to that is to change Express's prototypes for the whole process, real connections included.
+ * Copies the methods of a response of light-my-request to the response itself. Express replaces the prototype of a response. To
+ * keep its methods, light-my-request would change Express's prototypes for the whole process, also for real connections.
  */
 function keepOwn(response: object): void {
   const { constructor: _, ...methods } = Object.getOwnPropertyDescriptors(Object.getPrototypeOf(response))
   Object.defineProperties(response, methods)
 }
 
-/** Routes of another server. `fetch` follows no redirect, and sends nothing but what it is given. */
+/** Calls the routes of another server. `fetch` does not follow redirects and does not add credentials. */
 export function overHttp(origin: string): RouteTarget {
   return {
     origin,
@@ -118,7 +118,7 @@ export function overHttp(origin: string): RouteTarget {
   }
 }
 
-/** Leaving the loop early ends the stream. */
+/** Reads a stream. @throws {KitToolError} if it has more than `maxBytes` bytes. Throwing ends the stream. */
 async function readBounded(stream: Readable | AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let size = 0
@@ -126,7 +126,7 @@ async function readBounded(stream: Readable | AsyncIterable<Uint8Array>, maxByte
     chunks.push(Buffer.from(chunk))
     size += chunk.length
     if (size > maxBytes) {
-      throw new KitToolError(`The answer is larger than ${maxBytes} bytes: ask for less at a time`)
+      throw new KitToolError(`The response is larger than ${maxBytes} bytes. Ask for less at a time`)
     }
   }
   return Buffer.concat(chunks, size)

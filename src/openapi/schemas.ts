@@ -2,7 +2,7 @@ import type { JsonSchema } from '../mcp/router/json-schema.ts'
 import { isOptionsObject } from '../options/option-checks.ts'
 import { type Node, type OpenApiDocument, pointerOf } from './document.ts'
 
-/** Characters of JSON that the definitions of one schema may have; what is beyond is cut. */
+/** The maximum length of the definitions of one schema as JSON, in characters. Further definitions are left out. */
 const MAX_DEFINITIONS = 100_000
 
 const SCHEMA_MAPS = new Set(['properties', 'patternProperties', 'dependentSchemas'])
@@ -20,7 +20,7 @@ const SCHEMAS = new Set([
   'unevaluatedProperties',
 ])
 
-/** What is kept as it is. Everything else (`xml`, `discriminator`, `x-…`) says nothing to a client. */
+/** The keywords that are copied. Others, such as `xml`, `discriminator`, and `x-…`, have no meaning for a client. */
 const KEPT = new Set([
   'type',
   'title',
@@ -41,7 +41,7 @@ const KEPT = new Set([
   ...['minProperties', 'maxProperties'],
 ])
 
-/** Formats that JSON Schema has; those of OpenAPI (`int64`, `password`, …) are unknown to validators. */
+/** The formats of JSON Schema. Validators do not know those of OpenAPI, such as `int64` and `password`. */
 const FORMATS = new Set([
   ...['date-time', 'date', 'time', 'duration', 'email', 'idn-email', 'hostname', 'idn-hostname', 'ipv4'],
   ...['ipv6', 'uri', 'uri-reference', 'iri', 'iri-reference', 'uri-template', 'uuid', 'json-pointer'],
@@ -52,17 +52,16 @@ interface Definition {
   readonly name: string
   readonly schema: JsonSchema | boolean
   readonly size: number
-  /** Definitions that it refers to. */
+  /** The definitions that it refers to. */
   readonly refs: ReadonlySet<string>
 }
 
-/** What one conversion has come across. */
+/** The references that one conversion has found. */
 type Refs = Set<string>
 
 /**
- * Schemas of a document as JSON Schema 2020-12 that stands alone: what is referred to is in `$defs`, circles
- * included. Properties that only answers have (`readOnly`) are not asked for, those that only requests have
- * (`writeOnly`) are not promised.
+ * Converts schemas of a document into self-contained JSON Schema 2020-12. Referenced schemas, also recursive ones, are in `$defs`.
+ * `readOnly` properties are left out of inputs, and `writeOnly` properties out of outputs.
  */
 export class SchemaConverter {
   readonly #document: OpenApiDocument
@@ -77,8 +76,8 @@ export class SchemaConverter {
   }
 
   /**
-   * An object of these schemas.
-   * @param required the members that must be there
+   * Returns the schema of an object with these members.
+   * @param required the names of the required members
    */
   object(
     members: Readonly<Record<string, { schema: unknown; description?: string }>>,
@@ -165,7 +164,7 @@ export class SchemaConverter {
     if (typeof $ref === 'string' && $ref.startsWith('#/')) {
       refs.add($ref)
       made.$ref = `#/$defs/${this.#nameOf($ref)}`
-      // In 3.0 what stands beside a reference counts for nothing.
+      // OpenAPI 3.0 ignores the keywords next to a reference.
       if (this.#document.is30) return made
     }
     for (const [keyword, value] of Object.entries(schema)) {
@@ -175,7 +174,7 @@ export class SchemaConverter {
       else if (SCHEMAS.has(keyword)) made[keyword] = this.#convert(value, refs)
       else if (KEPT.has(keyword)) made[keyword] = value
     }
-    this.#hint(schema, made)
+    this.#correct(schema, made)
     return this.#document.is30 ? in2020(schema, made) : made
   }
 
@@ -192,8 +191,8 @@ export class SchemaConverter {
     return isOptionsObject(schema) && (schema as Node)[this.#hidden] === true
   }
 
-  /** What is the same in 3.0 and 3.1. */
-  #hint(schema: Node, made: Record<string, unknown>): void {
+  /** Corrects keywords that OpenAPI 3.0 and 3.1 share. */
+  #correct(schema: Node, made: Record<string, unknown>): void {
     const { required, properties, format, pattern, example } = schema
     if (Array.isArray(required) && isOptionsObject(properties)) {
       const shown = required.filter((name) => !this.#isHidden((properties as Node)[name as string]))
@@ -208,7 +207,7 @@ export class SchemaConverter {
   }
 }
 
-/** `nullable` and the boolean `exclusiveMinimum` and `exclusiveMaximum` of OpenAPI 3.0 as JSON Schema 2020-12 has them. */
+/** Converts `nullable` and the boolean `exclusiveMinimum` and `exclusiveMaximum` of OpenAPI 3.0 to JSON Schema 2020-12. */
 function in2020(schema: Node, made: Record<string, unknown>): JsonSchema {
   for (const [bound, exclusive] of [
     ['minimum', 'exclusiveMinimum'],
@@ -228,7 +227,7 @@ function in2020(schema: Node, made: Record<string, unknown>): JsonSchema {
   return made
 }
 
-/** Whether nothing in it keeps null out. */
+/** Returns `true` if no keyword of the schema excludes `null`. */
 function isOfAnyType(schema: Record<string, unknown>): boolean {
   return !['enum', 'allOf', 'anyOf', 'oneOf', 'not'].some((keyword) => keyword in schema)
 }

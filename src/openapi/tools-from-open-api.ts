@@ -20,25 +20,44 @@ import { SchemaConverter } from './schemas.ts'
 
 const { invalidOption } = optionChecksOf('toolsFromOpenApi')
 
-/** A redirect leads on so many times. */
+/** The maximum number of redirects. */
 const MAX_REDIRECTS = 5
 
-/** Characters of what is wrong with an answer. */
+/** The maximum length of the problems of a response, in characters. */
 const MAX_PROBLEM = 500
 
 type Schema = ReturnType<typeof lazySchema>
 
-/** What `.tool()` needs of a schema. */
+/** The options of a tool whose schemas are those of a document. */
 type AnyToolConfig = ToolConfig<Schema, Schema | undefined>
 
 /**
- * Makes tools of the routes that an OpenAPI 3.0 or 3.1 document describes: `await toolsFromOpenApi(document, { app })`.
- * A call becomes a request to the Express app in this process, or to another server (`baseUrl`).
+ * Creates tools from the routes that an OpenAPI 3.0 or 3.1 document describes. A call becomes a request to the Express app in
+ * this process (`app`), or to another server (`baseUrl`).
  *
- * The token of the client goes nowhere: no header of the MCP request is passed on. An app in process finds the verified
- * user at `req.auth`; for another server `headers` sets the application's own credentials.
- * @param document the document as an object, or its text as JSON or YAML. Nothing is fetched.
- * @throws {KitMcpConfigError} (as a rejection) for a wrong option, or a wrong document, naming the place.
+ * The token and the headers of the MCP request are not passed on. An app in this process finds the verified user at `req.auth`.
+ * For another server, set the application's own credentials with `headers`.
+ * @param document the document as an object, or as a string of JSON or YAML. URLs in it are not fetched.
+ * @param options either `app` or `baseUrl`, and the options of the tools.
+ * @returns a router with a tool for each operation. Merge it into another router, or serve it on its own.
+ * @throws {KitMcpConfigError} (the promise rejects) if an option or the document is invalid. The message names the place.
+ * @example
+ * ```ts
+ * import express from 'express'
+ * import { createMcpAdapter } from 'mcp-gatekit'
+ * import { toolsFromOpenApi } from 'mcp-gatekit/openapi'
+ *
+ * const app = express()
+ * app.get('/pets', (_req, res) => void res.json(['Rex']))
+ *
+ * const document = {
+ *   openapi: '3.1.0',
+ *   info: { title: 'Pets', version: '1.0.0' },
+ *   paths: { '/pets': { get: { operationId: 'listPets', responses: { 200: { description: 'All pets' } } } } },
+ * }
+ * export const { server } = createMcpAdapter({ router: await toolsFromOpenApi(document, { app }) })
+ * ```
+ * @see docs/guides/openapi.md
  */
 export async function toolsFromOpenApi<App = unknown>(
   document: object | string,
@@ -51,15 +70,16 @@ export async function toolsFromOpenApi<App = unknown>(
   const names = new ToolNames()
 
   const operations = included(operationsOf(read), resolved.include)
-  if (operations.length === 0) throw invalidOption('include', 'leaves no operation of the document')
+  if (operations.length === 0)
+    throw invalidOption('include', 'must select at least one operation of the document')
   let router = KitMcpRouter.create<App>()
   for (const operation of operations) {
     const plan = planRequest(read, operation, schemas.input)
     if (typeof plan === 'string' || operation.method === 'TRACE' || operation.method === 'OPTIONS') {
       const why =
         typeof plan === 'string' ? plan : `${operation.method} is about the connection, not the data`
-      const { node: _node, parameters: _parameters, ...told } = operation
-      resolved.onLeftOut({ ...told, why })
+      const { node: _node, parameters: _parameters, ...description } = operation
+      resolved.onLeftOut({ ...description, why })
       continue
     }
     const promised = resolved.outputSchemas ? outputOf(read, operation, schemas.output) : undefined
@@ -67,7 +87,7 @@ export async function toolsFromOpenApi<App = unknown>(
     const config: AnyToolConfig = {
       ...describe(operation),
       input: lazySchema(plan.input),
-      output: output === undefined ? undefined : heldAlready(output),
+      output: output === undefined ? undefined : withoutValidation(output),
       ...(resolved.scopes !== false && { scopes: scopesOf(read, operation, resolved.scopes) }),
     }
     const call = routeCall(target, prefix, plan, output, resolved)
@@ -76,7 +96,7 @@ export async function toolsFromOpenApi<App = unknown>(
   return router
 }
 
-/** Where requests go, and the path before every path of the document. */
+/** Returns the target of the requests, and the prefix of every path of the document. */
 async function targetOf(
   { app, baseUrl, basePath }: ResolvedOpenApiToolOptions,
   document: OpenApiDocument,
@@ -86,7 +106,7 @@ async function targetOf(
   return { target, prefix: prefix.replace(/\/$/, '') }
 }
 
-/** The path that the first server of the document has before every route. */
+/** Returns the path of the first server of the document. */
 function serverPath({ root }: OpenApiDocument): string {
   const [server] = (root.servers ?? []) as readonly Node[]
   if (typeof server?.url !== 'string') return ''
@@ -111,7 +131,7 @@ function describe(operation: FoundOperation): Pick<AnyToolConfig, 'title' | 'des
   }
 }
 
-/** The schema of every 2xx answer, where all of them are JSON; else nothing can be promised. */
+/** Returns a schema of all 2xx responses. Returns undefined unless all of them are JSON with a schema. */
 function outputOf(
   document: OpenApiDocument,
   { node, method }: FoundOperation,
@@ -131,7 +151,7 @@ function outputOf(
   return schemas.schema(found.length === 1 ? found[0] : { anyOf: found })
 }
 
-/** The handler of a tool: arguments in, request out, answer back. */
+/** Returns the handler of a tool, which sends the request and converts the response. */
 function routeCall(
   target: RouteTarget,
   prefix: string,
@@ -156,28 +176,31 @@ function routeCall(
         follow(target, request, (next) => target.send(next, context, limits)),
       )
       const result = resultOf(answer, plan.method, output !== undefined)
-      return output === undefined || result.isError ? result : await held(result, output, answer)
+      return output === undefined || result.isError ? result : await validated(result, output, answer)
     } catch (error) {
-      if (late.aborted) return errorResult(`The route did not answer within ${timeoutMs} ms.`)
+      if (late.aborted) return errorResult(`The route did not respond within ${timeoutMs} ms.`)
       if (KitToolError.is(error)) throw error
-      throw new KitToolError('The route could not be reached, or broke off its answer.', { cause: error })
+      throw new KitToolError('The route is not reachable, or did not complete its response.', {
+        cause: error,
+      })
     }
   }
 }
 
 /**
- * Documents often promise too much: whoever called must learn that the route did its work, or will ask it again.
- * @throws {KitToolError} for an answer that is not as promised.
+ * Validates a result against the output schema. The error says that the route has responded, so that the model does not call it
+ * again.
+ * @throws {KitToolError} if the response does not match the schema.
  */
-async function held(result: RouteResult, output: Schema, { status }: RouteAnswer): Promise<RouteResult> {
+async function validated(result: RouteResult, output: Schema, { status }: RouteAnswer): Promise<RouteResult> {
   const validation = await validate(output, result.structuredContent)
   if (!('problem' in validation)) return result
   const problem = validation.problem.slice(0, MAX_PROBLEM)
-  throw new KitToolError(`${statusLine(status)}: the answer is not as its description promises: ${problem}`)
+  throw new KitToolError(`${statusLine(status)}: the response does not match its schema: ${problem}`)
 }
 
-/** For `tools/list` only: the answer was validated where its status is known. */
-function heldAlready(output: Schema): Schema {
+/** Returns a schema for `tools/list` that accepts every value. `validated` has already checked the response. */
+function withoutValidation(output: Schema): Schema {
   return { '~standard': { ...output['~standard'], validate: (value) => ({ value }) } }
 }
 
@@ -185,7 +208,7 @@ function lowerCased(headers: Readonly<Record<string, string>>): Record<string, s
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 }
 
-/** A handler that does not look at its signal is not waited for. */
+/** Rejects when the signal aborts, also if `work` ignores the signal. */
 function untilAborted<Value>(signal: AbortSignal, work: Promise<Value>): Promise<Value> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason)
@@ -195,7 +218,7 @@ function untilAborted<Value>(signal: AbortSignal, work: Promise<Value>): Promise
   })
 }
 
-/** Follows redirects of a GET or HEAD, and to a GET after a 303; never to another origin. */
+/** Follows redirects of a GET or HEAD, and a 303 with a GET. Does not leave the origin. */
 async function follow(
   { origin }: RouteTarget,
   first: RouteRequest,

@@ -5,26 +5,32 @@ const MAX_FINDINGS = 10
 
 /**
  * Expects that none of the events (or log lines, or other values) contains a secret: in a string or number at any depth, in
- * a key, in bytes, or in what an accessor, `toJSON()`, `toString()`, or a custom `inspect` returns. A secret is found as
+ * a key, in bytes, or in the result of an accessor, `toJSON()`, `toString()`, or a custom `inspect`. A secret is found as
  * it is, JSON-escaped, percent-encoded (both up to eight times over), in base64 or base64url (also within a longer encoded
  * text, such as Basic credentials), in hex, and as a list of bytes. The search takes time linear in the size of the events.
  *
- * It does not find secrets that were hashed, cut, compressed, or written in another case, nor what an object keeps
- * private. If nothing was recorded, nothing is found: assert that the expected events are there as well.
- * @param events What to search: envelopes, strings, objects, arrays, maps, sets, headers, form data, errors, or buffers. Also
- * a single one, or a transport that has recorded events, such as that of `createTelemetryRecorder`.
- * @param secrets The secrets, none of them empty.
- * @throws {AssertionError} It says where the secrets are, but never what they are.
- * @throws {TypeError} If there is no secret, or one that is not a string or is empty. Also for what can only be read
+ * It does not find secrets that were hashed, shortened, compressed, or written in another case, nor those in private members of
+ * an object. If no event was recorded, it does not find anything: assert that the expected events exist as well.
+ * @param events the values to search: envelopes, strings, objects, arrays, maps, sets, headers, form data, errors, or buffers.
+ * Also a single value, or a transport that has recorded events, such as the one of `createTelemetryRecorder`.
+ * @param secrets one or more secrets. None of them may be empty.
+ * @throws {AssertionError} if a secret was found. The message names the places, but not the secrets.
+ * @throws {TypeError} if `secrets` is empty or contains a value that is not a non-empty string. Also if a value can only be read
  * asynchronously, at any depth: a promise, `Request`, `Response`, `Blob`, or `ReadableStream`. Await or read it first.
- *
  * @example
- * expectNoLeak(recorder.events(), ['hunter2', token])
+ * ```ts
+ * import { createTelemetryRecorder, expectNoLeak } from 'mcp-gatekit/testing'
+ *
+ * const recorder = createTelemetryRecorder()
+ * // … run the code under test with this transport
+ * expectNoLeak(recorder.events(), ['hunter2'])
+ * ```
+ * @see docs/guides/testing.md
  */
 export function expectNoLeak(events: unknown, secrets: string | Iterable<string>): void {
   const wanted = typeof secrets === 'string' ? [secrets] : [...secrets]
   if (wanted.length === 0 || wanted.some((secret) => typeof secret !== 'string' || secret === ''))
-    throw new TypeError('expectNoLeak() takes secrets that are strings and not empty, at least one')
+    throw new TypeError('expectNoLeak() needs at least one secret; each must be a non-empty string')
   const search = new LeakSearch(wanted)
   search.search(recordedIn(events))
   const { findings, opaque } = search
@@ -45,7 +51,7 @@ export function expectNoLeak(events: unknown, secrets: string | Iterable<string>
   })
 }
 
-/** Returns the events that a recording transport was given, and any other value as it is. */
+/** Returns the events of a recording transport, or any other value unchanged. */
 function recordedIn(events: unknown): unknown {
   if (typeof events !== 'object' || events === null) return events
   const list = ['events', 'getEvents']

@@ -4,13 +4,13 @@ import { Haystack, Needle } from './secret-needle.ts'
 
 /** A place where a secret was found. */
 export interface Finding {
-  /** Which of the secrets it is, counting from 1. */
+  /** The number of the secret, counting from 1. */
   readonly secret: number
   readonly form: string
   readonly place: string
 }
 
-/** The maximum number of values that accessors, `toJSON`, and the like may make: they can make new ones for ever. */
+/** The maximum number of values from accessors, `toJSON`, and the like. They can return new values forever. */
 const MAX_MADE = 100_000
 
 /** The maximum number of accessors and the like on the way to a value. */
@@ -25,14 +25,14 @@ interface Pending {
   readonly place: string
   /** The number of accessors and the like on the way to it. */
   readonly makers: number
-  /** The key below which it lies, if that has to be searched too. */
+  /** The key of the value, if it has to be searched too. */
   readonly key?: string
 }
 
-/** Searches values of any kind for secrets: each object once, without recursion, in the order in which they are printed. */
+/** Searches values of any kind for secrets. It visits each object once, in the order in which objects are printed. */
 export class LeakSearch {
   readonly findings: Finding[] = []
-  /** Places of what cannot be searched, each with what to do instead. */
+  /** The places of values that cannot be searched, each with advice. */
   readonly opaque: string[] = []
   readonly #needles: readonly Needle[]
   readonly #seen = new Set<object>()
@@ -54,7 +54,7 @@ export class LeakSearch {
       this.#searchAll({ value, place: String(key), makers: 0 }, 'the list')
   }
 
-  /** @param index the place of the event in the list. */
+  /** @param index the index of the event in the list */
   #searchEvent(event: unknown, index: number): void {
     const name = typeof event === 'object' && event !== null ? read(event, 'name') : undefined
     const named = typeof name === 'string' && name !== '' && this.#isClean(name) ? ` (${name})` : ''
@@ -72,7 +72,7 @@ export class LeakSearch {
     }
   }
 
-  /** Looks at a value itself. @returns what it holds. */
+  /** Searches a value itself. @returns its members */
   #visit(value: unknown, at: string): readonly Member[] {
     const isFunction = typeof value === 'function'
     if (!isFunction && (typeof value !== 'object' || value === null)) {
@@ -87,7 +87,7 @@ export class LeakSearch {
       for (const text of textsOf(value)) this.#look(text, at)
       return isFunction ? propertiesOf(value) : membersOf(value)
     } catch {
-      // A proxy may refuse to be looked at. It does so to loggers and transports as well.
+      // A proxy may throw. It does so for loggers and transports as well.
       return NOTHING
     }
   }
@@ -112,7 +112,7 @@ export class LeakSearch {
     if (makers >= MAX_MAKERS) return false
     if (++this.#made <= MAX_MADE) return true
     throw new RangeError(
-      `expectNoLeak() reads at most ${MAX_MADE} values from accessors and toJSON(). Give it less at once.`,
+      `expectNoLeak() reads at most ${MAX_MADE} values from accessors and toJSON(). Pass fewer values at once.`,
     )
   }
 
@@ -131,28 +131,28 @@ export class LeakSearch {
   }
 }
 
-/** Something that an object holds. */
+/** A member of an object. */
 interface Member {
   readonly key: string | number
   readonly value: unknown
-  /** Whether code of the object made the value, which may be a new one each time. */
+  /** `true` if code of the object returned the value, which may be a new one each time. */
   readonly isMade?: boolean
 }
 
 const NOTHING: readonly Member[] = []
 
-/** What to do about a value that can only be read asynchronously. */
+/** Returns advice for a value that can only be read asynchronously. */
 function adviceFor(value: object): string | undefined {
-  if (types.isPromise(value)) return 'expectNoLeak() cannot look into a promise; await it'
+  if (types.isPromise(value)) return 'expectNoLeak() cannot search a promise; await it'
   if (value instanceof Request || value instanceof Response)
-    return 'expectNoLeak() cannot look into a Request or Response; give its headers, and await its text()'
-  if (value instanceof Blob) return 'expectNoLeak() cannot look into a Blob or File; await its text()'
+    return 'expectNoLeak() cannot search a Request or Response; pass its headers, and await its text()'
+  if (value instanceof Blob) return 'expectNoLeak() cannot search a Blob or File; await its text()'
   if (value instanceof ReadableStream)
-    return 'expectNoLeak() cannot look into a ReadableStream; read it, and give its chunks'
+    return 'expectNoLeak() cannot search a ReadableStream; read it, and pass its chunks'
   return undefined
 }
 
-/** What an object is as text. */
+/** Returns the string forms of an object. */
 function textsOf(value: object): string[] {
   if (types.isBoxedPrimitive(value)) return [String(unboxed(value))]
   if (types.isDate(value) || types.isRegExp(value) || value instanceof URL) return [String(value)]
@@ -165,7 +165,7 @@ function textsOf(value: object): string[] {
   return ownTexts(value)
 }
 
-/** What a logger or a template may write: the custom string form of an object. */
+/** Returns the result of a custom `toString()`, which a logger or a template string may write. */
 function ownTexts(value: object): string[] {
   const print = read(value, 'toString')
   if (typeof print !== 'function' || BUILT_IN_TO_STRING.has(print)) return []
@@ -183,7 +183,7 @@ function textsOfBytes(bytes: Buffer): string[] {
   return [bytes.toString('utf8'), bytes.toString('utf16le'), bytes.subarray(1).toString('utf16le')]
 }
 
-/** Bytes, or the codes of characters, in a list of numbers. */
+/** Returns the strings that a list of numbers stands for, as bytes or as codes of characters. */
 function numericTexts(value: object): string[] {
   const numbers = value as ArrayLike<unknown>
   const { length } = numbers
@@ -204,7 +204,7 @@ function unboxed(value: object): unknown {
   return types.isSymbolObject(value) ? Symbol.prototype.valueOf.call(value) : value.valueOf()
 }
 
-/** What an object holds. */
+/** Returns the members of an object. */
 function membersOf(value: object): Member[] {
   if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) return propertiesOf(value, isIndex)
   if (types.isStringObject(value)) return propertiesOf(value, isIndex)
@@ -213,7 +213,7 @@ function membersOf(value: object): Member[] {
   return [...entries, ...propertiesOf(value), ...madeBy(value)]
 }
 
-/** The entries of collections. */
+/** Returns the entries of a collection. */
 function entriesOf(value: object): Member[] {
   if (types.isMap(value))
     return Array.from(Map.prototype.entries.call(value), ([key, member], index) =>
@@ -227,7 +227,7 @@ function entriesOf(value: object): Member[] {
   return []
 }
 
-/** An entry of a map, whose key may be an object. */
+/** Returns the members of an entry of a map, whose key may be an object. */
 function pairOf(key: unknown, value: unknown, index: number): Member[] {
   if ((typeof key !== 'object' && typeof key !== 'function') || key === null)
     return [{ key: String(key), value }]
@@ -237,7 +237,7 @@ function pairOf(key: unknown, value: unknown, index: number): Member[] {
   ]
 }
 
-/** The own properties of an object, also those that are not enumerable, and those whose key is a symbol. */
+/** Returns the own properties of an object, including those that are not enumerable and those whose key is a symbol. */
 function propertiesOf(value: object, leavesOut: (key: string) => boolean = () => false): Member[] {
   const isArray = Array.isArray(value)
   const isFunction = typeof value === 'function'
@@ -255,7 +255,7 @@ function memberAt(value: object, property: string | symbol, key: string | number
   return { key, value: read(value, property), isMade }
 }
 
-/** What code of an object's class makes when it is read, written as JSON, or printed. */
+/** Returns the values that an object's class returns when the object is read, serialized as JSON, or printed. */
 function madeBy(value: object): Member[] {
   const members = accessorsOf(value).map((property) => ({
     key: String(property),
@@ -271,7 +271,7 @@ function madeBy(value: object): Member[] {
   return members
 }
 
-/** The accessors that an object inherits from classes of an application. */
+/** Returns the accessors that an object inherits from classes of the application. */
 function accessorsOf(value: object): PropertyKey[] {
   const found = new Set<PropertyKey>()
   let prototype: unknown = Object.getPrototypeOf(value)
@@ -284,7 +284,7 @@ function accessorsOf(value: object): PropertyKey[] {
   return [...found].filter((property) => property !== '__proto__' && !Object.hasOwn(value, property))
 }
 
-/** Classes of the platform are known above; their accessors tell nothing more, and some must not be read. */
+/** Returns `false` for the classes of the platform. Their members are handled above, and some accessors must not be read. */
 function isOfApplication(prototype: unknown): prototype is object {
   if (typeof prototype !== 'object' || prototype === null) return false
   const maker = Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value as unknown
@@ -310,7 +310,7 @@ function read(value: object, key: PropertyKey): unknown {
   return attempt(() => (value as Readonly<Record<PropertyKey, unknown>>)[key])
 }
 
-/** What `fn` returns, and undefined if it throws. */
+/** Returns the result of `fn`, or undefined if it throws. */
 function attempt<T>(fn: () => T): T | undefined {
   try {
     return fn()

@@ -1,23 +1,23 @@
 import { inspect } from 'node:util'
 
-/** What differs at one place of a value. */
+/** A difference at one place of a value. */
 export interface Mismatch {
-  /** `attributes.lines[0].cents`; `''` for the value itself. */
+  /** The path, such as `attributes.lines[0].cents`, or `''` for the value itself. */
   readonly path: string
   readonly expected: string
   readonly actual: string
 }
 
 /**
- * Compares `value` with a pattern. Objects may have more members than the pattern names; arrays have as many items; a
- * member that is `undefined` in the pattern must be absent or `undefined`. In the pattern, a `RegExp` stands for a string
- * that it finds, a function for whatever it returns `true` for.
- * @returns every place where they differ; none when they match
+ * Compares `value` with a pattern. Objects may have more members than the pattern; arrays must have the same length. A member that
+ * is `undefined` in the pattern must be absent or `undefined`. In the pattern, a `RegExp` stands for a string that it matches,
+ * and a function for a value for which it returns `true`.
+ * @returns every place where they differ, or an empty list if they match
  */
 export function mismatches(pattern: unknown, value: unknown, path = ''): Mismatch[] {
   const differ = (): Mismatch[] => [{ path, expected: shown(pattern), actual: shown(value) }]
   if (typeof pattern === 'function') return pattern(value) === true ? [] : differ()
-  // A copy, since one with the flag g remembers where it was.
+  // A copy, because a RegExp with the flag g keeps its position.
   if (pattern instanceof RegExp)
     return typeof value === 'string' && new RegExp(pattern).test(value) ? [] : differ()
   if (Array.isArray(pattern)) {
@@ -37,7 +37,7 @@ export function mismatches(pattern: unknown, value: unknown, path = ''): Mismatc
   return Object.is(pattern, value) ? [] : differ()
 }
 
-/** A value for people. */
+/** Formats a value for people. */
 export function shown(value: unknown, options: { readonly compact?: boolean } = {}): string {
   const { compact = true } = options
   return inspect(value, {

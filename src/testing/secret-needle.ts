@@ -1,7 +1,7 @@
 /** Shorter pieces of base64 would be found by chance. */
 const MIN_BASE64 = 6
 
-/** Secrets of fewer bytes are looked for as they are and decoded, but not as hex, base64, or lists of bytes. */
+/** Secrets of fewer bytes are searched for as they are and decoded, but not as hex, base64, or lists of bytes. */
 const MIN_ENCODED = 4
 
 /** The maximum number of times that a text is decoded, as for percent-encoded JSON within JSON. */
@@ -13,13 +13,13 @@ const MAX_DECODED = 64
 /** The maximum length of these texts together, in UTF-16 units, beyond eight times the length of the text. */
 const MAX_LENGTH = 16_777_216
 
-/** A text, or what became of it by decoding, with the name of the first decoding. */
+/** A text, or a decoded form of it with the name of the first decoding. */
 interface Decoded {
   readonly text: string
   readonly form: string | undefined
 }
 
-/** A text that is searched for secrets, with its decoded forms. They are made once, whatever the number of secrets. */
+/** A text that is searched for secrets, with its decoded forms. They are computed once for all secrets. */
 export class Haystack {
   readonly #texts: readonly Decoded[]
 
@@ -39,7 +39,7 @@ export class Haystack {
 
 /** One secret in its encoded forms. */
 export class Needle {
-  /** Which of the secrets it is, counting from 1. */
+  /** The number of the secret, counting from 1. */
   readonly number: number
   readonly #secret: string
   readonly #base64: readonly string[]
@@ -74,7 +74,7 @@ export class Needle {
   }
 }
 
-/** Whether a list of numbers is in `text`, and not only the end of its first or the beginning of its last number. */
+/** Returns `true` if a list of whole numbers is in `text`. A part of a longer number does not count. */
 function hasNumbers(text: string, list: string): boolean {
   for (let at = text.indexOf(list); at >= 0; at = text.indexOf(list, at + 1)) {
     if (!/\d/.test(text.charAt(at - 1)) && !/\d/.test(text.charAt(at + list.length))) return true
@@ -82,17 +82,17 @@ function hasNumbers(text: string, list: string): boolean {
   return false
 }
 
-/** What the bytes look like in base64 at each of the three positions they can have in a longer text. */
+/** Returns the bytes in base64 at each of the three positions that they can have in a longer text. */
 function base64Forms(bytes: Buffer): string[] {
   const forms = [0, 1, 2].map((before) => {
     const text = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64')
-    // Only the characters that no neighbour has a part in.
+    // Only the characters that do not depend on neighboring bytes.
     return text.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6))
   })
   return forms.filter((form, index) => index === 0 || form.length >= MIN_BASE64)
 }
 
-/** The text and what decoding makes of it, breadth first, each text once. No text is longer than the first. */
+/** Returns the text and its decoded forms, breadth first, each text once. No form is longer than the text. */
 function decodings(text: string): Decoded[] {
   if (!/[%+\\]/.test(text)) return [{ text, form: undefined }]
   const seen = new Set([text])

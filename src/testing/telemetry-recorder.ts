@@ -3,7 +3,7 @@ import type { TelemetryTransport } from '../telemetry/delivery/transport.ts'
 import type { TelemetryEnvelope } from '../telemetry/envelope/envelope.ts'
 import { mismatches, shown } from './partial-match.ts'
 
-/** A value, or parts of it: objects may name fewer members; a `RegExp` stands for a string, a function tests the value. */
+/** A value, or a pattern for it: objects may have fewer members, a `RegExp` matches a string, and a function tests the value. */
 export type PatternOf<T> =
   | (T extends string ? RegExp : never)
   | ((value: any) => boolean)
@@ -13,48 +13,65 @@ export type PatternOf<T> =
         ? { readonly [Member in keyof T]?: PatternOf<T[Member]> | undefined }
         : T)
 
-/** What an event is compared with. Attributes and tags may be anything. */
+/** A pattern for an event. Attributes and tags may have any type. */
 export type EnvelopePattern = {
   readonly [Member in Exclude<keyof TelemetryEnvelope, 'name' | 'attributes'>]?:
     | PatternOf<TelemetryEnvelope[Member]>
     | undefined
 } & { readonly attributes?: Readonly<Record<string, any>> | ((attributes: any) => boolean) | undefined }
 
-/** A transport that keeps every event, and expects things of them. */
+/** A transport that keeps every event, with assertions about them. */
 export interface TelemetryRecorder extends TelemetryTransport {
   readonly type: 'recorder'
   handle(envelope: TelemetryEnvelope): void
-  /** What was recorded so far, in the order of the emits: all of it, or the events of one name. A copy of the list. */
+  /**
+   * Returns a copy of the list of recorded events, in the order in which they were emitted.
+   * @param name returns only events of this name.
+   */
   events(name?: string): TelemetryEnvelope[]
-  /** Forgets what was recorded. */
+  /** Removes all recorded events. */
   clear(): void
   /**
-   * Expects an event of this name that matches `pattern`. Members that the pattern does not name are not looked at, at
-   * any depth; one that it names as `undefined` must be absent; arrays must be as long. In it, a `RegExp` stands for a
-   * string that it finds, a function for a value that it returns `true` for.
-   * @returns the first such event
-   * @throws {AssertionError} which shows the pattern and what was recorded
+   * Expects an event of this name that matches `pattern`. Members that the pattern does not name are ignored, at any depth. A
+   * member that is `undefined` in the pattern must be absent. Arrays must have the same length. In the pattern, a `RegExp`
+   * stands for a string that it matches, and a function for a value for which it returns `true`.
+   * @param name the name of the event.
+   * @param pattern the expected members. By default, any event of this name matches.
+   * @returns the first such event.
+   * @throws {AssertionError} if there is none. The message shows the pattern and the recorded events.
    */
   expectEvent(name: string, pattern?: EnvelopePattern): TelemetryEnvelope
   /**
-   * Expects that there is no event of this name, or none that matches `pattern`.
-   * @throws {AssertionError} which shows the pattern and what was recorded
+   * Expects that no event of this name matches `pattern`.
+   * @param name the name of the event.
+   * @param pattern the members that must not occur. By default, any event of this name matches.
+   * @throws {AssertionError} if there is one. The message shows the pattern and the recorded events.
    */
   expectNoEvent(name: string, pattern?: EnvelopePattern): void
 }
 
-/** How many events a failure shows; of more, the latest. */
+/** The maximum number of events in a message. If there are more, it shows the latest. */
 const MAX_SHOWN = 20
 
 /**
- * Makes a recorder. Sampling comes before it: by default one `info` event in ten arrives, so tests set
- * `.withSampling({ debugRate: 1, infoRate: 1 })`.
- *
+ * Creates a transport that records events for tests. Set `.withSampling({ debugRate: 1, infoRate: 1 })` in tests: by default,
+ * only one `info` event in ten passes sampling.
+ * @returns the transport, for `.addTransport()`.
  * @example
+ * ```ts
+ * import { KitTelemetry } from 'mcp-gatekit/telemetry'
+ * import { createTelemetryRecorder } from 'mcp-gatekit/testing'
+ *
  * const recorder = createTelemetryRecorder()
- * const telemetry = builder.withSampling({ infoRate: 1 }).addTransport(recorder).build()
- * payInvoice(telemetry)
+ * const telemetry = KitTelemetry.create()
+ *   .withService('billing')
+ *   .withSampling({ infoRate: 1 })
+ *   .addTransport(recorder)
+ *   .build()
+ * telemetry.emit('billing.invoice.paid', { attributes: { cents: 1200 } })
  * recorder.expectEvent('billing.invoice.paid', { attributes: { cents: 1200 } })
+ * ```
+ * @see docs/guides/testing.md
  */
 export function createTelemetryRecorder(): TelemetryRecorder {
   let recorded: TelemetryEnvelope[] = []
@@ -118,7 +135,7 @@ function described(name: string, pattern: EnvelopePattern): string {
   return `${JSON.stringify(name)}${wanted}`
 }
 
-/** The events, those of `name` with where they differ from `pattern`. */
+/** Formats events. Events of `name` are followed by their differences from `pattern`. */
 function listed(events: readonly TelemetryEnvelope[], name: string, pattern?: EnvelopePattern): string {
   if (events.length === 0) return 'Nothing was recorded.'
   const first = Math.max(0, events.length - MAX_SHOWN)
@@ -138,7 +155,7 @@ function listed(events: readonly TelemetryEnvelope[], name: string, pattern?: En
   )
 }
 
-/** Without what every event of a test has in common. */
+/** Formats an event without the members that all events of a test share. */
 function line({ name, level, actor, scope, attributes, error }: TelemetryEnvelope): string {
   const rest = Object.entries({ actor, scope, attributes, error: error && { ...error, stack: undefined } })
     .filter(([, value]) => value !== undefined)

@@ -5,45 +5,50 @@ import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 const { checkKnownOptions, checkString, checkTexts, invalidKind, invalidOption } =
   optionChecksOf('createTestIssuer')
 
-/** What `createTestIssuer()` takes. */
+/** Options of {@link createTestIssuer}. */
 export interface TestIssuerOptions {
-  /** The `iss` of its tokens. Default `https://issuer.test`. Nothing is ever fetched from it. */
+  /** The `iss` claim of the tokens. It is never fetched. Defaults to `https://issuer.test`. */
   readonly issuer?: string | undefined
-  /** Whom its tokens are for, where a token does not say otherwise. Default `https://mcp.test/mcp`. */
+  /** The `aud` claim of tokens without their own. Defaults to `https://mcp.test/mcp`. */
   readonly audience?: string | undefined
 }
 
-/** What a token says. Every member is optional. */
+/** Options of a test token. */
 export interface TestTokenOptions {
-  /** Default `test-user`. */
+  /** The `sub` claim. Defaults to `test-user`. */
   readonly sub?: string | undefined
-  /** Put into `scope`, joined by spaces. Default none. */
+  /** The scopes for the `scope` claim. By default, the token has no scopes. */
   readonly scopes?: readonly string[] | undefined
-  /** Default the issuer's. */
+  /** The `aud` claim. Defaults to the audience of the issuer. */
   readonly audience?: string | readonly string[] | undefined
-  /** Put into `client_id`. Default `test-client`. */
+  /** The `client_id` claim. Defaults to `test-client`. */
   readonly clientId?: string | undefined
-  /** Seconds from now until it expires; negative for a token that has. Default 300. */
+  /** The time until the token expires, in seconds. Negative for an expired token. Defaults to 300 s. */
   readonly expiresIn?: number | undefined
-  /** Further claims, over those above. One that is `undefined` takes a claim away. */
+  /** Further claims. They override the claims above. A claim that is `undefined` is removed. */
   readonly claims?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** An authorization server's signing part, without a server. */
+/** An issuer of signed tokens for tests. It does not start a server. */
 export interface TestIssuer {
-  /** The `iss` of its tokens. */
+  /** The `iss` claim of the tokens. */
   readonly issuer: string
-  /** Whom its tokens are for, where a token does not say otherwise. */
+  /** The `aud` claim of tokens without their own. */
   readonly audience: string
   /** The public key, as a JWK Set. */
   readonly jwks: JSONWebKeySet
-  /** What `jwtVerifier` takes to accept its tokens, without a network: `jwtVerifier(issuer.verifierOptions)`. */
+  /** The options with which `jwtVerifier` accepts the tokens without a network: `jwtVerifier(issuer.verifierOptions)`. */
   readonly verifierOptions: {
     readonly issuer: string
     readonly audience: string
     readonly publicKey: JSONWebKeySet
   }
-  /** A signed access token (RFC 9068, ES256). @throws {KitMcpConfigError}, by rejecting, for an unknown option */
+  /**
+   * Returns a signed access token (RFC 9068, ES256).
+   * @param options the claims.
+   * @returns the token in compact form.
+   * @throws {KitMcpConfigError} (the promise rejects) if an option is invalid or unknown.
+   */
   issueToken(options?: TestTokenOptions): Promise<string>
 }
 
@@ -51,14 +56,21 @@ const ISSUER_OPTIONS = ['issuer', 'audience'] as const
 const TOKEN_OPTIONS = ['sub', 'scopes', 'audience', 'clientId', 'expiresIn', 'claims'] as const
 
 /**
- * Makes an issuer with a key of its own, for tests of servers behind `jwtVerifier`.
- *
- * @throws {KitMcpConfigError} for a wrong option; `issueToken` rejects with it
- *
+ * Creates an issuer with a new key, for tests of servers that use `jwtVerifier`.
+ * @param options the issuer and the audience of its tokens.
+ * @returns the issuer, which signs tokens in this process.
+ * @throws {KitMcpConfigError} if an option is invalid or unknown.
  * @example
+ * ```ts
+ * import { jwtVerifier } from 'mcp-gatekit'
+ * import { createTestIssuer } from 'mcp-gatekit/testing'
+ *
  * const issuer = createTestIssuer({ audience: 'https://notes.test/mcp' })
- * const verifyToken = jwtVerifier(issuer.verifierOptions)
- * const token = await issuer.issueToken({ sub: 'ada', scopes: ['mcp:read'] })
+ * export const verifyToken = jwtVerifier(issuer.verifierOptions)
+ * export const token = await issuer.issueToken({ sub: 'ada', scopes: ['mcp:read'] })
+ * ```
+ * @see docs/guides/testing.md
+ * @see https://www.rfc-editor.org/rfc/rfc9068
  */
 export function createTestIssuer(options: TestIssuerOptions = {}): TestIssuer {
   if (!isOptionsObject(options))

@@ -295,9 +295,9 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
       })
 
       for (const [kind, message] of [
-        ['broken', /JSON that cannot be read/],
-        ['text', /without the JSON that its description promises/],
-        ['wrong', /^HTTP 200 OK: the answer is not as its description promises: data must be object$/],
+        ['broken', /responded with invalid JSON/],
+        ['text', /did not respond with JSON as its schema requires/],
+        ['wrong', /^HTTP 200 OK: the response does not match its schema: data must be object$/],
       ] as const) {
         it(`do not hand on what is not as promised: ${kind}`, async () => {
           const client = await connected()
@@ -355,7 +355,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         const client = await connected({ timeoutMs: 50 })
         const { isError, content } = await call(client, 'never')
         expect(isError).to.equal(true)
-        expect(content[0].text).to.equal('The route did not answer within 50 ms.')
+        expect(content[0].text).to.equal('The route did not respond within 50 ms.')
         await never.closed.promise
       })
 
@@ -376,7 +376,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         for (const tool of ['breaks', 'drops']) {
           const { isError, content } = await call(client, tool)
           expect(isError).to.equal(true)
-          expect(content[0].text).to.match(/broke off/)
+          expect(content[0].text).to.match(/did not complete/)
         }
       })
 
@@ -439,7 +439,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
       it(`make an error of one that ${how}`, async () => {
         const { isError, content } = await call(app)
         expect(isError).to.equal(true)
-        expect(content[0].text).to.match(/could not be reached/)
+        expect(content[0].text).to.match(/is not reachable/)
       })
     }
   })
@@ -461,7 +461,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         await clientOf(origin)
       ).callTool({ name: 'a', arguments: {} })) as any
       expect(isError).to.equal(true)
-      expect(content[0].text).to.match(/could not be reached/)
+      expect(content[0].text).to.match(/is not reachable/)
     }
     raw.close()
   })

@@ -19,17 +19,17 @@ circular.self = circular
 
 describe('openapi: a wrong document', () => {
   for (const [what, document, message] of [
-    ['nothing', undefined, /object, or text/],
-    ['a list', [], /object, or text/],
+    ['nothing', undefined, /object or a string/],
+    ['a list', [], /object or a string/],
     ['an empty object', {}, /'openapi' is missing/],
     ['Swagger 2', { swagger: '2.0', info: {}, paths: {} }, /of OpenAPI 3\.0 or 3\.1, not 2\.0/],
     ['OpenAPI 3.2', { ...good, openapi: '3.2.0' }, /not 3\.2\.0/],
     ['a version that is a number', { ...good, openapi: 3.1 }, /'openapi' is missing/],
     ['a path to a file', '/etc/hosts', /not its path or URL/],
     ['a URL', 'https://example.com/openapi.json', /not its path or URL/],
-    ['broken JSON', '{"openapi": ', /is no JSON/],
-    ['broken YAML', 'openapi: [\n', /is no YAML/],
-    ['a YAML bomb', bomb(), /is no YAML/],
+    ['broken JSON', '{"openapi": ', /is not valid JSON/],
+    ['broken YAML', 'openapi: [\n', /is not valid YAML/],
+    ['a YAML bomb', bomb(), /is not valid YAML/],
     ['objects in a circle', circular, /not dereferenced/],
     ['no paths at all', { openapi: '3.1.0', info: { title: 't', version: '1' } }, /at #: must/],
     [
@@ -54,9 +54,9 @@ describe('openapi: a wrong document', () => {
     ],
     ['a member too many', documentOf({ '/a': { gett: {} } }), /at #\/paths\/~1a: .*'gett'/],
     [
-      'a reference that leads nowhere',
+      'a reference to a missing schema',
       documentOf({ '/a': { get: { responses: jsonAnswer({ $ref: '#/components/schemas/Nope' }) } } }),
-      /at #\/paths\/~1a\/get\/responses\/200\/content\/application~1json\/schema: \$ref '#\/components\/schemas\/Nope' leads nowhere/,
+      /at #\/paths\/~1a\/get\/responses\/200\/content\/application~1json\/schema: \$ref '#\/components\/schemas\/Nope' does not exist/,
     ],
     [
       'a reference to another server',
@@ -129,7 +129,7 @@ describe('openapi: a wrong document', () => {
       'include.operationIds',
       /Did you mean 'getPetById'/,
     ],
-    ['nothing included', { app, include: () => false }, 'include', /leaves no operation/],
+    ['nothing included', { app, include: () => false }, 'include', /must select at least one operation/],
     ['a misspelt option', { app, outputSchema: false }, 'outputSchema', /Did you mean 'outputSchemas'/],
   ] as const) {
     it(`options: ${what}`, async () => {

@@ -68,7 +68,7 @@ export async function callTools(
     const expected = promised ? isRight(answer.schema, answer.value) : true
     if (expected !== undefined) expect(result.isError !== true, `${name}: ${said}`).to.equal(expected)
     if (result.isError === true) {
-      expect(said, name).to.match(/^HTTP 2\d\d [\w ]+: the answer is not as its description promises: /)
+      expect(said, name).to.match(/^HTTP 2\d\d [\w ]+: the response does not match its schema: /)
       counts.notAsPromised++
       continue
     }
