@@ -4,13 +4,13 @@ import { type AuthInfo, attachedTo, attachTo } from '../oauth/auth-info.ts'
 import type { Gate } from '../oauth/gate.ts'
 
 /**
- * A request that a gate has authenticated, and the gates before it. It travels with `req.auth`: one more property of
- * Express's request object, or an entry of a `WeakMap`, would cost each request more than the gate does.
+ * A request that a gate has authenticated, linked to earlier gates of the same request. It is attached to `req.auth`, because
+ * another property of Express's request object, or an entry in a `WeakMap`, would take more time than the gate itself.
  */
 class AuthenticatedRequest {
   readonly req: NodeRequest
   readonly exchange: Exchange
-  /** Whether the gate belongs to an adapter. Otherwise it was made from OAuth options. */
+  /** `true` if the gate belongs to an adapter, `false` if it was created from OAuth options. */
   readonly ofAdapter: boolean
   readonly earlier: AuthenticatedRequest | undefined
 
@@ -27,31 +27,31 @@ class AuthenticatedRequest {
   }
 }
 
-/** Returns what the last gate has authenticated of this very request. An `auth` copied from another request does not count. */
+/** Returns the result of the latest gate of this request. An `auth` that was copied from another request is ignored. */
 function latest(req: NodeRequest): AuthenticatedRequest | undefined {
   const attached = attachedTo(req.auth)
   return attached instanceof AuthenticatedRequest && attached.req === req ? attached : undefined
 }
 
-/** Sets `req.auth`, and remembers that a gate has authenticated this request. */
+/** Sets `req.auth` and records that a gate has authenticated this request. */
 export function setAuthenticated(req: NodeRequest, exchange: Exchange, ofAdapter: boolean): void {
   const auth = exchange.auth as AuthInfo
   attachTo(auth, new AuthenticatedRequest(req, exchange, ofAdapter, latest(req)))
   req.auth = auth
 }
 
-/** Returns the request as `gate` has authenticated it. */
+/** Returns the authentication of the request by `gate`. */
 export function authenticatedBy(req: NodeRequest, gate: Gate): Exchange | undefined {
-  for (let one = latest(req); one !== undefined; one = one.earlier) {
-    if (one.exchange.gate === gate) return one.exchange
+  for (let entry = latest(req); entry !== undefined; entry = entry.earlier) {
+    if (entry.exchange.gate === gate) return entry.exchange
   }
   return undefined
 }
 
-/** Returns the request as `mcpAuth(oauthOptions)` has authenticated it, for an adapter without OAuth. */
+/** Returns the authentication of the request by `mcpAuth(oauthOptions)`, for an adapter without OAuth. */
 export function authenticatedByOptions(req: NodeRequest): Exchange | undefined {
-  for (let one = latest(req); one !== undefined; one = one.earlier) {
-    if (!one.ofAdapter) return one.exchange
+  for (let entry = latest(req); entry !== undefined; entry = entry.earlier) {
+    if (!entry.ofAdapter) return entry.exchange
   }
   return undefined
 }

@@ -1,13 +1,16 @@
 import type { ServerResponse } from 'node:http'
 
-/** Responses whose CORS headers `mcpCors` has decided about, be it that there are none. */
+/** The responses whose CORS headers were set by `mcpCors`, even if it set none. */
 const decided = new WeakSet<ServerResponse>()
 
 export function decideCors(res: ServerResponse): void {
   decided.add(res)
 }
 
-/** Whether something in front has decided: `mcpCors`, or another middleware, which leaves one of these headers also for an origin that it refuses. */
+/**
+ * Returns `true` if `mcpCors` or another middleware has handled CORS. Such middleware sets one of these headers even for an
+ * origin that it denies.
+ */
 export function isCorsDecided(res: ServerResponse): boolean {
   return (
     decided.has(res) ||

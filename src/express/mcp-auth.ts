@@ -14,13 +14,31 @@ import { writePlainResponse } from './node-response.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
 /**
- * Requires a valid bearer token (RFC 6750), whatever serves the route behind it. The outcome is on
- * `req.auth`, in the shape of the official SDK's `AuthInfo` plus `user`. A CORS preflight passes.
+ * Creates middleware that requires a valid access token (RFC 6750), for any route. It sets `req.auth` to an `AuthInfo`, which
+ * has the shape of the official SDK's type, plus `user`. CORS preflights pass without a token.
  *
- * For an adapter, `mcpAuth` checks the scopes of the endpoint. `mcpHandler` checks those of the operation, and does not
- * verify the token again.
- * @param target OAuth options, or what `KitMcpServer…build()` or `createMcpAdapter()` returned.
- * @throws {KitMcpConfigError} for wrong options, or an adapter without OAuth.
+ * For an adapter, `mcpAuth` checks the scopes of the endpoint. `mcpHandler` then checks those of the operation, without
+ * verifying the token again.
+ * @param target OAuth options, or the return value of `createMcpAdapter()` or `KitMcpServer…build()`. Pass the same object
+ * to `protectedResourceRouter`.
+ * @returns middleware for Express, Connect, or a plain `http.createServer`.
+ * @throws {KitMcpConfigError} if an option is invalid, or the adapter has no OAuth.
+ * @example
+ * ```ts
+ * import express from 'express'
+ * import { jwtVerifier, mcpAuth, protectedResourceRouter } from 'mcp-gatekit'
+ *
+ * const oauth = {
+ *   issuer: 'https://auth.example.com',
+ *   resource: 'https://mcp.example.com/mcp',
+ *   scopes: ['mcp:read'],
+ *   verifyToken: jwtVerifier(),
+ * }
+ * express()
+ *   .use(protectedResourceRouter(oauth))
+ *   .use('/mcp', mcpAuth(oauth), (_req, res) => res.send('Only with a token'))
+ * ```
+ * @see docs/guides/existing-servers.md
  */
 export function mcpAuth(target: GateTarget): NodeMiddleware {
   const { gate, authenticator, isAdapter } = resolveTarget(target)
@@ -41,16 +59,16 @@ export function mcpAuth(target: GateTarget): NodeMiddleware {
         if (exchange.telemetry.isOpen) completeWithResponse(exchange, req, res)
         next()
       })
-      // Only the middleware behind can have thrown here: Express catches that itself, a bare server does not.
+      // Only later middleware can throw here. Express catches such errors itself; a plain server does not.
       .catch(() => {
-        // A response that has begun cannot be replaced. Left open, the client would wait for its end forever.
+        // A response that has begun cannot be replaced. If it stayed open, the client would wait forever.
         if (res.headersSent) res.destroy()
         else writePlainResponse(req, res, FAILED_ANSWER)
       })
   }
 }
 
-/** Refuses a token without the endpoint's scopes. The challenge also names the operation's, if they can be known. */
+/** Rejects a token without the scopes of the endpoint. The challenge also names those of the operation, if they are known. */
 function refusal(
   authenticator: Authenticator,
   exchange: Exchange,
@@ -62,7 +80,7 @@ function refusal(
   return authenticator.refuseScopes(exchange, request, authenticator.operationScopes(messages))
 }
 
-/** If something other than `mcpHandler` serves the route, its response ends the telemetry. */
+/** Records the response if something other than `mcpHandler` serves the route. */
 function completeWithResponse({ telemetry }: Exchange, req: NodeRequest, res: ServerResponse): void {
   onceClosed(req, res, () => {
     if (!telemetry.isOpen) return

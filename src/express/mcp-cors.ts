@@ -6,12 +6,12 @@ import { decideCors } from './cors-decision.ts'
 
 const { checkKnownOptions, invalidKind, invalidOption } = optionChecksOf('mcpCors')
 
-/** One origin or a rule for origins, as the `cors` package takes it. */
+/** An origin or a rule for origins, as in the `cors` package. */
 export type CorsOrigin = boolean | string | RegExp | (boolean | string | RegExp)[]
 
-/** What `mcpCors()` takes. */
+/** Options of {@link mcpCors}. */
 export interface McpCorsOptions {
-  /** Which origins may read responses, as in the `cors` package. Default `*`, without credentials. */
+  /** The origins that may read responses, as in the `cors` package. Defaults to `*`, without credentials. */
   readonly origin?:
     | CorsOrigin
     | ((
@@ -22,26 +22,45 @@ export interface McpCorsOptions {
 }
 
 /**
- * CORS for MCP routes: answers preflights and puts the headers on every response, refusals included.
- * Put it before `mcpAuth`.
- * @throws {KitMcpConfigError} for an unknown option.
+ * Creates CORS middleware for MCP routes. It responds to preflights and sets the headers of every response, including
+ * refusals. Mount it before `mcpAuth`. `mcpHandler` and `mcpServer` do not need it, unless you restrict the origins.
+ * @param options the allowed origins.
+ * @returns middleware for Express, Connect, or a plain `http.createServer`.
+ * @throws {KitMcpConfigError} if an option is invalid.
+ * @example
+ * ```ts
+ * import express from 'express'
+ * import { jwtVerifier, mcpAuth, mcpCors } from 'mcp-gatekit'
+ *
+ * const oauth = {
+ *   issuer: 'https://auth.example.com',
+ *   resource: 'https://mcp.example.com/mcp',
+ *   verifyToken: jwtVerifier(),
+ * }
+ * express().use('/mcp', mcpCors({ origin: 'https://app.example.com' }), mcpAuth(oauth))
+ * ```
+ * @see docs/guides/browsers.md
  */
 export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
   if (!isOptionsObject(options))
-    throw invalidKind('mcpCors', `takes an object such as { origin: 'https://app.example.com' }`, options)
+    throw invalidKind(
+      'mcpCors',
+      `must be called with an object such as { origin: 'https://app.example.com' }`,
+      options,
+    )
   checkKnownOptions('mcpCors', options, ['origin'])
   const { origin = '*' } = options
   checkOrigin(origin)
   const fixed = { origin, methods: [...CORS_METHODS], exposedHeaders: [...CORS_EXPOSED_HEADERS] }
   const middleware = cors((req, callback) => {
-    const asked = req.headers['access-control-request-headers']
+    const requested = req.headers['access-control-request-headers']
     callback(null, {
       ...fixed,
-      allowedHeaders: [...corsRequestHeaders(Array.isArray(asked) ? asked.join(',') : asked)],
+      allowedHeaders: [...corsRequestHeaders(Array.isArray(requested) ? requested.join(',') : requested)],
     })
   })
   return function mcpCors(req, res, next = () => undefined) {
-    // Which headers a preflight allows depends on those it asks for.
+    // The allowed headers of a preflight response depend on the requested ones.
     if (req.method === 'OPTIONS') res.appendHeader('Vary', 'Access-Control-Request-Headers')
     decideCors(res)
     middleware(req as Parameters<typeof middleware>[0], res, next)
@@ -50,12 +69,12 @@ export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
 
 function checkOrigin(origin: unknown): void {
   if (typeof origin === 'function') return
-  for (const one of Array.isArray(origin) ? origin : [origin]) {
-    if (typeof one === 'boolean' || typeof one === 'string' || one instanceof RegExp) continue
+  for (const rule of Array.isArray(origin) ? origin : [origin]) {
+    if (typeof rule === 'boolean' || typeof rule === 'string' || rule instanceof RegExp) continue
     throw invalidOption(
       'origin',
       "must be true, false, a string, a RegExp, an array of these, or a function, as in the package 'cors'",
-      one,
+      rule,
     )
   }
 }

@@ -9,15 +9,37 @@ import { writeResponse } from './node-response.ts'
 const { invalidKind } = optionChecksOf('mcpHandler')
 
 /**
- * Serves MCP over `(req, res)`. Enforces OAuth itself if `mcpAuth` has not run for this adapter, and never
- * verifies twice. Checks `Origin` and `Host`, answers OPTIONS, and carries the CORS headers unless something
- * in front has decided about them. If a body parser in front has read the body, `req.body` is used.
- * @throws {KitMcpConfigError} if `adapter` is not what `build()` or `createMcpAdapter()` returned.
+ * Serves MCP over `(req, res)`. It checks `Origin` and `Host`, verifies the token unless `mcpAuth` has done so for this
+ * adapter, responds to OPTIONS, and sets CORS headers unless earlier middleware has done so. If a body parser has read the
+ * body, it uses `req.body`.
+ * @param adapter the return value of `createMcpAdapter()` or `KitMcpServer…build()`.
+ * @returns middleware for Express, Connect, or a plain `http.createServer`.
+ * @throws {KitMcpConfigError} if `adapter` is something else.
+ * @example
+ * ```ts
+ * import express from 'express'
+ * import { createMcpAdapter, jwtVerifier, KitMcpRouter, mcpHandler, protectedResourceRouter } from 'mcp-gatekit'
+ *
+ * const adapter = createMcpAdapter({
+ *   router: KitMcpRouter.create(),
+ *   oauth: {
+ *     issuer: 'https://auth.example.com',
+ *     resource: 'https://mcp.example.com/mcp',
+ *     verifyToken: jwtVerifier(),
+ *   },
+ * })
+ * express().use('/mcp', mcpHandler(adapter)).use(protectedResourceRouter(adapter)).listen(3000)
+ * ```
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
  */
 export function mcpHandler(adapter: McpAdapter): NodeMiddleware {
   const endpoint = endpointOf(adapter)
   if (endpoint === undefined) {
-    throw invalidKind('adapter', 'must be what KitMcpServer…build() or createMcpAdapter() returned', adapter)
+    throw invalidKind(
+      'adapter',
+      'must be the return value of KitMcpServer…build() or createMcpAdapter()',
+      adapter,
+    )
   }
   return function mcpHandler(req, res, next) {
     const request = new NodeMcpRequest(req, res, endpoint.trustsProxy)
@@ -33,7 +55,7 @@ export function mcpHandler(adapter: McpAdapter): NodeMiddleware {
   }
 }
 
-/** Responds with 500 if no response has begun. @returns whether it could be written */
+/** Responds with 500 if no response has begun. Returns `true` if it could be written. */
 function writesFailure(req: NodeRequest, res: ServerResponse): boolean {
   if (res.headersSent) return false
   try {

@@ -21,12 +21,13 @@ const DEFAULT_PATH = '/mcp'
 const { checkKnownOptions, checkPath, invalidKind, invalidOption } = optionChecksOf('mcpServer')
 
 /**
- * Serves everything that an adapter has to offer: MCP at the path of `resource`, and the protected resource metadata
- * document (RFC 9728) at its paths, each with its CORS headers and preflights. Every other request passes on.
+ * Serves all routes of an adapter: MCP at the path of `resource`, and the protected resource metadata document (RFC 9728) at
+ * its paths, with CORS headers and preflights. Other requests are passed on.
  *
  * Mount it at the root of the application. Without a fixed `resource`, MCP is served at the option `path`.
- * @param adapter what `createMcpAdapter()` or `KitMcpServer…build()` returned.
- * @returns middleware for Express, Connect, or a bare `http.createServer`. Without a `next` function it responds with 404
+ * @param adapter the return value of `createMcpAdapter()` or `KitMcpServer…build()`.
+ * @param options the path, for an adapter without a fixed `resource`.
+ * @returns middleware for Express, Connect, or a plain `http.createServer`. Without a `next` function it responds with 404
  * to requests for other paths.
  * @throws {KitMcpConfigError} if `adapter` is not an adapter, or `path` is given together with a fixed `resource`.
  * @example
@@ -34,18 +35,26 @@ const { checkKnownOptions, checkPath, invalidKind, invalidOption } = optionCheck
  * import express from 'express'
  * import { createMcpAdapter, jwtVerifier, KitMcpRouter, mcpServer } from 'mcp-gatekit'
  *
- * const issuer = 'https://auth.example.com'
- * const resource = 'https://mcp.example.com/mcp'
- * const verifyToken = jwtVerifier({ issuer, audience: resource })
- * const adapter = createMcpAdapter({ router: KitMcpRouter.create(), oauth: { issuer, resource, verifyToken } })
- *
+ * const adapter = createMcpAdapter({
+ *   router: KitMcpRouter.create(),
+ *   oauth: {
+ *     issuer: 'https://auth.example.com',
+ *     resource: 'https://mcp.example.com/mcp',
+ *     verifyToken: jwtVerifier(),
+ *   },
+ * })
  * express().use(mcpServer(adapter)).listen(3000)
  * ```
+ * @see docs/guides/quick-start.md
  */
 export function mcpServer(adapter: McpAdapter, options: McpServerOptions = {}): NodeMiddleware {
   const endpoint = endpointOf(adapter)
   if (endpoint === undefined) {
-    throw invalidKind('adapter', 'must be what KitMcpServer…build() or createMcpAdapter() returned', adapter)
+    throw invalidKind(
+      'adapter',
+      'must be the return value of KitMcpServer…build() or createMcpAdapter()',
+      adapter,
+    )
   }
   if (!isOptionsObject(options))
     throw invalidKind('options', 'must be an object such as { path: "/mcp" }', options)

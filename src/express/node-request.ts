@@ -13,7 +13,7 @@ import { isLoopbackHostname } from '../options/option-checks.ts'
 import { authenticatedBy, authenticatedByOptions } from './authenticated-requests.ts'
 import { isCorsDecided } from './cors-decision.ts'
 
-/** Whether a request is a CORS preflight (Fetch §3.3.5). */
+/** Returns `true` for a CORS preflight (Fetch §3.3.5). */
 export function isPreflight(req: IncomingMessage): boolean {
   return (
     req.method === 'OPTIONS' &&
@@ -22,7 +22,7 @@ export function isPreflight(req: IncomingMessage): boolean {
   )
 }
 
-/** A request to Node's `(req, res)`. Everything but the method is looked up when read. */
+/** A request of `(req, res)` of Node.js. Every member except the method is computed when it is read. */
 export class NodeMcpRequest implements McpRequest {
   readonly method: string
   readonly #req: NodeRequest
@@ -30,7 +30,7 @@ export class NodeMcpRequest implements McpRequest {
   readonly #trustsProxy: boolean
   #request: Request | undefined
 
-  /** @param trustsProxy used where no Express app decides. */
+  /** @param trustsProxy applies if there is no Express application */
   constructor(req: NodeRequest, res: ServerResponse, trustsProxy: boolean) {
     this.method = req.method ?? 'GET'
     this.#req = req
@@ -39,11 +39,11 @@ export class NodeMcpRequest implements McpRequest {
   }
 
   get authorization(): string | readonly string[] | undefined {
-    return valuesAsTheyCame(this.#req, 'authorization')
+    return receivedValues(this.#req, 'authorization')
   }
 
   get dpop(): string | readonly string[] | undefined {
-    return valuesAsTheyCame(this.#req, 'dpop')
+    return receivedValues(this.#req, 'dpop')
   }
 
   get clientAddress(): string | undefined {
@@ -83,7 +83,7 @@ export class NodeMcpRequest implements McpRequest {
     return onLoopback
   }
 
-  /** The web-standard request, without the body. */
+  /** The web-standard request without its body. */
   get request(): Request {
     this.#request ??= webRequest(this.#req, this.#res, this.origin ?? 'http://localhost')
     return this.#request
@@ -132,8 +132,8 @@ export class NodeMcpRequest implements McpRequest {
   }
 }
 
-/** All values of a header, by its lower-case name: `req.headers` keeps only the first of two, or joins them. */
-function valuesAsTheyCame(req: IncomingMessage, header: string): string | readonly string[] | undefined {
+/** Returns all values of a header by its lowercase name. `req.headers` keeps only the first value, or joins them. */
+function receivedValues(req: IncomingMessage, header: string): string | readonly string[] | undefined {
   const rawHeaders = rawHeadersOf(req)
   let found: string | undefined
   let all: string[] | undefined
@@ -148,36 +148,36 @@ function valuesAsTheyCame(req: IncomingMessage, header: string): string | readon
   return all ?? found
 }
 
-/** Names and values in turn, as they came; requests that a test made up may have no such list. */
+/** Returns names and values alternately, as received. Request objects of test tools may have no such list. */
 function rawHeadersOf({ rawHeaders, headers }: IncomingMessage): readonly string[] {
-  const given: readonly string[] | undefined = rawHeaders
+  const received: readonly string[] | undefined = rawHeaders
   return (
-    given ??
-    Object.entries(headers).flatMap(([name, value]) => [value].flat().flatMap((one = '') => [name, one]))
+    received ??
+    Object.entries(headers).flatMap(([name, value]) => [value].flat().flatMap((entry = '') => [name, entry]))
   )
 }
 
-/** Whether a server listens on a loopback address: asked of the system once per server. */
+/** By server, `true` if it listens on a loopback address. The system is asked once per server. */
 const loopbackServers = new WeakMap<Server, boolean>()
 
 function isLoopbackAddress(address: string): boolean {
   return address === '::1' || isLoopbackHostname(address)
 }
 
-/** What Express's `trust proxy` setting says of the sender; undefined where no Express app is. */
+/** Evaluates Express's setting `trust proxy` for the sender. Returns `undefined` if there is no Express application. */
 function trustsProxyOf(req: NodeRequest): boolean | undefined {
   const trust = req.app?.get?.('trust proxy fn')
   return typeof trust === 'function' ? Boolean(trust(req.socket.remoteAddress, 0)) : undefined
 }
 
-/** The path of a request target in any form (RFC 9112 §3.2), as it came: dot segments stay, for the gate to see them. */
+/** Returns the path of a request target in any form (RFC 9112 §3.2). Dot segments are kept, because the gate checks them. */
 export function pathOf(target: string | undefined): string {
   const path = (target ?? '/').split(/[?#]/, 1)[0] as string
   if (path.startsWith('/')) return path
   return /^[a-z][a-z\d+.-]*:\/\/[^/\\]*([/\\].*)$/is.exec(path)?.[1] ?? '/'
 }
 
-/** The URL of a request. What a target says of another host counts for nothing. */
+/** Returns the URL of a request. A host in the request target is ignored. */
 function urlOf(target: string, origin: string): string | URL {
   if (/^\/(?:[\w.~%-][\w./~%?&=+:@,-]*)?$/.test(target)) return origin + target
   const url = new URL(origin)
@@ -198,15 +198,15 @@ function webRequest(req: NodeRequest, res: ServerResponse, origin: string): Requ
   whenCut(req, res, () => abort.abort())
   const { method = 'GET' } = req
   const request = new Request(urlOf(req.originalUrl ?? req.url ?? '/', origin), {
-    method: UNREQUESTED.has(method) ? 'GET' : method,
+    method: FORBIDDEN_METHODS.has(method) ? 'GET' : method,
     headers,
     signal: abort.signal,
   })
-  return UNREQUESTED.has(method) ? Object.defineProperty(request, 'method', { value: method }) : request
+  return FORBIDDEN_METHODS.has(method) ? Object.defineProperty(request, 'method', { value: method }) : request
 }
 
-/** What a web-standard request cannot be made with (Fetch §2.2.1), and a server gets all the same. */
-const UNREQUESTED: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRACK'])
+/** The methods that the constructor of `Request` rejects (Fetch §2.2.1), but that a server may receive. */
+const FORBIDDEN_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRACK'])
 
 /** Calls `listener` if the client disconnects before the response is complete, at once if it has. */
 function whenCut(req: NodeRequest, res: ServerResponse, listener: () => void): void {
@@ -215,20 +215,20 @@ function whenCut(req: NodeRequest, res: ServerResponse, listener: () => void): v
   })
 }
 
-/** Whether a parser in front has read the body. Body parsers of Express 4 leave `{}` for bodies they did not read. */
+/** Returns `true` if a body parser has read the body. Body parsers of Express 4 set `{}` for bodies that they did not read. */
 function isParsed(req: NodeRequest): boolean {
   if (req.body === undefined) return false
   const empty = typeof req.body === 'object' && req.body !== null && Object.keys(req.body).length === 0
   return !empty || req.readableDidRead || (req as { _body?: unknown })._body === true
 }
 
-/** Whether a parser in front has made an object of the body; of text and bytes nothing can be seen. */
+/** Returns `true` if a body parser has parsed the body to an object. Strings and bytes are not inspected. */
 export function holdsMessages(req: NodeRequest): boolean {
   const { body } = req
   return typeof body === 'object' && body !== null && !Buffer.isBuffer(body) && isParsed(req)
 }
 
-/** A body that a parser in front has read without parsing it. Its own limit may be higher. */
+/** Reads a body that a body parser has read as a string or bytes. The limit of the parser may be higher. */
 function parsedText(body: string | Uint8Array, { maxBytes }: BodyLimits): BodyRead {
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length
   if (length > maxBytes) return { kind: 'too-large' }
@@ -236,8 +236,8 @@ function parsedText(body: string | Uint8Array, { maxBytes }: BodyLimits): BodyRe
 }
 
 /**
- * Reads a body that came together with its headers, as most do, without listeners and timers.
- * @returns undefined if more is to come, or if something else reads the body
+ * Reads a body that was received together with its headers, as most are, without listeners and timers.
+ * @returns `undefined` if the body is not complete, or something else reads it
  */
 function readReceived(req: NodeRequest, { maxBytes }: BodyLimits): BodyRead | undefined {
   const { readableLength } = req
@@ -255,7 +255,7 @@ function nodeSource(req: NodeRequest): BodySource {
     const onData = (chunk: unknown): void => sink.chunk(chunk, req.readableEncoding)
     const onEnd = (): void => {
       if (req.httpVersionMajor < 2) sink.end()
-      // A client that cancels may end its stream first: what follows in the same packet decides.
+      // A client that cancels may end its stream first. The rest of the same packet decides.
       else setImmediate(() => (req.aborted ? sink.broken() : sink.end()))
     }
     if (req.readableEnded) onEnd()

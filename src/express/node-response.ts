@@ -3,12 +3,12 @@ import { constants } from 'node:http2'
 import type { PlainResponse } from '../http/plain-response.ts'
 import { http2StreamOf, isClosed, onceClosed } from '../http/response-close.ts'
 
-/** After an answer that did not wait for the body, so much time is left for the client to read it. */
+/** The time in which a client can read a response that was sent before the request body was complete. */
 const DISCARD_MS = 5_000
 
 /**
- * Writes a response: a plain one at once, a stream as it comes, no faster than the client reads.
- * @returns a promise for a web-standard response
+ * Writes a response: a plain one at once, and a stream no faster than the client reads.
+ * @returns a promise if it is a web-standard response
  */
 export function writeResponse(
   req: IncomingMessage,
@@ -19,7 +19,7 @@ export function writeResponse(
   writePlainResponse(req, res, response)
 }
 
-/** Writes a short answer. Headers that others have set stay. */
+/** Writes a short response. Headers that other middleware has set are kept. */
 export function writePlainResponse(
   req: IncomingMessage,
   res: ServerResponse,
@@ -29,27 +29,27 @@ export function writePlainResponse(
   res.statusCode = status
   const stream = http2StreamOf(req, res)
   for (const name of Object.keys(headers)) {
-    // HTTP/2 has no such header (RFC 9113 §8.2.2).
-    if (stream === undefined || name !== 'Connection') appendable(res, name, headers[name] as string)
+    // HTTP/2 does not allow this header (RFC 9113 §8.2.2).
+    if (stream === undefined || name !== 'Connection') setOrAppend(res, name, headers[name] as string)
   }
   if (status !== 204 && status !== 304) res.setHeader('Content-Length', Buffer.byteLength(body))
   res.end(req.method === 'HEAD' ? undefined : body)
   if (!isExpected(req)) return
-  // The client learns that the rest of its body is not wanted once it has the whole answer (RFC 9113 §8.1).
+  // After the complete response, the client need not send the rest of its body (RFC 9113 §8.1).
   if (stream !== undefined) stream.close(constants.NGHTTP2_NO_ERROR)
   else discardBody(req)
 }
 
-/** Headers that others may have begun. */
+/** The headers with lists, to which values are appended. */
 const LISTS: ReadonlySet<string> = new Set(['Vary', 'Access-Control-Expose-Headers'])
 
-function appendable(res: ServerResponse, name: string, value: string): void {
+function setOrAppend(res: ServerResponse, name: string, value: string): void {
   const before = LISTS.has(name) ? res.getHeader(name) : undefined
   if (before === undefined) res.setHeader(name, value)
   else if (!String(before).includes(value)) res.setHeader(name, `${String(before)}, ${value}`)
 }
 
-/** Whether more of the body is to come, or has come and was not read. */
+/** Returns `true` if the body is not complete, or was not read. */
 function isExpected(req: IncomingMessage): boolean {
   if (req.readableEnded) return false
   if (req.httpVersionMajor >= 2) return !req.complete
@@ -57,7 +57,7 @@ function isExpected(req: IncomingMessage): boolean {
   return (length !== undefined || coding !== undefined) && !req.complete
 }
 
-/** Reads and drops the rest of a body for a limited time, so that the client gets to read the answer. */
+/** Reads and discards the rest of a body for a limited time, so that the client can read the response. */
 function discardBody(req: IncomingMessage): void {
   req.resume()
   const timer = setTimeout(() => req.destroy(), DISCARD_MS)
@@ -77,15 +77,15 @@ async function writeWebResponse(
   }
   res.statusCode = response.status
   for (const [name, value] of response.headers) {
-    // Hop-by-hop headers are Node's to set.
-    if (name !== 'connection' && name !== 'transfer-encoding') appendable(res, name, value)
+    // Node.js sets hop-by-hop headers itself.
+    if (name !== 'connection' && name !== 'transfer-encoding') setOrAppend(res, name, value)
   }
   if (response.body === null || req.method === 'HEAD') {
     res.end()
     return
   }
   if (response.headers.get('content-type')?.startsWith('application/json')) {
-    // As a string it goes out in one write with the head.
+    // A string is sent in one write together with the head.
     const body = await response.text()
     res.setHeader('Content-Length', Buffer.byteLength(body))
     res.end(body)
@@ -119,7 +119,7 @@ async function pump(
     }
     res.end()
   } catch {
-    // A stream that breaks off must not look like one that ended.
+    // A stream that fails must not look complete.
     res.destroy()
   } finally {
     res.off('drain', onDrain)

@@ -5,11 +5,25 @@ import { writePlainResponse } from './node-response.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
 /**
- * Serves the protected resource metadata document (RFC 9728) and its preflight, at `resourceMetadataPath` and
- * in the path-suffixed form of §3.1, which challenges then name. Everything else passes on.
- * Mount it at the root: `app.use(protectedResourceRouter(adapter))`.
- * @param target the same OAuth options or adapter that `mcpAuth` got.
- * @throws {KitMcpConfigError} for wrong options, or an adapter without OAuth.
+ * Serves the protected resource metadata document (RFC 9728) at `resourceMetadataPath` and in the path-suffixed form of §3.1,
+ * which challenges then name. It also responds to preflights for these paths. Other requests are passed on. Mount it at the
+ * root of the application.
+ * @param target the object that you pass to `mcpAuth` or `mcpHandler`: OAuth options or an adapter.
+ * @returns middleware for Express, Connect, or a plain `http.createServer`.
+ * @throws {KitMcpConfigError} if an option is invalid, or the adapter has no OAuth.
+ * @example
+ * ```ts
+ * import express from 'express'
+ * import { jwtVerifier, mcpAuth, protectedResourceRouter } from 'mcp-gatekit'
+ *
+ * const oauth = {
+ *   issuer: 'https://auth.example.com',
+ *   resource: 'https://mcp.example.com/mcp',
+ *   verifyToken: jwtVerifier(),
+ * }
+ * express().use(protectedResourceRouter(oauth)).use('/mcp', mcpAuth(oauth))
+ * ```
+ * @see https://www.rfc-editor.org/rfc/rfc9728#section-3
  */
 export function protectedResourceRouter(target: GateTarget): NodeMiddleware {
   const { gate } = resolveTarget(target)
@@ -23,25 +37,25 @@ export function protectedResourceRouter(target: GateTarget): NodeMiddleware {
         return
       }
     }
-    const incoming = new NodeMcpRequest(req, res, gate.options.trustProxy)
-    const { path, method } = incoming
+    const request = new NodeMcpRequest(req, res, gate.options.trustProxy)
+    const { path, method } = request
     if (!gate.resource.owns(path)) return next()
     if (method === 'OPTIONS') {
-      const headers = preflightHeaders(incoming.header('access-control-request-headers'))
+      const headers = preflightHeaders(request.header('access-control-request-headers'))
       return writePlainResponse(req, res, { status: 204, headers })
     }
-    const answer = gate.resource.respond({
+    const response = gate.resource.respond({
       method,
       path,
       get origin() {
-        return incoming.origin
+        return request.origin
       },
-      ifNoneMatch: incoming.header('if-none-match'),
+      ifNoneMatch: request.header('if-none-match'),
       get request() {
-        return incoming.request
+        return request.request
       },
     })
-    if (answer === undefined) next()
-    else writePlainResponse(req, res, answer)
+    if (response === undefined) next()
+    else writePlainResponse(req, res, response)
   }
 }

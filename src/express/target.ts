@@ -7,7 +7,7 @@ import { optionChecksOf } from '../options/option-checks.ts'
 
 const { invalidOption, missingOption } = optionChecksOf('mcpAuth')
 
-/** OAuth options, or what `KitMcpServer…build()` or `createMcpAdapter()` returned. */
+/** OAuth options, or the return value of `createMcpAdapter()` or `KitMcpServer…build()`. */
 export type GateTarget = OAuthOptions | McpAdapter
 
 export interface ResolvedTarget {
@@ -17,19 +17,16 @@ export interface ResolvedTarget {
   readonly isAdapter: boolean
 }
 
-/** Shared by the gates that are made from one options object, so that the router can tell the middleware its paths. */
+/** Shared by the gates of one options object, so that the challenges of `mcpAuth` name the path that the router serves. */
 const announcements = new WeakMap<object, MetadataAnnouncement>()
 
-/** @throws {KitMcpConfigError} for an adapter without OAuth, and for wrong options. */
+/** @throws {KitMcpConfigError} if an option is invalid, or the adapter has no OAuth. */
 export function resolveTarget(target: GateTarget): ResolvedTarget {
   const endpoint = endpointOf(target)
   if (endpoint !== undefined) {
     const { gate, authenticator } = endpoint
     if (gate !== undefined) return { gate, authenticator, isAdapter: true }
-    throw missingOption(
-      'oauth',
-      'this adapter was built without OAuth: build it with withOAuth({ … }) or oauth: { … }',
-    )
+    throw missingOption('oauth', 'the adapter has no OAuth. Create it with withOAuth({ … }) or oauth: { … }')
   }
   refuseUnknownAdapter(target)
   const options = resolveOAuthOptions(target)
@@ -44,6 +41,6 @@ function refuseUnknownAdapter(target: unknown): void {
   if (typeof target !== 'object' || target === null || !('auth' in target)) return
   throw invalidOption(
     'target',
-    'looks like an adapter but is a copy of one: pass the very object that build() or createMcpAdapter() returned',
+    'must not be a copy of an adapter. Pass the object that build() or createMcpAdapter() returned',
   )
 }

@@ -1,13 +1,13 @@
 import { types } from 'node:util'
 
 export interface BodyLimits {
-  /** The longest body that is read, in bytes. */
+  /** The maximum size of a body in bytes. */
   readonly maxBytes: number
-  /** Milliseconds within which the whole body must arrive. */
+  /** The time in milliseconds within which the whole body must arrive. */
   readonly timeoutMs: number
 }
 
-/** A body: its text, its value if a body parser has parsed it, or the reason why there is neither. */
+/** The text of a body, its value if a body parser has parsed it, or the reason why it could not be read. */
 export type BodyRead =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'value'; readonly value: unknown }
@@ -15,23 +15,26 @@ export type BodyRead =
 
 /** Receives a body. Calls after the first that settles the read have no effect. */
 export interface BodySink {
-  /** Whether the outcome is known, so that further chunks are useless. */
+  /** `true` if the outcome is known, so that further chunks are ignored. */
   readonly isSettled: boolean
   /**
-   * Takes a part of the body: bytes in any form, or a string.
+   * Adds a part of the body: bytes in any form, or a string.
    * @param encoding the encoding of a string. Defaults to UTF-8.
    */
   chunk(chunk: unknown, encoding?: BufferEncoding | null): void
-  /** The body is complete. */
+  /** Called when the body is complete. */
   end(): void
-  /** The body cannot be read to its end. */
+  /** Called when the body cannot be read to its end. */
   broken(): void
 }
 
-/** Starts to give a body to `sink`. @returns a function that stops it; called once, when the read is settled */
+/**
+ * Starts to write a body to `sink`.
+ * @returns a function that stops it. It is called once, when the read is settled.
+ */
 export type BodySource = (sink: BodySink) => () => void
 
-/** Reads a body within its limits. Never rejects, and holds no chunk after the read is settled. */
+/** Reads a body within its limits. It never rejects, and keeps no chunk after the read is settled. */
 export function readBody(source: BodySource, { maxBytes, timeoutMs }: BodyLimits): Promise<BodyRead> {
   return new Promise((resolve) => {
     const bytes = new BodyBytes(maxBytes)
@@ -69,8 +72,8 @@ const MIN_CAPACITY = 4_096
 const MAX_SLACK = 65_536
 
 /**
- * The bytes of a body, whatever the size of its chunks: a chunk costs nothing but its bytes. The only chunk of a body is
- * kept as it is; several are copied into one buffer, which doubles its size, up to the limit, when it is full.
+ * The bytes of a body. Memory does not depend on the size of its chunks. A single chunk is kept as it is. Several chunks are
+ * copied into one buffer, which doubles its size, up to the limit, when it is full.
  */
 class BodyBytes {
   readonly #maxBytes: number
@@ -114,7 +117,7 @@ class BodyBytes {
   }
 }
 
-/** The bytes of a chunk, without a copy if they are bytes; undefined if it is neither bytes nor a string. */
+/** Returns the bytes of a chunk, without a copy if possible; `undefined` if it is neither bytes nor a string. */
 function bytesOf(chunk: unknown, encoding: BufferEncoding | null = 'utf8'): Buffer | undefined {
   if (Buffer.isBuffer(chunk)) return chunk
   if (typeof chunk === 'string') return Buffer.from(chunk, encoding ?? 'utf8')
@@ -122,7 +125,7 @@ function bytesOf(chunk: unknown, encoding: BufferEncoding | null = 'utf8'): Buff
   return types.isAnyArrayBuffer(chunk) ? Buffer.from(chunk) : undefined
 }
 
-/** After so many chunks that are there already, other requests and timers get their turn. */
+/** The number of chunks after which other requests and timers get their turn. */
 const CHUNKS_PER_TURN = 1_024
 
 /**

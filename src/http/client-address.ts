@@ -1,8 +1,8 @@
 import { isIP, isIPv4 } from 'node:net'
 
 /**
- * The key that a client is counted by: its IPv4 address, or the /64 of its IPv6 address, since a client that has one
- * address of such a network has all of them. Returns `undefined` if `address` is not an IP address.
+ * Returns the key by which a client is counted: its IPv4 address, or the /64 of its IPv6 address, because a client usually
+ * controls a whole /64. Returns `undefined` if `address` is not an IP address.
  */
 export function clientKey(address: string | undefined): string | undefined {
   const plain = address === undefined ? '' : bareAddress(address)
@@ -22,8 +22,8 @@ export function clientKey(address: string | undefined): string | undefined {
 }
 
 /**
- * The first of `addresses` that is an IP address. What Express has as `req.ip` may be any text that a client has put
- * into `X-Forwarded-For`.
+ * Returns the first of `addresses` that is an IP address. `req.ip` of Express may be any string that a client has sent in
+ * `X-Forwarded-For`.
  */
 export function firstIpAddress(...addresses: readonly unknown[]): string | undefined {
   return addresses.find(
@@ -31,10 +31,10 @@ export function firstIpAddress(...addresses: readonly unknown[]): string | undef
   )
 }
 
-/** The longest text that can hold an address: an IPv6 address with brackets, a zone, and a port. */
+/** The maximum length of an address: an IPv6 address with brackets, a zone, and a port. */
 const MAX_LENGTH = 128
 
-/** An address without the port that some proxies write into `X-Forwarded-For`, brackets, and the zone. */
+/** Returns an address without brackets, the zone, and the port that some proxies write into `X-Forwarded-For`. */
 function bareAddress(address: string): string {
   if (address.length > MAX_LENGTH) return ''
   const [, inBrackets, beforePort] =
@@ -42,7 +42,7 @@ function bareAddress(address: string): string {
   return (inBrackets ?? beforePort ?? address.trim()).split('%', 1)[0] as string
 }
 
-/** The eight groups of an IPv6 address. */
+/** Returns the eight groups of an IPv6 address. */
 function groupsOf(address: string): number[] {
   const [head = '', tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::')
   const numbers = (part: string): number[] =>

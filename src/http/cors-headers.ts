@@ -1,7 +1,7 @@
-/** Methods of an MCP route (Streamable HTTP). */
+/** The methods of an MCP route (Streamable HTTP). */
 export const CORS_METHODS: readonly string[] = ['GET', 'POST', 'DELETE', 'OPTIONS']
 
-/** Request headers of MCP clients, named one by one: `*` does not cover `Authorization`. */
+/** The request headers of MCP clients. They are listed because `*` does not include `Authorization`. */
 const REQUEST_HEADERS = [
   'Authorization',
   'Content-Type',
@@ -17,7 +17,7 @@ const REQUEST_HEADERS = [
   'baggage',
 ]
 
-/** Response headers that a page may read. */
+/** The response headers that web pages may read. */
 export const CORS_EXPOSED_HEADERS: readonly string[] = [
   'WWW-Authenticate',
   'Mcp-Session-Id',
@@ -25,17 +25,17 @@ export const CORS_EXPOSED_HEADERS: readonly string[] = [
   'Retry-After',
 ]
 
-/** Tools name `Mcp-Param-*` headers, so a preflight allows each that it asks for. */
+/** `Mcp-Param-*` headers depend on the tools, so a preflight response allows each one that is requested. */
 const MCP_PARAM = /^mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+$/i
 
-/** The most `Mcp-Param-*` headers that one preflight allows. */
+/** The maximum number of `Mcp-Param-*` headers that a preflight response allows. */
 const MAX_PARAMS = 100
 
-/** The request headers to allow, given what the preflight asks for. */
-export function corsRequestHeaders(asked: string | undefined): readonly string[] {
-  if (asked === undefined || !/mcp-param-/i.test(asked)) return REQUEST_HEADERS
+/** Returns the request headers to allow, for the `Access-Control-Request-Headers` of a preflight. */
+export function corsRequestHeaders(requested: string | undefined): readonly string[] {
+  if (requested === undefined || !/mcp-param-/i.test(requested)) return REQUEST_HEADERS
   const parameters = new Map<string, string>()
-  for (const part of asked.split(',')) {
+  for (const part of requested.split(',')) {
     const name = part.trim()
     if (MCP_PARAM.test(name)) parameters.set(name.toLowerCase(), name)
     if (parameters.size === MAX_PARAMS) break
@@ -43,18 +43,21 @@ export function corsRequestHeaders(asked: string | undefined): readonly string[]
   return [...REQUEST_HEADERS, ...parameters.values()]
 }
 
-/** What every response of an MCP route carries when any origin may read it. */
+/** The headers of every response of an MCP route that any origin may read. */
 export const CORS_RESPONSE_HEADERS: Readonly<Record<string, string>> = {
   'Access-Control-Allow-Origin': '*',
   'Access-Control-Expose-Headers': CORS_EXPOSED_HEADERS.join(','),
 }
 
-/** The headers of the answer to a preflight that asks for these request headers. */
-export function preflightHeaders(asked: string | undefined, allowsAnyOrigin = true): Record<string, string> {
+/** Returns the headers of a preflight response, for the `Access-Control-Request-Headers` of the preflight. */
+export function preflightHeaders(
+  requested: string | undefined,
+  allowsAnyOrigin = true,
+): Record<string, string> {
   return {
     ...(allowsAnyOrigin && CORS_RESPONSE_HEADERS),
     'Access-Control-Allow-Methods': CORS_METHODS.join(','),
-    'Access-Control-Allow-Headers': corsRequestHeaders(asked).join(','),
+    'Access-Control-Allow-Headers': corsRequestHeaders(requested).join(','),
     Vary: 'Access-Control-Request-Headers',
   }
 }

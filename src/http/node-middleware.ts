@@ -1,17 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-/** What Express and Connect add to a request. */
+
+/** A request of Node.js with the members that Express and Connect add. */
 export interface NodeRequest extends IncomingMessage {
-  /** The URL before routers took their mount path off. */
+  /** The URL before routers removed their mount path. */
   originalUrl?: string | undefined
-  /** What a body parser in front left. */
+  /** The body, if a body parser has read it. */
   body?: unknown
-  /** What `mcpAuth` found out. */
+  /** The `AuthInfo` of the verified token, set by `mcpAuth`. */
   auth?: unknown
-  /** The Express app, whose `trust proxy` setting decides about forwarded addresses. */
+  /** The Express application. Its setting `trust proxy` decides whether forwarded addresses are used. */
   app?: { get?: (name: string) => unknown }
-  /** The client's address as Express has it, by its `trust proxy` setting. */
+  /** The address of the client, determined by Express with its setting `trust proxy`. */
   ip?: string | undefined
 }
 
-/** `(req, res, next)` on Node's own types: for Express, Connect, Polka, or a bare `http.createServer`. */
+/** Middleware `(req, res, next)` on the types of Node.js, for Express, Connect, Polka, or a plain `http.createServer`. */
 export type NodeMiddleware = (req: NodeRequest, res: ServerResponse, next?: (error?: unknown) => void) => void

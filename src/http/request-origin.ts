@@ -1,15 +1,15 @@
-/** What says which origin a request was sent to. */
+/** The parts of a request that determine its origin. */
 export interface OriginSource {
   readonly protocol: 'http' | 'https'
   /** The `Host` header. */
   readonly host: string | undefined
-  /** Value of a request header, by its lower-case name. */
+  /** Returns the value of a request header by its lowercase name. */
   header(name: string): string | undefined
 }
 
 /**
- * Origin of a request's URL, or undefined when the host is none. Where a proxy is trusted,
- * `X-Forwarded-Proto` and `X-Forwarded-Host` or else `Forwarded` (RFC 7239) say what the client used.
+ * Returns the origin of a request's URL; `undefined` if the host is invalid. If a proxy is trusted, `X-Forwarded-Proto` and
+ * `X-Forwarded-Host`, or else `Forwarded` (RFC 7239), contain the protocol and host that the client used.
  */
 export function requestOrigin(source: OriginSource, trustsProxy: boolean): string | undefined {
   let { protocol, host }: { protocol: string; host: string | undefined } = source
@@ -23,11 +23,11 @@ export function requestOrigin(source: OriginSource, trustsProxy: boolean): strin
   return URL.canParse(url) ? new URL(url).origin : undefined
 }
 
-/** The longest name in the DNS, with a port. */
+/** The maximum length of a DNS name with a port. */
 const MAX_HOST = 253 + ':65535'.length
 
-function isHost(text: string): boolean {
-  return text.length <= MAX_HOST && /^[\w.\-:[\]]+$/.test(text)
+function isHost(value: string): boolean {
+  return value.length <= MAX_HOST && /^[\w.\-:[\]]+$/.test(value)
 }
 
 function firstValue(list: string | undefined): string | undefined {
@@ -44,7 +44,7 @@ const PAIR_END = /[ \t]*(;|,|$)/y
 const MALFORMED_PAIR = /[^",;]*/y
 
 /**
- * Reads `proto` and `host` of the first element of a `Forwarded` header (RFC 7239 §4), which is the client's side. Skips
+ * Reads `proto` and `host` of the first element of a `Forwarded` header (RFC 7239 §4), which describes the client. Skips
  * pairs that have no value. Reads nothing of a header with a stray quotation mark or with a repeated parameter.
  */
 function firstForwarded(value: string | undefined): { proto?: string; host?: string } {
@@ -52,17 +52,20 @@ function firstForwarded(value: string | undefined): { proto?: string; host?: str
   const text = value ?? ''
   for (let at = 0; at < text.length; ) {
     const name = matchAt(PAIR_NAME, text, at)
-    const given = name && matchAt(PAIR_VALUE, text, at + name[0].length)
+    const pairValue = name && matchAt(PAIR_VALUE, text, at + name[0].length)
     const length =
-      name === undefined || given === undefined
+      name === undefined || pairValue === undefined
         ? (matchAt(MALFORMED_PAIR, text, at)?.[0].length ?? 0)
-        : name[0].length + given[0].length
+        : name[0].length + pairValue[0].length
     const end = matchAt(PAIR_END, text, at + length)
     if (end === undefined) return {}
-    if (name !== undefined && given !== undefined) {
+    if (name !== undefined && pairValue !== undefined) {
       const key = (name[1] as string).toLowerCase()
       if (pairs.has(key)) return {}
-      pairs.set(key, given[1] === undefined ? given[0].trimEnd() : given[1].replace(/\\(.)/g, '$1'))
+      pairs.set(
+        key,
+        pairValue[1] === undefined ? pairValue[0].trimEnd() : pairValue[1].replace(/\\(.)/g, '$1'),
+      )
     }
     if (end[1] !== ';') break
     at += length + end[0].length

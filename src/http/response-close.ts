@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2ServerResponse } from 'node:http2'
 import type { Socket } from 'node:net'
 
-/** The stream of an HTTP/2 response; undefined for HTTP/1.1. */
+/** Returns the stream of an HTTP/2 response; `undefined` for HTTP/1.1. */
 export function http2StreamOf(
   req: IncomingMessage,
   res: ServerResponse,
@@ -10,21 +10,21 @@ export function http2StreamOf(
   return req.httpVersionMajor >= 2 ? (res as unknown as Http2ServerResponse).stream : undefined
 }
 
-/** Whether the response has ended, complete or not: nothing that is written now reaches the client. */
+/** Returns `true` if the response has ended, complete or not. Data that is written now does not reach the client. */
 export function isClosed(req: IncomingMessage, res: ServerResponse): boolean {
   if (res.destroyed || isStranded(req, res)) return true
-  // A response of HTTP/2 is not marked itself.
+  // For HTTP/2, the stream has the state, not the response.
   const stream = http2StreamOf(req, res)
   return stream !== undefined && (stream.destroyed || stream.aborted)
 }
 
-/** Whether the client has disconnected before the response was complete. */
+/** Returns `true` if the client disconnected before the response was complete. */
 export function isCut(req: IncomingMessage, res: ServerResponse): boolean {
-  // Node itself ends the stream of a cancelled HTTP/2 request, so that it counts as finished.
+  // Node.js ends the stream of a cancelled HTTP/2 request, so that it counts as finished.
   return isClosed(req, res) && !(res.writableEnded && res.writableFinished)
 }
 
-/** Calls `listener` once, when the response ends, complete or not; at once if it has. */
+/** Calls `listener` once when the response ends, complete or not; immediately if it has ended. */
 export function onceClosed(req: IncomingMessage, res: ServerResponse, listener: () => void): void {
   if (isClosed(req, res)) {
     listener()
@@ -46,12 +46,12 @@ export function onceClosed(req: IncomingMessage, res: ServerResponse, listener: 
   res.once('close', once)
 }
 
-/** Whether the connection has closed before the response had its turn on it (pipelining, RFC 9112 §9.3.2). */
+/** Returns `true` if the connection closed while the response waited for earlier ones (pipelining, RFC 9112 §9.3.2). */
 function isStranded(req: IncomingMessage, res: ServerResponse): boolean {
   return res.socket === null && req.socket?.destroyed === true && !res.writableFinished
 }
 
-/** Listeners of responses that wait for earlier ones on their connection: Node does not close these with the connection. */
+/** Listeners of responses that wait for earlier ones. Node.js does not close these responses with the connection. */
 const waitingBySocket = new WeakMap<Socket, Set<() => void>>()
 
 function waitingOn(socket: Socket): Set<() => void> {

@@ -14,10 +14,10 @@ const HTTP_DATES = [
   `${DAY} (?<month>[a-z]{3}) (?<day>[ \\d]\\d) ${TIME} (?<year>\\d{4})`,
 ].map((form) => new RegExp(`^${form}$`, 'i'))
 
-/** The longest header value that is read. */
+/** The maximum length of a header value. */
 const MAX_LENGTH = 64
 
-/** The two headers of a response that say how long to wait. */
+/** The two headers of a response that determine how long to wait. */
 export interface RetryAfterHeaders {
   readonly retryAfter: string | null | undefined
   /** The response's `Date`. A date in `Retry-After` is measured against it, since the two clocks may differ. */
@@ -40,12 +40,12 @@ export function retryAfterMs(
 }
 
 /**
- * Reads an HTTP date of any of the three forms as GMT. Returns milliseconds since 1970, or `undefined` if `text` is not
+ * Reads an HTTP date of any of the three forms as GMT. Returns milliseconds since 1970, or `undefined` if `value` is not
  * an HTTP date.
  * @param nowMs decides the century of a year of two digits
  */
-export function readHttpDate(text: string, nowMs: number = Date.now()): number | undefined {
-  const trimmed = text.length > MAX_LENGTH ? '' : text.trim()
+export function readHttpDate(value: string, nowMs: number = Date.now()): number | undefined {
+  const trimmed = value.length > MAX_LENGTH ? '' : value.trim()
   for (const form of HTTP_DATES) {
     const groups = form.exec(trimmed)?.groups
     if (groups !== undefined) return readParts(groups, nowMs)

@@ -6,57 +6,61 @@ import { type HttpServer, isHttp2Server, OpenConnections } from './open-connecti
 const { checkFunction, checkKnownOptions, checkWholeNumber, invalidKind, invalidOption } =
   optionChecksOf('gracefulShutdown')
 
-/** What of a telemetry manager a shutdown needs. */
+/** The part of a telemetry manager that a shutdown uses. */
 export interface ShutdownTelemetry<Stats = unknown> {
-  /** Flushes and closes within `timeoutMs`. */
+  /** Flushes pending events and closes transports within `timeoutMs`. */
   shutdown(options: { readonly timeoutMs: number }): Promise<unknown>
-  /** What became of the events, for the report. */
+  /** Returns statistics of the events, for the report. */
   stats(): Stats
 }
 
-/** What `gracefulShutdown()` takes. Times are in milliseconds. */
+/** Options of {@link gracefulShutdown}. */
 export interface GracefulShutdownOptions<Stats = unknown> {
-  /** Flushed and shut down after the last request, with the time that is left. */
+  /** A telemetry manager, which is flushed and shut down after the last request, in the remaining time. */
   readonly telemetry?: ShutdownTelemetry<Stats> | undefined
   /**
-   * Milliseconds from the end of the readiness delay to the end of everything. Default 25 000, as orchestrators kill
-   * after 30 000. With telemetry the last fifth of it is kept for the flush: requests still running then are cut.
+   * The maximum time from the end of the readiness delay to the end of the shutdown. With telemetry, the last fifth of it is
+   * reserved for the flush, and requests that are still running then are cut. Defaults to 25 000 ms, because orchestrators
+   * usually kill a process after 30 000 ms.
    */
   readonly timeoutMs?: number | undefined
-  /** Milliseconds for which the server, no longer ready, goes on serving, so that load balancers notice. Default 0. */
+  /**
+   * The time during which the server reports that it is not ready but still serves requests, so that load balancers notice.
+   * Defaults to 0 ms.
+   */
   readonly readinessDelayMs?: number | undefined
   /**
-   * Milliseconds for which connections without a request are left open once nothing new is accepted; a request that
-   * comes on one of them is answered, and is its last. For servers behind a proxy that keeps connections to them: what it
-   * sends at just that moment would be lost, and it may send no POST again. Default 0: they are closed at once.
-   * Counts as part of `timeoutMs`. Anything below 1 000 but 0 counts as 1 000.
+   * The time during which idle connections stay open after the server has stopped accepting new ones. One more request is
+   * served on each of them. Set it if a proxy keeps connections to the server open: a request that the proxy sends at the
+   * moment of the shutdown would otherwise be lost, and proxies do not retry a POST. It is part of `timeoutMs`. Values from 1
+   * to 999 count as 1 000. Defaults to 0 ms, which closes idle connections at once.
    */
   readonly idleGraceMs?: number | undefined
-  /** Signals that start the shutdown and then end the process; the second one ends it at once. Default none. */
+  /** The signals that start the shutdown and then end the process. A second signal ends it at once. Defaults to none. */
   readonly signals?: readonly NodeJS.Signals[] | undefined
-  /** Called when everything is closed, before the process ends; for what the application closes itself. */
+  /** Called when all connections and telemetry are closed, before the process ends. Close your own resources here. */
   readonly onClosed?: ((report: ShutdownReport<Stats>) => unknown) | undefined
 }
 
-/** What was left when the time was up; zeros after a clean shutdown. */
+/** The result of a shutdown. Its numbers are 0 if all requests were completed. */
 export interface ShutdownReport<Stats = unknown> {
-  /** Connections that had to be cut. */
+  /** The number of connections that were cut. */
   readonly openConnections: number
-  /** Requests that were not answered to their end. */
+  /** The number of requests whose response was not complete. */
   readonly pendingRequests: number
-  /** What `stats()` of the telemetry manager says. Absent without telemetry. */
+  /** The return value of `telemetry.stats()`. Absent without telemetry. */
   readonly telemetry?: Stats
 }
 
-/** What `gracefulShutdown()` gives: the state of the server, and the way to end it. */
+/** The state of a server, and the method to shut it down. Returned by {@link gracefulShutdown}. */
 export interface GracefulShutdown<Stats = unknown> {
-  /** Whether the server wants new requests. */
+  /** `true` until the shutdown begins. */
   readonly ready: boolean
-  /** Aborts when event streams are about to be ended: the moment for a last word on one. */
+  /** Aborts just before event streams are ended, so that you can send a last message on them. */
   readonly signal: AbortSignal
-  /** A middleware for a readiness probe: 200 while `ready`, then 503. */
+  /** Creates middleware for a readiness probe. It responds with 200 while `ready`, and with 503 afterwards. */
   readiness(): NodeMiddleware
-  /** Starts the shutdown; further calls return the same promise. Never rejects. */
+  /** Starts the shutdown. Further calls return the same promise, which never rejects. */
   close(): Promise<ShutdownReport<Stats>>
 }
 
@@ -66,20 +70,40 @@ const DEFAULT_TIMEOUT_MS = 25_000
 /** The part of the time that is kept for telemetry. */
 const TELEMETRY_SHARE = 0.2
 
-/** How often streams are looked for that were opened after the others had been ended. */
+/** The interval at which event streams are ended that were opened during the shutdown. */
 const LATE_STREAMS_MS = 100
 
-/** What a process that was told to end may take for it of its own accord, once everything is closed. */
+/** The time that a process may take to end by itself after the shutdown, before it is ended. */
 const LINGER_MS = 1_000
 
 /**
- * Prepares a server for an orderly end. Call it before the server listens: older connections are not known to it.
+ * Prepares a server for a graceful shutdown. Call it before the server listens, because it does not see earlier connections.
  *
- * `close()` turns the readiness probe, waits `readinessDelayMs`, stops accepting, ends idle connections and then event
- * streams, lets running requests finish (their responses carry `Connection: close`), cuts what has not finished in
- * time, and shuts telemetry down. Upgraded connections, such as WebSockets, stay open until they end or the time is up:
- * `signal` is the moment to end them. Connections of HTTP/2 are closed gracefully (GOAWAY). Signal handlers are installed for `signals` only.
- * @throws {KitMcpConfigError} for a wrong option.
+ * `close()` shuts the server down in these steps:
+ * 1. The readiness probe responds with 503, and the server keeps working for `readinessDelayMs`.
+ * 2. The server stops accepting connections and closes idle ones. HTTP/2 connections are closed with GOAWAY.
+ * 3. `signal` aborts, and event streams are ended.
+ * 4. Running requests finish. Their responses contain `Connection: close`.
+ * 5. What has not finished in time is cut, and telemetry is shut down.
+ *
+ * Upgraded connections, such as WebSockets, stay open until they end or the time is over; end them when `signal` aborts.
+ * @param server a server of `node:http`, `node:https`, or `node:http2`.
+ * @param options time limits, telemetry, and signals. Signal handlers are installed only for `signals`.
+ * @returns the state of the server, and the methods `close()` and `readiness()`.
+ * @throws {KitMcpConfigError} if `server` is something else, or an option is invalid.
+ * @example
+ * ```ts
+ * import { createServer } from 'node:http'
+ * import express from 'express'
+ * import { gracefulShutdown } from 'mcp-gatekit'
+ *
+ * const app = express()
+ * const server = createServer(app)
+ * const shutdown = gracefulShutdown(server, { signals: ['SIGTERM', 'SIGINT'] })
+ * app.get('/ready', shutdown.readiness())
+ * server.listen(3000)
+ * ```
+ * @see docs/guides/scaling.md
  */
 export function gracefulShutdown<Stats = unknown>(
   server: HttpServer,
@@ -102,12 +126,12 @@ export function gracefulShutdown<Stats = unknown>(
   }
 
   const shutDown = async (): Promise<ShutdownReport<Stats>> => {
-    if (readinessDelayMs > 0) await elapsed(readinessDelayMs)
+    if (readinessDelayMs > 0) await delay(readinessDelayMs)
     const deadline = Date.now() + timeoutMs
     const drained = connections.drain(idleGraceMs)
     ending.abort()
-    // Listeners of the signal come first, those that answer by promises too.
-    await elapsed(0)
+    // Listeners of the signal run first, including their promise callbacks.
+    await delay(0)
     connections.endStreams()
     const later = setInterval(() => connections.endStreams(), LATE_STREAMS_MS)
     await within(timeoutMs * (telemetry === undefined ? 1 : 1 - TELEMETRY_SHARE), drained)
@@ -115,8 +139,8 @@ export function gracefulShutdown<Stats = unknown>(
     const left = { openConnections: connections.count, pendingRequests: connections.pending }
     connections.destroy()
     if (telemetry === undefined) return await finish(left)
-    // What was cut tells telemetry so when its socket closes.
-    await elapsed(0)
+    // Requests that were cut are reported to telemetry when their socket closes.
+    await delay(0)
     const timeLeft = Math.max(0, deadline - Date.now())
     await within(
       timeLeft,
@@ -151,7 +175,11 @@ function isHttp1Server(server: HttpServer): boolean {
 
 function resolve<Stats>(options: GracefulShutdownOptions<Stats>) {
   if (!isOptionsObject(options))
-    throw invalidKind('gracefulShutdown', 'takes options such as { telemetry, timeoutMs: 25_000 }', options)
+    throw invalidKind(
+      'gracefulShutdown',
+      'must be called with options such as { telemetry, timeoutMs: 25_000 }',
+      options,
+    )
   checkKnownOptions('gracefulShutdown', options, OPTIONS)
   const { telemetry, timeoutMs = DEFAULT_TIMEOUT_MS, readinessDelayMs = 0, idleGraceMs = 0 } = options
   const { signals = [], onClosed } = options
@@ -159,8 +187,9 @@ function resolve<Stats>(options: GracefulShutdownOptions<Stats>) {
     telemetry !== undefined &&
     (typeof telemetry?.shutdown !== 'function' || typeof telemetry.stats !== 'function')
   )
-    throw invalidKind('telemetry', 'must be what KitTelemetry…build() returned', telemetry)
-  if (onClosed !== undefined) checkFunction('onClosed', onClosed, 'it is called when everything is closed')
+    throw invalidKind('telemetry', 'must be the return value of KitTelemetry…build()', telemetry)
+  if (onClosed !== undefined)
+    checkFunction('onClosed', onClosed, 'it is called when all connections are closed')
   if (!Array.isArray(signals) || !signals.every(canBeHandled)) {
     throw invalidOption(
       'signals',
@@ -186,7 +215,7 @@ function canBeHandled(signal: unknown): boolean {
   )
 }
 
-/** The first signal closes and then ends the process, the second ends it at once with the exit code shells expect. */
+/** The first signal starts the shutdown and then ends the process. The second one ends it at once, with the usual exit code. */
 function endOnSignals(signals: readonly NodeJS.Signals[], close: () => Promise<unknown>): void {
   let asked = false
   const onSignal = (signal: NodeJS.Signals): void => {
@@ -194,14 +223,14 @@ function endOnSignals(signals: readonly NodeJS.Signals[], close: () => Promise<u
     asked = true
     void close().then(() => {
       process.exitCode ??= 0
-      // What else the application holds open does not keep a closed server alive.
+      // Other open handles of the application do not keep the process alive.
       setTimeout(() => process.exit(), LINGER_MS).unref()
     })
   }
   for (const signal of signals) process.on(signal, onSignal)
 }
 
-function elapsed(ms: number): Promise<void> {
+function delay(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
@@ -215,11 +244,11 @@ async function within(ms: number, work: Promise<unknown>): Promise<void> {
   clearTimeout(timer)
 }
 
-/** What the application gave may fail; a shutdown may not. */
+/** Calls a function of the application and ignores its errors. */
 async function settled(run: () => unknown): Promise<void> {
   try {
     await run()
   } catch {
-    // There is nobody left to tell.
+    // The shutdown must continue.
   }
 }

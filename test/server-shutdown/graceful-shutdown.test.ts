@@ -678,7 +678,7 @@ describe('gracefulShutdown', () => {
         'no options object',
         () => gracefulShutdown(createServer(), null as never),
         'gracefulShutdown',
-        /takes/,
+        /must be called with/,
       ],
       ['a timeout of 0', build({ timeoutMs: 0 }), 'timeoutMs', /whole number/],
       ['a negative delay', build({ readinessDelayMs: -1 }), 'readinessDelayMs', /whole number/],
