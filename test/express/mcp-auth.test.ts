@@ -176,7 +176,7 @@ describe('mcpAuth()', () => {
       ],
     ]
     for (const [what, options, authorization, { status, challenge, retryAfter, body }] of cases) {
-      it(what, async () => {
+      it(`mcpAuth() responds to ${what}`, async () => {
         const { port } = await listen(gatedApp(options))
         const response = await rawRequest(port, { headers: [HOST, ...authorization] })
         expect(essence(response)).to.deep.equal({
@@ -194,7 +194,7 @@ describe('mcpAuth()', () => {
       })
     }
 
-    it('a HEAD request with the same head and no body', async () => {
+    it('mcpAuth() responds to HEAD with the same head and no body', async () => {
       const { port } = await listen(gatedApp(oauthOptions()))
       const get = await rawRequest(port, { headers: [HOST] })
       const head = await rawRequest(port, { method: 'HEAD', headers: [HOST] })
@@ -229,7 +229,7 @@ describe('mcpAuth()', () => {
       ['a cookie', ['Cookie: access_token=good; Authorization=Bearer good'], false],
     ]
     for (const [what, given, accepted] of lines) {
-      it(`${accepted ? 'let in' : 'refused'} with ${what}`, async () => {
+      it(`a request with ${what} is ${accepted ? 'accepted' : 'refused'}`, async () => {
         const verifyToken = async () => ({ valid: true })
         const { port } = await listen(gatedApp(oauthOptions({ verifyToken })))
         const { status } = await rawRequest(port, { headers: [HOST, ...given] })
@@ -237,11 +237,11 @@ describe('mcpAuth()', () => {
       })
     }
 
-    it('never from the query', async () => {
+    it('a token in the query is ignored', async () => {
       await request(gatedApp(oauthOptions())).get('/mcp?access_token=good&token=good&bearer=good').expect(401)
     })
 
-    it('never from a body, parsed or not', async () => {
+    it('a token in a body is ignored, parsed or not', async () => {
       for (const before of [[], [express.json(), express.urlencoded({ extended: false })]]) {
         const app = gatedApp(oauthOptions(), { before })
         await request(app).post('/mcp').type('form').send({ access_token: 'good' }).expect(401)
@@ -253,7 +253,7 @@ describe('mcpAuth()', () => {
   describe('names as resource_metadata', () => {
     const ROOT = '.well-known/oauth-protected-resource'
 
-    it('the root form, of the host that was asked, without the query', async () => {
+    it('resource_metadata is the root form of the requested host, without the query', async () => {
       const { port } = await listen(gatedApp(oauthOptions()))
       expect(await challengeOf(port, { target: '/mcp?a=b' })).to.include({ resource_metadata: METADATA })
       expect(await challengeOf(port, { headers: ['Host: OTHER.example:8080'] })).to.include({
@@ -261,7 +261,7 @@ describe('mcpAuth()', () => {
       })
     })
 
-    it('the suffixed form once a router of the same target was made, before or after', async () => {
+    it('resource_metadata is the suffixed form if a router of the same target exists, created before or after', async () => {
       for (const resource of [undefined, 'https://api.example.org/v1/mcp']) {
         const url = resource === undefined ? `${METADATA}/mcp` : `https://api.example.org/${ROOT}/v1/mcp`
         const options = oauthOptions({ resource })
@@ -276,7 +276,7 @@ describe('mcpAuth()', () => {
       }
     })
 
-    it('the suffixed form once a router of the same adapter was made', async () => {
+    it('resource_metadata is the suffixed form if a router of the same adapter exists', async () => {
       const adapter = createMcpAdapter({ router: KitMcpRouter.create(), oauth: oauthOptions() })
       const { port } = await listen(gatedApp(adapter))
       expect(await challengeOf(port)).to.include({ resource_metadata: METADATA })
@@ -284,7 +284,7 @@ describe('mcpAuth()', () => {
       expect(await challengeOf(port)).to.include({ resource_metadata: `${METADATA}/mcp` })
     })
 
-    it('the root form for the path /, and the whole path under a sub-path', async () => {
+    it('resource_metadata is the root form for the path /, and has the whole path below a mount path', async () => {
       const options = oauthOptions()
       protectedResourceRouter(options)
       const root = await listen(gatedApp(options, { path: '/' }))
@@ -296,7 +296,7 @@ describe('mcpAuth()', () => {
       })
     })
 
-    it('nothing when the host is missing or none', async () => {
+    it('resource_metadata is absent if the host is missing or invalid', async () => {
       const { port } = await listen(gatedApp(oauthOptions()))
       expect(await challengeOf(port, { headers: [], version: '1.0' })).not.to.have.property(
         'resource_metadata',
@@ -308,7 +308,7 @@ describe('mcpAuth()', () => {
       }
     })
 
-    it('what can be read, whatever the path holds', async () => {
+    it('resource_metadata is well-formed for every path', async () => {
       const options = oauthOptions()
       protectedResourceRouter(options)
       const { port } = await listen((req, res) => mcpAuth(options)(req, res))
@@ -333,7 +333,7 @@ describe('mcpAuth()', () => {
       }
     })
 
-    it('what Express trusts its proxy to say, and nothing of it by default', async () => {
+    it('resource_metadata uses forwarded headers only if Express trusts its proxy', async () => {
       const forwarded = [
         HOST,
         'X-Forwarded-Proto: https',
@@ -355,7 +355,7 @@ describe('mcpAuth()', () => {
       }
     })
 
-    it('outside Express, what a proxy says when trustProxy is on', async () => {
+    it('resource_metadata uses forwarded headers outside Express only with trustProxy', async () => {
       for (const [trustProxy, url] of [
         [false, METADATA],
         [true, `https://public.example.com/${ROOT}`],
@@ -373,7 +373,7 @@ describe('mcpAuth()', () => {
   })
 
   describe('leaves on req.auth', () => {
-    it('who was let in, in the shape of the official SDK and with the user', async () => {
+    it('req.auth of an accepted request has the shape of the official SDK and the user', async () => {
       const expiresAt = Math.floor(Date.now() / 1000) + 60
       const result = {
         clientId: 'cli',
@@ -390,7 +390,7 @@ describe('mcpAuth()', () => {
       expect(body).to.deep.equal({ auth: { ...result, scopes: ['a', 'b'] }, token: 'good' })
     })
 
-    it('nothing of the token in its text, its JSON or its copies', async () => {
+    it('req.auth does not contain the token in its string, JSON, or copies', async () => {
       let seen: AuthInfo | undefined
       const app = express().use(mcpAuth(oauthOptions()), (req, res) => {
         seen = (req as NodeRequest).auth as AuthInfo
@@ -404,7 +404,7 @@ describe('mcpAuth()', () => {
       expect(Object.keys(seen ?? {}).sort()).to.deep.equal(['clientId', 'extra', 'scopes'])
     })
 
-    it('nothing when the request is refused', async () => {
+    it('req.auth is not set if the request is refused', async () => {
       let seen: unknown = 'not looked at'
       const options = oauthOptions({ scopes: ['a'] })
       const app = express()
@@ -419,7 +419,7 @@ describe('mcpAuth()', () => {
       expect(seen).to.equal(undefined)
     })
 
-    it('each of 500 requests at a time its own user', async () => {
+    it('req.auth of each of 500 concurrent requests has its own user', async () => {
       const options = oauthOptions({
         verifyToken: async ({ bearerToken, context }) => {
           // Answers come back in another order than they were asked.
@@ -451,7 +451,7 @@ describe('mcpAuth()', () => {
   })
 
   describe('gives the verifier', () => {
-    it('a web-standard Request with the URL as the client sees it, the headers, and no body', async () => {
+    it('the verifier gets a web-standard Request with the URL of the client, the headers, and no body', async () => {
       let seen: Request | undefined
       const options = oauthOptions({
         verifyToken: async (input) => {
@@ -470,7 +470,7 @@ describe('mcpAuth()', () => {
       expect(seen?.headers.get('authorization')).to.equal('Bearer good')
     })
 
-    it('that Request only when it reads it', async () => {
+    it('the Request of the verifier is created only when it is read', async () => {
       const OriginalRequest = globalThis.Request
       let made = 0
       globalThis.Request = class extends OriginalRequest {
@@ -495,7 +495,7 @@ describe('mcpAuth()', () => {
       }
     })
 
-    it('a signal that tells when the client has gone', async () => {
+    it('the signal of the Request aborts when the client disconnects', async () => {
       let aborted: Promise<unknown> | undefined
       const asked = new Promise<void>((resolve) => {
         const options = oauthOptions({
@@ -518,7 +518,7 @@ describe('mcpAuth()', () => {
       await aborted
     })
 
-    it('every request once, with a token or without, and waits for it only with one', async () => {
+    it('the verifier is called once per request, and awaited only with a token', async () => {
       const asked: (string | undefined)[] = []
       const options = oauthOptions({
         verifyToken: ({ bearerToken }) => {
@@ -537,7 +537,7 @@ describe('mcpAuth()', () => {
   describe('lets pass', () => {
     const preflight = { Origin: 'https://app.example', 'Access-Control-Request-Method': 'POST' }
 
-    it('a preflight, and asks nobody', async () => {
+    it('a preflight passes without a call of the verifier', async () => {
       let asked = 0
       const verifyToken = async () => {
         asked++
@@ -564,7 +564,7 @@ describe('mcpAuth()', () => {
       ['GET with the headers of a preflight', 'get', preflight],
     ]
     for (const [what, method, headers] of almost) {
-      it(`but not ${what}`, async () => {
+      it(`a request that is ${what} does not pass without a token`, async () => {
         await request(gatedApp(oauthOptions()))[method]('/mcp').set(headers).expect(401)
       })
     }
@@ -583,7 +583,7 @@ describe('mcpAuth()', () => {
       params: { name: 'write', arguments: { text: 'hello' } },
     }
 
-    it('verifies once, and mcpHandler does not verify again', async () => {
+    it('mcpHandler behind mcpAuth of the same adapter does not verify the token again', async () => {
       let verified = 0
       let contexts = 0
       const verifyToken = async () => {
@@ -605,7 +605,7 @@ describe('mcpAuth()', () => {
       expect({ verified, contexts }).to.deep.equal({ verified: 1, contexts: 1 })
     })
 
-    it('does not admit to another adapter', async () => {
+    it('a token that mcpAuth of one adapter accepted is verified again by another adapter', async () => {
       const [mine, other] = ['good', 'other'].map((token) =>
         createMcpAdapter({
           router: tools,
@@ -622,7 +622,7 @@ describe('mcpAuth()', () => {
       await request(app).post('/mcp').set('Authorization', 'Bearer good').send(call).expect(401)
     })
 
-    it('does not take a preflight for a verified request', async () => {
+    it('a preflight that becomes a call behind mcpAuth is verified', async () => {
       const adapter = createMcpAdapter({ router: tools, oauth: oauthOptions() })
       const app = express()
         .use('/mcp', mcpAuth(adapter))
@@ -642,7 +642,7 @@ describe('mcpAuth()', () => {
         .expect(401)
     })
 
-    it('names the scopes of the operation with those of every request, where it can see it', async () => {
+    it('a 403 names the scopes of the operation, if it is known, with those of every request', async () => {
       const adapter = createMcpAdapter({ router: tools, oauth: oauthOptions({ scopes: ['mcp:read'] }) })
       const scopesNamed = async (app: express.Express, headers: Record<string, string> = {}) => {
         const { body } = await request(app)
@@ -664,7 +664,7 @@ describe('mcpAuth()', () => {
       )
     })
 
-    it('answers 500 when the context cannot be made, but 401 without a token', async () => {
+    it('a context that fails gets a 500, and a 401 without a token', async () => {
       const router = tools.context(() => {
         throw new Error(LEAK)
       })
@@ -676,7 +676,7 @@ describe('mcpAuth()', () => {
     })
   })
 
-  it('answers 404 to who may pass where nothing stands behind', async () => {
+  it('an accepted request gets a 404 if nothing is mounted behind mcpAuth', async () => {
     const { origin } = await listen(mcpAuth(oauthOptions()))
     const response = await fetch(origin, { headers: { authorization: 'Bearer good' } })
     expect([response.status, await response.json()]).to.deep.equal([404, { error: 'not_found' }])
@@ -686,7 +686,7 @@ describe('mcpAuth()', () => {
     ['before it answers', () => undefined, 500],
     ['in the middle of its answer', (res: ServerResponse) => res.write('half'), 'cut off'],
   ] as const) {
-    it(`leaves no request open when what stands behind on a bare server throws ${when}`, async () => {
+    it(`an error ${when} behind mcpAuth on a plain server leaves no request open`, async () => {
       const middleware = mcpAuth(oauthOptions())
       const { origin } = await listen((req, res) =>
         middleware(req, res, () => {
@@ -706,7 +706,7 @@ describe('mcpAuth()', () => {
     })
   }
 
-  it('asks once where it stands twice, or with another gate between', async () => {
+  it('mcpAuth that is mounted twice, or around another gate, verifies once', async () => {
     let asked = 0
     const adapter = createMcpAdapter({
       router: KitMcpRouter.create(),
@@ -739,7 +739,7 @@ describe('mcpAuth()', () => {
       ['http://a:b:c/', '/'],
       ['/a"b<c>', '/a%22b%3Cc%3E'],
     ] as const) {
-      it(`for the target ${target}`, async () => {
+      it(`the verifier gets the URL of the request for the target ${target}`, async () => {
         const urls: string[] = []
         const middleware = mcpAuth(
           oauthOptions({
@@ -762,7 +762,7 @@ describe('mcpAuth()', () => {
   })
 
   describe('works', () => {
-    it('on a bare server', async () => {
+    it('mcpAuth() works on a plain server', async () => {
       const middleware = mcpAuth(oauthOptions({}, { user: { id: 7 } }))
       const { origin } = await listen((req, res) =>
         middleware(req, res, () => res.end(JSON.stringify((req as NodeRequest).auth))),
@@ -773,7 +773,7 @@ describe('mcpAuth()', () => {
       expect(await response.json()).to.deep.include({ user: { id: 7 } })
     })
 
-    it('over HTTP/2', async () => {
+    it('mcpAuth() works over HTTP/2', async () => {
       let seen: string | undefined
       const middleware = mcpAuth(
         oauthOptions({
@@ -809,7 +809,7 @@ describe('mcpAuth()', () => {
       }
     })
 
-    it('over TLS, naming https', async () => {
+    it('mcpAuth() works over TLS, and names https', async () => {
       const middleware = mcpAuth(oauthOptions())
       const { port } = await listen((req, res) => {
         Object.assign(req.socket, { encrypted: true })
@@ -818,7 +818,7 @@ describe('mcpAuth()', () => {
       expect(await challengeOf(port)).to.include({ resource_metadata: METADATA.replace('http:', 'https:') })
     })
 
-    it('with jwtVerifier(): 503 while its keys cannot be had, then 200, and 401 for a token of somebody else', async () => {
+    it('mcpAuth() with jwtVerifier() responds with 503 without keys, with 200 later, and with 401 to a foreign token', async () => {
       const key = await createSigningKey('ES256', 'one')
       const keys = await startKeyServer([key])
       const verifyToken = jwtVerifier({ issuer: ISSUER, audience: AUDIENCE, jwksUri: keys.jwksUri })
@@ -843,7 +843,7 @@ describe('mcpAuth()', () => {
       expect((await ask({ scope: 'mcp:other' })).status).to.equal(403)
     })
 
-    it('with jwtVerifier() that knows several resources, for the one that the gate is for', async () => {
+    it('mcpAuth() with jwtVerifier() for several resources accepts a token for the resource of the gate', async () => {
       const key = await createSigningKey('ES256', 'one')
       const other = 'https://other.example.com/mcp'
       const verifyToken = jwtVerifier({ issuer: ISSUER, audience: [other, AUDIENCE], publicKey: key.jwk })
@@ -859,7 +859,7 @@ describe('mcpAuth()', () => {
       }
     })
 
-    it('twice in a row, each with a word of its own', async () => {
+    it('two gates in a row each respond with their own challenge', async () => {
       const app = gatedApp(oauthOptions(), {
         before: [mcpAuth(oauthOptions({ scopes: ['a'] })) as express.RequestHandler],
       })
@@ -872,7 +872,7 @@ describe('mcpAuth()', () => {
       ['behind express.json()', [express.json()]],
       ['without a body parser', []],
     ] as const) {
-      it(`${what}, leaving the connection usable after every refusal`, async () => {
+      it(`${what}: the connection stays usable after every refusal`, async () => {
         const options = oauthOptions({
           scopes: ['a'],
           verifyToken: async ({ bearerToken }) => {
@@ -917,7 +917,7 @@ describe('mcpAuth()', () => {
       })
     }
 
-    it('with a body that comes after the refusal', async () => {
+    it('a body that arrives after the refusal does not break the connection', async () => {
       const { port } = await listen(gatedApp(oauthOptions()))
       const connection = await RawConnection.open(port)
       const head = `POST /mcp HTTP/1.1\r\n${HOST}\r\nContent-Length: 10\r\n\r\n`
@@ -926,7 +926,7 @@ describe('mcpAuth()', () => {
       connection.close()
     })
 
-    it('for a client that hangs up while its token is verified', async () => {
+    it('a client that disconnects during verification causes no error', async () => {
       let answer: ((result: { valid: boolean }) => void) | undefined
       const asked = new Promise<ServerResponse>((resolve) => {
         const middleware = mcpAuth(
@@ -963,7 +963,7 @@ describe('mcpAuth()', () => {
       res.status(418).end(error === boom ? 'the very error' : String(error))
     }
 
-    it('to the error handler of Express, thrown or passed on', async () => {
+    it('an error behind mcpAuth reaches the error handler of Express, thrown or passed on', async () => {
       for (const handler of [
         () => {
           throw boom
@@ -977,7 +977,7 @@ describe('mcpAuth()', () => {
       }
     })
 
-    it('to itself on a bare server, where nobody else answers', async () => {
+    it('an error behind mcpAuth on a plain server ends with a response', async () => {
       const middleware = mcpAuth(oauthOptions())
       const { port } = await listen((req, res) =>
         middleware(req, res, () => {
@@ -990,7 +990,7 @@ describe('mcpAuth()', () => {
       expect(response.header('www-authenticate')).to.equal(undefined)
     })
 
-    it('alone when the verifier fails: that is no error of the application', async () => {
+    it('a verifier that fails does not reach the error handler of the application', async () => {
       const options = oauthOptions({ verifyToken: async () => Promise.reject(boom) })
       const app = express().use(mcpAuth(options), onError)
       await request(app).get('/').set('Authorization', 'Bearer good').expect(401)

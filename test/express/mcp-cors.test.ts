@@ -22,7 +22,7 @@ const corsHeaders = (headers: Readonly<Record<string, unknown>>) =>
 
 describe('mcpCors()', () => {
   describe('answers a preflight', () => {
-    it('with every header of MCP by its name', async () => {
+    it('a preflight response names every header of MCP', async () => {
       const { status, headers, text } = await request(corsApp()).options('/mcp').set(PREFLIGHT)
       expect(status).to.equal(204)
       expect(text).to.equal('')
@@ -47,7 +47,7 @@ describe('mcpCors()', () => {
       ['', []],
     ]
     for (const [names, added] of asked) {
-      it(`adding ${JSON.stringify(added)} to the headers when asked for ${JSON.stringify(names)}`, async () => {
+      it(`a preflight for ${JSON.stringify(names)} allows the additional headers ${JSON.stringify(added)}`, async () => {
         const { headers } = await request(corsApp())
           .options('/mcp')
           .set({ ...PREFLIGHT, 'Access-Control-Request-Headers': names })
@@ -55,7 +55,7 @@ describe('mcpCors()', () => {
       })
     }
 
-    it('before the gate is asked', async () => {
+    it('a preflight is answered before the gate', async () => {
       let asked = 0
       const verifyToken = async () => {
         asked++
@@ -78,7 +78,7 @@ describe('mcpCors()', () => {
       [500, oauthOptions({ onVerified: () => Promise.reject(new Error('broken')) })],
     ]
     for (const [status, options] of outcomes) {
-      it(`a ${status}`, async () => {
+      it(`a ${status} response has the CORS headers`, async () => {
         const { headers } = await request(corsApp({}, options))
           .post('/mcp')
           .set({ Origin: APP, Authorization: 'Bearer good' })
@@ -111,7 +111,7 @@ describe('mcpCors()', () => {
       ['a function that refuses', (_, callback) => callback(null, false), undefined],
     ]
     for (const [what, origin, allowed] of origins) {
-      it(what, async () => {
+      it(`the option origin may be ${what}`, async () => {
         const app = corsApp({ origin } as McpCorsOptions)
         const post = await request(app).post('/mcp').set('Origin', APP).expect(401)
         expect(post.headers['access-control-allow-origin']).to.equal(allowed)
@@ -123,7 +123,7 @@ describe('mcpCors()', () => {
       })
     }
 
-    it('a function whose error goes to the application', async () => {
+    it('an error of a function as origin reaches the application', async () => {
       const app = express()
         .use(mcpCors({ origin: (_, callback) => callback(new Error('no such tenant')) }) as RequestHandler)
         .use(((error, _req, res, _next) => {
@@ -134,7 +134,7 @@ describe('mcpCors()', () => {
     })
   })
 
-  it('works on a bare server, with something behind it and without', async () => {
+  it('mcpCors() works on a plain server, with and without later middleware', async () => {
     const middleware = mcpCors()
     const { origin } = await listen((req, res) => {
       middleware(req, res)

@@ -56,7 +56,7 @@ const post = (app: Express, message: object = ECHO) =>
   request(app).post('/mcp').set(ACCEPT).set(AUTHORIZATION).send(message)
 
 describe('mcpHandler()', () => {
-  it('serves MCP alone, verifying once', async () => {
+  it('mcpHandler() without mcpAuth serves MCP and verifies the token once', async () => {
     let verified = 0
     const verifyToken = async () => {
       verified++
@@ -67,7 +67,7 @@ describe('mcpHandler()', () => {
     expect(verified).to.equal(1)
   })
 
-  it('leaves on req.auth whose request it was', async () => {
+  it('mcpHandler() sets req.auth', async () => {
     const seen: unknown[] = []
     const app = express()
       .use((req: express.Request & { auth?: { clientId?: string } }, res, next) => {
@@ -80,7 +80,7 @@ describe('mcpHandler()', () => {
     expect(seen).to.deep.equal(['cli', undefined])
   })
 
-  it('refuses without a token, before the body is read', async () => {
+  it('mcpHandler() refuses a request without a token before it reads the body', async () => {
     const { port } = await listen(appWith())
     const connection = await RawConnection.open(port)
     const head = HEAD.filter((line) => !line.startsWith('Authorization'))
@@ -91,13 +91,13 @@ describe('mcpHandler()', () => {
     connection.close()
   })
 
-  it('names the scopes of every request and of the operation in one 403', async () => {
+  it('a 403 names the scopes of every request and of the operation together', async () => {
     const app = appWith(adapterWith({ oauth: oauthOptions({ scopes: ['mcp:read'] }) }))
     const { body } = await post(app, call('write')).expect(403)
     expect(body).to.include({ error: 'insufficient_scope', scope: 'mcp:read mcp:write' })
   })
 
-  it('throws for what is no adapter', () => {
+  it('mcpHandler() throws for a value that is not an adapter', () => {
     for (const target of [undefined, null, {}, oauthOptions(), { ...adapterWith() }]) {
       expectConfigError(() => mcpHandler(target as never), {
         code: 'MCP_CONFIG_INVALID_OPTION',
@@ -122,7 +122,7 @@ describe('mcpHandler()', () => {
       ],
     ]
     for (const [what, parser] of parsers) {
-      it(what, async () => {
+      it(`mcpHandler() accepts a body ${what}`, async () => {
         for (const before of [[parser], [parser, mcpAuth(adapterWith())]]) {
           const { text } = await post(appWith(adapterWith(), ...before)).expect(200)
           expect(text).to.include('hello')
@@ -130,7 +130,7 @@ describe('mcpHandler()', () => {
       })
     }
 
-    it('up to maxBodyBytes, announced or not, and reads the next request after it', async () => {
+    it('a body of up to maxBodyBytes is accepted, announced or not, and the next request is read', async () => {
       const { port } = await listen(appWith(adapterWith({ maxBodyBytes: 1_000 })))
       const connection = await RawConnection.open(port)
       const large = 'x'.repeat(1_001)
@@ -146,7 +146,7 @@ describe('mcpHandler()', () => {
       connection.close()
     })
 
-    it('that arrives within bodyTimeoutMs, and answers 408 otherwise', async () => {
+    it('a body that does not arrive within bodyTimeoutMs gets a 408', async () => {
       const { port } = await listen(appWith(adapterWith({ bodyTimeoutMs: 50 })))
       const connection = await RawConnection.open(port)
       const response = await connection.send([...HEAD, 'Content-Length: 100', '', '{"jsonrpc"'].join('\r\n'))
@@ -154,7 +154,7 @@ describe('mcpHandler()', () => {
       connection.close()
     })
 
-    it('whole: nothing is done for a client that breaks off', async () => {
+    it('an incomplete body of a client that disconnects has no effect', async () => {
       let called = 0
       const counting = KitMcpRouter.create().tool(
         'count',
@@ -188,7 +188,7 @@ describe('mcpHandler()', () => {
   describe('carries the CORS headers', () => {
     const ORIGIN = 'http://localhost:5173'
 
-    it('itself, on every answer', async () => {
+    it('mcpHandler() sets the CORS headers of every response', async () => {
       const app = appWith()
       for (const response of [
         await post(app).set('Origin', ORIGIN),
@@ -214,7 +214,7 @@ describe('mcpHandler()', () => {
       ['by a function that says nothing', (_, callback) => callback(null), undefined],
     ]
     for (const [what, origin, allowed] of DECISIONS) {
-      it(`unless mcpCors() in front has decided ${what}`, async () => {
+      it(`mcpHandler() does not set CORS headers if mcpCors() decided ${what}`, async () => {
         const app = appWith(adapterWith(), mcpCors({ origin } as McpCorsOptions))
         const preflight = request(app).options('/mcp').set('Access-Control-Request-Method', 'POST')
         for (const response of [
@@ -226,7 +226,7 @@ describe('mcpHandler()', () => {
       })
     }
 
-    it('beside what something else in front has said of the origin', async () => {
+    it('mcpHandler() does not set CORS headers if other middleware set the origin', async () => {
       const own: NodeMiddleware = (_req, res, next) => {
         res.setHeader('Access-Control-Allow-Origin', ORIGIN)
         next?.()
@@ -239,7 +239,7 @@ describe('mcpHandler()', () => {
       expect(headers['access-control-allow-headers']).to.match(/^Authorization,/)
     })
 
-    it('on the answer to a preflight, which for a refused origin is 403', async () => {
+    it('a preflight response has the CORS headers, and is 403 for an origin that is not allowed', async () => {
       const preflight = { Origin: ORIGIN, 'Access-Control-Request-Method': 'POST' }
       const good = await request(appWith())
         .options('/mcp')
@@ -261,7 +261,7 @@ describe('mcpHandler()', () => {
   })
 
   describe('writes a stream', () => {
-    it('as it comes, until the client has gone', async () => {
+    it('a stream is written as it is produced, until the client disconnects', async () => {
       let closed: Promise<unknown> | undefined
       const watch = (_req: unknown, res: NodeJS.EventEmitter, next: () => void) => {
         closed = once(res, 'close')
@@ -279,7 +279,7 @@ describe('mcpHandler()', () => {
       await closed
     })
 
-    it('no faster than the client reads, and whole', async () => {
+    it('a stream is written completely, and no faster than the client reads', async () => {
       const { origin } = await listen(appWith())
       const times = 8_000_000
       const response = await fetch(`${origin}/mcp`, {
@@ -295,7 +295,7 @@ describe('mcpHandler()', () => {
   describe('behind mcpAuth(oauthOptions), with an adapter that has no OAuth', () => {
     const open = createMcpAdapter({ router })
 
-    it('tells tools who was let in, and judges by it', async () => {
+    it('an adapter without OAuth behind mcpAuth(oauthOptions) gets the user and checks its scopes', async () => {
       const options = oauthOptions(
         { scopeImplies: { 'mcp:admin': ['mcp:write'] } },
         { clientId: 'cli', scopes: ['mcp:admin'] },
@@ -308,7 +308,7 @@ describe('mcpHandler()', () => {
       expect(body).to.include({ error: 'insufficient_scope', scope: 'mcp:write' })
     })
 
-    it('serves everybody when nothing is in front, but no operation that needs scopes', async () => {
+    it('an adapter without OAuth and without mcpAuth serves all operations that need no scopes', async () => {
       expect((await post(appWith(open), call('whoami')).expect(200)).text).to.include('nobody')
       await post(appWith(open), call('write')).expect(403)
     })

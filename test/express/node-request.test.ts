@@ -22,7 +22,7 @@ describe('a web-standard response over Node', () => {
     return await fetch(origin, init)
   }
 
-  it('keeps status, headers and body, with the length of JSON', async () => {
+  it('a web-standard response keeps status, headers, and body, with the length of JSON', async () => {
     const response = await served(() =>
       Response.json({ name: 'é' }, { status: 404, headers: { 'x-kept': 'yes' } }),
     )
@@ -32,26 +32,26 @@ describe('a web-standard response over Node', () => {
     expect(await response.json()).to.deep.equal({ name: 'é' })
   })
 
-  it('may have no body', async () => {
+  it('a web-standard response may have no body', async () => {
     const response = await served(() => new Response(null, { status: 202 }))
     expect(response.status).to.equal(202)
     expect(await response.text()).to.equal('')
   })
 
-  it('has none for HEAD', async () => {
+  it('a web-standard response to HEAD has no body', async () => {
     const response = await served(() => new Response('hello'), { method: 'HEAD' })
     expect(response.status).to.equal(200)
     expect(await response.text()).to.equal('')
   })
 
-  it('leaves the connection to Node', async () => {
+  it('a web-standard response does not set connection headers of Node.js', async () => {
     const headers = { connection: 'close', 'transfer-encoding': 'gzip', 'content-type': 'text/plain' }
     const response = await served(() => new Response('hello', { headers }))
     expect(response.headers.get('connection')).to.equal('keep-alive')
     expect(await response.text()).to.equal('hello')
   })
 
-  it('is sent piece by piece, as the pieces come', async () => {
+  it('a web-standard response is sent piece by piece', async () => {
     let controller: ReadableStreamDefaultController<Uint8Array> | undefined
     const body = new ReadableStream<Uint8Array>({
       start(given) {
@@ -70,7 +70,7 @@ describe('a web-standard response over Node', () => {
     expect((await reader.read()).done).to.equal(true)
   })
 
-  it('that breaks off does not look like one that ended', async () => {
+  it('a web-standard response that fails midway does not look complete', async () => {
     const body = () =>
       new ReadableStream<Uint8Array>({
         start: (controller) => controller.enqueue(Buffer.from('half')),
@@ -84,7 +84,7 @@ describe('a web-standard response over Node', () => {
     expect(failure).to.equal('broke off')
   })
 
-  it('is given up when the client has gone, before it or while it is read', async () => {
+  it('a web-standard response is cancelled when the client disconnects, before or while it is read', async () => {
     const cancelled: string[] = []
     let cancel: (() => void) | undefined
     const bothCancelled = new Promise<void>((resolve) => {
@@ -123,7 +123,7 @@ async function openAndRead(port: number, path: string): Promise<{ close: () => v
 }
 
 describe('an answer over Node', () => {
-  it('keeps the headers that others have set, and adds to Vary', async () => {
+  it('a plain response keeps the headers that were set before, and adds to Vary', async () => {
     const adapter = createMcpAdapter({ router: KitMcpRouter.create(), oauth: oauthOptions() })
     const app = express()
       .use((_, res, next) => {
@@ -138,7 +138,7 @@ describe('an answer over Node', () => {
     expect(headers).to.include({ vary: 'Accept-Encoding, Access-Control-Request-Headers', 'x-kept': 'yes' })
   })
 
-  it('does not wait for ever for a body that nobody will read', async () => {
+  it('a plain response does not wait forever for a body that nothing reads', async () => {
     const { setTimeout: realSetTimeout } = globalThis
     // Five seconds pass at once.
     globalThis.setTimeout = ((run: () => void, ms: number, ...rest: []) =>
@@ -169,7 +169,7 @@ describe('an error inside mcpHandler()', () => {
   }
   const handler = mcpHandler(createMcpAdapter({ router: KitMcpRouter.create(), oauth: oauthOptions() }))
 
-  it('goes to the error handler of Express', async () => {
+  it('an error inside mcpHandler() reaches the error handler of Express', async () => {
     const onError: ErrorRequestHandler = (error, _req, res, _next) => {
       delete (res as Partial<ServerResponse>).setHeader
       res.status(418).end(error === boom ? 'the very error' : String(error))
@@ -184,7 +184,7 @@ describe('an error inside mcpHandler()', () => {
     expect(text).to.equal('the very error')
   })
 
-  it('ends the connection where nobody would answer', async () => {
+  it('an error inside mcpHandler() ends the connection if there is no error handler', async () => {
     const { port } = await listen((req, res) => {
       broken(res)
       handler(req, res)
@@ -203,7 +203,7 @@ describe('a request that a test made up, without raw headers', () => {
     ['Bearer', 401],
     [undefined, 401],
   ] as const) {
-    it(`is judged by its headers: ${authorization}`, async () => {
+    it(`a request object without raw headers is verified by its headers: ${authorization}`, async () => {
       const verified: unknown[] = []
       const verifyToken: OAuthOptions['verifyToken'] = ({ bearerToken, request: asked }) => {
         verified.push(asked.headers.get('x-kept'), asked.headers.get('set-cookie'))
@@ -226,7 +226,7 @@ describe('a request that a test made up, without raw headers', () => {
 })
 
 describe('a client that hangs up before its token is verified', () => {
-  it('costs no more than that', async () => {
+  it('a client that disconnects before its token is verified has no further effect', async () => {
     let answer: ((result: VerifiedToken) => void) | undefined
     let response: ServerResponse | undefined
     let called = 0
@@ -285,7 +285,7 @@ describe('what telemetry hears of mcpAuth(adapter)', () => {
     return events
   }
 
-  it('ends with the response of whatever serves the route', async () => {
+  it('telemetry of mcpAuth(adapter) ends with the response of the middleware that serves the route', async () => {
     expect(await eventsOf('Bearer good')).to.deep.equal([
       ['actor', 'user', 'ada'],
       ['kit.mcp.auth.accepted', undefined],
@@ -293,7 +293,7 @@ describe('what telemetry hears of mcpAuth(adapter)', () => {
     ])
   })
 
-  it('ends with the refusal, and its reason', async () => {
+  it('telemetry of mcpAuth(adapter) ends with a refusal and its reason', async () => {
     expect(await eventsOf('')).to.deep.equal([['kit.mcp.auth.refused', 'missing']])
     expect(await eventsOf('Bearer bad')).to.deep.equal([['kit.mcp.auth.refused', 'invalid']])
     expect(await eventsOf('Bearer good', ['a'])).to.deep.equal([

@@ -141,12 +141,12 @@ const CLIENTS: readonly {
   })),
 ]
 
-describe('servers of others behind mcpAuth(oauthOptions)', () => {
+describe('servers of other packages behind mcpAuth(oauthOptions)', () => {
   for (const server of SERVERS) {
     describe(server.name, () => {
       for (const { name, modern, connect } of CLIENTS) {
         if (modern && !server.modern) continue
-        it(`tells a tool who the ${name} is`, async () => {
+        it(`a tool of ${server.name} gets the user of the ${name}`, async () => {
           const { origin } = await listen(server.app())
           for (const token of ['ada', 'bob']) {
             const headers = { authorization: `Bearer ${token}` }
@@ -166,7 +166,7 @@ describe('servers of others behind mcpAuth(oauthOptions)', () => {
           }
         })
 
-        it(`keeps out the ${name} without a good token`, async () => {
+        it(`${server.name} is not reached by the ${name} without a valid token`, async () => {
           const { origin } = await listen(server.app())
           for (const headers of [{}, { authorization: 'Bearer eve' }]) {
             const failure = await connect(new URL('/mcp', origin), { headers }).catch((error) => error)
@@ -176,7 +176,7 @@ describe('servers of others behind mcpAuth(oauthOptions)', () => {
         })
       }
 
-      it('lets a page read the refusal', async () => {
+      it('a page can read the refusal in front of another server', async () => {
         const { origin } = await listen(server.app())
         const response = await fetch(`${origin}/mcp`, {
           method: 'POST',
@@ -195,7 +195,7 @@ describe('servers of others behind mcpAuth(oauthOptions)', () => {
     })
   }
 
-  it('a plain route finds req.auth', async () => {
+  it('a plain route behind mcpAuth gets req.auth', async () => {
     const app = behindGate((req, res) => {
       const { auth } = req as unknown as { auth: AuthInfo<{ id: string }> }
       res.json({ clientId: auth.clientId, user: auth.user, scopes: auth.scopes })

@@ -28,7 +28,7 @@ const withHost = (path: string, target: GateTarget) =>
 
 describe('protectedResourceRouter()', () => {
   describe('serves', () => {
-    it('the document, with nothing in it but what RFC 9728 and the options say', async () => {
+    it('the document contains only what RFC 9728 and the options define', async () => {
       const { status, headers, text } = await withHost(ROOT, oauthOptions({ resource: RESOURCE }))
       expect(status).to.equal(200)
       expect(text).to.equal(
@@ -43,7 +43,7 @@ describe('protectedResourceRouter()', () => {
       expect(headers.etag).to.match(/^"[\x21\x23-\x7E]+"$/)
     })
 
-    it('everything that can be configured', async () => {
+    it('the document contains every configured member', async () => {
       const options = oauthOptions({
         resource: RESOURCE,
         authorizationServers: ['https://one.example.com', 'https://two.example.com'],
@@ -75,14 +75,14 @@ describe('protectedResourceRouter()', () => {
       ['no list when only offline_access is named', { scopesSupported: ['offline_access'] }, undefined],
     ]
     for (const [what, options, expected] of scopes) {
-      it(`as scopes_supported ${what}`, async () => {
+      it(`scopes_supported of the document is ${what}`, async () => {
         const { body } = await withHost(ROOT, oauthOptions(options))
         expect(body.scopes_supported).to.deep.equal(expected)
         expect('scopes_supported' in body).to.equal(expected !== undefined)
       })
     }
 
-    it('as scopes_supported every scope that the router of an adapter names, too', async () => {
+    it('scopes_supported of the document contains every scope of the router of an adapter', async () => {
       const input = z.object({})
       const router = KitMcpRouter.create()
         .tool('write', { description: 'Writes', input, scopes: ['mcp:write', 'mcp:read'] }, () => '')
@@ -93,7 +93,7 @@ describe('protectedResourceRouter()', () => {
       expect(body.scopes_supported).to.have.length(3)
     })
 
-    it('HEAD with the same head and no body', async () => {
+    it('HEAD for the document gets the same head and no body', async () => {
       const { port } = await listen(appWith(oauthOptions({ resource: RESOURCE })))
       const headers = ['Host: mcp.example.com', 'Connection: close']
       const get = await rawRequest(port, { target: ROOT, headers })
@@ -112,7 +112,7 @@ describe('protectedResourceRouter()', () => {
       }
     })
 
-    it('its preflight', async () => {
+    it('a preflight for the document gets a response', async () => {
       const response = await request(appWith(oauthOptions())).options(ROOT).set({
         Origin: 'https://app.example',
         'Access-Control-Request-Method': 'GET',
@@ -126,7 +126,7 @@ describe('protectedResourceRouter()', () => {
       )
     })
 
-    it('405 with Allow to every other method', async () => {
+    it('every other method for the document gets a 405 with Allow', async () => {
       const app = appWith(oauthOptions())
       for (const method of ['post', 'put', 'delete', 'patch'] as const) {
         const { status, headers } = await request(app)[method](ROOT)
@@ -158,14 +158,14 @@ describe('protectedResourceRouter()', () => {
       ['that URL without the query', undefined, `${ROOT}/mcp?a=b`, 'http://mcp.example.com/mcp'],
     ]
     for (const [what, resource, path, expected] of cases) {
-      it(what, async () => {
+      it(`the resource of the document is ${what}`, async () => {
         const { status, body } = await withHost(path, oauthOptions({ resource }))
         expect(status).to.equal(200)
         expect(body.resource).to.equal(expected)
       })
     }
 
-    it('what the proxy says only where it is trusted', async () => {
+    it('the resource of the document uses forwarded headers only if the proxy is trusted', async () => {
       const forwarded = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'public.example.com' }
       const trusting = express()
         .set('trust proxy', true)
@@ -176,7 +176,7 @@ describe('protectedResourceRouter()', () => {
       expect(plain.resource).to.equal('http://mcp.example.com/mcp')
     })
 
-    it('nothing where the request has no usable host: there is no document then', async () => {
+    it('a request for the document without a valid host gets a 404', async () => {
       const { port } = await listen(appWith(oauthOptions()))
       for (const headers of [[], ['Host: a"b']]) {
         const version = headers.length === 0 ? '1.0' : '1.1'
@@ -203,7 +203,7 @@ describe('protectedResourceRouter()', () => {
       [undefined, '/.well-known/oauth-authorization-server', false],
     ]
     for (const [resource, path, own] of paths) {
-      it(`${own ? 'not ' : ''}${path} for ${resource ?? 'a resource that is not configured'}`, async () => {
+      it(`the path ${path} is ${own ? 'served' : 'passed on'} for ${resource ?? 'a resource that is not configured'}`, async () => {
         const app = appWith(oauthOptions({ resource }))
         for (const method of ['get', 'post', 'options'] as const) {
           const { status } = await request(app)[method](path).set('Host', 'mcp.example.com')
@@ -213,14 +213,14 @@ describe('protectedResourceRouter()', () => {
       })
     }
 
-    it('what is under another path when resourceMetadataPath is set', async () => {
+    it('the default path is passed on if resourceMetadataPath is set', async () => {
       const app = appWith(oauthOptions({ resourceMetadataPath: '/meta', resource: RESOURCE }))
       await request(app).get('/meta').expect(200)
       await request(app).get('/meta/api/mcp').expect(200)
       await request(app).get(ROOT).expect(299)
     })
 
-    it('so that several resources live in one application', async () => {
+    it('several resources can be served in one application', async () => {
       const resources = ['https://mcp.example.com/one', 'https://mcp.example.com/two']
       const app = appWith(...resources.map((resource) => oauthOptions({ resource })))
       for (const resource of resources) {
@@ -234,7 +234,7 @@ describe('protectedResourceRouter()', () => {
   })
 
   describe('revalidates', () => {
-    it('with 304 for the tag it gave, weakly compared and in a list', async () => {
+    it('a request with the entity tag of the document gets a 304, also with a weak tag and in a list', async () => {
       const app = appWith(oauthOptions({ resource: RESOURCE }))
       const { headers } = await request(app).get(ROOT)
       const etag = headers.etag as string
@@ -256,7 +256,7 @@ describe('protectedResourceRouter()', () => {
       }
     })
 
-    it('also for fetch(), which asks not to be served from a cache then', async () => {
+    it('a conditional request of fetch(), which adds no-cache, gets a 304', async () => {
       const { origin } = await listen(appWith(oauthOptions({ resource: RESOURCE })))
       const first = await fetch(`${origin}${ROOT}`)
       const etag = first.headers.get('etag') ?? ''
@@ -265,7 +265,7 @@ describe('protectedResourceRouter()', () => {
       expect(second.status).to.equal(304)
     })
 
-    it('with another tag for another document', async () => {
+    it('another document has another entity tag', async () => {
       const tagOf = async (options: OAuthOptions, host = 'mcp.example.com') =>
         (await request(appWith(options)).get(ROOT).set('Host', host)).headers.etag
       const tags = await Promise.all([
@@ -279,7 +279,7 @@ describe('protectedResourceRouter()', () => {
   })
 
   describe('works', () => {
-    it('on a bare server, with something behind it and without', async () => {
+    it('protectedResourceRouter() works on a plain server, with and without later middleware', async () => {
       const router = protectedResourceRouter(oauthOptions({ resource: RESOURCE }))
       const { origin } = await listen((req, res) => router(req, res, () => res.writeHead(299).end()))
       expect(await (await fetch(`${origin}${ROOT}`)).json()).to.include({ resource: RESOURCE })
@@ -291,7 +291,7 @@ describe('protectedResourceRouter()', () => {
       expect((await fetch(`${alone.origin}/mcp`)).status).to.equal(298)
     })
 
-    it('for a router that is mounted by Express', async () => {
+    it('protectedResourceRouter() works inside a router of Express', async () => {
       const app = express().use(
         express.Router().use(protectedResourceRouter(oauthOptions({ resource: RESOURCE })) as RequestHandler),
       )

@@ -19,7 +19,7 @@ function cutAt(bytes: Buffer, cuts: readonly number[]): Buffer[] {
 }
 
 describe('readBody()', () => {
-  it('reads the same text from any chunks, empty chunks and parts of characters included', async () => {
+  it('readBody() reads the same text from any chunks, including empty ones and parts of characters', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'binary' }), fc.array(fc.nat()), async (text, cuts) => {
         const bytes = Buffer.from(text)
@@ -32,7 +32,7 @@ describe('readBody()', () => {
     )
   })
 
-  it('accepts as many bytes as allowed and not one more, from any chunks', async () => {
+  it('readBody() accepts at most maxBytes bytes, in any chunks', async () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(50), fc.nat(50), fc.array(fc.nat()), async (size, maxBytes, cuts) => {
         const { kind } = await readAtOnce(
@@ -55,7 +55,7 @@ describe('readBody()', () => {
     ['a DataView', new DataView(new Uint8Array(Buffer.from('{"é":1}')).buffer)],
     ['a Uint16Array', new Uint16Array(new Uint8Array(Buffer.from('{"é":1}')).buffer)],
   ] as const) {
-    it(`reads ${what} as bytes`, async () => {
+    it(`readBody() reads ${what} as bytes`, async () => {
       const read = await readAtOnce((sink) => {
         sink.chunk(chunk)
         sink.chunk(chunk)
@@ -65,7 +65,7 @@ describe('readBody()', () => {
     })
   }
 
-  it('reads strings in the encoding that they come in', async () => {
+  it('readBody() reads strings in their encoding', async () => {
     for (const [chunk, encoding] of [
       ['7b7d', 'hex'],
       ['e30=', 'base64'],
@@ -80,7 +80,7 @@ describe('readBody()', () => {
     }
   })
 
-  it('counts the bytes of strings, not their characters', async () => {
+  it('readBody() counts the bytes of strings, not their characters', async () => {
     const limits = { ...LIMITS, maxBytes: 3 }
     const readOf = (text: string): Promise<BodyRead> =>
       readAtOnce((sink) => {
@@ -93,12 +93,12 @@ describe('readBody()', () => {
   })
 
   for (const chunk of [1, null, undefined, {}, [1], Symbol('x')]) {
-    it(`cannot read a chunk that is neither bytes nor a string: ${String(chunk)}`, async () => {
+    it(`readBody() cannot read a chunk that is neither bytes nor a string: ${String(chunk)}`, async () => {
       expect(await readAtOnce((sink) => sink.chunk(chunk))).to.deep.equal({ kind: 'unreadable' })
     })
   }
 
-  it('keeps no large buffer alive for a small chunk of it', async () => {
+  it('readBody() does not keep a large buffer alive for a small chunk of it', async () => {
     const slab = Buffer.alloc(1_000_000, 'x')
     const collected = new Promise<BodyRead>((resolve) => {
       void readAtOnce((sink) => {
@@ -111,7 +111,7 @@ describe('readBody()', () => {
     expect(await collected).to.deep.equal({ kind: 'text', text: 'x'.repeat(10) })
   })
 
-  it('stops the source once, and ignores what it still gives', async () => {
+  it('readBody() stops the source once, and ignores later chunks', async () => {
     let stopped = 0
     let given: BodySink | undefined
     const read = await readBody((sink) => {
@@ -129,7 +129,7 @@ describe('readBody()', () => {
     })
   })
 
-  it('gives up when the time is over', async () => {
+  it('readBody() fails after the timeout', async () => {
     const read = await readBody(() => () => undefined, { ...LIMITS, timeoutMs: 1 })
     expect(read).to.deep.equal({ kind: 'timeout' })
   })
@@ -138,13 +138,13 @@ describe('readBody()', () => {
 describe('webSource()', () => {
   const never = new AbortController().signal
 
-  it('lets timers run while chunks come without a pause', async () => {
+  it('webSource() lets timers run while chunks arrive without a pause', async () => {
     const endless = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(0)) })
     const read = await readBody(webSource(endless, never), { ...LIMITS, timeoutMs: 10 })
     expect(read).to.deep.equal({ kind: 'timeout' })
   })
 
-  it('cancels the stream when the time is over, and does not wait for it', async () => {
+  it('webSource() cancels the stream after the timeout, without waiting for it', async () => {
     let cancelled = false
     const silent = new ReadableStream({
       cancel() {
@@ -156,7 +156,7 @@ describe('webSource()', () => {
     expect({ read, cancelled }).to.deep.equal({ read: { kind: 'timeout' }, cancelled: true })
   })
 
-  it('stops when the client disconnects, before or while it reads', async () => {
+  it('webSource() stops if the client disconnects, before or during the read', async () => {
     for (const isBefore of [true, false]) {
       const abort = new AbortController()
       if (isBefore) abort.abort()
@@ -166,7 +166,7 @@ describe('webSource()', () => {
     }
   })
 
-  it('cannot read a stream that fails', async () => {
+  it('webSource() cannot read a stream that fails', async () => {
     const failing = new ReadableStream({
       start: (controller) => controller.enqueue(Buffer.from('{')),
       pull: (controller) => controller.error(new Error('gone')),

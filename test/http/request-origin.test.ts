@@ -58,7 +58,7 @@ describe('the origin of a request', () => {
     [{ forwarded: 'host="evil.example/?"' }, undefined],
   ]
   for (const [headers, origin] of forwarded) {
-    it(`is ${origin ?? 'unknown'} behind a trusted proxy that says ${JSON.stringify(headers)}`, () => {
+    it(`the origin of a request is ${origin ?? 'unknown'} behind a trusted proxy that sends ${JSON.stringify(headers)}`, () => {
       expect(originOf({ host: 'app:3000', ...headers })).to.equal(origin)
       expect(originOf({ host: 'app:3000', ...headers }, { trusts: false })).to.equal('http://app:3000')
     })
@@ -84,7 +84,7 @@ describe('the origin of a request', () => {
     [':', undefined],
   ]
   for (const [host, origin] of hosts) {
-    it(`is ${origin ?? 'unknown'} for the host ${JSON.stringify(host)}`, () => {
+    it(`the origin of a request is ${origin ?? 'unknown'} for the host ${JSON.stringify(host)}`, () => {
       expect(originOf(host === undefined ? {} : { host }, { protocol: 'https' })).to.equal(origin)
     })
   }

@@ -14,11 +14,11 @@ const FORMS = {
 
 describe('readHttpDate', () => {
   for (const [form, text] of Object.entries(FORMS)) {
-    it(`reads the form ${form} as GMT`, () => expect(readHttpDate(text)).to.equal(MOMENT))
+    it(`readHttpDate reads the form ${form} as GMT`, () => expect(readHttpDate(text)).to.equal(MOMENT))
   }
 
   for (const zone of ['America/New_York', 'Asia/Tokyo']) {
-    it(`reads every form as GMT in a process whose time zone is ${zone}`, () => {
+    it(`readHttpDate reads every form as GMT in a process whose time zone is ${zone}`, () => {
       const program = `
         import { readHttpDate } from ${JSON.stringify(new URL('../../src/http/retry-after.js', import.meta.url).href)}
         console.log(JSON.stringify(${JSON.stringify(Object.values(FORMS))}.map((text) => readHttpDate(text))))`
@@ -30,10 +30,10 @@ describe('readHttpDate', () => {
     })
   }
 
-  it('reads an asctime date whose day has two digits', () =>
+  it('readHttpDate reads an asctime date whose day has two digits', () =>
     expect(readHttpDate('Sun Nov 16 08:49:37 1994')).to.equal(Date.UTC(1994, 10, 16, 8, 49, 37)))
 
-  it('reads a leap second as the first second of the next minute', () =>
+  it('readHttpDate reads a leap second as the first second of the next minute', () =>
     expect(readHttpDate('Sat, 31 Dec 2016 23:59:60 GMT')).to.equal(Date.UTC(2017, 0, 1)))
 
   for (const [year, now, full] of [
@@ -43,7 +43,7 @@ describe('readHttpDate', () => {
     ['26', '2026-01-01', 2026],
     ['05', '2098-01-01', 2105],
   ] as const) {
-    it(`reads the two-digit year ${year} as ${full} in ${now}`, () =>
+    it(`readHttpDate reads the two-digit year ${year} as ${full} in ${now}`, () =>
       expect(readHttpDate(`Monday, 05-Mar-${year} 06:07:08 GMT`, Date.parse(now))).to.equal(
         Date.UTC(full, 2, 5, 6, 7, 8),
       ))
@@ -64,11 +64,11 @@ describe('readHttpDate', () => {
     'Thu Mar  5 06:07:08 2026 EST',
     '  '.repeat(1000),
   ]) {
-    it(`does not read ${JSON.stringify(text.slice(0, 60))} as a date`, () =>
+    it(`readHttpDate does not read ${JSON.stringify(text.slice(0, 60))} as a date`, () =>
       expect(readHttpDate(text)).to.equal(undefined))
   }
 
-  it('reads every second from 1970 to 2099 in all three forms alike', () => {
+  it('readHttpDate reads every second from 1970 to 2099 in all three forms', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 4_102_444_799 }), (seconds) => {
         const ms = seconds * 1000
@@ -87,18 +87,20 @@ describe('readHttpDate', () => {
 describe('retryAfterMs', () => {
   const wait = (retryAfter: string | undefined, date?: string) => retryAfterMs({ retryAfter, date }, MOMENT)
 
-  it('reads a number of seconds, whatever the Date of the response says', () => {
+  it('retryAfterMs reads a number of seconds, whatever the Date of the response is', () => {
     expect(wait('120', 'Thu, 05 Mar 2020 06:07:08 GMT')).to.equal(120_000)
     expect(wait(' 0 ')).to.equal(0)
     expect(wait('0.5')).to.equal(500)
   })
 
-  it('reads a wait of more than 2^31 - 1 ms', () => expect(wait('3000000')).to.equal(3_000_000_000))
+  it('retryAfterMs reads a wait of more than 2^31 - 1 ms', () =>
+    expect(wait('3000000')).to.equal(3_000_000_000))
 
-  it('bounds a number of any length', () => expect(wait('9'.repeat(5000))).to.equal(Number.MAX_SAFE_INTEGER))
+  it('retryAfterMs bounds a number of any length', () =>
+    expect(wait('9'.repeat(5000))).to.equal(Number.MAX_SAFE_INTEGER))
 
   for (const [form, text] of Object.entries(FORMS)) {
-    it(`measures a date of the form ${form} against the Date of the response, not against the local clock`, () => {
+    it(`retryAfterMs measures a date of the form ${form} against the Date of the response, not against the local clock`, () => {
       for (const date of [
         'Thu, 05 Mar 2026 06:06:08 GMT',
         'Thursday, 05-Mar-26 06:06:08 GMT',
@@ -108,14 +110,15 @@ describe('retryAfterMs', () => {
     })
   }
 
-  it('measures a date against the local clock if the response has no valid Date', () => {
+  it('retryAfterMs measures a date against the local clock if the response has no valid Date', () => {
     expect(wait('Thu, 05 Mar 2026 06:07:18 GMT')).to.equal(10_000)
     expect(wait('Thu, 05 Mar 2026 06:07:18 GMT', 'yesterday')).to.equal(10_000)
   })
 
-  it('asks for no wait if the date is over', () => expect(wait('Thu, 05 Mar 2026 06:07:00 GMT')).to.equal(0))
+  it('retryAfterMs returns 0 for a date in the past', () =>
+    expect(wait('Thu, 05 Mar 2026 06:07:00 GMT')).to.equal(0))
 
   for (const value of [undefined, '', '-1', '1e9', '0x10', 'soon', 'Thursday', '5, 5']) {
-    it(`ignores ${JSON.stringify(value)}`, () => expect(wait(value)).to.equal(undefined))
+    it(`retryAfterMs ignores ${JSON.stringify(value)}`, () => expect(wait(value)).to.equal(undefined))
   }
 })

@@ -7,7 +7,7 @@ import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 
 const TOKEN = 'eyJzZWNyZXQtb2YtYWRh.c2VjcmV0.c2lnbmF0dXJl'
 
-describe('what can be done with an AuthInfo without showing its token', () => {
+describe('an AuthInfo', () => {
   const auth = AuthInfo.of(TOKEN, {
     clientId: 'cli',
     scopes: ['mcp:read'],
@@ -45,7 +45,7 @@ describe('what can be done with an AuthInfo without showing its token', () => {
     it(way, () => expectNoLeak([act()], TOKEN))
   }
 
-  it('an event, as an attribute, a tag and the cause of an error', async () => {
+  it('an event with an AuthInfo as attribute, tag, and cause of an error does not contain the token', async () => {
     const transport = InMemoryTransportAdapter.create()
     const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(transport).build()
     telemetry.emit('request.seen', {
@@ -59,7 +59,7 @@ describe('what can be done with an AuthInfo without showing its token', () => {
     expectNoLeak(events, TOKEN)
   })
 
-  it('reading it, which shows it', () => {
+  it('reading the token of an AuthInfo by name returns it', () => {
     expect(auth.token).to.equal(TOKEN)
   })
 })

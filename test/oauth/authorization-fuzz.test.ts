@@ -10,8 +10,8 @@ import { listen } from '../support/listen.ts'
 import { RawConnection } from '../support/raw-http.ts'
 import { runs } from '../support/runs.ts'
 
-describe('a random Authorization header lets nobody in', () => {
-  it('at the gate, with DPoP and without', async () => {
+describe('a random Authorization header', () => {
+  it('a random Authorization header is refused by the gate, with and without DPoP', async () => {
     await fuzzGate(6_000, 1)
   })
 
@@ -24,7 +24,7 @@ describe('a random Authorization header lets nobody in', () => {
       }),
     })
 
-  it('at the web-standard handler', async () => {
+  it('a random Authorization header is refused by the web-standard handler', async () => {
     let token: string | undefined
     const { server } = adapterFor(() => token)
     let asked = 0
@@ -45,7 +45,7 @@ describe('a random Authorization header lets nobody in', () => {
     expect(asked).to.be.above(runs(700))
   })
 
-  it('as bytes on a socket', async () => {
+  it('random bytes as an Authorization header on a socket are refused', async () => {
     let token: string | undefined
     const handler = mcpHandler(adapterFor(() => token))
     const { port } = await listen((req, res) => handler(req, res))

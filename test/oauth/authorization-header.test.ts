@@ -18,7 +18,7 @@ describe('the Authorization header', () => {
     ['a token of 16 384 characters', `Bearer ${LONGEST}`, LONGEST],
   ]
   for (const [what, value, token] of tokens) {
-    it(`holds ${what}`, () => {
+    it(`an Authorization header with ${what} contains a token`, () => {
       expect(readBearerToken(value)).to.deep.equal({ kind: 'token', token })
       expect(readBearerToken([value])).to.deep.equal({ kind: 'token', token })
     })
@@ -45,7 +45,7 @@ describe('the Authorization header', () => {
     ['a token of 16 385 characters', `Bearer ${LONGEST}a`],
   ]
   for (const [what, value] of malformed) {
-    it(`is no token with ${what}`, () => {
+    it(`an Authorization header with ${what} is malformed`, () => {
       expect(readBearerToken(value)).to.deep.equal({ kind: 'malformed' })
     })
   }
@@ -63,12 +63,12 @@ describe('the Authorization header', () => {
     ['no value at all', []],
   ]
   for (const [what, value] of missing) {
-    it(`holds nothing of the Bearer scheme with ${what}`, () => {
+    it(`an Authorization header with ${what} counts as missing`, () => {
       expect(readBearerToken(value)).to.deep.equal({ kind: 'missing' })
     })
   }
 
-  it('is no token when it comes twice, whichever of the two holds one', () => {
+  it('an Authorization header that is sent twice is malformed, whichever of the two has a token', () => {
     for (const values of [
       ['Bearer abc', 'Bearer abc'],
       ['Bearer abc', 'Basic YTpi'],
@@ -79,7 +79,7 @@ describe('the Authorization header', () => {
     }
   })
 
-  it('never accepts what RFC 6750 §2.1 does not allow, and always what it allows', () => {
+  it('readBearerToken accepts exactly what RFC 6750 §2.1 allows', () => {
     const piece = fc.constantFrom(
       'Bearer',
       'bearer',
@@ -107,7 +107,7 @@ describe('the Authorization header', () => {
     )
   })
 
-  it('is read alike where DPoP is on, unless it is of that scheme', () => {
+  it('readAccessToken reads Bearer credentials like readBearerToken', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         expect(readAccessToken(`Bearer ${text}`)).to.deep.equal(readBearerToken(`Bearer ${text}`))
@@ -129,7 +129,7 @@ describe('the Authorization header', () => {
     expect(readAccessToken(`DPoP ${LONGEST}a`)).to.deep.equal({ kind: 'malformed' })
   })
 
-  it('reads a header of 60 000 awkward characters at once', () => {
+  it('a header of 60 000 awkward characters is read within the time limit', () => {
     const started = performance.now()
     for (const value of [
       `Bearer ${' '.repeat(60_000)}`,

@@ -83,7 +83,7 @@ async function answersOf(options: string): Promise<unknown> {
 
 describe('the gate', () => {
   describe('asks for a token', () => {
-    it('in a challenge of which every character is fixed', async () => {
+    it('a request without a token gets a challenge whose every character is fixed', async () => {
       expect(await run(gateWith(), requestWith(undefined))).to.deep.equal({
         status: 401,
         headers: {
@@ -95,7 +95,7 @@ describe('the gate', () => {
       })
     })
 
-    it('naming all scopes at once, between the error and the metadata', async () => {
+    it('the challenge of a gate with several scopes names all of them between error and metadata', async () => {
       const gate = gateWith({ scopes: ['mcp:read', 'mcp:write'] })
       expect(await run(gate, requestWith(undefined))).to.have.nested.property(
         'headers.WWW-Authenticate',
@@ -103,7 +103,7 @@ describe('the gate', () => {
       )
     })
 
-    it('in a realm of its own, escaped as RFC 9110 §5.6.4 says', async () => {
+    it('the challenge of a gate with realm contains it, escaped by RFC 9110 §5.6.4', async () => {
       const gate = gateWith({ realm: 'the "notes" \\ server' })
       const { headers } = (await run(gate, requestWith(undefined))) as PlainResponse
       expect(headers['WWW-Authenticate']).to.match(
@@ -154,7 +154,7 @@ describe('the gate', () => {
       ],
     ]
     for (const [what, options, { suffixed = false, ...where }, url] of metadataUrls) {
-      it(`naming as resource_metadata ${what}`, async () => {
+      it(`the challenge names as resource_metadata ${what}`, async () => {
         const gate = gateWith(options)
         if (suffixed) gate.announceSuffixedMetadata()
         const { headers } = (await run(gate, { ...requestWith(undefined), ...where })) as PlainResponse
@@ -162,13 +162,13 @@ describe('the gate', () => {
       })
     }
 
-    it('also when what was sent is no token', async () => {
+    it('a request with a malformed token gets the challenge, too', async () => {
       for (const authorization of ['Basic YTpi', 'Bearer', 'Bearer a b', ['Bearer good', 'Bearer good']]) {
         expect(await run(gateWith(), requestWith(authorization))).to.include({ status: 401 })
       }
     })
 
-    it('in a well-formed challenge, whatever the header, the realm and the scopes hold', async () => {
+    it('a challenge is well-formed for every header, realm, and list of scopes', async () => {
       const text = fc.string({
         unit: fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code)),
         minLength: 1,
@@ -275,7 +275,7 @@ describe('the gate', () => {
       ['an expiry that is a date', { valid: true, expiresAt: new Date(Date.now() + 60_000) }],
     ]
     for (const [what, result] of results) {
-      it(`a token of which the verifier says ${what}`, async () => {
+      it(`a token for which the verifier returns ${what} is refused with 401`, async () => {
         for (const verifyToken of [() => result, async () => result]) {
           const answer = await run(gateWith({ verifyToken: verifyToken as never }))
           expect(answer).to.include({ status: 401 })
@@ -307,7 +307,7 @@ describe('the gate', () => {
       ],
     ]
     for (const [what, thrown] of throwing) {
-      it(`a token at which the verifier throws ${what}, or rejects with it`, async () => {
+      it(`a token for which the verifier throws ${what}, or rejects with it, is refused with 401`, async () => {
         const verifiers = [
           () => {
             throw thrown()
@@ -326,7 +326,7 @@ describe('the gate', () => {
       })
     }
 
-    it('a token that is for another resource, compared as text', async () => {
+    it('a token for another resource is refused, compared as strings', async () => {
       const resource = 'https://mcp.example.com/mcp'
       for (const other of [
         'https://other.example.com',
@@ -347,7 +347,7 @@ describe('the gate', () => {
       }
     })
 
-    it('an expired token with 401, also when it lacks a scope', async () => {
+    it('an expired token that also lacks a scope is refused with 401', async () => {
       const gate = gateWith({
         scopes: ['mcp:read'],
         verifyToken: async () => ({ valid: true, expiresAt: nowSeconds() - 1, scopes: [] }),
@@ -359,7 +359,7 @@ describe('the gate', () => {
       )
     })
 
-    it('a request without a token, whatever the verifier says', async () => {
+    it('a request without a token is refused, whatever the verifier returns', async () => {
       for (const authorization of [undefined, 'Basic YTpi', 'Bearer', ['Bearer a', 'Bearer b']]) {
         const answer = await run(
           gateWith({ verifyToken: () => ({ valid: true, user: { id: 1 } }) }),
@@ -371,7 +371,7 @@ describe('the gate', () => {
   })
 
   describe('lets in', () => {
-    it('a token with all that the verifier told', async () => {
+    it('an accepted token has all members of the result in its AuthInfo', async () => {
       const expiresAt = nowSeconds() + 60
       const user = { id: 7 }
       const auth = await authOf({
@@ -395,7 +395,7 @@ describe('the gate', () => {
       expect(auth.user).to.equal(user)
     })
 
-    it('a token with nothing but valid: true; null counts as absent', async () => {
+    it('a result with only valid: true is accepted, and null counts as absent', async () => {
       const nothing = {
         user: null,
         scopes: null,
@@ -410,7 +410,7 @@ describe('the gate', () => {
       }
     })
 
-    it('a result that says valid only once', async () => {
+    it('a result whose valid is true only at the first read is accepted once', async () => {
       let asked = 0
       const result = {
         get valid() {
@@ -422,7 +422,7 @@ describe('the gate', () => {
       expect(asked).to.equal(1)
     })
 
-    it('what a verifier gives at once, promises, or gives by a thenable', async () => {
+    it('a result that is returned directly, as a promise, or as a thenable is accepted', async () => {
       const result = { valid: true as const }
       const foreign = thenable(() => (resolve: (value: unknown) => void) => resolve(result))
       for (const given of [result, Promise.resolve(result), foreign]) {
@@ -433,7 +433,7 @@ describe('the gate', () => {
   })
 
   describe('keeps the token out of sight', () => {
-    it('in inspect, JSON and copies; it can be read by name', async () => {
+    it('the token of an AuthInfo is not in inspect, JSON, or copies, and can be read by name', async () => {
       const auth = await authOf({ valid: true, user: { id: 7 } })
       const seen = [
         inspect(auth),
@@ -491,7 +491,7 @@ describe('the gate', () => {
       [['constructor'], ['toString'], false],
     ]
     for (const [granted, required, permitted] of table) {
-      it(`${JSON.stringify(granted) ?? 'nothing'} ${permitted ? 'suffices' : 'does not suffice'} for ${JSON.stringify(required)}`, async () => {
+      it(`the granted scopes ${JSON.stringify(granted) ?? 'nothing'} ${permitted ? 'satisfy' : 'do not satisfy'} ${JSON.stringify(required)}`, async () => {
         const gate = gateWith({
           scopes: required,
           scopeImplies: implies,
@@ -503,7 +503,7 @@ describe('the gate', () => {
       })
     }
 
-    it('naming all that the operation needs, whatever is granted already', async () => {
+    it('a 403 challenge names all scopes that the operation needs, whatever is granted', async () => {
       const gate = gateWith({
         scopes: ['mcp:read', 'mcp:write'],
         verifyToken: async () => ({ valid: true, scopes: ['mcp:read'] }),
@@ -523,7 +523,7 @@ describe('the gate', () => {
       )
     })
 
-    it('of the operation beside those of every request', () => {
+    it('a 403 challenge names the scopes of the operation together with those of every request', () => {
       const gate = gateWith({ scopes: ['a'], scopeImplies: { c: ['b'] } })
       expect(gate.permits(['a'], ['b'])).to.equal(false)
       expect(gate.permits(['b'], ['b'])).to.equal(false)
@@ -550,7 +550,7 @@ describe('the gate', () => {
       ['with a cause', new VerifierUnavailableError(LEAK, { cause: new Error(LEAK) }), '5'],
     ]
     for (const [what, error, retryAfter] of unavailable) {
-      it(`without a challenge, to be tried again ${what}`, async () => {
+      it(`an unavailable verifier gets a 503 without a challenge, with Retry-After ${what}`, async () => {
         const answer = (await run(
           gateWith({ verifyToken: async () => Promise.reject(error) }),
         )) as PlainResponse
@@ -565,14 +565,14 @@ describe('the gate', () => {
       })
     }
 
-    it('when the verifier throws at once, too', async () => {
+    it('a verifier that throws VerifierUnavailableError synchronously gets a 503', async () => {
       const verifyToken = () => {
         throw new VerifierUnavailableError(LEAK)
       }
       expect(await run(gateWith({ verifyToken }))).to.include({ status: 503 })
     })
 
-    it('for an error of another copy of the package', async () => {
+    it('a VerifierUnavailableError of another copy of the package gets a 503', async () => {
       const foreign = Object.assign(new Error(LEAK), {
         [Symbol.for('mcp-gatekit.VerifierUnavailableError')]: true,
         retryAfterSeconds: 9,
@@ -581,7 +581,7 @@ describe('the gate', () => {
       expect(answer).to.nested.include({ status: 503, 'headers.Retry-After': '9' })
     })
 
-    it('when the verifier has not answered in time; its late answer changes nothing', async () => {
+    it('a verifier that exceeds the timeout gets a 503, and its late result is ignored', async () => {
       let late: ((result: { valid: true }) => void) | undefined
       const gate = gateWith({
         verifyTimeoutMs: 20,
@@ -596,7 +596,7 @@ describe('the gate', () => {
       expect(decision).to.include({ outcome: 'unavailable' })
     })
 
-    it('when a thenable gives a promise that never settles', async () => {
+    it('a thenable that resolves to a promise that never settles gets a 503', async () => {
       const never = thenable(
         () => (resolve: (value: unknown) => void) => resolve(new Promise(() => undefined)),
       )
@@ -610,7 +610,7 @@ describe('the gate', () => {
       ['a verifier hangs', '{ verifyToken: () => never }', 503],
       ['onVerified hangs', '{ onVerified: () => never }', 500],
     ] as const) {
-      it(`where ${what}`, async () => {
+      it(`a response is sent although nothing else keeps the process alive: ${what}`, async () => {
         expect(await answersOf(options)).to.deep.equal([status, status, status])
       })
     }
@@ -624,7 +624,7 @@ describe('the gate', () => {
     }
     const cause = new Error(LEAK)
 
-    it('when the context, or what follows a verification, has not come in time', async () => {
+    it('a context or onVerified that exceeds the timeout gets a 500', async () => {
       const never = () => new Promise<never>(() => undefined)
       const late = [
         gateWith({ verifyTimeoutMs: 20 }, never),
@@ -633,7 +633,7 @@ describe('the gate', () => {
       for (const gate of late) expect(await run(gate)).to.deep.equal(failed)
     })
 
-    it('when the context cannot be made; the verifier is not asked', async () => {
+    it('a context that fails gets a 500, and the verifier is not called', async () => {
       let asked = 0
       const verifyToken = async () => {
         asked++
@@ -652,7 +652,7 @@ describe('the gate', () => {
       expect(asked).to.equal(0)
     })
 
-    it('when onVerified throws or rejects', async () => {
+    it('an onVerified that throws or rejects gets a 500', async () => {
       for (const onVerified of [
         () => {
           throw cause
@@ -666,7 +666,7 @@ describe('the gate', () => {
       }
     })
 
-    it('not when no token was sent: that is 401 even where the context cannot be made', async () => {
+    it('a request without a token gets a 401, even if the context fails', async () => {
       for (const make of [
         () => {
           throw cause
@@ -679,7 +679,7 @@ describe('the gate', () => {
   })
 
   describe('asks the verifier', () => {
-    it('once for every request, with the token or without one', async () => {
+    it('the verifier is called once per request, with and without a token', async () => {
       const asked: unknown[] = []
       const gate = gateWith({
         verifyToken: async ({ bearerToken }) => {
@@ -700,7 +700,7 @@ describe('the gate', () => {
       expect(asked).to.deep.equal(['one', undefined, undefined, undefined, undefined, 'two'])
     })
 
-    it('with what can be handed on as a copy', async () => {
+    it('the input of a verifier can be passed on as a copy', async () => {
       const copies: object[] = []
       const gate = gateWith({
         verifyToken: async (input) => {
@@ -718,7 +718,7 @@ describe('the gate', () => {
       for (const copy of copies) expect(copy).to.have.property('request').that.is.instanceOf(Request)
     })
 
-    it('but does not wait for it without a token, and does not mind what it does', async () => {
+    it('the result of the verifier for a request without a token is neither awaited nor used', async () => {
       const verifiers: (() => unknown)[] = [
         () => new Promise(() => undefined),
         () => Promise.reject(new Error(LEAK)),
@@ -740,12 +740,12 @@ describe('the gate', () => {
       }
     })
 
-    it('nor for the context, without a token', async () => {
+    it('the context of a request without a token is not awaited', async () => {
       const gate = gateWith({}, () => new Promise(() => undefined))
       expect(await run(gate, requestWith(undefined))).to.include({ status: 401 })
     })
 
-    it('with the request, the token and the context', async () => {
+    it('the verifier gets the request, the token, and the context', async () => {
       const app = { db: 'notes' }
       const gate = gateWith(
         {
@@ -762,7 +762,7 @@ describe('the gate', () => {
       expect(await gate.authenticate(requestWith())).to.include({ outcome: 'accepted' })
     })
 
-    it('without making a Request that nobody reads', async () => {
+    it('a Request object is not created unless something reads it', async () => {
       let made = 0
       const request: GateRequest = {
         authorization: 'Bearer good',
@@ -793,7 +793,7 @@ describe('the gate', () => {
   })
 
   describe('tells onVerified', () => {
-    it('the context that the verifier got, the user and the scopes, before scopes are judged', async () => {
+    it('onVerified gets the context of the verifier, the user, and the scopes, before scopes are checked', async () => {
       const steps: string[] = []
       let seen: unknown
       const user = { id: 7 }
@@ -827,7 +827,7 @@ describe('the gate', () => {
       expect(await run(gate)).to.include({ status: 403 })
     })
 
-    it('the scopes to read: what it does to the list grants nothing', async () => {
+    it('onVerified cannot grant scopes by changing the list', async () => {
       const onVerified = ({ scopes }: { scopes: readonly string[] }) => {
         ;(scopes as string[]).push('mcp:write')
       }
@@ -837,7 +837,7 @@ describe('the gate', () => {
       })
     })
 
-    it('nothing of a token that is not accepted', async () => {
+    it('onVerified is not called for a token that is not accepted', async () => {
       let told = 0
       const onVerified = () => {
         told++
@@ -858,7 +858,7 @@ describe('the gate', () => {
     })
   })
 
-  it('says the same few sentences, and nothing that a client, a token or a verifier said', async () => {
+  it('responses contain only fixed sentences, and nothing of a client, a token, or a verifier', async () => {
     const answers = [
       await run(gateWith(), requestWith(undefined)),
       await run(gateWith(), requestWith(`Bearer ${LEAK} ${LEAK}`)),

@@ -148,7 +148,7 @@ describe('a verifier that', () => {
   }
   for (const [where, wrap] of Object.entries(wrappings)) {
     for (const [what, odd, outcome] of ODDITIES) {
-      it(`${what} gets ${outcome}, ${where}, and changes nothing for others`, async () => {
+      it(`a verifier that ${what} gets ${outcome}, ${where}, and does not affect other requests`, async () => {
         const verifyToken = wrap((({ bearerToken }) =>
           bearerToken?.startsWith('odd')
             ? odd(bearerToken)
@@ -180,7 +180,7 @@ describe('a verifier that', () => {
     }
   }
 
-  it('answers after its time changes nothing any more', async () => {
+  it('a verifier that settles after the timeout has no effect', async () => {
     const late: (() => void)[] = []
     const gate = gateOn(
       ({ bearerToken }) => new Promise((resolve) => late.push(() => resolve(good(bearerToken as string)))),
@@ -193,7 +193,7 @@ describe('a verifier that', () => {
     expect(decision.outcome).to.equal('unavailable')
   })
 
-  it('writes on what it is asked with reaches no other request, and not the gate', async () => {
+  it('a verifier that writes to its input affects neither other requests nor the gate', async () => {
     const seen: unknown[] = []
     const gate = gateOn(async (input) => {
       seen.push((input as { mark?: unknown }).mark)

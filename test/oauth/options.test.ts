@@ -332,7 +332,7 @@ describe('wrong OAuth options', () => {
     ['a misspelt option without value', { isuer: undefined }, UNKNOWN, 'isuer', /Did you mean 'issuer'\?/],
   ]
   for (const [what, changes, code, option, message] of wrong) {
-    it(`throw when they are given: ${what}`, () => {
+    it(`OAuth options throw for ${what}`, () => {
       for (const [, enter] of entrances) {
         expectConfigError(() => enter({ ...GOOD, ...changes } as never), { code, option, message })
       }
@@ -347,7 +347,7 @@ describe('wrong OAuth options', () => {
     ['a function', verifyToken],
     ['a list', [GOOD]],
   ] as const) {
-    it(`throw when they are no object: ${what}`, () => {
+    it(`OAuth options that are not an object throw: ${what}`, () => {
       for (const [, enter] of entrances) {
         expectConfigError(() => enter(value as never), {
           code: INVALID,
@@ -358,7 +358,7 @@ describe('wrong OAuth options', () => {
     })
   }
 
-  it('throw when they are undefined, but for createMcpAdapter(), where that means no OAuth', async () => {
+  it('OAuth options that are undefined throw, except for createMcpAdapter(), where they disable OAuth', async () => {
     for (const [name, enter] of entrances) {
       if (name === 'createMcpAdapter()') expect(() => enter(undefined as never)).not.to.throw()
       else
@@ -373,7 +373,7 @@ describe('wrong OAuth options', () => {
     expect((await auth.resource(new Request(url))).status).to.equal(404)
   })
 
-  it('never show credentials, a path or a query in the message', () => {
+  it('errors of OAuth options never contain credentials, a path, or a query', () => {
     for (const issuer of ['http://auth.example.com/leak?leak', 'https://leak:leak@auth.example.com']) {
       expect(() => resolveOAuthOptions({ ...GOOD, issuer }))
         .to.throw(KitMcpConfigError)
@@ -386,7 +386,7 @@ describe('wrong OAuth options', () => {
 describe('an adapter as target', () => {
   const middleware = [mcpAuth, protectedResourceRouter]
 
-  it('throws without OAuth', () => {
+  it('an adapter without OAuth as target throws', () => {
     const router = KitMcpRouter.create()
     for (const target of [createMcpAdapter({ router }), KitMcpServer.create().router(router).build()]) {
       for (const make of middleware) {
@@ -399,7 +399,7 @@ describe('an adapter as target', () => {
     }
   })
 
-  it('throws when it is a copy, as nothing is known about a copy', () => {
+  it('a copy of an adapter as target throws', () => {
     const router = KitMcpRouter.create()
     for (const target of [
       createMcpAdapter({ router, oauth: GOOD }),
@@ -418,7 +418,7 @@ describe('an adapter as target', () => {
 })
 
 describe('good OAuth options', () => {
-  it('have the defaults of the documentation', () => {
+  it('OAuth options have the documented defaults', () => {
     const { verifyToken: _, ...resolved } = resolveOAuthOptions(GOOD)
     expect(resolved).to.deep.equal({
       gateValues: { issuer: 'https://auth.example.com', resource: undefined },
@@ -442,7 +442,7 @@ describe('good OAuth options', () => {
     })
   })
 
-  it('may be on http at loopback hosts, or anywhere with allowInsecureHttp', () => {
+  it('OAuth options accept http for loopback hosts, and for others with allowInsecureHttp', () => {
     for (const origin of [
       'http://localhost:3000',
       'http://127.0.0.1',
@@ -459,7 +459,7 @@ describe('good OAuth options', () => {
     expect(() => resolveOAuthOptions({ ...options, allowInsecureHttp: false })).to.throw(KitMcpConfigError)
   })
 
-  it('are copied: changing them later changes nothing', () => {
+  it('OAuth options are copied, so that later changes have no effect', () => {
     const options = {
       ...GOOD,
       scopes: ['a'],
@@ -486,7 +486,7 @@ describe('good OAuth options', () => {
     expect(Object.isFrozen(resolved)).to.equal(true)
   })
 
-  it('may hold undefined for everything that is not required', () => {
+  it('OAuth options that are not required may be undefined', () => {
     const names: (keyof OAuthOptions)[] = [
       'resourceMetadataPath',
       'scopes',
@@ -506,7 +506,7 @@ describe('good OAuth options', () => {
     expect(resolveOAuthOptions(given)).to.deep.equal(resolveOAuthOptions(GOOD))
   })
 
-  it('name a scope twice without harm, and a name in any script', () => {
+  it('OAuth options may repeat a scope, and accept names in any script', () => {
     const { scopes, resourceName } = resolveOAuthOptions({
       ...GOOD,
       scopes: ['a', 'b', 'a'],
@@ -518,7 +518,7 @@ describe('good OAuth options', () => {
 })
 
 describe('mcpCors() options', () => {
-  it('throw when they are wrong', () => {
+  it('wrong options of mcpCors() throw', () => {
     expectConfigError(() => mcpCors({ origins: ['https://a.example'] } as never), {
       code: UNKNOWN,
       option: 'origins',
@@ -535,7 +535,7 @@ describe('mcpCors() options', () => {
 })
 
 describe('VerifierUnavailableError', () => {
-  it('keeps its message, cause and seconds', () => {
+  it('a VerifierUnavailableError keeps its message, cause, and seconds', () => {
     const cause = new Error('socket hang up')
     const error = new VerifierUnavailableError('the JWKS is down', { cause, retryAfterSeconds: 2.5 })
     expect(error).to.include({

@@ -29,7 +29,7 @@ async function statuses(port: number, ...requests: readonly (readonly string[])[
 }
 
 describe('rateLimit', () => {
-  it('answers refusals beyond it with 429, when to come back, and no challenge', async () => {
+  it('refusals beyond rateLimit get a 429 with Retry-After and without a challenge', async () => {
     const { port } = await listen(gatedApp(limited(2)))
     expect(await statuses(port, [], ['Authorization: Bearer bad'])).to.deep.equal([401, 401])
     const response = await rawRequest(port, { headers: [HOST] })
@@ -43,14 +43,14 @@ describe('rateLimit', () => {
     )
   })
 
-  it('never refuses a good token for it, and counts none', async () => {
+  it('a valid token is accepted beyond rateLimit, and is not counted', async () => {
     const { port } = await listen(gatedApp(limited(1)))
     expect(await statuses(port, [GOOD], [GOOD], [], [], [GOOD], [], [GOOD])).to.deep.equal([
       200, 200, 401, 429, 200, 429, 200,
     ])
   })
 
-  it('counts 403 as well, and neither 500 nor 503', async () => {
+  it('rateLimit counts 403 but neither 500 nor 503', async () => {
     const scoped = limited(1, { scopes: ['mcp:read'] })
     const { port } = await listen(gatedApp(scoped))
     expect(await statuses(port, [GOOD], [GOOD])).to.deep.equal([403, 429])
@@ -67,12 +67,12 @@ describe('rateLimit', () => {
     expect(await statuses(other.port, [GOOD], [GOOD], [], [])).to.deep.equal([500, 500, 401, 429])
   })
 
-  it('is off unless it is configured', async () => {
+  it('rateLimit is off by default', async () => {
     const { port } = await listen(gatedApp(oauthOptions()))
     expect(new Set(await statuses(port, ...new Array(50).fill([])))).to.deep.equal(new Set([401]))
   })
 
-  it('carries the CORS headers, so that a page can read it', async () => {
+  it('a 429 has the CORS headers', async () => {
     const { port } = await listen(gatedApp(limited(1), { before: [mcpCors() as RequestHandler] }))
     await rawRequest(port, { headers: [HOST] })
     const response = await rawRequest(port, { headers: [HOST] })
@@ -82,7 +82,7 @@ describe('rateLimit', () => {
   })
 
   describe('counts by', () => {
-    it('what Express says the address is, where it trusts its proxy', async () => {
+    it('rateLimit counts by req.ip if Express trusts its proxy', async () => {
       const from = (address: string) => [`X-Forwarded-For: ${address}`]
       for (const trusted of [true, false]) {
         const app = express()
@@ -94,7 +94,7 @@ describe('rateLimit', () => {
       }
     })
 
-    it('the address of the socket on a bare server', async () => {
+    it('rateLimit counts by the address of the socket on a plain server', async () => {
       const gate = mcpAuth(limited(1, { trustProxy: true }))
       const { port } = await listen((req, res) => gate(req, res))
       expect(
@@ -102,7 +102,7 @@ describe('rateLimit', () => {
       ).to.deep.equal([401, 429])
     })
 
-    it('what clientAddress says, on either face', async () => {
+    it('rateLimit counts by the result of clientAddress, in both handlers', async () => {
       const clientAddress = (request: Request) => request.headers.get('x-client') ?? undefined
       const oauth = limited(1, { clientAddress })
       const { port } = await listen(gatedApp(oauth))
@@ -119,7 +119,7 @@ describe('rateLimit', () => {
       ])
     })
 
-    it('nothing where no address is known: no limit then', async () => {
+    it('a request without a known address is not limited', async () => {
       const { server } = createMcpAdapter({ router: KitMcpRouter.create(), oauth: limited(1) })
       for (let times = 0; times < 5; times++) {
         expect((await server(new Request('https://mcp.example.com/mcp'))).status).to.equal(401)
@@ -128,7 +128,7 @@ describe('rateLimit', () => {
       expect(await statuses(port, [], [])).to.deep.equal([401, 401])
     })
 
-    it('the default where clientAddress fails or returns no address, and as one client without a default', async () => {
+    it('a clientAddress that fails or returns no address falls back to the default, or else to one client', async () => {
       for (const clientAddress of [
         () => 'no address',
         () => 5 as never,
@@ -172,14 +172,14 @@ describe('rateLimit', () => {
       [undefined, undefined],
     ]
     for (const [address, key] of keys) {
-      it(`${key ?? 'nothing'} for ${address?.slice(0, 40) ?? 'no address'}`, () => {
+      it(`clientKey returns ${key ?? 'undefined'} for ${address?.slice(0, 40) ?? 'a missing address'}`, () => {
         expect(clientKey(address)).to.equal(key)
       })
     }
   })
 
   describe('takes a limiter of rate-limiter-flexible as it is', () => {
-    it('in memory, and a union of them', async () => {
+    it('rateLimit accepts a limiter of rate-limiter-flexible in memory, and a union of limiters', async () => {
       const memory = () => new RateLimiterMemory({ points: 1, duration: 60 })
       const union = new RateLimiterUnion(
         new RateLimiterMemory({ keyPrefix: 'a', points: 5, duration: 1 }),
@@ -191,7 +191,7 @@ describe('rateLimit', () => {
       }
     })
 
-    it('shared by several gates', async () => {
+    it('rateLimit accepts one limiter for several gates', async () => {
       const rateLimit = new RateLimiterMemory({ points: 2, duration: 60 })
       const [one, two] = [
         await listen(gatedApp(oauthOptions({ rateLimit }))),
@@ -210,7 +210,7 @@ describe('rateLimit', () => {
       })
       after(() => redis?.stop())
 
-      it('by node-redis as well', async () => {
+      it('rateLimit accepts a Redis limiter with node-redis', async () => {
         const storeClient = createClient({ url: `redis://127.0.0.1:${redis.port}` })
         await storeClient.connect()
         try {
@@ -225,7 +225,7 @@ describe('rateLimit', () => {
         }
       })
 
-      it('which several processes share, and which may fail', async () => {
+      it('rateLimit accepts a Redis limiter that several processes share, and survives its failure', async () => {
         const clients = [new Redis(redis.port), new Redis(redis.port, { enableOfflineQueue: false })] as const
         for (const client of clients) client.on('error', () => undefined)
         await clients[1].ping().catch(() => undefined)
@@ -247,7 +247,7 @@ describe('rateLimit', () => {
       })
     })
 
-    it('and answers as without it where it fails or hangs', async () => {
+    it('a limiter that fails or hangs does not change the response', async () => {
       for (const consume of [
         () => Promise.reject(new Error('redis://user:secret@host')),
         () => Promise.reject(undefined),
@@ -266,7 +266,7 @@ describe('rateLimit', () => {
       }
     })
 
-    it('whatever wait it names, at least a second is told', async () => {
+    it('a 429 names at least one second, whatever wait the limiter returns', async () => {
       const consume = () => Promise.reject({ msBeforeNext: 0 })
       const { port } = await listen(gatedApp(oauthOptions({ rateLimit: { consume } })))
       const response = await rawRequest(port, { headers: [HOST] })
@@ -274,7 +274,7 @@ describe('rateLimit', () => {
     })
   })
 
-  it('is told to telemetry as rate_limited', async () => {
+  it('a 429 is reported to telemetry as rate_limited', async () => {
     const told = MockTelemetryAdapter.create()
     const telemetry = KitTelemetry.create().addTransport(told).build()
     const oauth = limited(1, { clientAddress: () => '192.0.2.1', scopes: ['mcp:read'] })
@@ -304,7 +304,7 @@ describe('rateLimit', () => {
     [{ points: 0, durationSeconds: 1 }, 'rateLimit.points', /whole number from 1/],
     [{ points: 1, durationSeconds: 1, duration: 1 }, 'rateLimit.duration', /durationSeconds/],
   ] as const) {
-    it(`is refused when it is ${JSON.stringify(rateLimit)}`, () => {
+    it(`rateLimit throws for ${JSON.stringify(rateLimit)}`, () => {
       const code = option === 'rateLimit.duration' ? 'MCP_CONFIG_UNKNOWN_OPTION' : 'MCP_CONFIG_INVALID_OPTION'
       expectConfigError(() => mcpAuth(oauthOptions({ rateLimit: rateLimit as never })), {
         code,
@@ -314,7 +314,7 @@ describe('rateLimit', () => {
     })
   }
 
-  it('needs clientAddress to be a function', () => {
+  it('clientAddress throws if it is not a function', () => {
     expectConfigError(() => mcpAuth(oauthOptions({ clientAddress: '192.0.2.1' as never })), {
       code: 'MCP_CONFIG_INVALID_OPTION',
       option: 'clientAddress',

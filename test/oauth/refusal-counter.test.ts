@@ -8,7 +8,7 @@ describe('RefusalCounter', () => {
       (reason: unknown) => reason,
     )
 
-  it('rejects with the time left once the points of a client are used up', async () => {
+  it('RefusalCounter rejects with the remaining time once the points of a client are used up', async () => {
     const counter = new RefusalCounter(2, 60)
     expect([await outcome(counter, 'a'), await outcome(counter, 'a')]).to.deep.equal(['counted', 'counted'])
     const { msBeforeNext } = (await outcome(counter, 'a')) as { msBeforeNext: number }
@@ -16,7 +16,7 @@ describe('RefusalCounter', () => {
     expect(await outcome(counter, 'b')).to.equal('counted')
   })
 
-  it('starts anew when the time is over', async () => {
+  it('RefusalCounter starts again when the period is over', async () => {
     const counter = new RefusalCounter(1, 0.001)
     expect(await outcome(counter, 'a')).to.equal('counted')
     const until = performance.now() + 2
@@ -24,14 +24,14 @@ describe('RefusalCounter', () => {
     expect(await outcome(counter, 'a')).to.equal('counted')
   })
 
-  it('holds for the longest time that can be configured, which no timer takes', async () => {
+  it('RefusalCounter supports the longest period that can be configured, which exceeds timers', async () => {
     const counter = new RefusalCounter(1, 2_147_483_647)
     expect(await outcome(counter, 'a')).to.equal('counted')
     await new Promise((resolve) => setImmediate(resolve))
     expect(await outcome(counter, 'a')).to.have.property('msBeforeNext')
   })
 
-  it('forgets the client that was not refused for the longest, beyond 100,000 clients', async () => {
+  it('RefusalCounter drops the least recently refused client beyond 100,000 clients', async () => {
     const counter = new RefusalCounter(1, 60)
     for (let client = 0; client < 100_000; client++) await counter.consume(`client ${client}`)
     expect(await outcome(counter, 'client 0')).to.have.property('msBeforeNext')

@@ -6,7 +6,7 @@ const scope = fc.constantFrom('a', 'b', 'c', 'd', 'e', '__proto__', 'constructor
 const scopes = fc.uniqueArray(scope)
 
 describe('scopes', () => {
-  it('satisfy exactly what can be reached from them, in every hierarchy', () => {
+  it('scopes satisfy exactly the scopes that they imply transitively, in every hierarchy', () => {
     const hierarchy = fc.dictionary(scope, scopes, { noNullPrototype: false })
     fc.assert(
       fc.property(hierarchy, scopes, scopes, (implies, granted, required) => {
@@ -26,7 +26,7 @@ describe('scopes', () => {
     )
   })
 
-  it('are united in order, each once', () => {
+  it('unionOfScopes joins lists in order, each scope once', () => {
     expect(unionOfScopes()).to.deep.equal([])
     expect(unionOfScopes([], ['b', 'a'], [])).to.deep.equal(['b', 'a'])
     expect(unionOfScopes(['b', 'a'], ['a', 'c'], ['b'])).to.deep.equal(['b', 'a', 'c'])

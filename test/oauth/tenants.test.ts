@@ -55,7 +55,7 @@ describe('resource as a function of the request', () => {
       const uri = (tenant: string) =>
         name === 'host' ? `https://${tenant}.example.com/mcp` : `https://mcp.example.com/${tenant}/mcp`
 
-      it('lets a token in where it is for, and nowhere else', async () => {
+      it(`a token is accepted only at the resource that it was issued for, with tenants by ${name}`, async () => {
         const { port } = await listen(tenantsApp(options(resource)))
         const token = await issuer.issueToken({ audience: uri('a') })
         for (const [tenant, status] of [
@@ -73,7 +73,7 @@ describe('resource as a function of the request', () => {
         }
       })
 
-      it('names the document of the resource in the challenge, and serves it there', async () => {
+      it(`a challenge names the document of the resource, which is served there, with tenants by ${name}`, async () => {
         const { port } = await listen(tenantsApp(options(resource)))
         for (const tenant of ['a', 'b', 'a']) {
           const [host, target] = where(tenant)
@@ -95,7 +95,7 @@ describe('resource as a function of the request', () => {
     })
   }
 
-  it('by host has the root form as well; what is no path of the resource passes on', async () => {
+  it('the document of tenants by host has the root form, and other paths are passed on', async () => {
     const app = express()
       .use(protectedResourceRouter(options(byHost)) as RequestHandler)
       .use((_, res) => void res.status(299).end())
@@ -107,7 +107,7 @@ describe('resource as a function of the request', () => {
       expect(await get(ROOT + path)).to.include({ status: 299 })
   })
 
-  it('is asked about the URL of the resource, with the headers of the request', async () => {
+  it('a function as resource gets the URL of the resource and the headers of the request', async () => {
     const asked: (readonly [string, string | null])[] = []
     const resource = (request: Request) => {
       asked.push([request.url, request.headers.get('x-tenant')])
@@ -124,7 +124,7 @@ describe('resource as a function of the request', () => {
     ])
   })
 
-  it('is known to a verifier that gets a copy from one of the application', async () => {
+  it('the resource of a function is known to a verifier that gets a copy of the input', async () => {
     const copies: ((input: VerifyTokenInput) => VerifyTokenInput)[] = [
       (input) => ({ ...input }),
       ({ request, bearerToken, context }) => ({ request, bearerToken, context }),
@@ -149,7 +149,7 @@ describe('resource as a function of the request', () => {
     }
   })
 
-  it('may leave it to the URL of the request', async () => {
+  it('a function as resource that returns undefined selects the URL of the request', async () => {
     const { port } = await listen(tenantsApp(options(() => undefined)))
     const headers = ['Host: mcp.example.com']
     const { body } = await rawRequest(port, { headers, target: `${ROOT}/a/mcp` })
@@ -164,7 +164,7 @@ describe('resource as a function of the request', () => {
     ).to.include({ status: 200 })
   })
 
-  it('answers 500, and says nothing of why, where it throws or gives what could not be configured', async () => {
+  it('a function as resource that throws or returns an invalid URI gets a 500 without details', async () => {
     for (const resource of [
       () => {
         throw new Error('secret of a tenant')
@@ -190,7 +190,7 @@ describe('resource as a function of the request', () => {
     }
   })
 
-  it('is held to by adapters on both faces, also in a 403', async () => {
+  it('the resource of a function is checked by adapters in both handlers, and named in a 403', async () => {
     const router = KitMcpRouter.create()
     const oauth: OAuthOptions = { ...options(byHost), scopes: ['mcp:read'] }
     const adapter = createMcpAdapter({ router, oauth })
@@ -230,7 +230,7 @@ describe('resource as a function of the request', () => {
     }
   })
 
-  it('is checked anew for every request, however many resources there are', async () => {
+  it('a function as resource is called for every request, with any number of resources', async () => {
     const { resourceOf } = resolveOAuthOptions(options((request) => request.headers.get('x') as string))
     const of = (uri: string) => resourceOf?.(new Request('http://localhost', { headers: { x: uri } }))
     for (let tenant = 0; tenant < 3_000; tenant++) {
@@ -240,7 +240,7 @@ describe('resource as a function of the request', () => {
     expect(() => of('nothing')).to.throw(/resource must be an absolute URL/)
   })
 
-  it('may give a function that throws later on: the challenge goes without a document', async () => {
+  it('a function as resource that throws only for the challenge leaves out the document', async () => {
     let times = 0
     const resource = () => {
       times++
@@ -263,7 +263,7 @@ describe('signedMetadata', () => {
       .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
       .join('.')
 
-  it('is in the document, beside what it signs', async () => {
+  it('signedMetadata is part of the document', async () => {
     const signedMetadata = jwt({ iss: 'https://signer.example.com', resource: RESOURCE })
     const { origin } = await listen(tenantsApp(oauthOptions({ resource: RESOURCE, signedMetadata })))
     expect(await (await fetch(`${origin}${ROOT}`)).json()).to.deep.equal({
@@ -285,7 +285,7 @@ describe('signedMetadata', () => {
     ['given with a function for a resource', jwt({ iss, resource: RESOURCE }), () => RESOURCE],
     ['a function', () => jwt({ iss, resource: RESOURCE }), RESOURCE],
   ] as const) {
-    it(`is refused when it is ${what}`, () => {
+    it(`signedMetadata throws if it is ${what}`, () => {
       expect(() => mcpAuth(oauthOptions({ signedMetadata: signedMetadata as string, resource }))).to.throw(
         /^signedMetadata must be a JWT/,
       )

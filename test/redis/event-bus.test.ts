@@ -85,7 +85,7 @@ describe('mcp: redisEventBus', () => {
         return made.listen()
       }
 
-      it('tells its own listeners at once, and those of other nodes, each once', async () => {
+      it(`an event reaches the listeners of its node at once, and those of other nodes, each once (${name})`, async () => {
         const [one, other] = [await node(), await node()]
         one.bus.publish(updated('notes://1'))
         expect(one.heard).to.deep.equal(['notes://1'])
@@ -100,7 +100,7 @@ describe('mcp: redisEventBus', () => {
         expect(other.heard).to.have.members(['notes://1', 'tools_list_changed', 'last'])
       })
 
-      it('says a burst of one event at most twice, the last after all of it', async () => {
+      it(`a burst of one event is published at most twice, the last time after all of it (${name})`, async () => {
         const [one, other] = [await node(), await node()]
         for (let count = 0; count < 1_000; count++) one.bus.publish(TOOLS)
         one.bus.publish(updated('last'))
@@ -109,7 +109,7 @@ describe('mcp: redisEventBus', () => {
         expect(other.heard.filter((kind) => kind === 'tools_list_changed')).to.have.length(2)
       })
 
-      it('keeps to its channel', async () => {
+      it(`an event does not reach another channel (${name})`, async () => {
         const [one, apart] = [await node(), await node(undefined, { channel: 'apart' })]
         const other = await node()
         apart.bus.publish(updated('apart'))
@@ -119,7 +119,7 @@ describe('mcp: redisEventBus', () => {
         expect(apart.heard).to.deep.equal(['apart'])
       })
 
-      it('takes two clients as well, and closes neither', async () => {
+      it(`two clients are accepted, and neither is closed (${name})`, async () => {
         const [publisher, subscriber] = [await client(), await client()]
         const [one, other] = [await node({ publisher, subscriber }), await node()]
         one.bus.publish(updated('there'))
@@ -135,7 +135,7 @@ describe('mcp: redisEventBus', () => {
         expect(one.heard).to.deep.equal(['there', 'back'])
       })
 
-      it('goes on alone while Redis is away, says so once, and catches up after', async () => {
+      it(`a node without Redis keeps working, reports it once, and catches up afterwards (${name})`, async () => {
         const [one, other] = [await node(), await node()]
         await redis.kill()
         try {
@@ -158,7 +158,7 @@ describe('mcp: redisEventBus', () => {
         expect(other.heard).to.include.members(GAP)
       })
 
-      it('passes over what it cannot read', async () => {
+      it(`a message that cannot be read is ignored (${name})`, async () => {
         const raw = await client()
         const one = await node()
         const texts = ['', 'x', 'x {', 'x null', 'x 5', 'x {"kind":"other"}', 'x {"kind":"resource_updated"}']
@@ -170,7 +170,7 @@ describe('mcp: redisEventBus', () => {
         expect(one.errors).to.deep.equal(['Redis channel mcp-gatekit:events: a message could not be read'])
       })
 
-      it('survives listeners and callbacks that throw', async () => {
+      it(`listeners and callbacks that throw do not stop the bus (${name})`, async () => {
         const angry = () => {
           throw new Error('angry')
         }
@@ -187,7 +187,7 @@ describe('mcp: redisEventBus', () => {
     })
   }
 
-  it('sends again what Redis would not take', async () => {
+  it('a message that Redis rejects is sent again', async () => {
     let refusing = true
     const sent: string[] = []
     const publisher = {
@@ -222,7 +222,7 @@ describe('mcp: redisEventBus', () => {
   })
 
   for (const { name, revision, connect } of CLIENT_KINDS) {
-    it(`brings notify of one node to a ${name} at another`, async () => {
+    it(`notify of one node reaches a ${name} at another one`, async () => {
       const [kind] = REDIS_CLIENTS
       const redisClient = await kind?.connect(redis.port)
       if (redisClient === undefined) return
@@ -249,7 +249,7 @@ describe('mcp: redisEventBus', () => {
     })
   }
 
-  it('is made of clients, and of options that exist', () => {
+  it('redisEventBus throws for anything but clients, and for unknown options', () => {
     for (const wrong of [undefined, null, {}, 'redis://localhost', { publisher: {}, subscriber: {} }])
       expectConfigError(() => redisEventBus(wrong as never), {
         code: 'MCP_CONFIG_INVALID_OPTION',

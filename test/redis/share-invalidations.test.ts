@@ -79,7 +79,7 @@ describe('shareInvalidations', () => {
         return made.ready()
       }
 
-      it('has every node forget what one forgets', async () => {
+      it(`an invalidation of one node reaches every node (${name})`, async () => {
         const [one, other] = [await node(), await node()]
         for (const forget of [
           () => one.verify.invalidate('token'),
@@ -98,7 +98,7 @@ describe('shareInvalidations', () => {
         expect(one.verify.connected).to.equal(true)
       })
 
-      it('leaves the other tokens alone', async () => {
+      it(`an invalidation does not remove other tokens (${name})`, async () => {
         const [one, other] = [await node(), await node()]
         for (const token of ['kept', 'lost']) await other.ask(token)
         one.verify.invalidate('lost')
@@ -107,7 +107,7 @@ describe('shareInvalidations', () => {
         expect(other.asked).to.equal(3)
       })
 
-      it('says nothing of a token but its SHA-256', async () => {
+      it(`messages contain only the SHA-256 of a token (${name})`, async () => {
         const heard: string[] = []
         const ear = await client()
         const done = new Promise<void>((resolve) => {
@@ -129,7 +129,7 @@ describe('shareInvalidations', () => {
         expect(heard.map((message) => message.slice(37))).to.deep.equal([sha256('secret-token'), 'clear'])
       })
 
-      it('forgets everything after it has been away, and hears what was said meanwhile', async () => {
+      it(`a node clears its cache after an outage, and gets the messages that were sent meanwhile (${name})`, async () => {
         const [one, other] = [await node(), await node()]
         for (const each of [one, other]) await each.ask('token')
         await redis.kill()
@@ -145,7 +145,7 @@ describe('shareInvalidations', () => {
         await other.forgets('token')
       })
 
-      it('shares nothing once it is closed', async () => {
+      it(`a node shares nothing after close() (${name})`, async () => {
         const [one, other, third] = [await node(), await node(), await node()]
         for (const each of [one, other, third]) await each.ask('token')
         await other.verify.close()
@@ -161,7 +161,7 @@ describe('shareInvalidations', () => {
     })
   }
 
-  it('is for what cachedVerifier returned, with options that exist', () => {
+  it('shareInvalidations throws for anything but a cached verifier, and for unknown options', () => {
     const verifier = cachedVerifier(() => undefined)
     const silent = { publish() {}, subscribe() {}, unsubscribe() {}, on() {}, off() {} }
     const clients = { publisher: silent, subscriber: silent }

@@ -87,25 +87,25 @@ describe('gracefulShutdown', () => {
     return { begun: begun.promise, go: go.resolve, listener }
   }
 
-  it('ends a server that has nothing to do at once', async () => {
+  it('a server without requests closes at once', async () => {
     const { shutdown } = await open((_req, res) => res.end())
     expect(await shutdown.close()).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
     expect(server.listening).to.equal(false)
   })
 
-  it('closes a server that was never listening', async () => {
+  it('a server that never listened closes', async () => {
     server = createServer()
     expect(await gracefulShutdown(server).close()).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
   })
 
-  it('gives every call of close() the same promise', async () => {
+  it('every call of close() returns the same promise', async () => {
     const { shutdown } = await open((_req, res) => res.end())
     const first = shutdown.close()
     expect(shutdown.close()).to.equal(first)
     await first
   })
 
-  it('ends idle keep-alive connections, and those that never sent anything', async () => {
+  it('idle keep-alive connections, and those that never sent anything, are closed', async () => {
     const { shutdown, wire } = await open((_req, res) => res.end('hello'), { timeoutMs: 500 })
     const [used, silent] = [wire(), wire()]
     await once(silent.socket, 'connect')
@@ -115,7 +115,7 @@ describe('gracefulShutdown', () => {
     await Promise.all([used.ended, silent.ended])
   })
 
-  it('with idleGraceMs, answers what comes on an idle connection meanwhile, and accepts no other', async () => {
+  it('with idleGraceMs, a request on an idle connection is served, and new connections are refused', async () => {
     const { shutdown, wire } = await open((_req, res) => res.end('hello'), { idleGraceMs: 1_000 })
     const [used, silent] = [wire(), wire()]
     await once(silent.socket, 'connect')
@@ -133,7 +133,7 @@ describe('gracefulShutdown', () => {
     await silent.ended
   })
 
-  it('answers what came on an idle connection while the process was too busy to read it', async () => {
+  it('a request on an idle connection that was received while the process was busy is served', async () => {
     const { shutdown, wire } = await open((_req, res) => res.end('hello'), { idleGraceMs: 1_000 })
     const used = wire()
     used.write('GET / HTTP/1.1', 'Host: a')
@@ -149,7 +149,7 @@ describe('gracefulShutdown', () => {
     expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
   })
 
-  it('lets a request in flight finish, and says that the connection closes', async () => {
+  it('a running request finishes, and its response has Connection: close', async () => {
     const { begun, go, listener } = slowly()
     const { shutdown, wire } = await open(listener)
     const one = wire()
@@ -164,7 +164,7 @@ describe('gracefulShutdown', () => {
     expect(one.text).to.match(/answer to \/slow/)
   })
 
-  it('ends the connection of a response that had promised to keep it alive', async () => {
+  it('a connection whose response promised keep-alive is closed', async () => {
     const go = signalled()
     const { shutdown, wire } = await open(async (_req, res) => {
       res.write('first half, ')
@@ -183,7 +183,7 @@ describe('gracefulShutdown', () => {
       .and.match(/second half\r\n0\r\n\r\n$/)
   })
 
-  it('answers all requests of a pipeline before it closes the connection', async () => {
+  it('all requests of a pipeline are served before the connection closes', async () => {
     const { begun, go, listener } = slowly()
     const { shutdown, wire } = await open(listener)
     const one = wire()
@@ -214,7 +214,7 @@ describe('gracefulShutdown', () => {
     expect(one.text.match(/Connection: [\w-]+/gi)?.at(-1)).to.match(/close/i)
   })
 
-  it('refuses new connections', async () => {
+  it('new connections are refused during the shutdown', async () => {
     const { begun, go, listener } = slowly()
     const { shutdown, wire } = await open(listener)
     wire().write('GET /slow HTTP/1.1', 'Host: a')
@@ -227,7 +227,7 @@ describe('gracefulShutdown', () => {
     await closing
   })
 
-  it('waits for the rest of a request that has begun, but not for one that never comes', async () => {
+  it('a request that has begun is awaited, and one that never completes is not', async () => {
     const { shutdown, wire } = await open((req, res) => res.end(`answer to ${req.url}`))
     const [resumed, stalled] = [wire(), wire()]
     for (const one of [resumed, stalled]) one.socket.write('GET /half HTTP/1.1\r\n')
@@ -241,7 +241,7 @@ describe('gracefulShutdown', () => {
     expect(stalled.text).to.not.match(/answer/)
   })
 
-  it('cuts a request that never ends at its deadline, and says so', async () => {
+  it('a request that never ends is cut at the deadline, and is part of the report', async () => {
     const cut = signalled()
     const begun = signalled()
     const { shutdown, wire } = await open(
@@ -258,7 +258,7 @@ describe('gracefulShutdown', () => {
     await Promise.all([one.ended, cut.promise])
   })
 
-  it('cuts upgraded connections at the deadline', async () => {
+  it('upgraded connections are cut at the deadline', async () => {
     const { shutdown, wire } = await open((_req, res) => res.end(), { timeoutMs: 100 })
     server.on('upgrade', (_req, socket: Socket) =>
       socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
@@ -274,7 +274,7 @@ describe('gracefulShutdown', () => {
     ['before', true],
     ['after', false],
   ] as const) {
-    it(`leaves an upgraded connection open until the deadline, where upgrades are accepted ${when} the call`, async () => {
+    it(`an upgraded connection stays open until the deadline if upgrades are accepted ${when} the call`, async () => {
       const accept = (_req: IncomingMessage, socket: Socket): void => {
         socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
         socket.on('data', (data) => socket.write(data))
@@ -298,7 +298,7 @@ describe('gracefulShutdown', () => {
     })
   }
 
-  it('accepts upgrades only as long as the application does', async () => {
+  it('upgrades are accepted only while the application accepts them', async () => {
     const { wire } = await open((_req, res) => res.end('not upgraded'))
     const accept = (): void => undefined
     server.on('upgrade', accept).off('upgrade', accept)
@@ -312,7 +312,7 @@ describe('gracefulShutdown', () => {
     for (const secure of [false, true]) {
       const name = secure ? 'over TLS' : 'without encryption'
 
-      it(`lets a call finish that takes longer than idle connections are left open, and closes: ${name}`, async () => {
+      it(`a call over HTTP/2 that takes longer than the idle time finishes, and the connection closes: ${name}`, async () => {
         const [begun, go] = [signalled(), signalled()]
         const served = await listenHttp2(async (_req, res) => {
           begun.resolve()
@@ -334,7 +334,7 @@ describe('gracefulShutdown', () => {
         expect(await closing).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
       })
 
-      it(`ends event streams, and cuts what is left at the deadline: ${name}`, async () => {
+      it(`event streams over HTTP/2 are ended, and other requests are cut at the deadline: ${name}`, async () => {
         const served = await listenHttp2((req, res) => {
           if (req.method === 'GET')
             res.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: 1\n\n')
@@ -353,7 +353,7 @@ describe('gracefulShutdown', () => {
     }
   })
 
-  it('counts a connection over TLS once', async () => {
+  it('a connection over TLS is counted once', async () => {
     // Nobody completes the handshake: the connection is there all the same.
     const tls = createTlsServer()
     const shutdown = gracefulShutdown(tls, { timeoutMs: 50 })
@@ -365,7 +365,7 @@ describe('gracefulShutdown', () => {
     await one.ended
   })
 
-  it('lets a request over TLS finish, and ends an idle connection', async () => {
+  it('a request over TLS finishes, and an idle connection is closed', async () => {
     // A key that both sides have is enough: no certificate.
     const psk = { psk: Buffer.from('0123456789abcdef'), identity: 'test' }
     const common = { ciphers: 'PSK-AES128-GCM-SHA256', maxVersion: 'TLSv1.2' as const }
@@ -396,7 +396,7 @@ describe('gracefulShutdown', () => {
       ['setHeader', (res) => res.setHeader('Content-Type', 'text/event-stream').flushHeaders()],
       ['writeHead', (res) => res.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' })],
     ] as [string, (res: Parameters<RequestListener>[1]) => void][]) {
-      it(`are ended, not cut, whatever feeds them (${how})`, async () => {
+      it(`an event stream is ended, not cut, whatever its source is (${how})`, async () => {
         const { shutdown, wire } = await open((_req, res) => {
           begin(res)
           res.write('data: 1\n\n')
@@ -412,7 +412,7 @@ describe('gracefulShutdown', () => {
       })
     }
 
-    it('may be written to once more by who has not heard of the end', async () => {
+    it('an event stream may be written to once more by a source that has not noticed the end', async () => {
       const begun = signalled()
       const { shutdown, wire } = await open((_req, res) => {
         // More than the system takes for a client that does not read: the end has to wait.
@@ -434,7 +434,7 @@ describe('gracefulShutdown', () => {
       expect(one.text.slice(-9)).to.equal('x\n\n\r\n0\r\n\r\n'.slice(-9))
     })
 
-    it('get a last word from who listens to the signal', async () => {
+    it('an event stream gets the last message of a listener of the signal', async () => {
       const { shutdown, wire } = await open((_req, res) => {
         res.writeHead(200, { 'Content-Type': 'text/event-stream' }).write('data: 1\n\n')
         shutdown.signal.addEventListener('abort', () => res.end('event: bye\ndata: 2\n\n'))
@@ -448,7 +448,7 @@ describe('gracefulShutdown', () => {
       expect(one.text).to.match(/event: bye\ndata: 2\n\n\r\n0\r\n\r\n$/)
     })
 
-    it('are ended too when they are opened while the server closes', async () => {
+    it('an event stream that is opened during the shutdown is ended', async () => {
       const begun = signalled()
       const go = signalled()
       const { shutdown, wire } = await open(async (_req, res) => {
@@ -467,7 +467,7 @@ describe('gracefulShutdown', () => {
     })
 
     describe('of MCP', () => {
-      it('that listen are ended; the one that answers a call ends with its call', async () => {
+      it('a listening MCP stream is ended, and the stream of a call ends with its call', async () => {
         const begun = signalled()
         const go = signalled()
         const router = KitMcpRouter.create().tool(
@@ -516,7 +516,7 @@ describe('gracefulShutdown', () => {
   })
 
   describe('readiness', () => {
-    it('turns before the server closes, which goes on serving for the delay', async () => {
+    it('the readiness probe responds with 503 before the server closes, which serves requests during the delay', async () => {
       server = createServer()
       const shutdown = gracefulShutdown(server, { readinessDelayMs: 150 })
       const app = express()
@@ -540,7 +540,7 @@ describe('gracefulShutdown', () => {
   })
 
   describe('telemetry', () => {
-    it('is flushed after the last request, and reported', async () => {
+    it('telemetry is flushed after the last request, and is part of the report', async () => {
       const events = new InMemoryTransportAdapter()
       const telemetry = KitTelemetry.create()
         .withService('test')
@@ -564,7 +564,7 @@ describe('gracefulShutdown', () => {
       expect(report.telemetry).to.include({ emitted: 1, droppedAfterShutdown: 0 })
     })
 
-    it('has its share of the time, also where a request never ends, and hears of the cut', async () => {
+    it('telemetry has its share of the time, even if a request never ends, and records the cut request', async () => {
       let given = 0
       let heard = false
       const begun = signalled()
@@ -601,7 +601,7 @@ describe('gracefulShutdown', () => {
       ],
       ['never ends', () => new Promise(() => undefined)],
     ] as const) {
-      it(`does not hold the shutdown up when it ${how}`, async () => {
+      it(`telemetry that ${how} does not delay the shutdown`, async () => {
         const telemetry = { shutdown: stop, stats: () => 'stats' }
         const { shutdown } = await open((_req, res) => res.end(), { telemetry, timeoutMs: 100 })
         expect(await shutdown.close()).to.deep.equal({
@@ -613,7 +613,7 @@ describe('gracefulShutdown', () => {
     }
   })
 
-  it('waits for onClosed, and outlives its failure', async () => {
+  it('close() waits for onClosed, even if it fails', async () => {
     const seen: unknown[] = []
     const { shutdown } = await open((_req, res) => res.end(), {
       onClosed: async (report) => {
@@ -641,7 +641,7 @@ describe('gracefulShutdown', () => {
       return { child, ended, until }
     }
 
-    it('SIGTERM ends the process with 0, and nothing is lost', async () => {
+    it('SIGTERM ends the process with code 0 without losing a request', async () => {
       const { child, ended, until } = started()
       const port = Number(await until(/port (\d+)/))
       const answered = new Promise<IncomingMessage>((resolve) => get({ port, path: '/slow' }, resolve))
@@ -657,7 +657,7 @@ describe('gracefulShutdown', () => {
       expect(said).to.match(/"openConnections":0,"pendingRequests":0/)
     })
 
-    it('the second one ends it at once', async () => {
+    it('a second signal ends the process at once', async () => {
       const { child, ended, until } = started()
       const port = Number(await until(/port (\d+)/))
       get({ port, path: '/never' }).on('error', () => undefined)
@@ -688,18 +688,18 @@ describe('gracefulShutdown', () => {
       ['a signal nobody can handle', build({ signals: ['SIGKILL'] }), 'signals', /handled/],
       ['onClosed that is no function', build({ onClosed: 1 }), 'onClosed', /function/],
     ] as const) {
-      it(`refuses ${what}`, () =>
+      it(`gracefulShutdown throws for ${what}`, () =>
         expectConfigError(run, { code: 'MCP_CONFIG_INVALID_OPTION', option, message }))
     }
 
-    it('refuses an unknown option, and says which was meant', () =>
+    it('gracefulShutdown throws for an unknown option and suggests the right one', () =>
       expectConfigError(build({ timeout: 1 }), {
         code: 'MCP_CONFIG_UNKNOWN_OPTION',
         option: 'timeout',
         message: /Did you mean 'timeoutMs'/,
       }))
 
-    it('installs no signal handlers unasked', () => {
+    it('gracefulShutdown installs no signal handlers by default', () => {
       const before = process.listenerCount('SIGTERM')
       gracefulShutdown(createServer())
       expect(process.listenerCount('SIGTERM')).to.equal(before)

@@ -96,7 +96,7 @@ describe('DPoP, with the official client and oidc-provider', () => {
   ]
   for (const [what, dpop, nonces] of settings) {
     for (const mode of ['legacy', 'auto'] as const) {
-      it(`${what}: gets a bound token and calls a tool (${mode})`, async () => {
+      it(`the official client, ${what}: gets a bound token and calls a tool (${mode})`, async () => {
         let url = ''
         const issuer = await startDpopIssuer(() => url)
         const app = express()

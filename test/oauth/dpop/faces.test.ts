@@ -13,7 +13,7 @@ import { rawRequest } from '../../support/raw-http.ts'
 
 const RESOURCE = 'https://mcp.example.com/mcp'
 
-describe('DPoP at every face', () => {
+describe('DPoP in every handler', () => {
   let key: ProofKey
   const events = MockTelemetryAdapter.create()
   const telemetry = KitTelemetry.create().addTransport(events).build()
@@ -35,7 +35,7 @@ describe('DPoP at every face', () => {
   })
   after(() => telemetry.shutdown())
 
-  it('the web-standard handler asks for a nonce that a page can read, and serves with it', async () => {
+  it('the web-standard handler requires a nonce that pages can read, and accepts a proof with it', async () => {
     const { server } = adapterFor()
     const send = async (claims: Record<string, unknown>) => {
       const proof = await proofFor(key, 'POST', RESOURCE, { token: 'good', claims })
@@ -62,7 +62,7 @@ describe('DPoP at every face', () => {
     expect(refused.map(({ attributes }) => attributes?.reason)).to.deep.equal(['invalid'])
   })
 
-  it('two proofs are as many there, joined as the platform joins them', async () => {
+  it('the web-standard handler rejects two proofs, which the platform joins', async () => {
     const { server } = adapterFor()
     const given = new Headers({ ...(headers as Record<string, string>), authorization: 'DPoP good' })
     for (let times = 0; times < 2; times++) {
@@ -75,7 +75,7 @@ describe('DPoP at every face', () => {
     expect(answer.headers.get('www-authenticate')).to.include('DPoP error="invalid_dpop_proof"')
   })
 
-  it('a CORS middleware in front exposes the nonce with the rest', async () => {
+  it('CORS middleware exposes the DPoP-Nonce header together with the others', async () => {
     const adapter = adapterFor()
     const proof = await proofFor(key, 'GET', RESOURCE, { token: 'good' })
     const sent = ['Host: 127.0.0.1', 'Authorization: DPoP good', `DPoP: ${proof}`]

@@ -21,9 +21,9 @@ describe('replay stores', () => {
   }
 
   describe('in memory', () => {
-    it('take a key once', () => takesOnce(new MemoryReplayStore()))
+    it('a memory store accepts a key once', () => takesOnce(new MemoryReplayStore()))
 
-    it('take each of any keys once, whatever comes between', () => {
+    it('a memory store accepts each of many keys once, in any order', () => {
       fc.assert(
         fc.property(fc.array(fc.string({ maxLength: 2 })), (keys) => {
           const store = new MemoryReplayStore(1_000)
@@ -33,7 +33,7 @@ describe('replay stores', () => {
       )
     })
 
-    it('forget a key when its time has come', async () => {
+    it('a memory store drops a key when it expires', async () => {
       const store = new MemoryReplayStore()
       const soon = Date.now() / 1000 + 0.1
       expect(store.use('a', soon)).to.equal(true)
@@ -42,7 +42,7 @@ describe('replay stores', () => {
       expect(store.use('a', later())).to.equal(true)
     })
 
-    it('refuse what they forgot when a single user floods them, and take newer proofs of others', () => {
+    it('a memory store that a user floods rejects dropped proofs of that user and accepts proofs of others', () => {
       const store = new MemoryReplayStore(100)
       const [early, late] = [later(), later() + 1]
       expect(store.use('of the victim', early, 'victim')).to.equal(true)
@@ -56,7 +56,7 @@ describe('replay stores', () => {
       expect(store.use('of somebody else', early, 'somebody')).to.equal(true)
     })
 
-    it('never take a proof twice, however many are used in whatever order, of no more keys than are remembered', () => {
+    it('a memory store never accepts a proof twice, for any number of proofs of at most as many keys as it stores', () => {
       const uses = fc.array(fc.record({ key: fc.nat(5), jti: fc.nat(20), age: fc.nat(3) }), {
         maxLength: 200,
       })
@@ -75,7 +75,7 @@ describe('replay stores', () => {
       )
     })
 
-    it('are bounded', () => {
+    it('a memory store has a bounded size', () => {
       const store = new MemoryReplayStore(2)
       for (const key of ['a', 'b', 'c']) store.use(key, later())
       expect(store.use('c', later())).to.equal(false)
@@ -91,7 +91,7 @@ describe('replay stores', () => {
     })
     after(() => redis?.stop())
 
-    it('take a key once, by ioredis and by node-redis, and for both', async () => {
+    it('a Redis store accepts a key once, with ioredis, node-redis, and both together', async () => {
       const ioredis = new Redis(redis.port, '127.0.0.1')
       const nodeRedis = createClient({ url: `redis://127.0.0.1:${redis.port}` })
       await nodeRedis.connect()
@@ -112,7 +112,7 @@ describe('replay stores', () => {
     })
   })
 
-  it('are made of nothing but a client', () => {
+  it('a Redis store throws for anything but a client', () => {
     const code = 'MCP_CONFIG_INVALID_OPTION'
     for (const wrong of [undefined, null, {}, 'redis://localhost']) {
       expectConfigError(() => redisReplayStore(wrong as never), {

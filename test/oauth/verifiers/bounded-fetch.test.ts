@@ -15,7 +15,7 @@ describe('boundedFetch()', () => {
     return await boundedFetch(origin, {})
   }
 
-  it('reads a body whatever its size and its chunks are', async () => {
+  it('boundedFetch() reads a body of any size in chunks of any size', async () => {
     for (const [size, chunkBytes] of [
       [0, 1],
       [1, 1],
@@ -31,7 +31,7 @@ describe('boundedFetch()', () => {
     }
   })
 
-  it('fails for a body of more than 1 MiB', async () => {
+  it('boundedFetch() fails for a body of more than 1 MiB', async () => {
     let thrown: unknown
     await fetchChunks(MAX + 1, 65_536).catch((error: unknown) => {
       thrown = error
@@ -39,7 +39,7 @@ describe('boundedFetch()', () => {
     expect((thrown as Error).message).to.match(/larger than 1048576 bytes/)
   })
 
-  it('keeps status and headers, and follows no redirect', async () => {
+  it('boundedFetch() keeps status and headers, and does not follow redirects', async () => {
     for (const status of [204, 302, 304, 404]) {
       const { origin } = await listen((_, res) => {
         res.writeHead(status, { location: '/elsewhere', 'x-test': 'yes' }).end()

@@ -56,7 +56,7 @@ describe('cachedVerifier()', () => {
   /** `lru-cache` looks at the clock once in a millisecond. */
   const nextTick = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5))
 
-  it('asks once for a token, and remembers what was said of it', async () => {
+  it('cachedVerifier() calls the verifier once per token and caches the result', async () => {
     const exp = nowSeconds() + 300
     const result = {
       valid: true,
@@ -108,7 +108,7 @@ describe('cachedVerifier()', () => {
     ],
   ]
   for (const [what, result] of unkept) {
-    it(`does not remember ${what}, and hands it on`, async () => {
+    it(`cachedVerifier() does not cache ${what}, but returns it`, async () => {
       const { verify, asked } = counting(() => result)
       const verifier = cachedVerifier(verify)
       for (let round = 0; round < 2; round++) {
@@ -120,7 +120,7 @@ describe('cachedVerifier()', () => {
     })
   }
 
-  it('does not remember outages and errors, thrown or rejected', async () => {
+  it('cachedVerifier() does not cache outages and errors, thrown or rejected', async () => {
     const { verify, asked } = counting((_, call) => {
       if (call === 1) throw new VerifierUnavailableError('down')
       if (call === 2) throw new TypeError('broken')
@@ -146,14 +146,14 @@ describe('cachedVerifier()', () => {
     expect(asked).to.have.length(4)
   })
 
-  it('asks about every request without a token', async () => {
+  it('cachedVerifier() calls the verifier for every request without a token', async () => {
     const { verify, asked } = counting()
     const verifier = cachedVerifier(verify)
     for (const none of [undefined, '', undefined, '']) await verifier(inputOf(none))
     expect(asked).to.deep.equal([undefined, '', undefined, ''])
   })
 
-  it('makes one call for many requests at a time, and one for each token', async () => {
+  it('cachedVerifier() makes one call for concurrent requests with the same token', async () => {
     const { verify, open } = slowVerifier()
     const verifier = cachedVerifier(verify)
     const answers = ['t', 'u', 't', 't', 'u'].map((token) => verifier(inputOf(token)))
@@ -163,7 +163,7 @@ describe('cachedVerifier()', () => {
     expect(users).to.deep.equal(['t', 'u', 't', 't', 'u'])
   })
 
-  it('tells all that wait of an outage, and asks again afterwards', async () => {
+  it('cachedVerifier() rejects all waiting requests in an outage, and calls the verifier again afterwards', async () => {
     const { verify, open } = slowVerifier()
     const verifier = cachedVerifier(verify)
     const waiting = [verifier(inputOf('t')), verifier(inputOf('t'))]
@@ -173,7 +173,7 @@ describe('cachedVerifier()', () => {
     expect(open).to.have.length(2)
   })
 
-  it('tells all that wait why they are refused', async () => {
+  it('cachedVerifier() gives all waiting requests the reason of the refusal', async () => {
     let refuse: () => void = () => undefined
     const verifier = cachedVerifier(async (input) => {
       await new Promise<void>((resolve) => {
@@ -189,7 +189,7 @@ describe('cachedVerifier()', () => {
     expect(inputs.map(refusalNote)).to.deep.equal(['expired', 'expired', 'expired'])
   })
 
-  it('makes another call when one has not come back for ten seconds', async () => {
+  it('cachedVerifier() starts another call if one has not settled for ten seconds', async () => {
     const { verify, open } = slowVerifier()
     const verifier = cachedVerifier(verify)
     void verifier(inputOf('t'))
@@ -233,7 +233,7 @@ describe('cachedVerifier()', () => {
       ],
     ]
     for (const [what, options, expiresIn, pass, calls] of later) {
-      it(what, async () => {
+      it(`an acceptance is cached ${what}`, async () => {
         const expiresAt = expiresIn === undefined ? undefined : now() / 1000 + expiresIn
         const { verify, asked } = counting(() => ({ valid: true, expiresAt }))
         const verifier = cachedVerifier(verify, options)
@@ -246,14 +246,14 @@ describe('cachedVerifier()', () => {
     }
   })
 
-  it('forgets the token longest unused when there are too many', async () => {
+  it('cachedVerifier() removes the least recently used token beyond maxEntries', async () => {
     const { verify, asked } = counting()
     const verifier = cachedVerifier(verify, { maxEntries: 2 })
     for (const token of ['a', 'b', 'a', 'c', 'a', 'b']) await verifier(inputOf(token))
     expect(asked).to.deep.equal(['a', 'b', 'c', 'b'])
   })
 
-  it('forgets the token longest unused when the results are too large together', async () => {
+  it('cachedVerifier() removes the least recently used token if the results are too large together', async () => {
     const asked: string[] = []
     const verifier = cachedVerifier(
       ({ bearerToken = '' }) => {
@@ -280,7 +280,7 @@ describe('cachedVerifier()', () => {
       ['everything', (verifier) => verifier.clear()],
     ]
     for (const [what, forget] of ways) {
-      it(`${what}, at once`, async () => {
+      it(`${what} removes a cached result at once`, async () => {
         const { verify, asked } = counting()
         const verifier = cachedVerifier(verify)
         await verifier(inputOf('t'))
@@ -290,7 +290,7 @@ describe('cachedVerifier()', () => {
         expect(asked).to.deep.equal(['t', 'u', 't'])
       })
 
-      it(`${what}, while a call is in flight: who waits is answered, who comes later asks anew`, async () => {
+      it(`${what} during a call keeps waiting requests, and later ones call the verifier again`, async () => {
         const { verify, open } = slowVerifier()
         const verifier = cachedVerifier(verify)
         const waiting = [verifier(inputOf('t')), verifier(inputOf('t'))]
@@ -306,7 +306,7 @@ describe('cachedVerifier()', () => {
       })
     }
 
-    it('nothing of other tokens, and bears a token it never saw', async () => {
+    it('invalidate of an unknown token removes nothing else', async () => {
       const { verify, asked } = counting()
       const verifier = cachedVerifier(verify)
       await verifier(inputOf('t'))
@@ -318,7 +318,7 @@ describe('cachedVerifier()', () => {
   })
 
   describe('lends nothing from one request to another', () => {
-    it('of what it remembers: plain data is a frozen copy', async () => {
+    it('a cached result of plain data is a frozen copy', async () => {
       const user = { id: 'ada', roles: ['reader'], address: { city: 'London' } }
       const result = { valid: true, user, scopes: ['a'], extra: { list: [1] } }
       const verifier = cachedVerifier(async () => result)
@@ -342,7 +342,7 @@ describe('cachedVerifier()', () => {
       })
     })
 
-    it('of what it cannot copy: each of those that wait is verified by itself', async () => {
+    it('a result that cannot be copied is not shared: each waiting request is verified separately', async () => {
       const { verify, asked } = counting((_, call) => ({
         valid: true,
         user: { call, text: 'x'.repeat(65_536) },
@@ -353,7 +353,7 @@ describe('cachedVerifier()', () => {
       expect(asked).to.have.length(2)
     })
 
-    it('but objects of a class, which it leaves alone', async () => {
+    it('an instance of a class in a cached result is not copied or frozen', async () => {
       class Account {
         readonly #id = 7
         get id(): number {
@@ -380,7 +380,7 @@ describe('cachedVerifier()', () => {
       expect(Object.isFrozen(result.user)).to.equal(false)
     })
 
-    it('a member called __proto__, which changes no prototype', async () => {
+    it('a member called __proto__ of a cached result does not change a prototype', async () => {
       const user = JSON.parse('{"__proto__":{"admin":true},"id":"ada"}')
       const verifier = cachedVerifier(async () => ({ valid: true, user }))
       await verifier(inputOf('t'))
@@ -389,7 +389,7 @@ describe('cachedVerifier()', () => {
       expect(Object.keys(given)).to.deep.equal(['__proto__', 'id'])
     })
 
-    it('a result for another resource: gates have their own', async () => {
+    it('a cached result for one resource is not used for a gate with another one', async () => {
       const key = await createSigningKey('ES256', 'k')
       const other = 'https://other.example.com/mcp'
       const verifier = cachedVerifier(
@@ -400,7 +400,7 @@ describe('cachedVerifier()', () => {
         expect(await verifier(inputOf(token, resource))).to.include({ valid: true, resource })
     })
 
-    it('a result that a proof of a key has brought about', async () => {
+    it('a cached result of a DPoP proof is not used for another key', async () => {
       const { verify, asked } = counting((input) =>
         input.proofKey !== undefined ? { valid: true, cnf: { jkt: input.proofKey } } : undefined,
       )
@@ -417,7 +417,7 @@ describe('cachedVerifier()', () => {
     })
   })
 
-  it('believes an acceptance for a part of a second too', async () => {
+  it('cachedVerifier() accepts a ttlSeconds below 1', async () => {
     let calls = 0
     const verifier = cachedVerifier(async () => ({ valid: true, user: ++calls }), { ttlSeconds: 0.5005 })
     expect(await verifier(inputOf('t'))).to.include({ user: 1 })
@@ -426,7 +426,7 @@ describe('cachedVerifier()', () => {
     expect(await verifier(inputOf('t'))).to.include({ user: 2 })
   })
 
-  it('keeps the user of the verifier in its type', () => {
+  it('cachedVerifier() keeps the user of the verifier in its type', () => {
     const verifier = cachedVerifier(async () => ({ valid: true, user: { id: 1 } }), { ttlSeconds: 5 })
     expectTypeOf(verifier).toExtend<VerifyToken<unknown, { id: number }>>()
     expectTypeOf(verifier.invalidate).toEqualTypeOf<(token: string) => void>()
@@ -489,7 +489,7 @@ describe('cachedVerifier()', () => {
       ],
     ]
     for (const [what, build, code, option, message] of wrong) {
-      it(what, () => expectConfigError(build, { code, option, message }))
+      it(`cachedVerifier() throws ${what}`, () => expectConfigError(build, { code, option, message }))
     }
   })
 })

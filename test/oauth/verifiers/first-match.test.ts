@@ -47,12 +47,12 @@ describe('firstMatch()', () => {
     ['one behind a lie', [() => ({ valid: 1 }) as never, () => 'valid' as never, accepts('a')]],
   ]
   for (const [what, verifiers] of taken) {
-    it(`takes the word of ${what}`, async () => {
+    it(`firstMatch() returns the result of ${what}`, async () => {
       expect(await firstMatch(...verifiers)(inputOf('t'))).to.deep.equal({ valid: true, user: 'a' })
     })
   }
 
-  it('asks one after the other, and nobody behind the one that accepts', async () => {
+  it('firstMatch() calls one verifier after the other, and none after the one that accepts', async () => {
     const asked: string[] = []
     const asking =
       (name: string, valid: boolean): VerifyToken =>
@@ -67,7 +67,7 @@ describe('firstMatch()', () => {
     expect(asked).to.deep.equal(['a begins', 'a ends', 'b begins', 'b ends'])
   })
 
-  it('asks about requests without a token as well', async () => {
+  it('firstMatch() calls the verifiers for requests without a token', async () => {
     const asked: unknown[] = []
     const verifier = firstMatch(({ bearerToken }) => void asked.push(bearerToken) as never, refuses)
     expect(await verifier(inputOf(undefined))).to.equal(undefined)
@@ -88,7 +88,7 @@ describe('firstMatch()', () => {
     ['one says it is for another resource', [refuses, notes('wrong_resource'), rejects], 'wrong_resource'],
   ]
   for (const [what, verifiers, note] of refusals) {
-    it(`refuses when ${what}: ${note ?? 'no reason'}`, async () => {
+    it(`firstMatch() rejects when ${what}: ${note ?? 'no reason'}`, async () => {
       const input = inputOf('t')
       expect(await firstMatch(...verifiers)(input)).to.equal(undefined)
       expect(refusalNote(input)).to.equal(note)
@@ -105,7 +105,7 @@ describe('firstMatch()', () => {
     throw new Error('was available')
   }
 
-  it('is unavailable when none accepts and one was', async () => {
+  it('firstMatch() is unavailable if none accepts and one is unavailable', async () => {
     for (const verifiers of [
       [unavailable(7)],
       [unavailable(7), refuses],
@@ -115,7 +115,7 @@ describe('firstMatch()', () => {
     }
   })
 
-  it('is unavailable for as long as the one that stays away longest', async () => {
+  it('firstMatch() is unavailable for the longest retryAfterSeconds', async () => {
     const outage = await outageOf(unavailable(3), refuses, unavailable(9), unavailable(1))
     expect(outage).to.include({ message: '3 verifiers are unavailable', retryAfterSeconds: 9 })
     const { errors, message } = outage.cause as AggregateError
@@ -123,7 +123,7 @@ describe('firstMatch()', () => {
     expect(message).to.equal('down for 3; down for 9; down for 1')
   })
 
-  it('stands for several issuers, each with its own keys', async () => {
+  it('firstMatch() supports several issuers, each with its own keys', async () => {
     const [one, other] = [await createSigningKey('ES256', 'one'), await createSigningKey('ES256', 'other')]
     const [a, b] = ['https://a.example.com', 'https://b.example.com']
     const verifier = firstMatch(
@@ -138,7 +138,7 @@ describe('firstMatch()', () => {
     expect(refusalNote(expired)).to.equal('expired')
   })
 
-  it('has the users of all of them', () => {
+  it('firstMatch() has the users of all verifiers in its type', () => {
     const verifier = firstMatch(
       async () => ({ valid: true, user: { id: 1 } }),
       () => ({ valid: true, user: 'ada' as const }),
@@ -146,7 +146,7 @@ describe('firstMatch()', () => {
     expectTypeOf(verifier).toEqualTypeOf<VerifyToken<unknown, { id: number } | 'ada'>>()
   })
 
-  it('throws when it is built of nothing, or of what is no verifier', () => {
+  it('firstMatch() throws without verifiers, and for a value that is not a function', () => {
     expectConfigError(() => firstMatch(), {
       code: 'MCP_CONFIG_MISSING_OPTION',
       option: 'verifiers',

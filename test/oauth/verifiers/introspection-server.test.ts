@@ -86,7 +86,7 @@ const bearer = (token: string): [string, string] => ['Authorization', `Bearer ${
 const oauth = { resource: MCP, scopes: ['mcp:read'] }
 
 describe('introspectionVerifier() with oidc-provider', () => {
-  it('lets an opaque token in, and tells all about it', async () => {
+  it('introspectionVerifier() with oidc-provider accepts an opaque token and returns its data', async () => {
     const { issuer, token, options } = await startServer([MCP])
     const app = gatedApp({ ...oauth, issuer, verifyToken: introspectionVerifier(options) })
     const opaque = await token(MCP)
@@ -100,7 +100,7 @@ describe('introspectionVerifier() with oidc-provider', () => {
     expect(body.auth.expiresAt).to.be.closeTo(Date.now() / 1000 + 600, 30)
   })
 
-  it('refuses one that is for another resource, one that is none, and one that was revoked', async () => {
+  it('introspectionVerifier() with oidc-provider rejects a token for another resource, an unknown one, and a revoked one', async () => {
     const { issuer, token, revoke, options } = await startServer([MCP, OTHER])
     const app = gatedApp({ ...oauth, issuer, verifyToken: introspectionVerifier(options) })
     const [foreign, revoked] = [await token(OTHER), await token(MCP)]
@@ -122,7 +122,7 @@ describe('introspectionVerifier() with oidc-provider', () => {
     }
   })
 
-  it('is unavailable when its own credentials are wrong, in either way of sending them', async () => {
+  it('introspectionVerifier() with oidc-provider is unavailable if its credentials are wrong, in both ways of sending them', async () => {
     const { issuer, token, options } = await startServer([MCP])
     const opaque = await token(MCP)
     for (const clientAuthentication of ['client_secret_basic', 'client_secret_post'] as const) {
@@ -141,7 +141,7 @@ describe('introspectionVerifier() with oidc-provider', () => {
     }
   })
 
-  it('stands beside jwtVerifier, behind a cache that can be made to forget', async () => {
+  it('introspectionVerifier() with oidc-provider works together with jwtVerifier in a cache that can be invalidated', async () => {
     const { issuer, token, revoke, options } = await startServer([MCP])
     const signed = 'https://mcp.example.com/signed'
     const verifyToken = cachedVerifier(

@@ -89,7 +89,7 @@ async function outageOf(verifier: VerifyToken<unknown, any>): Promise<VerifierUn
 
 describe('introspectionVerifier()', () => {
   describe('asks', () => {
-    it('by POST, in a form, as the client it is, and only about a token', async () => {
+    it('introspectionVerifier() sends a form by POST with its credentials, and only if there is a token', async () => {
       const { endpoint, asked } = await endpointWith(active())
       const verifier = introspectionVerifier(optionsFor(endpoint))
       expect(await verifier(inputOf(undefined))).to.equal(undefined)
@@ -113,7 +113,7 @@ describe('introspectionVerifier()', () => {
       expect([scheme, decode(id), decode(secret)]).to.deep.equal(['Basic', 'mcp server', SECRET])
     })
 
-    it('with its credentials in the body, when told so', async () => {
+    it('introspectionVerifier() sends its credentials in the body with client_secret_post', async () => {
       const { endpoint, asked } = await endpointWith(active())
       const clientAuthentication = 'client_secret_post'
       await introspectionVerifier({ ...optionsFor(endpoint), clientAuthentication })(inputOf(TOKEN))
@@ -123,7 +123,7 @@ describe('introspectionVerifier()', () => {
       expect(body.get('client_secret')).to.equal(SECRET)
     })
 
-    it('anew at every request', async () => {
+    it('introspectionVerifier() sends a request for every token', async () => {
       const { endpoint, asked } = await endpointWith(active())
       const verifier = introspectionVerifier(optionsFor(endpoint))
       await verifier(inputOf(TOKEN))
@@ -133,7 +133,7 @@ describe('introspectionVerifier()', () => {
   })
 
   describe('tells of an active token', () => {
-    it('its user, scopes, client, expiry, resource, and what else there is', async () => {
+    it('an active token has its user, scopes, client, expiry, resource, and other members in the result', async () => {
       const answer = active({ username: 'Ada', tenant: 'acme', roles: ['admin'], iss: ISSUER })
       expect(await verify(answer)).to.deep.equal({
         valid: true,
@@ -146,7 +146,7 @@ describe('introspectionVerifier()', () => {
       })
     })
 
-    it('a user by sub, else by username, else by client; null counts as absent', async () => {
+    it('the user id is sub, or else username, or else client_id, and null counts as absent', async () => {
       for (const [changes, id] of [
         [{ username: 'Ada' }, 'ada'],
         [{ sub: undefined, username: 'Ada' }, 'Ada'],
@@ -157,14 +157,14 @@ describe('introspectionVerifier()', () => {
       }
     })
 
-    it('the user that mapUser makes, now or later', async () => {
+    it('the user of an active token is the result of mapUser, direct or as a promise', async () => {
       expect((await verify(active(), { mapUser: ({ sub }) => ({ name: sub }) }))?.user).to.deep.equal({
         name: 'ada',
       })
       expect((await verify(active(), { mapUser: async () => 7 }))?.user).to.equal(7)
     })
 
-    it('no expiry, client or scopes where there are none', async () => {
+    it('a response without expiry, client, and scopes has none in the result', async () => {
       const nothing = { exp: undefined, client_id: null, scope: null }
       expect(await verify(active(nothing)))
         .to.include({ valid: true })
@@ -172,7 +172,7 @@ describe('introspectionVerifier()', () => {
       expect((await verify(active(nothing)))?.scopes).to.deep.equal([])
     })
 
-    it('the resource that is asked for, of several', async () => {
+    it('a response with several audiences has the resource of the gate in the result', async () => {
       const other = 'https://other.example.com/mcp'
       const audience = [AUDIENCE, other, 'client-id']
       const answer = active({ aud: [other, 'client-id', AUDIENCE] })
@@ -185,7 +185,7 @@ describe('introspectionVerifier()', () => {
         .and.not.to.have.property('resource')
     })
 
-    it('no resource where aud is not looked at', async () => {
+    it('a response has no resource in the result if aud is not checked', async () => {
       expect(await verify(active({ aud: undefined }), { audience: false }))
         .to.include({ valid: true })
         .and.not.to.have.property('resource')
@@ -207,7 +207,8 @@ describe('introspectionVerifier()', () => {
     ['an empty cnf', active({ cnf: {} })],
   ]
   for (const [what, answer, options] of accepted) {
-    it(`accepts ${what}`, async () => expect(await verify(answer, options)).to.include({ valid: true }))
+    it(`introspectionVerifier() accepts ${what}`, async () =>
+      expect(await verify(answer, options)).to.include({ valid: true }))
   }
 
   const refused: readonly (readonly [
@@ -242,7 +243,7 @@ describe('introspectionVerifier()', () => {
     ['a token of a type that is no text', active({ token_type: ['Bearer'] })],
   ]
   for (const [what, answer, note, options] of refused) {
-    it(`refuses ${what}${note === undefined ? '' : `: ${note}`}`, async () => {
+    it(`introspectionVerifier() rejects ${what}${note === undefined ? '' : `: ${note}`}`, async () => {
       const input = inputOf(TOKEN)
       expect(await verify(answer, options, input)).to.equal(undefined)
       expect(refusalNote(input)).to.equal(note)
@@ -334,7 +335,7 @@ describe('introspectionVerifier()', () => {
       ['gives a username that is a list', active({ username: ['ada'] }), /not valid introspection JSON/],
     ]
     for (const [what, answer, message, retryAfter = 5] of broken) {
-      it(what, async () => {
+      it(`introspectionVerifier() is unavailable if the endpoint ${what}`, async () => {
         const { endpoint, asked } = await endpointWith(answer)
         const verifier = introspectionVerifier({ ...optionsFor(endpoint), timeoutMs: 300 })
         const outage = await outageOf(verifier)
@@ -344,7 +345,7 @@ describe('introspectionVerifier()', () => {
       })
     }
 
-    it('cannot be reached', async () => {
+    it('introspectionVerifier() is unavailable if the endpoint cannot be reached', async () => {
       const { endpoint, server } = await endpointWith(active())
       await stopListening(server)
       const outage = await outageOf(introspectionVerifier(optionsFor(endpoint)))
@@ -352,7 +353,7 @@ describe('introspectionVerifier()', () => {
     })
   })
 
-  it('has the user of mapUser in its type', () => {
+  it('introspectionVerifier() has the user of mapUser in its type', () => {
     const options = {
       endpoint: 'https://auth.example.com/i',
       clientId: 'a',
@@ -475,12 +476,11 @@ describe('introspectionVerifier()', () => {
       ['with another misspelt option', { ...base, timeout: 5 }, UNKNOWN, 'timeout', /timeoutMs/],
     ]
     for (const [what, options, code, option, message] of wrong) {
-      it(what, () =>
-        expectConfigError(() => introspectionVerifier(options as never), { code, option, message }),
-      )
+      it(`introspectionVerifier() throws ${what}`, () =>
+        expectConfigError(() => introspectionVerifier(options as never), { code, option, message }))
     }
 
-    it('without ever telling the secret', () => {
+    it('an error of introspectionVerifier() never contains the secret', () => {
       expectConfigError(() => introspectionVerifier({ ...base, clientSecret: { value: SECRET } as never }), {
         code: INVALID,
         option: 'clientSecret',
@@ -489,7 +489,7 @@ describe('introspectionVerifier()', () => {
       })
     })
 
-    it('but not for http where it is allowed', () => {
+    it('introspectionVerifier() accepts http with allowInsecureHttp', () => {
       introspectionVerifier({ ...base, endpoint: 'http://auth.internal/i', allowInsecureHttp: true })
       introspectionVerifier({ ...base, endpoint: 'http://localhost:8080/i' })
     })

@@ -43,7 +43,7 @@ describe('the keys of jwtVerifier()', () => {
     }
   }
 
-  it('are fetched when first needed, once for many requests at a time, and kept', async () => {
+  it('keys are fetched when first needed, once for concurrent requests, and cached', async () => {
     const { jwksUri, asked } = await startKeyServer([first, second, third])
     const verifier = verifierFor({ jwksUri })
     expect(asked).to.deep.equal([])
@@ -55,7 +55,7 @@ describe('the keys of jwtVerifier()', () => {
     expect(asked).to.deep.equal(['/jwks'])
   })
 
-  it('are not asked for by what is no JWT, or has no token', async () => {
+  it('keys are not fetched for a request without a token, or with one that is not a JWT', async () => {
     const { jwksUri, asked } = await startKeyServer([first])
     const verifier = verifierFor({ jwksUri })
     expect(await outcome(verifier, 'opaque')).to.equal('refused')
@@ -63,7 +63,7 @@ describe('the keys of jwtVerifier()', () => {
     expect(asked).to.deep.equal([])
   })
 
-  it('are found through the metadata of RFC 8414', async () => {
+  it('keys are found with the metadata of RFC 8414', async () => {
     const server = await startKeyServer([first], (origin) => ({
       '/.well-known/oauth-authorization-server': { issuer: origin, jwks_uri: `${origin}/jwks` },
     }))
@@ -72,7 +72,7 @@ describe('the keys of jwtVerifier()', () => {
     expect(server.asked).to.deep.equal(['/.well-known/oauth-authorization-server', '/jwks'])
   })
 
-  it('are found through OpenID Connect Discovery, for an issuer with a path as well', async () => {
+  it('keys are found with OpenID Connect Discovery, also for an issuer with a path', async () => {
     const server = await startKeyServer([first], (origin) => ({
       '/tenant/.well-known/openid-configuration': { issuer: `${origin}/tenant`, jwks_uri: `${origin}/jwks` },
     }))
@@ -85,7 +85,7 @@ describe('the keys of jwtVerifier()', () => {
     ])
   })
 
-  it('are found where RFC 8414 §5 puts the OpenID metadata of an issuer with a path', async () => {
+  it('keys are found with the OpenID metadata at the location of RFC 8414 §5', async () => {
     const server = await startKeyServer([first], (origin) => ({
       '/.well-known/openid-configuration/tenant': { issuer: `${origin}/tenant`, jwks_uri: `${origin}/jwks` },
     }))
@@ -107,7 +107,7 @@ describe('the keys of jwtVerifier()', () => {
     ['is no object', () => ['nothing']],
   ]
   for (const [what, document] of wrongMetadata) {
-    it(`are unavailable when the metadata ${what}`, async () => {
+    it(`keys are unavailable if the metadata ${what}`, async () => {
       const server = await startKeyServer([first], (origin) => ({
         '/.well-known/oauth-authorization-server': document(origin),
       }))
@@ -117,7 +117,7 @@ describe('the keys of jwtVerifier()', () => {
     })
   }
 
-  it('are not fetched from this machine on the word of an issuer elsewhere', async () => {
+  it('keys are not fetched from this machine if a remote issuer names it', async () => {
     const server = await startKeyServer([first])
     const issuer = 'https://issuer.invalid'
     const document = { issuer, jwks_uri: server.jwksUri }
@@ -136,7 +136,7 @@ describe('the keys of jwtVerifier()', () => {
     }
   })
 
-  it('may be thousands, of any type and under any content type', async () => {
+  it('a key set may have thousands of keys of any type, with any content type', async () => {
     const crowd = Array.from({ length: 4_000 }, (_, index) => ({
       kty: 'RSA',
       kid: `crowd-${index}`,
@@ -159,7 +159,7 @@ describe('the keys of jwtVerifier()', () => {
       expect(await outcome(verifier, await signToken(first, {}, { kid }))).to.equal('refused')
   })
 
-  it('are looked for again after discovery failed', async () => {
+  it('metadata is fetched again after discovery failed', async () => {
     const server = await startKeyServer([first], (origin) => ({
       '/.well-known/oauth-authorization-server': { issuer: origin, jwks_uri: `${origin}/jwks` },
     }))
@@ -171,7 +171,7 @@ describe('the keys of jwtVerifier()', () => {
     await until(async () => (await outcome(verifier, token)) === 'accepted', 10)
   })
 
-  it('are found at a place of the metadata that is tried later, also where the server fails at the others', async () => {
+  it('keys are found at a later location of the metadata if the server fails at earlier ones', async () => {
     const server = await startKeyServer([first])
     const verifier = verifierFor({ issuer: server.origin })
     const token = await signToken(first, { iss: server.origin })
@@ -191,7 +191,7 @@ describe('the keys of jwtVerifier()', () => {
     expect(server.asked.slice(1)).to.deep.equal(['/.well-known/openid-configuration', '/jwks'])
   })
 
-  it('come from each issuer for its own tokens only', async () => {
+  it('keys of an issuer verify only tokens of that issuer', async () => {
     const documents = (origin: string) => ({
       '/.well-known/oauth-authorization-server': { issuer: origin, jwks_uri: `${origin}/jwks` },
     })
@@ -211,7 +211,7 @@ describe('the keys of jwtVerifier()', () => {
   })
 
   describe('after a rotation', () => {
-    it('are fetched again for a kid that is not known, and the old ones no longer count', async () => {
+    it('keys are fetched again for an unknown kid, and replaced keys are rejected', async () => {
       const server = await startKeyServer([first])
       const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCooldownSeconds: 0 })
       expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
@@ -221,7 +221,7 @@ describe('the keys of jwtVerifier()', () => {
       expect(await outcome(verifier, await signToken(first))).to.equal('refused')
     })
 
-    it('are not fetched again and again for kids that do not exist', async () => {
+    it('keys are not fetched repeatedly for kids that do not exist', async () => {
       const server = await startKeyServer([first])
       const verifier = verifierFor({ jwksUri: server.jwksUri })
       expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
@@ -233,7 +233,7 @@ describe('the keys of jwtVerifier()', () => {
       expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
     })
 
-    it('are told apart when two have the same kid', async () => {
+    it('a new key with the kid of an old one replaces it', async () => {
       const server = await startKeyServer([first])
       const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCacheSeconds: 0 })
       expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
@@ -243,7 +243,7 @@ describe('the keys of jwtVerifier()', () => {
       expect(await outcome(verifier, await signToken(twin))).to.equal('accepted')
     })
 
-    it('are found at the first token with the new kid, however young the old ones are', async () => {
+    it('keys are fetched at the first token with a new kid, however new the cached ones are', async () => {
       const server = await startKeyServer([first])
       const verifier = verifierFor({ jwksUri: server.jwksUri })
       expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
@@ -251,7 +251,7 @@ describe('the keys of jwtVerifier()', () => {
       expect(await outcome(verifier, await signToken(second))).to.equal('accepted')
     })
 
-    it('are fetched again when the cache is old', async () => {
+    it('keys are fetched again when the cache has expired', async () => {
       const server = await startKeyServer([first])
       const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCacheSeconds: 0 })
       expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
@@ -265,7 +265,7 @@ describe('the keys of jwtVerifier()', () => {
     ['another issuer', { iss: 'https://evil.example' }, {}],
     ['an algorithm that is not accepted', {}, { alg: 'HS256' }],
   ] as const) {
-    it(`are not fetched for a token of ${what}`, async () => {
+    it(`keys are not fetched for a token of ${what}`, async () => {
       const server = await startKeyServer([first])
       const token = await signToken(first, changes)
       const [, ...rest] = token.split('.')
@@ -305,7 +305,7 @@ describe('the keys of jwtVerifier()', () => {
       ],
     ]
     for (const [what, way] of broken) {
-      it(`are unavailable when it ${what}, and not asked for again within a second`, async () => {
+      it(`keys are unavailable if their endpoint ${what}, and are not fetched again within a second`, async () => {
         const server = await startKeyServer([first])
         server.answer(way)
         const verifier = verifierFor({ jwksUri: server.jwksUri })
@@ -315,7 +315,7 @@ describe('the keys of jwtVerifier()', () => {
       })
     }
 
-    it('are there when it is back, a second after it failed', async () => {
+    it('keys are fetched again one second after a failure', async () => {
       await Promise.all(
         broken.map(async ([what, way]) => {
           const server = await startKeyServer([first])
@@ -332,7 +332,7 @@ describe('the keys of jwtVerifier()', () => {
       )
     })
 
-    it('are unavailable when it says nothing, or goes on one byte at a time, for five seconds', async function () {
+    it('keys are unavailable if their endpoint sends nothing, or one byte at a time, for five seconds', async function () {
       this.timeout(10_000)
       const [silent, dripping] = [await startKeyServer([first]), await startKeyServer([first])]
       silent.answer(() => undefined)
@@ -346,7 +346,7 @@ describe('the keys of jwtVerifier()', () => {
       expect(performance.now() - started).to.be.within(4_500, 8_000)
     })
 
-    it('go on working once they are known, also when they are old', async () => {
+    it('cached keys stay in use while their endpoint is down, even after the cache has expired', async () => {
       for (const jwksCacheSeconds of [600, 0]) {
         const server = await startKeyServer([first])
         const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCacheSeconds })
@@ -358,7 +358,7 @@ describe('the keys of jwtVerifier()', () => {
       }
     })
 
-    it('go on working while it says nothing: one token waits a little, the others not at all', async () => {
+    it('cached keys stay in use while their endpoint hangs: one token waits shortly, the others do not', async () => {
       const server = await startKeyServer([first])
       const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCacheSeconds: 0 })
       const token = await signToken(first)
@@ -373,7 +373,7 @@ describe('the keys of jwtVerifier()', () => {
       expect(server.asked).to.have.length(2)
     })
 
-    it('are unavailable for a kid that is not among them, however young they are', async () => {
+    it('keys are unavailable for an unknown kid while their endpoint is down, however new they are', async () => {
       for (const jwksCooldownSeconds of [30, 0]) {
         const server = await startKeyServer([first])
         const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCooldownSeconds })
@@ -386,7 +386,7 @@ describe('the keys of jwtVerifier()', () => {
       }
     })
 
-    it('are not asked for at every request with an old or unknown kid', async () => {
+    it('keys are not fetched for every token with an old or unknown kid while their endpoint is down', async () => {
       const server = await startKeyServer([first])
       const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCacheSeconds: 0 })
       expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
@@ -399,7 +399,7 @@ describe('the keys of jwtVerifier()', () => {
       expect(server.asked).to.have.length.below(10)
     })
 
-    it('are asked for a second after it failed, also without a cooldown', async () => {
+    it('keys are fetched a second after a failure, even without a cooldown', async () => {
       const server = await startKeyServer([first])
       const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCooldownSeconds: 0 })
       expect(await outcome(verifier, await signToken(first))).to.equal('accepted')
@@ -414,7 +414,7 @@ describe('the keys of jwtVerifier()', () => {
       expect(server.asked).to.have.length(3)
     })
 
-    it('tell the cause, and nothing of the token', async () => {
+    it('an error of fetching keys has its cause, and nothing of the token', async () => {
       const server = await startKeyServer([first])
       await server.stop()
       const token = await signToken(first)

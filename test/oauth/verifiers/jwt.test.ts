@@ -53,7 +53,7 @@ describe('jwtVerifier()', () => {
   }
 
   describe('tells of a good token', () => {
-    it('its user, scopes, client, expiry and resource', async () => {
+    it('a valid token has its user, scopes, client, expiry, and resource in the result', async () => {
       const exp = nowSeconds() + 60
       const token = await signToken(rsa, { scope: 'mcp:read mcp:write', client_id: 'cli', exp })
       const found = await verify(token)
@@ -75,24 +75,24 @@ describe('jwtVerifier()', () => {
       [{}, []],
     ]
     for (const [claims, expected] of scopes) {
-      it(`the scopes of ${JSON.stringify(claims)}`, async () => {
+      it(`the claims ${JSON.stringify(claims)} are read as scopes`, async () => {
         expect((await verify(await signToken(rsa, claims)))?.scopes).to.deep.equal(expected)
       })
     }
 
-    it('its client, by whatever claim names it', async () => {
+    it('the client of a token is read from client_id, azp, or cid', async () => {
       expect((await verify(await signToken(rsa, { azp: 'a' })))?.clientId).to.equal('a')
       expect((await verify(await signToken(rsa, { cid: 'b' })))?.clientId).to.equal('b')
       expect((await verify(await signToken(rsa)))?.clientId).to.equal(undefined)
     })
 
-    it('a resource only where the audience is a URL', async () => {
+    it('the audience of a token is its resource only if it is a URL', async () => {
       const token = await signToken(rsa, { aud: ['notes-api', 'other'] })
       const found = await verify(token, { audience: 'notes-api' })
       expect(found).to.include({ valid: true }).and.not.to.have.property('resource')
     })
 
-    it('the user that mapUser makes, now or later', async () => {
+    it('the user of a token is the result of mapUser, direct or as a promise', async () => {
       const token = await signToken(rsa, { email: 'ada@example.com' })
       const mapped = await verify(token, { mapUser: ({ sub, email }) => ({ name: sub, email }) })
       expect(mapped?.user).to.deep.equal({ name: 'ada', email: 'ada@example.com' })
@@ -102,28 +102,28 @@ describe('jwtVerifier()', () => {
   })
 
   describe('accepts', () => {
-    it('every usual algorithm', async () => {
+    it('a token with every common algorithm is accepted', async () => {
       for (const key of [rsa, ec, ed]) await expectAccepted(await signToken(key))
     })
 
-    it('RS512 and PS256 with a key that is not tied to one algorithm', async () => {
+    it('a token with RS512 or PS256 is accepted if the key is not limited to one algorithm', async () => {
       const { alg: _, ...jwk } = rsa.jwk
       for (const alg of ['RS384', 'RS512', 'PS256', 'PS512']) {
         await expectAccepted(await signToken({ ...rsa, alg }), { publicKey: jwk })
       }
     })
 
-    it('one audience of several, on either side', async () => {
+    it('a token with one of several audiences is accepted, on either side', async () => {
       await expectAccepted(await signToken(rsa, { aud: ['https://other.example.com', AUDIENCE] }))
       await expectAccepted(await signToken(rsa), { audience: ['https://other.example.com', AUDIENCE] })
     })
 
-    it('resource in the place of audience', async () => {
+    it('the option resource works like audience', async () => {
       await expectAccepted(await signToken(rsa), { resource: AUDIENCE })
       await expectRefused(await signToken(rsa, { aud: 'https://other.example.com' }), { resource: AUDIENCE })
     })
 
-    it('several issuers', async () => {
+    it('a token of one of several issuers is accepted', async () => {
       const issuers = [ISSUER, 'https://login.example.org/']
       await expectAccepted(await signToken(rsa), { issuers })
       await expectAccepted(await signToken(rsa, { iss: 'https://login.example.org/' }), { issuers })
@@ -131,7 +131,7 @@ describe('jwtVerifier()', () => {
       await expectRefused(await signToken(rsa, { iss: undefined }), { issuers })
     })
 
-    it('what is within the clock tolerance, and tells an expiry the gate will not refuse', async () => {
+    it('a token within the clock tolerance is accepted, with an expiry that the gate accepts', async () => {
       const token = await signToken(rsa, { exp: nowSeconds() - 5, nbf: nowSeconds() + 5 })
       const found = await verify(token, { clockToleranceSeconds: 30 })
       expect(found).to.include({ valid: true })
@@ -139,13 +139,13 @@ describe('jwtVerifier()', () => {
       await expectRefused(token)
     })
 
-    it('typ at+jwt in both spellings, when strict', async () => {
+    it('a token with typ at+jwt in both spellings is accepted with strict', async () => {
       for (const typ of ['at+jwt', 'application/at+jwt', 'AT+JWT']) {
         await expectAccepted(await signToken(rsa, {}, { typ }), { strict: true })
       }
     })
 
-    it('alg: Ed25519, the name of RFC 9864, also when strict and within the tolerance', async () => {
+    it('a token with alg: Ed25519 (RFC 9864) is accepted, also with strict and within the tolerance', async () => {
       const named = { ...ed, alg: 'Ed25519' }
       const { alg: _, ...jwk } = ed.jwk
       for (const publicKey of [jwk, { keys: [rsa.jwk, jwk] }, ed.publicKey]) {
@@ -177,7 +177,7 @@ describe('jwtVerifier()', () => {
         keys: keys.map(({ jwk: { kid: _, ...jwk } }, index) => ({ ...jwk, kid: `k${index}` })),
       })
 
-      it('without kid', async () => {
+      it('a token without kid is verified with every key', async () => {
         const [other, third] = [await createSigningKey('RS256', 'x'), await createSigningKey('RS256', 'y')]
         for (const publicKey of [keySet(other, rsa), keySet(rsa, other, third), keySet(other, third, rsa)]) {
           await expectAccepted(await signToken(rsa, {}, { kid: undefined }), { publicKey })
@@ -187,20 +187,20 @@ describe('jwtVerifier()', () => {
         }
       })
 
-      it('because two have the same kid', async () => {
+      it('a token whose kid names two keys is verified with both', async () => {
         const publicKey = { keys: [stranger.jwk, rsa.jwk] }
         await expectAccepted(await signToken(rsa), { publicKey })
         await expectAccepted(await signToken(stranger), { publicKey })
         await expectRefused(await signToken(await createSigningKey('RS256', 'rsa-1')), { publicKey })
       })
 
-      it('of which one cannot be used', async () => {
+      it('a token that matches several keys is accepted if one of them cannot be used', async () => {
         const short = generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey.export({ format: 'jwk' })
         const publicKey = { keys: [{ ...(short as JWK), kid: 'rsa-1' }, rsa.jwk] }
         await expectAccepted(await signToken(rsa), { publicKey })
       })
 
-      it('but no more than sixteen', async () => {
+      it('a token that matches several keys is verified with at most sixteen', async () => {
         const others = await Promise.all(Array.from({ length: 16 }, () => createSigningKey('ES256', 'x')))
         const token = await signToken(ec, {}, { kid: undefined })
         await expectAccepted(token, { publicKey: keySet(...others.slice(1), ec) })
@@ -208,11 +208,11 @@ describe('jwtVerifier()', () => {
       })
     })
 
-    it('a token without kid', async () => {
+    it('a token without kid is verified with the only key', async () => {
       await expectAccepted(await signToken(rsa, {}, { kid: undefined }))
     })
 
-    it('HS256 with a secret, and the others when they are named', async () => {
+    it('a token with HS256 is accepted with a secret, and other HMAC algorithms if they are named', async () => {
       const secret = new TextEncoder().encode(SECRET)
       await expectAccepted(await signToken(secret), { secret: SECRET })
       const long = new TextEncoder().encode(SECRET.repeat(2))
@@ -260,7 +260,7 @@ describe('jwtVerifier()', () => {
       ],
     ]
     for (const [what, form] of forms) {
-      it(what, async () => {
+      it(`publicKey may be ${what}`, async () => {
         for (const key of [rsa, ec, ed]) {
           const publicKey = await form(key)
           await expectAccepted(await signToken(key), { publicKey })
@@ -271,7 +271,7 @@ describe('jwtVerifier()', () => {
       })
     }
 
-    it('a copy: changing the set later changes nothing', async () => {
+    it('publicKey is copied, so that later changes to the set have no effect', async () => {
       const keys = [rsa.jwk]
       const verifier = jwtVerifier({ issuer: ISSUER, audience: AUDIENCE, publicKey: { keys } })
       keys[0] = { ...stranger.jwk }
@@ -300,10 +300,10 @@ describe('jwtVerifier()', () => {
       ['a token bound to a certificate', () => ({ cnf: { 'x5t#S256': 'thumbprint' } })],
     ]
     for (const [what, changes] of claims) {
-      it(what, async () => expectRefused(await signToken(rsa, changes())))
+      it(`a token with ${what} is rejected`, async () => expectRefused(await signToken(rsa, changes())))
     }
 
-    it('a token bound to a certificate, also beside a proof of a key', async () => {
+    it('a token bound to a certificate is rejected, even with a DPoP proof', async () => {
       const cnf = { jkt: 'thumbprint', 'x5t#S256': 'thumbprint' }
       for (const changes of [{ cnf }, { cnf: { 'x5t#S256': 'thumbprint' } }]) {
         const verify = jwtVerifier({ issuer: ISSUER, audience: AUDIENCE, publicKey: rsa.publicKey })
@@ -312,7 +312,7 @@ describe('jwtVerifier()', () => {
       }
     })
 
-    it('an exp beyond all numbers, which JSON can write', async () => {
+    it('a token with an infinite exp is rejected', async () => {
       const endless = JSON.stringify(claimsWith({ exp: 1 })).replace('"exp":1', '"exp":1e999')
       const token = await new CompactSign(Buffer.from(endless))
         .setProtectedHeader({ alg: 'RS256', kid: rsa.kid })
@@ -320,7 +320,7 @@ describe('jwtVerifier()', () => {
       await expectRefused(token)
     })
 
-    it('no token, whatever it is that is none', async () => {
+    it('a value that is not a JWT is rejected', async () => {
       for (const token of [
         undefined,
         '',
@@ -335,7 +335,7 @@ describe('jwtVerifier()', () => {
       }
     })
 
-    it('an unsigned token', async () => {
+    it('an unsigned token is rejected', async () => {
       const token = new UnsecuredJWT(claimsWith()).encode()
       await expectRefused(token)
       const [, payload] = token.split('.')
@@ -346,7 +346,7 @@ describe('jwtVerifier()', () => {
       }
     })
 
-    it('a signature in another spelling than its own', async () => {
+    it('a token whose signature has another spelling is rejected', async () => {
       for (const key of [rsa, ec, ed]) {
         const token = await signToken(key)
         // The last character holds bits that no byte is made of.
@@ -358,7 +358,7 @@ describe('jwtVerifier()', () => {
       }
     })
 
-    it('a token whose signature was cut off, changed or taken from another token', async () => {
+    it('a token with a truncated, changed, or foreign signature is rejected', async () => {
       const token = await signToken(rsa)
       const [header, payload, signature] = token.split('.') as [string, string, string]
       const [, , other] = (await signToken(rsa, { sub: 'eve' })).split('.')
@@ -369,7 +369,7 @@ describe('jwtVerifier()', () => {
       await expectAccepted(token)
     })
 
-    it('HS256 signed with the public key, in each form an attacker may have it', async () => {
+    it('a token signed with HS256 and the public key is rejected, in every form of the key', async () => {
       const pem = rsa.publicKey.export({ type: 'spki', format: 'pem' }) as string
       const der = rsa.publicKey.export({ type: 'spki', format: 'der' })
       for (const publicKey of [pem, rsa.jwk, { keys: [rsa.jwk] }, rsa.publicKey] as PublicKeyInput[]) {
@@ -382,38 +382,38 @@ describe('jwtVerifier()', () => {
       }
     })
 
-    it('an asymmetric token where a secret was given', async () => {
+    it('a token with an asymmetric signature is rejected if a secret is set', async () => {
       await expectRefused(await signToken(rsa), { secret: SECRET })
     })
 
-    it('an algorithm that is not among those named', async () => {
+    it('a token with an algorithm that is not listed is rejected', async () => {
       await expectRefused(await signToken(ec), { algorithms: ['RS256'] })
       await expectAccepted(await signToken(ec), { algorithms: ['RS256', 'ES256'] })
     })
 
-    it('an extension it does not know but must', async () => {
+    it('a token with an unknown critical extension is rejected', async () => {
       await expectRefused(await signToken(rsa, {}, { crit: ['urn:example:must'], 'urn:example:must': true }))
     })
 
-    it('a stranger’s key, also when the token brings it along', async () => {
+    it('a token signed with an unknown key is rejected, even if the token contains the key', async () => {
       const jku = 'https://evil.example.com/jwks'
       await expectRefused(await signToken(stranger))
       await expectRefused(await signToken(stranger, {}, { jwk: stranger.jwk, kid: undefined }))
       await expectRefused(await signToken(stranger, {}, { jku, x5u: jku }))
     })
 
-    it('a key it does not know by that kid', async () => {
+    it('a token with an unknown kid is rejected', async () => {
       await expectRefused(await signToken(rsa, {}, { kid: 'unheard-of' }))
     })
 
-    it('what is no access token, when strict', async () => {
+    it('a token that is not an access token is rejected with strict', async () => {
       for (const typ of [undefined, 'JWT', 'id_token+jwt', 'dpop+jwt']) {
         await expectRefused(await signToken(rsa, {}, typ === undefined ? {} : { typ }), { strict: true })
         await expectAccepted(await signToken(rsa, {}, typ === undefined ? {} : { typ }))
       }
     })
 
-    it('a token without a claim that is required', async () => {
+    it('a token without a required claim is rejected', async () => {
       const requiredClaims = ['tenant']
       await expectRefused(await signToken(rsa), { requiredClaims })
       await expectAccepted(await signToken(rsa, { tenant: 'acme' }), { requiredClaims })
@@ -422,7 +422,7 @@ describe('jwtVerifier()', () => {
     })
   })
 
-  it('never lets the environment change what is accepted', async () => {
+  it('environment variables never change what is accepted', async () => {
     const foreign: Readonly<Record<string, string>> = {
       ISSUER: 'https://evil.example.com',
       ISSUER_BASE_URL: 'https://evil.example.com',
@@ -643,10 +643,11 @@ describe('jwtVerifier()', () => {
       ],
     ]
     for (const [what, options, code, option, message] of wrong) {
-      it(what, () => expectConfigError(() => jwtVerifier(options() as never), { code, option, message }))
+      it(`jwtVerifier() throws ${what}`, () =>
+        expectConfigError(() => jwtVerifier(options() as never), { code, option, message }))
     }
 
-    it('with an option that does not exist, naming the one that was meant', () => {
+    it('jwtVerifier() throws for an unknown option and suggests the right one', () => {
       for (const [option, meant] of [
         ['jwksURI', 'jwksUri'],
         ['audiences', 'audience'],

@@ -13,13 +13,13 @@ describe('OutagePace', () => {
       (error: Error) => `failed: ${error.message}`,
     )
 
-  it('lets attempts that succeed follow each other at once', async () => {
+  it('successful attempts may follow each other immediately', async () => {
     const pace = new OutagePace()
     for (let times = 0; times < 3; times++) expect(await pace.make(async () => 'keys')).to.equal('keys')
     expect(pace.postpones(async () => 'keys')).to.equal(false)
   })
 
-  it('makes one attempt at a time, and turns away those who waited for one that fails', async () => {
+  it('an attempt that fails postpones those that waited for it', async () => {
     const pace = new OutagePace()
     const made: string[] = []
     const outcomes = ['a', 'b', 'c'].map((name) => outcome(pace.make(failing(made, name))))
@@ -27,7 +27,7 @@ describe('OutagePace', () => {
     expect(made).to.deep.equal(['a'])
   })
 
-  it('lets others begin after a second when an attempt hangs', async () => {
+  it('an attempt that hangs lets others begin after a second', async () => {
     const pace = new OutagePace()
     const began = performance.now()
     const hanging = pace.make(() => new Promise<string>(() => undefined))
@@ -36,7 +36,7 @@ describe('OutagePace', () => {
     expect(await Promise.race([hanging, 'still waiting'])).to.equal('still waiting')
   })
 
-  it('makes the attempts that were turned away in turn, whoever asks', async () => {
+  it('postponed attempts are made in order, whichever attempt is requested next', async () => {
     const pace = new OutagePace()
     const made: string[] = []
     const [a, b, c] = ['a', 'b', 'c'].map((name) => failing(made, name)) as [
