@@ -56,7 +56,7 @@ export function issuerOf(
   return typeof issuer === 'string' ? `iss:${issuer}` : noted
 }
 
-/** Returns `true` if `cnf` binds the token to the key of the proof, or to no key when there is no proof. */
+/** Returns `true` if `cnf` binds the token to the key of the proof, or, without a proof, if it does not bind the token. */
 function isBoundTo(cnf: VerifiedToken['cnf'], proofKey: string | undefined): boolean {
   const binding = bindingOf(cnf)
   if (proofKey === undefined) return binding === 'none'

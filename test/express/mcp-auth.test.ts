@@ -37,7 +37,7 @@ import {
 } from '../support/tokens.ts'
 import { until } from '../support/until.ts'
 
-const LEAK = 'leak-of-somebody'
+const LEAK = 'leak-of-another-user'
 const HOST = 'Host: mcp.example.com'
 const METADATA = 'http://mcp.example.com/.well-known/oauth-protected-resource'
 
@@ -55,7 +55,7 @@ async function challengeOf(
   return parseChallenge(response.header('www-authenticate') ?? '')
 }
 
-/** What a stranger would read: no header that a date or a connection adds. */
+/** The parts of a response that do not depend on the time or the connection. */
 function essence(response: { status: number; body: string; header(name: string): string | undefined }) {
   const names = [
     'content-type',
@@ -325,7 +325,7 @@ describe('mcpAuth()', () => {
         '/a\tb',
       ]) {
         const response = await rawRequest(port, { headers: [HOST], target })
-        // Node itself refuses some of these.
+        // Node.js itself rejects some of these.
         if (response.status === 400) continue
         expect(response.status, target).to.equal(401)
         const { resource_metadata: url = '' } = parseChallenge(response.header('www-authenticate') ?? '')
@@ -342,7 +342,7 @@ describe('mcpAuth()', () => {
       ]
       for (const [trust, options, url] of [
         [undefined, oauthOptions(), METADATA],
-        // In Express its own setting decides.
+        // In Express, the setting `trust proxy` decides.
         [undefined, oauthOptions({ trustProxy: true }), METADATA],
         [true, oauthOptions(), `https://public.example.com/${ROOT}`],
         ['loopback', oauthOptions(), `https://public.example.com/${ROOT}`],
@@ -422,7 +422,7 @@ describe('mcpAuth()', () => {
     it('req.auth of each of 500 concurrent requests has its own user', async () => {
       const options = oauthOptions({
         verifyToken: async ({ bearerToken, context }) => {
-          // Answers come back in another order than they were asked.
+          // Verifications end in another order than they began.
           for (let turns = Number(bearerToken) % 7; turns > 0; turns--) await new Promise(setImmediate)
           Object.assign(context.context, { asked: bearerToken })
           return { valid: true, user: { id: bearerToken }, clientId: `client-${bearerToken}` }
@@ -626,7 +626,7 @@ describe('mcpAuth()', () => {
       const adapter = createMcpAdapter({ router: tools, oauth: oauthOptions() })
       const app = express()
         .use('/mcp', mcpAuth(adapter))
-        // Somebody turns the preflight into a call behind the gate.
+        // Middleware behind the gate turns the preflight into a call.
         .use('/mcp', (req, _, next) => {
           req.method = 'POST'
           next()
@@ -909,7 +909,7 @@ describe('mcpAuth()', () => {
           const response = await connection.send([...lines, '', body].join('\r\n'))
           expect(response.status, authorization).to.equal(status)
           expect(response.header('connection')).to.equal('keep-alive')
-          // The next request is read from the same connection: the body of this one must be out of the way.
+          // The next request uses the same connection, so the body of this one must have been read.
           const next = await connection.send(`GET /mcp HTTP/1.1\r\n${HOST}\r\n\r\n`)
           expect(next.status).to.equal(401)
         }

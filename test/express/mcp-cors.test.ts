@@ -105,8 +105,8 @@ describe('mcpCors()', () => {
       ['a list of others', ['https://other.example.com'], undefined],
       ['an expression', /\.example\.com$/, APP],
       ['an expression that does not match', /\.example\.org$/, undefined],
-      ['true, for whoever asks', true, APP],
-      ['false, for nobody', false, undefined],
+      ['true, for every origin', true, APP],
+      ['false, for no origin', false, undefined],
       ['a function', (origin, callback) => callback(null, origin === APP), APP],
       ['a function that refuses', (_, callback) => callback(null, false), undefined],
     ]

@@ -33,7 +33,7 @@ const router = KitMcpRouter.create()
   .tool(
     'whoami',
     { description: 'Tells who calls', input: z.object({}) },
-    (_, { auth }) => auth?.clientId ?? 'nobody',
+    (_, { auth }) => auth?.clientId ?? 'anonymous',
   )
 
 const call = (name: string, args: object = {}) => ({
@@ -109,7 +109,7 @@ describe('mcpHandler()', () => {
 
   describe('takes a body', () => {
     const parsers: readonly (readonly [what: string, parser: unknown])[] = [
-      ['that nobody has read', (_req: unknown, _res: unknown, next: () => void) => next()],
+      ['that is unread', (_req: unknown, _res: unknown, next: () => void) => next()],
       ['that express.json() has parsed', express.json()],
       ['that express.text() has read', express.text({ type: () => true })],
       ['that express.raw() has read', express.raw({ type: () => true })],
@@ -208,7 +208,7 @@ describe('mcpHandler()', () => {
     ])[] = [
       ['for it', ORIGIN, ORIGIN],
       ['for others', ['https://other.example'], undefined],
-      ['for nobody', false, undefined],
+      ['against every origin', false, undefined],
       ['by a function for it', (origin, callback) => callback(null, origin === ORIGIN), ORIGIN],
       ['by a function against it', (_, callback) => callback(null, false), undefined],
       ['by a function that says nothing', (_, callback) => callback(null), undefined],
@@ -309,7 +309,7 @@ describe('mcpHandler()', () => {
     })
 
     it('an adapter without OAuth and without mcpAuth serves all operations that need no scopes', async () => {
-      expect((await post(appWith(open), call('whoami')).expect(200)).text).to.include('nobody')
+      expect((await post(appWith(open), call('whoami')).expect(200)).text).to.include('anonymous')
       await post(appWith(open), call('write')).expect(403)
     })
   })

@@ -131,7 +131,7 @@ describe('mcpServer()', () => {
     expect((await callEcho(`${origin}/mcp`)).status).to.equal(404)
   })
 
-  it('responds with 404 to other paths if there is no later middleware', async () => {
+  it('mcpServer() without later middleware responds with 404 to other paths', async () => {
     const middleware = mcpServer(adapterFor())
     const { origin } = await listen((req, res) => middleware(req, res))
     expect((await fetch(`${origin}/elsewhere`)).status).to.equal(404)

@@ -16,7 +16,7 @@ import { RawConnection, rawRequest } from '../support/raw-http.ts'
 const HOST = 'Host: 127.0.0.1'
 
 describe('a web-standard response over Node', () => {
-  /** Serves `make()` and fetches it. */
+  /** Serves the response of `make()` and fetches it. */
   async function served(make: () => Response, init?: RequestInit): Promise<Response> {
     const { origin } = await listen((req, res) => void writeResponse(req, res, make()))
     return await fetch(origin, init)
@@ -114,7 +114,7 @@ describe('a web-standard response over Node', () => {
   })
 })
 
-/** A client that has read the first bytes of an answer, and then does not read on. */
+/** A client that reads the first bytes of a response and then stops. */
 async function openAndRead(port: number, path: string): Promise<{ close: () => void }> {
   const abort = new AbortController()
   const response = await fetch(`http://127.0.0.1:${port}${path}`, { signal: abort.signal })
@@ -140,7 +140,7 @@ describe('an answer over Node', () => {
 
   it('a plain response does not wait forever for a body that nothing reads', async () => {
     const { setTimeout: realSetTimeout } = globalThis
-    // Five seconds pass at once.
+    // Skips five seconds.
     globalThis.setTimeout = ((run: () => void, ms: number, ...rest: []) =>
       realSetTimeout(run, ms === 5_000 ? 10 : ms, ...rest)) as typeof setTimeout
     try {
@@ -184,7 +184,7 @@ describe('an error inside mcpHandler()', () => {
     expect(text).to.equal('the very error')
   })
 
-  it('an error inside mcpHandler() ends the connection if there is no error handler', async () => {
+  it('an error inside mcpHandler() without an error handler ends the connection', async () => {
     const { port } = await listen((req, res) => {
       broken(res)
       handler(req, res)

@@ -20,7 +20,7 @@ import { listen } from '../support/listen.ts'
 
 const EXPIRES_AT = Math.floor(Date.now() / 1000) + 600
 
-/** Tokens `ada` and `bob` of users of these names; any other is none. */
+/** Accepts the tokens `ada` and `bob` of the users with these names. */
 const oauth: OAuthOptions = {
   issuer: 'https://auth.example.com',
   scopes: ['mcp:read'],
@@ -36,7 +36,7 @@ const oauth: OAuthOptions = {
       : undefined,
 }
 
-/** What a tool of a foreign server says of its `authInfo`. */
+/** The text that a tool of these servers returns about its `authInfo`. */
 function describeAuth(given: unknown): { content: [{ type: 'text'; text: string }] } {
   const { token, clientId, scopes, expiresAt, user } = given as AuthInfo<{ id: string }>
   return { content: [{ type: 'text', text: JSON.stringify({ token, clientId, scopes, expiresAt, user }) }] }
@@ -54,7 +54,7 @@ function serverV2(): McpServerV2 {
   return server
 }
 
-/** A gated application with whatever serves MCP behind it. */
+/** An application with a gate in front of a handler that serves MCP. */
 function behindGate(serve: RequestHandler, app: Express = express()): Express {
   app.use(mcpCors() as RequestHandler)
   app.use(protectedResourceRouter(oauth) as RequestHandler)
@@ -63,7 +63,7 @@ function behindGate(serve: RequestHandler, app: Express = express()): Express {
 }
 
 const serveV1: RequestHandler = async (req, res) => {
-  // The casts are for `exactOptionalPropertyTypes`, which v1's own types do not pass.
+  // The casts are needed because the types of v1 do not support `exactOptionalPropertyTypes`.
   const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined } as object)
   res.on('close', () => void transport.close())
   const server = serverV1()
@@ -71,7 +71,7 @@ const serveV1: RequestHandler = async (req, res) => {
   await transport.handleRequest(req as never, res, req.body)
 }
 
-/** The servers of the official SDK, as their documentation sets them up. */
+/** The servers of the official SDK, set up as in its documentation. */
 const SERVERS: readonly { name: string; app: () => Express; modern: boolean }[] = [
   { name: 'StreamableHTTPServerTransport of v1', modern: false, app: () => behindGate(serveV1) },
   {

@@ -14,7 +14,7 @@ import { rawRequest } from '../support/raw-http.ts'
 const ROOT = '/.well-known/oauth-protected-resource'
 const RESOURCE = 'https://mcp.example.com/api/mcp'
 
-/** An application that serves the documents of these targets, and says so where none of them answers. */
+/** An application that serves the documents of these targets, and reports other requests. */
 function appWith(...targets: readonly GateTarget[]) {
   const app = express()
   for (const target of targets) app.use(protectedResourceRouter(target) as RequestHandler)

@@ -4,7 +4,7 @@ import { type BodyRead, type BodySink, readBody, webSource } from '../../src/htt
 
 const LIMITS = { maxBytes: 1_000, timeoutMs: 5_000 }
 
-/** Reads what `give` gives at once. */
+/** Reads a body that `give` writes synchronously. */
 function readAtOnce(give: (sink: BodySink) => void, limits = LIMITS): Promise<BodyRead> {
   return readBody((sink) => {
     give(sink)
@@ -12,7 +12,7 @@ function readAtOnce(give: (sink: BodySink) => void, limits = LIMITS): Promise<Bo
   }, limits)
 }
 
-/** Cuts `bytes` at the given places. */
+/** Cuts `bytes` at these positions. */
 function cutAt(bytes: Buffer, cuts: readonly number[]): Buffer[] {
   const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]
   return places.slice(1).map((end, index) => bytes.subarray(places[index], end))
@@ -103,7 +103,7 @@ describe('readBody()', () => {
     const collected = new Promise<BodyRead>((resolve) => {
       void readAtOnce((sink) => {
         sink.chunk(slab.subarray(0, 10))
-        // A kept reference would see this.
+        // This would change the body if the buffer were kept.
         slab.fill('y')
         sink.end()
       }).then(resolve)

@@ -37,7 +37,7 @@ describe('an AuthInfo', () => {
       return found
     },
     'own property descriptors': () => Object.getOwnPropertyDescriptors(auth),
-    // Since Node 22 a URL cannot be cloned; without one, the rest can.
+    // Since Node.js 22, a URL cannot be cloned. Everything else can.
     structuredClone: () => structuredClone(AuthInfo.of(TOKEN, { ...auth, resource: undefined })),
     'v8.serialize': () => serialize(auth).toString('latin1'),
   }

@@ -33,11 +33,11 @@ describe('a random Authorization header', () => {
       try {
         for (const value of [authorization ?? []].flat()) headers.append('Authorization', value)
       } catch {
-        // Not every value can be sent.
+        // Some values cannot be sent.
         continue
       }
       asked++
-      // Several are one list here, as the platform joins them; white space around a value is no part of it.
+      // The platform joins several values to one list, and removes white space around a value.
       token = allowedToken(headers.get('authorization') ?? '')
       const response = await server(new Request('https://mcp.example.com/mcp', { method: 'POST', headers }))
       expectRefusal(response.status, response.headers.get('www-authenticate') ?? '', await response.text())
@@ -67,7 +67,7 @@ describe('a random Authorization header', () => {
         const response = await connection.send(
           ['POST /mcp HTTP/1.1', 'Host: 127.0.0.1', ...lines, 'Content-Length: 0', '', ''].join('\r\n'),
         )
-        // Node itself refuses control characters.
+        // Node.js itself rejects control characters.
         if (response.status === 400) continue
         refused++
         expectRefusal(response.status, response.header('www-authenticate') ?? '', response.body)

@@ -13,8 +13,8 @@ import { parseChallenge } from '../support/challenge.ts'
 
 const ISSUER = 'https://auth.example.com'
 const METADATA = 'https://mcp.example.com/.well-known/oauth-protected-resource'
-/** What no response may ever hold. */
-const LEAK = 'leak-of-somebody'
+/** A string that no response may contain. */
+const LEAK = 'leak-of-another-user'
 
 const emptyContext: ContextFactory = (request) => new RequestContext(request, {})
 
@@ -25,7 +25,7 @@ function gateWith(options: Partial<OAuthOptions> = {}, makeContext: ContextFacto
 
 type Authorization = GateRequest['authorization']
 
-/** A request with this header, with a good one when nothing is said, without one when undefined is. */
+/** Creates a request with this header. Without an argument the header is valid; `undefined` omits it. */
 function requestWith(...given: [] | [authorization: Authorization]): GateRequest {
   return {
     authorization: given.length === 0 ? 'Bearer good' : given[0],
@@ -38,14 +38,14 @@ function requestWith(...given: [] | [authorization: Authorization]): GateRequest
   }
 }
 
-/** What the gate answers; the verified token when it lets the request in. */
+/** Returns the response of the gate, or the verified token if it accepts the request. */
 async function run(gate: Gate, request = requestWith()): Promise<PlainResponse | AuthInfo> {
   const decision = await gate.authenticate(request)
   if (decision.outcome !== 'accepted') return gate.answer(decision, request)
   return gate.permits(decision.auth.scopes) ? decision.auth : gate.answer(gate.insufficientScope(), request)
 }
 
-/** The decision about a request whose verifier gives `result`. */
+/** Returns the decision for a request whose verifier returns `result`. */
 async function decisionOn(result: unknown, options: Partial<OAuthOptions> = {}): Promise<Decision> {
   return await gateWith({ ...options, verifyToken: (async () => result) as never }).authenticate(
     requestWith(),
@@ -58,14 +58,14 @@ async function authOf(result: unknown, options: Partial<OAuthOptions> = {}): Pro
   return decision.auth
 }
 
-/** An object whose `then` is read as `then` says: a promise of some other library, or of nobody's. */
+/** Creates an object with this `then`, such as a promise of another library. */
 function thenable(then: () => unknown): object {
   return Object.defineProperty({}, 'then', { get: then })
 }
 
 const nowSeconds = (): number => Date.now() / 1000
 
-/** What a process prints of its answers, with nothing to keep it alive but what is asked of it. */
+/** Runs a process that nothing else keeps alive, and returns what it prints about its responses. */
 async function answersOf(options: string): Promise<unknown> {
   const index = JSON.stringify(new URL('../../src/index.js', import.meta.url).href)
   const program = `
@@ -119,7 +119,7 @@ describe('the gate', () => {
       url: string | undefined,
     ])[] = [
       ['the root form by default', {}, {}, METADATA],
-      ['the suffixed form where it is served', {}, { suffixed: true }, `${METADATA}/mcp`],
+      ['the suffixed form if it is served', {}, { suffixed: true }, `${METADATA}/mcp`],
       ['the root form for the path /', {}, { suffixed: true, path: '/' }, METADATA],
       [
         'the origin and path of resource',
@@ -140,7 +140,7 @@ describe('the gate', () => {
         'https://api.example.org/.well-known/oauth-protected-resource',
       ],
       [
-        'another path when told so',
+        'the configured path',
         { resourceMetadataPath: '/meta' },
         { suffixed: true },
         'https://mcp.example.com/meta/mcp',
@@ -237,9 +237,9 @@ describe('the gate', () => {
           },
         },
       ],
-      ['a client that cannot be text', { valid: true, clientId: Object.create(null) }],
+      ['a client that cannot be a string', { valid: true, clientId: Object.create(null) }],
       [
-        'a resource that cannot be text',
+        'a resource that cannot be a string',
         {
           valid: true,
           resource: {
@@ -271,7 +271,7 @@ describe('the gate', () => {
       ['an expiry before 1970', { valid: true, expiresAt: -1 }],
       ['an expiry that is NaN', { valid: true, expiresAt: Number.NaN }],
       ['an expiry that is infinite', { valid: true, expiresAt: Number.POSITIVE_INFINITY }],
-      ['an expiry that is text', { valid: true, expiresAt: String(nowSeconds() + 60) }],
+      ['an expiry that is a string', { valid: true, expiresAt: String(nowSeconds() + 60) }],
       ['an expiry that is a date', { valid: true, expiresAt: new Date(Date.now() + 60_000) }],
     ]
     for (const [what, result] of results) {
@@ -290,7 +290,7 @@ describe('the gate', () => {
       ['null', () => null],
       ['a text', () => LEAK],
       [
-        'what calls itself unavailable',
+        'an error that is only named like VerifierUnavailableError',
         () => Object.assign(new Error(LEAK), { name: 'VerifierUnavailableError' }),
       ],
       [
@@ -315,7 +315,7 @@ describe('the gate', () => {
           async () => {
             throw thrown()
           },
-          // A thenable that is no promise.
+          // A thenable that is not a promise.
           () => thenable(() => (_: unknown, reject: (reason: unknown) => void) => reject(thrown())),
         ]
         for (const verifyToken of verifiers) {
@@ -410,7 +410,7 @@ describe('the gate', () => {
       }
     })
 
-    it('a result whose valid is true only at the first read is accepted once', async () => {
+    it('the member valid of a result is read once', async () => {
       let asked = 0
       const result = {
         get valid() {
@@ -534,20 +534,20 @@ describe('the gate', () => {
 
   describe('answers 503', () => {
     const unavailable: readonly (readonly [what: string, error: Error, retryAfter: string])[] = [
-      ['after 5 seconds by default', new VerifierUnavailableError(LEAK), '5'],
+      ['of 5 seconds by default', new VerifierUnavailableError(LEAK), '5'],
       [
-        'after as many seconds as the verifier says',
+        'of the seconds that the verifier names',
         new VerifierUnavailableError(LEAK, { retryAfterSeconds: 30 }),
         '30',
       ],
-      ['after whole seconds', new VerifierUnavailableError(LEAK, { retryAfterSeconds: 0.2 }), '1'],
-      ['at once', new VerifierUnavailableError(LEAK, { retryAfterSeconds: 0 }), '0'],
+      ['in whole seconds', new VerifierUnavailableError(LEAK, { retryAfterSeconds: 0.2 }), '1'],
+      ['of 0', new VerifierUnavailableError(LEAK, { retryAfterSeconds: 0 }), '0'],
       [
-        'after 5 seconds when the number is none',
+        'of 5 seconds for an invalid number',
         new VerifierUnavailableError(LEAK, { retryAfterSeconds: Number.NaN }),
         '5',
       ],
-      ['with a cause', new VerifierUnavailableError(LEAK, { cause: new Error(LEAK) }), '5'],
+      ['of 5 seconds with a cause', new VerifierUnavailableError(LEAK, { cause: new Error(LEAK) }), '5'],
     ]
     for (const [what, error, retryAfter] of unavailable) {
       it(`an unavailable verifier gets a 503 without a challenge, with Retry-After ${what}`, async () => {
@@ -616,7 +616,7 @@ describe('the gate', () => {
     }
   })
 
-  describe('answers 500', () => {
+  describe('responds with 500', () => {
     const failed = {
       status: 500,
       headers: { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' },
@@ -838,9 +838,9 @@ describe('the gate', () => {
     })
 
     it('onVerified is not called for a token that is not accepted', async () => {
-      let told = 0
+      let calls = 0
       const onVerified = () => {
-        told++
+        calls++
       }
       for (const result of [
         undefined,
@@ -854,7 +854,7 @@ describe('the gate', () => {
         )
       }
       await gateWith({ onVerified }).authenticate(requestWith(undefined))
-      expect(told).to.equal(0)
+      expect(calls).to.equal(0)
     })
   })
 

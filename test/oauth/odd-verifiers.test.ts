@@ -7,8 +7,8 @@ import { resolveOAuthOptions, type VerifyToken } from '../../src/oauth/options.t
 import { cachedVerifier } from '../../src/oauth/verifiers/cached.ts'
 import { firstMatch } from '../../src/oauth/verifiers/first-match.ts'
 
-/** What no response may hold. */
-const LEAK = 'leak-of-somebody'
+/** A string that no response may contain. */
+const LEAK = 'leak-of-another-user'
 
 type Outcome = 'accepted' | 'invalid' | 'expired' | 'wrong_resource' | 'unavailable'
 type Oddity = readonly [what: string, verify: (token: string) => unknown, outcome: Outcome]
@@ -19,7 +19,7 @@ const thrower = (): never => {
   throw new Error(LEAK)
 }
 const good = (token: string) => ({ valid: true, user: { token }, scopes: [token], clientId: token })
-/** Throws at whatever is done with it. */
+/** An object that throws at every access. */
 const hostile = new Proxy(
   {},
   Object.fromEntries(
@@ -47,11 +47,11 @@ const ODDITIES: readonly Oddity[] = [
   ['promises what hangs', async () => await thenable(() => undefined), 'unavailable'],
   ['gives what throws', () => hostile, 'invalid'],
   ['promises what throws', async () => hostile, 'invalid'],
-  ['gives a text', () => LEAK, 'invalid'],
-  ['gives a text as an object', () => Object(LEAK), 'invalid'],
-  ['gives a function', () => () => ({ valid: true }), 'invalid'],
-  ['gives a symbol', () => Symbol(LEAK), 'invalid'],
-  ['gives a list of acceptances', (token) => [good(token)], 'invalid'],
+  ['sends a text', () => LEAK, 'invalid'],
+  ['sends a text as an object', () => Object(LEAK), 'invalid'],
+  ['sends a function', () => () => ({ valid: true }), 'invalid'],
+  ['sends a symbol', () => Symbol(LEAK), 'invalid'],
+  ['sends a list of acceptances', (token) => [good(token)], 'invalid'],
   ['gives valid of its prototype', () => Object.create({ valid: true }), 'accepted'],
   ['gives valid: 1', () => ({ valid: 1 }), 'invalid'],
   [
@@ -82,7 +82,7 @@ const ODDITIES: readonly Oddity[] = [
     'wrong_resource',
   ],
   [
-    'gives a resource that cannot be text',
+    'sends a resource that cannot be a string',
     (token) => ({ ...good(token), resource: Object.create(null) }),
     'invalid',
   ],
@@ -92,19 +92,19 @@ const ODDITIES: readonly Oddity[] = [
     'accepted',
   ],
   [
-    'gives a hundred thousand scopes',
+    'sends a hundred thousand scopes',
     (token) => ({ ...good(token), scopes: [token, ...Array(100_000).fill('x')] }),
     'accepted',
   ],
   [
-    'gives a user in a circle',
+    'sends a user in a circle',
     (token) => {
       const user: object = { token }
       return { ...good(token), user: Object.assign(user, { user }) }
     },
     'accepted',
   ],
-  ['gives a user that throws when looked into', (token) => ({ ...good(token), user: hostile }), 'accepted'],
+  ['sends a user that throws when looked into', (token) => ({ ...good(token), user: hostile }), 'accepted'],
   ['gives extra that throws when copied', (token) => ({ ...good(token), extra: hostile }), 'invalid'],
 ]
 

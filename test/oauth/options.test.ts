@@ -16,7 +16,7 @@ const UNKNOWN = 'MCP_CONFIG_UNKNOWN_OPTION'
 const verifyToken = async () => undefined
 const GOOD = { issuer: 'https://auth.example.com', verifyToken }
 
-/** Every way in which OAuth options come in. */
+/** All functions that take OAuth options. */
 const entrances: readonly (readonly [name: string, enter: (options: never) => unknown])[] = [
   [
     'KitMcpServer.withOAuth()',
@@ -37,15 +37,15 @@ describe('wrong OAuth options', () => {
     message: RegExp,
   ])[] = [
     [
-      'no verifyToken',
+      'a missing verifyToken',
       { verifyToken: undefined },
       MISSING,
       'verifyToken',
       /jwtVerifier\(\{ issuer, audience \}\)/,
     ],
     ['null for verifyToken', { verifyToken: null }, MISSING, 'verifyToken', /[Ss]et it to a verifier/],
-    ['a verifyToken that is none', { verifyToken: 'jwt' }, INVALID, 'verifyToken', /function/],
-    ['no issuer', { issuer: undefined }, MISSING, 'issuer', /https:\/\/auth\.example\.com/],
+    ['a verifyToken that is not a function', { verifyToken: 'jwt' }, INVALID, 'verifyToken', /function/],
+    ['a missing issuer', { issuer: undefined }, MISSING, 'issuer', /https:\/\/auth\.example\.com/],
     ['null for issuer', { issuer: null }, MISSING, 'issuer', /https:\/\/auth\.example\.com/],
     ['an empty issuer', { issuer: '' }, INVALID, 'issuer', /absolute URL/],
     ['an issuer without slashes', { issuer: 'https:auth.example.com' }, INVALID, 'issuer', /absolute URL/],
@@ -131,7 +131,7 @@ describe('wrong OAuth options', () => {
         ] as const,
     ),
     [
-      'a nonce that is text',
+      'a nonce that is a string',
       { dpop: { mode: 'allowed', nonce: 'x' as never } },
       INVALID,
       'dpop.nonce',
@@ -193,7 +193,7 @@ describe('wrong OAuth options', () => {
     ],
     ['no authorization server', { authorizationServers: [] }, INVALID, 'authorizationServers', /non-empty/],
     [
-      'authorization servers that are no list',
+      'authorization servers that are not a list',
       { authorizationServers: 'https://a.example' },
       INVALID,
       'authorizationServers',
@@ -243,8 +243,8 @@ describe('wrong OAuth options', () => {
     ['a scope with a control character', { scopes: ['a\u0007'] }, INVALID, 'scopes', /RFC 6749/],
     ['a scope outside ASCII', { scopes: ['\u00e9'] }, INVALID, 'scopes', /RFC 6749/],
     ['an empty scope', { scopes: [''] }, INVALID, 'scopes', /RFC 6749/],
-    ['a scope that is no text', { scopes: [5] }, INVALID, 'scopes', /RFC 6749/],
-    ['scopes in one text', { scopes: 'mcp:read' }, INVALID, 'scopes', /array/],
+    ['a scope that is not a string', { scopes: [5] }, INVALID, 'scopes', /RFC 6749/],
+    ['scopes in one string', { scopes: 'mcp:read' }, INVALID, 'scopes', /array/],
     [
       'offline_access among scopes',
       { scopes: ['mcp:read', 'offline_access'] },
@@ -272,7 +272,7 @@ describe('wrong OAuth options', () => {
     ['an empty realm', { realm: '' }, INVALID, 'realm', /printable ASCII/],
     ['a realm with a line feed', { realm: 'a\r\nX-Evil: 1' }, INVALID, 'realm', /printable ASCII/],
     ['a realm outside ASCII', { realm: 'caf\u00e9' }, INVALID, 'realm', /printable ASCII/],
-    ['a realm that is no text', { realm: 5 }, INVALID, 'realm', /printable ASCII/],
+    ['a realm that is not a string', { realm: 5 }, INVALID, 'realm', /printable ASCII/],
     ['an empty name', { resourceName: '' }, INVALID, 'resourceName', /non-empty/],
     [
       'a name with a control character',
@@ -282,7 +282,7 @@ describe('wrong OAuth options', () => {
       /control characters/,
     ],
     [
-      'documentation that is no URL',
+      'documentation that is not a URL',
       { resourceDocumentation: 'docs' },
       INVALID,
       'resourceDocumentation',
@@ -295,7 +295,7 @@ describe('wrong OAuth options', () => {
       'resourceDocumentation',
       /https/,
     ],
-    ['an onVerified that is none', { onVerified: true }, INVALID, 'onVerified', /function/],
+    ['an onVerified that is not a function', { onVerified: true }, INVALID, 'onVerified', /function/],
     ['a trustProxy that is a number', { trustProxy: 1 }, INVALID, 'trustProxy', /true or false/],
     ['no time for the verifier', { verifyTimeoutMs: 0 }, INVALID, 'verifyTimeoutMs', /whole number/],
     ['a time that is NaN', { verifyTimeoutMs: Number.NaN }, INVALID, 'verifyTimeoutMs', /whole number/],
@@ -307,7 +307,7 @@ describe('wrong OAuth options', () => {
       /whole number/,
     ],
     [
-      'allowInsecureHttp that is text',
+      'allowInsecureHttp that is a string',
       { allowInsecureHttp: 'yes' },
       INVALID,
       'allowInsecureHttp',

@@ -21,7 +21,7 @@ const GOOD = 'Authorization: Bearer good'
 const limited = (points: number, changes: Partial<OAuthOptions> = {}) =>
   oauthOptions({ rateLimit: { points, durationSeconds: 60 }, ...changes })
 
-/** The status of each of these requests, one after the other. */
+/** Sends these requests one after the other, and returns the status of each response. */
 async function statuses(port: number, ...requests: readonly (readonly string[])[]): Promise<number[]> {
   const found: number[] = []
   for (const headers of requests) found.push((await rawRequest(port, { headers: [HOST, ...headers] })).status)
@@ -135,7 +135,7 @@ describe('rateLimit', () => {
         () => null as never,
         () => Promise.reject(new Error('later')) as never,
         () => {
-          throw new Error('nobody knows')
+          throw new Error('unknown')
         },
       ]) {
         const oauth = limited(1, { clientAddress })
@@ -275,8 +275,8 @@ describe('rateLimit', () => {
   })
 
   it('a 429 is reported to telemetry as rate_limited', async () => {
-    const told = MockTelemetryAdapter.create()
-    const telemetry = KitTelemetry.create().addTransport(told).build()
+    const transport = MockTelemetryAdapter.create()
+    const telemetry = KitTelemetry.create().addTransport(transport).build()
     const oauth = limited(1, { clientAddress: () => '192.0.2.1', scopes: ['mcp:read'] })
     const { server } = createMcpAdapter({ router: KitMcpRouter.create(), oauth, telemetry })
     const ask = (headers: Record<string, string>) =>
@@ -287,7 +287,7 @@ describe('rateLimit', () => {
     expect(answers.map(({ status }) => status)).to.deep.equal([401, 429, 429])
     expect(answers[1]?.headers.get('access-control-allow-origin')).to.equal('*')
     await telemetry.flush()
-    const reasons = told.getEvents().map(({ name, attributes }) => [name, attributes?.reason])
+    const reasons = transport.getEvents().map(({ name, attributes }) => [name, attributes?.reason])
     expect(reasons).to.deep.equal([
       ['kit.mcp.auth.refused', 'missing'],
       ['kit.mcp.auth.refused', 'rate_limited'],

@@ -26,7 +26,7 @@ const UNAUTHORIZED = 'Bearer realm="mcp-server", error="invalid_token"'
 
 interface Adapted extends Served {
   readonly auth: McpAuthHandlers
-  /** Sends a request to the MCP route, and does not wait for the end of the answer. */
+  /** Sends a request to the MCP route, without waiting for the end of the response. */
   fetch(init: RequestInit): Promise<Response>
 }
 
@@ -35,7 +35,7 @@ interface Way {
   serve(setup: CreateMcpAdapterOptions): Promise<Adapted>
 }
 
-/** Both construction styles, each with both faces. */
+/** Both ways to create an adapter, each with both handlers. */
 const WAYS: readonly Way[] = [
   {
     name: 'KitMcpServer and its handler',
@@ -59,7 +59,7 @@ const WAYS: readonly Way[] = [
         const { origin, close, send } = await onExpress((req, res, next) =>
           mcpHandler(adapter)(req, res, next),
         )
-        // The application mounts its route where `onExpress` does; what a client sees is the path behind it.
+        // The route is mounted as in `onExpress`. The path is the one that clients use.
         return {
           origin,
           auth: adapter.auth,
@@ -81,7 +81,7 @@ const router = KitMcpRouter.create()
 
 const USER = { id: 'u1', email: 'u1@example.com', roles: ['admin'] }
 
-/** Takes the token `good`. */
+/** Accepts the token `good`. */
 const oauthWith = (
   changes: Partial<OAuthOptions> = {},
   result: Partial<VerifiedToken> = {},
@@ -188,7 +188,7 @@ for (const way of WAYS) {
           return given.bearerToken === undefined ? undefined : { valid: true }
         }
         await answerTo(request, oauthWith({ verifyToken }))
-        // Without a token it is asked, and not waited for.
+        // Without a token, it is called but not awaited.
         while (input === undefined) await new Promise(setImmediate)
         return input
       }
@@ -343,7 +343,7 @@ for (const way of WAYS) {
             )
           }
         },
-        '2: the format of a token is not the adapter’s': async () => {
+        '2: the adapter does not prescribe the format of a token': async () => {
           const seen: (string | undefined)[] = []
           const verifyToken = async ({ bearerToken }: VerifyTokenInput) => {
             seen.push(bearerToken)
@@ -354,7 +354,7 @@ for (const way of WAYS) {
           for (const token of tokens) expect((await served.send(post(token))).status).to.equal(200)
           expect(seen).to.deep.equal(tokens)
         },
-        '3: a token lacking a required scope is answered with 403 insufficient_scope': async () => {
+        '3: a token lacking a required scope is refused with 403 insufficient_scope': async () => {
           const oauth = oauthWith({ scopes: ['mcp:read', 'mcp:write'] }, { scopes: ['mcp:read'] })
           const answer = await answerTo(post('good'), oauth)
           expect(answer.status).to.equal(403)
@@ -491,7 +491,7 @@ for (const way of WAYS) {
         'trustProxy, default false': async () => {
           const forwarded = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'public.example.com' }
           expect(challengeOf(await answerTo(post(undefined, forwarded)))).not.to.include('public.example.com')
-          // In Express its own setting decides.
+          // In Express, the setting `trust proxy` decides.
           const trusting = await answerTo(post(undefined, forwarded), oauthWith({ trustProxy: true }))
           expect(challengeOf(trusting).includes('https://public.example.com/')).to.equal(
             !way.name.includes('Express'),
@@ -519,14 +519,14 @@ for (const way of WAYS) {
           }
           for (const oauth of [null, false, 'oauth', [], () => undefined]) await refuses(oauth, 'oauth')
         },
-        'options are copied': async () => {
+        'OAuth options are copied': async () => {
           const oauth = { ...oauthWith(), scopes: ['mcp:read'] }
           const served = await serve(oauth)
           oauth.scopes.push('mcp:admin')
           oauth.issuer = 'https://evil.example.com'
           expect(challengeOf(await served.send(post()))).to.include('scope="mcp:read"')
         },
-        'without OAuth auth.resource answers 404': async () => {
+        'without OAuth, auth.resource responds with 404': async () => {
           expect((await metadata(WELL_KNOWN, await serve(undefined))).status).to.equal(404)
         },
       })
@@ -534,7 +534,7 @@ for (const way of WAYS) {
 
     describe('decisions 1.3: a request', () => {
       rows({
-        '1: one Authorization header, Bearer, spaces, b64token; anything else is no token': async () => {
+        '1: one Authorization header, Bearer, spaces, b64token; anything else is not a token': async () => {
           const served = await serve(oauthWith({ verifyToken: async () => ({ valid: true }) }))
           for (const authorization of [
             'Bearer a,b',
@@ -543,7 +543,7 @@ for (const way of WAYS) {
             `Bearer ${'a'.repeat(16_385)}`,
             'DPoP a',
           ]) {
-            // A socket of the tests takes no header as long as that.
+            // The socket of this test does not accept such a long header.
             if (authorization.length > 16_000 && way.name.includes('Express')) continue
             expect((await served.send(post(undefined, { authorization }))).status).to.equal(401)
           }
@@ -561,7 +561,7 @@ for (const way of WAYS) {
             expect((await served.send(post('a'))).status).to.equal(200)
             expect(asked).to.deep.equal([undefined, 'a'])
           },
-        '3: accepted only if valid === true; expiresAt and resource count': async () => {
+        '3: a token is accepted only if valid === true, and expiresAt and resource are checked': async () => {
           const resource = 'https://mcp.example.com/mcp'
           for (const [result, status] of [
             [{ valid: 1 }, 401],
@@ -576,7 +576,7 @@ for (const way of WAYS) {
             expect((await answerTo(post('x'), oauth)).status, JSON.stringify(result)).to.equal(status)
           }
         },
-        '4: VerifierUnavailableError is 503 with Retry-After and no challenge': async () => {
+        '4: VerifierUnavailableError gets a 503 with Retry-After and without a challenge': async () => {
           const verifyToken = async () =>
             Promise.reject(new VerifierUnavailableError('down', { retryAfterSeconds: 9 }))
           const answer = await answerTo(post('x'), oauthWith({ verifyToken }))
@@ -587,7 +587,7 @@ for (const way of WAYS) {
           ])
           expect(JSON.parse(answer.text).error).to.equal('temporarily_unavailable')
         },
-        '4: a throwing onVerified is 500 and says nothing': async () => {
+        '4: an onVerified that throws gets a 500 without details': async () => {
           const onVerified = () => {
             throw new Error('secret')
           }
@@ -598,7 +598,7 @@ for (const way of WAYS) {
             '',
           ])
         },
-        '5: expiry before scopes': async () => {
+        '5: the expiry of a token is checked before its scopes': async () => {
           const oauth = oauthWith({ scopes: ['mcp:read'] }, { expiresAt: 1 })
           expect((await answerTo(post('good'), oauth)).status).to.equal(401)
         },
@@ -620,7 +620,7 @@ for (const way of WAYS) {
             ).to.equal(status)
           }
         },
-        '6: the outcome is what a handler finds as auth': async () => {
+        '6: a handler gets the outcome as auth': async () => {
           expect(textOf(await answerTo(post('good')))).to.deep.equal({
             verified: USER,
             wired: null,

@@ -276,7 +276,7 @@ describe('signedMetadata', () => {
 
   const iss = 'https://signer.example.com'
   for (const [what, signedMetadata, resource] of [
-    ['no JWT', 'signed', RESOURCE],
+    ['not a JWT', 'signed', RESOURCE],
     ['of unreadable claims', 'a.b.c', RESOURCE],
     ['without iss', jwt({ resource: RESOURCE }), RESOURCE],
     ['about another resource', jwt({ iss, resource: `${RESOURCE}/` }), RESOURCE],

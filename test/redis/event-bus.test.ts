@@ -16,7 +16,7 @@ const TOOLS: ServerEvent = { kind: 'tools_list_changed' }
 const updated = (uri: string): ServerEvent => ({ kind: 'resource_updated', uri })
 const GAP = ['tools_list_changed', 'prompts_list_changed', 'resources_list_changed']
 
-/** One node's bus, what its listeners heard, and how often it caught up. */
+/** The bus of a node, the events of its listeners, and the number of its `onCaughtUp` calls. */
 class Node {
   readonly heard: string[] = []
   readonly errors: string[] = []
@@ -76,7 +76,7 @@ describe('mcp: redisEventBus', () => {
         return made
       }
 
-      /** A node whose subscription stands. */
+      /** Starts a node and waits for its subscription. */
       async function node(given?: Parameters<typeof redisEventBus>[0], options?: RedisBroadcastOptions) {
         const made = new Node(given ?? (await client()), options)
         undo.push(() => made.bus.close())
@@ -93,7 +93,7 @@ describe('mcp: redisEventBus', () => {
         expect(other.heard).to.include('tools_list_changed')
         await one.until(({ heard }) => heard.length === 2)
         await other.until(({ heard }) => heard.length === 2)
-        // Whatever else was on its way has come before this.
+        // All earlier messages have arrived before this one.
         one.bus.publish(updated('last'))
         await other.until(({ heard }) => heard.includes('last'))
         expect(one.heard).to.deep.equal(['notes://1', 'tools_list_changed', 'last'])
@@ -212,7 +212,7 @@ describe('mcp: redisEventBus', () => {
           resolve()
         }, 20)
       })
-      // What is beyond a thousand is told as a gap.
+      // Beyond a thousand messages, a gap is announced.
       expect(sent.filter((text) => text === '')).to.have.length.within(1, 2)
       expect(sent.filter((text) => text !== '')).to.have.length(1_000)
     } finally {

@@ -10,7 +10,7 @@ import { verifyInput } from '../support/tokens.ts'
 
 const sha256 = (token: string): string => createHash('sha256').update(token).digest('hex')
 
-/** A node's verifier, and how often it had to ask. */
+/** The verifier of a node, which counts the calls of the wrapped verifier. */
 class Node {
   asked = 0
   caughtUp = 0
@@ -43,7 +43,7 @@ class Node {
     await this.verify(verifyInput(token))
   }
 
-  /** Asks until the verifier had to be asked again. */
+  /** Verifies the token until the wrapped verifier is called again. */
   async forgets(token: string): Promise<void> {
     for (const { asked } = this; this.asked === asked; ) {
       await this.ask(token)
@@ -122,7 +122,7 @@ describe('shareInvalidations', () => {
         const one = await node()
         await one.ask('secret-token')
         one.verify.invalidate('secret-token')
-        // By mistake: it is no key.
+        // A token instead of a key, by mistake.
         one.verify.invalidateKey('secret-token')
         one.verify.clear()
         await done
@@ -134,7 +134,7 @@ describe('shareInvalidations', () => {
         for (const each of [one, other]) await each.ask('token')
         await redis.kill()
         one.verify.invalidate('token')
-        // By itself it goes on.
+        // The node keeps working.
         await other.ask('token')
         expect(other.asked).to.equal(1)
         await redis.start()

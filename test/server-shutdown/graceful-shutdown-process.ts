@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { gracefulShutdown } from '../../src/server-shutdown/graceful-shutdown.ts'
 import { KitTelemetry } from '../../src/telemetry/builder.ts'
 
-/** A process to be told to end: `/slow` is answered once the server closes, `/never` never. */
+/** A process that the tests end: `/slow` gets a response when the server closes, and `/never` gets none. */
 const telemetry = KitTelemetry.create()
   .withService('test')
   .withEnvironment('test')

@@ -16,7 +16,7 @@ import { expectConfigError } from '../support/config-error.ts'
 import { Http2Exchange, listenHttp2 } from '../support/http2.ts'
 import { call, legacy, modern, send, signalled } from '../support/mcp/wire.ts'
 
-/** One connection, and everything that came on it. */
+/** A connection, and everything that was received on it. */
 class Wire {
   readonly socket: Socket
   text = ''
@@ -73,7 +73,7 @@ describe('gracefulShutdown', () => {
     return { shutdown, port, wire }
   }
 
-  /** A listener that answers `/slow` when it is told to, everything else at once. */
+  /** A listener that responds to `/slow` on demand, and to everything else at once. */
   function slowly() {
     const begun = signalled()
     const go = signalled()
@@ -141,7 +141,7 @@ describe('gracefulShutdown', () => {
     const closing = shutdown.close()
     const graceEnds = performance.now() + 1_000
     await new Promise((resolve) => setTimeout(resolve, 950))
-    // From here on timers come before what is to be read.
+    // From now on, timers run before received data is read.
     await new Promise((resolve) => setImmediate(resolve))
     used.write('GET / HTTP/1.1', 'Host: a')
     while (performance.now() < graceEnds + 20);
@@ -199,7 +199,7 @@ describe('gracefulShutdown', () => {
     )
     await begun
     const closing = shutdown.close()
-    // One more comes while the server closes.
+    // Another request arrives during the shutdown.
     one.write('GET /slow HTTP/1.1', 'Host: a')
     await new Promise((resolve) => setTimeout(resolve, 50))
     go()
@@ -289,7 +289,7 @@ describe('gracefulShutdown', () => {
       one.write('GET / HTTP/1.1', 'Host: a', 'Connection: Upgrade', 'Upgrade: x')
       await one.until(/101/)
       const closing = shutdown.close()
-      // Longer than an idle connection is left open.
+      // Longer than idle connections stay open.
       await new Promise((resolve) => setTimeout(resolve, 1_500))
       one.write('still there')
       await one.until(/still there/)
@@ -354,7 +354,7 @@ describe('gracefulShutdown', () => {
   })
 
   it('a connection over TLS is counted once', async () => {
-    // Nobody completes the handshake: the connection is there all the same.
+    // The TLS handshake is not completed, but the connection exists.
     const tls = createTlsServer()
     const shutdown = gracefulShutdown(tls, { timeoutMs: 50 })
     await once(tls.listen(0, '127.0.0.1'), 'listening')
@@ -366,7 +366,7 @@ describe('gracefulShutdown', () => {
   })
 
   it('a request over TLS finishes, and an idle connection is closed', async () => {
-    // A key that both sides have is enough: no certificate.
+    // A pre-shared key replaces certificates.
     const psk = { psk: Buffer.from('0123456789abcdef'), identity: 'test' }
     const common = { ciphers: 'PSK-AES128-GCM-SHA256', maxVersion: 'TLSv1.2' as const }
     const { begun, go, listener } = slowly()
@@ -415,7 +415,7 @@ describe('gracefulShutdown', () => {
     it('an event stream may be written to once more by a source that has not noticed the end', async () => {
       const begun = signalled()
       const { shutdown, wire } = await open((_req, res) => {
-        // More than the system takes for a client that does not read: the end has to wait.
+        // More than the system buffers for a client that does not read, so that the end must wait.
         res.writeHead(200, { 'Content-Type': 'text/event-stream' }).write(`data: ${'x'.repeat(16e6)}\n\n`)
         shutdown.signal.addEventListener('abort', () => {
           setTimeout(() => {
@@ -501,7 +501,7 @@ describe('gracefulShutdown', () => {
         ]
         const calling = send(port, legacy(call('slow')))
         await begun.promise
-        // Both streams have said their first word when they are ended.
+        // Both streams have sent their first event before they are ended.
         await Promise.all(heads.map(({ promise }) => promise))
         const closing = shutdown.close()
         const [standing, subscribed] = await Promise.all(listening)
@@ -672,21 +672,21 @@ describe('gracefulShutdown', () => {
   describe('options', () => {
     const build = (options: object) => () => gracefulShutdown(createServer(), options)
     for (const [what, run, option, message] of [
-      ['no server', () => gracefulShutdown(undefined as never), 'server', /node:http/],
+      ['a value that is not a server', () => gracefulShutdown(undefined as never), 'server', /node:http/],
       ['an Express app', () => gracefulShutdown(express() as never), 'server', /app\.listen/],
       [
-        'no options object',
+        'options that are not an object',
         () => gracefulShutdown(createServer(), null as never),
         'gracefulShutdown',
         /must be called with/,
       ],
       ['a timeout of 0', build({ timeoutMs: 0 }), 'timeoutMs', /whole number/],
       ['a negative delay', build({ readinessDelayMs: -1 }), 'readinessDelayMs', /whole number/],
-      ['telemetry that is none', build({ telemetry: {} }), 'telemetry', /build\(\)/],
+      ['a value that is not telemetry', build({ telemetry: {} }), 'telemetry', /build\(\)/],
       ['one signal without a list', build({ signals: 'SIGTERM' }), 'signals', /array/],
-      ['a signal that is none', build({ signals: ['SIGSTOPPED'] }), 'signals', /SIGTERM/],
-      ['a signal nobody can handle', build({ signals: ['SIGKILL'] }), 'signals', /handled/],
-      ['onClosed that is no function', build({ onClosed: 1 }), 'onClosed', /function/],
+      ['an unknown signal', build({ signals: ['SIGSTOPPED'] }), 'signals', /SIGTERM/],
+      ['a signal that cannot be handled', build({ signals: ['SIGKILL'] }), 'signals', /handled/],
+      ['an onClosed that is not a function', build({ onClosed: 1 }), 'onClosed', /function/],
     ] as const) {
       it(`gracefulShutdown throws for ${what}`, () =>
         expectConfigError(run, { code: 'MCP_CONFIG_INVALID_OPTION', option, message }))

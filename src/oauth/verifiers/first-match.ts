@@ -21,7 +21,7 @@ const MOST_HELPFUL: readonly RefusalNote[] = ['expired', 'wrong_resource']
  * @param verifiers the verifiers in the order in which they are called.
  * @returns a verifier for the option `verifyToken`. It rejects with `VerifierUnavailableError` as described above; if several
  * are unavailable, `cause` is an `AggregateError`.
- * @throws {KitMcpConfigError} if there is no verifier, or one is not a function.
+ * @throws {KitMcpConfigError} if `verifiers` is empty, or one of them is not a function.
  * @example
  * ```ts
  * import { firstMatch, introspectionVerifier, jwtVerifier } from 'mcp-gatekit'

@@ -136,7 +136,7 @@ export function rulesFor<User>(rules: OwnJwtRules<User>, audiences: readonly str
 
 /**
  * Returns the audiences for a verifier without an audience of its own: the resource of its gate.
- * @throws {KitMcpConfigError} if there is no gate, or the gate has no fixed resource.
+ * @throws {KitMcpConfigError} if `gate` is `undefined`, or the gate has no fixed resource.
  */
 export function audiencesOf(gate: GateValues | undefined): readonly string[] {
   if (gate === undefined) {
@@ -150,7 +150,7 @@ export function audiencesOf(gate: GateValues | undefined): readonly string[] {
 
 /**
  * Returns the issuers for a verifier without an issuer of its own: the issuer of its gate.
- * @throws {KitMcpConfigError} if there is no gate, or its issuer needs `allowInsecureHttp`.
+ * @throws {KitMcpConfigError} if `gate` is `undefined`, or its issuer needs `allowInsecureHttp`.
  */
 export function issuersOf(gate: GateValues | undefined, allowInsecureHttp: boolean): readonly string[] {
   if (gate === undefined) throw missingOption('issuer', `${ISSUER_HINT}. Inside a gate it may be omitted`)

@@ -58,7 +58,7 @@ async function startDpopIssuer(resource: () => string) {
   return listening
 }
 
-/** It warns on the console that it wants a newer Node and keys of one's own. */
+/** Hides its console warnings about the version of Node.js and its keys. */
 async function quietly<T>(work: () => T | Promise<T>): Promise<T> {
   const { warn } = console
   console.warn = () => undefined
@@ -69,7 +69,7 @@ async function quietly<T>(work: () => T | Promise<T>): Promise<T> {
   }
 }
 
-/** The provider of a service that holds a key. */
+/** The OAuth provider of a client that has a key. */
 class BoundProvider extends ClientCredentialsProvider {
   readonly session: DpopSession
 
@@ -140,7 +140,7 @@ describe('DPoP, with the official client and oidc-provider', () => {
           await client.close()
           await stopListening(http)
         }
-        // Once without a token, and then never refused but for a nonce.
+        // The first request has no token. Later ones are refused only for a nonce.
         expect(sent[0]).to.equal('null')
         expect(sent.slice(1).every((one) => one.startsWith('DPoP '))).to.equal(true)
         expect(seen.filter(isDpopNonceChallenge)).to.have.length(nonces)

@@ -53,7 +53,7 @@ describe('replay stores', () => {
       expect(store.use('of the victim, as old', early, 'victim')).to.equal(false)
       expect(store.use('of the victim, newer', late, 'victim')).to.equal(true)
       expect(store.use('of the attacker 0', late, 'attacker')).to.equal(false)
-      expect(store.use('of somebody else', early, 'somebody')).to.equal(true)
+      expect(store.use('of another user', early, 'another user')).to.equal(true)
     })
 
     it('a memory store never accepts a proof twice, for any number of proofs of at most as many keys as it stores', () => {
@@ -102,7 +102,7 @@ describe('replay stores', () => {
         expect(await shared[0].use('x', later())).to.equal(true)
         expect(await shared[1].use('x', later())).to.equal(false)
         expect(await ioredis.ttl('mcp-gatekit:dpop:x')).to.be.within(118, 121)
-        // One that is over already is still kept, for a node whose clock is slow.
+        // An expired key is still stored, for a node whose clock is slow.
         expect(await shared[1].use('past', nowSeconds() - 5)).to.equal(true)
         expect(await ioredis.ttl('mcp-gatekit:dpop:past')).to.be.within(59, 61)
       } finally {

@@ -5,7 +5,7 @@ import { listen } from '../../support/listen.ts'
 describe('boundedFetch()', () => {
   const MAX = 1_048_576
 
-  /** Fetches a body that comes in chunks of so many bytes. */
+  /** Fetches a body in chunks of this size. */
   async function fetchChunks(size: number, chunkBytes: number): Promise<Response> {
     const { origin } = await listen((_, res) => {
       for (let left = size; left > 0; left -= chunkBytes)

@@ -14,7 +14,7 @@ function inputOf(bearerToken: string | undefined, resource = AUDIENCE): VerifyIn
   return new VerifyInput(source, bearerToken, { context: {}, request: source.request }, resource)
 }
 
-/** A verifier that answers when it is told to, and counts what it is asked. */
+/** A verifier that settles on demand and counts its calls. */
 function slowVerifier() {
   const open: {
     readonly token: string | undefined
@@ -28,7 +28,7 @@ function slowVerifier() {
   return { verify, open }
 }
 
-/** A verifier that gives `result`, and counts. */
+/** A verifier that returns `result` and counts its calls. */
 function counting(result: (input: VerifyTokenInput, call: number) => unknown = () => ({ valid: true })) {
   const asked: (string | undefined)[] = []
   const verify = (async (input: VerifyTokenInput) => {
@@ -45,7 +45,7 @@ describe('cachedVerifier()', () => {
     Date.now = now
     performance.now = monotonic
   })
-  /** Sets the wall clock, and lets time pass or not. */
+  /** Sets the wall clock, with or without elapsed time. */
   const setWallClock = (seconds: number): void => {
     Date.now = () => now() + seconds * 1000
   }
@@ -53,7 +53,7 @@ describe('cachedVerifier()', () => {
     performance.now = () => monotonic.call(performance) + seconds * 1000
     setWallClock(seconds)
   }
-  /** `lru-cache` looks at the clock once in a millisecond. */
+  /** `lru-cache` reads the clock once per millisecond. */
   const nextTick = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5))
 
   it('cachedVerifier() calls the verifier once per token and caches the result', async () => {
@@ -215,14 +215,14 @@ describe('cachedVerifier()', () => {
       calls: number,
     ])[] = [
       ['for a minute', {}, undefined, () => letPass(59), 1],
-      ['for not more than a minute', {}, undefined, () => letPass(61), 2],
-      ['for as long as it is told to', { ttlSeconds: 600 }, undefined, () => letPass(599), 1],
-      ['for not longer than it is told to', { ttlSeconds: 600 }, 6_000, () => letPass(601), 2],
-      ['never beyond the expiry of the token', {}, 30, () => letPass(31), 2],
+      ['for no more than a minute', {}, undefined, () => letPass(61), 2],
+      ['for ttlSeconds', { ttlSeconds: 600 }, undefined, () => letPass(599), 1],
+      ['for no longer than ttlSeconds', { ttlSeconds: 600 }, 6_000, () => letPass(601), 2],
+      ['no longer than the expiry of the token', {}, 30, () => letPass(31), 2],
       ['until the token expires', { ttlSeconds: 600 }, 300, () => letPass(290), 1],
-      ['not beyond its expiry when the clock is set forward', {}, 300, () => setWallClock(301), 2],
+      ['no longer than its expiry when the clock is set forward', {}, 300, () => setWallClock(301), 2],
       [
-        'not longer when the clock is set back',
+        'no longer when the clock is set back',
         {},
         30,
         () => {
@@ -265,7 +265,7 @@ describe('cachedVerifier()', () => {
     const tokens = [...'abcdefghijklmnopqrstuvwxyz']
     for (const token of tokens) await verifier(inputOf(token))
     for (const token of [...tokens].reverse()) await verifier(inputOf(token))
-    // 1,048,576 members and characters are kept, of 17 results.
+    // The cache keeps 1,048,576 members and characters, which is less than 17 results.
     expect(asked.slice(26)).to.deep.equal([...'ihgfedcba'])
   })
 
@@ -449,7 +449,13 @@ describe('cachedVerifier()', () => {
         'verifier',
         /[Pp]ass the verifier/,
       ],
-      ['with what is none', () => cachedVerifier({} as never), INVALID, 'verifier', /function/],
+      [
+        'with a verifier that is not a function',
+        () => cachedVerifier({} as never),
+        INVALID,
+        'verifier',
+        /function/,
+      ],
       ['with null', () => cachedVerifier(verify, null as never), INVALID, 'cachedVerifier', /maxEntries/],
       ['with no entries', () => cachedVerifier(verify, { maxEntries: 0 }), INVALID, 'maxEntries', /from 1/],
       [

@@ -8,7 +8,7 @@ import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
 import { expectConfigError } from '../../support/config-error.ts'
 import { AUDIENCE, createSigningKey, nowSeconds, signToken } from '../../support/tokens.ts'
 
-/** What the gate asks about a token. */
+/** The input of the gate for a token. */
 function inputOf(bearerToken: string | undefined): VerifyInput {
   const source = { request: new Request(AUDIENCE) }
   return new VerifyInput(source, bearerToken, { context: {}, request: source.request }, AUDIENCE)

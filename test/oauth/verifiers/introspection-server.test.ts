@@ -15,10 +15,10 @@ const OTHER = 'https://other.example.com/api'
 const AGENT = { client_id: 'agent', client_secret: 'what the agent says' }
 const SERVER = { client_id: 'mcp-server', client_secret: 'what the server says: a/b+c%20' }
 
-/** `oidc-provider` as an authorization server whose access tokens for `opaque` resources are opaque, else JWTs. */
+/** An `oidc-provider` whose access tokens are opaque for `opaque` resources, and JWTs otherwise. */
 async function startServer(opaque: readonly string[]) {
   const { server, origin } = await listen((req, res) => provider.callback()(req, res))
-  // It warns that it wants a newer Node and a real database.
+  // Hides its warnings about the version of Node.js and its database.
   const { warn } = console
   console.warn = () => undefined
   const { Provider } = await import('oidc-provider')
@@ -111,7 +111,7 @@ describe('introspectionVerifier() with oidc-provider', () => {
     await revoke(revoked)
     for (const [sent, description] of [
       [foreign, 'The access token was issued for another resource'],
-      ['nobody-has-issued-this', 'The access token is invalid'],
+      ['an-unknown-token', 'The access token is invalid'],
       [revoked, 'The access token is invalid'],
     ] as const) {
       const { status, headers } = await request(app)

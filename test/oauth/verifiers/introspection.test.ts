@@ -23,7 +23,7 @@ interface Question {
   readonly body: URLSearchParams
 }
 
-/** An introspection endpoint that gives one answer, or answers in some way of its own. */
+/** An introspection endpoint that sends a fixed response, or calls a function. */
 async function endpointWith(answer: unknown | ((req: IncomingMessage, res: ServerResponse) => void)) {
   const asked: Question[] = []
   const { origin, server } = await listen(async (req, res) => {
@@ -61,7 +61,7 @@ function inputOf(bearerToken: string | undefined, resource = AUDIENCE): VerifyIn
   return new VerifyInput(source, bearerToken, { context: {}, request: source.request }, resource)
 }
 
-/** What the verifier with `options` makes of an answer. */
+/** Returns the result of the verifier with `options` for a response. */
 async function verify(
   answer: unknown,
   options: Partial<IntrospectionVerifierOptions<any>> = {},
@@ -104,7 +104,7 @@ describe('introspectionVerifier()', () => {
         ['token', 'a+token/with=='],
         ['token_type_hint', 'access_token'],
       ])
-      // RFC 6749 §2.3.1: encoded as in a form, then in base64.
+      // RFC 6749 §2.3.1: form encoding, and then base64.
       const [scheme, credentials] = (headers.authorization as string).split(' ')
       const [id, secret] = Buffer.from(credentials as string, 'base64')
         .toString()
@@ -202,7 +202,7 @@ describe('introspectionVerifier()', () => {
       'a server that says what kind of token it is',
       active({ token_type: 'access_token', token_use: 'access_token' }),
     ],
-    ['the issuer it is told to expect', active({ iss: ISSUER }), { issuer: ISSUER }],
+    ['the expected issuer', active({ iss: ISSUER }), { issuer: ISSUER }],
     ['claims that are required', active({ tenant: 'acme' }), { requiredClaims: ['tenant', 'sub'] }],
     ['an empty cnf', active({ cnf: {} })],
   ]
@@ -228,19 +228,24 @@ describe('introspectionVerifier()', () => {
     ['another audience than resource', active({ aud: 'x' }), 'wrong_resource', { resource: AUDIENCE }],
     ['an active token that has expired', active({ exp: nowSeconds() - 1 }), 'expired'],
     ['an active token that is good only later', active({ nbf: nowSeconds() + 500 })],
-    ['an nbf that is no number', active({ nbf: 'soon' })],
-    ['an expired token for somebody else', active({ exp: 0, aud: 'x' }), 'expired'],
+    ['an nbf that is not a number', active({ nbf: 'soon' })],
+    ['an expired token for another audience', active({ exp: 0, aud: 'x' }), 'expired'],
     ['another issuer', active({ iss: 'https://evil.example.com' }), undefined, { issuer: ISSUER }],
     ['no issuer, where one is expected', active(), undefined, { issuer: ISSUER }],
     ['a token without a claim that is required', active(), undefined, { requiredClaims: ['tenant'] }],
-    ['a required claim that only every object has', active(), undefined, { requiredClaims: ['constructor'] }],
+    [
+      'a required claim that is a member of Object.prototype',
+      active(),
+      undefined,
+      { requiredClaims: ['constructor'] },
+    ],
     ['a token bound to a DPoP key', active({ cnf: { jkt: 'x' } })],
     ['a token bound to a certificate', active({ cnf: { 'x5t#S256': 'x' } })],
     ['a token of type DPoP', active({ token_type: 'DPoP' })],
     ['a refresh token', active({ token_type: 'refresh_token' })],
     ['a refresh token, by its use', active({ token_type: undefined, token_use: 'refresh_token' })],
-    ['a token of a type nobody knows', active({ token_type: 'mac' })],
-    ['a token of a type that is no text', active({ token_type: ['Bearer'] })],
+    ['a token of an unknown type', active({ token_type: 'mac' })],
+    ['a token of a type that is not a string', active({ token_type: ['Bearer'] })],
   ]
   for (const [what, answer, note, options] of refused) {
     it(`introspectionVerifier() rejects ${what}${note === undefined ? '' : `: ${note}`}`, async () => {
@@ -280,8 +285,8 @@ describe('introspectionVerifier()', () => {
         /responded with 400/,
       ],
       ['forbids: 403', error(403, {}), /responded with 403/],
-      ['says no more but active, with 401', error(401, active()), /responded with 401/],
-      ['is not there: 404', error(404, {}), /responded with 404/],
+      ['sends only active, with 401', error(401, active()), /responded with 401/],
+      ['responds with 404', error(404, {}), /responded with 404/],
       ['is overloaded: 429', error(429, {}, { 'retry-after': '17' }), /responded with 429/, 17],
       ['fails: 500', error(500, {}), /responded with 500/],
       ['is down: 503', error(503, {}, { 'retry-after': '120' }), /responded with 503/, 120],
@@ -291,48 +296,48 @@ describe('introspectionVerifier()', () => {
         error(503, {}, { 'retry-after': 'Wed, 21 Oct 2026 07:28:00 GMT' }),
         /responded with 503/,
       ],
-      ['has nothing to say: 204', error(204, {}), /responded with 204/],
+      ['responds with 204', error(204, {}), /responded with 204/],
       ['redirects', error(307, {}, { location: 'http://127.0.0.1:1/' }), /responded with 307/],
-      ['says it created something: 201', error(201, active()), /responded with 201/],
-      ['hangs up', (req: IncomingMessage) => req.socket.destroy(), /could not be reached/],
+      ['responds with 201', error(201, active()), /responded with 201/],
+      ['disconnects', (req: IncomingMessage) => req.socket.destroy(), /could not be reached/],
       [
-        'breaks off in the middle',
+        'stops in the middle',
         (_: unknown, res: ServerResponse) => {
           res.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' })
           res.write('{"active":', () => res.destroy())
         },
         /could not be reached/,
       ],
-      ['says nothing in time', () => undefined, /could not be reached/],
+      ['sends nothing in time', () => undefined, /could not be reached/],
       [
-        'goes on one byte at a time',
+        'sends one byte at a time',
         (_: unknown, res: ServerResponse) => {
           const timer = setInterval(() => res.write(' '), 20)
           res.once('close', () => clearInterval(timer))
         },
         /could not be reached/,
       ],
-      ['says too much', said(`{"active":true,"padding":"${'x'.repeat(1_100_000)}"}`), /could not be reached/],
-      ['answers no JSON', said('<html>'), /not valid introspection JSON/],
-      ['answers no JSON object', said('[{"active":true}]'), /not valid introspection JSON/],
-      ['answers nothing at all', said(''), /not valid introspection JSON/],
       [
-        'answers with a JWT',
-        said('a.b.c', 'application/token-introspection+jwt'),
-        /not valid introspection JSON/,
+        'sends too much',
+        said(`{"active":true,"padding":"${'x'.repeat(1_100_000)}"}`),
+        /could not be reached/,
       ],
-      ['does not say active', { sub: 'ada', aud: AUDIENCE }, /not valid introspection JSON/],
-      ['says active: "true"', active({ active: 'true' }), /not valid introspection JSON/],
-      ['says active: 1', active({ active: 1 }), /not valid introspection JSON/],
-      ['gives an exp that is text', active({ exp: '9999999999' }), /not valid introspection JSON/],
+      ['does not send JSON', said('<html>'), /not valid introspection JSON/],
+      ['does not send a JSON object', said('[{"active":true}]'), /not valid introspection JSON/],
+      ['sends an empty body', said(''), /not valid introspection JSON/],
+      ['sends a JWT', said('a.b.c', 'application/token-introspection+jwt'), /not valid introspection JSON/],
+      ['sends no active', { sub: 'ada', aud: AUDIENCE }, /not valid introspection JSON/],
+      ['sends active: "true"', active({ active: 'true' }), /not valid introspection JSON/],
+      ['sends active: 1', active({ active: 1 }), /not valid introspection JSON/],
+      ['sends an exp that is a string', active({ exp: '9999999999' }), /not valid introspection JSON/],
       [
-        'gives an exp beyond all numbers',
+        'sends an infinite exp',
         said(JSON.stringify(active({ exp: 5 })).replace('"exp":5', '"exp":1e999')),
         /not valid introspection JSON/,
       ],
-      ['gives a sub that is an object', active({ sub: { ada: 1 } }), /not valid introspection JSON/],
-      ['gives a client_id that is a number', active({ client_id: 5 }), /not valid introspection JSON/],
-      ['gives a username that is a list', active({ username: ['ada'] }), /not valid introspection JSON/],
+      ['sends a sub that is an object', active({ sub: { ada: 1 } }), /not valid introspection JSON/],
+      ['sends a client_id that is a number', active({ client_id: 5 }), /not valid introspection JSON/],
+      ['sends a username that is a list', active({ username: ['ada'] }), /not valid introspection JSON/],
     ]
     for (const [what, answer, message, retryAfter = 5] of broken) {
       it(`introspectionVerifier() is unavailable if the endpoint ${what}`, async () => {
@@ -419,7 +424,7 @@ describe('introspectionVerifier()', () => {
         /require client authentication/,
       ],
       [
-        'with a clientSecret that is no text',
+        'with a clientSecret that is not a string',
         { ...base, clientSecret: 5 },
         INVALID,
         'clientSecret',
@@ -448,7 +453,7 @@ describe('introspectionVerifier()', () => {
         'resource',
         /together with audience: false/,
       ],
-      ['with an issuer that is none', { ...base, issuer: 'auth' }, INVALID, 'issuer', /absolute URL/],
+      ['with an issuer that is not a URL', { ...base, issuer: 'auth' }, INVALID, 'issuer', /absolute URL/],
       [
         'with another way to sign in',
         { ...base, clientAuthentication: 'private_key_jwt' },
@@ -457,16 +462,16 @@ describe('introspectionVerifier()', () => {
         /client_secret_basic/,
       ],
       ['with no time', { ...base, timeoutMs: 0 }, INVALID, 'timeoutMs', /from 1/],
-      ['with a mapUser that is none', { ...base, mapUser: 'sub' }, INVALID, 'mapUser', /function/],
+      ['with a mapUser that is not a function', { ...base, mapUser: 'sub' }, INVALID, 'mapUser', /function/],
       [
-        'with required claims that are no list',
+        'with required claims that are not a list',
         { ...base, requiredClaims: 'sub' },
         INVALID,
         'requiredClaims',
         /array/,
       ],
       [
-        'with allowInsecureHttp that is text',
+        'with allowInsecureHttp that is a string',
         { ...base, allowInsecureHttp: 'yes' },
         INVALID,
         'allowInsecureHttp',

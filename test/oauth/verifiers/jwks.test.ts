@@ -104,7 +104,7 @@ describe('the keys of jwtVerifier()', () => {
       'has a jwks_uri on http elsewhere',
       (origin) => ({ issuer: origin, jwks_uri: 'http://evil.example.com/jwks' }),
     ],
-    ['is no object', () => ['nothing']],
+    ['is not an object', () => ['nothing']],
   ]
   for (const [what, document] of wrongMetadata) {
     it(`keys are unavailable if the metadata ${what}`, async () => {
@@ -283,21 +283,21 @@ describe('the keys of jwtVerifier()', () => {
       what: string,
       way: (req: IncomingMessage, res: ServerResponse) => void,
     ])[] = [
-      ['answers 500', (_, res) => res.writeHead(500).end('{"keys":[]}')],
-      ['answers 404', (_, res) => res.writeHead(404).end()],
-      ['answers 204', (_, res) => res.writeHead(204).end()],
-      ['hangs up', (req) => req.socket.destroy()],
-      ['answers no JSON', (_, res) => res.end('<html>')],
-      ['answers no key set', (_, res) => res.end('{"keys":{}}')],
+      ['responds with 500', (_, res) => res.writeHead(500).end('{"keys":[]}')],
+      ['responds with 404', (_, res) => res.writeHead(404).end()],
+      ['responds with 204', (_, res) => res.writeHead(204).end()],
+      ['disconnects', (req) => req.socket.destroy()],
+      ['does not send JSON', (_, res) => res.end('<html>')],
+      ['does not send a key set', (_, res) => res.end('{"keys":{}}')],
       [
         'redirects',
         (req, res) =>
           req.url === '/jwks' ? res.writeHead(302, { location: '/moved' }).end() : res.end('{"keys":[]}'),
       ],
-      ['answers 10 MB', (_, res) => res.end(`{"keys":[],"padding":"${'x'.repeat(10_000_000)}"}`)],
-      ['answers without end', (_, res) => pourForEver(res)],
+      ['sends 10 MB', (_, res) => res.end(`{"keys":[],"padding":"${'x'.repeat(10_000_000)}"}`)],
+      ['sends without end', (_, res) => pourForEver(res)],
       [
-        'breaks off in the middle',
+        'stops in the middle',
         (_, res) => {
           res.writeHead(200, { 'content-length': '1000' })
           res.write('{"keys":', () => res.destroy())
@@ -433,7 +433,7 @@ describe('the keys of jwtVerifier()', () => {
   })
 })
 
-/** Writes for as long as somebody reads. */
+/** Writes until the client disconnects. */
 function pourForEver(res: ServerResponse): void {
   const chunk = 'x'.repeat(65_536)
   const pour = (): void => {
@@ -443,7 +443,7 @@ function pourForEver(res: ServerResponse): void {
   pour()
 }
 
-/** Writes a byte now and then. */
+/** Writes one byte at a time, with pauses. */
 function drip(res: ServerResponse): void {
   const timer = setInterval(() => res.write(' '), 100)
   res.once('close', () => clearInterval(timer))

@@ -34,7 +34,7 @@ describe('jwtVerifier()', () => {
     ])
   })
 
-  /** What the verifier with `options` says of `token`. */
+  /** Returns the result of the verifier with `options` for `token`. */
   function verify(token: string | undefined, options: Partial<JwtVerifierOptions<any>> = {}) {
     const usual = { issuer: ISSUER, audience: AUDIENCE, publicKey: { keys: [rsa.jwk, ec.jwk, ed.jwk] } }
     const given = { ...usual, ...options }
@@ -284,7 +284,7 @@ describe('jwtVerifier()', () => {
     const claims: readonly (readonly [what: string, claims: () => ClaimChanges])[] = [
       ['an expired token', () => ({ exp: nowSeconds() - 1 })],
       ['a token without exp', () => ({ exp: undefined })],
-      ['an exp that is no number', () => ({ exp: String(nowSeconds() + 60) })],
+      ['an exp that is not a number', () => ({ exp: String(nowSeconds() + 60) })],
       ['a token that is not valid yet', () => ({ nbf: nowSeconds() + 60 })],
       ['a token dated into the future', () => ({ iat: nowSeconds() + 3_600 })],
       ['another issuer', () => ({ iss: 'https://evil.example.com' })],
@@ -349,7 +349,7 @@ describe('jwtVerifier()', () => {
     it('a token whose signature has another spelling is rejected', async () => {
       for (const key of [rsa, ec, ed]) {
         const token = await signToken(key)
-        // The last character holds bits that no byte is made of.
+        // The last character has bits that are not part of a byte.
         const next = { A: 'B', Q: 'R', g: 'h', w: 'x' }[token.at(-1) as 'A']
         await expectAccepted(token)
         await expectRefused(token.slice(0, -1) + next)
@@ -417,7 +417,7 @@ describe('jwtVerifier()', () => {
       const requiredClaims = ['tenant']
       await expectRefused(await signToken(rsa), { requiredClaims })
       await expectAccepted(await signToken(rsa, { tenant: 'acme' }), { requiredClaims })
-      // What every object has is no claim.
+      // Members of Object.prototype are not claims.
       await expectRefused(await signToken(rsa), { requiredClaims: ['constructor'] })
     })
   })
@@ -474,7 +474,13 @@ describe('jwtVerifier()', () => {
       ['with null', () => null, INVALID, 'jwtVerifier', /issuer, audience/],
       ['with an empty audience', () => ({ ...base, audience: '' }), MISSING, 'audience', /aud/],
       ['with an empty list of audiences', () => ({ ...base, audience: [] }), MISSING, 'audience', /aud/],
-      ['with an audience that is no text', () => ({ ...base, audience: 5 }), INVALID, 'audience', /strings/],
+      [
+        'with an audience that is not a string',
+        () => ({ ...base, audience: 5 }),
+        INVALID,
+        'audience',
+        /strings/,
+      ],
       [
         'with audience and resource',
         () => ({ ...base, resource: AUDIENCE }),
@@ -497,14 +503,14 @@ describe('jwtVerifier()', () => {
         /https:\/\//,
       ],
       [
-        'with issuers that are no list',
+        'with issuers that are not a list',
         () => ({ audience: AUDIENCE, issuers: ISSUER }),
         INVALID,
         'issuers',
         /array/,
       ],
       [
-        'with an issuer that is no URL',
+        'with an issuer that is not a URL',
         () => ({ ...base, issuer: 'auth.example.com' }),
         INVALID,
         'issuer',
@@ -546,7 +552,7 @@ describe('jwtVerifier()', () => {
         /together with publicKey/,
       ],
       [
-        'with a key that is none',
+        'with a value that is not a key',
         () => ({ ...base, publicKey: 'ssh-rsa AAAA' }),
         INVALID,
         'publicKey',
@@ -627,15 +633,21 @@ describe('jwtVerifier()', () => {
       ],
       ['with strict that is text', () => ({ ...base, strict: 'yes' }), INVALID, 'strict', /true or false/],
       [
-        'with allowInsecureHttp that is text',
+        'with allowInsecureHttp that is a string',
         () => ({ ...base, allowInsecureHttp: 1 }),
         INVALID,
         'allowInsecureHttp',
         /true or false/,
       ],
-      ['with a mapUser that is none', () => ({ ...base, mapUser: 'sub' }), INVALID, 'mapUser', /function/],
       [
-        'with required claims that are no list',
+        'with a mapUser that is not a function',
+        () => ({ ...base, mapUser: 'sub' }),
+        INVALID,
+        'mapUser',
+        /function/,
+      ],
+      [
+        'with required claims that are not a list',
         () => ({ ...base, requiredClaims: 'sub' }),
         INVALID,
         'requiredClaims',
