@@ -20,7 +20,7 @@ describe('the server', () => {
   })
   after(() => server.close())
 
-  /** Calls a tool, with a token that has these scopes, or without any. */
+  /** Calls a tool with a token that has the given scopes, or without a token. */
   async function call(tool: string, scopes?: readonly string[]): Promise<Response> {
     const token = scopes && (await issuer.issueToken({ scopes }))
     const params = { name: tool, arguments: { name: 'Ada' } }
@@ -35,19 +35,19 @@ describe('the server', () => {
     })
   }
 
-  it('tells whoever has no token where to get one', async () => {
+  it('a request without a token gets a 401 with the URL of the metadata', async () => {
     const { status, headers } = await call('greet')
     assert.equal(status, 401)
     assert.match(headers.get('WWW-Authenticate') ?? '', /resource_metadata="http:/)
   })
 
-  it('greets whoever may read', async () => {
+  it('a token with mcp:read can call greet', async () => {
     const response = await call('greet', ['mcp:read'])
     assert.equal(response.status, 200)
     assert.match(await response.text(), /Hello, Ada!/)
   })
 
-  it('lets nobody write who may only read', async () => {
+  it('a token without mcp:write gets a 403 that names the required scopes', async () => {
     const { status, headers } = await call('forget', ['mcp:read'])
     assert.equal(status, 403)
     assert.match(headers.get('WWW-Authenticate') ?? '', /scope="mcp:read mcp:write"/)

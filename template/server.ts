@@ -18,9 +18,9 @@ import {
 import { createTestIssuer } from 'mcp-gatekit/testing'
 import { z } from 'zod'
 
-/** Your authorization server, or that of `npx mcp-gatekit dev`. Without one this server issues a token of its own, to try it out on this machine. */
+/** The authorization server: yours, or that of `npx mcp-gatekit dev`. Without one, this server issues its own test token. */
 const issuer: string | undefined = process.env.MCP_GATEKIT_ISSUER ?? process.env.ISSUER
-/** This server as its clients see it: what a token must be meant for. */
+/** The URL of this server as clients see it, which is the audience of its tokens. */
 const resource = process.env.RESOURCE ?? 'http://127.0.0.1:3000/mcp'
 
 const router = KitMcpRouter.create()
@@ -32,10 +32,10 @@ const router = KitMcpRouter.create()
   .tool(
     'forget',
     { description: 'Forgets someone', input: z.object({ name: z.string() }), scopes: ['mcp:write'] },
-    ({ name }, { auth }) => `${auth?.clientId} wants ${name} forgotten`,
+    ({ name }, { auth }) => `${auth?.clientId} has forgotten ${name}`,
   )
 
-/** What the gate decides and the tools do. `npx mcp-gatekit dev` shows it; add a transport for wherever it shall go. */
+/** Events of the gate and the tools, which `npx mcp-gatekit dev` shows. Add a transport to send them to other destinations. */
 const telemetry = KitTelemetry.create()
   .withService('my-server')
   .withSampling({ debugRate: 1, infoRate: 1 })
@@ -43,7 +43,7 @@ const telemetry = KitTelemetry.create()
   .addTransport(DevConsoleTransportAdapter.create())
   .build()
 
-/** The server, for whoever brings a token that `verifyToken` accepts. */
+/** Creates the server, which requires a token that `verifyToken` accepts. */
 export function createApp(issuer: string, resource: string, verifyToken: VerifyToken): Express {
   const oauth = { issuer, resource, scopes: ['mcp:read'], verifyToken }
   const adapter = createMcpAdapter({
@@ -64,18 +64,18 @@ function start(): void {
   const app = createApp(accepted.issuer, resource, jwtVerifier(accepted))
 
   const wanted = Number(process.env.PORT ?? (new URL(resource).port || 3000))
-  // What accepts test tokens is for this machine only.
+  // A server that accepts test tokens must only be reachable from this machine.
   const host = testIssuer === undefined ? (process.env.HOST ?? '127.0.0.1') : '127.0.0.1'
   const server = app.listen(wanted, host, async (error) => {
     if (error) throw error
     const { address, port } = server.address() as AddressInfo
-    console.log(`Listening on ${address}:${port}, Ctrl-C stops`)
+    console.log(`Listening on ${address}:${port}, press Ctrl-C to stop`)
     if (testIssuer === undefined) return
     const token = await testIssuer.issueToken({ scopes: ['mcp:read'], expiresIn: 3600 })
     const call = { name: 'greet', arguments: { name: 'Ada' } }
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: call })
     const url = `http://127.0.0.1:${port}${new URL(resource).pathname}`
-    console.log(`Without ISSUER it accepts this token, for an hour:
+    console.log(`ISSUER is not set. The server accepts this test token for one hour:
 
 curl ${url} -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' -d '${body}'
 `)

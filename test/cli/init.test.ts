@@ -81,7 +81,9 @@ describe('mcp-gatekit init', () => {
       name: 'ber-my_server',
       kit: `^${VERSION}`,
     })
-    expect(await readFile(join(folder, 'README.md'), 'utf8')).to.match(/^# ber-my_server\n\n(?:.+\n){4}$/)
+    expect(await readFile(join(folder, 'README.md'), 'utf8')).to.match(
+      /^# ber-my_server\n\n.+\n\n(?:- .+\n){4}\n.+\n$/,
+    )
   })
 
   it('writes the given name, issuer, and resource into the project', async () => {

@@ -64,7 +64,7 @@ describe('the authorization server of the dev command', () => {
     return url
   }
 
-  /** A browser with its cookies, which stops at the page and at the client. */
+  /** Simulates a browser with cookies, which stops at the consent page and at the redirect to the client. */
   function browser() {
     const cookies = new Map<string, { value: string; path: string }>()
     return async function visit(

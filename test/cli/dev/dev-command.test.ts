@@ -161,7 +161,7 @@ describe('mcp-gatekit dev', function () {
   after(() => rm(folder, { recursive: true }))
   afterEach(stopDevPrograms)
 
-  /** A file of a project elsewhere, in which nothing is installed. */
+  /** Writes files into a project without installed packages. */
   async function project(files: Readonly<Record<string, string>>): Promise<void> {
     for (const [name, text] of Object.entries(files)) {
       await mkdir(join(folder, name, '..'), { recursive: true })
@@ -169,7 +169,7 @@ describe('mcp-gatekit dev', function () {
     }
   }
 
-  it('shows what a server beside an authorization server refuses, and ends when it is asked to', async () => {
+  it('streams refused requests of a server that uses its authorization server, and exits on SIGTERM', async () => {
     const { program, url, origin, issuer } = await startSample()
     expect(program.stderr).to.contain(`authorization server  ${issuer}`)
     const metadata = await fetch(`${origin}/.well-known/oauth-protected-resource/mcp`)

@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { startSampleServer } from '../../support/cli/sample.ts'
 
-// The sample server as a process. It says on its standard output where it is, and where to POST an exit code to end it.
+// Runs the sample server as a process. It prints its origin, and the URL to which a test posts an exit code.
 
 const issuer = process.env.MCP_GATEKIT_ISSUER
 const { origin, close } = await startSampleServer(issuer ?? 'https://auth.example.com')

@@ -2,16 +2,16 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-/** The sample server as it was compiled. */
+/** The compiled sample server. */
 export const SAMPLE: string = fileURLToPath(new URL('../../cli/dev/sample-server.js', import.meta.url))
 
 const MAIN = fileURLToPath(new URL('../../../cli/main.js', import.meta.url))
 
-/** `mcp-gatekit dev` as a process of its own. */
+/** A process of `mcp-gatekit dev`. */
 export interface DevProgram {
   readonly stdout: string
   readonly stderr: string
-  /** Resolves with the match when the output has it. Rejects when the program ends before. */
+  /** Resolves when the output matches. Rejects if the program exits before. */
   said(stream: 'stdout' | 'stderr', pattern: RegExp): Promise<RegExpExecArray>
   kill(signal: NodeJS.Signals): void
   readonly exitCode: Promise<number | null>
@@ -51,7 +51,8 @@ export function startDevProgram(
         ])
         const late = pattern.exec(said[stream])
         if (late !== null) return late
-        if (end !== undefined) throw new Error(`it ended with ${end.code}: ${said.stdout}${said.stderr}`)
+        if (end !== undefined)
+          throw new Error(`the program exited with ${end.code}: ${said.stdout}${said.stderr}`)
       }
     },
     kill: (signal) => void child.kill(signal),
@@ -64,21 +65,21 @@ export function startDevProgram(
   return program
 }
 
-/** Ends what a test has left. */
+/** Stops all programs that are still running. */
 export async function stopDevPrograms(): Promise<void> {
   for (const program of running) program.kill('SIGTERM')
   await Promise.all([...running].map(({ exitCode }) => exitCode))
 }
 
-/** The sample server beside a console. @param options default an authorization server as well, all on free ports */
+/** Starts the sample server with a console. @param options by default, an authorization server, and free ports */
 export async function startSample(options: readonly string[] = ['--port', '0', '--auth-port', '0']): Promise<{
   readonly program: DevProgram
-  /** Where the console is. */
+  /** The URL of the console. */
   readonly url: string
-  /** Where the server is. */
+  /** The origin of the server. */
   readonly origin: string
   readonly issuer: string | undefined
-  /** Where it is told to end; the exit code goes behind it. */
+  /** The URL that makes the server exit, to which an exit code is appended. */
   readonly ending: string
 }> {
   const program = startDevProgram([...options, SAMPLE])

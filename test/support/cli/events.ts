@@ -1,8 +1,8 @@
-/** Server-sent events, as they come. */
+/** A stream of server-sent events. */
 export interface ServerSentEvents {
-  /** The latest id that was given. */
+  /** The latest ID. */
   readonly lastId: string | undefined
-  /** The data of the next event of that type; those of others before it are passed over. */
+  /** Resolves with the data of the next event of a type. Skips other events. */
   next(type: string): Promise<unknown>
   close(): void
 }

@@ -32,7 +32,7 @@ const router = KitMcpRouter.create()
   )
   .tool(
     'search_notes',
-    { description: 'Takes its time', input: z.object({ ms: z.number() }) },
+    { description: 'Responds after a delay', input: z.object({ ms: z.number() }) },
     async ({ ms }) => {
       await wait(ms)
       return 'found'
@@ -41,11 +41,11 @@ const router = KitMcpRouter.create()
   .tool('break', { description: 'Fails' }, () => {
     throw new Error('The index is being rebuilt')
   })
-  .tool('erase', { description: 'Needs more', scopes: ['mcp:write'] }, () => 'gone')
+  .tool('erase', { description: 'Requires mcp:write', scopes: ['mcp:write'] }, () => 'gone')
 
 /**
- * A server as a user of `mcp-gatekit dev` has it, which takes the token `good` as well.
- * @param url where the console takes events. Default the environment's
+ * Starts a server for `mcp-gatekit dev`, which also accepts the token `good`.
+ * @param url the feed URL of the console. Defaults to the one in the environment
  */
 export async function startSampleServer(issuer: string, url?: string): Promise<SampleServer> {
   const telemetry = KitTelemetry.create()
