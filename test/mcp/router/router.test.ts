@@ -380,3 +380,16 @@ describe('mcp: KitMcpRouter', () => {
     })
   })
 })
+
+describe('KitMcpRouter: the size of a resource', () => {
+  const listed = (size: number) => () =>
+    KitMcpRouter.create().resource('a', { uri: 'notes://a', size }, () => 'x')
+
+  it('may be 0 bytes', () => {
+    expect(listed(0)).not.to.throw()
+  })
+
+  it('must not be negative', () => {
+    expect(listed(-1)).to.throw(KitMcpConfigError, 'size')
+  })
+})

@@ -77,4 +77,16 @@ describe('readEnvProxy', () => {
       expect(proxy === undefined).to.equal(bypassed)
     })
   }
+
+  it('bypasses the proxy for both ends of a range of addresses in NO_PROXY, also if they end in 255', () => {
+    for (const [address, bypassed] of [
+      ['10.0.0.254', false],
+      ['10.0.0.255', true],
+      ['10.0.1.0', true],
+      ['10.0.1.1', false],
+    ] as const) {
+      const proxy = read(new URL(`https://${address}`), { ...proxies, NO_PROXY: '10.0.0.255-10.0.1.0' })
+      expect(proxy === undefined, address).to.equal(bypassed)
+    }
+  })
 })

@@ -1,0 +1,26 @@
+import { expect } from 'chai'
+import { createSessionId } from '../../../src/telemetry/envelope/session-id.ts'
+
+describe('createSessionId()', () => {
+  const ids = Array.from({ length: 3_000 }, createSessionId)
+
+  it('makes ids of 26 Crockford base-32 characters', () => {
+    for (const id of ids) expect(id).to.match(/^ses_[0-9A-HJKMNP-TV-Z]{26}$/)
+  })
+
+  it('makes ids that sort in the order in which they were made', () => {
+    expect(ids.toSorted()).to.deep.equal(ids)
+  })
+
+  it('makes ids whose last 13 characters are random', () => {
+    const tails = ids.map((id) => id.slice(-13))
+    expect(new Set(tails).size).to.equal(ids.length)
+    // Of 3 000 ids, about 94 have a certain character in a certain place.
+    for (let at = 0; at < 13; at++) {
+      const counts = new Map<string, number>()
+      for (const tail of tails) counts.set(tail[at] as string, (counts.get(tail[at] as string) ?? 0) + 1)
+      expect(counts.size).to.equal(32)
+      expect(Math.max(...counts.values())).to.be.below(250)
+    }
+  })
+})
