@@ -310,7 +310,7 @@ for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => report().
 
 const results = { killed: [], survived: [], timeout: [], untested: [] }
 const waiting = mutants.entries()
-/** What `baselineOf` has found, by the names of the tests. */
+/** Results of `baselineOf`, by the names of the tests. */
 const baselines = new Map()
 
 /** Returns the tests that pass without a mutant, and how long they take. */

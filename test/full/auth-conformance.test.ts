@@ -69,7 +69,7 @@ const jsonOf = async (url: string | URL): Promise<any> => {
   return await response.json()
 }
 
-/** What a client that knows nothing but the URL of a server finds out on its way to a token. */
+/** The findings of a client that knows only the URL of a server, on its way to a token. */
 interface Discovered {
   readonly refused: WireAnswer
   readonly challenge: Record<string, string>
@@ -152,9 +152,9 @@ for (const { era, first, list, call } of ERAS) {
       'is refused with 401 without a token': () => expect(found.refused.status).to.equal(401),
       'gets a Bearer challenge that can be read strictly': () =>
         expect(found.challenge).to.include({ realm: 'mcp-server', error: 'invalid_token' }),
-      'is told the scopes of the endpoint, not more': () =>
+      'gets the scopes of the endpoint, and no others': () =>
         expect(found.challenge.scope).to.equal('mcp:read'),
-      'is told where the metadata of the resource is, at the path-inserted URL': () =>
+      'gets the path-inserted URL of the metadata of the resource': () =>
         expect(found.challenge.resource_metadata).to.equal(
           server.resource.replace('/mcp', '/.well-known/oauth-protected-resource/mcp'),
         ),
@@ -292,7 +292,7 @@ for (const { era, first, list, call } of ERAS) {
     }[] = [
       { what: 'a token for this server', token: {}, status: 200 },
       { what: 'a token for another server', token: { audience: elsewhere }, status: 401 },
-      { what: 'a token for nobody', token: { claims: { aud: undefined } }, status: 401 },
+      { what: 'a token without an audience', token: { claims: { aud: undefined } }, status: 401 },
       { what: 'a token that has expired', token: { expiresIn: -60 }, status: 401 },
       { what: 'a token of a key that is not the issuer’s', by: () => stranger, token: {}, status: 401 },
       { what: 'a token for an audience that begins like this one', token: { audience: '?' }, status: 401 },

@@ -335,7 +335,7 @@ describe('clients: DPoP', () => {
         })
       }
 
-      it('takes the token of a key from nobody else', async () => {
+      it('rejects the key-bound token of another client', async () => {
         const session = new SignedIn(V2_MODERN, server.resource, {
           client: registeredAt(server),
           dpop: await DpopSession.create(),
@@ -491,7 +491,7 @@ describe('clients: the Inspector', function () {
     })
   }
 
-  it('says that it needs a token where nobody can sign in', async () => {
+  it('reports that it needs a token if no user can sign in', async () => {
     const { code, answer } = await inspector.ask(server.resource, '--method', 'tools/list')
     expect(code).not.to.equal(0)
     expect(answer.error?.code).to.equal('auth_required')

@@ -152,7 +152,7 @@ describe('a cluster in trouble', function () {
     ],
     ['is gone', () => redis.kill(), () => redis.start()],
   ] as const) {
-    it(`serves where Redis ${name}, all but proofs that nobody can remember, and those again after it`, async () => {
+    it(`serves all requests without DPoP proofs while Redis ${name}, and all requests afterwards`, async () => {
       const pair = await startTwo()
       await begin()
       for (const node of pair) {

@@ -26,7 +26,7 @@ const CALLS_OF_A_PHASE = 300
 
 const seconds = (count: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, count * 1_000))
 
-/** Waits for what should come, as long as it may take: what has not come by then is told by the expectations. */
+/** Waits until a condition holds, for a limited time. The expectations report a condition that does not hold by then. */
 const within = async (limitSeconds: number, condition: () => boolean): Promise<void> => {
   const end = performance.now() + limitSeconds * 1_000
   await until(() => condition() || performance.now() > end, 50)

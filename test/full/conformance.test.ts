@@ -17,7 +17,7 @@ const SUITE = '@modelcontextprotocol/conformance@0.2.0-alpha.12'
 /** The suite wants a newer Node than the server under test. */
 const NODE = 'node@24'
 
-/** What the suite has found, with the failures that each revision is expected to have. */
+/** The findings of the suite, with the failures that each revision is expected to have. */
 const RUNS = [
   { revision: '2026-07-28', sessions: false, total: 'Total: 164 passed, 30 failed' },
   { revision: '2026-07-28', sessions: true, total: 'Total: 164 passed, 30 failed' },

@@ -34,7 +34,7 @@ describe('projects that install the package', () => {
       const { scripts } = JSON.parse(readFileSync(join(consumers, name, 'package.json'), 'utf8'))
       let folder: string
 
-      /** What npm, or what it runs, had to complain of. */
+      /** The output of npm if it fails, and an empty string otherwise. */
       async function npm(...argv: string[]): Promise<string> {
         const { code, stdout, stderr } = await run('npm', argv, { cwd: folder }).catch((error) => error)
         return code === undefined ? '' : `${stdout}${stderr}`

@@ -31,7 +31,7 @@ export async function findInspector(): Promise<InspectorProgram | string> {
 
 export interface Inspected {
   readonly code: number
-  /** What it printed: one line of JSON, `{ result }` or `{ error }`. */
+  /** Its output: one line of JSON, `{ result }` or `{ error }`. */
   readonly answer: { readonly result?: any; readonly error?: { readonly code: string } }
   /** Where it sent its user, in order. */
   readonly visited: readonly URL[]
@@ -50,7 +50,7 @@ export class Inspector {
   }
 
   static async create(program: InspectorProgram): Promise<Inspector> {
-    // It listens where it is told to; a port that was free a moment ago will do.
+    // It needs a port. One that was free a moment ago is good enough.
     const probe = createServer()
     const port = await listen(probe, 0)
     await stop(probe)
@@ -124,7 +124,7 @@ function quoted(argument: string): string {
 interface RunOptions {
   readonly env: NodeJS.ProcessEnv
   readonly signal?: AbortSignal
-  /** Is told all that the program has said so far. */
+  /** Receives the whole output of the program so far. */
   readonly onOutput?: (output: string) => void
 }
 

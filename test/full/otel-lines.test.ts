@@ -13,7 +13,7 @@ const run = promisify(execFile)
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const tsc = join(root, 'node_modules', '.bin', 'tsc')
 
-/** What `otel-program` consists of, below `test/`. */
+/** The files of `otel-program`, below `test/`. */
 const PROGRAM = ['full/otel-program', 'support/otlp-receiver', 'support/otlp-protobuf']
 
 describe('OTLP on both lines of OpenTelemetry', () => {

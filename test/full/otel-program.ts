@@ -1,6 +1,6 @@
 /**
- * What the OTLP transport must do with either line of OpenTelemetry, as a program: it finds `mcp-gatekit` and
- * OpenTelemetry where it is run, asserts what a strict receiver got, and ends by itself.
+ * A program that checks the OTLP transport with either line of OpenTelemetry. It finds `mcp-gatekit` and OpenTelemetry
+ * in the folder in which it runs, checks what a strict receiver got, and ends by itself.
  * Its last line of output is a `ProgramReport` in JSON.
  */
 import assert from 'node:assert/strict'
@@ -22,7 +22,7 @@ import { deadPort, type ReceivedRecord, startOtlpReceiver } from '../support/otl
 export interface ProgramReport {
   /** Version of Node. */
   readonly node: string
-  /** Version of the OpenTelemetry SDK, as it told the receiver. */
+  /** Version of the OpenTelemetry SDK, as the receiver got it. */
   readonly sdk: string
   readonly checks: readonly string[]
 }

@@ -64,7 +64,7 @@ export interface WalletOptions {
   readonly dpop?: DpopSession | undefined
 }
 
-/** What a client keeps, and the user in front of it. It is a provider for both generations of the SDK. */
+/** The credentials of a client, and the user in front of it. It is a provider for both generations of the SDK. */
 export class Wallet implements OAuthClientProvider {
   readonly redirectUrl = REDIRECT_URI
   readonly clientMetadata = {
@@ -89,7 +89,7 @@ export class Wallet implements OAuthClientProvider {
     if (dpop !== undefined) this.dpop = () => dpop
   }
 
-  /** What is in the access token. */
+  /** The claims of the access token. */
   get claims(): JWTPayload {
     return decodeJwt(this.#tokens?.access_token ?? '')
   }

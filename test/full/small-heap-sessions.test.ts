@@ -101,7 +101,7 @@ describe('sessions and streams in a small heap', function () {
           await unread('eve', { headers: { accept: 'text/event-stream', ...(await begin('eve')) } }, 'GET')
         }
         for (let time = 0; time < 50; time++)
-          expect(await (await fetch(`${program.origin}/notify`)).text()).to.equal('told')
+          expect(await (await fetch(`${program.origin}/notify`)).text()).to.equal('sent')
         await program.expectSurvival(honest(session))
       },
     },

@@ -15,14 +15,14 @@ import { KitToolError } from '../../src/mcp/router/tool-error.ts'
 import type { VerifiedToken, VerifyToken } from '../../src/oauth/options.ts'
 import { KitTelemetry } from '../../src/telemetry/index.ts'
 
-/** What the program says of itself, after garbage was collected. */
+/** The memory and the open resources of the program, after a garbage collection. */
 export interface Weight {
   readonly heapBytes: number
   readonly residentBytes: number
   readonly streams: number
   readonly connections: number
   readonly calls: number
-  /** What Node would wait for, by kind. */
+  /** The number of resources that keep Node running, by kind. */
   readonly resources: Readonly<Record<string, number>>
 }
 
@@ -145,7 +145,7 @@ async function weight(): Promise<Weight> {
 }
 
 process.send?.({ port: (server.address() as AddressInfo).port })
-// A telemetry that told nothing would weigh nothing.
+// Telemetry without events would take no memory.
 process.on('exit', () => {
   if (events === 0) process.exitCode = 2
 })

@@ -16,8 +16,8 @@ const SAMPLES = 60
 const WARM_UP = 0.3
 
 /**
- * What the line of least squares through the samples after the warm-up may rise by, from first to last. At 170 requests a second
- * ten minutes have 70 000 after the warm-up: 60 bytes kept of each would be seen.
+ * The most bytes by which the line of least squares through the samples after the warm-up may rise, from the first to the
+ * last. Ten minutes at 170 requests per second have 70 000 requests after the warm-up, so 60 bytes kept of each are seen.
  */
 const HEAP_BOUND = 4 * 1024 * 1024
 /** The allocator gives memory back late, or never. */
@@ -25,7 +25,7 @@ const RESIDENT_BOUND = 48 * 1024 * 1024
 
 const PROGRAM = fileURLToPath(new URL('./soak-program.js', import.meta.url))
 
-/** What a client does: it hangs up once the answer has begun, or before, or reads all of it. */
+/** A request of a client, which disconnects before the response or during it, or reads all of it. */
 interface Act {
   readonly request: WireRequest
   readonly statuses: readonly number[]

@@ -38,7 +38,7 @@ const asked = (n: number, together: number) => {
     : legacy({ ...call('mirror', {}, n), params }, headers)
 }
 
-/** What came for call `n`: its own progress, then its own result. */
+/** Expects that call `n` got its own progress, then its own result. */
 function expectOwn(n: number, status: number | undefined, said: string): void {
   expect(status).to.equal(200)
   const messages = eventsOf(said)

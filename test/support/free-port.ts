@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 
-/** Below what systems give to clients that connect: between the look and the use, and while a server is away, nobody gets one of these by chance. */
+/** Lower than the ports that systems give to connecting clients, so that no client gets one while its server is away. */
 const FIRST = 10_000
 const LAST = 30_000
 
-/** A port of 127.0.0.1 at which nobody listens. */
+/** Returns a port of 127.0.0.1 on which no process listens. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const candidate = FIRST + Math.floor(Math.random() * (LAST - FIRST))

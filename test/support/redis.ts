@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { freePort } from './free-port.ts'
 
-/** Why tests with a real Redis cannot run here; `undefined` when they can. */
+/** Returns the reason why tests with a real Redis cannot run here, or `undefined` if they can. */
 export function redisMissing(): string | undefined {
   return spawnSync('redis-server', ['--version']).error === undefined
     ? undefined

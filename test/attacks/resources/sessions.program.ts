@@ -36,6 +36,6 @@ const server = createServer((req, res) => {
     adapter.notify.toolsChanged()
     adapter.notify.resourceUpdated(`notes://${n % 100}`)
   }
-  res.end('told')
+  res.end('sent')
 })
 server.listen(0, '127.0.0.1', () => reportReady(server))
