@@ -307,3 +307,25 @@ describe('mcp: options', () => {
     })
   })
 })
+
+describe('mcp: every option of the adapter', () => {
+  for (const [option, value] of Object.entries({
+    sessions: true,
+    streams: { max: 5, maxPerOwner: 2 },
+    allowedOrigins: '*',
+    allowedHosts: ['mcp.example.com'],
+    listOnlyPermitted: true,
+    maxBodyBytes: 1,
+    bodyTimeoutMs: 1,
+    cache: { ttlMs: 1 },
+    requestStateSecret: 'x'.repeat(32),
+    recordPayloads: true,
+  })) {
+    it(`${option} may be given, or be undefined`, () => {
+      for (const given of [value, undefined])
+        expect(() =>
+          createMcpAdapter({ router: notes, [option]: given } as CreateMcpAdapterOptions),
+        ).not.to.throw()
+    })
+  }
+})

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { TeamChatTransportAdapter, type TeamChatTransportOptions } from '../../../../src/telemetry/index.ts'
 import { anEvent, startSlack, type Target } from '../../../support/chat-services.ts'
-import { behavesAsChat, SECRET } from '../../../support/telemetry/chat-behavior.ts'
+import { behavesAsChat, expectGap, SECRET } from '../../../support/telemetry/chat-behavior.ts'
 import { expectCode } from '../../../support/telemetry/recording.ts'
 
 /** For arguments that do not compile. */
@@ -73,6 +73,16 @@ describe('TeamChatTransportAdapter', () => {
       section('```\nˋ: ˋˋˋ&lt;@U1&gt;&amp;\n```'),
     ])
     expect(JSON.stringify(sent)).not.to.match(/[<>]/)
+  })
+
+  it('waits as long as a 500 asks for before the next message', async function () {
+    this.timeout(20_000)
+    const target = await startSlack()
+    target.answers.push({ status: 500, headers: { 'retry-after': '2' } })
+    const transport = TeamChatTransportAdapter.create({ webhookUrl: webhookUrl(target) })
+    await Promise.resolve(transport.handle(anEvent())).catch(() => undefined)
+    await transport.handle(anEvent())
+    expectGap(target, 2)
   })
 
   const good = 'https://hooks.slack.com/services/T0/B0/x'

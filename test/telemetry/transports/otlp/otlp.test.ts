@@ -414,6 +414,23 @@ describe('OtlpTransportAdapter', () => {
       })
     }
 
+    for (const [status, advice] of [
+      [301, /redirects/],
+      [399, /redirects/],
+      [400, /answered 400;|answered 400[^(]*$/],
+      [401, /credentials/],
+      [403, /credentials/],
+      [404, /path of url/],
+      [405, /path of url/],
+      [415, /encoding or compression/],
+    ] as const) {
+      it(`says what to check after ${status}`, async () => {
+        const receiver = await receive({ answer: () => ({ status }) })
+        const transport = await ready({ url: receiver.url })
+        expect((await failureOf(transport, [envelope({})])).message).to.match(advice)
+      })
+    }
+
     it('keeps requests below the 1 MiB that proxies take, whatever the size of the events', async () => {
       const receiver = await receive()
       const transport = await ready({ url: receiver.url })

@@ -598,4 +598,17 @@ describe('BatchQueue', () => {
       )
     }).timeout(60_000)
   })
+
+  it('counts the attempts of a batch whose weight is exactly maxWeight', async () => {
+    const { add, clock, ends, sent } = start(() => ({ result: 'retry', failure, maxAttempts: 2 }), {
+      maxWeight: 10,
+    })
+    for (const [item, weight] of [4, 6].entries()) add(item, weight)
+    await clock.advance(60_000)
+    expect(sent.map(({ items }) => items)).to.deep.equal([
+      [0, 1],
+      [0, 1],
+    ])
+    expect(ends.size).to.equal(2)
+  })
 })
