@@ -3,10 +3,9 @@ const { createMcpAdapter, jwtVerifier, KitMcpRouter, mcpAuth, mcpHandler } = req
 const { z } = require('zod')
 
 async function main() {
-  // The other way, which every Node has.
   const { createTestIssuer } = await import('mcp-gatekit/testing')
   const { mcpAuth: imported } = await import('mcp-gatekit')
-  if (imported !== mcpAuth) throw new Error('what is imported is not what is required')
+  if (imported !== mcpAuth) throw new Error('import() and require() return different modules')
 
   const issuer = createTestIssuer()
   const router = KitMcpRouter.create().tool(

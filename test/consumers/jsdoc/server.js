@@ -15,9 +15,9 @@ const oauth = {
   verifyToken: jwtVerifier(issuer.verifierOptions),
 }
 /** @type {OAuthOptions} */
-export const misspelt = {
+export const misspelled = {
   ...oauth,
-  // @ts-expect-error a misspelt option does not pass
+  // @ts-expect-error The option is misspelled.
   scope: ['mcp:read'],
 }
 

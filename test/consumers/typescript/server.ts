@@ -26,7 +26,7 @@ const router = KitMcpRouter.create()
   .tool(
     'greet',
     { description: 'Greets', input: z.object({ name: z.string() }), output: z.object({ text: z.string() }) },
-    ({ name }, { auth }) => ({ text: `Hello, ${name.trim()}, from ${auth?.user?.id ?? 'nobody'}` }),
+    ({ name }, { auth }) => ({ text: `Hello, ${name.trim()}, from ${auth?.user?.id ?? 'unknown'}` }),
   )
 const adapter = createMcpAdapter({
   router,
@@ -38,9 +38,9 @@ const adapter = createMcpAdapter({
     verifyToken: jwtVerifier(issuer.verifierOptions),
   },
 })
-/** Never called. */
-export function misspelt(): void {
-  // @ts-expect-error there is no such option
+/** Only compiled. */
+export function misspelled(): void {
+  // @ts-expect-error The option is misspelled.
   createMcpAdapter({ router, oauht: {} })
 }
 
