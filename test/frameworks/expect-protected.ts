@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'chai'
 import { parseChallenge } from '../support/challenge.ts'
 import { CLIENT_KINDS } from '../support/mcp/clients.ts'
+import { until } from '../support/until.ts'
 import type { RunningProgram } from './running-program.ts'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
@@ -98,6 +99,12 @@ export async function openStream({ origin, issuer }: Server, ms = 0): Promise<Op
   }
   abort.abort()
   return { status: response.status, type: response.headers.get('content-type'), chunks }
+}
+
+/** Opens and closes more event streams than one user may have open at the same time. */
+export async function expectStreamsToClose(server: Server): Promise<void> {
+  for (let opened = 0; opened < 40; opened++)
+    await until(async () => (await openStream(server)).status === 200, 50)
 }
 
 /** The status of a request with a `Host` header of its own, which `fetch` does not send. */

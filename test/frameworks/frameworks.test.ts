@@ -5,6 +5,7 @@ import {
   expectChallenge,
   expectGreetings,
   expectPreflights,
+  expectStreamsToClose,
   openStream,
   statusFor,
 } from './expect-protected.ts'
@@ -149,6 +150,9 @@ describe('the programs of the framework pages', function () {
         expect((await fetch(`${origin}/unknown`)).status, 'another path').to.equal(get === 405 ? 405 : 404)
         if (health) expect(await (await fetch(`${origin}/health`)).json()).to.deep.equal({ status: 'ok' })
       })
+
+      if (get === 200)
+        it(`an event stream of ${name} ends when its client disconnects`, () => expectStreamsToClose(server))
 
       if (name === 'Fastify')
         it('the logger of Fastify writes the status of a request that mcpServer rejects', async () => {

@@ -9,6 +9,7 @@ import {
   expectChallenge,
   expectGreetings,
   expectPreflights,
+  expectStreamsToClose,
   openStream,
   statusFor,
 } from '../frameworks/expect-protected.ts'
@@ -100,6 +101,8 @@ export default function Layout({ children }: { children: ReactNode }) {
     expect(status).to.equal(200)
     expect(type).to.match(/^text\/event-stream/)
   })
+
+  it('an event stream of Next.js ends when its client disconnects', () => expectStreamsToClose(running()))
 
   it('a request with a foreign Host is rejected on Next.js', async () => {
     expect(await statusFor(running().origin, 'attacker.example')).to.equal(403)

@@ -8,6 +8,7 @@ import {
   expectChallenge,
   expectGreetings,
   expectPreflights,
+  expectStreamsToClose,
   openStream,
   statusFor,
 } from '../frameworks/expect-protected.ts'
@@ -18,7 +19,7 @@ import { pack } from '../support/packed.ts'
 const run = promisify(execFile)
 
 /** Longer than the time between two keep-alive comments. */
-const STREAM_MS = 40_000
+const STREAM_MS = 35_000
 
 interface Program {
   readonly page: string
@@ -108,6 +109,9 @@ describe('the programs for Bun and Deno', function () {
         it(`a request with a foreign Host to ${page} on ${runtime} is rejected`, async () => {
           expect(await statusFor(server.origin, 'attacker.example')).to.equal(rebound)
         })
+
+        it(`an event stream of ${page} on ${runtime} ends when its client disconnects`, () =>
+          expectStreamsToClose(server))
 
         it(`an event stream of ${page} on ${runtime} stays open while nothing happens`, async () => {
           const { status, type, chunks } = await openStream(server, STREAM_MS)
