@@ -1,5 +1,6 @@
 import { request } from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
+import { discoverOAuthProtectedResourceMetadata } from '@modelcontextprotocol/client'
 import { expect } from 'chai'
 import { parseChallenge } from '../support/challenge.ts'
 import { CLIENT_KINDS } from '../support/mcp/clients.ts'
@@ -52,6 +53,8 @@ export async function expectChallenge({ origin, resource, issuer }: Server): Pro
       .to.include({ resource })
       .and.to.deep.include({ authorization_servers: [issuer.issuer] })
   }
+  // A client that does not see the challenge, for example because a gateway renames the header, looks at known paths.
+  expect(await discoverOAuthProtectedResourceMetadata(`${origin}/mcp`)).to.include({ resource })
   expect((await fetch(`${origin + WELL_KNOWN}/other`)).status).to.equal(404)
 }
 

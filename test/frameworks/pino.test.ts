@@ -1,9 +1,14 @@
+import { execFile } from 'node:child_process'
+import { dirname } from 'node:path'
+import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 import { until } from '../support/until.ts'
 import { expectChallenge, expectGreetings } from './expect-protected.ts'
 import { createProject, type PageProject } from './page-programs.ts'
 import { type RunningProgram, startProgram } from './running-program.ts'
+
+const run = promisify(execFile)
 
 describe('the program of the page about pino', function () {
   this.timeout(60_000)
@@ -63,5 +68,19 @@ describe('the program of the page about pino', function () {
       '30 INFO kit.mcp.request.completed actor=user:ada',
     ])
     expectNoLeak(server.output(), [token])
+  })
+
+  it('the logger of the page about pino writes events as objects', async () => {
+    const file = JSON.stringify(project?.compiled('event-logger.ts'))
+    const program = `import { KitTelemetry } from 'mcp-gatekit/telemetry'
+      const { transport } = await import(${file})
+      const telemetry = KitTelemetry.create().withService('shop').addTransport(transport).build()
+      telemetry.emit('order.failed', { level: 'fatal', attributes: { order: 'o17' } })
+      await telemetry.shutdown()`
+    const cwd = dirname(project?.compiled('event-logger.ts') ?? '')
+    const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', program], { cwd })
+    const line = JSON.parse(stdout)
+    expect(line).to.include({ level: 60, source: 'telemetry' })
+    expect(line.event).to.deep.include({ name: 'order.failed', attributes: { order: 'o17' } })
   })
 })
