@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { endingAt, withBodyEnd } from '../../../src/mcp/wire/stream-end.ts'
+import { withBodyEnd } from '../../../src/mcp/wire/event-stream.ts'
 
 type Controller = ReadableStreamDefaultController<Uint8Array>
 
@@ -19,36 +19,6 @@ function startStream() {
   })
   return { body, canceled, controller: controller as unknown as Controller }
 }
-
-describe('endingAt()', () => {
-  it('ends a stream at the given time, and cancels its source', async () => {
-    const { body, canceled } = startStream()
-    const reader = endingAt(body, Date.now() / 1000 + 0.05).getReader()
-    expect(Buffer.from((await reader.read()).value ?? []).toString()).to.equal('first')
-    expect((await reader.read()).done).to.equal(true)
-    await canceled
-  })
-
-  it('ends a stream at once if the time has passed', async () => {
-    const { body, canceled } = startStream()
-    endingAt(body, Date.now() / 1000 - 5)
-    await canceled
-  })
-
-  it('ends a stream when its source ends, before the time', async () => {
-    const { body, controller } = startStream()
-    const reader = endingAt(body, Date.now() / 1000 + 3_600).getReader()
-    controller.close()
-    await reader.read()
-    expect((await reader.read()).done).to.equal(true)
-  })
-
-  it('cancels its source when its reader cancels it', async () => {
-    const { body, canceled } = startStream()
-    await endingAt(body, Date.now() / 1000 + 3_600).cancel()
-    await canceled
-  })
-})
 
 describe('withBodyEnd()', () => {
   for (const [how, end] of [
