@@ -90,7 +90,7 @@ describe('mcp: cache hints of 2026-07-28', () => {
     })
   }
 
-  it('are not sent to clients of earlier revisions', async () => {
+  it('cache hints are not sent to clients of earlier revisions', async () => {
     const { server } = createMcpAdapter({ router: plain, ...shared })
     for (const request of [rpc('tools/list'), rpc('resources/read', { uri: 'notes://d' })]) {
       const { message } = await web(server).send(legacy(request))
@@ -105,7 +105,7 @@ describe('mcp: cache hints of 2026-07-28', () => {
     [{ ttlMs: 1.5 }, 'ttlMs of cache'],
     [{ cacheScope: 'shared' }, 'cacheScope of cache'],
   ] as const) {
-    it(`refuse ${JSON.stringify(cache)}`, () => {
+    it(`the cache option ${JSON.stringify(cache)} is refused`, () => {
       expect(configError(() => createMcpAdapter({ router: plain, cache: cache as never })).option).to.equal(
         option,
       )

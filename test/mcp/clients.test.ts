@@ -30,7 +30,7 @@ interface CallOptions {
   readonly onprogress?: (progress: { progress: number; total?: number; message?: string }) => void
 }
 
-/** What the clients have in common. */
+/** The members that the clients share. */
 interface AnyClient {
   revision(): string | undefined
   listTools(): Promise<any>
@@ -80,7 +80,7 @@ const CLIENTS: readonly { name: string; revision: string; connect: Connect }[] =
   { name: 'v1 client', revision: LEGACY, connect: v1 },
 ]
 
-/** What the tool `wait` tells the test about its latest call. */
+/** The latest call of the tool `wait`. */
 let waiting: { started: Signalled; aborted: Signalled<boolean> }
 
 const router = KitMcpRouter.create()
@@ -141,11 +141,11 @@ describe('mcp: clients of the official SDK through Express', () => {
       })
       afterEach(async () => client.close())
 
-      it(`negotiates ${revision}`, () => {
+      it(`a client negotiates ${revision}`, () => {
         expect(client.revision()).to.equal(revision)
       })
 
-      it('lists the tools as they were described', async () => {
+      it('a client lists the tools with their descriptions', async () => {
         const { tools } = await client.listTools()
         expect(tools.map((tool: { name: string }) => tool.name)).to.deep.equal([
           'add',
@@ -163,7 +163,7 @@ describe('mcp: clients of the official SDK through Express', () => {
         expect(tools[1].inputSchema).to.deep.equal({ type: 'object', properties: {} })
       })
 
-      it('gets text and structured content', async () => {
+      it('a client receives text and structured content', async () => {
         await client.listTools() // so that the client validates the output against its schema
         const result = await client.callTool('add', { a: 1, b: 2 })
         expect(result.structuredContent).to.deep.equal({ sum: 3 })
@@ -171,19 +171,19 @@ describe('mcp: clients of the official SDK through Express', () => {
         expect(result.isError).to.not.equal(true)
       })
 
-      it('gets an error of the tool as a result', async () => {
+      it('a client receives an error of a tool as a result', async () => {
         const result = await client.callTool('fail')
         expect(result.isError).to.equal(true)
         expect(result.content).to.deep.equal([{ type: 'text', text: 'no such note' }])
       })
 
-      it('gets wrong arguments told as a result', async () => {
+      it('a client receives problems of its arguments as a result', async () => {
         const result = await client.callTool('add', { a: 1, b: 'two' })
         expect(result.isError).to.equal(true)
         expect(result.content[0].text).to.match(/^Invalid arguments for tool add: b: /)
       })
 
-      it('hears log messages and progress before the result', async () => {
+      it('a client receives log messages and progress before the result', async () => {
         const progress: unknown[] = []
         const result = await client.callTool('count', {}, { onprogress: (step) => progress.push(step) })
         expect(result.content[0].text).to.equal('two')
@@ -196,12 +196,12 @@ describe('mcp: clients of the official SDK through Express', () => {
         ])
       })
 
-      it('hears no progress that it did not ask for', async () => {
+      it('a client receives no progress unless it has asked for it', async () => {
         const result = await client.callTool('count')
         expect(result.content[0].text).to.equal('two')
       })
 
-      it('aborts the signal of the handler when it hangs up', async () => {
+      it('a client that disconnects aborts the signal of the handler', async () => {
         const calling = client.callTool('wait').catch((error: unknown) => error)
         await waiting.started.promise
         await client.close()
@@ -209,7 +209,7 @@ describe('mcp: clients of the official SDK through Express', () => {
         expect(await calling).to.be.instanceOf(Error)
       })
 
-      it('can cancel a call', async () => {
+      it('a client can cancel a call', async () => {
         const abort = new AbortController()
         const calling = client.callTool('wait', {}, { signal: abort.signal }).catch((error: unknown) => error)
         await waiting.started.promise
@@ -221,12 +221,12 @@ describe('mcp: clients of the official SDK through Express', () => {
       })
 
       if (revision === LEGACY) {
-        it('opens an event stream with GET', async () => {
+        it('a client opens an event stream with GET', async () => {
           await sawGet.promise
           expect(requests).to.include('GET 200')
         })
       } else {
-        it('sends nothing but POST', async () => {
+        it('a client sends only POST requests', async () => {
           await client.callTool('add', { a: 1, b: 2 })
           expect(new Set(requests)).to.deep.equal(new Set(['POST 200']))
         })
@@ -240,7 +240,7 @@ describe('mcp: the event stream of GET', () => {
 
   for (const revision of [LEGACY, '2025-06-18', '2025-03-26', undefined]) {
     for (const accept of ['text/event-stream', '*/*', undefined]) {
-      it(`is open for revision ${revision} and Accept: ${accept}`, async () => {
+      it(`an event stream opens for revision ${revision} and Accept: ${accept}`, async () => {
         const abort = new AbortController()
         const response = await fetch(new URL('/mcp', served().origin), {
           signal: abort.signal,
@@ -260,7 +260,7 @@ describe('mcp: the event stream of GET', () => {
     }
   }
 
-  it('needs a token', async () => {
+  it('an event stream without a token is refused with 401', async () => {
     const response = await fetch(new URL('/mcp', served().origin), {
       headers: { accept: 'text/event-stream' },
     })
@@ -268,7 +268,7 @@ describe('mcp: the event stream of GET', () => {
     expect(response.headers.get('www-authenticate')).to.contain('error="invalid_token"')
   })
 
-  it('is bounded in number, and closing one makes room', async () => {
+  it('event streams are limited in number, and closing one frees a slot', async () => {
     const { server } = createMcpAdapter({ router })
     const open = () =>
       server(new Request('http://localhost/mcp', { headers: { accept: 'text/event-stream' } }))
@@ -288,7 +288,7 @@ describe('mcp: the event stream of GET', () => {
     await Promise.all([again, ...streams].map((stream) => stream.body?.cancel()))
   })
 
-  it('says every 15 s that it is alive', async () => {
+  it('an event stream sends a comment every 15 s', async () => {
     const { server } = createMcpAdapter({ router })
     const real = globalThis.setInterval
     const ticks: { tick: () => void; ms: number | undefined }[] = []

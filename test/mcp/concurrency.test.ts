@@ -147,7 +147,7 @@ async function ask(port: number, agent: Agent, n: number, token: string): Promis
 describe(`mcp: ${REQUESTS} requests at once with ${TOKENS} tokens`, function () {
   this.timeout(30_000)
   for (const { name, makeVerifier, serve } of SETTINGS) {
-    it(`see their own user each, in answers and in events: ${name}`, async () => {
+    it(`concurrent requests each see their own user, in responses and in events: ${name}`, async () => {
       const transport = InMemoryTransportAdapter.create()
       const telemetry = KitTelemetry.create()
         .withSampling({ debugRate: 1, infoRate: 1 })
@@ -170,7 +170,7 @@ describe(`mcp: ${REQUESTS} requests at once with ${TOKENS} tokens`, function () 
   }
 })
 
-/** What request `n` is to be told, and nothing of anybody else. */
+/** The expected response to request `n`, without data of other requests. */
 function ownAnswer(n: number, token: string): Answer {
   const { user, clientId, scopes } = grant(token)
   const auth = { clientId, scopes, extra: {}, user }

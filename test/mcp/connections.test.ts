@@ -59,7 +59,7 @@ function bytesOf(
 const READER = bearer('reader')
 const PADDING = 'x'.repeat(60_000)
 
-/** Every kind of refusal, with bodies that were read and bodies that nobody has read. */
+/** Every kind of refusal, with bodies that were read and bodies that were not. */
 const refusals: readonly (readonly [status: number, what: string, request: WireRequest])[] = [
   [401, 'no token', legacy(rpc('tools/list'))],
   [401, 'no token and a body of 60 kB', legacy(call('echo', { text: PADDING }))],
@@ -69,7 +69,7 @@ const refusals: readonly (readonly [status: number, what: string, request: WireR
     'no token and a body that looks like a request',
     legacy(bytesOf(legacy(rpc('tools/list'), READER), '')),
   ],
-  [401, 'an unknown token', legacy(rpc('tools/list'), bearer('nobody'))],
+  [401, 'an unknown token', legacy(rpc('tools/list'), bearer('unknown'))],
   [401, 'no token, for HEAD', { method: 'HEAD' }],
   [401, 'no token, for GET with a body', { method: 'GET', body: PADDING }],
   [403, 'a missing scope', modern('tools/call', { name: 'write' }, READER)],
@@ -102,7 +102,7 @@ const refusals: readonly (readonly [status: number, what: string, request: WireR
   [202, 'a notification', legacy({ jsonrpc: '2.0', method: 'notifications/initialized' }, READER)],
 ]
 
-/** A call whose answer can be told from all others. */
+/** A call with a unique response. */
 const good = (index: number): WireRequest =>
   modern('tools/call', { name: 'echo', arguments: { text: `number ${'.'.repeat(index)}` } }, READER)
 const textOf = (body: string): string => JSON.parse(body).result.content[0].text
@@ -113,7 +113,7 @@ describe('mcp: a connection stays in step', () => {
       const served = serving(() => host.serve(setup))
       const open = () => RawConnection.open(Number(new URL(served().origin).port))
 
-      it('after every kind of refusal', async () => {
+      it('a connection serves the next request after every kind of refusal', async () => {
         const connection = await open()
         for (const [index, [status, what, request]] of refusals.entries()) {
           expect((await connection.send(bytesOf(request, host.prefix))).status, what).to.equal(status)
@@ -125,7 +125,7 @@ describe('mcp: a connection stays in step', () => {
         connection.close()
       })
 
-      it('when all are sent in one go: no answer is lost, swapped or given twice', async () => {
+      it('pipelined requests each get their own response once, in order', async () => {
         const connection = await open()
         const sent = refusals.flatMap(([status, what, request], index) => [
           { status, what, text: bytesOf(request, host.prefix), says: undefined },
@@ -141,7 +141,7 @@ describe('mcp: a connection stays in step', () => {
         connection.close()
       })
 
-      it('after a body of 8 MB that nobody wanted', async () => {
+      it('a connection serves the next request after an unread body of 8 MB', async () => {
         const connection = await open()
         const large = legacy('x'.repeat(8_000_000))
         expect((await connection.send(bytesOf(large, host.prefix))).status).to.equal(401)

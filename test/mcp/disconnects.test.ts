@@ -13,7 +13,7 @@ import { call, definedOf, legacy, modern, rpc, type WireRequest } from '../suppo
 describe('mcp: clients that hang up', function () {
   this.timeout(60_000)
 
-  it('at every moment of a request cost nothing, and the server goes on', async () => {
+  it('clients that disconnect at any moment of a request leave nothing behind, and the server keeps working', async () => {
     await disconnectAtRandom(300, 1)
   })
 })
@@ -37,7 +37,7 @@ describe('mcp: a web-standard request whose host keeps nothing but its way to ab
   }
   for (const [what, { method = 'POST', headers = {}, body }] of Object.entries(requests)) {
     for (const direct of [true, false]) {
-      it(`is aborted all the same: ${what}, by the ${direct ? 'short' : 'long'} way`, async () => {
+      it(`${what} is aborted although the host keeps only its signal, ${direct ? 'on the fast path' : "by the SDK's handler"}`, async () => {
         let pending = 0
         const router = KitMcpRouter.create().tool('wait', { description: 'x' }, async (_args, { signal }) => {
           pending++
@@ -67,7 +67,7 @@ describe('mcp: a web-standard request whose host keeps nothing but its way to ab
     }
   }
 
-  it('is not aborted once it has been answered, also in a stream', async () => {
+  it('a request is not aborted after its response, also after a stream', async () => {
     const signals: AbortSignal[] = []
     const router = KitMcpRouter.create().tool(
       'tell',
@@ -76,7 +76,7 @@ describe('mcp: a web-standard request whose host keeps nothing but its way to ab
         signals.push(signal)
         await log('error', 'x')
         await progress(1)
-        return 'told'
+        return 'sent'
       },
     )
     const params = { name: 'tell', _meta: { progressToken: 1 } }
@@ -84,14 +84,14 @@ describe('mcp: a web-standard request whose host keeps nothing but its way to ab
     for (const connection of ['keep-alive', 'close'])
       for (const request of [modern('tools/call', params), legacy(rpc('tools/call', params))]) {
         const answer = await listening.send({ ...request, headers: { ...request.headers, connection } })
-        expect(answer.text).to.contain('told')
+        expect(answer.text).to.contain('sent')
       }
     await listening.close()
     await turns(5)
     expect(signals.map(({ aborted }) => aborted)).to.deep.equal([false, false, false, false])
   })
 
-  it('is not begun when it was aborted before', async () => {
+  it('a request that was aborted before is not served', async () => {
     let called = 0
     const router = KitMcpRouter.create().tool('count', { description: 'x' }, () => {
       called++

@@ -54,7 +54,7 @@ interface Vector {
   readonly title: string
   readonly request: WireRequest
   check(answer: WireAnswer, face: Face): void
-  /** For which faces; all unless told. */
+  /** For which faces; all by default. */
   readonly where?: (face: Face) => boolean
 }
 
@@ -88,7 +88,7 @@ const VECTORS: readonly Vector[] = [
     },
     {
       title: `refuses an unknown token ${era.name}`,
-      request: withToken('nobody', era.call('echo', { text: 'hello' })),
+      request: withToken('unknown', era.call('echo', { text: 'hello' })),
       check: (answer) => expectRefusal(answer, 401, 'mcp:read'),
     },
     {
@@ -464,7 +464,7 @@ const VECTORS: readonly Vector[] = [
   },
 ]
 
-describe('mcp: what every face answers', () => {
+describe('mcp: responses of every entry point', () => {
   for (const face of FACES) {
     describe(face.name, () => {
       const served = serving(() =>
@@ -510,7 +510,7 @@ function expectCors(answer: WireAnswer): void {
 
 describe('mcp: a body that takes too long', () => {
   for (const face of FACES.filter(({ parsed }) => !parsed)) {
-    it(`${face.name} answers 408 after bodyTimeoutMs`, async () => {
+    it(`${face.name} responds with 408 after bodyTimeoutMs`, async () => {
       const served = await face.serve({ router: notes, oauth: oauth(), bodyTimeoutMs: 50 })
       try {
         const request = withToken('reader', legacy(''))
@@ -521,7 +521,7 @@ describe('mcp: a body that takes too long', () => {
       }
     })
 
-    it(`${face.name} takes fewer bytes where maxBodyBytes says so`, async () => {
+    it(`${face.name} limits a body to maxBodyBytes`, async () => {
       const body = callOf(100)
       const served = await face.serve({ router: notes, oauth: oauth(), maxBodyBytes: 100 })
       try {
@@ -560,7 +560,7 @@ describe('mcp: outages and errors', () => {
         }),
       )
 
-      it('says 503 and Retry-After, without a challenge, when the verifier could not find out', async () => {
+      it('an unavailable verifier gets 503 and Retry-After, without a challenge', async () => {
         const answer = await served().send(
           withToken('reader', legacy(rpc('tools/list'), { 'x-trouble': 'verifier' })),
         )
@@ -572,7 +572,7 @@ describe('mcp: outages and errors', () => {
       })
 
       for (const header of ['x-no-context', 'x-no-hook']) {
-        it(`says 500 and nothing of the cause when ${header === 'x-no-hook' ? 'onVerified' : '.context()'} throws`, async () => {
+        it(`the response is 500 without the cause if ${header === 'x-no-hook' ? 'onVerified' : '.context()'} throws`, async () => {
           const answer = await served().send(
             withToken('reader', legacy(rpc('tools/list'), { [header]: '1' })),
           )
@@ -582,7 +582,7 @@ describe('mcp: outages and errors', () => {
         })
       }
 
-      it('says 401 without a token though .context() throws', async () => {
+      it('a request without a token gets 401 although .context() throws', async () => {
         const answer = await served().send(legacy(rpc('tools/list'), { 'x-no-context': '1' }))
         expectRefusal(answer, 401, 'mcp:read')
       })
@@ -602,17 +602,17 @@ describe('mcp: without OAuth', () => {
         }),
       )
 
-      it('serves everybody', async () => {
+      it('an adapter without OAuth serves requests without a token', async () => {
         const answer = await served().send(legacy(call('echo', { text: 'a' })))
         expect(answer.message.result.content).to.deep.equal(said('you said a'))
       })
 
-      it('does not run a tool that needs scopes', async () => {
+      it('an adapter without OAuth refuses a tool that needs scopes', async () => {
         const answer = await served().send(legacy(call('wipe')))
         expectJsonRpcError(answer, 403, -32000, null)
       })
 
-      it('says 500 and nothing of the cause when .context() throws', async () => {
+      it('an adapter without OAuth responds with 500 without the cause if .context() throws', async () => {
         const answer = await served().send(legacy(rpc('tools/list'), { 'x-no-context': '1' }))
         expect(answer.status).to.equal(500)
         expect(answer.text).to.equal('{"error":"server_error"}')

@@ -9,7 +9,7 @@ import { FACES, type Served, serving, web } from '../support/mcp/entry-points.ts
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, call, legacy, modern, rpc } from '../support/mcp/wire.ts'
 
-/** A server of the official SDK, as somebody may have written it already. */
+/** An existing server of the official SDK. */
 const existing: ServerFactory = ({ auth }) => {
   const server = new McpServer({ name: 'existing', version: '3.2.1' })
   server.registerTool(
@@ -31,25 +31,25 @@ describe('mcp: a function that makes a server of the official SDK', () => {
       const served = serving(() => face.serve({ router: existing, oauth: oauth() }))
       const greet = { name: 'greet', arguments: { name: 'Ada' } }
 
-      it('is served in the legacy era', async () => {
+      it('a router function serves the legacy era', async () => {
         const { status, message } = await served().send(
           legacy(call('greet', { name: 'Ada' }), bearer('reader')),
         )
         expect(status).to.equal(200)
         expect(message.result.content[0].text).to.equal('Ada / u1 / reader')
       })
-      it('is served in 2026-07-28', async () => {
+      it('a router function serves 2026-07-28', async () => {
         const { status, message } = await served().send(modern('tools/call', greet, bearer('reader')))
         expect(status).to.equal(200)
         expect(message.result.content[0].text).to.equal('Ada / u1 / reader')
       })
-      it('brings its own prompts', async () => {
+      it('a router function has its own prompts', async () => {
         const { message } = await served().send(
           legacy(rpc('prompts/get', { name: 'hello' }), bearer('reader')),
         )
         expect(message.result.messages[0].content.text).to.equal('hello')
       })
-      it('is protected', async () => {
+      it('a router function is protected by OAuth', async () => {
         expect((await served().send(legacy(call('greet', { name: 'Ada' })))).status).to.equal(401)
         const refused = await served().send(modern('tools/call', greet, bearer('stranger')))
         expect(refused.status).to.equal(403)
@@ -60,7 +60,7 @@ describe('mcp: a function that makes a server of the official SDK', () => {
 
   const greeted = async (served: Served) => (await served.send(legacy(call('greet', { name: 'Ada' })))).status
 
-  it('is called once per request, with the request and no auth where OAuth is off', async () => {
+  it('a router function is called once per request, without auth if OAuth is disabled', async () => {
     const seen: Parameters<ServerFactory>[0][] = []
     const router: ServerFactory = async (input) => {
       expectTypeOf(input.auth).toEqualTypeOf<AuthInfo<any> | undefined>()
@@ -78,7 +78,7 @@ describe('mcp: a function that makes a server of the official SDK', () => {
   })
 
   for (const face of FACES) {
-    it(`is given what createMcpHandler of the official SDK gives: ${face.name}`, async () => {
+    it(`a router function gets the same members as from createMcpHandler of the SDK: ${face.name}`, async () => {
       const seen: unknown[] = []
       const served = await face.serve({
         router: ({ era, auth, authInfo, request, requestInfo }) => {
@@ -97,7 +97,7 @@ describe('mcp: a function that makes a server of the official SDK', () => {
     })
   }
 
-  it('may return the low-level Server', async () => {
+  it('a router function may return the low-level Server', async () => {
     const router: ServerFactory = () => {
       const server = new Server({ name: 'low', version: '1.0.0' }, { capabilities: { tools: {} } })
       server.setRequestHandler('tools/list', () => ({ tools: [] }))
@@ -116,7 +116,7 @@ describe('mcp: a function that makes a server of the official SDK', () => {
     },
     'returns no server': () => undefined as never,
   })) {
-    it(`is answered 500, without the cause, when it ${title}`, async () => {
+    it(`a router function that ${title} gets 500 without the cause`, async () => {
       const { send } = web(createMcpAdapter({ router }).server)
       for (const request of [legacy(rpc('tools/list')), modern('tools/list')]) {
         const answer = await send(request)

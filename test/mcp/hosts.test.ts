@@ -53,7 +53,7 @@ const setup: Setup = {
   }),
 }
 
-/** What a stranger sees of an answer; dates and what belongs to the connection left out. */
+/** The visible parts of a response, without dates and headers of the connection. */
 interface Essence {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -132,7 +132,7 @@ interface Row {
   readonly request: WireRequest
   /** The whole answer, or a status for what is only the same everywhere. */
   readonly expected: Essence | ReturnType<typeof rpcError> | number
-  /** For which hosts; all unless told. */
+  /** For which hosts; all by default. */
   readonly where?: (host: Host) => boolean
 }
 
@@ -170,7 +170,7 @@ const ROWS: readonly Row[] = [
   { title: 'a scheme without a token', request: withScheme('Bearer'), expected: MALFORMED },
   { title: 'a comma list', request: withScheme('Bearer reader, Bearer reader'), expected: MALFORMED },
   { title: 'two tokens in one value', request: withScheme('Bearer reader reader'), expected: MALFORMED },
-  { title: 'a token that is no b64token', request: withScheme('Bearer rea(der'), expected: MALFORMED },
+  { title: 'a token that is not a b64token', request: withScheme('Bearer rea(der'), expected: MALFORMED },
   ...['Bearer reader', 'bearer reader', 'BEARER reader', 'bEaReR    reader'].map(
     (given): Row => ({
       title: `the scheme as in ${given}`,
@@ -178,7 +178,7 @@ const ROWS: readonly Row[] = [
       expected: 200,
     }),
   ),
-  { title: 'an unknown token', request: list(bearer('nobody')), expected: INVALID },
+  { title: 'an unknown token', request: list(bearer('unknown')), expected: INVALID },
   { title: 'a token in another case', request: list(bearer('READER')), expected: INVALID },
   { title: 'a verifier that does not say valid', request: list(bearer('unsaid')), expected: INVALID },
   { title: 'a verifier that throws', request: list(bearer('broken')), expected: INVALID },
@@ -237,7 +237,7 @@ const ROWS: readonly Row[] = [
     expected: 403,
     where: (host) => !host.cors,
   },
-  { title: 'OPTIONS that is no preflight', request: { method: 'OPTIONS' }, expected: 204 },
+  { title: 'OPTIONS that is not a preflight', request: { method: 'OPTIONS' }, expected: 204 },
   {
     title: 'OPTIONS with Origin alone',
     request: { method: 'OPTIONS', headers: { origin: 'http://localhost' } },
@@ -274,7 +274,7 @@ const ROWS: readonly Row[] = [
     where: own,
   },
   {
-    title: 'a body that is too large, of somebody without a token',
+    title: 'a body that is too large, without a token',
     request: legacy(call('echo', { text: 'x'.repeat(10_000) })),
     expected: MISSING,
   },
@@ -347,7 +347,7 @@ describe('mcp: every host gives the same answers', () => {
       const served = serving(() => host.serve(setup))
       const rows = rowsFor(host)
 
-      it(`answers ${rows.length} requests alike`, async () => {
+      it(`${rows.length} requests get the same responses as from the reference host`, async () => {
         const seen: Record<string, Essence> = {}
         const expected: Record<string, Essence | undefined> = {}
         for (const { title, request } of rows) {
@@ -362,7 +362,7 @@ describe('mcp: every host gives the same answers', () => {
 
       if (!host.wire) return
 
-      it('takes two Authorization headers for none', async () => {
+      it('two Authorization headers are refused', async () => {
         const { port } = new URL(served().origin)
         for (const second of [
           'Authorization: Bearer reader',
@@ -380,7 +380,7 @@ describe('mcp: every host gives the same answers', () => {
         }
       })
 
-      it('opens the event stream of GET', async () => {
+      it('GET opens an event stream', async () => {
         const abort = new AbortController()
         const { status, headers, body } = await fetch(`${served().origin}${host.prefix}/mcp`, {
           headers: { ...READER, accept: 'text/event-stream' },

@@ -88,7 +88,7 @@ describe('mcp: JSON of many levels', () => {
     describe(face.name, () => {
       const served = serving(() => face.serve({ router }))
       for (const [what, { request, status, code }] of Object.entries(bodies)) {
-        it(`is answered as ${what}`, async () => {
+        it(`deeply nested JSON gets ${what}`, async () => {
           expectOne(await served().send(request), status, code)
           expectOne(await served().send(legacy(rpc('ping'))), 200)
         })
@@ -96,7 +96,7 @@ describe('mcp: JSON of many levels', () => {
     })
   }
 
-  it('leaves its mark in no answer: what a tool returns with 10 000 levels is an error result at worst', async () => {
+  it('a tool result with 10 000 levels is sent, or becomes an error result', async () => {
     const again = KitMcpRouter.create().tool('size', { description: 'x', input: z.looseObject({}) }, () => ({
       x: JSON.parse(nested('[', '', ']')),
     }))
@@ -111,7 +111,7 @@ describe('mcp: batches', () => {
   const { send } = web(createMcpAdapter({ router }).server)
   const ask = (...messages: unknown[]) => send(legacy(messages, { 'mcp-protocol-version': '2025-03-26' }))
 
-  it('answer each of 100 requests once', async () => {
+  it('a batch of 100 requests gets one response for each', async () => {
     const { messages } = await ask(...Array.from({ length: 100 }, (_, id) => call('size', { id }, id)))
     expect(messages.map(({ id }) => id).sort((a, b) => a - b)).to.deep.equal([...Array(100).keys()])
   })
@@ -121,7 +121,7 @@ describe('mcp: batches', () => {
     ['a text', 'a', 'a'],
     ['zero', 0, -0],
   ] as const) {
-    it(`with ${what} twice for an id are refused whole: one of the two would have no answer`, async () => {
+    it(`a batch with the id ${what} twice is refused as a whole`, async () => {
       const { status, messages } = await ask(
         call('size', {}, first),
         rpc('ping', {}, 'other'),
@@ -134,7 +134,7 @@ describe('mcp: batches', () => {
     })
   }
 
-  it('may hold a number and a text that look alike, and answers of the client with the ids of requests', async () => {
+  it('a batch may contain the ids 1 and "1", and responses of the client with the ids of requests', async () => {
     const answer = { jsonrpc: '2.0', id: 1, result: {} }
     const { status, messages } = await ask(call('size', {}, 1), call('size', {}, '1'), answer)
     expect(status).to.equal(200)
@@ -144,7 +144,7 @@ describe('mcp: batches', () => {
 
 describe('mcp: bodies that come slowly', () => {
   for (const face of FACES.filter(({ wire, parsed }) => wire && !parsed)) {
-    it(`${face.name} ends a body that comes byte by byte, whatever its length says`, async () => {
+    it(`${face.name} refuses a body that arrives byte by byte after bodyTimeoutMs`, async () => {
       const served = await face.serve({ router, bodyTimeoutMs: 100 })
       try {
         for (const length of [undefined, '1000']) {
@@ -181,7 +181,7 @@ async function trickled(
 
 describe('mcp: an unexpected exception', () => {
   for (const face of FACES) {
-    it(`is answered by ${face.name} with 500 and a JSON-RPC error, and the next request is served`, async () => {
+    it(`an unexpected exception gets 500 and a JSON-RPC error from ${face.name}, and the next request is served`, async () => {
       const secret = 'a secret'
       const original = SdkHandler.prototype.handle
       const served = await face.serve({ router })
@@ -207,7 +207,7 @@ describe('mcp: an unexpected exception', () => {
     ['mcpHandler on Express', (adapter) => onExpress(mcpHandler(adapter))],
     ['the web-standard handler', async (adapter) => web(adapter.server)],
   ] as const satisfies readonly (readonly [string, (adapter: McpAdapter) => Promise<Served>])[]) {
-    it(`outside of the protocol is answered by ${name} with 500 and JSON`, async () => {
+    it(`an exception outside the protocol gets 500 and JSON from ${name}`, async () => {
       const adapter = createMcpAdapter({ router })
       const service = endpointOf(adapter)
       if (service === undefined) throw new Error('no service')
@@ -228,7 +228,7 @@ describe('mcp: an unexpected exception', () => {
 
 describe('mcp: every HTTP method', () => {
   for (const face of FACES.filter(({ wire }) => wire)) {
-    it(`gets an answer from ${face.name}, and none of them is a failure`, async () => {
+    it(`every HTTP method gets a response from ${face.name}, and never a 5xx`, async () => {
       const served = await face.serve({ router })
       try {
         for (const method of METHODS) {

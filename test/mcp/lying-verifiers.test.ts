@@ -42,7 +42,7 @@ interface Verifier {
   readonly says: string
   readonly verify: (input: VerifyTokenInput) => unknown
   readonly status: number
-  /** What telemetry hears of it; nothing of the verifier's own words is in there. */
+  /** The expected telemetry, without any text of the verifier. */
   readonly event: string
   readonly reason?: string
 }
@@ -75,7 +75,7 @@ const VERIFIERS: readonly Verifier[] = [
     verify: () => new Proxy({}, { get: shouting, has: shouting }),
     ...refused,
   },
-  { says: 'an expiry that is no number', verify: () => good({ expiresAt: `${TOKEN}` }), ...refused },
+  { says: 'an expiry that is not a number', verify: () => good({ expiresAt: `${TOKEN}` }), ...refused },
   { says: 'an expiry of NaN', verify: () => good({ expiresAt: Number.NaN }), ...refused },
   { says: 'an expiry of long ago', verify: () => good({ expiresAt: 1 }), ...refused, reason: 'expired' },
   {
@@ -143,7 +143,7 @@ const VERIFIERS: readonly Verifier[] = [
   },
 ]
 
-/** What the process says on its own account while `act` runs. */
+/** Returns the warnings and rejections of the process while `act` runs. */
 async function overheard(act: () => Promise<void>): Promise<unknown[]> {
   const heard: unknown[] = []
   const hear = (...said: unknown[]): void => void heard.push(...said)
@@ -154,7 +154,7 @@ async function overheard(act: () => Promise<void>): Promise<unknown[]> {
   for (const event of events) process.on(event, hear)
   try {
     await act()
-    // Rejections that nobody handles are told after the microtasks.
+    // Unhandled rejections are reported after the microtasks.
     await new Promise(setImmediate)
   } finally {
     for (const [index, method] of methods.entries()) console[method] = before[index] as typeof console.log
@@ -183,7 +183,7 @@ describe('mcp: whatever a verifier does', () => {
       )
 
       for (const verifier of VERIFIERS) {
-        it(`answers ${verifier.status} when it says ${verifier.says}, and keeps the rest to itself`, async () => {
+        it(`a verifier that returns ${verifier.says} gets ${verifier.status}, without details`, async () => {
           verify = verifier.verify
           transport.clear()
           const heard = await overheard(async () => {

@@ -12,7 +12,7 @@ import { web } from '../support/mcp/entry-points.ts'
 import { notes, oauth } from '../support/mcp/notes.ts'
 import { bearer, LEGACY, legacy, rpc } from '../support/mcp/wire.ts'
 
-/** Builds an adapter in both styles, which have to agree, and gives the error of both. */
+/** Builds an adapter in both styles and returns their error, which must be the same. */
 function refusal(options: Record<string, unknown>): KitMcpConfigError {
   const made = configError(() => createMcpAdapter({ router: notes, ...options } as CreateMcpAdapterOptions))
   const built = configError(() =>
@@ -55,7 +55,7 @@ describe('mcp: options', () => {
     ],
   })) {
     for (const value of values) {
-      it(`refuses ${option}: ${JSON.stringify(value) ?? value}`, () => {
+      it(`the option ${option}: ${JSON.stringify(value) ?? value} is refused`, () => {
         const error = refusal({ [option]: value })
         expect(error).to.include({ code: 'MCP_CONFIG_INVALID_OPTION', option })
         expect(error.message).to.match(new RegExp(`^${option} must `))
@@ -71,18 +71,18 @@ describe('mcp: options', () => {
     listOnlyPermited: 'listOnlyPermitted',
     recordPayload: 'recordPayloads',
   })) {
-    it(`says that ${option} is unknown, and that ${meant} was meant`, () => {
+    it(`the error for the unknown option ${option} suggests ${meant}`, () => {
       const error = refusal({ [option]: 1 })
       expect(error).to.include({ code: 'MCP_CONFIG_UNKNOWN_OPTION', option })
       expect(error.message).to.contain(`Did you mean '${meant}'?`)
     })
   }
 
-  it('names no other option for something far from all', () => {
+  it('the error for an unknown option without a similar name suggests none', () => {
     expect(refusal({ zzzzzzzzzz: 1 }).message).not.to.contain('Did you mean')
   })
 
-  it('takes undefined for absent', async () => {
+  it('options that are undefined count as absent', async () => {
     const { server } = createMcpAdapter({
       router: notes,
       oauth: undefined,
@@ -99,33 +99,33 @@ describe('mcp: options', () => {
   })
 
   for (const router of [undefined, null]) {
-    it(`refuses the router ${router}`, () => {
+    it(`the router ${router} is refused as missing`, () => {
       const error = configError(() => createMcpAdapter({ router } as never))
       expect(error).to.include({ code: 'MCP_CONFIG_MISSING_OPTION', option: 'router' })
       expect(configError(() => KitMcpServer.create().router(router as never)).option).to.equal('router')
     })
   }
   for (const router of [{}, 'router', []]) {
-    it(`refuses the router ${JSON.stringify(router)}`, () => {
+    it(`the router ${JSON.stringify(router)} is refused as invalid`, () => {
       const error = configError(() => createMcpAdapter({ router } as never))
       expect(error).to.include({ code: 'MCP_CONFIG_INVALID_OPTION', option: 'router' })
     })
   }
-  it('refuses to build without a router', () => {
+  it('build() without a router is refused', () => {
     const error = configError(() => KitMcpServer.create().withOAuth(oauth()).build())
     expect(error).to.include({ code: 'MCP_CONFIG_MISSING_OPTION', option: 'router' })
   })
   for (const value of [null, 'oauth', [], false, 0]) {
-    it(`refuses oauth: ${JSON.stringify(value)}`, () => {
+    it(`the option oauth: ${JSON.stringify(value)} is refused`, () => {
       expect(configError(() => createMcpAdapter({ router: notes, oauth: value } as never)).option).to.equal(
         'oauth',
       )
     })
   }
-  it('refuses withOAuth(undefined): nothing is open by accident', () => {
+  it('withOAuth(undefined) is refused, so that no server is open by accident', () => {
     expect(configError(() => KitMcpServer.create().withOAuth(undefined as never)).option).to.equal('oauth')
   })
-  it('refuses what is no options object', () => {
+  it('options that are not an object are refused', () => {
     for (const wrong of [undefined, null, [], 'x']) {
       expect(configError(() => createMcpAdapter(wrong as never)).message).to.contain('createMcpAdapter')
       expect(configError(() => KitMcpServer.create().withOptions(wrong as never)).option).to.equal('options')
@@ -142,13 +142,13 @@ describe('mcp: options', () => {
     [{ name: 'notes', version: '1', titel: 'Notes' }, 'serverInfo.titel'],
     [{ name: 'notes', version: '1', icons: [{ src: () => 'x' }] }, 'serverInfo'],
   ] as const) {
-    it(`refuses the server info ${JSON.stringify(info)}`, () => {
+    it(`the server info ${JSON.stringify(info)} is refused`, () => {
       expect(configError(() => KitMcpServer.create().withServerInfo(info as never)).option).to.equal(option)
       const made = () => createMcpAdapter({ router: notes, serverInfo: info } as never)
       expect(configError(made).option).to.equal(option)
     })
   }
-  it('copies the server info whole', async () => {
+  it('the server info is copied deeply', async () => {
     const info = { name: 'notes', version: '1', icons: [{ src: 'https://example.com/a.png' }] }
     const adapters = [
       createMcpAdapter({ router: notes, serverInfo: info }),
@@ -169,13 +169,13 @@ describe('mcp: options', () => {
       expect(message.result.serverInfo.icons).to.deep.equal([{ src: 'https://example.com/a.png' }])
     }
   })
-  it('refuses instructions that are no text', () => {
+  it('instructions that are not a string are refused', () => {
     expect(configError(() => KitMcpServer.create().withInstructions(5 as never)).option).to.equal(
       'instructions',
     )
   })
   for (const manager of [null, {}, 'telemetry', { session: 'x' }]) {
-    it(`refuses the telemetry ${JSON.stringify(manager)}`, () => {
+    it(`the telemetry ${JSON.stringify(manager)} is refused`, () => {
       expect(configError(() => KitMcpServer.create().withTelemetry(manager as never)).option).to.equal(
         'telemetry',
       )
@@ -188,7 +188,7 @@ describe('mcp: options', () => {
       return (await web(builder.build().handler).send(legacy(body, headers))).status
     }
 
-    it('is immutable', async () => {
+    it('the builder is immutable', async () => {
       const open = KitMcpServer.create().router(notes)
       const closed = open.withOAuth(oauth())
       const small = closed.withOptions({ maxBodyBytes: 1 })
@@ -197,7 +197,7 @@ describe('mcp: options', () => {
       expect(await statusOf(closed, bearer('reader'))).to.equal(200)
       expect(await statusOf(small, bearer('reader'))).to.equal(413)
     })
-    it('merges options given in turn; the later wins', async () => {
+    it('options of several withOptions() calls are merged, and later ones win', async () => {
       const builder = KitMcpServer.create()
         .withOptions({ maxBodyBytes: 1 })
         .withOptions({ allowedHosts: ['mcp.example.com'] })
@@ -207,7 +207,7 @@ describe('mcp: options', () => {
       expect(await statusOf(hosted)).to.equal(413)
       expect(await statusOf(hosted.withOptions({ maxBodyBytes: 1000 }))).to.equal(200)
     })
-    it('copies its options', async () => {
+    it('the builder copies its options', async () => {
       const allowedHosts = ['localhost']
       const options = { maxBodyBytes: 1000, allowedHosts }
       const serverInfo = { name: 'before', version: '1' }
@@ -227,7 +227,7 @@ describe('mcp: options', () => {
       const { message } = await web(handler).send(legacy(rpc('initialize', initialize)))
       expect(message.result.serverInfo).to.deep.equal({ name: 'before', version: '1' })
     })
-    it('returns a frozen adapter whose handlers do not need this', async () => {
+    it('the builder returns a frozen adapter whose handlers do not need this', async () => {
       const adapter = KitMcpServer.create().router(notes).withOAuth(oauth()).build()
       expect(Object.isFrozen(adapter) && Object.isFrozen(adapter.auth)).to.equal(true)
       const { cors, resource } = adapter.auth
@@ -244,13 +244,13 @@ describe('mcp: options', () => {
       ['createMcpAdapter()', () => createMcpAdapter(options), ['server', 'auth']],
       ['KitMcpServer…build()', built, ['handler', 'auth']],
     ] as const) {
-      it(`of ${style} lists ${members.join(' and ')} only`, () => {
+      it(`the adapter of ${style} lists ${members.join(' and ')} only`, () => {
         const adapter = create()
         expect(Object.keys(adapter)).to.deep.equal(members)
         expect(Object.keys({ ...adapter })).to.deep.equal(members)
         expect(Object.isFrozen(adapter)).to.equal(true)
       })
-      it(`of ${style} can be destructured into handler, server, auth, and notify`, async () => {
+      it(`the adapter of ${style} can be destructured into handler, server, auth, and notify`, async () => {
         const { handler, server, auth, notify } = create()
         expect(server).to.equal(handler)
         expect(notify.toolsChanged).to.be.a('function')
@@ -269,7 +269,7 @@ describe('mcp: options', () => {
       new Request(new URL(path, 'https://mcp.example.com'), init)
     const ROOT = '/.well-known/oauth-protected-resource'
 
-    it('serves the metadata document with the scopes of endpoint and tools', async () => {
+    it('auth.resource serves the metadata document with the scopes of the endpoint and the tools', async () => {
       const document = {
         resource: 'https://mcp.example.com/mcp',
         authorization_servers: ['https://auth.example.com'],
@@ -284,22 +284,22 @@ describe('mcp: options', () => {
         expect(await response.json()).to.deep.equal(document)
       }
     })
-    it("does not serve another resource's document", async () => {
+    it("auth.resource does not serve another resource's document", async () => {
       expect((await auth.resource(at(`${ROOT}/other`))).status).to.equal(404)
     })
-    it('answers HEAD without a body, and 304', async () => {
+    it('auth.resource responds to HEAD without a body, and to a matching ETag with 304', async () => {
       const head = await auth.resource(at(ROOT, { method: 'HEAD' }))
       expect(head.status).to.equal(200)
       expect(await head.text()).to.equal('')
       const etag = head.headers.get('etag') ?? ''
       expect((await auth.resource(at(ROOT, { headers: { 'if-none-match': etag } }))).status).to.equal(304)
     })
-    it('is 404 where OAuth is off', async () => {
+    it('auth.resource responds with 404 if OAuth is disabled', async () => {
       const open = createMcpAdapter({ router: notes })
       expect((await open.auth.resource(at(ROOT))).status).to.equal(404)
       expect((await open.auth.cors(at('/mcp', { method: 'OPTIONS' }))).status).to.equal(204)
     })
-    it('answers the preflight of the document for every origin, that of MCP by the rules of Origin', async () => {
+    it('auth.cors permits the document to every origin, and MCP only to permitted origins', async () => {
       const preflight = { origin: 'https://evil.example', 'access-control-request-method': 'GET' }
       const asked = { method: 'OPTIONS', headers: { ...preflight, host: 'localhost' } }
       expect((await auth.cors(at(ROOT, asked))).status).to.equal(204)

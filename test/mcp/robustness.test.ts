@@ -24,7 +24,7 @@ import {
 } from '../support/mcp/wire.ts'
 import { runs } from '../support/runs.ts'
 
-/** What the tools tell the test about their latest call. */
+/** The latest call of each tool. */
 let started: Signalled
 let aborted: Signalled
 let calls = 0
@@ -103,7 +103,7 @@ describe('mcp: clients that misbehave', () => {
         expect(JSON.parse(message.result.content[0].text)).to.deep.equal({ text: 'on', user: { id: 'u1' } })
       }
 
-      it('may hang up in the middle of a body', async () => {
+      it('a client may disconnect in the middle of a body', async () => {
         for (const headers of [{}, { 'content-length': '1000' }]) {
           const request = legacy('', { ...bearer('reader'), ...headers })
           const outgoing = open(served(), { ...request, body: ['{"jsonrpc":"2.0"'] })
@@ -122,7 +122,7 @@ describe('mcp: clients that misbehave', () => {
         ['the legacy era', legacy(rpc('tools/call', { name: 'stream', _meta: { progressToken: 1 } }))],
         ['2026-07-28', modern('tools/call', { name: 'stream', _meta: { progressToken: 1 } })],
       ] as const) {
-        it(`may hang up in the middle of a streamed answer of ${era}`, async () => {
+        it(`a client may disconnect in the middle of a streamed response of ${era}`, async () => {
           const outgoing = open(served(), {
             ...request,
             headers: { ...request.headers, ...bearer('reader') },
@@ -137,7 +137,7 @@ describe('mcp: clients that misbehave', () => {
         })
       }
 
-      it('may hang up before an answer of 2026-07-28 has begun', async () => {
+      it('a client may disconnect before a response of 2026-07-28 has begun', async () => {
         const request = modern('tools/call', { name: 'wait' }, bearer('reader'))
         const outgoing = open(served(), request)
         await started.promise
@@ -146,7 +146,7 @@ describe('mcp: clients that misbehave', () => {
         await stillServes()
       })
 
-      it('may keep the connection after every refusal', async () => {
+      it('a client may keep the connection after every refusal', async () => {
         const agent = new Agent({ keepAlive: true, maxSockets: 1 })
         const reader = bearer('reader')
         const refusals: [number, WireRequest][] = [
@@ -188,7 +188,7 @@ describe('mcp: clients that misbehave', () => {
         }
       })
 
-      it('may call 200 times at once, each as its own user', async () => {
+      it('200 concurrent calls each see their own user', async () => {
         const users = { reader: 'u1', writer: 'u2', admin: 'u3' }
         const answers = await Promise.all(
           Array.from({ length: 200 }, async (_, index) => {
@@ -209,7 +209,7 @@ describe('mcp: clients that misbehave', () => {
     })
   }
 
-  it('get an answer to every request target', async () => {
+  it('every request target gets a response', async () => {
     const served = await onNode(mcpHandler(createMcpAdapter({ router, oauth: oauth() })))
     const body = JSON.stringify(rpc('tools/list'))
     try {
@@ -250,7 +250,7 @@ describe('mcp: clients that misbehave', () => {
   })
 })
 
-describe('mcp: the web-standard face', () => {
+describe('mcp: the web-standard handler', () => {
   const { server } = createMcpAdapter({ router, oauth: oauth() })
   const stream = { name: 'stream', _meta: { progressToken: 1 } }
 
@@ -288,7 +288,7 @@ describe('mcp: the web-standard face', () => {
     }
   })
 
-  it('refuses a body that somebody has read already', async () => {
+  it('a body that was read already is refused', async () => {
     const init = legacy(rpc('tools/list'), bearer('reader'))
     const request = new Request('http://localhost/mcp', {
       method: 'POST',
@@ -301,7 +301,7 @@ describe('mcp: the web-standard face', () => {
     expect(await response.json()).to.have.nested.property('error.code', -32700)
   })
 
-  it('refuses a body that breaks off', async () => {
+  it('a body that breaks off is refused', async () => {
     const { headers = {} } = legacy('', bearer('reader'))
     const body = new ReadableStream({
       start: (controller) => controller.error(new Error('the client is gone')),
@@ -310,7 +310,7 @@ describe('mcp: the web-standard face', () => {
     expect((await server(new Request('http://localhost/mcp', init as RequestInit))).status).to.equal(400)
   })
 
-  it('refuses a body that is announced as too large without waiting for it', async () => {
+  it('a body whose Content-Length is too large is refused without waiting for it', async () => {
     const { headers = {} } = legacy('', {
       ...bearer('reader'),
       'content-length': String(4 * 1024 * 1024 + 1),
@@ -319,7 +319,7 @@ describe('mcp: the web-standard face', () => {
     expect((await server(new Request('http://localhost/mcp', init as RequestInit))).status).to.equal(413)
   })
 
-  it('answers a batch that cancels one of its own requests', async () => {
+  it('a batch that cancels one of its own requests gets all responses', async () => {
     const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } }
     const elsewhere = { ...cancelled, params: { requestId: 99 } }
     const batch = [call('echo', { text: 'a' }, 1), cancelled, elsewhere, null]
@@ -340,7 +340,7 @@ describe('mcp: whatever is sent', () => {
     { name: ['write'] },
     { ref: { type: 'ref/prompt', name: { toString: 1 } } },
   ]) {
-    it(`is answered where a name is no text: ${JSON.stringify(params)}`, async () => {
+    it(`a name that is not a string gets a response: ${JSON.stringify(params)}`, async () => {
       const { send } = web(createMcpAdapter({ router }).server)
       for (const method of ['tools/call', 'prompts/get', 'completion/complete']) {
         expect((await send(legacy({ jsonrpc: '2.0', method, params }))).status).to.equal(202)
@@ -446,13 +446,13 @@ describe('mcp: whatever is sent', () => {
     )
   }
 
-  it('gets one answer, and never a 5xx, from a function', async function () {
+  it('any input gets one response, and never a 5xx, from the web-standard handler', async function () {
     this.timeout(30_000)
     await property(web(createMcpAdapter({ router, oauth: oauth() }).server), undefined, runs(1_500))
   })
 
   for (const face of WIRED.filter(({ parsed }) => !parsed)) {
-    it(`gets one answer, and never a 5xx, over one connection from ${face.name}`, async function () {
+    it(`any input gets one response, and never a 5xx, over one connection from ${face.name}`, async function () {
       this.timeout(30_000)
       const served = await face.serve({ router, oauth: oauth() })
       const agent = new Agent({ keepAlive: true, maxSockets: 1 })

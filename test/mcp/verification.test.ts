@@ -68,7 +68,7 @@ const answerOf = async (served: Served, request: WireRequest = whoami) => {
 describe('mcp: verification', () => {
   for (const face of FACES) {
     describe(face.name, () => {
-      it('asks context, verifyToken and onVerified once per request, in this order', async () => {
+      it('context, verifyToken, and onVerified are called once per request, in this order', async () => {
         const { calls, order, setup } = counting()
         await withServed(face.serve(setup), async (served) => {
           await answerOf(served)
@@ -79,7 +79,7 @@ describe('mcp: verification', () => {
         })
       })
 
-      it('gives verifyToken, onVerified and the tool the same context', async () => {
+      it('verifyToken, onVerified, and the tool get the same context', async () => {
         const { seen, setup } = counting()
         await withServed(face.serve(setup), async (served) => {
           const { user, auth, token } = await answerOf(served)
@@ -87,13 +87,13 @@ describe('mcp: verification', () => {
           expect(auth).to.deep.include({ scopes: ['mcp:read'], user: { id: 'u1' }, clientId: '' })
           expect(token).to.equal('reader')
         })
-        const [asked, askedApp, told, toldApp, toolApp] = seen
-        expect(told).to.equal(asked)
-        expect(toldApp).to.equal(askedApp)
+        const [asked, askedApp, verified, verifiedApp, toolApp] = seen
+        expect(verified).to.equal(asked)
+        expect(verifiedApp).to.equal(askedApp)
         expect(toolApp).to.equal(askedApp)
       })
 
-      it('gives every request a context of its own', async () => {
+      it('every request gets a new context', async () => {
         const { seen, setup } = counting()
         await withServed(face.serve(setup), async (served) => {
           await Promise.all([answerOf(served), answerOf(served)])
@@ -102,7 +102,7 @@ describe('mcp: verification', () => {
         expect(new Set(apps).size).to.equal(2)
       })
 
-      it('asks context and verifyToken once without a token too, and never onVerified', async () => {
+      it('without a token, context and verifyToken are called once, and onVerified is not', async () => {
         const { calls, setup } = counting()
         await withServed(face.serve(setup), async (served) => {
           expect(await answerOf(served, legacy(call('whoami')))).to.equal(401)
@@ -110,7 +110,7 @@ describe('mcp: verification', () => {
         })
       })
 
-      it('asks once for a call that has to step up', async () => {
+      it('a call that has to step up is verified once', async () => {
         const { calls, setup } = counting()
         await withServed(face.serve(setup), async (served) => {
           expect(await answerOf(served, legacy(call('write'), bearer('reader')))).to.equal(403)
@@ -118,7 +118,7 @@ describe('mcp: verification', () => {
         })
       })
 
-      it('runs onVerified before scopes are judged', async () => {
+      it('onVerified runs before scopes are checked', async () => {
         const { calls, setup } = counting()
         await withServed(face.serve(setup), async (served) => {
           expect(await answerOf(served, legacy(call('whoami'), bearer('stranger')))).to.equal(403)
@@ -126,7 +126,7 @@ describe('mcp: verification', () => {
         })
       })
 
-      it('does not ask anybody about a preflight', async () => {
+      it('a preflight calls neither context nor verifyToken', async () => {
         const { calls, setup } = counting()
         await withServed(face.serve(setup), async (served) => {
           const headers = { origin: 'http://localhost:1', 'access-control-request-method': 'POST' }
@@ -135,7 +135,7 @@ describe('mcp: verification', () => {
         })
       })
 
-      it('hands the request over without its body', async () => {
+      it('verifyToken gets the request without its body', async () => {
         const { setup } = counting()
         let asked: Request | undefined
         const verifyToken = (input: VerifyTokenInput) => {
@@ -156,7 +156,7 @@ describe('mcp: verification', () => {
 })
 
 describe('mcp: mcpHandler behind something else', () => {
-  it('verifies itself where the mcpAuth in front was of another adapter', async () => {
+  it('mcpHandler verifies the token if the mcpAuth in front belongs to another adapter', async () => {
     const mine = counting()
     const other = counting()
     const serving = onExpress(
@@ -170,7 +170,7 @@ describe('mcp: mcpHandler behind something else', () => {
     })
   })
 
-  it('refuses what the mcpAuth of a laxer adapter let in', async () => {
+  it('mcpHandler refuses a token that only the mcpAuth of another adapter accepts', async () => {
     const strict = counting()
     const adapter = createMcpAdapter({
       ...strict.setup,
@@ -180,7 +180,7 @@ describe('mcp: mcpHandler behind something else', () => {
     await withServed(serving, async (served) => expect(await answerOf(served)).to.equal(401))
   })
 
-  it('verifies itself where the mcpAuth in front had OAuth options of its own', async () => {
+  it('mcpHandler verifies the token if the mcpAuth in front has its own OAuth options', async () => {
     const mine = counting()
     const serving = onExpress(mcpAuth(oauth()), mcpHandler(createMcpAdapter(mine.setup)))
     await withServed(serving, async (served) => {
@@ -207,7 +207,7 @@ describe('mcp: mcpHandler behind something else', () => {
     })
   })
 
-  it('authenticates OPTIONS that is no preflight in mcpAuth', async () => {
+  it('mcpAuth authenticates OPTIONS that is not a preflight', async () => {
     const adapter = createMcpAdapter(counting().setup)
     await withServed(onExpress(mcpAuth(adapter), mcpHandler(adapter)), async (served) => {
       expect((await served.send({ method: 'OPTIONS' })).status).to.equal(401)
@@ -242,7 +242,7 @@ describe('mcp: mcpHandler behind something else', () => {
     })
   }
 
-  it('leaves req.auth for what else stands behind, without showing the token', async () => {
+  it('req.auth is available to later middleware, without showing the token', async () => {
     const adapter = createMcpAdapter(counting().setup)
     const show: NodeMiddleware = (req: NodeRequest, res) => {
       const auth = req.auth as { token: string }
@@ -271,7 +271,7 @@ describe('mcp: mcpHandler behind something else', () => {
     )
   })
 
-  it('refuses what is no adapter', () => {
+  it('a value that is not an adapter is refused', () => {
     const adapter = createMcpAdapter(counting().setup)
     for (const wrong of [undefined, {}, { ...adapter }, adapter.server]) {
       expect(() => mcpHandler(wrong as McpAdapter)).to.throw(/adapter must be what .* returned/)

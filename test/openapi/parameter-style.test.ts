@@ -71,7 +71,7 @@ describe('openapi: parameters as OpenAPI writes them', () => {
       ).to.equal(expected))
   }
 
-  it('come back as they were, whatever they hold', () => {
+  it('serialized parameters are parsed back to the same values', () => {
     const text = fc.string({ unit: 'grapheme' })
     const style = fc.constantFrom('form', 'spaceDelimited', 'pipeDelimited', 'deepObject')
     fc.assert(

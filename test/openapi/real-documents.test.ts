@@ -17,7 +17,7 @@ describe('openapi: real documents', () => {
   for (const document of realDocuments) {
     const { name, text, tools: expected, leftOut: expectedLeftOut } = document
 
-    it(`become tools that models take: ${name}`, async () => {
+    it(`a real document becomes tools that models accept: ${name}`, async () => {
       const leftOut: string[] = []
       const router = await toolsFromOpenApi(text, {
         app: () => undefined,
@@ -36,7 +36,7 @@ describe('openapi: real documents', () => {
 
     const step = Math.ceil(expected / 10)
     for (const way of CALLED[name] ?? []) {
-      it(`answer calls ${way}: ${name}`, async () => {
+      it(`the tools of a real document serve calls ${way}: ${name}`, async () => {
         const http = way === 'over HTTP'
         const { answered, notAsPromised, refused } = await callTools(document, { http, step })
         expect(answered).to.be.at.least((answered + notAsPromised + refused) * 0.7)

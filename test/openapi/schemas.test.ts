@@ -61,7 +61,7 @@ describe('openapi: schemas', () => {
     ['int64', { type: 'integer', format: 'int64' }, { type: 'integer' }],
     ['byte', { type: 'string', format: 'byte' }, { type: 'string', contentEncoding: 'base64' }],
     ['uuid', { type: 'string', format: 'uuid' }, { type: 'string', format: 'uuid' }],
-    ['a pattern that is none', { type: 'string', pattern: '(?i)a' }, { type: 'string' }],
+    ['an invalid pattern', { type: 'string', pattern: '(?i)a' }, { type: 'string' }],
     [
       'what is for others',
       { type: 'object', xml: { name: 'a' }, 'x-own': 1, externalDocs: { url: 'http://a' } },
@@ -73,13 +73,13 @@ describe('openapi: schemas', () => {
       { type: 'array', items: { type: 'object', additionalProperties: { type: ['string', 'null'] } } },
     ],
   ] as [string, object, object][]) {
-    it(`of OpenAPI 3.0 become JSON Schema 2020-12: ${what}`, async () => {
+    it(`a schema of OpenAPI 3.0 becomes JSON Schema 2020-12: ${what}`, async () => {
       const { inputSchema } = await toolOf(given, { version: '3.0.3' })
       expect(inputSchema.properties.body).to.deep.equal(expected)
     })
   }
 
-  it('of OpenAPI 3.0 count for nothing beside a reference', async () => {
+  it('keywords of OpenAPI 3.0 next to a reference are ignored', async () => {
     const components = { A: { type: 'string', nullable: true } }
     const given = { type: 'array', items: { $ref: '#/components/schemas/A', nullable: true, maxLength: 1 } }
     const { inputSchema } = await toolOf(given, { version: '3.0.3', components })
@@ -87,7 +87,7 @@ describe('openapi: schemas', () => {
     expect(inputSchema.$defs).to.deep.equal({ A: { type: ['string', 'null'] } })
   })
 
-  it('of OpenAPI 3.1 stay what they are', async () => {
+  it('schemas of OpenAPI 3.1 do not change', async () => {
     const schema = {
       type: ['string', 'null'],
       exclusiveMinimum: 1,
@@ -98,7 +98,7 @@ describe('openapi: schemas', () => {
     expect((await toolOf(schema)).inputSchema.properties.body).to.deep.equal(schema)
   })
 
-  it('refer to definitions that stand beside them, circles included', async () => {
+  it('schemas refer to definitions in $defs, also recursively', async () => {
     const components = {
       Node: {
         type: 'object',
@@ -128,7 +128,7 @@ describe('openapi: schemas', () => {
     expect(validate({ body: { next: { next: { other: 1 } } } })).to.equal(false)
   })
 
-  it('of two names that look alike are kept apart', async () => {
+  it('definitions with similar names get different names', async () => {
     const components = {
       'a.b': {
         properties: {
@@ -144,7 +144,7 @@ describe('openapi: schemas', () => {
     new Ajv2020({ strict: false }).compile(inputSchema)
   })
 
-  it('ask for nothing that only answers have, and promise nothing that only requests have', async () => {
+  it('readOnly properties are left out of inputs, and writeOnly properties out of outputs', async () => {
     const schema = {
       type: 'object',
       required: ['id', 'name', 'secret'],
@@ -161,7 +161,7 @@ describe('openapi: schemas', () => {
     expect(outputSchema.properties).to.have.all.keys('id', 'name')
   })
 
-  it('that are too large are cut, and still hold together', async () => {
+  it('schemas that are too large are cut, and stay valid', async () => {
     const { tools } = await left(largeDocument(300, 1000))
     const { outputSchema } = tools.get('getThing0')
     expect(JSON.stringify(outputSchema).length).to.be.below(110_000)
@@ -197,14 +197,14 @@ describe('openapi: schemas', () => {
       undefined,
     ],
   ] as [string, object, object | undefined][]) {
-    it(`of answers: ${what}`, async () => {
+    it(`the output schema of a tool: ${what}`, async () => {
       const { outputSchema } = await toolOf({}, { answer: responses as typeof OK })
       expect(outputSchema).to.deep.equal(expected)
     })
   }
 
   for (const version of ['3.0.3', '3.1.0']) {
-    it(`of answers that are only a reference are written out (${version})`, async () => {
+    it(`an output schema that is only a reference is inlined (${version})`, async () => {
       const Node = { type: 'object', properties: { next: { $ref: '#/components/schemas/Node' } } }
       const Twice = { $ref: '#/components/schemas/Node' }
       const next = { $ref: '#/$defs/Node' }
@@ -218,14 +218,14 @@ describe('openapi: schemas', () => {
     })
   }
 
-  it('of answers keep a reference beside which more is said', async () => {
+  it('an output schema with keywords next to a reference keeps the reference', async () => {
     const Any = { type: 'object' }
     const answer = jsonAnswer({ $ref: '#/components/schemas/Any', required: ['id'] })
     const { outputSchema } = await toolOf({}, { answer, components: { Any } })
     expect(outputSchema).to.deep.equal({ $ref: '#/$defs/Any', required: ['id'], $defs: { Any } })
   })
 
-  it('of answers can be left out', async () => {
+  it('outputSchemas: false leaves output schemas out', async () => {
     const document = documentOf({ '/a': { get: { responses: jsonAnswer({ type: 'object' }) } } })
     const { tools } = await left(document, { outputSchemas: false })
     expect(tools.get('get_a')).to.not.have.property('outputSchema')
@@ -233,7 +233,7 @@ describe('openapi: schemas', () => {
 })
 
 describe('openapi: tools', () => {
-  it('of the pet store', async () => {
+  it('the pet store becomes the expected tools', async () => {
     const { tools, leftOut } = await left(petstore)
     expect([...tools.keys()]).to.deep.equal([
       ...[
@@ -291,7 +291,7 @@ describe('openapi: tools', () => {
     }
   })
 
-  it('have names that every client takes, each once', async () => {
+  it('tools have unique names that every client accepts', async () => {
     const get = (operationId?: string) => ({ get: { ...(operationId && { operationId }), responses: OK } })
     const long = 'x'.repeat(80)
     const { tools } = await left(
@@ -320,7 +320,7 @@ describe('openapi: tools', () => {
     ])
   })
 
-  it('have arguments that every client takes, each once', async () => {
+  it('arguments have unique names that every client accepts', async () => {
     const schema = { type: 'string' }
     const { tools } = await left(
       documentOf({
@@ -367,7 +367,7 @@ describe('openapi: tools', () => {
     })
   })
 
-  it('leave out what they cannot send, and say why', async () => {
+  it('operations that cannot be tools are left out, with the reason', async () => {
     const content = (type: string) => ({ content: { [type]: { schema: {} } } })
     const { tools, leftOut } = await left(
       documentOf({
@@ -402,7 +402,7 @@ describe('openapi: tools', () => {
     ])
   })
 
-  it('are said to be deprecated, and have some description', async () => {
+  it('deprecated operations are marked, and every tool has a description', async () => {
     const { tools } = await left(
       documentOf({
         '/a': { get: { deprecated: true, responses: OK } },
@@ -446,15 +446,15 @@ describe('openapi: tools', () => {
       it(what, async () => expect(await scopesOf(security)).to.deep.equal(expected))
     }
 
-    it('come from the root where the operation has none', async () =>
+    it('scopes come from the root if the operation has none', async () =>
       expect(await scopesOf(undefined, {}, { security: [{ oauth: ['a'] }] })).to.deep.equal(['a']))
 
-    it('are renamed, multiplied and dropped', async () => {
+    it('a mapping can rename, multiply, and drop scopes', async () => {
       const scopes = (scope: string) => ({ a: 'pets:read', b: ['x', 'y'] })[scope]
       expect(await scopesOf([{ oauth: ['a', 'b', 'c'] }], { scopes })).to.deep.equal(['pets:read', 'x', 'y'])
     })
 
-    it('are none where the application says so', async () =>
+    it('scopes: false gives tools no scopes', async () =>
       expect(await scopesOf([{ oauth: ['a'] }], { scopes: false })).to.deep.equal([]))
   })
 

@@ -29,7 +29,7 @@ const param = (name: string, where = 'query', schema: object = { type: 'string' 
 })
 const get = (operationId: string, rest: object = {}) => ({ get: { operationId, responses: OK, ...rest } })
 
-/** What the routes below are, as far as it is described. */
+/** The description of the routes below. */
 const document = documentOf(
   {
     '/pets': {
@@ -84,7 +84,7 @@ const document = documentOf(
   },
 )
 
-/** What `/never` tells of the request that it does not answer. */
+/** The request to `/never`, which does not respond. */
 let never: { readonly begun: Signalled; readonly closed: Signalled }
 let reached: string[]
 
@@ -178,14 +178,14 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
 
       const call = async (client: Client, tool: string, args: object = {}): Promise<any> =>
         await client.callTool({ name: tool, arguments: args as Record<string, unknown> })
-      /** The text of a result that is no error. */
+      /** Returns the text of a result that is not an error. */
       const textOf = async (client: Client, tool: string, args: object = {}): Promise<string> => {
         const result = await call(client, tool, args)
         expect(result.isError, JSON.stringify(result)).to.not.equal(true)
         return result.content[0].text
       }
 
-      it('are listed and called', async () => {
+      it('tools are listed and called', async () => {
         const client = await connected({ scopes: false })
         const { tools } = await client.listTools()
         expect(tools.map((tool) => tool.name)).to.include.members(['listPets', 'getPet', 'head'])
@@ -201,7 +201,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         expect(await textOf(client, 'head')).to.equal('HTTP 200 OK')
       })
 
-      it('refuse arguments that the description does not allow, before the route is asked', async () => {
+      it('invalid arguments are refused before the route is called', async () => {
         const client = await connected()
         for (const args of [{}, { id: 'seven' }, { id: 1, more: true }]) {
           const { isError, content } = await call(client, 'getPet', args)
@@ -211,7 +211,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         expect(reached).to.deep.equal([])
       })
 
-      it('lead to no other route, whatever stands in the path', async () => {
+      it('no argument leads to another route', async () => {
         const client = await connected()
         for (const name of ['', '.', '..']) {
           const { isError, content } = await call(client, 'byName', { name })
@@ -224,7 +224,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         }
       })
 
-      it('send forms', async () => {
+      it('a tool sends forms', async () => {
         const client = await connected()
         const body = { text: 'a&b=ü', list: ['x', 'y'], joined: ['x', 'y'], object: { a: 1 } }
         expect(JSON.parse(await textOf(client, 'form', { body }))).to.deep.equal({
@@ -234,7 +234,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         expect((await call(client, 'form', { body: undefined })).isError).to.not.equal(true)
       })
 
-      it('pass neither the token nor the cookies of the client on', async () => {
+      it('neither the token nor the cookies of the client are passed on', async () => {
         const client = await connected({}, 'good')
         const seen = JSON.parse(await textOf(client, 'canary', { 'X-Note': 'hello', mine: 'own' }))
         expect(seen.headers).to.include({ 'x-note': 'hello', cookie: 'mine=own' })
@@ -250,7 +250,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
           })
       })
 
-      it('need the scopes of the document', async () => {
+      it('tools need the scopes of the document', async () => {
         const client = await connected({}, 'good')
         const error = await call(client, 'addPet', { body: { id: 1, name: 'a' } }).catch((thrown) => thrown)
         expect(String(error)).to.match(/403|scope/i)
@@ -258,7 +258,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         expect((await call(client, 'listPets')).isError).to.not.equal(true)
       })
 
-      it('carry the headers of the application', async () => {
+      it('requests have the headers of the application', async () => {
         const client = await connected(
           {
             headers: async ({ auth }) => ({
@@ -272,7 +272,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         expect(headers).to.include({ authorization: 'Bearer upstream', 'x-user': 'ada' })
       })
 
-      it('cannot send a header of two lines', async () => {
+      it('a header of two lines is refused', async () => {
         const client = await connected()
         const { isError, content } = await call(client, 'canary', { 'X-Note': 'a\r\nX-Admin: 1' })
         expect(isError).to.equal(true)
@@ -280,7 +280,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         expect(reached).to.deep.equal([])
       })
 
-      it('tell text, images and other things', async () => {
+      it('text, images, and other content become results', async () => {
         const client = await connected()
         for (const [kind, expected] of [
           ['text', { type: 'text', text: 'plain words' }],
@@ -299,7 +299,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         ['text', /did not respond with JSON as its schema requires/],
         ['wrong', /^HTTP 200 OK: the response does not match its schema: data must be object$/],
       ] as const) {
-        it(`do not hand on what is not as promised: ${kind}`, async () => {
+        it(`a response that does not match its schema is an error: ${kind}`, async () => {
           const client = await connected()
           const { isError, content } = await call(client, 'promised', { kind })
           expect(isError).to.equal(true)
@@ -317,7 +317,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         ['HTML', { status: 400, as: 'html' }, /^HTTP 400 Bad Request, try again after 7$/],
         ['the words of a 500', { status: 500 }, /^HTTP 500 Internal Server Error, try again after 7$/],
       ] as const) {
-        it(`make an error of what is not 2xx: ${what}`, async () => {
+        it(`a status other than 2xx is an error: ${what}`, async () => {
           const client = await connected()
           const { isError, content } = await call(client, 'fail', args)
           expect(isError).to.equal(true)
@@ -326,7 +326,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         })
       }
 
-      it('follow redirects, but not to another host, and not for ever', async () => {
+      it('redirects are followed, but not to another host, and not forever', async () => {
         const client = await connected()
         expect(await textOf(client, 'redirect', { to: '/v1/kinds/text' })).to.equal('plain words')
         expect(await textOf(client, 'redirect', { to: './kinds/text?x=1#y' })).to.equal('plain words')
@@ -343,7 +343,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         expect(reached.filter((route) => route === 'GET /v1/loop')).to.have.length(5)
       })
 
-      it('bound an answer', async () => {
+      it('a response that is too large is an error', async () => {
         const client = await connected({ maxAnswerBytes: 1000 })
         expect(await textOf(client, 'big', { bytes: 1000 })).to.have.length(1000)
         const { isError, content } = await call(client, 'big', { bytes: 1001 })
@@ -351,7 +351,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         expect(content[0].text).to.match(/larger than 1000 bytes/)
       })
 
-      it('do not wait for ever', async () => {
+      it('a route that does not respond in time is an error', async () => {
         const client = await connected({ timeoutMs: 50 })
         const { isError, content } = await call(client, 'never')
         expect(isError).to.equal(true)
@@ -359,7 +359,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         await never.closed.promise
       })
 
-      it('are given up when the client does', async () => {
+      it('a request is aborted when the client disconnects', async () => {
         const client = await connected()
         const given = new AbortController()
         const calling = client
@@ -371,7 +371,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         await Promise.all([never.closed.promise, calling])
       })
 
-      it('say so when an answer breaks off', async () => {
+      it('a response that breaks off is an error', async () => {
         const client = await connected()
         for (const tool of ['breaks', 'drops']) {
           const { isError, content } = await call(client, tool)
@@ -380,7 +380,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         }
       })
 
-      it('do not notice each other', async () => {
+      it('concurrent calls do not affect each other', async () => {
         const client = await connected()
         const results = await Promise.all(
           Array.from({ length: 50 }, (_, id) => call(client, 'getPet', { id })),
@@ -391,7 +391,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
       })
 
       if (!http) {
-        it('leave the app as it was for those who come over a socket', async () => {
+        it('calls in process do not change the app for requests over a socket', async () => {
           const client = await connected()
           await textOf(client, 'canary')
           const { origin } = await listen(app)
@@ -417,7 +417,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
       return await (await clientOf(origin)).callTool({ name: 'a', arguments: {} })
     }
 
-    it('answer', async () => {
+    it('tools of another server serve calls', async () => {
       const { content } = await call((req, res) => res.end(`${req.method} ${req.url}`), { basePath: '/base' })
       expect(content).to.deep.equal([{ type: 'text', text: 'GET /base/a' }])
     })
@@ -436,7 +436,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         },
       ],
     ] as [string, RequestListener][]) {
-      it(`make an error of one that ${how}`, async () => {
+      it(`an app that ${how} is an error`, async () => {
         const { isError, content } = await call(app)
         expect(isError).to.equal(true)
         expect(content[0].text).to.match(/is not reachable/)
@@ -444,7 +444,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
     }
   })
 
-  it('make an error of a server that is not there, or talks nonsense', async () => {
+  it('a server that is not reachable, or does not speak HTTP, is an error', async () => {
     const raw = createRaw((socket) => socket.end('nonsense\r\n\r\n')).listen(0, '127.0.0.1')
     await once(raw, 'listening')
     const { port } = raw.address() as { port: number }

@@ -74,14 +74,14 @@ describe('openapi: a wrong document', () => {
       /at #\/paths\/~1a\/get: security scheme 'oauth'/,
     ],
   ] as [string, unknown, RegExp][]) {
-    it(`is told where: ${what}`, async () => {
+    it(`the error of a wrong document names the place: ${what}`, async () => {
       const { code, option, message: said } = await refusal(document)
       expect({ code, option }).to.deep.equal({ code: 'MCP_CONFIG_INVALID_OPTION', option: 'document' })
       expect(said).to.match(message)
     })
   }
 
-  it('of references in a circle leaves the operation out, or is refused', async () => {
+  it('a document with circular references leaves the operation out, or is refused', async () => {
     const document = documentOf(
       {
         '/a': {
@@ -98,7 +98,7 @@ describe('openapi: a wrong document', () => {
     expect(tools.get('a').inputSchema.properties).to.deep.equal({})
   })
 
-  it('nested a hundred thousand deep is refused, or read', async () => {
+  it('a document with 100 000 levels is refused or read', async () => {
     let schema: object = {}
     for (let depth = 0; depth < 100_000; depth++) schema = { not: schema }
     expect(
@@ -110,15 +110,15 @@ describe('openapi: a wrong document', () => {
     ['no options', null, 'options', /app/],
     ['neither app nor baseUrl', {}, 'app', /baseUrl/],
     ['both', { app, baseUrl: 'https://a.example' }, 'baseUrl', /exclude/],
-    ['an app that is none', { app: {} }, 'app', /function/],
+    ['an app that is not a function', { app: {} }, 'app', /function/],
     ['http elsewhere', { baseUrl: 'http://a.example' }, 'baseUrl', /allowInsecureHttp/],
     ['a query', { baseUrl: 'https://a.example/?a=1' }, 'baseUrl', /query/],
     ['basePath with baseUrl', { baseUrl: 'https://a.example', basePath: '/v1' }, 'basePath', /baseUrl/],
     ['basePath without a slash', { app, basePath: 'v1' }, 'basePath', /slash/],
-    ['headers that are no function', { app, headers: {} }, 'headers', /function/],
-    ['onLeftOut that is no function', { app, onLeftOut: 1 }, 'onLeftOut', /function/],
+    ['headers that are not a function', { app, headers: {} }, 'headers', /function/],
+    ['onLeftOut that is not a function', { app, onLeftOut: 1 }, 'onLeftOut', /function/],
     ['scopes that are a list', { app, scopes: [] }, 'scopes', /function/],
-    ['a scope that is none', { app, scopes: () => 'a b' }, 'scopes', /RFC 6749/],
+    ['an invalid scope', { app, scopes: () => 'a b' }, 'scopes', /RFC 6749/],
     ['a timeout of 0', { app, timeoutMs: 0 }, 'timeoutMs', /whole number/],
     ['include that is a string', { app, include: 'pet' }, 'include', /rules/],
     ['a rule that is a string', { app, include: { tags: 'pet' } }, 'include.tags', /array/],
@@ -132,14 +132,14 @@ describe('openapi: a wrong document', () => {
     ['nothing included', { app, include: () => false }, 'include', /must select at least one operation/],
     ['a misspelt option', { app, outputSchema: false }, 'outputSchema', /Did you mean 'outputSchemas'/],
   ] as const) {
-    it(`options: ${what}`, async () => {
+    it(`a wrong option is refused: ${what}`, async () => {
       const error = await refusal(petstore, options)
       expect(error.option).to.equal(option)
       expect(error.message).to.match(message)
     })
   }
 
-  it('changes nothing when it is changed later', async () => {
+  it('later changes of a document have no effect', async () => {
     const document = documentOf({ '/a': { get: { operationId: 'a', responses: OK } } })
     const router = await toolsFromOpenApi(document, { app })
     document.paths['/a'].get.operationId = 'b'

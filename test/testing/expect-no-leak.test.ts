@@ -65,13 +65,13 @@ describe('expectNoLeak()', () => {
     ['in upper-case hex', bytes(SECRET).toString('hex').toUpperCase(), 'in hex'],
   ]
   for (const [what, text, form] of forms) {
-    it(`finds a secret ${what}`, () => {
+    it(`expectNoLeak finds a secret ${what}`, () => {
       for (const value of [text, `before ${text} after`])
         expect(leakOf([{ name: 'a.b', attributes: { note: value } }])).to.contain(form)
     })
   }
 
-  it('tells base64url from base64', () => {
+  it('expectNoLeak distinguishes base64url from base64', () => {
     const secret = '>>>???>>>'
     expect(leakOf([bytes(secret).toString('base64')], secret)).to.contain('in base64:')
     expect(leakOf([bytes(secret).toString('base64url')], secret)).to.contain('in base64url:')
@@ -106,7 +106,7 @@ describe('expectNoLeak()', () => {
     ['what contains itself', [circular, { t: TOKEN }], 'event 2 at t'],
   ]
   for (const [what, events, place] of places) {
-    it(`finds it in ${what}`, () => {
+    it(`expectNoLeak finds a secret in ${what}`, () => {
       expect(`${leakOf(events, TOKEN)}\n`).to.contain(place)
     })
   }
@@ -184,13 +184,13 @@ describe('expectNoLeak()', () => {
     'a RegExp': new RegExp(TOKEN),
   }
   for (const [what, container] of Object.entries(containers)) {
-    it(`finds it in ${what}, at the top and nested`, () => {
+    it(`expectNoLeak finds a secret in ${what}, at the top and nested`, () => {
       for (const events of [container, [container], [{ name: 'a', attributes: { deep: [{ container }] } }]])
         expect(leakOf(events, TOKEN)).to.contain('secret 1 of 1')
     })
   }
 
-  it('finds a generated secret in a generated structure, wherever it is and however it is encoded', () => {
+  it('expectNoLeak finds any secret in any structure and encoding', () => {
     const encodings: ((text: string) => unknown)[] = [
       (text) => text,
       (text) => encodeURIComponent(text),
@@ -227,12 +227,12 @@ describe('expectNoLeak()', () => {
     )
   })
 
-  it('searches what can be read beside what cannot', () => {
+  it('expectNoLeak searches readable values next to unreadable ones', () => {
     const request = new Request('http://localhost', { headers: { authorization: TOKEN } })
     expect(leakOf([{ request, token: TOKEN }], TOKEN)).to.contain('event 1 at token')
   })
 
-  it('ends for cycles, for deep values, and for accessors that make new values for ever', () => {
+  it('expectNoLeak ends for cycles, deep values, and accessors that always return new values', () => {
     let deep: unknown = TOKEN
     for (let level = 0; level < 100_000; level++) deep = { deep }
     expect(leakOf([deep], TOKEN)).to.match(/event 1 at deep\.deep[.\w]+…$/)
@@ -253,7 +253,7 @@ describe('expectNoLeak()', () => {
     ).to.throw(RangeError)
   })
 
-  it('finds it in what a transport has recorded', () => {
+  it('expectNoLeak finds a secret in the events of a transport', () => {
     for (const transport of [
       createTelemetryRecorder(),
       InMemoryTransportAdapter.create(),
@@ -265,7 +265,7 @@ describe('expectNoLeak()', () => {
     }
   })
 
-  it('refuses what nobody can look into', () => {
+  it('expectNoLeak refuses values that can only be read asynchronously', () => {
     const file = new FormData()
     file.set('file', new File(['x'], 'x.txt'))
     for (const opaque of [
@@ -281,11 +281,11 @@ describe('expectNoLeak()', () => {
     }
   })
 
-  it('finds a number', () => {
+  it('expectNoLeak finds a secret in a number', () => {
     expect(leakOf([{ pin: 123456 }], '123456')).to.contain('event 1 at pin')
   })
 
-  it('never says what the secret is', () => {
+  it('the message of expectNoLeak does not contain the secret', () => {
     const everywhere = forms.map(([, text]) => ({ name: text, [text]: text }))
     const message = leakOf(everywhere)
     for (const [, text] of forms) expect(message).not.to.contain(text)
@@ -293,13 +293,13 @@ describe('expectNoLeak()', () => {
     expect(message).to.match(/and \d+ more places$/)
   })
 
-  it('says which of the secrets it was', () => {
+  it('the message of expectNoLeak names the number of the secret', () => {
     expect(leakOf([{ a: TOKEN }], ['other', TOKEN])).to.equal(
       'secrets have leaked:\n  secret 2 of 2, as it is: event 1 at a',
     )
   })
 
-  it('has nothing against events without them', () => {
+  it('expectNoLeak accepts events without secrets', () => {
     const hostile = Object.defineProperty({}, 'x', {
       enumerable: true,
       get: () => {
@@ -317,7 +317,7 @@ describe('expectNoLeak()', () => {
     expectNoLeak([{ a: TOKEN.slice(1), b: bytes('ab').toString('hex'), c: '100% \\ % %zz' }], [TOKEN, 'ab'])
   })
 
-  it('refuses what is no secret', () => {
+  it('expectNoLeak refuses values that are not secrets', () => {
     for (const secrets of ['', [], ['a', ''], [5 as any]])
       expect(() => expectNoLeak([], secrets)).to.throw(TypeError)
   })

@@ -39,7 +39,7 @@ describe('createTelemetryRecorder()', () => {
     manager.emit('billing.invoice.failed', { level: 'error', error: new TypeError('no funds') })
   })
 
-  it('keeps every event, in order', () => {
+  it('a recorder keeps every event in order', () => {
     expect(recorder.events().map(({ name }) => name)).to.deep.equal([
       'billing.invoice.opened',
       'billing.invoice.paid',
@@ -72,7 +72,7 @@ describe('createTelemetryRecorder()', () => {
     ['actor and level', { level: 'info', actor: { type: 'user', tags: { plan: 'pro' } } }],
   ]
   for (const [what, pattern] of matching) {
-    it(`finds an event by ${what}`, () => {
+    it(`expectEvent finds an event by ${what}`, () => {
       expect(recorder.expectEvent('billing.invoice.paid', pattern)).to.equal(recorder.events()[1])
       failureOf(() => recorder.expectNoEvent('billing.invoice.paid', pattern))
     })
@@ -109,14 +109,14 @@ describe('createTelemetryRecorder()', () => {
     ['the level', { level: 'warn' }, "level: expected 'warn', got 'info'"],
   ]
   for (const [what, pattern, difference] of differing) {
-    it(`tells of ${what} that differs`, () => {
+    it(`a failure of expectEvent shows ${what} that differs`, () => {
       const { message } = failureOf(() => recorder.expectEvent('billing.invoice.paid', pattern))
       expect(message).to.contain(difference)
       recorder.expectNoEvent('billing.invoice.paid', pattern)
     })
   }
 
-  it('shows the pattern and what was recorded', () => {
+  it('a failure of expectEvent shows the pattern and the recorded events', () => {
     const failure = failureOf(() =>
       recorder.expectEvent('billing.invoice.paid', { attributes: { cents: 1200 } }),
     )
@@ -140,7 +140,7 @@ describe('createTelemetryRecorder()', () => {
     )
   })
 
-  it('reminds of sampling when there is no event of the name', () => {
+  it('a failure mentions sampling if no event has the name', () => {
     expect(failureOf(() => recorder.expectEvent('billing.closed')).message).to.contain(
       'withSampling({ debugRate: 1',
     )
@@ -150,7 +150,7 @@ describe('createTelemetryRecorder()', () => {
     )
   })
 
-  it('shows the last of many', () => {
+  it('a failure of expectEvent shows the latest of many events', () => {
     for (let count = 0; count < 100; count++) manager.emit('tick', { attributes: { count } })
     const { message } = failureOf(() => recorder.expectEvent('tock'))
     expect(message)
@@ -158,7 +158,7 @@ describe('createTelemetryRecorder()', () => {
       .and.to.contain('103. info tick')
   })
 
-  it('shows the events that should not be there', () => {
+  it('a failure of expectNoEvent shows the unexpected events', () => {
     expect(
       failureOf(() => recorder.expectNoEvent('billing.invoice.failed', { level: 'error' })).message,
     ).to.equal(
@@ -171,16 +171,16 @@ describe('createTelemetryRecorder()', () => {
     )
   })
 
-  it('can be taken apart', () => {
+  it('a recorder can be destructured', () => {
     const { expectEvent, expectNoEvent } = recorder
     expectEvent('billing.invoice.paid')
     expectNoEvent('billing.closed')
   })
 
-  it('has typed patterns', () => {
-    // @ts-expect-error there is no such level
+  it('patterns of a recorder are typed', () => {
+    // @ts-expect-error the level does not exist
     recorder.expectNoEvent('x', { level: 'loud' })
-    // @ts-expect-error there is no such member
+    // @ts-expect-error the member does not exist
     recorder.expectNoEvent('x', { session: 'ses_1' })
     recorder.expectNoEvent('x', { level: 'loud' as Wrong })
   })

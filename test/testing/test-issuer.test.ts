@@ -9,7 +9,7 @@ describe('createTestIssuer()', () => {
   const verify = jwtVerifier({ ...issuer.verifierOptions, strict: true })
   const verified = async (token: string) => await verify(verifyInput(token))
 
-  it('issues tokens that jwtVerifier accepts', async () => {
+  it('a test issuer issues tokens that jwtVerifier accepts', async () => {
     const token = await issuer.issueToken({ sub: 'ada', scopes: ['mcp:read', 'mcp:write'], clientId: 'cli' })
     const result = await verified(token)
     expect(result).to.deep.include({
@@ -21,7 +21,7 @@ describe('createTestIssuer()', () => {
     expect(claimsOf(await issuer.issueToken())).to.include({ sub: 'test-user', client_id: 'test-client' })
   })
 
-  it('issues tokens that it refuses', async () => {
+  it('a test issuer can issue tokens that jwtVerifier refuses', async () => {
     for (const options of [
       { expiresIn: -60 },
       { audience: 'https://other.test/mcp' },
@@ -33,14 +33,14 @@ describe('createTestIssuer()', () => {
     }
   })
 
-  it('has a key of its own', async () => {
+  it('each test issuer has its own key', async () => {
     const other = createTestIssuer()
     const result = await Promise.resolve(verified(await other.issueToken())).catch(() => undefined)
     expect(result?.valid).not.to.equal(true)
     expect(JSON.stringify(issuer.jwks)).not.to.contain('"d"')
   })
 
-  it('does not make another token than was asked for', async () => {
+  it('a test issuer refuses wrong token options', async () => {
     expect(() => createTestIssuer({ audence: 'https://notes.test' } as object)).to.throw(
       KitMcpConfigError,
       /createTestIssuer has no option 'audence'. Did you mean 'audience'\?/,
@@ -50,7 +50,7 @@ describe('createTestIssuer()', () => {
     expect(rejected.message).to.match(/issueToken has no option 'scope'. Did you mean 'scopes'\?/)
   })
 
-  it('can be somebody else', async () => {
+  it('a test issuer can have another issuer and audience', async () => {
     const own = createTestIssuer({ issuer: 'https://own.test', audience: 'https://notes.test/mcp' })
     expect(own.verifierOptions).to.deep.equal({
       issuer: 'https://own.test',

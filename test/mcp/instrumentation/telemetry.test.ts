@@ -57,8 +57,8 @@ const transport = InMemoryTransportAdapter.create()
 const telemetry = KitTelemetry.create().withSampling({ debugRate: 1, infoRate: 1 }).addTransport(transport)
 const manager = telemetry.build()
 
-/** What is told of one request. */
-async function told(served: Served, request: WireRequest): Promise<TelemetryEnvelope[]> {
+/** Returns the events of one request. */
+async function recorded(served: Served, request: WireRequest): Promise<TelemetryEnvelope[]> {
   transport.clear()
   await served.send(request)
   return transport.getEvents()
@@ -116,8 +116,8 @@ describe('mcp: telemetry', () => {
       })
       after(async () => served.close())
 
-      it('tells of a call: accepted, tool and request, in one session of the user', async () => {
-        const events = await told(served, legacy(call('echo', { text: 'x' }, 7), bearer('reader')))
+      it('a call emits accepted, tool, and request events in one session of the user', async () => {
+        const events = await recorded(served, legacy(call('echo', { text: 'x' }, 7), bearer('reader')))
         expect(outline(events)).to.deep.equal([ACCEPTED, TOOL, REQUEST])
         expect(new Set(events.map(({ sessionId }) => sessionId)).size).to.equal(1)
         for (const { actor, attributes } of events) {
@@ -141,9 +141,9 @@ describe('mcp: telemetry', () => {
         })
       })
 
-      it('tells the same in 2026-07-28', async () => {
+      it('a call of 2026-07-28 emits the same events', async () => {
         const request = modern('tools/call', { name: 'echo', arguments: { text: 'x' } }, bearer('reader'))
-        const events = await told(served, request)
+        const events = await recorded(served, request)
         expect(outline(events)).to.deep.equal([ACCEPTED, TOOL, REQUEST])
         expect(last(events).attributes).to.include({
           'mcp.method.name': 'tools/call',
@@ -153,7 +153,7 @@ describe('mcp: telemetry', () => {
         })
       })
 
-      it('gives each request a session of its own', async () => {
+      it('each request has a new telemetry session', async () => {
         transport.clear()
         await Promise.all([1, 2, 3].map(() => served.send(legacy(rpc('tools/list'), bearer('reader')))))
         const events = transport.getEvents()
@@ -168,11 +168,11 @@ describe('mcp: telemetry', () => {
         ['malformed', 'Bearer a b'],
         ['malformed', 'Bearer ä'],
         ['malformed', `Bearer ${'x'.repeat(16_385)}`],
-        ['invalid', 'Bearer nobody'],
+        ['invalid', 'Bearer unknown'],
       ] as const) {
         if (face.wire && (authorization?.length ?? 0) > 16_384) continue // Node itself refuses such a header
-        it(`tells of a refusal: ${reason} for ${authorization?.slice(0, 20)}`, async () => {
-          const events = await told(served, legacy(rpc('tools/list'), { authorization }))
+        it(`a refusal emits its reason: ${reason} for ${authorization?.slice(0, 20)}`, async () => {
+          const events = await recorded(served, legacy(rpc('tools/list'), { authorization }))
           expect(outline(events)).to.deep.equal([REFUSED])
           expect(events[0]?.attributes).to.have.all.keys('reason', 'duration_ms')
           expect(events[0]?.attributes?.reason).to.equal(reason)
@@ -180,30 +180,33 @@ describe('mcp: telemetry', () => {
         })
       }
 
-      it('tells of a missing scope with the user, and of nothing accepted', async () => {
+      it('a missing scope emits a refusal with the user, and no accepted event', async () => {
         for (const request of [
           legacy(call('write'), bearer('reader')),
           legacy(rpc('tools/list'), bearer('stranger')),
           modern('tools/call', { name: 'write' }, bearer('reader')),
           { method: 'GET', headers: bearer('stranger') },
         ]) {
-          const events = await told(served, request)
+          const events = await recorded(served, request)
           expect(outline(events)).to.deep.equal([REFUSED])
           expect(events[0]?.attributes).to.include({ reason: 'insufficient_scope' })
           expect(events[0]?.actor?.type).to.equal('user')
         }
       })
 
-      it('tells of an outage with its cause', async () => {
-        const events = await told(served, legacy(rpc('tools/list'), bearer('outage')))
+      it('an unavailable verifier emits an event with its cause', async () => {
+        const events = await recorded(served, legacy(rpc('tools/list'), bearer('outage')))
         expect(outline(events)).to.deep.equal(['kit.mcp.auth.unavailable error'])
         expect(events[0]?.error).to.include({ name: 'VerifierUnavailableError', message: SECRET })
         expect(events[0]?.attributes?.duration_ms).to.be.a('number')
       })
 
       for (const header of ['x-no-context', 'x-no-hook']) {
-        it(`tells of a hook of the application that threw (${header})`, async () => {
-          const events = await told(served, legacy(rpc('tools/list'), { ...bearer('reader'), [header]: '1' }))
+        it(`a hook of the application that throws emits a failure (${header})`, async () => {
+          const events = await recorded(
+            served,
+            legacy(rpc('tools/list'), { ...bearer('reader'), [header]: '1' }),
+          )
           expect(outline(events)).to.deep.equal([REQUEST_FAILED])
           expect(events[0]?.error).to.include({ message: SECRET })
           // `onVerified` is for a user who was verified, `.context()` comes before.
@@ -212,7 +215,7 @@ describe('mcp: telemetry', () => {
         })
       }
 
-      it('tells of a tool that crashed, with the reference that the client got', async () => {
+      it('a tool that throws emits a failure with the reference that the client received', async () => {
         transport.clear()
         const { message } = await served.send(legacy(call('crash'), bearer('reader')))
         const events = transport.getEvents()
@@ -228,12 +231,12 @@ describe('mcp: telemetry', () => {
         expect(message.result.content[0].text).not.to.contain(SECRET)
       })
 
-      it('tells of a tool that refused, without a reference', async () => {
+      it('a tool that throws a KitToolError emits a failure without a reference', async () => {
         for (const [tool, error] of [
           ['refuse', { name: 'KitToolError', message: 'no such note' }],
           ['soft', undefined],
         ] as const) {
-          const events = await told(served, legacy(call(tool), bearer('reader')))
+          const events = await recorded(served, legacy(call(tool), bearer('reader')))
           expect(outline(events)).to.deep.equal([ACCEPTED, TOOL_FAILED, REQUEST])
           for (const { attributes } of events.slice(1))
             expect(attributes).to.include({ 'error.type': 'tool_error' })
@@ -251,9 +254,9 @@ describe('mcp: telemetry', () => {
       ] as const) {
         // What a parser in front refuses never gets this far.
         if (title === 'a body that is no JSON' && face.parsed) continue
-        it(`tells of ${title} past the gate with its status`, async () => {
+        it(`${title} with a valid token emits a completed request with its status`, async () => {
           const headers = { ...('headers' in request ? request.headers : {}), ...bearer('reader') }
-          const events = await told(served, { ...request, headers })
+          const events = await recorded(served, { ...request, headers })
           expect(outline(events)).to.deep.equal([ACCEPTED, REQUEST])
           expect(events[1]?.attributes).to.include({
             'http.response.status_code': status,
@@ -263,10 +266,10 @@ describe('mcp: telemetry', () => {
         })
       }
 
-      it('tells of each message of a batch', async () => {
+      it('each message of a batch emits its events', async () => {
         const batch = [call('echo', { text: 'a' }, 1), call('echo', { text: 'b' }, 2)]
         const request = legacy(batch, { ...bearer('reader'), 'mcp-protocol-version': undefined })
-        const events = await told(served, request)
+        const events = await recorded(served, request)
         expect(outline(events).sort()).to.deep.equal([ACCEPTED, REQUEST, REQUEST, TOOL, TOOL].sort())
         const ids = events
           .filter(({ name }) => name === 'kit.mcp.request.completed')
@@ -277,9 +280,9 @@ describe('mcp: telemetry', () => {
         expect(accepted?.attributes).to.have.all.keys('mcp.protocol.version', 'duration_ms')
       })
 
-      it('tells of a request without a message what its headers say, once its token is verified', async () => {
+      it('a request without a message emits its headers only if its token is verified', async () => {
         const get = (token: string) =>
-          told(served, {
+          recorded(served, {
             method: 'PUT',
             headers: { ...bearer(token), 'mcp-protocol-version': '2025-06-18', 'mcp-session-id': 's1' },
           })
@@ -290,13 +293,13 @@ describe('mcp: telemetry', () => {
               'mcp.session.id': 's1',
             })
         }
-        for (const token of ['nobody', 'outage']) {
+        for (const token of ['unknown', 'outage']) {
           for (const { attributes } of await get(token))
             expect(attributes).not.to.have.any.keys('mcp.protocol.version', 'mcp.session.id')
         }
       })
 
-      it('lends its session to what handlers emit', async () => {
+      it('events of handlers belong to the session of the request', async () => {
         transport.clear()
         const { message } = await served.send(legacy(call('emit'), bearer('reader')))
         const events = transport.getEvents()
@@ -314,7 +317,7 @@ describe('mcp: telemetry', () => {
         expect(events[1]?.attributes).to.deep.equal({ tenant: 't1', ambient: true })
       })
 
-      it('never tells a token', async () => {
+      it('no event contains a token', async () => {
         transport.clear()
         const token = 'reader'.padEnd(40, '-') // no token that is known
         await served.send(legacy(rpc('tools/list'), bearer(token)))
@@ -333,19 +336,19 @@ describe('mcp: telemetry', () => {
     ['the id of the user', { user: { id: 'u9', sub: 's9' }, clientId: 'c9' }, 'u9'],
     ['a number as id', { user: { id: 9 } }, '9'],
     ['sub of a user without id', { user: { sub: 's9' }, clientId: 'c9' }, 's9'],
-    ['the client where there is no user', { clientId: 'c9' }, 'c9'],
-    ['nobody where nothing is known', {}, undefined],
+    ['the client without a user', { clientId: 'c9' }, 'c9'],
+    ['no actor if nothing is known', {}, undefined],
   ] as const) {
     it(`names ${title} as the actor`, async () => {
       const verifyToken: VerifyToken = () => ({ valid: true, scopes: ['mcp:read'], ...verified })
       await using(servedAsFunction(setup({ oauth: oauth({ verifyToken }) })), async (served) => {
-        for (const { actor } of await told(served, legacy(rpc('tools/list'), bearer('x'))))
+        for (const { actor } of await recorded(served, legacy(rpc('tools/list'), bearer('x'))))
           expect(actor).to.deep.equal(id === undefined ? undefined : { type: 'user', id })
       })
     })
   }
 
-  it('says why jwtVerifier refused', async () => {
+  it('a refusal of jwtVerifier emits its reason', async () => {
     const { privateKey, publicKey } = await generateKeyPair('ES256')
     const issuer = 'https://auth.example.com'
     const verifyToken = jwtVerifier({ issuer, audience: RESOURCE, publicKey: await exportJWK(publicKey) })
@@ -363,16 +366,15 @@ describe('mcp: telemetry', () => {
     ] as const
     await using(servedAsFunction(setup({ oauth: oauth({ verifyToken }) })), async (served) => {
       for (const [reason, jwt] of table) {
-        const events = await told(served, legacy(rpc('tools/list'), bearer(jwt)))
+        const events = await recorded(served, legacy(rpc('tools/list'), bearer(jwt)))
         expect(outline(events)).to.deep.equal([REFUSED])
         expect(events[0]?.attributes?.reason).to.equal(reason)
         expect(JSON.stringify(events)).not.to.contain(jwt)
         expect(events[0]?.actor?.id).to.equal(reason === 'insufficient_scope' ? 'u1' : undefined)
       }
-      expect(outline(await told(served, legacy(rpc('tools/list'), bearer(await token({})))))).to.deep.equal([
-        ACCEPTED,
-        REQUEST,
-      ])
+      expect(
+        outline(await recorded(served, legacy(rpc('tools/list'), bearer(await token({}))))),
+      ).to.deep.equal([ACCEPTED, REQUEST])
     })
   })
 
@@ -381,55 +383,55 @@ describe('mcp: telemetry', () => {
     ['wrong_resource', { resource: 'https://other.example.com/' }],
     ['invalid', { expiresAt: Number.NaN }],
   ] as const) {
-    it(`says ${reason} where the result of any verifier shows it`, async () => {
+    it(`the result of any verifier can show the reason ${reason}`, async () => {
       const verifyToken: VerifyToken = () => ({ valid: true, scopes: [], ...verified })
       await using(servedAsFunction(setup({ oauth: oauth({ verifyToken }) })), async (served) => {
-        const events = await told(served, legacy(rpc('tools/list'), bearer('x')))
+        const events = await recorded(served, legacy(rpc('tools/list'), bearer('x')))
         expect(outline(events)).to.deep.equal([REFUSED])
         expect(events[0]?.attributes?.reason).to.equal(reason)
       })
     })
   }
 
-  it('says nothing of authentication where OAuth is off', async () => {
+  it('no authentication events are emitted if OAuth is disabled', async () => {
     await using(servedAsFunction({ router, telemetry: manager }), async (served) => {
-      const events = await told(served, legacy(call('echo', { text: 'x' })))
+      const events = await recorded(served, legacy(call('echo', { text: 'x' })))
       expect(outline(events)).to.deep.equal([TOOL, REQUEST])
       expect(events[0]).not.to.have.property('actor')
-      const failed = await told(served, legacy(rpc('tools/list'), { 'x-no-context': '1' }))
+      const failed = await recorded(served, legacy(rpc('tools/list'), { 'x-no-context': '1' }))
       expect(outline(failed)).to.deep.equal([REQUEST_FAILED])
     })
   })
 
-  it('tells of a router function that threw', async () => {
+  it('a router function that throws emits a failure', async () => {
     const broken: Setup['router'] = () => {
       throw new Error(SECRET)
     }
     await using(servedAsFunction(setup({ router: broken })), async (served) => {
-      const events = await told(served, legacy(rpc('tools/list'), bearer('reader')))
+      const events = await recorded(served, legacy(rpc('tools/list'), bearer('reader')))
       expect(outline(events)).to.deep.equal([ACCEPTED, REQUEST_FAILED])
       expect(last(events).error?.message).to.equal(SECRET)
     })
   })
 
-  it('tells nothing without a manager', async () => {
+  it('no events are emitted without a manager', async () => {
     await using(servedAsFunction({ router, oauth: oauth() }), async (served) => {
-      expect(await told(served, legacy(call('echo', { text: 'x' }), bearer('reader')))).to.deep.equal([])
+      expect(await recorded(served, legacy(call('echo', { text: 'x' }), bearer('reader')))).to.deep.equal([])
       const { message } = await served.send(legacy(call('emit'), bearer('reader')))
       expect(message.result.content[0].text).to.equal('undefined')
     })
   })
 
-  it('tells of the user where mcpAuth(options) guards an adapter without OAuth', async () => {
+  it('events have the user if mcpAuth(options) guards an adapter without OAuth', async () => {
     const adapter = createMcpAdapter({ router, telemetry: manager })
     await using(onExpress(mcpAuth(oauth()), mcpHandler(adapter)), async (served) => {
-      const events = await told(served, legacy(rpc('tools/list'), bearer('reader')))
+      const events = await recorded(served, legacy(rpc('tools/list'), bearer('reader')))
       expect(outline(events)).to.deep.equal([ACCEPTED, REQUEST])
       expect(events[0]?.actor).to.deep.equal({ type: 'user', id: 'u1' })
     })
   })
 
-  it('tells of what another server behind mcpAuth answered, once the response is out', async () => {
+  it('the response of another server behind mcpAuth emits a completed request', async () => {
     const concluded = signalled()
     const waiting = telemetry
       .addTransport({
@@ -452,7 +454,7 @@ describe('mcp: telemetry', () => {
     })
   })
 
-  it('tells of a streamed answer once it is over, also when the client hangs up', async () => {
+  it('a streamed response emits a completed request at its end, also if the client disconnects', async () => {
     const aborted = signalled()
     const streaming = KitMcpRouter.create().tool('stream', { description: 'x' }, async (_args, context) => {
       await context.progress(1)
@@ -483,7 +485,7 @@ describe('mcp: telemetry', () => {
 
   for (const face of FACES.filter(({ wire }) => wire)) {
     describe(`${face.name}, whose client hangs up`, () => {
-      /** Asks, hangs up when the answer begins or `at` says so, and waits until the request has been told of. */
+      /** Sends a request, disconnects when the response begins or when `at` resolves, and waits for its last event. */
       async function hangUp(served: Served, request: WireRequest, at?: Promise<void>): Promise<void> {
         transport.clear()
         const { method = 'POST', headers = {}, body } = request
@@ -504,7 +506,7 @@ describe('mcp: telemetry', () => {
         await until(() => outline(transport.getEvents()).includes(REQUEST), 1)
       }
 
-      it('tells of a call that it does not wait for, and of its tool, which ends all the same', async () => {
+      it('a call whose client disconnects emits its events, and those of its tool', async () => {
         const [running, ending] = [signalled(), signalled()]
         const slow = KitMcpRouter.create().tool('slow', { description: 'x' }, async () => {
           running.resolve()
@@ -523,7 +525,7 @@ describe('mcp: telemetry', () => {
         })
       })
 
-      it('tells once of an event stream', async () => {
+      it('an event stream emits one completed request', async () => {
         await using(face.serve(setup()), async (served) => {
           const headers = { accept: 'text/event-stream', ...bearer('reader') }
           await hangUp(served, { method: 'GET', headers })
@@ -531,17 +533,17 @@ describe('mcp: telemetry', () => {
         })
       })
 
-      it('tells nothing where its Origin may not call', async () => {
+      it('a forbidden Origin emits no event', async () => {
         await using(face.serve(setup()), async (served) => {
           const origin = 'https://evil.example'
-          const events = await told(served, legacy(call('emit'), { ...bearer('reader'), origin }))
+          const events = await recorded(served, legacy(call('emit'), { ...bearer('reader'), origin }))
           expect(outline(events)).to.deep.equal([])
         })
       })
     })
   }
 
-  it('lends its session to the hooks that come before the tool', async () => {
+  it('events of hooks before the tool belong to the session of the request', async () => {
     const emit = (name: string) => manager.emit(name)
     const hooked = setup({
       router: KitMcpRouter.create()
@@ -556,7 +558,7 @@ describe('mcp: telemetry', () => {
       }),
     })
     await using(servedAsFunction(hooked), async (served) => {
-      const events = await told(served, legacy(call('echo'), bearer('reader')))
+      const events = await recorded(served, legacy(call('echo'), bearer('reader')))
       expect(events.map(({ name }) => name).slice(0, 3)).to.deep.equal([
         'in.context',
         'in.verify',
@@ -566,9 +568,9 @@ describe('mcp: telemetry', () => {
     })
   })
 
-  it('cuts long texts of a client', async () => {
+  it('long strings of a client are shortened', async () => {
     await using(servedAsFunction(setup()), async (served) => {
-      const events = await told(
+      const events = await recorded(
         served,
         legacy(rpc('x'.repeat(100_000), {}, 'y'.repeat(100_000)), bearer('reader')),
       )
@@ -577,7 +579,7 @@ describe('mcp: telemetry', () => {
     })
   })
 
-  describe('never changes an answer', () => {
+  describe('telemetry never changes a response', () => {
     const fail = (): never => {
       throw new Error('telemetry is broken')
     }
@@ -607,7 +609,7 @@ describe('mcp: telemetry', () => {
     }
     const REQUESTS: readonly WireRequest[] = [
       legacy(rpc('tools/list')),
-      legacy(rpc('tools/list'), bearer('nobody')),
+      legacy(rpc('tools/list'), bearer('unknown')),
       legacy(call('echo', { text: 'x' }), bearer('reader')),
       modern('tools/call', { name: 'echo', arguments: { text: 'x' } }, bearer('reader')),
       legacy(call('write'), bearer('reader')),
@@ -642,7 +644,7 @@ describe('mcp: telemetry', () => {
       })
     }
 
-    it('runs a tool once when the manager runs things twice', async () => {
+    it('a tool runs once even if the manager runs its callback twice', async () => {
       let runs = 0
       const counted = KitMcpRouter.create().tool('count', { description: 'x' }, () => String(++runs))
       const twice = { session: HOSTILE['runs it twice'] } as unknown as typeof manager

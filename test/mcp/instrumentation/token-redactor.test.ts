@@ -15,9 +15,9 @@ describe('TokenRedactor', () => {
     ['each token of a malformed header', `Bearer ${OPAQUE},${JWT}`, `${OPAQUE} ${JWT}`, '[token] [token]'],
     ['tokens of several headers', [`Bearer ${OPAQUE}`, `DPoP ${JWT}`], `${JWT}${OPAQUE}`, '[token][token]'],
     ['no short word', 'Bearer reader', 'Bearer reader', 'Bearer reader'],
-    ['nothing where there is no token', undefined, 'Bearer x', 'Bearer x'],
+    ['nothing without a token', undefined, 'Bearer x', 'Bearer x'],
   ] as const) {
-    it(`erases ${title}`, () => {
+    it(`TokenRedactor removes ${title}`, () => {
       const eraser = new TokenRedactor(authorization)
       expect(eraser.text(text)).to.equal(expected)
       expect(eraser.isFree(text)).to.equal(text === expected)
@@ -26,14 +26,14 @@ describe('TokenRedactor', () => {
 
   const eraser = new TokenRedactor(OPAQUE)
 
-  it('erases in JSON values, and leaves others as they are', () => {
+  it('TokenRedactor removes credentials in JSON values, and returns other values unchanged', () => {
     expect(eraser.json({ a: [OPAQUE], [OPAQUE]: 1 })).to.deep.equal({ a: ['[token]'], '[token]': 1 })
     const clean = { a: 1n.toString() }
     expect(eraser.json(clean)).to.equal(clean)
     expect(eraser.json(undefined)).to.equal(undefined)
   })
 
-  it('erases credentials in every text of an error and its causes', () => {
+  it('TokenRedactor removes credentials from an error and its causes', () => {
     const root = Object.assign(new TypeError(OPAQUE), { code: OPAQUE, name: `Bad${OPAQUE}` })
     const error = new Error(OPAQUE, { cause: new AggregateError([root, OPAQUE], 'middle') })
     root.cause = OPAQUE
@@ -46,7 +46,7 @@ describe('TokenRedactor', () => {
     expect(eraser.thrown(root)).to.include({ name: 'Bad[token]', code: '[token]' })
   })
 
-  it('describes what is not an error by its message, or by what it holds', () => {
+  it('a thrown value that is not an error is described by its message or its content', () => {
     const contentOf = (thrown: object) => JSON.stringify(thrown)
     expect(eraser.thrown(OPAQUE)).to.deep.equal({ name: 'Error', message: '[token]' })
     expect(eraser.thrown({ message: OPAQUE, code: 5 }, contentOf)).to.deep.equal({
@@ -57,7 +57,7 @@ describe('TokenRedactor', () => {
     expect(eraser.thrown({ reason: OPAQUE }, contentOf).message).to.equal('{"reason":"[token]"}')
   })
 
-  it('leaves no part of a credential at the end of a text that it cuts', () => {
+  it('a shortened text does not end with a part of a credential', () => {
     fc.assert(
       fc.property(
         fc.array(fc.constantFrom('-', 'ab', OPAQUE, OPAQUE.slice(0, 9)), { maxLength: 20 }),
@@ -73,7 +73,7 @@ describe('TokenRedactor', () => {
     )
   })
 
-  it('looks for a bounded number of credentials', () => {
+  it('TokenRedactor searches for a bounded number of credentials', () => {
     const many = Array.from({ length: 1_000 }, (_, index) => `token-of-16-chars-${index}-`)
     const bounded = new TokenRedactor([`Bearer ${many.join(',')}`])
     expect(bounded.text(`${many[0]} ${many[999]}`)).to.equal(`[token] ${many[999]}`)

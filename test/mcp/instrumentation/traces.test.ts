@@ -142,7 +142,7 @@ describe('mcp: traces', () => {
       after(() => server.close())
 
       for (const { era, request } of ERAS) {
-        it(`gives a call of ${era} one SERVER span, child of _meta`, async () => {
+        it(`a call of ${era} has one SERVER span, whose parent is in _meta`, async () => {
           const params = { ...ECHO, _meta: { traceparent: TRACEPARENT, tracestate: 'rojo=1,congo=2' } }
           await server.send(request('tools/call', params, { ...bearer('reader'), 'mcp-session-id': 'ses-1' }))
           const span = onlySpan(otel)
@@ -168,7 +168,7 @@ describe('mcp: traces', () => {
           })
         })
 
-        it(`runs the handler of ${era} inside the span, and emits events there`, async () => {
+        it(`the handler of ${era} runs inside the span, and so do its events`, async () => {
           await server.send(request('tools/call', ECHO, bearer('reader')))
           const span = onlySpan(otel)
           const work = otel.all.find(({ name }) => name === 'work') as ReadableSpan
@@ -191,12 +191,12 @@ describe('mcp: traces', () => {
       for (const [status, reason, headers] of [
         [401, 'missing', {}],
         [401, 'malformed', { authorization: 'Bearer a b' }],
-        [401, 'invalid', bearer('nobody')],
+        [401, 'invalid', bearer('unknown')],
         [403, 'insufficient_scope', bearer('stranger')],
         [503, undefined, bearer('outage')],
         [500, undefined, { ...bearer('reader'), 'x-no-context': '1' }],
       ] as const) {
-        it(`gives a refused request its span, with its event inside: ${status} ${reason ?? ''}`, async () => {
+        it(`a refused request has a span with its event: ${status} ${reason ?? ''}`, async () => {
           const answer = await server.send(legacy(call('echo', { text: 'x' }), headers))
           expect(answer.status).to.equal(status)
           const span = onlySpan(otel)
@@ -214,19 +214,19 @@ describe('mcp: traces', () => {
         })
       }
 
-      it('names an operation that lacks a scope', async () => {
+      it('the span of a call without a scope names the operation', async () => {
         await server.send(legacy(call('write'), bearer('reader')))
         const span = onlySpan(otel)
         expect(span.name).to.equal('tools/call write')
         expect(span.attributes).to.include({ 'kit.mcp.auth.refused.reason': 'insufficient_scope' })
       })
 
-      it('measures the duration of each operation, and of nothing that was refused unread', async () => {
+      it('the duration of each operation is measured, but not of requests that were refused unread', async () => {
         await server.send(legacy(rpc('tools/list'), bearer('reader')))
         await server.send(modern('tools/call', ECHO, bearer('reader')))
         await server.send(legacy(call('crash'), bearer('reader')))
         await server.send(legacy(call('nothing-of-the-kind'), bearer('reader')))
-        await server.send(legacy(rpc('tools/list'), bearer('nobody')))
+        await server.send(legacy(rpc('tools/list'), bearer('unknown')))
         const about = {
           'network.transport': 'tcp',
           'network.protocol.name': 'http',
@@ -257,7 +257,7 @@ describe('mcp: traces', () => {
         expect(metric?.descriptor).to.include({ name: 'mcp.server.operation.duration', unit: 's' })
       })
 
-      it('tells no token, of requests accepted or refused', async () => {
+      it('no span or event contains a token, of accepted or refused requests', async () => {
         const token = `eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1c2VyLTEyMzQ1In0.${'c2lnbmF0dXJl'.repeat(20)}`
         const refused = 'mF_9.B5f-4.1JqM-refused'
         const verifyToken: VerifyToken = ({ bearerToken, request }) => {
@@ -295,7 +295,7 @@ describe('mcp: traces', () => {
           await leaky.close()
         }
         expect(otel.spans).to.have.length(14)
-        const told = {
+        const recorded = {
           spans: otel.all.map(({ name, attributes, events, links, status, parentSpanContext }) => ({
             name,
             attributes,
@@ -309,7 +309,7 @@ describe('mcp: traces', () => {
           logs: logs.getFinishedLogRecords().map(({ attributes, body }) => ({ attributes, body })),
         }
         // The beginnings as well: what is cut must have been erased before.
-        expectNoLeak(told, [token, refused, ...token.split('.'), token.slice(0, 20), 'c2lnbmF0dXJl'])
+        expectNoLeak(recorded, [token, refused, ...token.split('.'), token.slice(0, 20), 'c2lnbmF0dXJl'])
         const [thrown, away] = transport.getEvents().slice(-2)
         expect(thrown?.error).to.equal(undefined)
         expect(thrown?.attributes).to.include({ reason: 'invalid', 'error.type': 'Error' })
@@ -318,7 +318,7 @@ describe('mcp: traces', () => {
     })
   }
 
-  it('spans the whole request, the verification of the token included', async () => {
+  it('the span covers the whole request, including the verification of the token', async () => {
     let asked = 0
     const verifyToken: VerifyToken = async (input) => {
       asked = Date.now()
@@ -336,7 +336,7 @@ describe('mcp: traces', () => {
   })
 
   describe('parents', () => {
-    it('is the ambient span where _meta has none', async () => {
+    it('the parent is the ambient span if _meta has none', async () => {
       const { span: http } = await otel.ambient(() =>
         served().send(legacy(call('echo', ECHO.arguments), bearer('reader'))),
       )
@@ -345,13 +345,13 @@ describe('mcp: traces', () => {
       expect(span.links).to.deep.equal([])
     })
 
-    it('is the ambient span of a refused request, whatever its body says', async () => {
+    it('the parent of a refused request is the ambient span, whatever is in its body', async () => {
       const request = legacy(rpc('tools/list', { _meta: { traceparent: TRACEPARENT } }))
       const { span: http } = await otel.ambient(() => served().send(request))
       expect(onlySpan(otel).parentSpanContext?.spanId).to.equal(http.spanContext().spanId)
     })
 
-    it('is what _meta says where there is an ambient span too, which is linked', async () => {
+    it('the parent is the span in _meta, and the ambient span is linked', async () => {
       const request = legacy(rpc('tools/list', { _meta: { traceparent: TRACEPARENT } }), bearer('reader'))
       const { span: http } = await otel.ambient(() => served().send(request))
       const span = onlySpan(otel)
@@ -359,7 +359,7 @@ describe('mcp: traces', () => {
       expect(span.links.map((link) => link.context)).to.deep.equal([http.spanContext()])
     })
 
-    it('is nothing where there is nothing', async () => {
+    it('a span has no parent if neither exists', async () => {
       await served().send(legacy(rpc('tools/list'), bearer('reader')))
       expect(onlySpan(otel).parentSpanContext).to.equal(undefined)
     })
@@ -381,7 +381,7 @@ describe('mcp: traces', () => {
       'too short an id': { traceparent: `00-${TRACE.slice(1)}-${PARENT}-01` },
       'a text without end': { traceparent: `${TRACEPARENT}-${'x'.repeat(1_000_000)}` },
     })) {
-      it(`ignores a traceparent that is ${title}`, async () => {
+      it(`a traceparent that is ${title} is ignored`, async () => {
         const params = { ...ECHO, _meta: meta }
         const { result, span: http } = await otel.ambient(() =>
           served().send(legacy(rpc('tools/call', params), bearer('reader'))),
@@ -393,13 +393,13 @@ describe('mcp: traces', () => {
       })
     }
 
-    it('takes a later version with more behind it', async () => {
+    it('a traceparent of a later version with further fields is accepted', async () => {
       const meta = { traceparent: `01-${TRACE}-${PARENT}-01-more` }
       await served().send(legacy(rpc('tools/list', { _meta: meta }), bearer('reader')))
       expect(onlySpan(otel).parentSpanContext?.spanId).to.equal(PARENT)
     })
 
-    it('answers the same, and gives a span, whatever _meta is', async () => {
+    it('any _meta gets the same response and a span', async () => {
       const adapter = served()
       const plain = web(createMcpAdapter({ router }).server)
       const texts = fc.oneof(fc.string(), fc.constantFrom(TRACEPARENT, 'a=b;c,d=%zz,=,e', '__proto__=x'))
@@ -423,7 +423,7 @@ describe('mcp: traces', () => {
       )
     })
 
-    it('brings its baggage to the handler', async () => {
+    it('baggage in _meta reaches the handler', async () => {
       const meta = { traceparent: TRACEPARENT, baggage: 'userId=al%20ice;ttl=5, plan = pro ,bad,%zz=1' }
       const { message } = await served().send(
         legacy(rpc('tools/call', { ...ECHO, _meta: meta }), bearer('reader')),
@@ -435,7 +435,7 @@ describe('mcp: traces', () => {
       ])
     })
 
-    it('is read by the propagators of the application where it has some', async () => {
+    it('_meta is read by the propagators of the application, if there are any', async () => {
       const seen: string[] = []
       propagation.setGlobalPropagator({
         inject: () => undefined,
@@ -456,7 +456,7 @@ describe('mcp: traces', () => {
   })
 
   describe('what becomes of a message', () => {
-    it('is told by a JSON-RPC error', async () => {
+    it('a JSON-RPC error is recorded on the span', async () => {
       for (const { era, request } of ERAS) {
         otel.clear()
         await served().send(request('tools/call', { name: 'none' }, bearer('reader')))
@@ -474,7 +474,7 @@ describe('mcp: traces', () => {
       }
     })
 
-    it('is told by a failed tool', async () => {
+    it('a failed tool is recorded on the span', async () => {
       await served().send(legacy(call('crash'), bearer('reader')))
       const span = onlySpan(otel)
       expect(span.name).to.equal('tools/call crash')
@@ -497,7 +497,7 @@ describe('mcp: traces', () => {
       ['PUT', 'MCP', '-32000', { method: 'PUT' }],
       ['DELETE', 'MCP DELETE', '-32000', { method: 'DELETE' }],
     ] as const) {
-      it(`is told of ${title}`, async () => {
+      it(`${title} is recorded on the span`, async () => {
         const { headers = {} }: WireRequest = request
         await served().send({ ...request, headers: { ...headers, ...bearer('reader') } })
         const span = onlySpan(otel)
@@ -509,7 +509,7 @@ describe('mcp: traces', () => {
       })
     }
 
-    it('is told of a notification, which has no id', async () => {
+    it('a notification is recorded on a span without an id', async () => {
       const { status } = await served().send(
         legacy({ jsonrpc: '2.0', method: 'notifications/initialized' }, bearer('reader')),
       )
@@ -523,12 +523,12 @@ describe('mcp: traces', () => {
       )
     })
 
-    it('is told of another JSON-RPC version', async () => {
+    it('another JSON-RPC version is recorded on the span', async () => {
       await served().send(legacy({ ...rpc('tools/list'), jsonrpc: '1.0' }, bearer('reader')))
       expect(onlySpan(otel).attributes).to.include({ 'jsonrpc.protocol.version': '1.0' })
     })
 
-    it('is one span for each message of a batch, each with a parent of its own', async () => {
+    it('each message of a batch has a span with its own parent', async () => {
       const message = (id: number, name: string, span: string) =>
         rpc('tools/call', { ...ECHO, name, _meta: { traceparent: `00-${TRACE}-${span}-01` } }, id)
       const batch = [
@@ -558,7 +558,7 @@ describe('mcp: traces', () => {
       expect(failed?.spanContext?.spanId).to.equal(crash)
     })
 
-    it('is told of a stream once it is over', async () => {
+    it('the span of a stream ends with the stream', async () => {
       const aborted = signalled()
       const streaming = KitMcpRouter.create().tool('stream', { description: 'x' }, async (_args, context) => {
         await context.progress(1)
@@ -577,7 +577,7 @@ describe('mcp: traces', () => {
       expect(onlySpan(otel).name).to.equal('tools/call stream')
     })
 
-    it('is told of the event stream of a 2025 client', async () => {
+    it('the event stream of a 2025 client has a span', async () => {
       const { server } = createMcpAdapter(setup())
       const headers = { ...bearer('reader'), accept: 'text/event-stream' }
       const response = await server(new Request('http://localhost/mcp', { headers }))
@@ -590,7 +590,7 @@ describe('mcp: traces', () => {
 
   describe('a server of the official SDK', () => {
     for (const { era, request } of ERAS) {
-      it(`has its answers watched (${era})`, async () => {
+      it(`responses of a server of the SDK are recorded (${era})`, async () => {
         const adapter = served({ router: existing })
         const tools: [string, object, string, string | undefined][] = [
           ['tools/call', { name: 'greet', arguments: { text: 'hi' } }, 'tools/call greet', undefined],
@@ -626,7 +626,7 @@ describe('mcp: traces', () => {
       })
     }
 
-    it('may be the same one again and again', async () => {
+    it('a server of the SDK that serves several requests is recorded for each', async () => {
       const one = (existing as () => McpServer)()
       const adapter = served({ router: () => one })
       const connect = async (): Promise<unknown> => {
@@ -653,7 +653,7 @@ describe('mcp: traces', () => {
       }))
       .tool('text', { description: 'x', output: z.object({ ok: z.number() }) }, () => ({ ok: 1 }))
 
-    it('is off: neither arguments nor results are told', async () => {
+    it('without recordPayloads, neither arguments nor results are recorded', async () => {
       await served({ router: open }).send(legacy(call('open', SENT), bearer('reader')))
       expectNoLeak([onlySpan(otel).attributes, transport.getEvents()], ['hunter2-hunter2', '"ok"'])
     })
@@ -662,7 +662,7 @@ describe('mcp: traces', () => {
       ['the typed router', open],
       ['a server of the official SDK', existing],
     ] as const) {
-      it(`tells both, redacted, in event and span of ${title}`, async () => {
+      it(`recordPayloads records both, redacted, in event and span of ${title}`, async () => {
         const adapter = served({ router: made, recordPayloads: true })
         const name = made === open ? 'open' : 'greet'
         await adapter.send(legacy(call(name, SENT), bearer('reader')))
@@ -677,7 +677,7 @@ describe('mcp: traces', () => {
       })
     }
 
-    it('tells structured content where there is some, and no result of a failure', async () => {
+    it('recordPayloads records structured content if there is any, and no result of a failure', async () => {
       const adapter = served({ router: open, recordPayloads: true })
       await adapter.send(legacy(call('text'), bearer('reader')))
       expect(onlySpan(otel).attributes).to.include({ 'gen_ai.tool.call.result': '{"ok":1}' })
@@ -691,7 +691,7 @@ describe('mcp: traces', () => {
       })
     })
 
-    it('cuts what is long on a span', async () => {
+    it('recordPayloads shortens long values on a span', async () => {
       const text = 'y'.repeat(100_000)
       await served({ recordPayloads: true }).send(legacy(call('echo', { text }), bearer('reader')))
       const { attributes } = onlySpan(otel)
@@ -701,7 +701,7 @@ describe('mcp: traces', () => {
 
   describe('with the official client', () => {
     for (const mode of ['legacy', { pin: MODERN }] as const) {
-      it(`traces a whole conversation, ${mode === 'legacy' ? LEGACY : MODERN}`, async () => {
+      it(`a whole conversation of the official client is traced, ${mode === 'legacy' ? LEGACY : MODERN}`, async () => {
         const adapter = createMcpAdapter(setup())
         const listening = await onExpress(mcpAuth(adapter), mcpHandler(adapter))
         try {
@@ -727,23 +727,23 @@ describe('mcp: traces', () => {
   describe('where less is there', () => {
     const request = legacy(call('echo', { text: 'x' }), bearer('reader'))
 
-    it('gives the same span and duration without telemetry, and no event', async () => {
-      const told = async (telemetry: typeof manager | undefined) => {
+    it('without telemetry, the span and the duration are the same, and no event is emitted', async () => {
+      const record = async (telemetry: typeof manager | undefined) => {
         otel.clear()
         const { message } = await served({ telemetry }).send(request)
         expect(message.result.isError).to.equal(undefined)
         const { name, attributes, status, kind, parentSpanContext } = onlySpan(otel)
         return { name, attributes, status, kind, parent: parentSpanContext?.spanId }
       }
-      const without = await told(undefined)
+      const without = await record(undefined)
       expect(await otel.durations()).to.have.length(1)
       expect(transport.getEvents().map(({ name }) => name)).to.deep.equal(['notes.read'])
       transport.clear()
-      expect(without).to.deep.equal(await told(manager))
+      expect(without).to.deep.equal(await record(manager))
       expect(transport.getEvents()).to.have.length(4)
     })
 
-    it('gives no handler a session without telemetry, and nobody the arguments, which nothing would redact', async () => {
+    it('without telemetry, handlers get no session, and spans no arguments, because no manager could redact them', async () => {
       const router = KitMcpRouter.create().tool('session', { description: 'x' }, (_args, { session }) =>
         String(session),
       )
@@ -796,7 +796,7 @@ describe('mcp: traces', () => {
       })
     }
 
-    it('gives no span for mcpAuth(options), which has no telemetry', async () => {
+    it('mcpAuth(options) creates no span, because it has no telemetry', async () => {
       const listening = await onExpress(mcpAuth(oauth()))
       try {
         expect((await listening.send(legacy(rpc('tools/list')))).status).to.equal(401)
@@ -806,7 +806,7 @@ describe('mcp: traces', () => {
       }
     })
 
-    it('gives a span for a request that mcpAuth let in and another server answered', async () => {
+    it('a request that mcpAuth accepts and another server serves has a span', async () => {
       const ended = signalled()
       const adapter = createMcpAdapter(setup())
       const listening = await onExpress(mcpAuth(adapter), (_req, res) => {
@@ -823,7 +823,7 @@ describe('mcp: traces', () => {
       expect(onlySpan(otel).attributes).to.include({ 'http.response.status_code': 418, 'error.type': '418' })
     })
 
-    it('emits events without a span where no provider is registered, and takes one that comes later', async () => {
+    it('events are emitted without a provider, and a provider that is registered later is used', async () => {
       Otel.unregister()
       const adapter = served()
       expect((await adapter.send(request)).status).to.equal(200)
@@ -841,7 +841,7 @@ describe('mcp: traces', () => {
       expect(otel.spans).to.have.length(1)
     })
 
-    it('measures without traces, and traces without measuring', async () => {
+    it('durations are measured without a tracer, and spans are created without a meter', async () => {
       const adapter = served()
       trace.disable()
       await adapter.send(request)
@@ -855,7 +855,7 @@ describe('mcp: traces', () => {
       expect(await tracing.durations()).to.deep.equal([])
     })
 
-    it('passes on the decision not to sample', async () => {
+    it('the decision not to sample is passed on', async () => {
       Otel.unregister()
       const unsampled = new Otel(new AlwaysOffSampler()).register()
       await served().send(request)
@@ -865,14 +865,14 @@ describe('mcp: traces', () => {
       expect(record?.spanContext?.spanId).to.have.length(16)
     })
 
-    it('serves a request that comes before the API has been loaded', async () => {
+    it('a request before the API is loaded is served', async () => {
       const [first, second] = await Promise.all([served().send(request), served().send(request)])
       expect([first.status, second.status]).to.deep.equal([200, 200])
       expect(otel.spans).to.have.length(2)
     })
   })
 
-  describe('never changes an answer', () => {
+  describe('tracing never changes a response', () => {
     const fail = (): never => {
       throw new Error('tracing is broken')
     }

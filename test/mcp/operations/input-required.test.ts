@@ -19,7 +19,7 @@ const confirm = (message: string) => ({
   confirm: inputRequired.elicit({ message, requestedSchema: CONFIRM }),
 })
 
-/** Asks twice, keeping what it was told. */
+/** Asks twice, and keeps the answers. */
 function twice(what: string, context: KitContext) {
   const state = context.state as { first: boolean } | undefined
   const sure = context.accepted('confirm', CONFIRM)?.sure
@@ -81,14 +81,14 @@ describe('mcp: input that is required', () => {
     }
     afterEach(async () => connected.close())
 
-    it('is asked for, round by round', async () => {
+    it('input is requested round by round', async () => {
       const client = await connect(accept(true), accept(false))
       const result = await client.callTool({ name: 'wipe', arguments: { what: 'notes' } })
       expect(result.content[0].text).to.equal('notes: true then false')
       expect(asked).to.deep.equal(['notes: sure?', 'notes: really?'])
     })
 
-    it('is asked for again when it does not fit', async () => {
+    it('input is requested again if it does not match', async () => {
       const client = await connect(
         { action: 'decline' },
         { action: 'accept', content: {} },
@@ -100,7 +100,7 @@ describe('mcp: input that is required', () => {
       expect(asked).to.have.length(4)
     })
 
-    it('is asked for by prompts and resources', async () => {
+    it('prompts and resources can request input', async () => {
       const client = await connect(accept(true), accept(true), accept(false), accept(false))
       const prompt = await client.getPrompt({ name: 'wipe' })
       expect(prompt.messages[0].content.text).to.equal('prompt: true then true')
@@ -108,19 +108,19 @@ describe('mcp: input that is required', () => {
       expect(resource.contents[0].text).to.equal('resource: false then false')
     })
 
-    it('is asked for by a tool that has an output', async () => {
+    it('a tool with an output schema can request input', async () => {
       const client = await connect(accept(true))
       const result = await client.callTool({ name: 'checked', arguments: {} })
       expect(result.structuredContent).to.deep.equal({ sure: true })
     })
 
-    it('may be a state alone, also one made with the SDK', async () => {
+    it('a round may have only a state, also one created with the SDK', async () => {
       const client = await connect()
       const result = await client.callTool({ name: 'sdk', arguments: {} })
       expect(result.content[0].text).to.equal('state plain')
     })
 
-    it('is asked for where the client says that it can give it', async () => {
+    it('input is requested from a client with the capability', async () => {
       const client = await connect()
       const { content } = await client.callTool({ name: 'folders', arguments: {} })
       expect(content[0].text).to.equal('cannot ask')
@@ -135,7 +135,7 @@ describe('mcp: input that is required', () => {
       await able.close()
     })
 
-    it('must be something', async () => {
+    it('inputRequired() without requests and state throws', async () => {
       const client = await connect()
       const result = await client.callTool({ name: 'empty', arguments: {} })
       expect(result.isError).to.equal(true)
@@ -145,7 +145,7 @@ describe('mcp: input that is required', () => {
 
   for (const { name, revision, connect } of CLIENT_KINDS) {
     if (revision !== LEGACY) continue
-    it(`cannot be asked of a ${name} without a session`, async () => {
+    it(`input cannot be requested from a ${name} without a session`, async () => {
       const { client, close } = await connect(served().origin, {
         token: 'reader',
         capabilities: { elicitation: {} },
@@ -173,13 +173,13 @@ describe('mcp: input that is required', () => {
       return message.result.requestState
     }
 
-    it('is good for the next round', async () => {
+    it('a state is valid for the next round', async () => {
       const requestState = await stateOf('reader')
       const { message } = await served().send(round('reader', { ...answer, requestState }))
       expect(message.result.content[0].text).to.equal('notes: true then true')
     })
 
-    it('cannot be read', async () => {
+    it('a state cannot be read by the client', async () => {
       const requestState = await stateOf('reader')
       expect(requestState).to.match(/^[\w-]+\.\.[\w-]+\.[\w-]+\.[\w-]+$/)
       for (const part of requestState.split('.'))
@@ -191,32 +191,32 @@ describe('mcp: input that is required', () => {
       ['is empty', () => ''],
       ['was changed', (state: string) => `${state.slice(0, -6)}AAAAAA`],
       ['was added to', (state: string) => `${state}.x`],
-      ['is no text', () => 5],
+      ['is not a string', () => 5],
     ] as const) {
-      it(`is refused when it ${what}`, async () => {
+      it(`a state that ${what} is refused`, async () => {
         const requestState = change(await stateOf('reader'))
         const { message } = await served().send(round('reader', { ...answer, requestState }))
         expect(message.error.code).to.equal(-32_602)
-        if (what !== 'is no text') {
+        if (what !== 'is not a string') {
           expect(message.error.message).to.equal('Invalid or expired requestState')
           expect(message.error.data).to.deep.equal({ reason: 'invalid_request_state' })
         }
       })
     }
 
-    it('is refused of another user', async () => {
+    it('a state of another user is refused', async () => {
       const requestState = await stateOf('writer')
       const { message } = await served().send(round('reader', { ...answer, requestState }))
       expect(message.error.message).to.equal('Invalid or expired requestState')
     })
 
-    it('is refused by another operation', async () => {
+    it('a state of another operation is refused', async () => {
       const requestState = await stateOf('reader')
       const { message } = await served().send(round('reader', { ...answer, requestState }, 'other'))
       expect(message.error.message).to.equal('Invalid or expired requestState')
     })
 
-    it('is refused by a process with another secret, and taken by one with the same', async () => {
+    it('a state is refused by a process with another secret, and accepted by one with the same', async () => {
       const secret = 'a secret of thirty-two characters'
       const nodeOf = (requestStateSecret?: string | Uint8Array) =>
         web(createMcpAdapter({ router, oauth: oauth(), requestStateSecret }).server)
@@ -232,14 +232,14 @@ describe('mcp: input that is required', () => {
     })
 
     for (const secret of ['too short', new Uint8Array(31), 5, null]) {
-      it(`refuses the secret ${String(secret).slice(0, 10)}`, () => {
+      it(`the secret ${String(secret).slice(0, 10)} is refused`, () => {
         const error = configError(() => createMcpAdapter({ router, requestStateSecret: secret as never }))
         expect(error.option).to.equal('requestStateSecret')
         expect(error.message).to.contain('32').and.not.contain('too short')
       })
     }
 
-    it('is refused after an hour, and without a date', async () => {
+    it('a state is refused after an hour, or without an expiry', async () => {
       const now = Date.now
       const states = new RequestStates(undefined)
       const sealed = await states.seal({ a: 1 }, 'holder')
@@ -266,7 +266,7 @@ describe('mcp: input that is required', () => {
     ['the user of a client', (token) => ({ user: { id: token }, clientId: 'web' })],
   ]
   for (const [what, held] of HOLDERS) {
-    it(`belongs to ${what}`, async () => {
+    it(`a state belongs to ${what}`, async () => {
       const verifyToken: VerifyToken = ({ bearerToken = '' }) => ({
         valid: true,
         scopes: ['mcp:read'],

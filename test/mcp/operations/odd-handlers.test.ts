@@ -17,7 +17,7 @@ import {
   type WireRequest,
 } from '../../support/mcp/wire.ts'
 
-/** Fails at whatever is done with it, with an error that is none. */
+/** Throws a value that is not an error at every access. */
 const hostile = (): object => {
   const fail = () => {
     throw undefined
@@ -43,12 +43,12 @@ const fails = (thrown: unknown) => () => {
 
 type Then = (resolve: (value: unknown) => void, reject: (why: unknown) => void) => void
 
-/** What is awaited like a promise, and is none. */
+/** A thenable that is not a promise. */
 const thenable = (then: Then): object => Object.fromEntries([['then', then]])
 
 const text = [{ type: 'text', text: 'x' }] as const
 
-/** What a handler may do, however senseless. */
+/** Unusual handlers. */
 const ODD: Readonly<Record<string, () => unknown>> = {
   'returns undefined': () => undefined,
   'returns null': () => null,
@@ -57,7 +57,7 @@ const ODD: Readonly<Record<string, () => unknown>> = {
   'returns a symbol': () => Symbol('x'),
   'returns a function': () => () => 1,
   'returns a Response': () => new Response('x'),
-  'returns a date that is none': () => new Date(Number.NaN),
+  'returns an invalid date': () => new Date(Number.NaN),
   'returns a Map': () => new Map([[1, 2]]),
   'returns NaN': () => Number.NaN,
   'returns 2 MB': () => 'x'.repeat(2_000_000),
@@ -139,7 +139,7 @@ function both(method: string, params: Record<string, unknown>): readonly WireReq
   return [modern(method, params, uri), legacy(rpc(method, params))]
 }
 
-/** Exactly one answer to the request, and nothing in it that is for nobody. */
+/** Expects exactly one response to the request, without internal details. */
 function expectAnswer({ status, messages, text: said }: WireAnswer): void {
   expect(status).to.equal(200)
   expect(messages).to.have.length(1)
@@ -162,7 +162,7 @@ describe('mcp: a handler that', () => {
   const long = serving(async () => web(adapter(false).server))
   const wired = serving(async () => onNode(mcpHandler(adapter(true))))
   for (const what of Object.keys(ODD)) {
-    it(`${what} has its request answered, by the short way as by the long one`, async () => {
+    it(`${what} gets one response, the same on the fast path and by the SDK`, async () => {
       for (const [method, params] of waysTo(slug(what))) {
         for (const request of both(method, params)) {
           const answers = await Promise.all(
@@ -176,7 +176,7 @@ describe('mcp: a handler that', () => {
     })
   }
 
-  it('returns what is no JSON within a batch leaves the other answers alone', async () => {
+  it('returns a value that is not JSON in a batch does not affect the other responses', async () => {
     const names = [
       'returns a bigint',
       'returns a result with a bigint',
@@ -188,7 +188,7 @@ describe('mcp: a handler that', () => {
     expect(messages.map(({ id }) => id).sort()).to.deep.equal([0, 1, 2, 3])
   })
 
-  it('lists nonsense for a template fails that list alone', async () => {
+  it('lists invalid resources for a template fails only that list', async () => {
     for (const list of [() => 5, () => undefined, hostile, () => [{ uri: 'x://x', name: 'x', size: 1n }]]) {
       const listing = KitMcpRouter.create().resourceTemplate(
         'x',
@@ -206,7 +206,7 @@ describe('mcp: a handler that', () => {
     }
   })
 
-  it('takes its context apart has everything of it', async () => {
+  it('destructures its context has all members', async () => {
     const apart = KitMcpRouter.create().tool(
       'apart',
       { description: 'x' },
@@ -238,7 +238,7 @@ describe('mcp: a handler that', () => {
       expect(messages[0].params).to.include({ progressToken: 1, progress: 1, total: 2 })
   })
 
-  it('is called with a copy of its context has everything of it', async () => {
+  it('is called with a copy of its context has all members', async () => {
     const wrapped = KitMcpRouter.create()
       .context(() => ({ tenant: 'acme' }))
       .tool('wrapped', { description: 'x' }, async (_args, context) => {
@@ -258,8 +258,8 @@ describe('mcp: a handler that', () => {
     }
   })
 
-  it('tells its progress after its end disturbs nobody', async () => {
-    const told: Promise<void>[] = []
+  it('reports progress after its end has no effect', async () => {
+    const sent: Promise<void>[] = []
     let answered: Signalled = signalled()
     const late = KitMcpRouter.create().tool(
       'late',
@@ -270,7 +270,7 @@ describe('mcp: a handler that', () => {
           await progress(2)
           await log('info', 'late')
         }
-        told.push(tell())
+        sent.push(tell())
         await progress(1)
         return 'done'
       },
@@ -282,7 +282,7 @@ describe('mcp: a handler that', () => {
           answered = signalled()
           const { messages } = await served.send(request)
           answered.resolve()
-          await told.at(-1)
+          await sent.at(-1)
           expect(messages).to.have.length(2)
           expect(messages[1].result.content).to.deep.equal([{ type: 'text', text: 'done' }])
         }
@@ -290,10 +290,10 @@ describe('mcp: a handler that', () => {
         await served.close()
       }
     }
-    expect(told).to.have.length(4)
+    expect(sent).to.have.length(4)
   })
 
-  it('tells its progress 10 000 times is heard each time, in order, before its result', async () => {
+  it('reports progress 10 000 times is received each time, in order, before its result', async () => {
     const chatty = KitMcpRouter.create().tool('chatty', { description: 'x' }, async (_args, { progress }) => {
       for (let n = 0; n < 10_000; n++) await progress(n)
       return 'done'
@@ -329,7 +329,7 @@ describe('mcp: a server of the official SDK that', () => {
     'throws a proxy that throws': () => fails(hostile())(),
   }
   for (const [what, handler] of Object.entries(handlers)) {
-    it(`${what} has its request answered`, async () => {
+    it(`${what} gets one response`, async () => {
       const { send } = web(createMcpAdapter({ router: lowLevel(handler) }).server)
       for (const request of both('prompts/get', { name: 'x' })) {
         const { status, messages } = await send(request)

@@ -19,7 +19,7 @@ const router = KitMcpRouter.create()
     'greet',
     {
       title: 'Greet',
-      description: 'Greets somebody',
+      description: 'Greets a person',
       icons: [{ src: 'https://example.com/greet.png', mimeType: 'image/png' }],
       _meta: { 'example.com/kind': 'social' },
       input: z.object({
@@ -65,7 +65,7 @@ describe('mcp: prompts', () => {
       })
       afterEach(async () => connected.close())
 
-      it('lists them as they were described', async () => {
+      it('a client lists prompts with their descriptions', async () => {
         const { prompts } = await connected.client.listPrompts()
         expect(prompts.map((prompt: { name: string }) => prompt.name)).to.deep.equal([
           'greet',
@@ -78,7 +78,7 @@ describe('mcp: prompts', () => {
         ])
         expect(prompts[0]).to.deep.include({
           title: 'Greet',
-          description: 'Greets somebody',
+          description: 'Greets a person',
           icons: [{ src: 'https://example.com/greet.png', mimeType: 'image/png' }],
           _meta: { 'example.com/kind': 'social' },
           arguments: [
@@ -90,12 +90,12 @@ describe('mcp: prompts', () => {
       })
 
       for (const [prompt, args, description, texts] of [
-        ['greet', { name: 'Ann', city: 'Rome' }, 'Greets somebody', ['Say hello to Ann in Rome.']],
-        ['greet', { name: 'Ann' }, 'Greets somebody', ['Say hello to Ann in nowhere.']],
+        ['greet', { name: 'Ann', city: 'Rome' }, 'Greets a person', ['Say hello to Ann in Rome.']],
+        ['greet', { name: 'Ann' }, 'Greets a person', ['Say hello to Ann in nowhere.']],
         ['plain', undefined, undefined, ['one', 'two']],
         ['whole', undefined, 'made by the handler', ['whole']],
       ] as const) {
-        it(`gets ${prompt} with ${JSON.stringify(args)}`, async () => {
+        it(`a client gets ${prompt} with ${JSON.stringify(args)}`, async () => {
           const result = await connected.client.getPrompt({ name: prompt, arguments: args })
           expect(result.description).to.equal(description)
           expect(result.messages.map((one: any) => one.content.text)).to.deep.equal(texts)
@@ -104,20 +104,20 @@ describe('mcp: prompts', () => {
 
       for (const [prompt, args, code, words] of [
         ['greet', {}, -32_602, /Invalid arguments for prompt greet: name: /],
-        ['nobody', {}, -32_602, /Prompt nobody not found/],
+        ['unknown', {}, -32_602, /Prompt unknown not found/],
         ['refuses', {}, -32_603, /no greetings today/],
         ['protocol', {}, -32_602, /said by the handler/],
         ['breaks', {}, -32_603, /The prompt failed\. Reference: [0-9a-f-]{36}$/],
         ['nothing', {}, -32_603, /The prompt failed\. Reference: /],
       ] as const) {
-        it(`is told what is wrong with ${prompt}`, async () => {
+        it(`a client receives the problem of ${prompt}`, async () => {
           const error = await errorOf(connected.client.getPrompt({ name: prompt, arguments: args }))
           expect(error.code).to.equal(code)
           expect(error.message).to.match(words).and.not.contain('password')
         })
       }
 
-      it('has arguments completed, by what is filled in and by the context', async () => {
+      it('arguments are completed by other arguments and the context', async () => {
         const { completion } = await connected.client.complete({
           ref: { type: 'ref/prompt', name: 'greet' },
           argument: { name: 'name', value: 'A' },
@@ -126,7 +126,7 @@ describe('mcp: prompts', () => {
         expect(completion).to.deep.equal({ values: ['A-Rome-France'], total: 1, hasMore: false })
       })
 
-      it('gets a hundred suggestions at most', async () => {
+      it('a client gets at most 100 suggestions', async () => {
         const { completion } = await connected.client.complete({
           ref: { type: 'ref/prompt', name: 'greet' },
           argument: { name: 'city', value: 'city-' },
@@ -139,7 +139,7 @@ describe('mcp: prompts', () => {
         ['plain', 'name'],
         ['breaks', 'name'],
       ]) {
-        it(`gets no suggestions for ${argument} of ${prompt}`, async () => {
+        it(`a client gets no suggestions for ${argument} of ${prompt}`, async () => {
           const { completion } = await connected.client.complete({
             ref: { type: 'ref/prompt', name: prompt },
             argument: { name: argument, value: '' },
@@ -148,15 +148,15 @@ describe('mcp: prompts', () => {
         })
       }
 
-      it('is told that there is no such prompt to complete', async () => {
-        const ref = { type: 'ref/prompt', name: 'nobody' }
+      it('completing an unknown prompt is an error', async () => {
+        const ref = { type: 'ref/prompt', name: 'unknown' }
         const error = await errorOf(connected.client.complete({ ref, argument: { name: 'a', value: '' } }))
         expect(error.code).to.equal(-32_602)
       })
     })
   }
 
-  it('have titles of arguments, which the clients of the SDK leave out', async () => {
+  it('arguments of prompts have titles, which the clients of the SDK leave out', async () => {
     const { message } = await web(createMcpAdapter({ router }).server).send(legacy(rpc('prompts/list')))
     expect(message.result.prompts[0].arguments[0]).to.deep.equal({
       name: 'name',
@@ -166,7 +166,7 @@ describe('mcp: prompts', () => {
     })
   })
 
-  it('are not there for a router without any', async () => {
+  it('a router without prompts does not offer prompts', async () => {
     const { server } = createMcpAdapter({
       router: KitMcpRouter.create().tool('a', { description: 'x' }, () => 'x'),
     })
@@ -179,7 +179,7 @@ describe('mcp: prompts', () => {
     })
   })
 
-  it('alone need no tools', async () => {
+  it('a router with prompts does not need tools', async () => {
     const { server } = createMcpAdapter({ router: KitMcpRouter.create().prompt('a', {}, () => 'x') })
     const discovered = await web(server).send(modern('server/discover'))
     expect(discovered.message.result.capabilities).to.deep.equal({
@@ -188,7 +188,7 @@ describe('mcp: prompts', () => {
     })
   })
 
-  it('that fail are told to telemetry, with the reference', async () => {
+  it('a prompt that fails is recorded in telemetry, with the reference', async () => {
     const transport = InMemoryTransportAdapter.create()
     const telemetry = KitTelemetry.create().addTransport(transport).build()
     const { server } = createMcpAdapter({ router, telemetry })
@@ -221,7 +221,7 @@ describe('mcp: prompts', () => {
       ['no handler', () => prompt('a', {}, null), 'handler', "Prompt 'a'"],
       ['a bad scope', () => prompt('a', { scopes: ['a b'] }), "scopes of prompt 'a'", 'RFC 6749'],
       [
-        'an input that is no schema',
+        'an input that is not a schema',
         () => prompt('a', { input: {} }),
         "input of prompt 'a'",
         'Standard Schema',
@@ -235,7 +235,7 @@ describe('mcp: prompts', () => {
       ['completers that are none', () => prompt('a', { complete: [] }), 'complete', 'must be an object'],
       ['a duplicate', () => prompt('a').prompt('a', {}, () => 'x'), 'prompt', 'is already registered'],
       [
-        'a completer that is no function',
+        'a completer that is not a function',
         () => prompt('a', { input: z.object({ b: z.string() }), complete: { b: 'x' } }),
         'complete',
         'needs a function',

@@ -50,7 +50,7 @@ const router = KitMcpRouter.create()
     {
       uriTemplate: 'notes://of/{owner}/{id}',
       title: 'A note',
-      description: 'A note of somebody',
+      description: 'A note of a person',
       mimeType: 'text/plain',
       list: ({ context }) => [
         { uri: `notes://of/${context.owner}/1`, name: 'first' },
@@ -75,7 +75,7 @@ describe('mcp: resources', () => {
       })
       afterEach(async () => connected.close())
 
-      it('lists them as they were described, and what templates list', async () => {
+      it('a client lists resources, including those of templates', async () => {
         const { resources } = await connected.client.listResources()
         expect(resources[0]).to.deep.include({
           name: 'text',
@@ -94,14 +94,14 @@ describe('mcp: resources', () => {
         expect(resources).to.have.length(12)
       })
 
-      it('lists the templates as they were described', async () => {
+      it('a client lists templates with their descriptions', async () => {
         const { resourceTemplates } = await connected.client.listResourceTemplates()
         expect(resourceTemplates).to.deep.equal([
           {
             name: 'note',
             uriTemplate: 'notes://of/{owner}/{id}',
             title: 'A note',
-            description: 'A note of somebody',
+            description: 'A note of a person',
             mimeType: 'text/plain',
           },
           { name: 'search', uriTemplate: 'notes://search{?q,limit}' },
@@ -123,13 +123,13 @@ describe('mcp: resources', () => {
         ['notes://tags/red,blue', { mimeType: 'application/json', text: '{"tags":["red","blue"]}' }],
         ['notes://tags/red', { mimeType: 'application/json', text: '{"tags":["red"]}' }],
       ] as const) {
-        it(`reads ${uri}`, async () => {
+        it(`a client reads ${uri}`, async () => {
           const { contents } = await connected.client.readResource({ uri })
           expect(contents).to.deep.equal([{ uri, ...content }])
         })
       }
 
-      it('gets a whole result as it is', async () => {
+      it('a complete result is sent unchanged', async () => {
         const { contents } = await connected.client.readResource({ uri: 'notes://whole' })
         expect(contents.map((one: { text: string }) => one.text)).to.deep.equal(['one', 'two'])
       })
@@ -145,14 +145,14 @@ describe('mcp: resources', () => {
         ['notes://breaks', -32_603, /Reading the resource failed\. Reference: [0-9a-f-]{36}$/],
         ['notes://function', -32_603, /Reading the resource failed\. Reference: /],
       ] as const) {
-        it(`is told what is wrong with ${uri.slice(0, 30)}`, async () => {
+        it(`a client receives the problem of ${uri.slice(0, 30)}`, async () => {
           const error = await errorOf(connected.client.readResource({ uri }))
           expect(error.code).to.equal(code)
           expect(error.message).to.match(words).and.not.contain('password')
         })
       }
 
-      it('has variables completed, by those that are filled in', async () => {
+      it('variables are completed by other variables', async () => {
         const { completion } = await connected.client.complete({
           ref: { type: 'ref/resource', uri: 'notes://of/{owner}/{id}' },
           argument: { name: 'id', value: '2' },
@@ -161,7 +161,7 @@ describe('mcp: resources', () => {
         expect(completion.values).to.deep.equal(['21-bob'])
       })
 
-      it('gets no suggestions where nobody has any, and is told of unknown templates', async () => {
+      it('a template without completers has no suggestions, and an unknown template is an error', async () => {
         const complete = (uri: string) =>
           connected.client.complete({
             ref: { type: 'ref/resource', uri },
@@ -174,7 +174,7 @@ describe('mcp: resources', () => {
     })
   }
 
-  it('whose template fails to list are an error with a reference', async () => {
+  it('a template that fails to list is an error with a reference', async () => {
     const broken = KitMcpRouter.create().resourceTemplate(
       'note',
       {
@@ -238,7 +238,7 @@ describe('mcp: resources', () => {
         'already registered',
       ],
       ['a template without a scheme', () => template('{id}'), 'uriTemplate', 'must be a URI template'],
-      ['a template that is none', () => template(5), 'uriTemplate', 'must be a URI template'],
+      ['a template that is not a string', () => template(5), 'uriTemplate', 'must be a URI template'],
       ['an unclosed template', () => template('notes://{id'), 'uriTemplate', 'RFC 6570'],
       ['an empty expression', () => template('notes://{}'), 'uriTemplate', 'RFC 6570'],
       ['a prefix modifier', () => template('notes://{id:3}'), 'uriTemplate', 'RFC 6570'],
@@ -246,7 +246,7 @@ describe('mcp: resources', () => {
       ['a fragment', () => template('notes://a{#b}'), 'uriTemplate', 'RFC 6570'],
       ['a variable twice', () => template('notes://{a}/{a}'), 'uriTemplate', 'twice'],
       ['a template without variables', () => template('notes://a'), 'uriTemplate', '.resource()'],
-      ['a list that is no function', () => template('notes://{a}', { list: [] }), 'list', 'function'],
+      ['a list that is not a function', () => template('notes://{a}', { list: [] }), 'list', 'function'],
       [
         'an unknown variable',
         () => template('notes://{a}', { complete: { b: () => [] } }),

@@ -10,7 +10,7 @@ import { recording } from '../../support/telemetry/recording.ts'
 const GENERIC =
   /^The tool failed\. Reference: [0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
-/** What a client gets of a tool, in both eras; they have to be the same. */
+/** Returns the result of a tool for a client, which must be the same in both eras. */
 async function resultOf(router: KitMcpRouter<any>, args: Record<string, unknown> = {}): Promise<any> {
   const { send } = web(createMcpAdapter({ router }).server)
   const old = await send(legacy(call('tool', args)))
@@ -40,14 +40,10 @@ describe('mcp: results of tools', () => {
   for (const [title, result, problem] of [
     ['a text block without a text', { content: [{ type: 'text' }] }, 'content'],
     ['an isError that is a word', { content: [], isError: 'yes' }, 'isError'],
-    [
-      'what is no base64',
-      { content: [{ type: 'image', data: '%', mimeType: 'image/png' }] },
-      'content.0.data',
-    ],
-    ['metadata that is no object', { content: [], _meta: 'x' }, '_meta'],
+    ['invalid base64', { content: [{ type: 'image', data: '%', mimeType: 'image/png' }] }, 'content.0.data'],
+    ['metadata that is not an object', { content: [], _meta: 'x' }, '_meta'],
   ] as const) {
-    it(`is an error of the tool, not of the client, for ${title}`, async () => {
+    it(`${title} is an error of the tool, not of the client`, async () => {
       const { content, isError } = await resultOf(returning(result))
       expect(isError).to.equal(true)
       expect(content[0].text).to.match(GENERIC)
@@ -65,12 +61,12 @@ describe('mcp: results of tools', () => {
     { content: ['x'] },
     { content: [], more: 1 },
   ]) {
-    it(`is a value, sent as text, for ${JSON.stringify(value)}`, async () => {
+    it(`${JSON.stringify(value)} is a value, which is sent as text`, async () => {
       expect(await resultOf(returning(value))).to.deep.include({ content: text(JSON.stringify(value)) })
     })
   }
 
-  it('sends a result with all that MCP knows as it is', async () => {
+  it('a result with all members of MCP is sent unchanged', async () => {
     const result = {
       content: [
         { type: 'text', text: 'a', annotations: { audience: ['user'], priority: 0.5 } },
@@ -99,12 +95,12 @@ describe('mcp: results of tools', () => {
       text('{"content":[{"type":"text","text":"x"}],"page":1}'),
     ],
   ] as const) {
-    it(`sends ${title}`, async () => {
+    it(`a handler that returns ${title} gets it sent`, async () => {
       expect(await resultOf(returning(value))).to.deep.equal({ content })
     })
   }
 
-  it('sends a whole MCP result as it is', async () => {
+  it('a complete MCP result is sent unchanged', async () => {
     const result = {
       content: [
         { type: 'text', text: 'a' },
@@ -115,21 +111,21 @@ describe('mcp: results of tools', () => {
     expect(await resultOf(returning(result))).to.deep.equal(result)
   })
 
-  it('sends _meta of a whole result', async () => {
+  it('_meta of a complete result is sent', async () => {
     const { send } = web(createMcpAdapter({ router: returning({ content: [], _meta: { 'a/b': 1 } }) }).server)
     const { message } = await send(legacy(call('tool')))
     expect(message.result).to.deep.equal({ content: [], _meta: { 'a/b': 1 } })
   })
 
   for (const value of [() => 1, Symbol('x'), 5n]) {
-    it(`does not send a ${typeof value}: it is no JSON value`, async () => {
+    it(`a ${typeof value} is not sent, because it is not a JSON value`, async () => {
       const result = await resultOf(returning(value))
       expect(result.isError).to.equal(true)
       expect(result.content[0].text).to.match(GENERIC)
     })
   }
 
-  it('does not send a circular object', async () => {
+  it('a circular object is not sent', async () => {
     const circular: { self?: unknown } = {}
     circular.self = circular
     expect((await resultOf(returning(circular))).content[0].text).to.match(GENERIC)
@@ -138,33 +134,33 @@ describe('mcp: results of tools', () => {
   describe('with an output schema', () => {
     const output = z.object({ sum: z.number(), note: z.string().default('none') })
 
-    it('sends text and structuredContent, as the schema gives them', async () => {
+    it('an output schema makes text and structuredContent of its parsed value', async () => {
       expect(await resultOf(returning({ sum: 3, secret: 'x' }, output))).to.deep.equal({
         content: text('{"sum":3,"note":"none"}'),
         structuredContent: { sum: 3, note: 'none' },
       })
     })
-    it('awaits a schema that validates later', async () => {
+    it('an asynchronous output schema is awaited', async () => {
       const later = z.object({ sum: z.number() }).refine(async ({ sum }) => sum > 0)
       expect((await resultOf(returning({ sum: 3 }, later))).structuredContent).to.deep.equal({ sum: 3 })
       expect((await resultOf(returning({ sum: -3 }, later))).isError).to.equal(true)
     })
     for (const value of [{ sum: '3' }, 'text', undefined, null, { content: [] }]) {
-      it(`does not send ${JSON.stringify(value)}, and nothing of what is wrong with it`, async () => {
+      it(`${JSON.stringify(value)} does not match the output schema and is not sent, nor are its problems`, async () => {
         const result = await resultOf(returning(value, output))
         expect(result).to.have.all.keys('content', 'isError')
         expect(result.isError).to.equal(true)
         expect(result.content[0].text).to.match(GENERIC)
       })
     }
-    it('checks the structuredContent of a whole result and keeps its content', async () => {
+    it('the structuredContent of a complete result is validated, and its content is kept', async () => {
       const whole = { content: text('three'), structuredContent: { sum: 3 } }
       expect(await resultOf(returning(whole, output))).to.deep.equal({
         content: text('three'),
         structuredContent: { sum: 3, note: 'none' },
       })
     })
-    it('lets a whole result with isError pass unchecked', async () => {
+    it('a complete result with isError is not validated', async () => {
       const whole = { content: text('no'), isError: true }
       expect(await resultOf(returning(whole, output))).to.deep.equal(whole)
     })
@@ -182,26 +178,26 @@ describe('mcp: results of tools', () => {
       },
       (args) => args,
     )
-    it('come as the schema gives them', async () => {
+    it('arguments are the parsed value of the schema', async () => {
       expect((await resultOf(router, { n: '5', more: 1 })).content).to.deep.equal(text('{"n":5}'))
     })
-    it('that are wrong are told with their paths', async () => {
+    it('invalid arguments are reported with their paths', async () => {
       const result = await resultOf(router, { n: 1.5, tags: [{ name: 1 }] })
       expect(result.isError).to.equal(true)
       expect(result.content[0].text)
         .to.match(/^Invalid arguments for tool tool: n: /)
         .and.contain('; tags.0.name: ')
     })
-    it('without a schema are none', async () => {
+    it('a tool without a schema gets no arguments', async () => {
       const none = KitMcpRouter.create().tool('tool', { description: 'x' }, (args) => args)
       expect((await resultOf(none, { n: 5 })).content).to.deep.equal(text('{}'))
     })
-    it('may be left out', async () => {
+    it('arguments may be left out', async () => {
       const { send } = web(createMcpAdapter({ router: returning('x') }).server)
       const { message } = await send(legacy({ ...call('tool'), params: { name: 'tool' } }))
       expect(message.result.content).to.deep.equal(text('x'))
     })
-    it('that are wrong as a whole are told without a path', async () => {
+    it('arguments that are invalid as a whole are reported without a path', async () => {
       const strict = KitMcpRouter.create().tool(
         'tool',
         { description: 'x', input: z.object({}).refine(() => false, 'never') },
@@ -212,13 +208,13 @@ describe('mcp: results of tools', () => {
   })
 
   describe('errors', () => {
-    it('show the text of a KitToolError', async () => {
+    it('the client receives the message of a KitToolError', async () => {
       const result = await resultOf(
         throwing(new KitToolError('no such note', { cause: new Error('secret') })),
       )
       expect(result).to.deep.equal({ content: text('no such note'), isError: true })
     })
-    it('show the text of a KitToolError of another copy of the package', async () => {
+    it('the client receives the message of a KitToolError of another copy of the package', async () => {
       const foreign = Object.assign(new Error('foreign'), { [Symbol.for('mcp-gatekit.KitToolError')]: true })
       expect((await resultOf(throwing(foreign))).content).to.deep.equal(text('foreign'))
     })
@@ -230,7 +226,7 @@ describe('mcp: results of tools', () => {
       null,
       { secret: 1 },
     ]) {
-      it(`show nothing but a reference of ${String(error)}`, async () => {
+      it(`the client receives only a reference for ${String(error)}`, async () => {
         const result = await resultOf(throwing(error))
         expect(result.isError).to.equal(true)
         expect(result.content).to.have.length(1)
@@ -238,13 +234,13 @@ describe('mcp: results of tools', () => {
         expect(JSON.stringify(result)).not.to.contain('secret')
       })
     }
-    it('are told when the handler rejects, too', async () => {
+    it('an error of an asynchronous handler is reported, too', async () => {
       const router = KitMcpRouter.create().tool('tool', { description: 'x' }, async () => {
         throw new Error('secret')
       })
       expect((await resultOf(router)).content[0].text).to.match(GENERIC)
     })
-    it('each have a reference of their own', async () => {
+    it('each error has its own reference', async () => {
       const { send } = web(createMcpAdapter({ router: throwing(new Error('x')) }).server)
       const texts = await Promise.all(
         [1, 2].map(async () => (await send(legacy(call('tool')))).message.result.content[0].text),
@@ -253,7 +249,7 @@ describe('mcp: results of tools', () => {
     })
   })
 
-  it('give log and progress that never reject, whoever listens', async () => {
+  it('log and progress never reject, even without a client', async () => {
     const router = KitMcpRouter.create().tool('tool', { description: 'x' }, async (_args, context) => {
       await context.progress(1)
       await context.log('info', 'x')

@@ -10,7 +10,7 @@ interface Expected {
   readonly character: number
 }
 
-/** What the `//?` lines of the sample say, each with the place of its name in the code above. */
+/** Returns the expectations of the `//?` lines of the sample, each with the place of its name in the code above. */
 function expectations(source: string): Expected[] {
   const lines = source.split('\n')
   return lines.flatMap((line, index) => {
@@ -58,7 +58,7 @@ describe('mcp: what an editor shows', function () {
   })
   after(() => server.stop())
 
-  it('of arguments, contexts and results is the type a person would write', async () => {
+  it('an editor shows readable types of arguments, contexts, and results', async () => {
     const { text, hover } = server.open(SAMPLE)
     const expected = expectations(text)
     const shown = await Promise.all(
@@ -68,7 +68,7 @@ describe('mcp: what an editor shows', function () {
     expect(expected).to.have.length.above(25)
   })
 
-  it('of a mistake says what is wrong, by names', async () => {
+  it('an editor names the problem of a mistake', async () => {
     const preamble = [
       "import { z } from 'zod'",
       "import { KitMcpRouter } from '../../../src/index.ts'",

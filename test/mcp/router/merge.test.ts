@@ -40,7 +40,7 @@ const namesIn = (merged: KitMcpRouter<any>) => {
 }
 
 describe('mcp: merged routers', () => {
-  it('have the prefix before every name, and URIs as they were', () => {
+  it('merged operations have the prefix before every name, and their URIs do not change', () => {
     expect(namesIn(router)).to.deep.equal({
       tools: ['refund', 'billing_refund'],
       prompts: ['billing_remind'],
@@ -49,12 +49,12 @@ describe('mcp: merged routers', () => {
     })
   })
 
-  it('stay as they are', () => {
+  it('merge() does not change its routers', () => {
     expect(namesIn(billing).tools).to.deep.equal(['refund'])
     expect(namesIn(billing).resources).to.deep.equal(['ledger billing://ledger'])
   })
 
-  it('may be merged more than once, and into each other', () => {
+  it('a router may be merged more than once, and merged routers may be merged', () => {
     const tools = KitMcpRouter.create().tool('a', { description: 'x' }, () => 'x')
     const twice = KitMcpRouter.create().merge('one', tools).merge('two', tools)
     expect(namesIn(KitMcpRouter.create().merge('all', twice)).tools).to.deep.equal(['all_one_a', 'all_two_a'])
@@ -70,7 +70,7 @@ describe('mcp: merged routers', () => {
         })
         afterEach(async () => connected.close())
 
-        it('work with the context of the router they are in', async () => {
+        it('merged handlers get the context of the outer router', async () => {
           const { client } = connected
           const called = await client.callTool({ name: 'billing_refund', arguments: { amount: 3 } })
           expect(called.content[0].text).to.equal('acme gets 3')
@@ -85,14 +85,14 @@ describe('mcp: merged routers', () => {
       })
     }
 
-    it('keep their scopes', async () => {
+    it('merged operations keep their scopes', async () => {
       const refused = await served().send(legacy(call('billing_refund', { amount: 3 }), bearer('reader')))
       expect(refused.status).to.equal(403)
       expect(refused.headers.get('www-authenticate')).to.contain('scope="mcp:read mcp:write"')
     })
   })
 
-  it('do not have their own context called', async () => {
+  it('the .context() of a merged router is not called', async () => {
     let calls = 0
     const sub = KitMcpRouter.create()
       .context(() => {
@@ -114,7 +114,7 @@ describe('mcp: merged routers', () => {
     for (const [what, act, option, words] of [
       ['a bad prefix', () => a.merge('a b', a), 'merge', '1 to 128'],
       ['an empty prefix', () => a.merge('', a), 'merge', '1 to 128'],
-      ['what is no router', () => a.merge('a', {} as never), 'merge', 'needs a KitMcpRouter'],
+      ['a value that is not a router', () => a.merge('a', {} as never), 'merge', 'needs a KitMcpRouter'],
       ['a name that becomes too long', () => a.merge('p'.repeat(127), a), 'tool', '1 to 128'],
       ['a prefix twice', () => a.merge('p', a).merge('p', a), 'tool', "'p_a' is already registered"],
       [
@@ -127,9 +127,9 @@ describe('mcp: merged routers', () => {
         'resource',
         'which is already registered',
       ],
-      ['a context that nobody makes', () => a.merge('p', withContext as never), 'merge', 'Call .context()'],
+      ['a missing context', () => a.merge('p', withContext as never), 'merge', 'Call .context()'],
     ] as const) {
-      it(`refuses ${what}`, () => {
+      it(`merge() refuses ${what}`, () => {
         const error = configError(act)
         expect(error.option).to.equal(option)
         expect(error.message).to.contain(words)
@@ -137,7 +137,7 @@ describe('mcp: merged routers', () => {
     }
   })
 
-  it('must fit the context and the user of the router they go into', () => {
+  it('a merged router must fit the context and the user of the outer router', () => {
     const base = KitMcpRouter.create().context(() => ({ tenant: 'acme', region: 'eu' }))
     expectTypeOf(base.merge('b', billing)).toEqualTypeOf<KitMcpRouter<{ tenant: string; region: string }>>()
     // @ts-expect-error no context at all

@@ -16,7 +16,7 @@ const router = KitMcpRouter.create()
   .prompt('write', { scopes: ['mcp:write'] }, () => 'x')
   .resource('open', { uri: 'notes://open' }, () => 'x')
   .resource('write', { uri: 'notes://write', scopes: ['mcp:write'] }, () => 'x')
-  .resource('exception', { uri: 'notes://by/nobody' }, () => 'x')
+  .resource('exception', { uri: 'notes://by/eve' }, () => 'x')
   .resourceTemplate('open', { uriTemplate: 'open://{id}', complete: { id: () => [] } }, () => 'x')
   .resourceTemplate(
     'by',
@@ -36,14 +36,14 @@ const factory = () => {
     server.registerTool(name, {}, () => ({ content: [] }))
     server.registerPrompt(name, {}, () => ({ messages: [] }))
   }
-  for (const uri of ['notes://open', 'notes://write', 'notes://by/nobody'])
+  for (const uri of ['notes://open', 'notes://write', 'notes://by/eve'])
     server.registerResource(uri, uri, {}, () => ({ contents: [] }))
   return server
 }
 const factoryScopes = {
   tools: { write: ['mcp:write'] },
   prompts: { write: ['mcp:write'] },
-  resources: { 'notes://write': ['mcp:write'], 'notes://by/nobody': [], 'notes://by/{name}': ['mcp:admin'] },
+  resources: { 'notes://write': ['mcp:write'], 'notes://by/eve': [], 'notes://by/{name}': ['mcp:admin'] },
 }
 
 const promptRef = (name: string) => ({
@@ -55,7 +55,7 @@ const uriRef = (uri: string) => ({
   argument: { name: 'name', value: '' },
 })
 
-/** What a request needs beside `mcp:read`; `name` is what its `Mcp-Name` says. */
+/** The scopes that a request needs in addition to `mcp:read`. `name` is its `Mcp-Name`. */
 const OPERATIONS: readonly {
   method: string
   params: Record<string, unknown>
@@ -72,8 +72,8 @@ const OPERATIONS: readonly {
   { method: 'resources/read', params: { uri: 'notes://by/ann' }, name: 'notes://by/ann', needs: 'mcp:admin' },
   {
     method: 'resources/read',
-    params: { uri: 'notes://by/nobody' },
-    name: 'notes://by/nobody',
+    params: { uri: 'notes://by/eve' },
+    name: 'notes://by/eve',
     needs: 'mcp:admin',
   },
   { method: 'resources/subscribe', params: { uri: 'notes://open' }, only: LEGACY },
@@ -132,7 +132,7 @@ describe('mcp: scopes of operations', () => {
         }
       }
 
-      it('names all that a batch needs at once', async () => {
+      it('the challenge of a batch names all scopes that it needs', async () => {
         const batch = [
           rpc('tools/call', { name: 'open' }, 1),
           rpc('prompts/get', { name: 'write' }, 2),
@@ -147,7 +147,7 @@ describe('mcp: scopes of operations', () => {
         expect(challengeScope(answer.headers)).to.equal('mcp:read mcp:write mcp:admin')
       })
 
-      it('judges what is listened to', async () => {
+      it('subscriptions/listen needs the scopes of its resources', async () => {
         const listen = (...uris: string[]) =>
           modern('subscriptions/listen', { notifications: { resourceSubscriptions: uris } }, bearer('reader'))
         const answer = await web(server).send(listen('notes://open', 'notes://by/ann'))
@@ -155,7 +155,7 @@ describe('mcp: scopes of operations', () => {
         expect(challengeScope(answer.headers)).to.equal('mcp:read mcp:admin')
       })
 
-      it('offers the scopes in the metadata document', async () => {
+      it('the metadata document lists the scopes of operations', async () => {
         const { auth } = createMcpAdapter({ router: served, oauth: oauth(), ...options })
         const document = await auth.resource(
           new Request('https://mcp.example.com/.well-known/oauth-protected-resource'),
@@ -199,7 +199,7 @@ describe('mcp: scopes of operations', () => {
       'notes://by/%zz',
       `notes://by/${'a'.repeat(10_000)}`,
     ]) {
-      it(`needs the scopes of ${JSON.stringify(uri.slice(0, 50))}`, async () => {
+      it(`a router function needs the scopes of ${JSON.stringify(uri.slice(0, 50))}`, async () => {
         const read = (token: string) =>
           web(server).send(legacy(rpc('resources/read', { uri }), bearer(token)))
         const answer = await read('reader')
@@ -211,7 +211,7 @@ describe('mcp: scopes of operations', () => {
   })
 
   for (const face of FACES) {
-    it(`are judged by ${face.name}`, async () => {
+    it(`scopes of operations are checked by ${face.name}`, async () => {
       const served: Served = await face.serve({ router, oauth: oauth() })
       try {
         for (const [method, params] of [
@@ -276,7 +276,7 @@ describe('mcp: scopes of operations', () => {
       'resources/templates': ['open', 'by'],
     }
 
-    it('leaves out of every list what the token may not use', async () => {
+    it('listOnlyPermitted leaves operations out of every list that the token may not use', async () => {
       expect(await listed('reader', true)).to.deep.equal({
         tools: ['open'],
         prompts: ['open'],
@@ -285,21 +285,21 @@ describe('mcp: scopes of operations', () => {
       })
       expect(await listed('admin', true)).to.deep.equal({ ...all, resources: [...all.resources, 'ann'] })
     })
-    it('off, shows everything but what a template lists for others', async () => {
+    it('without listOnlyPermitted, lists are complete except for resources of templates that the token may not read', async () => {
       expect(await listed('reader', false)).to.deep.equal(all)
       expect(await listed('admin', false)).to.deep.equal({ ...all, resources: [...all.resources, 'ann'] })
       expect(await listed(undefined, false)).to.deep.equal(all)
     })
   })
 
-  it('close an operation where OAuth is off', async () => {
+  it('an operation with scopes is refused if OAuth is disabled', async () => {
     const { server } = createMcpAdapter({ router })
     const answer = await web(server).send(legacy(rpc('resources/read', { uri: 'notes://write' })))
     expect(answer.status).to.equal(403)
     expect(answer.message.error.message).to.contain('OAuth is disabled')
   })
 
-  it('are no reason to list less, which a server of the SDK does itself', () => {
+  it('listOnlyPermitted is refused for a router function', () => {
     const made = () =>
       createMcpAdapter({ router: () => new McpServer({ name: 'x', version: '1' }), listOnlyPermitted: true })
     expect(configError(made)).to.include({ option: 'listOnlyPermitted' })
@@ -314,13 +314,13 @@ describe('mcp: scopes of operations', () => {
       [{ prompts: { write: ['offline_access'] } }, "scopes.prompts['write']", 'offline_access'],
       [{ resources: { 'notes://{a': [] } }, 'uriTemplate', 'RFC 6570'],
     ] as const) {
-      it(`refuses ${JSON.stringify(scopes)}`, () => {
+      it(`the option scopes refuses ${JSON.stringify(scopes)}`, () => {
         const error = configError(() => createMcpAdapter({ router: factory, scopes: scopes as never }))
         expect(error.option).to.equal(option)
         expect(error.message).to.contain(words)
       })
     }
-    it('is not for a KitMcpRouter', () => {
+    it('the option scopes is refused for a KitMcpRouter', () => {
       const error = configError(() => createMcpAdapter({ router, scopes: factoryScopes }))
       expect(error.option).to.equal('scopes')
       expect(error.message).to.contain('KitMcpRouter')

@@ -34,7 +34,7 @@ describe('mcp: arguments in Mcp-Param headers', () => {
     modern('tools/call', { name, arguments: args }, { ...bearer('writer'), ...headers })
 
   for (const { name, connect } of CLIENT_KINDS) {
-    it(`are what a ${name} sends, or need not be`, async () => {
+    it(`a ${name} may send Mcp-Param headers or leave them out`, async () => {
       const { client, close } = await connect(served().origin, { token: 'writer' })
       await client.listTools()
       const args = { region: 'eu-wést', limit: 5, where: { dry: true } }
@@ -67,28 +67,28 @@ describe('mcp: arguments in Mcp-Param headers', () => {
     ],
     ['are no Base64', { region: 'eu' }, { 'mcp-param-region': '=?base64?%%?=' }, 400],
   ] as const) {
-    it(`are answered ${status} when they ${what}`, async () => {
+    it(`Mcp-Param headers that ${what} get ${status}`, async () => {
       const answer = await served().send(query(args, headers))
       expect(answer.status).to.equal(status)
       if (status === 400) expect(answer.message.error.code).to.equal(-32_020)
     })
   }
 
-  it('are not looked at for other tools and revisions', async () => {
+  it('Mcp-Param headers are ignored for other tools and revisions', async () => {
     const other = await served().send(query({ region: 'eu' }, { 'mcp-param-region': 'us' }, 'plain'))
     expect(other.message.result.content[0].text).to.equal('eu')
     const before = await served().send(legacy(call('query', { region: 'eu' }), bearer('writer')))
     expect(before.message.result.content[0].text).to.equal('{"region":"eu"}')
   })
 
-  it('do not change whose scopes are wanted', async () => {
+  it('Mcp-Param headers do not change the required scopes', async () => {
     const answer = await served().send(
       query({ region: 'eu' }, { ...bearer('reader'), 'mcp-param-region': 'eu' }),
     )
     expect(answer.status).to.equal(403)
   })
 
-  it('cost other routers nothing', () => {
+  it('a router without x-mcp-header does not declare headers', () => {
     expect(tableOf(router).declaresHeaders).to.equal(true)
     const without = KitMcpRouter.create().tool('a', { description: 'x', input: z.object({}) }, () => 'x')
     expect(tableOf(without).declaresHeaders).to.equal(false)
@@ -108,14 +108,14 @@ describe('mcp: arguments in Mcp-Param headers', () => {
       "'a' twice",
     ],
   ] as const) {
-    it(`may not be declared on ${what}`, () => {
+    it(`x-mcp-header must not be declared on ${what}`, () => {
       const error = configError(() => KitMcpRouter.create().tool('a', { description: 'x', input }, () => 'x'))
       expect(error.option).to.equal("input of tool 'a'")
       expect(error.message).to.contain(words)
     })
   }
 
-  it('are not mistaken in data of a schema', () => {
+  it('x-mcp-header in data of a schema is ignored', () => {
     const input = z.object({ a: z.record(z.string(), z.string()).default({ 'x-mcp-header': 'A b' }) })
     expect(() => KitMcpRouter.create().tool('a', { description: 'x', input }, () => 'x')).to.not.throw()
   })

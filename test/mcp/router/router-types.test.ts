@@ -44,10 +44,10 @@ describe('mcp: types of prompts, resources and users', () => {
       expectTypeOf(args).toEqualTypeOf<Record<string, never>>()
       return [{ role: 'user', content: { type: 'text', text: '' } }]
     })
-    // @ts-expect-error a prompt is no number
+    // @ts-expect-error a prompt cannot be a number
     router.prompt('c', {}, () => 5)
     expect(() =>
-      // @ts-expect-error there is no such argument
+      // @ts-expect-error the argument does not exist
       router.prompt('d', { input: z.object({ a: z.string() }), complete: { b: () => [] } }, () => ''),
     ).to.throw("names 'b'")
   })
@@ -77,7 +77,7 @@ describe('mcp: types of prompts, resources and users', () => {
     expectTypeOf<TemplateVariables<'a://{/dirs*}'>>().toEqualTypeOf<{ readonly dirs: string[] }>()
     expectTypeOf<TemplateVariables<string>>().toEqualTypeOf<Readonly<Record<string, string | string[]>>>()
     expect(() =>
-      // @ts-expect-error there is no such variable
+      // @ts-expect-error the variable does not exist
       router.resourceTemplate('b', { uriTemplate: 'a://{a}', complete: { b: () => [] } }, () => ''),
     ).to.throw("names 'b'")
   })

@@ -42,7 +42,7 @@ function countedSchema(json: Record<string, unknown> = { type: 'object' }) {
 
 describe('mcp: KitMcpRouter', () => {
   describe('types', () => {
-    it('gives arguments the output type of the input schema', () => {
+    it('arguments have the output type of the input schema', () => {
       KitMcpRouter.create().tool(
         'a',
         { description: 'x', input: z.object({ n: z.coerce.number(), s: z.string().default('d') }) },
@@ -57,7 +57,7 @@ describe('mcp: KitMcpRouter', () => {
       })
     })
 
-    it('wants results of the output schema, or a whole MCP result', () => {
+    it('results must match the output schema, or be a complete MCP result', () => {
       const output = z.object({ sum: z.number() })
       const router = KitMcpRouter.create()
       router.tool('a', { description: 'x', output }, () => ({ sum: 1 }))
@@ -92,15 +92,15 @@ describe('mcp: KitMcpRouter', () => {
       router.tool('a', { description: 'x', output: counted }, () => ({}))
       // @ts-expect-error a default stands for what is not there
       router.tool('a', { description: 'x', output: counted }, () => ({ count: null }))
-      // @ts-expect-error there is no such kind
+      // @ts-expect-error the kind does not exist
       router.tool('a', { description: 'x', output }, () => ({ kind: 'c', tags: [] }))
       // @ts-expect-error nor such content
       router.tool('a', { description: 'x', output }, () => ({ content: [{ type: 'txt', text: 'x' }] }))
-      // @ts-expect-error a number is no result
+      // @ts-expect-error a number is not a result
       router.tool('a', { description: 'x', output }, async () => 5)
     })
 
-    it('gives handlers and verifyToken what .context() returns', () => {
+    it('handlers and verifyToken get the type that .context() returns', () => {
       const router = KitMcpRouter.create().context(async ({ request }) => {
         expectTypeOf(request).toEqualTypeOf<Request>()
         return { db: 'notes' as const }
@@ -111,7 +111,7 @@ describe('mcp: KitMcpRouter', () => {
         expectTypeOf(context.context).toEqualTypeOf<{ db: 'notes' }>()
         expectTypeOf(context.auth).toEqualTypeOf<AuthInfo<any> | undefined>()
         expectTypeOf(context.signal).toEqualTypeOf<AbortSignal>()
-        // @ts-expect-error there is no such level
+        // @ts-expect-error the level does not exist
         void context.log('loud', 'x')
         return ''
       })
@@ -143,7 +143,7 @@ describe('mcp: KitMcpRouter', () => {
       KitMcpServer.create().router(router).withOAuth({ issuer: 'https://auth.example.com', verifyToken })
     })
 
-    it('keeps to the type given to create()', () => {
+    it('.context() must return the type given to create()', () => {
       interface App {
         db: string
         user?: { id: string }
@@ -154,7 +154,7 @@ describe('mcp: KitMcpRouter', () => {
       KitMcpRouter.create<App>().context(() => ({ data: 'notes' }))
     })
 
-    it('wants a description', () => {
+    it('a tool without a description does not compile', () => {
       // @ts-expect-error models choose tools by their description
       expect(() => KitMcpRouter.create().tool('a', {}, () => '')).to.throw(KitMcpConfigError)
     })
@@ -192,7 +192,7 @@ describe('mcp: KitMcpRouter', () => {
       expect(tableOf(base).makeContext).to.equal(undefined)
     })
 
-    it('copies what it is given', async () => {
+    it('the router copies its configuration', async () => {
       const annotations = { readOnlyHint: true }
       const scopes = ['mcp:write']
       const config = { description: 'before', annotations, scopes }
@@ -211,22 +211,23 @@ describe('mcp: KitMcpRouter', () => {
 
   describe('wrong use', () => {
     for (const name of ['', ' ', 'a b', 'ä', 'a/b', 'a'.repeat(129), undefined, 5, Symbol('a')]) {
-      it(`refuses the name ${String(name).slice(0, 20)}`, () => {
+      it(`an invalid name is refused: ${String(name).slice(0, 20)}`, () => {
         const error = configError(() => tool(name))
         expect(error).to.include({ code: 'MCP_CONFIG_INVALID_OPTION', option: 'tool' })
         expect(error.message).to.contain('1 to 128')
       })
     }
     for (const name of ['a', 'a.b-c_D9', 'a'.repeat(128), 'constructor', '__proto__']) {
-      it(`takes the name ${name.slice(0, 20)}`, () => expect(namesOf(tool(name))).to.deep.equal([name]))
+      it(`a valid name is accepted: ${name.slice(0, 20)}`, () =>
+        expect(namesOf(tool(name))).to.deep.equal([name]))
     }
-    it('refuses a name that is there already', () => {
+    it('a name that is already registered is refused', () => {
       const error = configError(() => tool('a').tool('a', { description: 'x' }, () => 'x'))
       expect(error.message).to.equal(
         `tool 'a' is already registered. Choose another name. Run "npx mcp-gatekit explain kitmcprouter" for help.`,
       )
     })
-    it('goes on after a refused tool', () => {
+    it('a router can be used after a refused tool', () => {
       const router = tool('a')
       configError(() => router.tool('b', { description: '' }, () => 'x'))
       expect(namesOf(router.tool('b', { description: 'x' }, () => 'x'))).to.deep.equal(['a', 'b'])
@@ -243,7 +244,7 @@ describe('mcp: KitMcpRouter', () => {
         expect(configError(() => tool('a', config as object)).option).to.equal('tool')
       })
     }
-    it('says which option was meant', () => {
+    it('the error for an unknown option suggests a similar one', () => {
       const error = configError(() => tool('a', { description: 'x', scope: ['mcp:read'] }))
       expect(error).to.include({ code: 'MCP_CONFIG_UNKNOWN_OPTION', option: 'scope' })
       expect(error.message).to.contain("tool 'a' has no option 'scope'").and.contain("Did you mean 'scopes'?")
@@ -266,30 +267,30 @@ describe('mcp: KitMcpRouter', () => {
         expect(error.message).to.contain(why)
       })
     }
-    it('refuses what is no schema', () => {
+    it('a value that is not a schema is refused', () => {
       for (const input of [{}, null, { type: 'object' }, 'string']) {
         const error = configError(() => tool('a', { description: 'x', input }))
         expect(error.option).to.equal("input of tool 'a'")
         expect(error.message).to.contain('Standard Schema')
       }
     })
-    it('refuses a schema that has no JSON Schema', () => {
+    it('a schema without a JSON Schema is refused', () => {
       const input = {
         '~standard': { version: 1, vendor: 'plain', validate: (value: unknown) => ({ value }) },
       }
       const error = configError(() => tool('a', { description: 'x', input }))
       expect(error.message).to.contain("This version of 'plain' does not")
     })
-    it('refuses a schema that cannot be converted into a JSON Schema', () => {
+    it('a schema that cannot be converted into a JSON Schema is refused', () => {
       const error = configError(() => tool('a', { description: 'x', output: z.object({ at: z.date() }) }))
       expect(error.option).to.equal("output of tool 'a'")
       expect(error.message).to.contain('cannot be converted into a JSON Schema')
     })
-    it('refuses an input that is no object', () => {
+    it('an input that is not an object is refused', () => {
       const error = configError(() => tool('a', { description: 'x', input: z.string() }))
       expect(error.message).to.contain("not 'string'. Wrap it")
     })
-    it('takes a union of objects as input, and says that it is one', () => {
+    it('a union of objects is accepted as input', () => {
       const input = z.discriminatedUnion('kind', [
         z.object({ kind: z.literal('a') }),
         z.object({ kind: z.literal('b') }),
@@ -298,14 +299,14 @@ describe('mcp: KitMcpRouter', () => {
         'object',
       )
     })
-    it('refuses a context that is no function', () => {
+    it('a context that is not a function is refused', () => {
       const error = configError(() => KitMcpRouter.create().context({} as never))
       expect(error.option).to.equal('context')
     })
   })
 
   describe('what is computed once', () => {
-    it('converts every schema once, whatever is asked', async () => {
+    it('every schema is converted once', async () => {
       const input = countedSchema()
       const output = countedSchema()
       const router = tool('a', { description: 'x', input: input.schema, output: output.schema }, () => ({}))
@@ -319,7 +320,7 @@ describe('mcp: KitMcpRouter', () => {
       expect(output.counted.conversions).to.equal(1)
     })
 
-    it('hands out the same frozen definitions to every request', async () => {
+    it('every request gets the same frozen definitions', async () => {
       let router = KitMcpRouter.create()
       for (let index = 0; index < 1000; index++)
         router = router.tool(`tool-${index}`, { description: 'x', scopes: ['mcp:read'] }, () => `${index}`)
@@ -363,16 +364,16 @@ describe('mcp: KitMcpRouter', () => {
       return lists[0]
     }
 
-    it('is off by default', async () => {
+    it('listOnlyPermitted is off by default', async () => {
       expect(await listed('reader')).to.deep.equal(['read', 'write', 'wipe'])
       expect(await listed('reader', false)).to.deep.equal(['read', 'write', 'wipe'])
     })
-    it('leaves out what the token may not call', async () => {
+    it('listOnlyPermitted leaves out operations that the token may not call', async () => {
       expect(await listed('reader', true)).to.deep.equal(['read'])
       expect(await listed('writer', true)).to.deep.equal(['read', 'write'])
       expect(await listed('admin', true)).to.deep.equal(['read', 'write', 'wipe'])
     })
-    it('leaves out what needs scopes where OAuth is off, as nobody may call it', async () => {
+    it('listOnlyPermitted leaves out operations with scopes if OAuth is disabled', async () => {
       const { server } = createMcpAdapter({ router, listOnlyPermitted: true })
       const { message } = await web(server).send(legacy(rpc('tools/list')))
       expect(message.result.tools.map(({ name }: { name: string }) => name)).to.deep.equal(['read'])

@@ -37,7 +37,7 @@ class Watch {
 /** A node with a listening client of each era. What happens to its Redis goes to telemetry, as applications wire it. */
 class ListeningNode {
   readonly adapter: McpAdapter
-  /** What each client has heard. */
+  /** The notifications that each client has received. */
   readonly heard: string[][] = []
   readonly #watch = new Watch()
   readonly #recorder = createTelemetryRecorder()
@@ -157,7 +157,7 @@ describe('mcp: notify, where Redis is in trouble', () => {
     return await made.open()
   }
 
-  /** What each says reaches the clients of both. */
+  /** Checks that notifications of each node reach the clients of both. */
   async function pass(one: ListeningNode, other: ListeningNode): Promise<void> {
     for (const speaker of [one, other]) {
       speaker.notifyAll()

@@ -70,7 +70,7 @@ describe('mcp: notify', () => {
       })
       afterEach(async () => connected.close())
 
-      it('tells what has changed, and of resources only what was subscribed to', async () => {
+      it('notify sends list changes, and updates of subscribed resources only', async () => {
         await listenForAll(connected, revision)
         const { notify } = adapter
         notify.toolsChanged()
@@ -89,7 +89,7 @@ describe('mcp: notify', () => {
       })
 
       if (revision === LEGACY) {
-        it('tells no more once a subscription has ended', async () => {
+        it('notify sends no updates after a subscription has ended', async () => {
           await connected.streaming
           await connected.client.subscribeResource({ uri: 'notes://one' })
           await connected.client.subscribeResource({ uri: 'notes://two' })
@@ -99,7 +99,7 @@ describe('mcp: notify', () => {
           expect(await ears.until(1)).to.deep.equal(['resources/updated notes://two'])
         })
 
-        it('tells nobody of the subscriptions of somebody else', async () => {
+        it('notify does not send updates for the subscriptions of another user', async () => {
           const others = new Ears()
           const other = await connect(served().origin, { token: 'writer', onHeard: others.hear })
           try {
@@ -117,7 +117,7 @@ describe('mcp: notify', () => {
           }
         })
 
-        it('knows no subscription to what is not there', async () => {
+        it('a subscription to an unknown resource is refused', async () => {
           const error = await errorOf(connected.client.subscribeResource({ uri: 'notes://unknown' }))
           expect(error.code).to.equal(-32_602)
         })
@@ -125,7 +125,7 @@ describe('mcp: notify', () => {
     })
   }
 
-  it('is the same of the builder', () => {
+  it('notify of the builder is the same', () => {
     const { notify } = KitMcpServer.create().router(router).build()
     expect(Object.keys(notify)).to.have.members([
       'toolsChanged',
@@ -151,7 +151,7 @@ describe('mcp: notify', () => {
     })
 
     for (const { name, revision, connect } of CLIENT_KINDS) {
-      it(`reaches a ${name} of another node`, async () => {
+      it(`notify reaches a ${name} of another node`, async () => {
         const ears = new Ears()
         const connected = await connect(nodes[0]?.served.origin as string, { onHeard: ears.hear })
         await listenForAll(connected, revision)
@@ -161,7 +161,7 @@ describe('mcp: notify', () => {
       })
     }
 
-    it('lets go of it when nobody listens any more', async () => {
+    it('the listener of the event bus is removed with the last stream', async () => {
       const { server } = createMcpAdapter({ router, eventBus: bus })
       const before = bus.listenerCount
       const response = await server(new Request('http://localhost/mcp'))
@@ -171,7 +171,7 @@ describe('mcp: notify', () => {
     })
 
     for (const eventBus of [null, 5, {}, { publish: () => undefined }]) {
-      it(`refuses ${JSON.stringify(eventBus)}`, () => {
+      it(`the eventBus ${JSON.stringify(eventBus)} is refused`, () => {
         const error = configError(() => createMcpAdapter({ router, eventBus: eventBus as never }))
         expect(error.option).to.equal('eventBus')
       })
@@ -189,7 +189,7 @@ describe('mcp: notify', () => {
       return Buffer.from(value ?? []).toString()
     }
 
-    it('says a thing once to a client that has not read it', async () => {
+    it('a client that does not read gets the same notification once', async () => {
       const own = createMcpAdapter({ router })
       const reader = await bodyOf(own)
       for (let time = 0; time < 1000; time++) {
@@ -206,7 +206,7 @@ describe('mcp: notify', () => {
       await reader.cancel()
     })
 
-    it('keeps at most 1024 subscriptions', async () => {
+    it('an event stream keeps at most 1024 subscriptions', async () => {
       const own = createMcpAdapter({ router })
       const reader = await bodyOf(own)
       await textOf(reader)
@@ -221,7 +221,7 @@ describe('mcp: notify', () => {
       await reader.cancel()
     })
 
-    it('ends with its token', async () => {
+    it('an event stream ends with its token', async () => {
       const expiring = shortLived()
       const reader = await bodyOf(expiring, 'short')
       expect(await textOf(reader)).to.equal(': open\n\n')
@@ -230,7 +230,7 @@ describe('mcp: notify', () => {
     })
   })
 
-  it('ends what a client of 2026-07-28 listens to with its token', async () => {
+  it('subscriptions/listen ends with its token', async () => {
     const { headers, body } = modern(
       'subscriptions/listen',
       { notifications: { toolsListChanged: true } },
@@ -244,7 +244,7 @@ describe('mcp: notify', () => {
   })
 })
 
-/** Tokens are good for a moment. */
+/** An adapter whose tokens expire after 0.2 s. */
 function shortLived(): McpAdapter {
   const verifyToken = () => ({ valid: true, scopes: ['mcp:read'], expiresAt: Date.now() / 1000 + 0.2 })
   return createMcpAdapter({ router, oauth: oauth({ verifyToken }) })

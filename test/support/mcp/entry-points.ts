@@ -13,10 +13,10 @@ import {
 import type { McpAdapterOptions } from '../../../src/mcp/options.ts'
 import { definedOf, type Listening, listen, readAnswer, type WireAnswer, type WireRequest } from './wire.ts'
 
-/** What a test wants served. */
+/** The options of a served adapter. */
 export type Setup = CreateMcpAdapterOptions
 
-/** A face with something behind it. */
+/** An entry point that serves an adapter. */
 export interface Served {
   readonly origin: string
   send(request: WireRequest): Promise<WireAnswer>
@@ -25,11 +25,11 @@ export interface Served {
 
 export interface Face {
   readonly name: string
-  /** Whether an Express body parser reads the body in front of it. */
+  /** `true` if an Express body parser reads the body in front. */
   readonly parsed: boolean
-  /** Whether `mcpAuth` stands in front. */
+  /** `true` if `mcpAuth` is in front. */
   readonly auth: boolean
-  /** Whether a socket is involved. */
+  /** `true` if requests use a socket. */
   readonly wire: boolean
   serve(setup: Setup): Promise<Served>
 }
@@ -45,7 +45,7 @@ export function build(setup: Setup): McpAdapter {
   return builder.withOptions(options satisfies McpAdapterOptions).build()
 }
 
-/** The web-standard face, called as a function. */
+/** Serves the web-standard handler without a socket. */
 export function web(handler: FetchHandler, origin = 'http://localhost:3000'): Served {
   return {
     origin,

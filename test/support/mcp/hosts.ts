@@ -22,9 +22,9 @@ export interface Mounted {
 /** Where middleware can be mounted. */
 export interface Framework {
   readonly name: string
-  /** What routers around take off in front of a path. */
+  /** The path prefix that outer routers remove. */
   readonly prefix: string
-  /** Whether it has routes at all. */
+  /** `true` if it has routes. */
   readonly routes: boolean
   mount(mounted: readonly Mounted[]): RequestListener
 }
@@ -90,9 +90,9 @@ export const NESTED: readonly Framework[] = [
 ]
 
 export interface Host extends Face {
-  /** Whether `mcpCors` stands in front and answers every OPTIONS. */
+  /** `true` if `mcpCors` is in front and responds to every OPTIONS request. */
   readonly cors: boolean
-  /** What is in front of `/mcp`. */
+  /** The middleware in front of `/mcp`. */
   readonly prefix: string
 }
 
@@ -100,7 +100,7 @@ type Parser = readonly [name: string, parsers: readonly unknown[], parsed: boole
 
 const NO_PARSER: Parser = ['', [], false]
 
-/** `parsed` where JSON that is none is refused by the parser itself. */
+/** `parsed` if the body parser itself refuses invalid JSON. */
 function parsersOf(framework: typeof express): readonly Parser[] {
   const any = { type: () => true, limit: '16mb' }
   return [

@@ -21,7 +21,7 @@ class AskedReader extends MetricReader {
   protected override async onShutdown(): Promise<void> {}
 }
 
-/** OpenTelemetry as an application registers it, with what it was told. */
+/** OpenTelemetry as an application registers it, with the recorded data. */
 export class Otel {
   readonly #exporter = new InMemorySpanExporter()
   readonly #reader = new AskedReader()
@@ -77,7 +77,7 @@ export class Otel {
     return (found?.dataPoints ?? []) as DataPoint<Histogram>[]
   }
 
-  /** Runs `fn` inside a span of somebody else, as the HTTP instrumentation's would be. */
+  /** Runs `fn` inside a foreign span, such as that of the HTTP instrumentation. */
   async ambient<T>(fn: () => Promise<T>): Promise<{ readonly result: T; readonly span: ReadableSpan }> {
     const span = trace.getTracer('http').startSpan('POST /mcp')
     const result = await context.with(trace.setSpan(context.active(), span), fn)

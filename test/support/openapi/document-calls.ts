@@ -10,7 +10,7 @@ import { parsed, type RealDocument } from './real-documents.ts'
 import { sampleOf } from './sample.ts'
 import { StubServer } from './stub-server.ts'
 
-/** What came of calls. */
+/** The outcomes of calls. */
 export interface CallCounts {
   /** The route's answer came back. */
   answered: number
@@ -44,7 +44,7 @@ export async function callTools(
   // The client compiles a thousand schemas at once, in this same process.
   server.keepAliveTimeout = 60_000
   const client = await clientOf(origin)
-  // Whoever has listed them validates answers too.
+  // A client that has listed the tools validates their results too.
   await client.listTools()
 
   const counts: CallCounts = { answered: 0, notAsPromised: 0, refused: 0 }
@@ -99,7 +99,7 @@ function secondOpinion(
   }
 }
 
-/** By the letter of 3.0.3 an enum without null keeps null out though `nullable` lets it in; nobody means that. */
+/** According to OpenAPI 3.0.3, an enum without null excludes null despite `nullable`. Documents do not mean that. */
 function allowNullWhereNullable(node: unknown): void {
   if (typeof node !== 'object' || node === null) return
   const { nullable, enum: values } = node as { nullable?: unknown; enum?: unknown }

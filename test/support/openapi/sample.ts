@@ -84,5 +84,5 @@ function follow(given: unknown, root: Json): any {
   return found ?? {}
 }
 
-/** What stands where a `$ref` leads, or the node itself. */
+/** Returns the target of a `$ref`, or the node itself. */
 export const resolved = (node: unknown, root: Json): Json => follow(node, root)

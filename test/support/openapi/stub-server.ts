@@ -3,13 +3,13 @@ import { resolved, sampleOf } from './sample.ts'
 
 type Json = Record<string, any>
 
-/** What the stub was asked, and what it answered. */
+/** A request to the stub, and its response. */
 export interface Asked {
   /** As `GET /pets/{id}`. */
   readonly operation: string
   readonly url: string
   readonly body: string
-  /** Where the schema of the answer is, and the answer itself; undefined where it is no JSON. */
+  /** Where the schema of the answer is, and the answer itself; undefined if it is not JSON. */
   readonly answer: { readonly schema: Json; readonly value: unknown; readonly isExample: boolean } | undefined
 }
 

@@ -78,7 +78,7 @@ const body = fc.oneof(
 )
 
 describe('the classification of a request', () => {
-  it('is what the SDK makes of it, when it comes for the first time and when it comes again', () => {
+  it('the classification of a request is that of the SDK, also from the cache', () => {
     let remembered = 0
     fc.assert(
       fc.property(body, (given) => {
@@ -99,7 +99,7 @@ describe('the classification of a request', () => {
     expect(remembered).to.be.greaterThan(runs(50))
   })
 
-  it('is judged by the SDK once for each envelope', () => {
+  it('the SDK classifies each envelope once', () => {
     let asked = 0
     const headers = (): MessageHeaders => {
       asked++

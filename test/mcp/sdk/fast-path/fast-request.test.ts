@@ -38,7 +38,7 @@ const router = KitMcpRouter.create()
   })
 
 /** Everything an answer says, with what is new every time made equal. */
-const told = ({ status, headers, text }: WireAnswer) => ({
+const comparable = ({ status, headers, text }: WireAnswer) => ({
   status,
   type: headers.get('content-type'),
   cache: headers.get('cache-control'),
@@ -55,7 +55,7 @@ const REQUESTS: Readonly<Record<string, WireRequest>> = {
   'a call with structured output': modern('tools/call', { name: 'sum', arguments: { a: 1 } }),
   'a call with wrong arguments': modern('tools/call', { name: 'echo', arguments: { text: 1 } }),
   'a call without arguments': modern('tools/call', { name: 'refuse' }),
-  'a call whose arguments are no object': modern('tools/call', { name: 'echo', arguments: 'hello' }),
+  'a call whose arguments are not an object': modern('tools/call', { name: 'echo', arguments: 'hello' }),
   'a call of no tool': modern('tools/call', { name: 'nothing', arguments: {} }),
   'a call of no name': modern('tools/call', { arguments: {} }),
   'a tool that fails': modern('tools/call', { name: 'break' }),
@@ -66,7 +66,7 @@ const REQUESTS: Readonly<Record<string, WireRequest>> = {
   }),
   'a list': modern('tools/list', {}),
   'a list with a wrong cursor': modern('tools/list', { cursor: 1 }),
-  'a method nobody knows': modern('tools/forget', {}),
+  'an unknown method': modern('tools/forget', {}),
   discovery: modern('server/discover', {}),
   'a name in Base64': named({ 'mcp-name': `=?base64?${Buffer.from('echo').toString('base64')}?=` }),
   'a name in wrong Base64': named({ 'mcp-name': '=?base64?%%%?=' }),
@@ -76,7 +76,7 @@ const REQUESTS: Readonly<Record<string, WireRequest>> = {
   'no method in the header': named({ 'mcp-method': undefined }),
   'another revision in the header': named({ 'mcp-protocol-version': LEGACY }),
   'no revision in the header': named({ 'mcp-protocol-version': undefined }),
-  'a revision nobody knows': named({ 'mcp-protocol-version': '2099-01-01' }),
+  'a unknown revision': named({ 'mcp-protocol-version': '2099-01-01' }),
   'wrong client capabilities': named(
     {},
     {
@@ -102,7 +102,7 @@ const REQUESTS: Readonly<Record<string, WireRequest>> = {
   ),
   'a call without a revision': legacy(call('sum', { a: 1 }), { 'mcp-protocol-version': undefined }),
   'a call of 2025-06-18': legacy(call('sum', { a: 1 }), { 'mcp-protocol-version': '2025-06-18' }),
-  'a call of a revision nobody knows': legacy(call('sum', { a: 1 }), {
+  'a call of a unknown revision': legacy(call('sum', { a: 1 }), {
     'mcp-protocol-version': '2020-01-01',
   }),
   'a call that accepts JSON alone': legacy(call('sum', { a: 1 }), { accept: 'application/json' }),
@@ -117,19 +117,19 @@ const REQUESTS: Readonly<Record<string, WireRequest>> = {
   }),
 }
 
-describe('plain requests', () => {
+describe('the fast path', () => {
   const faces: Readonly<Record<string, (direct: boolean) => Promise<Served>>> = {
     'web-standard': async (direct) => web(adapter(direct).server),
     Express: async (direct) => onExpress(mcpHandler(adapter(direct))),
   }
   for (const [face, serve] of Object.entries(faces)) {
-    describe(`through the ${face} face`, () => {
+    describe(`through the ${face} handler`, () => {
       const short = serving(() => serve(true))
       const long = serving(() => serve(false))
       for (const [what, request] of Object.entries(REQUESTS)) {
-        it(`answers ${what} as the SDK's handler does`, async () => {
+        it(`${what} gets the same response on the fast path as from the SDK's handler`, async () => {
           const answers = [await short().send(request), await long().send(request)]
-          const [direct, handled] = answers.map(told)
+          const [direct, handled] = answers.map(comparable)
           expect(direct).to.deep.equal(handled)
         })
       }

@@ -16,7 +16,7 @@ async function replayed(events: SessionEvents, after: string): Promise<JSONRPCMe
 }
 
 describe('mcp: SessionEvents', () => {
-  it('keeps at most so many UTF-8 bytes, whatever is stored, and gives the latest events in order', async () => {
+  it('SessionEvents keeps at most maxBytes, and returns the latest events in order', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.string({ unit: 'grapheme', maxLength: 80 })),
@@ -40,7 +40,7 @@ describe('mcp: SessionEvents', () => {
     )
   })
 
-  it('keeps the place of an event that is too large, and an error in place of a response', async () => {
+  it('SessionEvents keeps the position of an event that is too large, and an error instead of a response', async () => {
     const events = new SessionEvents(300)
     const begin = await events.storeEvent('one', {} as JSONRPCMessage)
     const large = await events.storeEvent('one', notification('x'.repeat(300)))
@@ -53,7 +53,7 @@ describe('mcp: SessionEvents', () => {
     expect(await replayed(events, begin)).to.have.length(1)
   })
 
-  it('keeps at most 1,000 events', async () => {
+  it('SessionEvents keeps at most 1,000 events', async () => {
     const events = new SessionEvents(1_000_000)
     const first = await events.storeEvent('one', {} as JSONRPCMessage)
     for (let time = 0; time < 1_000; time++) await events.storeEvent('one', notification(''))
@@ -61,7 +61,7 @@ describe('mcp: SessionEvents', () => {
     expect(await replayed(events, first)).to.deep.equal([])
   })
 
-  it('knows the scopes that its streams need', async () => {
+  it('SessionEvents returns the scopes that its streams need', async () => {
     const secret = notification('secret')
     const events = new SessionEvents(1_000, (message) => (message === secret ? ['mcp:write'] : undefined))
     const begin = await events.storeEvent('one', {} as JSONRPCMessage)

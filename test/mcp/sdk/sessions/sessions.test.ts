@@ -34,12 +34,12 @@ import {
 
 const router = KitMcpRouter.create()
   .tool('whoami', { description: 'Who asks' }, (_args, { auth }) =>
-    String((auth?.user as any)?.id ?? 'nobody'),
+    String((auth?.user as any)?.id ?? 'unknown'),
   )
   .tool('write', { description: 'Writes', scopes: ['mcp:write'] }, () => 'written')
   .tool('release', { description: 'Lets go of its stream' }, (_args, context) => {
     context.releaseStream()
-    return 'told later'
+    return 'sent later'
   })
   .tool('ask', { description: 'Asks for a name' }, (_args, context) => {
     const answer = context.accepted('name', z.object({ name: z.string() }))
@@ -130,7 +130,7 @@ describe('mcp: sessions', () => {
   })
   afterEach(() => host.close())
 
-  it('begin with initialize, and answer calls', async () => {
+  it('a session begins with initialize and serves calls', async () => {
     const session = await host.begin()
     expect(session['mcp-session-id']).to.match(/^[\x21-\x7e]{16,}$/)
     const answer = await host.send('reader', legacy(call('whoami')), session)
@@ -138,7 +138,7 @@ describe('mcp: sessions', () => {
     expect(answer.message.result.content[0].text).to.equal('u1')
   })
 
-  it('take notifications', async () => {
+  it('a session accepts notifications', async () => {
     const session = await host.begin()
     const answer = await host.send(
       'reader',
@@ -155,20 +155,20 @@ describe('mcp: sessions', () => {
     'a DELETE': { method: 'DELETE', headers: { 'mcp-protocol-version': LEGACY } },
   }
   for (const [what, request] of Object.entries(WITHOUT)) {
-    it(`ask for the id of ${what} without one`, async () => {
+    it(`${what} without a session id gets 400`, async () => {
       expect((await host.send('reader', request)).status).to.equal(400)
     })
 
-    it(`ask for the id of ${what} with an empty one`, async () => {
+    it(`${what} with an empty session id gets 400`, async () => {
       expect((await host.send('reader', request, { 'mcp-session-id': '' })).status).to.equal(400)
     })
 
-    it(`know nothing of ${what} with an id that nobody gave`, async () => {
-      const answer = await host.send('reader', request, { 'mcp-session-id': 'nobody' })
+    it(`${what} with an unknown session id gets 404`, async () => {
+      const answer = await host.send('reader', request, { 'mcp-session-id': 'unknown' })
       expect(answer.status).to.equal(404)
     })
 
-    it(`do not show ${what} to another user`, async () => {
+    it(`${what} with the session id of another user gets 404`, async () => {
       const session = await host.begin('reader')
       expect((await host.send('writer', request, session)).status).to.equal(404)
     })
@@ -188,8 +188,8 @@ describe('mcp: sessions', () => {
       ['with an id that has a text', { id: new URL('user:ada') }, { id: new URL('user:ada') }, true],
       ['without id and sub', { email: 'ada@example.com' }, { email: 'bob@example.com' }, false],
       ['with an id that says nothing', { id: { n: 1 } }, { id: { n: 2 } }, false],
-      ['that is nobody, but the client', undefined, undefined, true],
-      ['that is nobody, but another client', undefined, undefined, false, 'phone'],
+      ['without a user, but the client', undefined, undefined, true],
+      ['without a user, but another client', undefined, undefined, false, 'phone'],
     ]
     for (const [what, own, other, shared, client = 'web'] of USERS) {
       it(what, async () => {
@@ -210,13 +210,13 @@ describe('mcp: sessions', () => {
     }
   })
 
-  it('still want a token, and scopes', async () => {
+  it('a session requires a token and its scopes for every request', async () => {
     const session = await host.begin()
-    expect((await host.send('nobody', legacy(call('whoami')), session)).status).to.equal(401)
+    expect((await host.send('unknown', legacy(call('whoami')), session)).status).to.equal(401)
     expect((await host.send('reader', legacy(call('write')), session)).status).to.equal(403)
   })
 
-  it('tell a handler of the token of the current request', async () => {
+  it('a handler in a session gets the token of the current request', async () => {
     let granted = ['mcp:read']
     const own = await Host.start({
       router: KitMcpRouter.create().tool('scopes', { description: 'x' }, (_args, { auth }) =>
@@ -233,7 +233,7 @@ describe('mcp: sessions', () => {
     await own.close()
   })
 
-  it('end with DELETE', async () => {
+  it('DELETE ends a session', async () => {
     const session = await host.begin()
     const stream = await host.listen('reader', session)
     const closed = once(stream, 'end')
@@ -245,7 +245,7 @@ describe('mcp: sessions', () => {
     expect((await host.send('reader', gone, session)).status).to.equal(404)
   })
 
-  it('carry list changes, and updates of what the client subscribed to', async () => {
+  it('a session stream carries list changes and updates of subscribed resources', async () => {
     const [one, other] = [await host.begin(), await host.begin()]
     await host.send('reader', legacy(rpc('resources/subscribe', { uri: 'notes://one' })), one)
     const streams = [await host.listen('reader', one), await host.listen('reader', other)] as const
@@ -256,7 +256,7 @@ describe('mcp: sessions', () => {
     expect(methods(await events(streams[1], 1))).to.deep.equal(['tools/list_changed'])
   })
 
-  it('have one event stream at a time', async () => {
+  it('a session has one standalone stream at a time', async () => {
     const session = await host.begin()
     const stream = await host.listen('reader', session)
     expect(stream.statusCode).to.equal(200)
@@ -264,17 +264,35 @@ describe('mcp: sessions', () => {
     stream.destroy()
   })
 
-  it('give a client that comes back what it missed', async () => {
+  it('a client that resumes a stream receives the events it missed', async () => {
     const session = await host.begin()
     const first = await host.send('reader', legacy(call('release')), session)
     const lastEventId = /^id: (\S+)/m.exec(first.text)?.[1] ?? ''
     expect(first.messages).to.deep.equal([])
     const stream = await host.listen('reader', { ...session, 'last-event-id': lastEventId })
     const [answer] = await events(stream, 1)
-    expect(answer.result.content[0].text).to.equal('told later')
+    expect(answer.result.content[0].text).to.equal('sent later')
   })
 
-  it('know no event of another session', async () => {
+  it('the standalone stream of a session ends when its token expires', async () => {
+    const user = { id: 'u1' }
+    const verifyToken = () => ({
+      valid: true,
+      scopes: ['mcp:read'],
+      user,
+      expiresAt: Date.now() / 1000 + 0.3,
+    })
+    const own = await Host.start({ oauth: oauth({ verifyToken }) })
+    try {
+      const stream = await own.listen('reader', await own.begin())
+      expect(stream.statusCode).to.equal(200)
+      await once(stream.resume(), 'end')
+    } finally {
+      await own.close()
+    }
+  })
+
+  it('a session does not replay events of another session', async () => {
     const [one, other] = [await host.begin(), await host.begin()]
     const answer = await host.send('reader', legacy(call('whoami')), one)
     const lastEventId = /^id: (\S+)/m.exec(answer.text)?.[1] ?? ''
@@ -282,7 +300,7 @@ describe('mcp: sessions', () => {
     expect(stream.statusCode).to.equal(400)
   })
 
-  it('leave clients of 2026-07-28 without a session', async () => {
+  it('clients of 2026-07-28 do not get a session', async () => {
     const answer = await host.send('reader', modern('tools/call', { name: 'whoami' }))
     expect(answer.status).to.equal(200)
     expect(answer.headers.get('mcp-session-id')).to.equal(null)
@@ -293,7 +311,7 @@ describe('mcp: sessions', () => {
     expect((await host.send('reader', get)).status).to.equal(405)
   })
 
-  it('end the one that is idle longest beyond max', async () => {
+  it('a session beyond max ends the one that is idle longest', async () => {
     const own = await Host.start({ sessions: { max: 2 } })
     const [first, second] = [await own.begin(), await own.begin()]
     // The first has been used after the second.
@@ -305,7 +323,7 @@ describe('mcp: sessions', () => {
     await own.close()
   })
 
-  it('end when they are idle, but not while a stream is open', async () => {
+  it('an idle session ends, but not while a stream is open', async () => {
     const own = await Host.start({ sessions: { idleTimeoutMs: 50 } })
     const [idle, busy] = [await own.begin(), await own.begin()]
     const stream = await own.listen('reader', busy)
@@ -323,7 +341,7 @@ describe('mcp: sessions', () => {
 
   for (const { name, revision, connect } of CLIENT_KINDS.filter(({ revision }) => revision === LEGACY)) {
     describe(`with the ${name}`, () => {
-      it('call tools, and ask the client for input', async () => {
+      it('a client calls tools in a session and is asked for input', async () => {
         const asked = signalled<string>()
         const { client, close } = await connect(host.origin, {
           token: 'reader',
@@ -340,15 +358,15 @@ describe('mcp: sessions', () => {
         const result = await client.callTool({ name: 'ask', arguments: {} })
         expect(await asked.promise).to.equal('Your name?')
         expect(result.content[0].text).to.equal('Hello, Ada')
-        const told = await client.callTool({ name: 'capabilities', arguments: {} })
-        expect(JSON.parse(told.content[0].text)).to.have.property('elicitation')
+        const capabilities = await client.callTool({ name: 'capabilities', arguments: {} })
+        expect(JSON.parse(capabilities.content[0].text)).to.have.property('elicitation')
         expect(revision).to.equal(LEGACY)
         await close()
       })
     })
   }
 
-  it('keep a server of the official SDK', async () => {
+  it('a session keeps a server of the official SDK', async () => {
     let made = 0
     const own = await Host.start({
       router: () => {
@@ -370,7 +388,7 @@ describe('mcp: sessions', () => {
     await own.close()
   })
 
-  it('do not begin where no server can be made, and say so', async () => {
+  it('a session does not begin if its server cannot be created', async () => {
     const recorder = createTelemetryRecorder()
     const telemetry = KitTelemetry.create().addTransport(recorder).build()
     const own = await Host.start({
@@ -387,7 +405,7 @@ describe('mcp: sessions', () => {
     await own.close()
   })
 
-  it('let the client cancel a call', async () => {
+  it('a client can cancel a call in a session', async () => {
     const [began, aborted] = [signalled(), signalled()]
     const own = await Host.start({
       router: KitMcpRouter.create().tool('wait', { description: 'Waits' }, async (_args, { signal }) => {
@@ -405,7 +423,7 @@ describe('mcp: sessions', () => {
     await own.close()
   })
 
-  it('are idle once the client of a web-standard host has gone, whatever the host does with the stream', async () => {
+  it('a session is idle after its web-standard client has disconnected, even if the host keeps the stream', async () => {
     const adapter = createMcpAdapter({ router, oauth: oauth(), sessions: { idleTimeoutMs: 30 } })
     const ask = (method: string, headers: Record<string, string>, init: RequestInit = {}) =>
       adapter.server(
@@ -429,7 +447,7 @@ describe('mcp: sessions', () => {
     expect(await status()).to.equal(404)
   })
 
-  it('tell telemetry of every request', async () => {
+  it('every request of a session is recorded in telemetry', async () => {
     const recorder = createTelemetryRecorder()
     const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(recorder).build()
     const own = await Host.start({ telemetry })
@@ -455,7 +473,7 @@ describe('mcp: sessions', () => {
       ['another name', { idleTimeout: 1 }, 'idleTimeout'],
     ]
     for (const [what, sessions, option] of WRONG) {
-      it(`refuse ${what}`, () => {
+      it(`the option sessions refuses ${what}`, () => {
         const error = configError(() => createMcpAdapter({ router, sessions: sessions as never }))
         expect(error.message).to.contain(option)
       })

@@ -9,7 +9,7 @@ const log = (level: string): JSONRPCNotification => ({
   params: { level, data: 'x' },
 })
 
-/** Whether a promise has settled by now. */
+/** Returns `true` if a promise has settled. */
 async function hasSettled(promise: Promise<unknown>): Promise<boolean> {
   const later = new Promise((resolve) => setImmediate(resolve, 'later'))
   return (await Promise.race([promise, later])) !== 'later'
@@ -19,7 +19,7 @@ const sending = (outlet: EventOutlet) => async (message: JSONRPCNotification) =>
   outlet.write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
 
 describe('mcp: EventOutlet', () => {
-  it('has room until 64 KiB wait, and again when they are read', async () => {
+  it('an outlet has room until 64 KiB wait, and again after they are read', async () => {
     const outlet = new EventOutlet()
     expect(outlet.hasRoom).to.equal(true)
     outlet.write('x'.repeat(65_536))
@@ -31,7 +31,7 @@ describe('mcp: EventOutlet', () => {
     expect(outlet.unsentBytes).to.equal(0)
   })
 
-  it('gives room when its client goes', async () => {
+  it('room() resolves when the client disconnects', async () => {
     let ends = 0
     const outlet = new EventOutlet({ onEnd: () => ends++ })
     outlet.write('x'.repeat(MIB))
@@ -43,7 +43,7 @@ describe('mcp: EventOutlet', () => {
     expect([ends, outlet.isFull]).to.deep.equal([1, false])
   })
 
-  it('admits a message of any size when nothing waits, and none that would exceed 1 MiB', async () => {
+  it('an empty outlet admits a message of any size, and a waiting one none beyond 1 MiB', async () => {
     const outlet = new EventOutlet()
     const progress: JSONRPCNotification = { jsonrpc: '2.0', method: 'notifications/progress' }
     const changed: JSONRPCNotification = { jsonrpc: '2.0', method: 'notifications/tools/list_changed' }
@@ -56,7 +56,7 @@ describe('mcp: EventOutlet', () => {
     expect(outlet.settle()).to.equal(undefined)
   })
 
-  it('counts the log messages that it drops in one notice of their highest level', async () => {
+  it('dropped log messages are counted in one notice of their highest level', async () => {
     const outlet = new EventOutlet()
     outlet.write('x'.repeat(MIB))
     for (const level of ['info', 'critical', 'debug']) await outlet.notify(log(level), sending(outlet))
@@ -69,7 +69,7 @@ describe('mcp: EventOutlet', () => {
     })
   })
 
-  it('relays a stream, and tells its source when the client goes', async () => {
+  it('a relayed stream is cancelled when the client disconnects', async () => {
     let cancelled = false
     const source = new ReadableStream<Uint8Array>({
       start: (controller) => controller.enqueue(Buffer.from('id: 1\n\n')),
@@ -85,7 +85,7 @@ describe('mcp: EventOutlet', () => {
     expect([firsts, cancelled]).to.deep.equal([['id: 1\n\n'], true])
   })
 
-  it('breaks off when its source does', async () => {
+  it('an outlet fails when its source fails', async () => {
     const source = new ReadableStream<Uint8Array>({
       start: (controller) => controller.error(new Error('broken')),
     })
@@ -97,7 +97,7 @@ describe('mcp: EventOutlet', () => {
     expect(failure).to.have.property('message', 'broken')
   })
 
-  it('ends when 1 MiB waits, if its client can open another', async () => {
+  it('an outlet with endsWhenFull ends when 1 MiB waits', async () => {
     let hasEnded = false
     const outlet = new EventOutlet({
       endsWhenFull: true,
@@ -112,7 +112,7 @@ describe('mcp: EventOutlet', () => {
     expect((await new Response(outlet.body).text()).length).to.equal(MIB + 1)
   })
 
-  it('does not wait for an event that its source never passes on', async () => {
+  it('an outlet does not wait for an event that its source drops', async () => {
     const outlet = new EventOutlet()
     const room = outlet.notify(
       { ...log('info'), params: { level: 'info', data: 'x'.repeat(100_000) } },

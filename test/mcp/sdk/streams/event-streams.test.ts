@@ -16,7 +16,7 @@ const router = KitMcpRouter.create()
   .tool('echo', { description: 'x', input: z.object({ text: z.string() }) }, ({ text }) => text)
   .resourceTemplate('more', { uriTemplate: 'notes://more/{id}' }, () => 'x')
 
-/** A stream that a client has open, and what it has heard. */
+/** An open stream of a client, with the received events. */
 class Stream {
   readonly #outgoing: ClientRequest
   #text = ''
@@ -62,7 +62,7 @@ class Stream {
   }
 }
 
-/** Waits until nobody listens any more. */
+/** Waits until no stream listens. */
 async function silence(bus: InMemoryServerEventBus): Promise<void> {
   while (bus.listenerCount > 0) await new Promise(setImmediate)
 }
@@ -82,7 +82,7 @@ describe('mcp: event streams', function () {
     port = listening.port
   })
 
-  it('are open 1 000 at once: each hears everything once, and nothing is left of them', async () => {
+  it('1 000 open event streams each receive every notification once, and leave nothing behind', async () => {
     const streams = await Promise.all(Array.from({ length: 1000 }, () => Stream.open(port)))
     expect(bus.listenerCount).to.equal(1000)
     const { notify } = adapter
@@ -99,7 +99,7 @@ describe('mcp: event streams', function () {
     await silence(bus)
   })
 
-  it('are at most 1024, and one that ends makes room', async () => {
+  it('event streams are limited to 1024, and one that ends frees a slot', async () => {
     const { server } = createMcpAdapter({
       router,
       oauth: oauth(),
@@ -118,7 +118,7 @@ describe('mcp: event streams', function () {
     expect(bus.listenerCount).to.equal(0)
   })
 
-  it('end with their client, also where the host does nothing with the stream', async () => {
+  it('an event stream ends when its client disconnects, even if the host keeps the stream', async () => {
     const abort = new AbortController()
     const init = { headers: bearer('reader'), signal: abort.signal }
     for (let time = 0; time < 3; time++) {
@@ -132,7 +132,7 @@ describe('mcp: event streams', function () {
     expect(bus.listenerCount).to.equal(0)
   })
 
-  it('cost the server a bounded number of bytes for a client that does not read', async () => {
+  it('an event stream of a client that does not read uses bounded memory', async () => {
     const socket = connect(port, '127.0.0.1')
     await once(socket, 'connect')
     socket.write('GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer reader\r\n\r\n')
@@ -151,17 +151,17 @@ describe('mcp: event streams', function () {
       await new Promise(setImmediate)
       most = Math.max(most, ...sockets.map(({ writableLength }) => writableLength))
     }
-    // 30 MB have been told; of each resource one word may wait.
+    // 30 MB have been sent; of each resource one word may wait.
     expect(most).to.be.below(2_000_000)
     expect(bus.listenerCount).to.equal(1)
     socket.destroy()
     await silence(bus)
   })
 
-  it('hear what is told while the server is busy, in order, and calls are answered all the while', async () => {
+  it('event streams receive notifications in order while the server is busy, and calls are served', async () => {
     const streams = await Promise.all(Array.from({ length: 50 }, () => Stream.open(port)))
     const agent = new Agent({ keepAlive: true, maxSockets: 20 })
-    const told: string[] = []
+    const sent: string[] = []
     const ask = async (n: number): Promise<number | undefined> => {
       const { headers, body } = legacy(call('echo', { text: 'x'.repeat(1000) }, n), bearer('reader'))
       const options = { host: '127.0.0.1', port, path: '/mcp', method: 'POST', agent }
@@ -175,19 +175,19 @@ describe('mcp: event streams', function () {
         const isTools = time % 2 === 0
         if (isTools) adapter.notify.toolsChanged()
         else adapter.notify.resourcesChanged()
-        told.push(isTools ? 'tools/list_changed' : 'resources/list_changed')
-        await Promise.all(streams.map((stream) => stream.until(() => stream.heard.length === told.length)))
+        sent.push(isTools ? 'tools/list_changed' : 'resources/list_changed')
+        await Promise.all(streams.map((stream) => stream.until(() => stream.heard.length === sent.length)))
       }
     }
     const [statuses] = await Promise.all([Promise.all(Array.from({ length: 1000 }, (_, n) => ask(n))), say()])
     expect(new Set(statuses)).to.deep.equal(new Set([200]))
-    for (const { heard } of streams) expect(heard).to.deep.equal(told)
+    for (const { heard } of streams) expect(heard).to.deep.equal(sent)
     for (const stream of streams) stream.cut()
     agent.destroy()
     await silence(bus)
   })
 
-  it('end with their tokens, many at once', async () => {
+  it('many event streams end with their tokens at once', async () => {
     const expiresAt = Date.now() / 1000 + 0.5
     const verifyToken = () => ({ valid: true, scopes: ['mcp:read'], expiresAt })
     const own = createMcpAdapter({
@@ -204,7 +204,7 @@ describe('mcp: event streams', function () {
     expect(bus.listenerCount).to.equal(0)
   })
 
-  it('say every 15 s that they live, and not to a client that does not read', async () => {
+  it('an event stream sends a comment every 15 s, but not to a client that does not read', async () => {
     mock.timers.enable({ apis: ['setInterval'] })
     try {
       const { body } = await adapter.server(

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { OwnerSlots } from '../../../../src/mcp/sdk/streams/owner-slots.ts'
 
 describe('mcp: OwnerSlots', () => {
-  it('says which limit an owner has reached', () => {
+  it('OwnerSlots returns the limit that an owner has reached', () => {
     const slots = new OwnerSlots({ max: 3, maxPerOwner: 2 })
     slots.take('a')
     const giveBack = slots.take('a')
@@ -19,7 +19,7 @@ describe('mcp: OwnerSlots', () => {
     expect(slots.exhausted('a')).to.equal('all')
   })
 
-  it('forgets every owner once all slots are given back, in whatever order', () => {
+  it('OwnerSlots forgets every owner once all slots are given back, in any order', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.constantFrom('a', 'b', undefined), fc.nat())), (takes) => {
         const slots = new OwnerSlots({ max: 1, maxPerOwner: 1 })
