@@ -14,8 +14,8 @@ import { writePlainResponse } from './node-response.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
 /**
- * Creates middleware that requires a valid access token (RFC 6750), for any route. It sets `req.auth` to an `AuthInfo`, which
- * has the shape of the official SDK's type, plus `user`. CORS preflights pass without a token.
+ * Requires a valid access token (RFC 6750), for any route. It sets `req.auth` to an `AuthInfo`, which has the shape of the
+ * official SDK's type, plus `user`. CORS preflights pass without a token.
  *
  * For an adapter, `mcpAuth` checks the scopes of the endpoint. `mcpHandler` then checks those of the operation, without
  * verifying the token again.

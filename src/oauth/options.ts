@@ -98,7 +98,10 @@ export interface OnVerifiedInput<App = unknown, User = unknown> {
 export interface OAuthOptions<App = any, User = any> {
   /** The issuer identifier of the authorization server: an https URL, or an http URL on loopback. */
   readonly issuer: string
-  /** Verifies the access token. It is called once per request, also if no token was sent. */
+  /**
+   * Verifies the access token. It is called once per request, also if no token was sent. `jwtVerifier()` without options uses
+   * `issuer` and `resource` of these options.
+   */
   readonly verifyToken: VerifyToken<App, User>
   /** The path of the metadata document. Defaults to `/.well-known/oauth-protected-resource`. */
   readonly resourceMetadataPath?: string | undefined

@@ -274,7 +274,7 @@ describe('mcp: mcpHandler behind something else', () => {
   it('a value that is not an adapter is refused', () => {
     const adapter = createMcpAdapter(counting().setup)
     for (const wrong of [undefined, {}, { ...adapter }, adapter.server]) {
-      expect(() => mcpHandler(wrong as McpAdapter)).to.throw(/adapter must be what .* returned/)
+      expect(() => mcpHandler(wrong as McpAdapter)).to.throw(/adapter must be the return value of/)
     }
   })
 })
