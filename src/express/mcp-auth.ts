@@ -68,7 +68,10 @@ export function mcpAuth(target: GateTarget): NodeMiddleware {
   }
 }
 
-/** Rejects a token without the scopes of the endpoint. The challenge also names those of the operation, if they are known. */
+/**
+ * Rejects a token without the scopes of the endpoint. The challenge also names those of the operation, if they are
+ * known.
+ */
 function refusal(
   authenticator: Authenticator,
   exchange: Exchange,

@@ -170,7 +170,10 @@ function trustsProxyOf(req: NodeRequest): boolean | undefined {
   return typeof trust === 'function' ? Boolean(trust(req.socket.remoteAddress, 0)) : undefined
 }
 
-/** Returns the path of a request target in any form (RFC 9112 §3.2). Dot segments are kept, because the gate checks them. */
+/**
+ * Returns the path of a request target in any form (RFC 9112 §3.2). Dot segments are kept, because the gate checks
+ * them.
+ */
 export function pathOf(target: string | undefined): string {
   const path = (target ?? '/').split(/[?#]/, 1)[0] as string
   if (path.startsWith('/')) return path
@@ -215,7 +218,10 @@ function whenCut(req: NodeRequest, res: ServerResponse, listener: () => void): v
   })
 }
 
-/** Returns `true` if a body parser has read the body. Body parsers of Express 4 set `{}` for bodies that they did not read. */
+/**
+ * Returns `true` if a body parser has read the body. Body parsers of Express 4 set `{}` for bodies that they did not
+ * read.
+ */
 function isParsed(req: NodeRequest): boolean {
   if (req.body === undefined) return false
   const empty = typeof req.body === 'object' && req.body !== null && Object.keys(req.body).length === 0

@@ -31,7 +31,10 @@ export interface VerifyContext<App = unknown> {
 
 /** The argument of a verifier. */
 export interface VerifyTokenInput<App = unknown> {
-  /** The request being authorized. Do not read its body; behind Express it has none. The object is created when it is first read. */
+  /**
+   * The request being authorized. Do not read its body; behind Express it has none. The object is created when it is
+   * first read.
+   */
   readonly request: Request
   /** The token of the `Authorization` header; `undefined` if none was sent. */
   readonly bearerToken: string | undefined
@@ -139,9 +142,15 @@ export interface OAuthOptions<App = any, User = any> {
    * to 10 000 ms.
    */
   readonly verifyTimeoutMs?: number | undefined
-  /** Allows http for `issuer`, `resource`, and `authorizationServers` on hosts that are not loopback. Defaults to `false`. */
+  /**
+   * Allows http for `issuer`, `resource`, and `authorizationServers` on hosts that are not loopback. Defaults to
+   * `false`.
+   */
   readonly allowInsecureHttp?: boolean | undefined
-  /** The `signed_metadata` of the metadata document (RFC 9728 §2.2): a JWT that you sign. Needs a `resource` that is a string. */
+  /**
+   * The `signed_metadata` of the metadata document (RFC 9728 §2.2): a JWT that you sign. Needs a `resource` that is a
+   * string.
+   */
   readonly signedMetadata?: string | undefined
   /** DPoP (RFC 9449): a mode, or an object with further settings. Defaults to `off`. */
   readonly dpop?: DpopMode | DpopOptions | undefined

@@ -1,7 +1,10 @@
 import { LRUCache } from 'lru-cache'
 import type { RateLimiterLike } from './rate-limiter.ts'
 
-/** The maximum number of clients that are counted. Beyond it, the entry that was not used for the longest time is dropped. */
+/**
+ * The maximum number of clients that are counted. Beyond it, the entry that was not used for the longest time is
+ * dropped.
+ */
 const MAX_CLIENTS = 100_000
 
 interface Counted {

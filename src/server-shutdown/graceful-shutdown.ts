@@ -215,7 +215,10 @@ function canBeHandled(signal: unknown): boolean {
   )
 }
 
-/** The first signal starts the shutdown and then ends the process. The second one ends it at once, with the usual exit code. */
+/**
+ * The first signal starts the shutdown and then ends the process. The second one ends it at once, with the usual exit
+ * code.
+ */
 function endOnSignals(signals: readonly NodeJS.Signals[], close: () => Promise<unknown>): void {
   let asked = false
   const onSignal = (signal: NodeJS.Signals): void => {

@@ -73,7 +73,7 @@ function essence(response: { status: number; body: string; header(name: string):
 }
 
 describe('mcpAuth()', () => {
-  describe('answers', () => {
+  describe('responses', () => {
     const scoped = { scopes: ['mcp:read', 'mcp:write'] }
     const cases: readonly (readonly [
       what: string,
@@ -202,7 +202,7 @@ describe('mcpAuth()', () => {
     })
   })
 
-  describe('takes the token from the Authorization header alone', () => {
+  describe('the Authorization header', () => {
     const sixteenK = 'a'.repeat(16_384)
     const lines: readonly (readonly [what: string, lines: readonly string[], accepted: boolean])[] = [
       ['one header', ['Authorization: Bearer good'], true],
@@ -250,7 +250,7 @@ describe('mcpAuth()', () => {
     })
   })
 
-  describe('names as resource_metadata', () => {
+  describe('resource_metadata', () => {
     const ROOT = '.well-known/oauth-protected-resource'
 
     it('resource_metadata is the root form of the requested host, without the query', async () => {
@@ -372,7 +372,7 @@ describe('mcpAuth()', () => {
     })
   })
 
-  describe('leaves on req.auth', () => {
+  describe('req.auth', () => {
     it('req.auth of an accepted request has the shape of the official SDK and the user', async () => {
       const expiresAt = Math.floor(Date.now() / 1000) + 60
       const result = {
@@ -450,7 +450,7 @@ describe('mcpAuth()', () => {
     })
   })
 
-  describe('gives the verifier', () => {
+  describe('the input of the verifier', () => {
     it('the verifier gets a web-standard Request with the URL of the client, the headers, and no body', async () => {
       let seen: Request | undefined
       const options = oauthOptions({
@@ -534,7 +534,7 @@ describe('mcpAuth()', () => {
     })
   })
 
-  describe('lets pass', () => {
+  describe('preflights', () => {
     const preflight = { Origin: 'https://app.example', 'Access-Control-Request-Method': 'POST' }
 
     it('a preflight passes without a call of the verifier', async () => {
@@ -570,7 +570,7 @@ describe('mcpAuth()', () => {
     }
   })
 
-  describe('in front of an adapter', () => {
+  describe('before an adapter', () => {
     const tools = KitMcpRouter.create().tool(
       'write',
       { description: 'Writes', input: z.object({ text: z.string() }), scopes: ['mcp:write'] },
@@ -729,7 +729,7 @@ describe('mcpAuth()', () => {
     expect(asked).to.equal(1)
   })
 
-  describe('gives verifiers the URL the request was sent to', () => {
+  describe('the URL of a request', () => {
     for (const [target, expected] of [
       ['/mcp?a=b', '/mcp?a=b'],
       ['/', '/'],
@@ -761,7 +761,7 @@ describe('mcpAuth()', () => {
     }
   })
 
-  describe('works', () => {
+  describe('environments', () => {
     it('mcpAuth() works on a plain server', async () => {
       const middleware = mcpAuth(oauthOptions({}, { user: { id: 7 } }))
       const { origin } = await listen((req, res) =>
@@ -957,7 +957,7 @@ describe('mcpAuth()', () => {
     })
   })
 
-  describe('leaves errors behind it', () => {
+  describe('errors of later middleware', () => {
     const boom = new Error('boom')
     const onError: ErrorRequestHandler = (error, _req, res, _next) => {
       res.status(418).end(error === boom ? 'the very error' : String(error))

@@ -21,7 +21,7 @@ const corsHeaders = (headers: Readonly<Record<string, unknown>>) =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => name.startsWith('access-control-')))
 
 describe('mcpCors()', () => {
-  describe('answers a preflight', () => {
+  describe('preflights', () => {
     it('a preflight response names every header of MCP', async () => {
       const { status, headers, text } = await request(corsApp()).options('/mcp').set(PREFLIGHT)
       expect(status).to.equal(204)
@@ -69,7 +69,7 @@ describe('mcpCors()', () => {
     })
   })
 
-  describe('lets pages read', () => {
+  describe('responses', () => {
     const outcomes: readonly (readonly [status: number, options: OAuthOptions])[] = [
       [200, oauthOptions()],
       [401, oauthOptions({ verifyToken: async () => undefined })],
@@ -91,7 +91,7 @@ describe('mcpCors()', () => {
     }
   })
 
-  describe('takes as origin', () => {
+  describe('the option origin', () => {
     const origins: readonly (readonly [
       what: string,
       origin: McpCorsOptions['origin'],

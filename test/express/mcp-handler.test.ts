@@ -107,7 +107,7 @@ describe('mcpHandler()', () => {
     }
   })
 
-  describe('takes a body', () => {
+  describe('request bodies', () => {
     const parsers: readonly (readonly [what: string, parser: unknown])[] = [
       ['that is unread', (_req: unknown, _res: unknown, next: () => void) => next()],
       ['that express.json() has parsed', express.json()],
@@ -185,7 +185,7 @@ describe('mcpHandler()', () => {
     })
   })
 
-  describe('carries the CORS headers', () => {
+  describe('CORS headers', () => {
     const ORIGIN = 'http://localhost:5173'
 
     it('mcpHandler() sets the CORS headers of every response', async () => {
@@ -260,7 +260,7 @@ describe('mcpHandler()', () => {
     })
   })
 
-  describe('writes a stream', () => {
+  describe('streams', () => {
     it('a stream is written as it is produced, until the client disconnects', async () => {
       let closed: Promise<unknown> | undefined
       const watch = (_req: unknown, res: NodeJS.EventEmitter, next: () => void) => {
@@ -292,7 +292,7 @@ describe('mcpHandler()', () => {
     })
   })
 
-  describe('behind mcpAuth(oauthOptions), with an adapter that has no OAuth', () => {
+  describe('an adapter without OAuth behind mcpAuth(oauthOptions)', () => {
     const open = createMcpAdapter({ router })
 
     it('an adapter without OAuth behind mcpAuth(oauthOptions) gets the user and checks its scopes', async () => {

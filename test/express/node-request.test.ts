@@ -15,7 +15,7 @@ import { RawConnection, rawRequest } from '../support/raw-http.ts'
 
 const HOST = 'Host: 127.0.0.1'
 
-describe('a web-standard response over Node', () => {
+describe('a web-standard response', () => {
   /** Serves the response of `make()` and fetches it. */
   async function served(make: () => Response, init?: RequestInit): Promise<Response> {
     const { origin } = await listen((req, res) => void writeResponse(req, res, make()))
@@ -122,7 +122,7 @@ async function openAndRead(port: number, path: string): Promise<{ close: () => v
   return { close: () => abort.abort() }
 }
 
-describe('an answer over Node', () => {
+describe('a plain response', () => {
   it('a plain response keeps the headers that were set before, and adds to Vary', async () => {
     const adapter = createMcpAdapter({ router: KitMcpRouter.create(), oauth: oauthOptions() })
     const app = express()
@@ -197,7 +197,7 @@ describe('an error inside mcpHandler()', () => {
   })
 })
 
-describe('a request that a test made up, without raw headers', () => {
+describe('a request object without raw headers', () => {
   for (const [authorization, status] of [
     ['Bearer good', 299],
     ['Bearer', 401],
@@ -225,7 +225,7 @@ describe('a request that a test made up, without raw headers', () => {
   }
 })
 
-describe('a client that hangs up before its token is verified', () => {
+describe('a client that disconnects early', () => {
   it('a client that disconnects before its token is verified has no further effect', async () => {
     let answer: ((result: VerifiedToken) => void) | undefined
     let response: ServerResponse | undefined
@@ -258,7 +258,7 @@ describe('a client that hangs up before its token is verified', () => {
   })
 })
 
-describe('what telemetry hears of mcpAuth(adapter)', () => {
+describe('telemetry of mcpAuth(adapter)', () => {
   async function eventsOf(
     authorization: string,
     scopes: readonly string[] = [],

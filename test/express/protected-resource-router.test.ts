@@ -27,7 +27,7 @@ const withHost = (path: string, target: GateTarget) =>
   request(appWith(target)).get(path).set('Host', 'mcp.example.com')
 
 describe('protectedResourceRouter()', () => {
-  describe('serves', () => {
+  describe('the document', () => {
     it('the document contains only what RFC 9728 and the options define', async () => {
       const { status, headers, text } = await withHost(ROOT, oauthOptions({ resource: RESOURCE }))
       expect(status).to.equal(200)
@@ -137,7 +137,7 @@ describe('protectedResourceRouter()', () => {
     })
   })
 
-  describe('names as resource', () => {
+  describe('the resource of the document', () => {
     const cases: readonly (readonly [
       what: string,
       resource: string | undefined,
@@ -185,7 +185,7 @@ describe('protectedResourceRouter()', () => {
     })
   })
 
-  describe('passes on', () => {
+  describe('paths', () => {
     const paths: readonly (readonly [resource: string | undefined, path: string, own: boolean])[] = [
       [RESOURCE, ROOT, true],
       [RESOURCE, `${ROOT}/api/mcp`, true],
@@ -233,7 +233,7 @@ describe('protectedResourceRouter()', () => {
     })
   })
 
-  describe('revalidates', () => {
+  describe('revalidation', () => {
     it('a request with the entity tag of the document gets a 304, also with a weak tag and in a list', async () => {
       const app = appWith(oauthOptions({ resource: RESOURCE }))
       const { headers } = await request(app).get(ROOT)
@@ -278,7 +278,7 @@ describe('protectedResourceRouter()', () => {
     })
   })
 
-  describe('works', () => {
+  describe('environments', () => {
     it('protectedResourceRouter() works on a plain server, with and without later middleware', async () => {
       const router = protectedResourceRouter(oauthOptions({ resource: RESOURCE }))
       const { origin } = await listen((req, res) => router(req, res, () => res.writeHead(299).end()))

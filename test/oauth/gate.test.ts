@@ -82,7 +82,7 @@ async function answersOf(options: string): Promise<unknown> {
 }
 
 describe('the gate', () => {
-  describe('asks for a token', () => {
+  describe('challenges', () => {
     it('a request without a token gets a challenge whose every character is fixed', async () => {
       expect(await run(gateWith(), requestWith(undefined))).to.deep.equal({
         status: 401,
@@ -193,7 +193,7 @@ describe('the gate', () => {
     })
   })
 
-  describe('refuses', () => {
+  describe('refused tokens', () => {
     const results: readonly (readonly [what: string, result: unknown])[] = [
       ['undefined', undefined],
       ['null', null],
@@ -370,7 +370,7 @@ describe('the gate', () => {
     })
   })
 
-  describe('lets in', () => {
+  describe('accepted tokens', () => {
     it('an accepted token has all members of the result in its AuthInfo', async () => {
       const expiresAt = nowSeconds() + 60
       const user = { id: 7 }
@@ -432,7 +432,7 @@ describe('the gate', () => {
     })
   })
 
-  describe('keeps the token out of sight', () => {
+  describe('the token', () => {
     it('the token of an AuthInfo is not in inspect, JSON, or copies, and can be read by name', async () => {
       const auth = await authOf({ valid: true, user: { id: 7 } })
       const seen = [
@@ -451,7 +451,7 @@ describe('the gate', () => {
     })
   })
 
-  describe('judges scopes', () => {
+  describe('scopes', () => {
     const implies = {
       'mcp:admin': ['mcp:write'],
       'mcp:write': ['mcp:read'],
@@ -532,7 +532,7 @@ describe('the gate', () => {
     })
   })
 
-  describe('answers 503', () => {
+  describe('503 responses', () => {
     const unavailable: readonly (readonly [what: string, error: Error, retryAfter: string])[] = [
       ['of 5 seconds by default', new VerifierUnavailableError(LEAK), '5'],
       [
@@ -605,7 +605,7 @@ describe('the gate', () => {
     })
   })
 
-  describe('answers although nothing else keeps the process alive', () => {
+  describe('timers', () => {
     for (const [what, options, status] of [
       ['a verifier hangs', '{ verifyToken: () => never }', 503],
       ['onVerified hangs', '{ onVerified: () => never }', 500],
@@ -678,7 +678,7 @@ describe('the gate', () => {
     })
   })
 
-  describe('asks the verifier', () => {
+  describe('calls of the verifier', () => {
     it('the verifier is called once per request, with and without a token', async () => {
       const asked: unknown[] = []
       const gate = gateWith({
@@ -792,7 +792,7 @@ describe('the gate', () => {
     })
   })
 
-  describe('tells onVerified', () => {
+  describe('onVerified', () => {
     it('onVerified gets the context of the verifier, the user, and the scopes, before scopes are checked', async () => {
       const steps: string[] = []
       let seen: unknown

@@ -81,7 +81,7 @@ describe('rateLimit', () => {
     expect(response.header('access-control-expose-headers')).to.include('Retry-After')
   })
 
-  describe('counts by', () => {
+  describe('clients', () => {
     it('rateLimit counts by req.ip if Express trusts its proxy', async () => {
       const from = (address: string) => [`X-Forwarded-For: ${address}`]
       for (const trusted of [true, false]) {
@@ -178,7 +178,7 @@ describe('rateLimit', () => {
     }
   })
 
-  describe('takes a limiter of rate-limiter-flexible as it is', () => {
+  describe('with a limiter of rate-limiter-flexible', () => {
     it('rateLimit accepts a limiter of rate-limiter-flexible in memory, and a union of limiters', async () => {
       const memory = () => new RateLimiterMemory({ points: 1, duration: 60 })
       const union = new RateLimiterUnion(

@@ -23,7 +23,10 @@ export interface CachedVerifierOptions {
    * members and characters on average, fewer are entries. Defaults to 10 000.
    */
   readonly maxEntries?: number | undefined
-  /** How long a successful verification is cached, in seconds. A revoked token may keep working for this long. Defaults to 60 s. */
+  /**
+   * How long a successful verification is cached, in seconds. A revoked token may keep working for this long. Defaults
+   * to 60 s.
+   */
   readonly ttlSeconds?: number | undefined
 }
 
@@ -242,7 +245,10 @@ function isJoinable({ startedAtMs }: PendingCall<unknown>): boolean {
   return performance.now() - startedAtMs < JOINABLE_MS
 }
 
-/** Makes a result that requests may share: a refusal, or a frozen copy of an acceptance. Otherwise it returns the original. */
+/**
+ * Makes a result that requests may share: a refusal, or a frozen copy of an acceptance. Otherwise it returns the
+ * original.
+ */
 function sharable<User>(result: VerifiedToken<User> | undefined): Outcome<User> {
   if (typeof result !== 'object' || result === null || result.valid !== true) return { result, shared: true }
   const frozen = frozenCopy(() => membersOf(result))

@@ -58,7 +58,10 @@ export interface JwtVerifierOptions<User = JwtUser> {
   readonly strict?: boolean | undefined
   /** Returns the user for the claims of a token. Defaults to `{ id: sub, claims }`. */
   readonly mapUser?: ((claims: JWTPayload) => User | Promise<User>) | undefined
-  /** The minimum time between two fetches of the keys for an unknown `kid`, and at least 1 s after a failure. Defaults to 30 s. */
+  /**
+   * The minimum time between two fetches of the keys for an unknown `kid`, and at least 1 s after a failure. Defaults
+   * to 30 s.
+   */
   readonly jwksCooldownSeconds?: number | undefined
   /** The time after which the keys are fetched again, in seconds. Defaults to 600 s. */
   readonly jwksCacheSeconds?: number | undefined

@@ -204,7 +204,10 @@ function userOf(claims: JWTPayload): JwtUser {
 }
 
 const BASE64URL = /^[\w-]+$/
-/** The possible last characters by the length of a part modulo four: the bits beyond a whole byte are zero (RFC 4648 §3.5). */
+/**
+ * The possible last characters by the length of a part modulo four: the bits beyond a whole byte are zero (RFC 4648
+ * §3.5).
+ */
 const LAST_CHARACTERS = ['', undefined, 'AQgw', 'AEIMQUYcgkosw048'] as const
 
 /**
@@ -261,7 +264,10 @@ function statedIssuer({ decodeJwt }: typeof Jose, token: string): unknown {
 /** A reusable buffer for decoded payloads. It fits every token that the gate accepts. */
 const decoded = Buffer.alloc(16_384)
 
-/** Returns `true` for a payload in UTF-8 (RFC 7519 §7.2, step 10). Decoders replace invalid bytes, so that two values of `sub` become equal. */
+/**
+ * Returns `true` for a payload in UTF-8 (RFC 7519 §7.2, step 10). Decoders replace invalid bytes, so that two values of
+ * `sub` become equal.
+ */
 function hasUtf8Payload(token: string): boolean {
   const payload = token.slice(token.indexOf('.') + 1, token.lastIndexOf('.'))
   if (payload.length > decoded.length) return isUtf8(Buffer.from(payload, 'base64url'))

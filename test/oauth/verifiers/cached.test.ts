@@ -206,7 +206,7 @@ describe('cachedVerifier()', () => {
     expect((await verifier(inputOf('t')))?.user).to.equal('second')
   })
 
-  describe('believes an acceptance', () => {
+  describe('lifetime', () => {
     const later: readonly (readonly [
       what: string,
       options: { ttlSeconds?: number },
@@ -269,7 +269,7 @@ describe('cachedVerifier()', () => {
     expect(asked.slice(26)).to.deep.equal([...'ihgfedcba'])
   })
 
-  describe('forgets', () => {
+  describe('invalidation', () => {
     const sha256 = (token: string): string => createHash('sha256').update(token).digest('hex')
     const ways: readonly (readonly [
       what: string,
@@ -317,7 +317,7 @@ describe('cachedVerifier()', () => {
     })
   })
 
-  describe('lends nothing from one request to another', () => {
+  describe('isolation of requests', () => {
     it('a cached result of plain data is a frozen copy', async () => {
       const user = { id: 'ada', roles: ['reader'], address: { city: 'London' } }
       const result = { valid: true, user, scopes: ['a'], extra: { list: [1] } }
@@ -432,7 +432,7 @@ describe('cachedVerifier()', () => {
     expectTypeOf(verifier.invalidate).toEqualTypeOf<(token: string) => void>()
   })
 
-  describe('throws when it is built', () => {
+  describe('wrong options', () => {
     const verify: VerifyToken = async () => undefined
     const INVALID = 'MCP_CONFIG_INVALID_OPTION'
     const wrong: readonly (readonly [

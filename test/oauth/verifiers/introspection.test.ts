@@ -88,7 +88,7 @@ async function outageOf(verifier: VerifyToken<unknown, any>): Promise<VerifierUn
 }
 
 describe('introspectionVerifier()', () => {
-  describe('asks', () => {
+  describe('requests', () => {
     it('introspectionVerifier() sends a form by POST with its credentials, and only if there is a token', async () => {
       const { endpoint, asked } = await endpointWith(active())
       const verifier = introspectionVerifier(optionsFor(endpoint))
@@ -132,7 +132,7 @@ describe('introspectionVerifier()', () => {
     })
   })
 
-  describe('tells of an active token', () => {
+  describe('results', () => {
     it('an active token has its user, scopes, client, expiry, resource, and other members in the result', async () => {
       const answer = active({ username: 'Ada', tenant: 'acme', roles: ['admin'], iss: ISSUER })
       expect(await verify(answer)).to.deep.equal({
@@ -255,7 +255,7 @@ describe('introspectionVerifier()', () => {
     })
   }
 
-  describe('is unavailable when the endpoint', () => {
+  describe('outages', () => {
     const error = (status: number, body: object, headers: Record<string, string> = {}) =>
       ((_, res) => {
         res.writeHead(status, { 'Content-Type': 'application/json', ...headers })
@@ -370,7 +370,7 @@ describe('introspectionVerifier()', () => {
     expectTypeOf(mapped).toEqualTypeOf<VerifyToken<unknown, { sub: string | undefined }>>()
   })
 
-  describe('throws when it is built', () => {
+  describe('wrong options', () => {
     const base = optionsFor('https://auth.example.com/introspect')
     const without = (option: string) =>
       Object.fromEntries(Object.entries(base).filter(([name]) => name !== option))

@@ -210,7 +210,7 @@ describe('the keys of jwtVerifier()', () => {
     expect(await outcome(verifier, await signToken(second, { iss: other.origin }))).to.equal('accepted')
   })
 
-  describe('after a rotation', () => {
+  describe('rotation', () => {
     it('keys are fetched again for an unknown kid, and replaced keys are rejected', async () => {
       const server = await startKeyServer([first])
       const verifier = verifierFor({ jwksUri: server.jwksUri, jwksCooldownSeconds: 0 })
@@ -278,7 +278,7 @@ describe('the keys of jwtVerifier()', () => {
     })
   }
 
-  describe('while their endpoint is down', () => {
+  describe('outages', () => {
     const broken: readonly (readonly [
       what: string,
       way: (req: IncomingMessage, res: ServerResponse) => void,

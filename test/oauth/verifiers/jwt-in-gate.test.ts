@@ -133,7 +133,7 @@ describe('jwtVerifier() inside a gate', () => {
     })
   }
 
-  describe('takes only what it lacks', () => {
+  describe('with some options', () => {
     const ofOther = () => ({ iss: otherIssuer.origin })
     const ownIssuer = () => ({ issuer: otherIssuer.origin })
     const bothIssuers = () => ({ issuers: [otherIssuer.origin, issuer.origin] })
@@ -288,7 +288,7 @@ describe('jwtVerifier() inside a gate', () => {
     })
   })
 
-  describe('that has no fixed resource', () => {
+  describe('without a fixed resource', () => {
     const resources: readonly (readonly [name: string, resource: OAuthOptions['resource']])[] = [
       ['without resource', undefined],
       ['with a function as resource', () => AUDIENCE],

@@ -52,16 +52,17 @@ describe('jwtVerifier()', () => {
     expect(await verify(token, options)).to.equal(undefined)
   }
 
-  describe('tells of a good token', () => {
+  describe('results', () => {
     it('a valid token has its user, scopes, client, expiry, and resource in the result', async () => {
-      const exp = nowSeconds() + 60
-      const token = await signToken(rsa, { scope: 'mcp:read mcp:write', client_id: 'cli', exp })
+      const iat = nowSeconds()
+      const exp = iat + 60
+      const token = await signToken(rsa, { scope: 'mcp:read mcp:write', client_id: 'cli', iat, exp })
       const found = await verify(token)
       expect(found).to.include({ valid: true, clientId: 'cli', expiresAt: exp, resource: AUDIENCE })
       expect(found?.scopes).to.deep.equal(['mcp:read', 'mcp:write'])
       expect(found?.user).to.deep.equal({
         id: 'ada',
-        claims: { ...claimsWith({ scope: 'mcp:read mcp:write', client_id: 'cli', exp }) },
+        claims: { ...claimsWith({ scope: 'mcp:read mcp:write', client_id: 'cli', iat, exp }) },
       })
     })
 
@@ -101,7 +102,7 @@ describe('jwtVerifier()', () => {
     })
   })
 
-  describe('accepts', () => {
+  describe('accepted tokens', () => {
     it('a token with every common algorithm is accepted', async () => {
       for (const key of [rsa, ec, ed]) await expectAccepted(await signToken(key))
     })
@@ -172,7 +173,7 @@ describe('jwtVerifier()', () => {
       await expectRefused(await signToken(named), { publicKey: { keys: [rsa.jwk] } })
     })
 
-    describe('a token that fits several keys', () => {
+    describe('several keys', () => {
       const keySet = (...keys: readonly SigningKey[]) => ({
         keys: keys.map(({ jwk: { kid: _, ...jwk } }, index) => ({ ...jwk, kid: `k${index}` })),
       })
@@ -224,7 +225,7 @@ describe('jwtVerifier()', () => {
     })
   })
 
-  describe('takes as publicKey', () => {
+  describe('publicKey', () => {
     const forms: readonly (readonly [
       what: string,
       form: (key: SigningKey) => PublicKeyInput | Promise<PublicKeyInput>,
@@ -280,7 +281,7 @@ describe('jwtVerifier()', () => {
     })
   })
 
-  describe('refuses', () => {
+  describe('rejected tokens', () => {
     const claims: readonly (readonly [what: string, claims: () => ClaimChanges])[] = [
       ['an expired token', () => ({ exp: nowSeconds() - 1 })],
       ['a token without exp', () => ({ exp: undefined })],
@@ -460,7 +461,7 @@ describe('jwtVerifier()', () => {
     }
   })
 
-  describe('throws when it is built', () => {
+  describe('wrong options', () => {
     const INVALID = 'MCP_CONFIG_INVALID_OPTION'
     const MISSING = 'MCP_CONFIG_MISSING_OPTION'
     const base = { issuer: ISSUER, audience: AUDIENCE }
