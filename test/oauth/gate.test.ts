@@ -616,7 +616,7 @@ describe('the gate', () => {
     }
   })
 
-  describe('responds with 500', () => {
+  describe('500 responses', () => {
     const failed = {
       status: 500,
       headers: { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' },
