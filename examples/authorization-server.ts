@@ -4,51 +4,50 @@ import type { Provider as OidcProvider } from 'oidc-provider'
 import { listen, stop } from './listen.ts'
 
 export interface AuthorizationServerOptions {
-  /** Default 0: a free port. */
+  /** Defaults to 0, a free port. */
   readonly port?: number
-  /** The MCP servers that tokens may be asked for, as RFC 8707 resource indicators. */
+  /** The MCP servers that clients can request tokens for, as RFC 8707 resource indicators. */
   readonly resources: readonly string[]
-  /** The scopes that may be granted. */
+  /** The available scopes. */
   readonly scopes: readonly string[]
-  /** Whether access tokens are JWT, or say nothing by themselves and have to be asked about (RFC 7662). Default `jwt`. */
+  /** The format of access tokens: JWTs, or opaque tokens for introspection (RFC 7662). Defaults to `jwt`. */
   readonly tokens?: 'jwt' | 'opaque'
-  /** How long an access token is good for. Default 3600. */
+  /** The lifetime of an access token in seconds. Defaults to 3600. */
   readonly tokenSeconds?: number
-  /** Whether a client that asks for the grant gets refresh tokens. Default false: Ada agrees again at once. */
+  /** Issues refresh tokens to clients that support them. Defaults to `false`. */
   readonly refreshTokens?: boolean
 }
 
 export interface AuthorizationServer {
   readonly issuer: string
   readonly jwksUri: string
-  /** A public client that is registered already; any port of 127.0.0.1 does for its redirect URI. */
+  /** A registered public client. Its redirect URI can have any port on 127.0.0.1. */
   readonly clientId: string
-  /** A confidential client, for the client credentials grant alone: a service of its own, without a user. */
+  /** A confidential client for the client credentials grant: a service without a user. */
   readonly service: { readonly clientId: string; readonly clientSecret: string }
-  /** Where an MCP server asks about tokens, and what it is registered as. */
+  /** The introspection endpoint, and the client of the MCP server for it. */
   readonly introspection: {
     readonly endpoint: string
     readonly clientId: string
     readonly clientSecret: string
   }
-  /** A token of that service: for a script, nobody signs in. */
+  /** Issues a token to the service, without a sign-in. */
   issueToken(scopes: readonly string[], resource?: string): Promise<string>
   close(): Promise<void>
 }
 
-/** The one user of this server. The access tokens carry the e-mail, so that its way can be followed. */
+/** The only user. The access tokens contain the email address, so that tests can search for it. */
 export const ADA = { id: 'ada', email: 'ada@example.com' } as const
 
-/** The MCP server as a client of this one: it may ask about tokens, and do nothing else. */
+/** The MCP server as a client, which can only introspect tokens. */
 const INTROSPECTOR = 'notes-server'
 
 /**
- * An OAuth 2.1 authorization server on loopback, for trying things out: `oidc-provider`, in memory,
- * with a user who signs in and consents by herself.
+ * Starts an OAuth 2.1 authorization server on loopback for experiments: `oidc-provider`, in memory, with a user who signs
+ * in and consents automatically.
  *
- * It does what MCP asks for: metadata (RFC 8414), PKCE, resource indicators (RFC 8707), access tokens as
- * JWT (RFC 9068) whose `aud` is the one resource they are for, tokens bound to a key (DPoP, RFC 9449) for
- * clients that have one, and dynamic registration.
+ * It supports the features that MCP requires: metadata (RFC 8414), PKCE, resource indicators (RFC 8707), JWT access tokens
+ * (RFC 9068) whose `aud` is one resource, DPoP (RFC 9449), and dynamic registration.
  */
 export async function startAuthorizationServer(
   options: AuthorizationServerOptions,
@@ -92,7 +91,8 @@ export async function startAuthorizationServer(
         body: new URLSearchParams({ grant_type: 'client_credentials', scope: scopes.join(' '), resource }),
       })
       const answer = (await response.json()) as { access_token?: string; error?: string }
-      if (answer.access_token === undefined) throw new Error(`No token was issued: ${answer.error}`)
+      if (answer.access_token === undefined)
+        throw new Error(`The authorization server issued no token: ${answer.error}`)
       return answer.access_token
     },
     close: () => stop(http),
@@ -143,8 +143,7 @@ async function createProvider(
           },
         },
       },
-      // A client that registers itself sends the scopes of the first challenge it met. Held to them, it
-      // could never ask for more later on; so they are not kept.
+      // A client registers with the scopes of its first challenge. They are removed, so that it can request others later.
       extraClientMetadata: {
         properties: ['any_scope'],
         validator(_ctx, _key, _value, metadata) {
@@ -156,7 +155,7 @@ async function createProvider(
       findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
       extraTokenClaims: (_ctx, token) =>
         'accountId' in token && token.accountId ? { email: ADA.email } : undefined,
-      // Whatever is asked for is granted: this is where a real server remembers what the user agreed to.
+      // All requested scopes are granted. A real server stores the consent of the user here.
       async loadExistingGrant(ctx) {
         const grant = new provider.Grant({
           accountId: ctx.oidc.session?.accountId ?? ADA.id,
@@ -183,7 +182,7 @@ async function createProvider(
     })
   const provider: OidcProvider = await withoutNotices(create)
 
-  // Where a real server shows its login and consent pages, this one answers for the user.
+  // A real server shows its login and consent pages here. This one responds for the user.
   provider.use(async (ctx, next) => {
     if (!ctx.path.startsWith('/interaction/')) return next()
     const agreed = { login: { accountId: ADA.id }, consent: {} }
@@ -193,8 +192,7 @@ async function createProvider(
 }
 
 /**
- * `oidc-provider` warns on the console that it wants a newer Node and a real database. Both are right, and
- * neither matters here. Whatever else is said meanwhile is let through.
+ * Suppresses the warnings of `oidc-provider` about the Node.js version and its in-memory store.
  */
 async function withoutNotices<T>(work: () => T | Promise<T>): Promise<T> {
   const { warn } = console

@@ -10,7 +10,7 @@ import {
 } from 'mcp-gatekit'
 import { z } from 'zod'
 
-// ISSUER: your authorization server. RESOURCE: the URL of this server as clients see it, with /mcp at its end.
+// ISSUER is the URL of your authorization server. RESOURCE is the URL of this server as clients see it, including /mcp.
 const { ISSUER = '', RESOURCE = '' } = process.env
 
 const router = KitMcpRouter.create().tool(

@@ -13,12 +13,12 @@ type Fetch = typeof globalThis.fetch
 const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
 const INFO = { name: 'notes-demo', version: '1.0.0' }
 
-/** One of the official SDK's clients, and the user who sits in front of it. */
+/** A client of the official SDK with its user. */
 export interface DemoClient {
   readonly name: string
-  /** Runs `action`, which the server is to refuse until the user has agreed. @throws when it lets it pass */
+  /** Runs an action that the server must reject until the user consents. @throws if the server allows it */
   refused(action: () => Promise<unknown>): Promise<void>
-  /** What the user does in the browser then, and the client with the code it gets. */
+  /** Signs in the user in the browser and exchanges the code for a token. */
   signIn(): Promise<void>
   /** Resolves with the negotiated protocol revision. */
   connect(): Promise<string>
@@ -30,11 +30,11 @@ export interface DemoClient {
 export interface DemoClientOptions {
   readonly url: string
   readonly clientId: string
-  /** Every request goes through it, those of the user's browser too. */
+  /** Sends all requests, including those of the user's browser. */
   readonly fetch: Fetch
 }
 
-/** What a client and its user keep: the tokens, the PKCE verifier, and where the browser is to go next. */
+/** The state of a client and its user: tokens, PKCE verifier, and the next URL of the browser. */
 class Wallet implements OAuthClientProvider {
   readonly redirectUrl = REDIRECT_URI
   readonly clientMetadata = { redirect_uris: [REDIRECT_URI], client_name: INFO.name }
@@ -68,7 +68,7 @@ class Wallet implements OAuthClientProvider {
   saveCodeVerifier(verifier: string) {
     this.#verifier = verifier
   }
-  /** Kept from the redirect to the callback: the code is sent to the server that was asked, and to no other. */
+  /** Kept until the callback, so that the code is sent only to the right server. */
   discoveryState() {
     return this.#discovered
   }
@@ -79,18 +79,18 @@ class Wallet implements OAuthClientProvider {
     this.#authorizationUrl = url
   }
 
-  /** Visits the authorization page and comes back with the parameters of the redirect. */
+  /** Opens the authorization page and returns the parameters of the redirect. */
   async signIn(browser: Browser): Promise<URLSearchParams> {
     const url = this.#authorizationUrl
-    if (url === undefined) throw new Error('The client did not ask for authorization')
+    if (url === undefined) throw new Error('The client did not request authorization')
     this.#authorizationUrl = undefined
     const { searchParams } = await browser.follow(url, REDIRECT_URI)
-    if (searchParams.get('state') !== this.#state) throw new Error('The redirect answers another request')
+    if (searchParams.get('state') !== this.#state) throw new Error('The state of the redirect does not match')
     return searchParams
   }
 }
 
-/** As much of a browser as a sign-in needs: it follows redirects and keeps cookies. */
+/** A minimal browser for a sign-in: it follows redirects and keeps cookies. */
 export class Browser {
   readonly #fetch: Fetch
   readonly #cookies = new Map<string, string>()
@@ -99,7 +99,7 @@ export class Browser {
     this.#fetch = fetch
   }
 
-  /** Follows redirects until one leads to `target`, which is not requested. */
+  /** Follows redirects up to `target`, which it does not request. */
   async follow(start: URL, target: string): Promise<URL> {
     let url = start
     for (let hop = 0; hop < 10; hop++) {
@@ -110,7 +110,7 @@ export class Browser {
         this.#cookies.set(name, value)
       }
       const location = response.headers.get('location')
-      if (location === null) throw new Error(`The authorization server answered ${response.status}`)
+      if (location === null) throw new Error(`The authorization server responded with ${response.status}`)
       url = new URL(location, url)
       if (url.href.startsWith(target)) return url
     }
@@ -120,7 +120,7 @@ export class Browser {
 
 export type Era = 'legacy' | 'modern'
 
-/** The v2 client, with the initialize handshake of 2025 or as a client of revision 2026-07-28. */
+/** Creates a v2 client, with the handshake of 2025 or with revision 2026-07-28. */
 export function v2Client(era: Era, options: DemoClientOptions): DemoClient {
   const mode = era === 'legacy' ? 'legacy' : { pin: '2026-07-28' }
   return demoClient(`v2 client, ${era} era`, options, UnauthorizedV2, (wallet) => {
@@ -137,7 +137,7 @@ export function v2Client(era: Era, options: DemoClientOptions): DemoClient {
   })
 }
 
-/** The v1 client. */
+/** Creates a v1 client. */
 export function v1Client(options: DemoClientOptions): DemoClient {
   return demoClient('v1 client', options, UnauthorizedV1, (wallet) => {
     const client = new ClientV1(INFO)
@@ -145,7 +145,7 @@ export function v1Client(options: DemoClientOptions): DemoClient {
     return {
       client,
       connect: async () => {
-        // The cast is for `exactOptionalPropertyTypes`, which v1's own types do not pass.
+        // The types of v1 do not support `exactOptionalPropertyTypes`.
         await client.connect(transport as Parameters<typeof client.connect>[0])
         return transport.protocolVersion
       },
@@ -154,7 +154,7 @@ export function v1Client(options: DemoClientOptions): DemoClient {
   })
 }
 
-/** What both generations have in common. */
+/** The common part of both clients. */
 interface Connection {
   readonly client: {
     listTools(): Promise<{ tools: { name: string }[] }>
@@ -184,13 +184,13 @@ function demoClient(
         if (error instanceof Unauthorized) return
         throw error
       }
-      throw new Error(`${name}: the server let pass what it should have refused`)
+      throw new Error(`${name}: the server allowed a request that it should reject`)
     },
     async signIn() {
       await connection.finishAuth(await wallet.signIn(browser))
     },
     async connect() {
-      // A transport is started once; a refused one is not started again.
+      // A transport can be started only once, even if the server rejects it.
       await connection.client.close()
       connection = open(wallet)
       return (await connection.connect()) ?? 'unknown'

@@ -1,14 +1,14 @@
 import { appendFile } from 'node:fs/promises'
 import { COMMON_SECRET_KEYS, KitTelemetry, type TelemetryTransport } from 'mcp-gatekit'
 
-/** Appends every event to a file, one line of JSON each. */
+/** Creates a transport that appends every event to a file as one line of JSON. */
 export function fileTransport(path: string): TelemetryTransport {
   let last = Promise.resolve()
   return {
     type: 'file',
     handle(envelope) {
-      // One after the other, so that the lines keep the order of the events. A line that could not be written
-      // fails its own event only: the promise tells the manager, which counts it and logs why.
+      // Sequential writes keep the order of the events. If a write fails, only its event fails: the manager counts the
+      // rejected promise and logs the error.
       last = last.catch(() => {}).then(() => appendFile(path, `${JSON.stringify(envelope)}\n`))
       return last
     },

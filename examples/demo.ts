@@ -13,16 +13,16 @@ import { createNotesServer } from './server.ts'
 import { notesTelemetry } from './telemetry.ts'
 import { paint, Wire } from './wire.ts'
 
-/** A second MCP server, somewhere else: tokens for it are good, only not here. */
+/** Another MCP server. Tokens for it are valid, but not for the server of this demo. */
 const OTHER_RESOURCE = 'https://calendar.example/mcp'
 
-// Nothing here waits for anything but this machine. Should something hang all the same, say so.
+// The demo does not depend on other machines, so it always ends within this time.
 setTimeout(() => {
-  console.error(paint('red', 'The demo has not ended within 55 seconds'))
+  console.error(paint('red', 'The demo did not end within 55 seconds'))
   process.exit(1)
 }, 55_000).unref()
 
-/** What is to be undone at the end, the last first. */
+/** Cleanup functions, which run in reverse order. */
 const closing: (() => Promise<unknown>)[] = []
 try {
   await demo()
@@ -41,7 +41,7 @@ async function demo(): Promise<void> {
   await writeFile(join(folder, 'shopping.md'), 'bread\nolive oil\ntea\n')
   await writeFile(join(folder, 'reading.md'), 'RFC 9728\nRFC 8707\nRFC 6750\n')
 
-  // The port is part of the server's identity, so it is taken before anything else is set up.
+  // The port is part of the resource URL, so it must be known first.
   const http = createServer()
   const origin = `http://127.0.0.1:${await listen(http, 0)}`
   closing.push(() => stop(http))
@@ -55,10 +55,10 @@ async function demo(): Promise<void> {
   closing.push(authorization.close)
   console.log(`    ${authorization.issuer}`)
   meaning(
-    'oidc-provider: PKCE, resource indicators, access tokens as JWT. Its one user is Ada, who always agrees.',
+    'oidc-provider with PKCE, resource indicators, and JWT access tokens. Its only user, Ada, always consents.',
   )
 
-  // Started before the server that sends to it; shown third, because that is where it stands on the way.
+  // It starts before the server that sends events to it, and is shown in the order of a request.
   const receiver = await startOtlpReceiver()
   closing.push(receiver.close)
   const telemetry = notesTelemetry('demo', [OtlpTransportAdapter.create({ url: receiver.url })])
@@ -68,11 +68,13 @@ async function demo(): Promise<void> {
   const { issuer, jwksUri } = authorization
   http.on('request', await createNotesServer({ issuer, jwksUri, resource, telemetry, folder }))
   console.log(`    ${resource}`)
-  meaning('Express, six tools over notes on disk; mcp:read for all of it, mcp:write to write or delete.')
+  meaning(
+    'Express with six tools for notes on disk. All tools require mcp:read; writing and deleting also require mcp:write.',
+  )
 
   heading('3. A telemetry receiver')
   console.log(`    ${receiver.url}`)
-  meaning('OTLP over HTTP. It decodes and keeps what the server reports; step 5 looks into it.')
+  meaning('OTLP over HTTP. It decodes and keeps the events of the server. Step 5 shows them.')
 
   heading('4. The official clients')
   const wire = new Wire({ [origin]: 'notes', [issuer]: 'auth ' })
@@ -86,8 +88,8 @@ async function demo(): Promise<void> {
   }
   await refusedTokens(wire, resource, await authorization.issueToken(['mcp:read'], OTHER_RESOURCE))
 
-  heading('5. What telemetry saw')
-  // A request is reported when its connection is done with, so the server is stopped before the records are counted.
+  heading('5. Telemetry')
+  // The event of a request is emitted when its connection closes, so the server stops before the records are counted.
   await stop(http)
   await telemetry.flush()
   const { emitted, transports } = telemetry.stats()
@@ -100,17 +102,21 @@ async function demo(): Promise<void> {
   checkRecords(records, receiver.text(), wire)
 }
 
-/** What one client goes through: refused, signed in, let in; refused again for a scope, stepped up, let in. */
+/** Runs one client: rejected, signed in, accepted; then rejected for a missing scope, stepped up, and accepted. */
 async function walk(client: DemoClient, wire: Wire): Promise<void> {
   subheading(client.name)
   try {
     await client.refused(() => client.connect())
     await wire.print()
-    meaning('No token: 401. The challenge names the metadata, which names the authorization server.')
+    meaning(
+      'Without a token: 401. The challenge contains the URL of the metadata, which names the authorization server.',
+    )
 
     await client.signIn()
     await wire.print()
-    meaning('Ada signs in; the code and the PKCE verifier buy a token that is good for this server alone.')
+    meaning(
+      'Ada signs in. The client exchanges the code and the PKCE verifier for a token that is valid only for this server.',
+    )
 
     const revision = await client.connect()
     const tools = await client.listTools()
@@ -118,32 +124,34 @@ async function walk(client: DemoClient, wire: Wire): Promise<void> {
     await wire.print()
     console.log(`    ${paint('bold', 'tools')}         ${tools.join(', ')}`)
     console.log(`    ${paint('bold', 'search_notes')}  ${found}`)
-    meaning(`Let in, speaking MCP ${revision}.`)
+    meaning(`The request succeeds, with MCP ${revision}.`)
 
     const write = () =>
       client.callTool('write_note', { name: `note-${randomUUID()}`, text: 'Written by Ada' })
     await client.refused(write)
     await wire.print()
-    meaning('Reading was granted, writing was not: 403, and the challenge names every scope this call needs.')
+    meaning(
+      'The token allows reading, but not writing: 403. The challenge names all scopes that this call requires.',
+    )
 
     await client.signIn()
     await wire.print()
-    meaning('Step-up: the same user is asked for more. She is signed in already, so she only consents.')
+    meaning('Step-up: the client requests more scopes. Ada is already signed in and only consents.')
 
     const written = await write()
     const whoami = await client.callTool('whoami', {})
     await wire.print()
     console.log(`    ${paint('bold', 'write_note')}    ${written}`)
     console.log(`    ${paint('bold', 'whoami')}        ${whoami}`)
-    meaning('The same call, with the wider token. The tools know whose it is.')
+    meaning('The same call with the new token. The tools know the user.')
   } finally {
     await client.close()
   }
 }
 
-/** Tokens that look like tokens. */
+/** Sends tokens that the server must reject. */
 async function refusedTokens(wire: Wire, resource: string, foreignToken: string): Promise<void> {
-  subheading('tokens that do not open this door')
+  subheading('tokens that the server rejects')
   const call = (token: string) =>
     wire.fetch(resource, {
       method: 'POST',
@@ -156,22 +164,22 @@ async function refusedTokens(wire: Wire, resource: string, foreignToken: string)
     })
   const answers = [await call('made-up-by-someone'), await call(foreignToken)]
   await wire.print()
-  for (const { status } of answers) if (status !== 401) throw new Error(`A bad token was answered ${status}`)
+  for (const { status } of answers) if (status !== 401) throw new Error(`An invalid token got ${status}`)
   meaning(
-    `One is made up. The other is genuine, and was issued for ${OTHER_RESOURCE}: accepting it would be a hole.`,
+    `One token is invented. The other is valid, but for ${OTHER_RESOURCE}. A server must not accept it.`,
   )
 }
 
-/** Looks for secrets in everything that arrived. The search itself is tried first, on a record that leaks. */
+/** Searches all received records for secrets. First tests the search with a record that contains them. */
 function checkRecords(records: readonly OtlpRecord[], text: string, { secrets }: Wire): void {
   const leaking = JSON.stringify({ a: [...secrets], b: 'Bearer abcdefghijkl', c: ADA.email })
   if (findLeaks(leaking, secrets, [ADA.email]).length < secrets.size + 2)
-    throw new Error('The check finds nothing')
+    throw new Error('The search does not find secrets')
 
   const hashed = createHash('sha256').update(ADA.email).digest('hex')
-  if (!text.includes(hashed)) throw new Error('No record carries the e-mail as a hash')
+  if (!text.includes(hashed)) throw new Error('No record contains the hash of the email address')
   const leaks = findLeaks(text, secrets, [ADA.email])
-  if (leaks.length > 0) throw new Error(`Telemetry leaks: ${leaks.join(', ')}`)
+  if (leaks.length > 0) throw new Error(`Telemetry contains secrets: ${leaks.join(', ')}`)
   console.log(
     paint(
       'green',

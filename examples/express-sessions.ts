@@ -7,7 +7,7 @@ import {
   type OAuthOptions,
 } from 'mcp-gatekit'
 
-/** Runs every request in a session of its own: whatever is emitted while it is handled says who asked, and for what. */
+/** Runs every request in its own session, so that its events contain the user and the request. */
 export function sessionPerRequest(telemetry: KitTelemetryManager): RequestHandler {
   return (req, res, next) => {
     const session = telemetry.session().attributes({ method: req.method, path: req.path })
@@ -21,13 +21,13 @@ export function sessionPerRequest(telemetry: KitTelemetryManager): RequestHandle
   }
 }
 
-/** An API behind the gate. The gate comes first, so that the session finds `req.auth`. */
+/** Creates an API with a gate. The gate comes first, so that the session can read `req.auth`. */
 export function createApp(telemetry: KitTelemetryManager, oauth: OAuthOptions): Express {
   const app = express()
   app.use(mcpAuth(oauth), sessionPerRequest(telemetry))
   app.get('/invoices/:id', async (req, res) => {
     const invoice = await findInvoice(req.params.id)
-    // No session is passed along: it is the ambient one, after an await as well.
+    // The event belongs to the current session, also after an await.
     telemetry.emit('invoice.read', { attributes: { invoice: invoice.id } })
     res.json(invoice)
   })

@@ -16,9 +16,9 @@ import { mcpAuth, type OAuthOptions, protectedResourceRouter } from 'mcp-gatekit
 
 export interface MigrationOptions {
   readonly issuer: string
-  /** This server's own URL, as clients use it. */
+  /** The URL of this server as clients see it. */
   readonly resource: string
-  /** Who has a token, wherever you look that up; undefined for a token that is none. */
+  /** Returns the owner of a token, or `undefined` for an invalid token. */
   readonly lookUp: (token: string) => Promise<KnownToken | undefined>
 }
 
@@ -29,21 +29,21 @@ export interface KnownToken {
   readonly expiresAt: number
 }
 
-/** The MCP server itself stays as it is: both gates leave `req.auth`, which is where it looks. */
+/** Creates the MCP server, which does not change: both gates set `req.auth`, which it reads. */
 function whoami(): McpServer {
   const server = new McpServer({ name: 'whoami', version: '1.0.0' })
-  server.registerTool('whoami', { description: 'Says who is calling' }, ({ http }) => ({
-    content: [{ type: 'text', text: http?.authInfo?.clientId ?? 'nobody' }],
+  server.registerTool('whoami', { description: 'Returns the caller' }, ({ http }) => ({
+    content: [{ type: 'text', text: http?.authInfo?.clientId ?? 'unknown' }],
   }))
   return server
 }
 
-/** With the middleware of the official SDK. */
+/** Protects the server with the middleware of the official SDK. */
 export function before({ issuer, resource, lookUp }: MigrationOptions): Express {
   const verifier: OAuthTokenVerifier = {
     async verifyAccessToken(token): Promise<AuthInfo> {
       const known = await lookUp(token)
-      if (known === undefined) throw new OAuthError(OAuthErrorCode.InvalidToken, 'The token is not known')
+      if (known === undefined) throw new OAuthError(OAuthErrorCode.InvalidToken, 'Unknown token')
       return { token, ...known }
     },
   }
@@ -54,7 +54,7 @@ export function before({ issuer, resource, lookUp }: MigrationOptions): Express 
     resourceMetadataUrl: `${origin}/.well-known/oauth-protected-resource${pathname}`,
   })
   const metadata = mcpAuthMetadataRouter({
-    // A whole document of the authorization server, though its issuer is all that is used for this resource.
+    // The complete metadata of the authorization server is required, although only its issuer is used.
     oauthMetadata: {
       issuer,
       authorization_endpoint: `${issuer}/auth`,
@@ -71,7 +71,7 @@ export function before({ issuer, resource, lookUp }: MigrationOptions): Express 
   return app
 }
 
-/** With this package, in front of the same server. */
+/** Protects the same server with this package. */
 export function after({ issuer, resource, lookUp }: MigrationOptions): Express {
   const oauth: OAuthOptions = {
     issuer,

@@ -14,10 +14,10 @@ export class NoteStore {
     this.#folder = folder
   }
 
-  /** @throws {Error} when `folder` is not there: a mistyped path must not become an empty store. */
+  /** @throws {Error} if `folder` does not exist, so that a mistyped path does not become an empty store */
   static async open(folder: string): Promise<NoteStore> {
     const found = await stat(folder).catch(() => undefined)
-    if (!found?.isDirectory()) throw new Error(`There is no folder ${folder}`)
+    if (!found?.isDirectory()) throw new Error(`The folder ${folder} does not exist`)
     return new NoteStore(folder)
   }
 
@@ -30,7 +30,7 @@ export class NoteStore {
       .sort()
   }
 
-  /** The lines that contain `text`, upper and lower case alike. */
+  /** Returns the lines that contain `text`, ignoring case. */
   async search(text: string): Promise<{ name: string; line: string }[]> {
     const wanted = text.toLowerCase()
     const notes = await Promise.all(
@@ -51,7 +51,7 @@ export class NoteStore {
   }
 
   async write(name: string, text: string): Promise<void> {
-    // Written beside it and renamed, so that a reader finds the old note or the new one, never half of it.
+    // Writing a temporary file and renaming it ensures that readers never get an incomplete note.
     const draft = join(this.#folder, `.${randomUUID()}.tmp`)
     try {
       await writeFile(draft, text, { flag: 'wx' })
@@ -61,7 +61,7 @@ export class NoteStore {
     }
   }
 
-  /** False when there was no such note. */
+  /** Resolves with `false` if the note does not exist. */
   async delete(name: string): Promise<boolean> {
     try {
       await unlink(this.#path(name))
@@ -72,7 +72,7 @@ export class NoteStore {
     }
   }
 
-  /** A name is a file's name only after this check: no dots, no separators, so no way out of the folder. */
+  /** Returns the path of a note. The check prevents paths outside the folder: names contain no dots or separators. */
   #path(name: string): string {
     if (!NAME.test(name)) throw new KitToolError(`A note cannot be named ${JSON.stringify(name)}`)
     return join(this.#folder, `${name}.md`)
@@ -83,22 +83,22 @@ function isAbsent(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT'
 }
 
-/** Who is calling, as far as the notes care. */
+/** The user who calls a tool. */
 export interface NotesUser {
   readonly id: string
   readonly email?: string
 }
 
-/** What every handler finds at `context.context`. */
+/** The application context, which handlers get as `context.context`. */
 export interface NotesContext {
   readonly notes: NoteStore
   /** Set by `onVerified` (see server.ts) before a handler runs. */
   user: NotesUser | undefined
 }
 
-const name = z.string().regex(NAME).describe('Lower-case letters, digits and dashes')
+const name = z.string().regex(NAME).describe('Lowercase letters, digits, and dashes')
 
-/** Six tools over the store. The server asks for `mcp:read` everywhere; writing needs `mcp:write` as well. */
+/** Returns a router with six tools. The server requires `mcp:read` for all of them; writing also requires `mcp:write`. */
 export function notesRouter(store: NoteStore) {
   return KitMcpRouter.create<NotesContext>()
     .context(() => ({ notes: store, user: undefined }))
@@ -115,7 +115,7 @@ export function notesRouter(store: NoteStore) {
     .tool(
       'search_notes',
       {
-        description: 'Finds the lines that contain a text, in all notes',
+        description: 'Finds the lines that contain a string, in all notes',
         input: z.object({ text: z.string().min(1) }),
         output: z.object({ found: z.array(z.object({ name: z.string(), line: z.string() })) }),
         annotations: { readOnlyHint: true },
@@ -127,21 +127,21 @@ export function notesRouter(store: NoteStore) {
       { description: 'Reads one note', input: z.object({ name }), annotations: { readOnlyHint: true } },
       async ({ name }, { context }) => {
         const text = await context.notes.read(name)
-        if (text === undefined) throw new KitToolError(`There is no note named ${name}`)
+        if (text === undefined) throw new KitToolError(`The note ${name} does not exist`)
         return text
       },
     )
     .tool(
       'write_note',
       {
-        description: 'Writes a note, over the one of that name if there is one',
+        description: 'Writes a note, replacing an existing note with the same name',
         input: z.object({ name, text: z.string().max(100_000) }),
         scopes: ['mcp:write'],
         annotations: { idempotentHint: true },
       },
       async ({ name, text }, { context, session }) => {
         await context.notes.write(name, text)
-        // The application's own event, in the session of this request. Redaction hashes the e-mail.
+        // An event of the application in the session of this request. Redaction hashes the email address.
         session?.emit('notes.written', { attributes: { note: name, length: text.length, ...context.user } })
         return `Wrote ${name}`
       },
@@ -155,20 +155,20 @@ export function notesRouter(store: NoteStore) {
         annotations: { destructiveHint: true },
       },
       async ({ name }, { context }) => {
-        if (!(await context.notes.delete(name))) throw new KitToolError(`There is no note named ${name}`)
+        if (!(await context.notes.delete(name))) throw new KitToolError(`The note ${name} does not exist`)
         return `Deleted ${name}`
       },
     )
     .tool(
       'whoami',
       {
-        description: 'Tells who is calling, and with which scopes',
+        description: 'Returns the user, the client, and the scopes of the caller',
         input: z.object({}),
         output: z.object({ user: z.string(), client: z.string(), scopes: z.array(z.string()) }),
         annotations: { readOnlyHint: true },
       },
       (_args, { context, auth }) => ({
-        user: context.user?.id ?? 'nobody',
+        user: context.user?.id ?? 'unknown',
         client: auth?.clientId ?? 'none',
         scopes: auth?.scopes ?? [],
       }),

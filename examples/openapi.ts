@@ -10,15 +10,15 @@ import {
 } from 'mcp-gatekit'
 import { toolsFromOpenApi } from 'mcp-gatekit/openapi'
 
-// An application that has routes, and a document of them, becomes an MCP server: its routes are the tools.
+// Turns the routes of an Express application with an OpenAPI document into MCP tools.
 const { ISSUER = '', RESOURCE = '', PORT = '3000' } = process.env
 
 const api = express()
 api.use(express.json())
 api.get('/orders/:id', (req, res) => {
-  // Called as a tool, a route finds the verified user where mcpAuth leaves it, and no token to pass on.
+  // In a tool call, req.auth contains the verified user. The token is not passed to the route.
   const { user } = (req as typeof req & { auth?: AuthInfo<{ id: string }> }).auth ?? {}
-  res.json({ id: req.params.id, customer: user?.id ?? 'nobody', state: 'shipped' })
+  res.json({ id: req.params.id, customer: user?.id ?? 'unknown', state: 'shipped' })
 })
 
 const document = {
@@ -51,7 +51,7 @@ const adapter = createMcpAdapter({
 
 const app = express()
 const server = createServer(app)
-// SIGTERM: no longer ready, idle connections and event streams ended, running calls finished, and then the end.
+// On SIGTERM, the readiness check fails, idle connections and event streams close, and running calls finish.
 const shutdown = gracefulShutdown(server, { signals: ['SIGTERM', 'SIGINT'] })
 app.get('/ready', shutdown.readiness())
 app.use('/mcp', mcpAuth(adapter), mcpHandler(adapter))

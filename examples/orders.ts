@@ -6,7 +6,7 @@ import {
 } from 'mcp-gatekit/telemetry'
 import { z } from 'zod'
 
-// What can happen. From here on, an event that is not here, or an attribute of another type, does not compile.
+// The events of the shop. Other events, or attributes of other types, do not compile.
 const events = KitTelemetryEvents.namespace('shop')
   .group('order', (order) =>
     order
@@ -27,7 +27,7 @@ const telemetry = KitTelemetry.create()
   .addTransport(LoggerTransportAdapter.create({ logger: console, includeTimestamp: false }))
   .build()
 
-/** Knows nothing of users, tenants and requests: what it emits belongs to the session that runs it. */
+/** Needs no user, tenant, or request: its events belong to the session that runs it. */
 async function placeOrder(order: string, cents: number): Promise<void> {
   telemetry.emit('shop.order.placed', { attributes: { order, cents, email: 'ada@example.com' } })
   if (cents < 0) throw new RangeError('an order must cost something')

@@ -3,30 +3,30 @@ import { createServer, type IncomingMessage } from 'node:http'
 import { gunzipSync } from 'node:zlib'
 import { listen, stop } from './listen.ts'
 
-/** A log record as a program likes to read it. */
+/** A decoded log record. */
 export interface OtlpRecord {
   readonly eventName: string
   readonly time: Date
   readonly severityText: string
   readonly attributes: Readonly<Record<string, unknown>>
-  /** What the sending service says about itself, such as `service.name`. */
+  /** The attributes of the sending service, such as `service.name`. */
   readonly resource: Readonly<Record<string, unknown>>
   readonly traceId?: string
 }
 
 export interface OtlpReceiver {
-  /** Where to send to: `POST {url}/v1/logs`. */
+  /** The base URL, for `POST {url}/v1/logs`. */
   readonly url: string
-  /** Everything received so far, in the order of arrival. */
+  /** Returns all received records in order of arrival. */
   records(): OtlpRecord[]
-  /** The bodies of all requests, as they came: the place to look for what must not be there. */
+  /** Returns the bodies of all requests, in which tests search for secrets. */
   text(): string
-  /** Resolves once this many records have arrived, or one the function likes; rejects after ten seconds. */
+  /** Resolves when the given number of records, or a matching record, has arrived. Rejects after ten seconds. */
   waitFor(wanted: number | ((record: OtlpRecord) => boolean)): Promise<OtlpRecord[]>
   close(): Promise<unknown>
 }
 
-/** The part of OTLP that is read here; see opentelemetry/proto/collector/logs/v1/logs_service.proto. */
+/** The part of OTLP that this receiver reads. See opentelemetry/proto/collector/logs/v1/logs_service.proto. */
 interface ExportLogsRequest {
   resourceLogs?: { resource?: { attributes?: KeyValue[] }; scopeLogs?: { logRecords?: LogRecord[] }[] }[]
 }
@@ -53,7 +53,7 @@ interface AnyValue {
   kvlistValue?: { values?: KeyValue[] }
 }
 
-/** Starts an OpenTelemetry collector of the smallest kind: it decodes JSON log records and keeps them. */
+/** Starts a minimal OpenTelemetry collector, which decodes JSON log records and keeps them. */
 export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   const received: OtlpRecord[] = []
   const bodies: string[] = []
@@ -65,7 +65,7 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
       if (request.method !== 'POST' || request.url !== '/v1/logs') {
         response.writeHead(404).end('{"message":"Send logs to POST /v1/logs"}')
       } else if (request.headers['content-type'] !== 'application/json') {
-        response.writeHead(415).end('{"message":"Only application/json is decoded here"}')
+        response.writeHead(415).end('{"message":"Only application/json is supported"}')
       } else {
         const body = await readBody(request)
         received.push(...decode(JSON.parse(body)))
@@ -132,7 +132,7 @@ function toObject(pairs: KeyValue[] = []): Record<string, unknown> {
 function toPlain(value: AnyValue = {}): unknown {
   if (value.arrayValue) return (value.arrayValue.values ?? []).map(toPlain)
   if (value.kvlistValue) return toObject(value.kvlistValue.values)
-  // JSON writes 64-bit integers as text where a number would lose digits.
+  // In JSON, 64-bit integers are strings because numbers would lose digits.
   if (value.intValue !== undefined) return Number(value.intValue)
   return value.stringValue ?? value.boolValue ?? value.doubleValue ?? null
 }

@@ -14,7 +14,7 @@ import { z } from 'zod'
 
 const name = z.string().regex(/^[a-z-]{1,40}$/)
 
-/** An Express application that serves recipes: to be read as resources, cooked from prompts, written by a tool. */
+/** Creates an Express application that serves recipes as resources and prompts, and writes them with a tool. */
 export function createRecipesServer(oauth: OAuthOptions): Express {
   const recipes = new Map([
     ['bread', 'Flour, water, salt, time.'],
@@ -23,7 +23,7 @@ export function createRecipesServer(oauth: OAuthOptions): Express {
   const startingWith = (value: string) => [...recipes.keys()].filter((one) => one.startsWith(value))
 
   const router = KitMcpRouter.create()
-    // Clients offer prompts to people, who fill in the arguments; `complete` suggests values while they type.
+    // Users select prompts and fill in the arguments. `complete` suggests values while they type.
     .prompt(
       'cook',
       {
@@ -33,13 +33,13 @@ export function createRecipesServer(oauth: OAuthOptions): Express {
       },
       ({ recipe, people }) => {
         const text = recipes.get(recipe)
-        if (text === undefined) throw new KitToolError(`There is no recipe for ${recipe}`)
+        if (text === undefined) throw new KitToolError(`The recipe ${recipe} does not exist`)
         return `Plan a meal for ${people} around this recipe:\n\n${text}`
       },
     )
-    // One fixed URI. What is no text and no bytes is sent as JSON.
+    // One fixed URI. Values other than strings and bytes are sent as JSON.
     .resource('index', { uri: 'recipes://index', title: 'All recipes' }, () => [...recipes.keys()])
-    // One URI for each recipe. `undefined` says that there is none.
+    // One URI for each recipe. `undefined` means that the recipe does not exist.
     .resourceTemplate(
       'recipe',
       {
@@ -50,7 +50,7 @@ export function createRecipesServer(oauth: OAuthOptions): Express {
       },
       (_uri, { recipe }) => recipes.get(recipe),
     )
-    // Writing needs a scope of its own. Whoever listens is told.
+    // Writing requires another scope. Subscribed clients are notified.
     .tool(
       'save_recipe',
       {

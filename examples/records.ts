@@ -3,7 +3,7 @@ import { paint, shorten } from './wire.ts'
 
 const COLUMNS = ['event', 'level', 'actor', 'about', 'times', 'session', 'duration']
 
-/** Prints the records as a table. Those that differ in nothing but session and duration share a row. */
+/** Prints the records as a table. Records that differ only in session and duration share a row. */
 export function printTable(records: readonly OtlpRecord[]): void {
   const groups = new Map<string, OtlpRecord[]>()
   for (const record of records) {
@@ -30,7 +30,7 @@ export function printTable(records: readonly OtlpRecord[]): void {
   }
 }
 
-/** What makes two records alike: the event, its level, who, and what about. */
+/** Returns the cells by which records are grouped: event, level, actor, and subject. */
 function cellsOf(record: OtlpRecord | undefined): string[] {
   if (record === undefined) return []
   const { eventName, severityText, attributes } = record
@@ -48,7 +48,7 @@ function cellsOf(record: OtlpRecord | undefined): string[] {
 
 function sessionsOf(records: readonly OtlpRecord[]): string {
   const sessions = new Set(records.map(({ attributes }) => String(attributes['session.id'])))
-  // The ids begin with the time, so it is their ends that tell them apart.
+  // The IDs begin with the time, so only their ends differ visibly.
   const [first = ''] = [...sessions].map((id) => `…${id.slice(-8)}`)
   return sessions.size > 1 ? `${first} +${sessions.size - 1}` : first
 }
@@ -60,11 +60,11 @@ function durationsOf(records: readonly OtlpRecord[]): string {
   return least === most ? `${least} ms` : `${least} – ${most} ms`
 }
 
-/** What of the given secrets and texts, and what that looks like an `Authorization` value, stands in `text`. */
+/** Returns the given secrets and strings, and values of `Authorization` headers, that occur in `text`. */
 export function findLeaks(text: string, secrets: Iterable<string>, texts: readonly string[]): string[] {
   const leaks: string[] = []
   for (const secret of secrets) {
-    // The payload or the signature of a JWT alone would be a leak as well; its header is no secret.
+    // The payload or the signature of a JWT is also secret. Its header is not.
     const jwt = /^eyJ[\w-]+\.([\w-]+)\.([\w-]+)$/.exec(secret)
     const parts = jwt === null ? [secret] : jwt.slice(1)
     if (parts.some((part) => text.includes(part))) leaks.push(`the secret ${shorten(secret)}`)

@@ -10,7 +10,7 @@ import { notesTelemetry } from './telemetry.ts'
 
 const SCOPES = ['mcp:read', 'mcp:write']
 
-/** What is to be undone at the end, the last first. */
+/** Cleanup functions, which run in reverse order. */
 const closing: (() => Promise<unknown>)[] = []
 
 async function close(): Promise<void> {
@@ -39,13 +39,13 @@ async function serve(): Promise<void> {
     LoggerTransportAdapter.create({ logger: console }),
     ...(otlpEndpoint ? [OtlpTransportAdapter.create({ url: otlpEndpoint })] : []),
   ])
-  // After the servers are closed nothing is emitted any more, and what was emitted is still sent.
+  // Telemetry shuts down last, so that the events of the last requests are sent.
   closing.unshift(() => telemetry.shutdown({ timeoutMs: 1000 }))
 
   http.on('request', await createNotesServer({ issuer, jwksUri, resource, telemetry, folder }))
 
   const token = await authorization.issueToken(SCOPES)
-  // @latest, because on Node 20 npx would take an old Inspector otherwise, which knows no --header.
+  // On Node.js 20, npx would use an old Inspector without --header unless @latest is given.
   const inspector = 'npx @modelcontextprotocol/inspector@latest'
   const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'list_notes', arguments: {} } }
   console.log(`
@@ -53,7 +53,7 @@ The notes server    ${resource}
 Its notes           ${folder}
 Who issues tokens   ${issuer}
 
-A token, good for an hour:
+A token that is valid for one hour:
 
 ${token}
 
@@ -66,9 +66,9 @@ Connect the MCP Inspector:
 ${inspector} --cli ${resource} --transport http --header "Authorization: Bearer ${token}" --method tools/list
 
 Or open its page with ${inspector}, choose Streamable HTTP, enter the URL above
-and press Connect: it finds the authorization server by itself, and Ada signs in and agrees without being asked.
+and press Connect. The Inspector finds the authorization server, and the user Ada signs in and consents automatically.
 
-Ctrl-C stops the server.
+Press Ctrl-C to stop the server.
 `)
 }
 
@@ -76,7 +76,8 @@ function readPort(name: string, otherwise: number): number {
   const given = process.env[name]
   if (given === undefined || given === '') return otherwise
   const port = Number(given)
-  if (!/^\d+$/.test(given) || port > 65_535) throw new Error(`${name} is no port: ${given}`)
+  if (!/^\d+$/.test(given) || port > 65_535)
+    throw new Error(`${name} must be a port number; received ${given}`)
   return port
 }
 
@@ -85,16 +86,16 @@ async function temporaryNotes(): Promise<string> {
   closing.push(() => rm(folder, { recursive: true }))
   await writeFile(
     join(folder, 'welcome.md'),
-    'These notes are gone when the server stops.\nSet NOTES_DIR to keep yours.\n',
+    'These notes are deleted when the server stops.\nSet NOTES_DIR to keep your notes.\n',
   )
   return folder
 }
 
-/** One line that says what to do about it. */
+/** Returns one line that describes an error and its fix. */
 function explain(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if ('code' in error && error.code === 'EADDRINUSE' && 'port' in error) {
-    return `Port ${error.port} is in use: set PORT and AUTH_PORT to free ones`
+    return `Port ${error.port} is in use. Set PORT and AUTH_PORT to free ports`
   }
   return error.message.split('\n')[0] ?? error.name
 }
@@ -111,7 +112,7 @@ process.on('SIGINT', () => void end(0))
 process.on('SIGTERM', () => void end(0))
 try {
   await serve()
-  // Asked to stop while still starting: what was started since is closed as well.
+  // A signal can arrive during the start. Close what has started since then.
   if (stopping) await close()
 } catch (error) {
   console.error(explain(error))

@@ -13,16 +13,16 @@ import { NoteStore, type NotesUser, notesRouter } from './notes.ts'
 export interface NotesServerOptions {
   /** The authorization server whose tokens are accepted. */
   readonly issuer: string
-  /** Where its keys are. Without it they are looked up in the issuer's metadata. */
+  /** The URL of its keys. By default, the metadata of the issuer contains it. */
   readonly jwksUri: string
-  /** This server's own URL, as clients use it: what a token must be meant for. */
+  /** The URL of this server as clients see it, which is the audience of its tokens. */
   readonly resource: string
   readonly telemetry: KitTelemetryManager
-  /** Where the notes are. */
+  /** The folder of the notes. */
   readonly folder: string
 }
 
-/** An Express application that serves notes over MCP to whoever brings a token with the right scopes. */
+/** Creates an Express application that serves notes over MCP and requires a token with the right scopes. */
 export async function createNotesServer(options: NotesServerOptions): Promise<Express> {
   const { issuer, jwksUri, resource, telemetry, folder } = options
 
@@ -37,16 +37,15 @@ export async function createNotesServer(options: NotesServerOptions): Promise<Ex
       verifyToken: jwtVerifier<NotesUser>({
         issuer,
         jwksUri,
-        // The one check that keeps out tokens which were issued for somebody else.
+        // Rejects tokens that were issued for other servers.
         audience: resource,
         strict: true,
         mapUser: ({ sub, email }) => ({ id: String(sub), ...(typeof email === 'string' && { email }) }),
       }),
-      // Every request needs it. The tools that write name `mcp:write` themselves, and a token that has only
-      // that may read as well.
+      // Every request requires this scope. Tools that write also require `mcp:write`, which includes `mcp:read`.
       scopes: ['mcp:read'],
       scopeImplies: { 'mcp:write': ['mcp:read'] },
-      // The library does not know what this application calls a user: the wiring is ours.
+      // Copies the verified user into the context of the application.
       onVerified: ({ context, user }) => {
         context.context.user = user
       },
@@ -54,8 +53,8 @@ export async function createNotesServer(options: NotesServerOptions): Promise<Ex
   })
 
   const app = express()
-  // CORS first: browsers must be able to read the refusals too. No express.json() before the gate: the
-  // body of a request that is refused need not be read.
+  // CORS comes first, so that browsers can read error responses. Do not add express.json() before the gate, so that
+  // bodies of rejected requests are not read.
   app.use('/mcp', mcpCors(), mcpAuth(adapter), mcpHandler(adapter))
   app.use(protectedResourceRouter(adapter))
   return app

@@ -2,12 +2,12 @@ import { COMMON_SECRET_KEYS, KitTelemetry, type KitTelemetryManager } from 'mcp-
 
 type Transport = Parameters<ReturnType<typeof KitTelemetry.create>['addTransport']>[0]
 
-/** The telemetry of the notes server: every event is kept, and e-mails leave the process only as hashes. */
+/** Creates the telemetry of the notes server. It keeps every event and hashes email addresses. */
 export function notesTelemetry(environment: string, transports: readonly Transport[]): KitTelemetryManager {
   const telemetry = KitTelemetry.create()
     .withService('notes')
     .withEnvironment(environment)
-    // By default one info event in ten and one debug event in a hundred are kept.
+    // By default, one info event in ten and one debug event in a hundred are kept.
     .withSampling({ debugRate: 1, infoRate: 1 })
     .withRedaction({ hashKeys: ['email'], denylistKeys: COMMON_SECRET_KEYS })
     .withLogger(console)

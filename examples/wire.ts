@@ -3,14 +3,14 @@ import { styleText } from 'node:util'
 type Fetch = typeof globalThis.fetch
 type Style = Parameters<typeof styleText>[0]
 
-const colours = process.stdout.isTTY === true && !process.env.NO_COLOR
+const colors = process.stdout.isTTY === true && !process.env.NO_COLOR
 
-/** Colours `text` where that can be seen: on a terminal, unless NO_COLOR is set. */
+/** Colors `text` if the output is a terminal and NO_COLOR is not set. */
 export function paint(style: Style, text: string): string {
-  return colours ? styleText(style, text) : text
+  return colors ? styleText(style, text) : text
 }
 
-/** The beginning of a token or a code: enough to recognise it, too little to use it. */
+/** Returns the beginning of a token or a code, which identifies it but cannot be used. */
 export function shorten(secret: string): string {
   return secret.length > 8 ? `${secret.slice(0, 8)}…` : secret
 }
@@ -22,15 +22,15 @@ interface Exchange {
   done: Promise<void>
 }
 
-/** A `fetch` that takes down what goes over the wire, and every secret among it. */
+/** A `fetch` that records requests, responses, and the secrets in them. */
 export class Wire {
-  /** Every token, code and verifier that went by, in full. */
+  /** All recorded tokens, codes, and verifiers. */
   readonly secrets: Set<string> = new Set()
   readonly #names: Readonly<Record<string, string>>
   readonly #documents = new Set<string>()
   #exchanges: Exchange[] = []
 
-  /** @param names what each origin is called when printed */
+  /** @param names the printed name of each origin */
   constructor(names: Readonly<Record<string, string>>) {
     this.#names = names
   }
@@ -58,7 +58,7 @@ export class Wire {
     return answer
   }
 
-  /** Prints what went over the wire since the last time, in the order of the requests. */
+  /** Prints all exchanges since the last call, in the order of the requests. */
   async print(): Promise<void> {
     const exchanges = this.#exchanges
     this.#exchanges = []
@@ -69,7 +69,7 @@ export class Wire {
     }
   }
 
-  /** Takes a secret down and gives what may be shown of it. */
+  /** Records a secret and returns its printable form. */
   #hide(secret: string): string {
     this.secrets.add(secret)
     return shorten(secret)
@@ -134,27 +134,25 @@ export class Wire {
       if (this.#documents.has(url.href)) return ['< the document above']
       this.#documents.add(url.href)
       const document = (await response.clone().json()) as Record<string, unknown>
-      const telling = [
+      const shown = [
         'resource',
         'authorization_servers',
         'scopes_supported',
         'issuer',
         'authorization_endpoint',
       ]
-      return telling
-        .filter((key) => key in document)
-        .map((key) => `< ${key}: ${JSON.stringify(document[key])}`)
+      return shown.filter((key) => key in document).map((key) => `< ${key}: ${JSON.stringify(document[key])}`)
     }
     return []
   }
 }
 
 function paintStatus(status: number | undefined): string {
-  if (status === undefined) return paint('red', 'no answer')
+  if (status === undefined) return paint('red', 'no response')
   return paint(status < 300 ? 'green' : status < 400 ? 'cyan' : 'yellow', String(status))
 }
 
-/** A part of a JWT, unverified: for showing only. */
+/** Decodes a part of a JWT without verification, only for display. */
 function decode(jwt: string, part: 0 | 1): Record<string, unknown> {
   return JSON.parse(Buffer.from(jwt.split('.')[part] ?? '', 'base64url').toString())
 }

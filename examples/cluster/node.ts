@@ -24,15 +24,15 @@ import { z } from 'zod'
 import { listen } from '../listen.ts'
 import { settings } from '../settings.ts'
 
-// One of several processes that are one server. What they share is in Redis, or is the same in their environment.
+// One of several processes that form one server. They share Redis and the same environment variables.
 const { ISSUER, RESOURCE, REDIS_URL, STATE_SECRET, PORT } = settings({
   ISSUER: 'the authorization server, such as https://auth.example.com',
   RESOURCE: 'the URL of this server as clients see it, with /mcp at its end',
   REDIS_URL: 'the Redis that all nodes share, such as redis://127.0.0.1:6379',
-  STATE_SECRET: 'the same 32 random characters, or more, on every node',
-  PORT: 'where this node listens on 127.0.0.1: nginx.conf expects 3001 and 3002',
+  STATE_SECRET: 'at least 32 random characters, the same on every node',
+  PORT: 'the port of this node on 127.0.0.1; nginx.conf expects 3001 and 3002',
 })
-/** JWKS_URI: where the issuer's keys are, if not in its metadata. SESSIONS: `on` for Mcp-Session-Id. */
+/** JWKS_URI is the URL of the issuer's keys, if its metadata does not contain it. SESSIONS=on enables Mcp-Session-Id. */
 const { JWKS_URI, SESSIONS, OTEL_EXPORTER_OTLP_ENDPOINT, INFO_RATE = '0.1' } = process.env
 
 const telemetry = KitTelemetry.create()
@@ -46,29 +46,29 @@ const collected = OTEL_EXPORTER_OTLP_ENDPOINT
       .build()
   : telemetry.build()
 
-// A Redis that is slow or away costs a request that needs it a second, not ten.
+// If Redis is slow or unavailable, a request waits one second instead of ten.
 const redis = new Redis(REDIS_URL, { commandTimeout: 1_000, maxRetriesPerRequest: 1 })
-// Said by the parts that use it, below.
+// The parts that use Redis report errors, see below.
 redis.on('error', () => undefined)
-const told = (part: string) => ({
+const reportTo = (part: string) => ({
   onError: (error: Error) =>
     void collected.emit('redis.away', { level: 'warn', attributes: { part }, error }),
   onCaughtUp: () => void collected.emit('redis.caught_up', { attributes: { part } }),
 })
 
-const eventBus = redisEventBus(redis, told('event bus'))
+const eventBus = redisEventBus(redis, reportTo('event bus'))
 const verifyToken = shareInvalidations(
   cachedVerifier(
     jwtVerifier({
       issuer: ISSUER,
       audience: RESOURCE,
       ...(JWKS_URI !== undefined && { jwksUri: JWKS_URI }),
-      // Clocks of machines differ.
+      // The clocks of machines differ.
       clockToleranceSeconds: 30,
     }),
   ),
   redis,
-  told('invalidations'),
+  reportTo('invalidations'),
 )
 
 const BOARD = 'board://notes'
@@ -82,16 +82,16 @@ const router = KitMcpRouter.create()
   .tool('clear', { description: 'Takes all notes off the board' }, (_args, context) => clear(context))
   .resource('board', { uri: BOARD }, async () => (await redis.lrange('board', 0, -1)).join('\n'))
 
-/** What tools change lies in Redis too: the next request may reach another node. */
+/** The state of the tools is in Redis, because the next request can reach another node. */
 async function post(note: string): Promise<string> {
   const count = await redis.rpush('board', note)
   adapter.notify.resourceUpdated(BOARD)
-  return `There are ${count} notes on the board.`
+  return `The board has ${count} notes.`
 }
 
 const SURE = z.object({ sure: z.boolean() })
 
-/** Asks first. The answer may reach another node, which can read what this one sealed: they share STATE_SECRET. */
+/** Asks the user first. The answer can reach another node, which can decrypt the state because all nodes share STATE_SECRET. */
 async function clear(context: KitContext) {
   const count = await redis.llen('board')
   if (context.state === undefined) {
@@ -102,10 +102,10 @@ async function clear(context: KitContext) {
     )
   }
   const unchanged = (context.state as { count: number }).count === count
-  if (context.accepted('sure', SURE)?.sure !== true || !unchanged) return 'The board stays as it is.'
+  if (context.accepted('sure', SURE)?.sure !== true || !unchanged) return 'The board was not changed.'
   await redis.del('board')
   adapter.notify.resourceUpdated(BOARD)
-  return `${count} notes are gone.`
+  return `${count} notes were removed.`
 }
 
 const adapter = createMcpAdapter({
@@ -115,7 +115,7 @@ const adapter = createMcpAdapter({
   eventBus,
   requestStateSecret: STATE_SECRET,
   sessions: SESSIONS === 'on',
-  // Nodes listen on loopback, clients say the name of the whole.
+  // The nodes listen on loopback, but the Host header contains the public host name.
   allowedHosts: [new URL(RESOURCE).hostname],
   oauth: {
     issuer: ISSUER,
@@ -129,24 +129,24 @@ const adapter = createMcpAdapter({
       points: 100,
       duration: 60,
       rejectIfRedisNotReady: true,
-      // While Redis is away each node counts by itself.
+      // While Redis is unavailable, each node counts separately.
       insuranceLimiter: new RateLimiterMemory({ points: 100, duration: 60 }),
     }),
   },
 })
 
 const app = express()
-// nginx says who the client is, and is on this machine.
+// nginx runs on this machine and sends the address of the client.
 app.set('trust proxy', 'loopback')
 const server = createServer(app)
-// Longer than nginx keeps an idle connection (60 s): whoever closes first must be the one who sends requests on it.
+// Longer than nginx keeps idle connections (60 s), so that nginx closes them first and loses no request.
 server.keepAliveTimeout = 75_000
 const shutdown = gracefulShutdown(server, {
   telemetry: collected,
   signals: ['SIGTERM', 'SIGINT'],
-  // A load balancer that asks /ready needs some seconds here to see that the node is about to end.
+  // A load balancer that checks /ready needs some seconds here to notice the shutdown.
   readinessDelayMs: Number(process.env.READINESS_DELAY_MS ?? 0),
-  // nginx keeps connections to the nodes. A call that it sends just as one is closed would be lost.
+  // nginx keeps connections to the nodes open. A call would be lost if the node closed its connection at the same time.
   idleGraceMs: 2_000,
   async onClosed({ pendingRequests, telemetry }) {
     console.log(JSON.stringify({ closed: { pendingRequests, transports: telemetry?.transports } }))
@@ -157,7 +157,7 @@ const shutdown = gracefulShutdown(server, {
 app.get('/ready', shutdown.readiness())
 app.use('/mcp', mcpCors(), mcpAuth(adapter), mcpHandler(adapter))
 app.use(protectedResourceRouter(adapter))
-// For whoever revokes tokens: `curl -X DELETE 127.0.0.1:3001/tokens/<SHA-256 of the token>`. nginx.conf passes it on to nobody.
+// Revokes a token: `curl -X DELETE 127.0.0.1:3001/tokens/<SHA-256 of the token>`. nginx does not forward this path.
 app.delete('/tokens/:key', (req, res) => {
   verifyToken.invalidateKey(req.params.key)
   res.sendStatus(204)

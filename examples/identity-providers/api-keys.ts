@@ -1,14 +1,14 @@
-// API keys of your own, for scripts and for clients that can send a fixed header:
+// Your own API keys, for scripts and for clients that can send a fixed header:
 //
-//   node api-keys.js create ada mcp:read mcp:write     makes a key for Ada and prints it, this once
-//   node api-keys.js                                   serves
+//   node api-keys.js create ada mcp:read mcp:write     creates a key for Ada and prints it once
+//   node api-keys.js                                   starts the server
 //
-// There is no authorization server, so nothing is served at the metadata path and no client can sign in: the key is
-// handed over by hand. A file stands for the table
+// Without an authorization server, the server publishes no metadata and clients cannot sign in. You give each key to its
+// user yourself. A file replaces this table:
 //
 //   CREATE TABLE api_keys (
 //     id         TEXT PRIMARY KEY,
-//     hash       TEXT NOT NULL,     -- SHA-256 of the secret; the key itself is nowhere
+//     hash       TEXT NOT NULL,     -- SHA-256 of the secret; the key itself is not stored
 //     user_id    TEXT NOT NULL,
 //     scopes     TEXT NOT NULL,
 //     expires_at INTEGER NOT NULL   -- seconds since 1970
@@ -28,7 +28,7 @@ import {
 import { settings } from '../settings.ts'
 
 const { KEYS_FILE, RESOURCE } = settings({
-  KEYS_FILE: 'where the hashed keys are, such as keys.json; made when the first key is',
+  KEYS_FILE: 'the file of the hashed keys, such as keys.json; created with the first key',
   RESOURCE: 'the URL of this server as clients see it, such as https://mcp.example.com/mcp',
 })
 
@@ -52,7 +52,7 @@ async function readKeys(): Promise<Record<string, ApiKey>> {
   }
 }
 
-// A key is random, not chosen by somebody: nobody can try them all, so a plain hash will do.
+// Keys are random and cannot be guessed, so a plain hash is sufficient.
 const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).digest()
 
 /** INSERT INTO api_keys … */
@@ -67,7 +67,7 @@ async function createKey(userId: string, scopes: readonly string[]): Promise<str
 const verifyKey: VerifyToken<unknown, { id: string }> = async ({ bearerToken }) => {
   const [, id, secret] = /^mcp\.([\w-]{12})\.([\w-]{43})$/.exec(bearerToken ?? '') ?? []
   if (id === undefined || secret === undefined) return undefined
-  // SELECT … WHERE id = ? — read for each request, so that a key that is deleted is good for nothing at once.
+  // SELECT … WHERE id = ?. Runs for each request, so that a deleted key stops working immediately.
   const keys = await readKeys().catch((cause) => {
     throw new VerifierUnavailableError('The keys cannot be read', { cause })
   })
@@ -79,14 +79,14 @@ const verifyKey: VerifyToken<unknown, { id: string }> = async ({ bearerToken }) 
 
 const router = KitMcpRouter.create().tool(
   'whoami',
-  { description: 'Says who is calling' },
+  { description: 'Returns the caller' },
   (_args, { auth }) => ({ user: auth?.user, key: auth?.clientId, scopes: auth?.scopes }),
 )
 
 const adapter = createMcpAdapter({
   router,
   oauth: {
-    // Nobody issues tokens but this server itself.
+    // Only this server issues tokens.
     issuer: new URL(RESOURCE).origin,
     resource: RESOURCE,
     scopes: ['mcp:read'],

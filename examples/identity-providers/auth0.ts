@@ -1,15 +1,15 @@
 // Auth0.
 //
-// To set up there:
-// - Applications → APIs: an API whose Identifier is the very URL of RESOURCE, with the permission mcp:read, RBAC
+// Setup in the Auth0 dashboard:
+// - Applications → APIs: an API whose Identifier is exactly RESOURCE, with the permission mcp:read, RBAC
 //   enabled, and RFC 9068 as its JWT profile
-// - Settings → Advanced: "Resource Parameter Compatibility Profile", without which Auth0 looks at its own
-//   `audience` parameter only. A client that names neither gets an opaque token, which is refused here
-// - Settings → Advanced: dynamic client registration, unless every client is registered by hand
+// - Settings → Advanced: "Resource Parameter Compatibility Profile". Without it, Auth0 reads only its own
+//   `audience` parameter. A client that sends neither gets an opaque token, which this server rejects
+// - Settings → Advanced: dynamic client registration, unless you register every client manually
 //
-// Its tokens: `iss` ends with a slash. `aud` is a list of two where the client asked for `openid` as well. `scope`
-// has what was asked for and, with RBAC, what the user may do; `permissions` is not needed beside it. The e-mail is
-// not in access tokens: an Action can add it under a name of your own, such as https://mcp.example.com/email.
+// Tokens: `iss` ends with a slash. `aud` is a list of two if the client also requested `openid`. `scope` contains the
+// requested scopes that, with RBAC, the user has; `permissions` is not needed in addition. Access tokens do not contain
+// the email address. An Action can add it as a custom claim, such as https://mcp.example.com/email.
 import express from 'express'
 import {
   createMcpAdapter,
@@ -23,7 +23,7 @@ import {
 import { settings } from '../settings.ts'
 
 const { AUTH0_DOMAIN, RESOURCE } = settings({
-  AUTH0_DOMAIN: 'your tenant, such as acme.eu.auth0.com, or your own domain for it',
+  AUTH0_DOMAIN: 'your tenant, such as acme.eu.auth0.com, or its custom domain',
   RESOURCE: 'the URL of this server as clients see it, which is the Identifier of the API',
 })
 
@@ -31,7 +31,7 @@ const issuer = `https://${AUTH0_DOMAIN}/`
 
 const router = KitMcpRouter.create().tool(
   'whoami',
-  { description: 'Says who is calling' },
+  { description: 'Returns the caller' },
   (_args, { auth }) => ({ user: auth?.user, client: auth?.clientId, scopes: auth?.scopes }),
 )
 
@@ -44,7 +44,7 @@ const adapter = createMcpAdapter({
     verifyToken: jwtVerifier({
       issuer,
       audience: RESOURCE,
-      // `typ: at+jwt` comes with the RFC 9068 profile; Auth0's own profile says JWT.
+      // The RFC 9068 profile sets `typ: at+jwt`. The profile of Auth0 sets `typ: JWT`.
       strict: true,
       // auth0|… for a user, …@clients for a service.
       mapUser: ({ sub }) => ({ id: String(sub) }),

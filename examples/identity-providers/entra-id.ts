@@ -1,17 +1,16 @@
 // Microsoft Entra ID.
 //
-// To set up there:
-// - App registrations: one for this server. Its manifest says requestedAccessTokenVersion 2, as tokens of version 1
-//   have another `iss` (https://sts.windows.net/…) and another `aud`
-// - Expose an API: as Application ID URI the very URL of RESOURCE (its domain has to be verified in the tenant),
-//   and the scope mcp.read. Entra compares the `resource` that MCP clients send with the front of the scopes they
-//   ask for, and answers AADSTS9010010 when they differ
-// - App registrations: one for each client. Entra registers none by itself
+// Setup in the Entra admin center:
+// - App registrations: one for this server, with requestedAccessTokenVersion 2 in its manifest, because tokens of
+//   version 1 have another `iss` (https://sts.windows.net/…) and another `aud`
+// - Expose an API: exactly RESOURCE as Application ID URI (its domain must be verified in the tenant),
+//   and the scope mcp.read. Entra compares the `resource` of the request with the beginning of the requested
+//   scopes, and returns AADSTS9010010 if they differ
+// - App registrations: one for each client. Entra does not support dynamic registration
 //
-// Its tokens, in version 2: `aud` is the Application (client) ID of this server, not its URL. `scp` has the scopes
-// by their short names, while clients must ask for them by their long ones: <RESOURCE>/mcp.read. A service that
-// signs in as itself has `roles` instead of `scp`. Who it is, is `oid` together with `tid`: `sub` is another one in
-// every application.
+// Tokens of version 2: `aud` is the Application (client) ID of this server, not its URL. `scp` contains the short names
+// of scopes, but clients must request the long names: <RESOURCE>/mcp.read. Tokens of a service without a user contain
+// `roles` instead of `scp`. The user is `oid` together with `tid`, because `sub` differs for every application.
 import express from 'express'
 import {
   createMcpAdapter,
@@ -34,7 +33,7 @@ const { TENANT_ID, CLIENT_ID, RESOURCE } = settings({
 const issuer = `https://login.microsoftonline.com/${TENANT_ID}/v2.0`
 
 interface EntraUser {
-  /** One per user and tenant, the same in every application. */
+  /** Unique for each user and tenant, and the same in every application. */
   readonly id: string
   readonly tenant: string
   readonly name: unknown
@@ -47,7 +46,7 @@ const verifyJwt = jwtVerifier<EntraUser>({
   mapUser: ({ oid, tid, name }) => ({ id: String(oid), tenant: String(tid), name }),
 })
 
-/** Scopes by the names that clients ask for, so that the challenge of a 403 can be sent to Entra as it is. */
+/** Scopes with their long names, so that clients can send the scopes of a challenge to Entra unchanged. */
 const verifyToken: VerifyToken<unknown, EntraUser> = async (input) => {
   const token = await verifyJwt(input)
   return token && { ...token, scopes: [token.scopes ?? []].flat().map((scope) => `${RESOURCE}/${scope}`) }
@@ -55,7 +54,7 @@ const verifyToken: VerifyToken<unknown, EntraUser> = async (input) => {
 
 const router = KitMcpRouter.create().tool(
   'whoami',
-  { description: 'Says who is calling' },
+  { description: 'Returns the caller' },
   (_args, { auth }) => ({ user: auth?.user, client: auth?.clientId, scopes: auth?.scopes }),
 )
 

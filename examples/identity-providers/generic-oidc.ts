@@ -1,10 +1,10 @@
 // Any authorization server that issues JWT access tokens, publishes its metadata (RFC 8414 or OpenID Connect
-// Discovery) and knows resource indicators (RFC 8707).
+// Discovery), and supports resource indicators (RFC 8707).
 //
-// To set up there:
-// - this server as a resource (an "API") with the very URL of RESOURCE: clients send it as `resource`, and the
-//   server has to put it into the token's `aud`
-// - the scope mcp:read, which ends up in the token's `scope`
+// Setup in the authorization server:
+// - this server as a resource (an "API") whose identifier is exactly RESOURCE. Clients send it as `resource`, and
+//   the authorization server must set it as `aud` of the token
+// - the scope mcp:read, which must be in the `scope` of the token
 import express from 'express'
 import {
   createMcpAdapter,
@@ -24,7 +24,7 @@ const { ISSUER, RESOURCE } = settings({
 
 const router = KitMcpRouter.create().tool(
   'whoami',
-  { description: 'Says who is calling' },
+  { description: 'Returns the caller' },
   (_args, { auth }) => ({ user: auth?.user, client: auth?.clientId, scopes: auth?.scopes }),
 )
 
@@ -35,10 +35,10 @@ const adapter = createMcpAdapter({
     resource: RESOURCE,
     scopes: ['mcp:read'],
     verifyToken: jwtVerifier({
-      // The keys are found through the metadata, and fetched again when they are rotated.
+      // The verifier finds the keys in the metadata and fetches them again after a rotation.
       issuer: ISSUER,
       audience: RESOURCE,
-      // Tokens of RFC 9068 say `typ: at+jwt`, so an ID token is not taken for one. Leave it out where yours do not.
+      // Requires `typ: at+jwt` (RFC 9068), which rejects ID tokens. Remove it if your tokens have another `typ`.
       strict: true,
       mapUser: ({ sub, email }) => ({ id: String(sub), email }),
     }),

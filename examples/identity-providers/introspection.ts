@@ -1,13 +1,13 @@
-// Any authorization server whose tokens say nothing by themselves and have to be asked about (RFC 7662), or whose
-// tokens must stop working the moment they are revoked.
+// Any authorization server with opaque tokens that require introspection (RFC 7662), or whose tokens must stop working
+// soon after they are revoked.
 //
-// To set up there:
-// - this server as a resource with the very URL of RESOURCE, so that the answer has it in `aud`
-// - a client for this server itself, with a secret, which may use the introspection endpoint
+// Setup in the authorization server:
+// - this server as a resource whose identifier is exactly RESOURCE, so that `aud` of the response contains it
+// - a client with a secret for this server, which may use the introspection endpoint
 // - the scope mcp:read
 //
-// Where `aud` is never sent, `audience: false` says so openly; any token of the authorization server is good here
-// then, so give it a scope that nothing else uses.
+// If the authorization server never sends `aud`, set `audience: false`. The server then accepts every token of the
+// authorization server, so require a scope that no other resource uses.
 import express from 'express'
 import {
   cachedVerifier,
@@ -23,9 +23,9 @@ import { settings } from '../settings.ts'
 
 const { ISSUER, INTROSPECTION_ENDPOINT, CLIENT_ID, CLIENT_SECRET, RESOURCE } = settings({
   ISSUER: 'the authorization server, such as https://auth.example.com',
-  INTROSPECTION_ENDPOINT: 'its introspection_endpoint, as its metadata say',
-  CLIENT_ID: 'what this server is registered as there',
-  CLIENT_SECRET: 'the secret that goes with it',
+  INTROSPECTION_ENDPOINT: 'its introspection_endpoint, as in its metadata',
+  CLIENT_ID: 'the client ID of this server at the authorization server',
+  CLIENT_SECRET: 'the secret of that client',
   RESOURCE: 'the URL of this server as clients see it, such as https://mcp.example.com/mcp',
 })
 
@@ -36,13 +36,13 @@ const verifyToken = cachedVerifier(
     clientSecret: CLIENT_SECRET,
     audience: RESOURCE,
   }),
-  // A token that was revoked goes on working for at most so long; in return most requests ask nobody.
+  // A revoked token can keep working for this time. In return, most requests need no introspection.
   { ttlSeconds: 30 },
 )
 
 const router = KitMcpRouter.create().tool(
   'whoami',
-  { description: 'Says who is calling' },
+  { description: 'Returns the caller' },
   (_args, { auth }) => ({ user: auth?.user?.id, client: auth?.clientId, scopes: auth?.scopes }),
 )
 

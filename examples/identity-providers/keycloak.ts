@@ -1,14 +1,14 @@
 // Keycloak.
 //
-// To set up there, in the realm:
+// Setup in the realm:
 // - Client scopes: a scope mcp:read, included in the token's scope, with a mapper of the type Audience whose
-//   "Included Custom Audience" is the very URL of RESOURCE, added to access tokens
-// - Clients: that scope as a default or optional one of each client, also of those that register themselves
+//   "Included Custom Audience" is exactly RESOURCE, added to access tokens
+// - Clients: that scope as a default or optional scope of each client, also of dynamically registered ones
 //   (Client registration → policies), and PKCE with S256
 //
-// Its tokens: Keycloak takes the audience from mappers, not from the `resource` parameter, which is experimental
-// there. Without the mapper `aud` is missing or "account", and the token is refused here. `typ` is JWT, so `strict`
-// stays off. The client is in `azp`, roles are in `realm_access.roles` and `resource_access.<client>.roles`.
+// Tokens: Keycloak takes the audience from mappers. Its support of the `resource` parameter is experimental. Without the
+// mapper, `aud` is missing or "account", and this server rejects the token. `typ` is JWT, so do not set `strict`. The
+// client is in `azp`. Roles are in `realm_access.roles` and `resource_access.<client>.roles`.
 import express from 'express'
 import {
   createMcpAdapter,
@@ -22,21 +22,21 @@ import {
 import { settings } from '../settings.ts'
 
 const { KEYCLOAK_URL, KEYCLOAK_REALM, RESOURCE } = settings({
-  KEYCLOAK_URL: 'where Keycloak is, as browsers see it, such as https://id.example.com',
+  KEYCLOAK_URL: 'the URL of Keycloak as browsers see it, such as https://id.example.com',
   KEYCLOAK_REALM: 'the realm',
   RESOURCE: 'the URL of this server as clients see it, which the Audience mapper adds',
 })
 
 const issuer = `${KEYCLOAK_URL.replace(/\/$/, '')}/realms/${KEYCLOAK_REALM}`
 
-/** What a realm's roles are in, where the client scope `roles` puts them into the token. */
+/** The claim with the realm roles, which the client scope `roles` adds to the token. */
 interface RealmAccess {
   readonly roles?: readonly string[]
 }
 
 const router = KitMcpRouter.create().tool(
   'whoami',
-  { description: 'Says who is calling' },
+  { description: 'Returns the caller' },
   (_args, { auth }) => ({ user: auth?.user, client: auth?.clientId, scopes: auth?.scopes }),
 )
 

@@ -1,12 +1,12 @@
 // WorkOS AuthKit.
 //
-// To set up there, under Connect → Configuration:
-// - MCP Auth, with Client ID Metadata Documents, or dynamic registration for clients that do not know those
-// - as a resource indicator the very URL of RESOURCE, which AuthKit then puts into `aud`
+// Setup under Connect → Configuration:
+// - MCP Auth, with Client ID Metadata Documents, or dynamic registration for clients that do not support them
+// - exactly RESOURCE as a resource indicator, which AuthKit sets as `aud`
 //
-// Its tokens: JWT whose `sub` is the user (user_…) and whose `org_id` is the organization, where there is one. The
-// e-mail is not in access tokens, unless a JWT template adds it. AuthKit's scopes are those of OpenID Connect, so
-// none are required here: what somebody may do is decided by `permissions`, or by your own data.
+// Tokens: JWTs whose `sub` is the user (user_…) and whose `org_id` is the organization, if any. Access tokens do not
+// contain the email address unless a JWT template adds it. AuthKit supports only the scopes of OpenID Connect, so this
+// server requires none. Use `permissions` or your own data for authorization.
 import express from 'express'
 import {
   createMcpAdapter,
@@ -28,7 +28,7 @@ const issuer = `https://${AUTHKIT_DOMAIN}`
 
 const router = KitMcpRouter.create().tool(
   'whoami',
-  { description: 'Says who is calling' },
+  { description: 'Returns the caller' },
   (_args, { auth }) => ({ user: auth?.user, client: auth?.clientId }),
 )
 

@@ -15,7 +15,7 @@ describe('the authorization server of the examples', () => {
   })
   after(() => server.close())
 
-  /** Where the user ends up who is asked for `scope`. */
+  /** Signs in the user with a scope. Resolves with the final redirect. */
   async function authorize(clientId: string, scope: string, challenge: string, resource = RESOURCE) {
     const url = new URL(`${server.issuer}/auth`)
     const parameters = {
@@ -33,7 +33,7 @@ describe('the authorization server of the examples', () => {
     return (await new Browser(fetch).follow(url, REDIRECT_URI)).searchParams
   }
 
-  /** What is in the token that `clientId` gets by authorization code. */
+  /** Resolves with the claims of the token that a client gets by authorization code. */
   async function claimsFor(clientId: string, scope: string) {
     const verifier = randomBytes(32).toString('base64url')
     const challenge = createHash('sha256').update(verifier).digest('base64url')
@@ -58,12 +58,12 @@ describe('the authorization server of the examples', () => {
     return jwtVerify(token, keys, { issuer: server.issuer, audience: RESOURCE, typ: 'at+jwt' })
   }
 
-  it('issues a JWT for the one resource, with the e-mail of the user', async () => {
+  it('issues a JWT for one resource with the email address of the user', async () => {
     const { payload } = await claimsFor(server.clientId, 'mcp:read')
     expect(payload).to.include({ aud: RESOURCE, sub: 'ada', email: 'ada@example.com', scope: 'mcp:read' })
   })
 
-  it('lets a client that registered itself for one scope ask for more', async () => {
+  it('allows a dynamically registered client to request more scopes later', async () => {
     const response = await fetch(`${server.issuer}/reg`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -85,7 +85,7 @@ describe('the authorization server of the examples', () => {
     expect(payload).not.to.have.property('email')
   })
 
-  it('tells the MCP server, and nobody else, about tokens that say nothing by themselves', async () => {
+  it('introspects opaque tokens only for the MCP server', async () => {
     const opaque = await startAuthorizationServer({
       resources: [RESOURCE],
       scopes: ['mcp:read'],
@@ -115,7 +115,7 @@ describe('the authorization server of the examples', () => {
     }
   })
 
-  it('refuses a resource it does not know, and a client without PKCE', async () => {
+  it('rejects an unknown resource and a client without PKCE', async () => {
     const elsewhere = await authorize(server.clientId, 'mcp:read', 'a'.repeat(43), 'http://127.0.0.1:9/other')
     expect(elsewhere.get('error')).to.equal('invalid_target')
     expect((await authorize(server.clientId, 'mcp:read', '')).get('error')).to.equal('invalid_request')

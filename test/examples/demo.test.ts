@@ -9,18 +9,18 @@ describe('the demo', function () {
     outcome = await startExample('demo', { NO_COLOR: '1' }).ended
   })
 
-  it('ends by itself with exit code 0 and nothing on stderr', () => {
+  it('exits with code 0 and without output on stderr', () => {
     expect(outcome).to.include({ exitCode: 0, stderr: '' })
   })
 
-  it('goes through its five steps', () => {
+  it('shows its five steps', () => {
     const headings = [...outcome.stdout.matchAll(/^\d\. .*$/gm)].map(([line]) => line)
     expect(headings).to.deep.equal([
       '1. An authorization server',
       '2. A protected MCP server',
       '3. A telemetry receiver',
       '4. The official clients',
-      '5. What telemetry saw',
+      '5. Telemetry',
     ])
   })
 
@@ -28,7 +28,7 @@ describe('the demo', function () {
     const challenges = outcome.stdout.match(
       /WWW-Authenticate: Bearer realm="mcp-server", error="invalid_token", scope="mcp:read", resource_metadata="http:\/\/127\.0\.0\.1:\d+\/\.well-known\/oauth-protected-resource\/mcp"/g,
     )
-    // Three clients, and two tokens that are none.
+    // Three clients and two invalid tokens.
     expect(challenges).to.have.length(5)
   })
 
@@ -39,14 +39,14 @@ describe('the demo', function () {
     expect(challenges).to.have.length(3)
   })
 
-  it('lets each client write in the end, in both protocol eras', () => {
+  it('lets each client write a note, with both kinds of protocol revision', () => {
     expect(outcome.stdout.match(/write_note {4}Wrote note-/g)).to.have.length(3)
-    const revisions = [...outcome.stdout.matchAll(/speaking MCP (\S+)\./g)].map(([, revision]) => revision)
+    const revisions = [...outcome.stdout.matchAll(/with MCP (\S+)\./g)].map(([, revision]) => revision)
     expect(revisions).to.deep.equal(['2025-11-25', '2026-07-28', '2025-11-25'])
   })
 
-  it('tabulates what telemetry received, accepted and refused', () => {
-    const [, table = ''] = outcome.stdout.split('5. What telemetry saw')
+  it('shows a table of accepted and refused requests', () => {
+    const [, table = ''] = outcome.stdout.split('5. Telemetry')
     for (const event of ['auth.accepted', 'auth.refused', 'request.completed', 'tool.completed']) {
       expect(table).to.include(`kit.mcp.${event}`)
     }
@@ -56,7 +56,7 @@ describe('the demo', function () {
     expect(table.split('\n').length).to.be.below(50)
   })
 
-  it('has checked that no secret is in telemetry, and prints none itself', () => {
+  it('reports that telemetry contains no secrets, and prints none', () => {
     expect(outcome.stdout).to.match(/Checked: none of the \d+ tokens, codes and verifiers of this run/)
     expect(outcome.stdout).not.to.match(/eyJ[\w-]{9,}/)
   })

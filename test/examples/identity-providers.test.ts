@@ -14,10 +14,10 @@ const METADATA = '/.well-known/oauth-protected-resource'
 
 interface Provider {
   readonly name: string
-  /** Everything it wants, but for RESOURCE. */
+  /** The required variables, except RESOURCE. */
   readonly settings: Readonly<Record<string, string>>
   readonly issuer: string
-  /** What every request needs, given the URL of the server. */
+  /** Returns the required scope. @param resource the URL of the server */
   readonly scope: (resource: string) => string | undefined
 }
 
@@ -61,7 +61,7 @@ interface Started {
   stop(): Promise<void>
 }
 
-/** Starts an example as a process of its own, on a free port. */
+/** Starts an example as a process on a free port. */
 async function start(name: string, env: Readonly<Record<string, string>>, port?: number): Promise<Started> {
   const at = port ?? (await freePort())
   const resource = `http://127.0.0.1:${at}/mcp`
@@ -98,7 +98,7 @@ const challengeOf = ({ headers }: WireAnswer) => parseChallenge(headers.get('www
 describe('the examples of identity providers', function () {
   this.timeout(20_000)
 
-  describe('without their providers', () => {
+  describe('without a provider,', () => {
     let started: Started[]
     before(async () => {
       started = await Promise.all(PROVIDERS.map(({ name, settings }) => start(name, settings)))
@@ -106,7 +106,7 @@ describe('the examples of identity providers', function () {
     after(() => Promise.all((started ?? []).map(({ stop }) => stop())))
 
     for (const [index, { name, issuer, scope }] of PROVIDERS.entries()) {
-      it(`${name} sends clients to its provider`, async () => {
+      it(`${name} publishes the issuer of its provider`, async () => {
         const { resource, whoami, get } = started[index] as Started
         const refused = await whoami()
         expect(refused.status).to.equal(401)
@@ -117,14 +117,14 @@ describe('the examples of identity providers', function () {
       })
     }
 
-    it('say what they want to know', async () => {
+    it('print all missing environment variables', async () => {
       const outcome = await startExample('identity-providers/entra-id', { RESOURCE: 'x', TENANT_ID: '' })
         .ended
       expect(outcome).to.deep.equal({
         exitCode: 1,
         stdout: '',
         stderr: [
-          'Set in the environment:',
+          'Set these environment variables:',
           '  TENANT_ID  the Directory (tenant) ID',
           '  CLIENT_ID  the Application (client) ID of this server',
           '',
@@ -133,7 +133,7 @@ describe('the examples of identity providers', function () {
     })
   })
 
-  describe('generic-oidc, with an authorization server', () => {
+  describe('generic-oidc with an authorization server', () => {
     let server: AuthorizationServer
     let started: Started
 
@@ -148,7 +148,7 @@ describe('the examples of identity providers', function () {
       await server?.close()
     })
 
-    it('takes its tokens', async () => {
+    it('accepts tokens of that authorization server', async () => {
       const answer = await started.whoami(await server.issueToken(['mcp:read']))
       expect(said(answer)).to.deep.equal({
         user: { id: 'notes-service' },
@@ -157,13 +157,13 @@ describe('the examples of identity providers', function () {
       })
     })
 
-    it('asks for the scope that one lacks', async () => {
+    it('names the missing scope in a challenge', async () => {
       const answer = await started.whoami(await server.issueToken(['mcp:write']))
       expect(answer.status).to.equal(403)
       expect(challengeOf(answer).scope).to.equal('mcp:read')
     })
 
-    it('refuses those for another server', async () => {
+    it('rejects tokens for another server', async () => {
       const answer = await started.whoami(await server.issueToken(['mcp:read'], 'http://127.0.0.1:9/other'))
       expect(answer.status).to.equal(401)
       expect(challengeOf(answer).error_description).to.equal(
@@ -172,7 +172,7 @@ describe('the examples of identity providers', function () {
     })
   })
 
-  describe('introspection, with an authorization server whose tokens say nothing', () => {
+  describe('introspection with an authorization server that issues opaque tokens', () => {
     let server: AuthorizationServer
     let started: Started
 
@@ -198,26 +198,26 @@ describe('the examples of identity providers', function () {
       await server?.close()
     })
 
-    it('takes its tokens', async () => {
+    it('accepts tokens of that authorization server', async () => {
       const token = await server.issueToken(['mcp:read'])
       expect(token).not.to.include('.')
       for (const answer of [await started.whoami(token), await started.whoami(token)])
         expect(said(answer)).to.include({ client: 'notes-service' })
     })
 
-    it('asks for the scope that one lacks', async () => {
+    it('names the missing scope in a challenge', async () => {
       const answer = await started.whoami(await server.issueToken(['mcp:write']))
       expect(answer.status).to.equal(403)
       expect(challengeOf(answer).scope).to.equal('mcp:read')
     })
 
-    it('refuses those for another server, and what is none', async () => {
+    it('rejects tokens for another server and invalid tokens', async () => {
       const other = await server.issueToken(['mcp:read'], 'http://127.0.0.1:9/other')
       for (const token of [other, 'made-up']) expect((await started.whoami(token)).status).to.equal(401)
     })
   })
 
-  it('keycloak takes tokens with what the audience mapper adds, and no others', async () => {
+  it('keycloak accepts only tokens with the audience of the mapper', async () => {
     const key = await createSigningKey('RS256', 'of the realm')
     let jwksUri = ''
     const { origin } = await listen((req, res) => {
@@ -270,7 +270,7 @@ describe('the examples of identity providers', function () {
       return outcome.stdout.trim()
     }
 
-    it('takes keys that it made, for as long as they are in the table', async () => {
+    it('accepts created keys until they are removed from the table', async () => {
       const ada = await create('ada', 'mcp:read', 'mcp:write')
       const bob = await create('bob')
       const table = await readFile(env.KEYS_FILE, 'utf8')

@@ -45,7 +45,7 @@ const challenge = ({ headers }: WireAnswer): Record<string, string> => {
   return header === null ? {} : parseChallenge(header)
 }
 const said = (answer: WireAnswer): unknown => answer.message.result.content[0].text
-/** The status, and what the challenge says is wrong. */
+/** Returns the status and the error of the challenge. */
 const outcome = (answer: WireAnswer): string =>
   [answer.status, challenge(answer).error].filter((part) => part !== undefined).join(' ')
 const header =
@@ -141,11 +141,11 @@ const DIFFERENT: readonly Row[] = [
     what: 'the words of the verifier in the answer',
     request: asking('Bearer eve'),
     look: ({ text }) => JSON.parse(text).error_description,
-    before: 'The token is not known',
+    before: 'Unknown token',
     after: 'The access token is invalid',
   },
   {
-    // It passes the gate, and the server behind answers it.
+    // The request passes the gate, and the server responds.
     what: 'a CORS preflight',
     request: preflight,
     look: outcome,
@@ -202,7 +202,7 @@ describe('the migration from the SDK', () => {
       servers.push(server)
       await once(server, 'listening')
       ports[when] = (server.address() as AddressInfo).port
-      // One resource for both: where they really listen does not matter to them.
+      // Both servers use the same resource URL, which does not need to match their ports.
       server.on(
         'request',
         make({ issuer: 'https://auth.example.com', resource: 'http://127.0.0.1:3000/mcp', lookUp }),
@@ -212,7 +212,7 @@ describe('the migration from the SDK', () => {
   after(() => Promise.all(servers.map(stopListening)))
 
   for (const { what, request, look } of SAME) {
-    it(`leaves as it was: ${what}`, async () => {
+    it(`does not change ${what}`, async () => {
       const [then, now] = await Promise.all([send(ports.before, request), send(ports.after, request)])
       expect(look(now)).to.deep.equal(look(then)).and.not.equal(undefined)
     })

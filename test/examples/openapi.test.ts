@@ -4,8 +4,8 @@ import { createTestIssuer } from '../../src/testing/index.ts'
 import { startExample } from '../support/examples/run.ts'
 import { listen } from '../support/listen.ts'
 
-describe('the example of routes as tools', () => {
-  it('serves them to who may call them, with their user, until SIGTERM', async () => {
+describe('the example openapi.ts', () => {
+  it('serves routes as tools to authorized users until SIGTERM', async () => {
     const { origin: issuer } = await listen((req, res) => {
       res.setHeader('Content-Type', 'application/json')
       const metadata = { issuer, jwks_uri: `${issuer}/jwks`, response_types_supported: ['code'] }
@@ -27,7 +27,7 @@ describe('the example of routes as tools', () => {
     const order = await client.callTool({ name: 'getOrder', arguments: { id: 'o1' } })
     expect(order.structuredContent).to.deep.equal({ id: 'o1', customer: 'ada', state: 'shipped' })
 
-    // The client listens: its event stream would keep a server open that does not end it.
+    // The event stream of the client would keep the server open if the server did not end it.
     example.process.kill('SIGTERM')
     expect((await example.ended).exitCode).to.equal(0)
     await client.close()

@@ -1,13 +1,13 @@
 import { expect } from 'chai'
 import { startExample } from '../support/examples/run.ts'
 
-describe('the example of telemetry by itself', () => {
-  it('tells of two orders, each in a session of its own, and what became of the events', async () => {
+describe('the example orders.ts', () => {
+  it('emits events of two orders in separate sessions and prints the delivery statistics', async () => {
     const { exitCode, stdout, stderr } = await startExample('orders').ended
     expect({ exitCode, lines: stderr.trimEnd().split('\n').length }).to.deep.equal({ exitCode: 0, lines: 1 })
 
     const session = / actor=user:u1 scope=tenant:t1 session=(ses_\w{26}) channel=web order=/
-    const [placed = '', refused = '', ledger] = stdout.trimEnd().split('\n')
+    const [placed = '', refused = '', statistics] = stdout.trimEnd().split('\n')
     expect(placed).to.match(/^INFO shop\.order\.placed .* order=o1200 cents=1200 email=[0-9a-f]{64}$/)
     expect(refused).to.match(/^INFO shop\.order\.placed .* order=o-5 cents=-5 email=[0-9a-f]{64}$/)
     expect(stderr).to.match(
@@ -16,7 +16,7 @@ describe('the example of telemetry by itself', () => {
     const [first, second, failed] = [placed, refused, stderr].map((line) => session.exec(line)?.[1])
     expect(failed).to.equal(second)
     expect(first).to.be.a('string').and.not.equal(second)
-    expect(ledger).to.equal('{ delivered: 3, failed: 0, dropped: 0, pending: 0 }')
+    expect(statistics).to.equal('{ delivered: 3, failed: 0, dropped: 0, pending: 0 }')
     expect(stdout + stderr).not.to.contain('ada@example.com')
   })
 })

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { type RunningExample, startExample } from '../support/examples/run.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../support/otlp-receiver.ts'
 
-describe('the example that sends to a collector', function () {
+describe('the example otlp-collector.ts', function () {
   this.timeout(20_000)
 
   let collector: OtlpReceiver
@@ -13,15 +13,15 @@ describe('the example that sends to a collector', function () {
     await collector.close()
   })
 
-  /** Starts it on a free port. */
+  /** Starts the example on a free port. */
   async function start(env: Readonly<Record<string, string>>, args: readonly string[] = []) {
     const started = startExample('otlp-collector', { PORT: '0', ...env }, args)
     example = started
-    const said = await started.said(/Its events go to .*\n/)
+    const said = await started.said(/Events go to .*\n/)
     return { started, said, url: /http:\S+\/mcp/.exec(said)?.[0] ?? '' }
   }
 
-  it('brings everything to the collector when it is asked to stop under load', async () => {
+  it('delivers all events to the collector if it is stopped under load', async () => {
     collector = await startOtlpReceiver()
     const { started, url } = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url })
 
@@ -56,7 +56,7 @@ describe('the example that sends to a collector', function () {
     expect(collector.requests[0]?.headers).to.include({ 'content-encoding': 'gzip' })
   })
 
-  it('takes the collector from its argument, and says why nothing arrived', async () => {
+  it('uses the collector of its argument, and prints why delivery failed', async () => {
     collector = await startOtlpReceiver()
     const wrong = `${collector.url}/logs`
     const { started, said, url } = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9' }, [wrong])

@@ -9,17 +9,17 @@ describe('the example of prompts and resources', () => {
     describe(`for a ${name}`, () => {
       let served: Listening
       let connected: Connected
-      let told: (heard: Heard) => void = () => undefined
+      let onHeard: (heard: Heard) => void = () => undefined
       before(async () => {
         served = await listen(createRecipesServer(oauth()))
-        connected = await connect(served.origin, { token: 'writer', onHeard: (heard) => told(heard) })
+        connected = await connect(served.origin, { token: 'writer', onHeard: (heard) => onHeard(heard) })
       })
       after(async () => {
         await connected.close()
         await served.close()
       })
 
-      it('cooks from a prompt, whose argument is completed', async () => {
+      it('completes the argument of a prompt and returns the prompt', async () => {
         const ref = { type: 'ref/prompt', name: 'cook' }
         const completed = await connected.client.complete({ ref, argument: { name: 'recipe', value: 'bre' } })
         expect(completed.completion.values).to.deep.equal(['bread'])
@@ -32,7 +32,7 @@ describe('the example of prompts and resources', () => {
         )
         const missing = connected.client.getPrompt({ name: 'cook', arguments: { recipe: 'cake' } })
         const error = await missing.catch((cause: Error) => cause)
-        expect(error.message).to.contain('There is no recipe for cake')
+        expect(error.message).to.contain('The recipe cake does not exist')
       })
 
       it('lists and reads recipes', async () => {
@@ -51,10 +51,10 @@ describe('the example of prompts and resources', () => {
         })
       })
 
-      it('tells of a recipe that was saved', async () => {
+      it('notifies clients of a saved recipe', async () => {
         const { client } = connected
         const updated = signalled<Heard>()
-        told = (heard) => {
+        onHeard = (heard) => {
           if (heard.method === 'notifications/resources/updated') updated.resolve(heard)
         }
         const uri = 'recipes://all/bread'

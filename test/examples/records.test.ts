@@ -3,7 +3,7 @@ import { findLeaks } from '../../examples/records.ts'
 
 const TOKEN = 'eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl'
 
-describe('the search for leaks', () => {
+describe('the search for secrets in records', () => {
   const search = (text: string) =>
     findLeaks(text, [TOKEN, 'a-code-of-the-run', 'a.verifier~with-dots'], ['ada@example.com'])
 

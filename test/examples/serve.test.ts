@@ -10,23 +10,23 @@ import { type Outcome, type RunningExample, startExample } from '../support/exam
 
 const run = promisify(execFile)
 
-/** Free ports, and no telemetry to anywhere, whatever the environment of the tests says. */
+/** Free ports and no telemetry exporter, whatever the environment of the tests contains. */
 const ENVIRONMENT = { PORT: '0', AUTH_PORT: '0', OTEL_EXPORTER_OTLP_ENDPOINT: '' }
 
-describe('the server that stays up', function () {
+describe('the example serve.ts', function () {
   this.timeout(20_000)
 
-  describe('once it is up', () => {
+  describe('after its start', () => {
     let example: RunningExample
     let stdout: string
 
     before(async () => {
       example = startExample('serve', ENVIRONMENT)
-      stdout = await example.said(/Ctrl-C stops/)
+      stdout = await example.said(/Press Ctrl-C to stop/)
     })
     after(() => example.process.kill('SIGKILL'))
 
-    it('prints a curl line that works when pasted', async function () {
+    it('prints a working curl command', async function () {
       const line = /^curl .*$/m.exec(stdout)?.[0] ?? ''
       expect(line).not.to.equal('')
       if (!(await isInstalled('curl'))) {
@@ -37,7 +37,7 @@ describe('the server that stays up', function () {
       expect(answer.stdout).to.include('welcome')
     })
 
-    it('prints a token that opens the server, and the Inspector command with it', async () => {
+    it('prints a valid token and a command of the Inspector', async () => {
       const url = /http:\/\/127\.0\.0\.1:\d+\/mcp/.exec(stdout)?.[0] ?? ''
       const token = /^eyJ\S+$/m.exec(stdout)?.[0]
       expect(stdout).to.include(
@@ -47,11 +47,11 @@ describe('the server that stays up', function () {
         headers: { authorization: `Bearer ${token}`, accept: 'text/event-stream' },
       })
       expect(stream.status).to.equal(200)
-      // Left open: the next test stops the server with this client still listening.
+      // The stream stays open, so that the next test stops the server with a connected client.
       stream.text().catch(() => undefined)
     })
 
-    it('stops within two seconds of Ctrl-C, with exit code 0', async () => {
+    it('exits with code 0 within two seconds after Ctrl-C', async () => {
       const asked = Date.now()
       example.process.kill('SIGINT')
       const { exitCode, stderr } = await example.ended
@@ -60,38 +60,38 @@ describe('the server that stays up', function () {
     })
   })
 
-  it('stops at SIGTERM as well', async () => {
+  it('exits with code 0 after SIGTERM', async () => {
     const example = startExample('serve', ENVIRONMENT)
-    await example.said(/Ctrl-C stops/)
+    await example.said(/Press Ctrl-C to stop/)
     example.process.kill('SIGTERM')
     expect(await example.ended).to.include({ exitCode: 0, stderr: '' })
   })
 
   for (const name of ['PORT', 'AUTH_PORT']) {
-    it(`says so in one line when the port of ${name} is in use`, async () => {
+    it(`prints one line if the port of ${name} is in use`, async () => {
       const other = createServer().listen(0, '127.0.0.1')
       await once(other, 'listening')
       const { port } = other.address() as AddressInfo
       try {
         const outcome = await startExample('serve', { ...ENVIRONMENT, [name]: String(port) }).ended
-        expectOneLine(outcome, `Port ${port} is in use: set PORT and AUTH_PORT to free ones`)
+        expectOneLine(outcome, `Port ${port} is in use. Set PORT and AUTH_PORT to free ports`)
       } finally {
         other.close()
       }
     })
   }
 
-  it('says so in one line when a port is none', async () => {
+  it('prints one line if a port is invalid', async () => {
     expectOneLine(
       await startExample('serve', { ...ENVIRONMENT, PORT: 'http' }).ended,
-      'PORT is no port: http',
+      'PORT must be a port number; received http',
     )
   })
 
-  it('says so in one line when there is no such folder', async () => {
+  it('prints one line if the folder does not exist', async () => {
     const folder = join(tmpdir(), 'no-such-folder', 'notes')
     const outcome = await startExample('serve', { ...ENVIRONMENT, NOTES_DIR: folder }).ended
-    expectOneLine(outcome, `There is no folder ${folder}`)
+    expectOneLine(outcome, `The folder ${folder} does not exist`)
   })
 })
 

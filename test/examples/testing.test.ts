@@ -7,8 +7,8 @@ import { expect } from 'chai'
 const mocha = createRequire(import.meta.url).resolve('mocha/bin/mocha.js')
 const example = fileURLToPath(new URL('../../examples/testing/greeter.test.js', import.meta.url))
 
-describe('the example of a test', () => {
-  it('passes under mocha, as a user would run it', async () => {
+describe('the example testing/greeter.test.ts', () => {
+  it('passes with mocha', async () => {
     const { stdout } = await promisify(execFile)(process.execPath, [
       mocha,
       '--no-config',

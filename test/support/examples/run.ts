@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-/** What a process said and how it ended. */
+/** The output and the exit code of a process. */
 export interface Outcome {
   readonly exitCode: number | null
   readonly stdout: string
@@ -11,12 +11,12 @@ export interface Outcome {
 
 export interface RunningExample {
   readonly process: ChildProcess
-  /** Resolves with all of stdout so far, once `pattern` is in it. Rejects when the process ends without. */
+  /** Resolves with the output when it matches `pattern`. Rejects if the process exits before. */
   said(pattern: RegExp): Promise<string>
   readonly ended: Promise<Outcome>
 }
 
-/** Starts a compiled example as a process of its own. */
+/** Starts a compiled example as a process. */
 export function startExample(
   name: string,
   env: Readonly<Record<string, string>> = {},
