@@ -164,7 +164,7 @@ const bytesOf = (request: WireRequest): Buffer => Buffer.from(request.body as st
 const inBytes = (bytes: Buffer): Buffer[] => Array.from(bytes, (_, index) => bytes.subarray(index, index + 1))
 const token = { authorization: 'Bearer good' }
 
-/** What stands where a request becomes deep. */
+/** The places in a request at which it becomes deep. */
 const HERE = 'here'
 
 const arrays = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels)
@@ -311,7 +311,7 @@ for (const [name, start] of Object.entries(TARGETS)) {
   })
 }
 
-/** What a client may ask for that never ends by itself, in every way that the adapter answers. */
+/** Requests whose responses never end, for every kind of response of the adapter. */
 const ENDLESS: Readonly<Record<string, { setup?: Partial<Setup>; direct?: boolean; request: WireRequest }>> =
   {
     'a call of 2025-11-25': { request: legacy(call('wait'), token) },

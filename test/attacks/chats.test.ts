@@ -20,7 +20,7 @@ interface Chat {
   readonly liveText: LiveText
 }
 
-/** What is the same in every message. */
+/** The common part of all messages. */
 const FIXED = /^(?:\s|\*|ERROR|FATAL| and \d+ more)*$/
 
 const CHATS: Readonly<Record<string, Chat>> = {

@@ -119,7 +119,7 @@ describe('DPoP', () => {
 
     it('a Bearer token that is bound to nothing, where DPoP is not required', async () => {
       expect(await send([`Authorization: Bearer ${unbound}`])).to.include({ status: 200 })
-      // A proof beside it is nobody's.
+      // A proof for such a token has no owner.
       expect(await send([`Authorization: Bearer ${unbound}`, 'DPoP: nonsense'])).to.include({ status: 200 })
     })
   })
@@ -347,7 +347,7 @@ describe('DPoP', () => {
       ]
       expect(await rawRequest(port, { headers: [HOST, ...first] })).to.include({ status: 200 })
       expectRefusal(await rawRequest(port, { headers: [HOST, ...second] }), NOT_VALID)
-      // Somebody else may have had the same idea.
+      // Another client can use the same value.
       const token = await issuer.issueToken({ claims: { cnf: { jkt: other.thumbprint } } })
       const theirs = await proofFor(other, 'GET', URL_OF_ROUTE, { token, claims: { jti } })
       const answer = await rawRequest(port, {
@@ -591,7 +591,7 @@ describe('DPoP', () => {
     const REFUSAL = ['The DPoP proof must include a nonce issued by this server', 'use_dpop_nonce'] as const
     const secret = 'the same secret on every node, of 32 characters'
 
-    it('where it is told to, gives one, and takes it on every node with the same secret', async () => {
+    it('with the option nonce, issues a nonce that every node with the same secret accepts', async () => {
       const dpop = { mode: 'required', nonce: { secret } } as const
       const first = await send([`Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`], dpop)
       expectRefusal(first, REFUSAL)
@@ -708,10 +708,10 @@ describe('DPoP', () => {
       }
     })
 
-    it('it is told the key of the proof, and no token beside a bad proof', async () => {
-      const told: unknown[] = []
+    it('the verifier gets the key of the proof, and no token with an invalid proof', async () => {
+      const inputs: unknown[] = []
       const verifyToken: OAuthOptions['verifyToken'] = async ({ bearerToken, proofKey }) => {
-        told.push([bearerToken, proofKey])
+        inputs.push([bearerToken, proofKey])
         return { valid: true, cnf: { jkt: proofKey } }
       }
       const { port } = await listen(
@@ -725,7 +725,7 @@ describe('DPoP', () => {
       ]) {
         await rawRequest(port, { headers: [HOST, ...headers] })
       }
-      expect(told).to.deep.equal([
+      expect(inputs).to.deep.equal([
         ['opaque', key.thumbprint],
         [undefined, undefined],
         ['opaque', undefined],
@@ -797,8 +797,8 @@ describe('DPoP', () => {
     )
   })
 
-  it('is told in the metadata document, where it is on', async () => {
-    for (const [dpop, told] of [
+  it('is announced in the metadata document if it is enabled', async () => {
+    for (const [dpop, members] of [
       ['off', {}],
       ['allowed', { dpop_signing_alg_values_supported: ALGORITHMS.split(' ') }],
       [
@@ -812,7 +812,7 @@ describe('DPoP', () => {
         resource: origin,
         authorization_servers: [issuer.issuer],
         bearer_methods_supported: ['header'],
-        ...told,
+        ...members,
       })
     }
   })

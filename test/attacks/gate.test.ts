@@ -443,7 +443,12 @@ describe('attacks on the gate', () => {
       })
       await Promise.all(visits)
       const login = report.checks.find(({ id }) => id === 'token.login')
-      return { received: received.join('\n'), login, told: visits.length, printed: JSON.stringify(report) }
+      return {
+        received: received.join('\n'),
+        login,
+        visitCount: visits.length,
+        printed: JSON.stringify(report),
+      }
     }
 
     const named = (document: Record<string, unknown>, evil: string): void => {
@@ -498,8 +503,8 @@ describe('attacks on the gate', () => {
         attack: `the examined server names ${what}`,
         outcome: 'no address to sign in at is printed, and nothing is sent',
         run: async () => {
-          const { received, login, told, printed } = await lured(lure)
-          expect(told).to.equal(0)
+          const { received, login, visitCount, printed } = await lured(lure)
+          expect(visitCount).to.equal(0)
           expect(login?.status).to.be.oneOf(['fail', 'skip'])
           for (const text of [received, printed]) expect(text).not.to.contain(SECRET)
           expect(received).not.to.match(/the-code|\/token|authorization":/)
@@ -509,13 +514,13 @@ describe('attacks on the gate', () => {
 
     it('are sent to the authorization server of --issuer, and to no place that it redirects to', async () => {
       for (const spelling of [(honest: string) => honest, (honest: string) => `${honest}/`]) {
-        const { received, told, login } = await lured({
+        const { received, visitCount, login } = await lured({
           issuer: spelling,
           server: (document, evil) => {
             document.token_endpoint = `${evil}/token`
           },
         })
-        expect(told).to.equal(1)
+        expect(visitCount).to.equal(1)
         expect(login?.status).to.equal('fail')
         const basic = Buffer.from(`me:${SECRET}`).toString('base64')
         expect(received).to.contain(`Basic ${basic}`).and.to.contain('the-code')

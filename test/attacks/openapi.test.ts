@@ -4,7 +4,7 @@ import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
 import { documentOf, OK } from '../support/openapi/documents.ts'
 
-/** What a route gets of these arguments. */
+/** Resolves with the request that a route gets for the given arguments. */
 async function sent(parameters: readonly object[], args: object, path = '/echo', openapi = '3.0.3') {
   const document = documentOf(
     { [path]: { get: { operationId: 'echo', parameters, responses: OK } } },

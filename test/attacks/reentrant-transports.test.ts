@@ -14,7 +14,7 @@ describe('transports that call their manager', () => {
   before(() => process.on('unhandledRejection', note))
   after(() => process.off('unhandledRejection', note))
 
-  /** Whether what is called is awaited, and after what. */
+  /** When the transport calls back, and whether it awaits the call. */
   const ways = {
     'and ignores the result': (call: () => unknown) => void call(),
     'and returns the promise': (call: () => unknown) => call() as Promise<void>,

@@ -775,7 +775,7 @@ describe('attacks on sessions', () => {
 
     const wide = token('ada', WRITE)
 
-    /** What a stream carries up to the list change that is said at the end. */
+    /** Resolves with the contents of a stream up to the final list change. */
     const heardBy = async (target: Target, stream: IncomingMessage): Promise<string[]> => {
       let text = ''
       for await (const chunk of stream) {

@@ -14,7 +14,7 @@ import { until } from '../support/until.ts'
 const REPORT = 'x'.repeat(10_000)
 const REPORTS = 2_000
 
-/** What a handler of the test has done so far. */
+/** The progress of a handler. */
 let told = 0
 let isDone = false
 
@@ -131,7 +131,7 @@ async function standstill(): Promise<void> {
   }, 20)
 }
 
-/** A client that sends one request and reads when told to. */
+/** A client that sends one request and reads only on demand. */
 class SlowReader {
   readonly socket: Socket
   text = ''

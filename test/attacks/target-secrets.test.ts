@@ -18,7 +18,7 @@ const PATHS = [
 ]
 
 interface Observed {
-  /** What the observer recorded, as text. */
+  /** Returns the records of the observer as one string. */
   readonly seen: readonly string[]
   /** The requests of the transports, by path. */
   readonly requests: ReadonlyMap<string, IncomingHttpHeaders>

@@ -20,7 +20,7 @@ import {
 
 const SECRET = 'a shared secret of more than thirty-two bytes'
 
-/** What the answers say; `accepted` is 200. */
+/** The outcomes of requests; `accepted` is 200. */
 const DESCRIPTIONS = {
   invalid: 'The access token is invalid',
   expired: 'The access token has expired',
@@ -178,7 +178,7 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
       ]
     }),
 
-    ['iss of somebody else', issued({ iss: 'https://evil.example.com' }), 'invalid'],
+    ['iss of another issuer', issued({ iss: 'https://evil.example.com' }), 'invalid'],
     ['no iss', issued({ iss: undefined }), 'invalid'],
     ['iss with a slash', issued({ iss: `${ISSUER}/` }), 'invalid'],
     ['iss in capitals', issued({ iss: ISSUER.toUpperCase() }), 'invalid'],
@@ -186,7 +186,7 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
     ['iss as an object', issued({ iss: { toString: ISSUER } }), 'invalid'],
     ['iss of an address on the canary', async (kit) => issued({ iss: kit.canary })(kit), 'invalid'],
 
-    ['aud of somebody else', issued({ aud: 'https://other.example.com/mcp' }), 'wrong_resource'],
+    ['aud of another server', issued({ aud: 'https://other.example.com/mcp' }), 'wrong_resource'],
     ['aud as a list of others', issued({ aud: ['https://a.example.com', 'b'] }), 'wrong_resource'],
     ['aud as a list with ours', issued({ aud: ['https://a.example.com', AUDIENCE] }), 'accepted'],
     ['no aud', issued({ aud: undefined }), 'wrong_resource'],
@@ -220,7 +220,7 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
     ['client_id as a number', issued({ client_id: 5 }), 'invalid'],
     ['jti as an object', issued({ jti: {} }), 'invalid'],
 
-    ['crit that names what nobody knows', issued({}, { crit: ['urn:x'], 'urn:x': true }), 'invalid'],
+    ['crit that names an unknown extension', issued({}, { crit: ['urn:x'], 'urn:x': true }), 'invalid'],
     ['crit that is empty', issued({}, { crit: [] }), 'invalid'],
     ['crit that is text', issued({}, { crit: 'exp' }), 'invalid'],
     ['crit that names exp', issued({}, { crit: ['exp'], exp: 9e9 }), 'invalid'],
@@ -363,7 +363,7 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
         ),
       'invalid',
     ],
-    // Whoever has one signature of ECDSA can make the other; it says nothing that the first does not.
+    // For every ECDSA signature, a second valid one can be computed. It proves nothing new.
     ['an ECDSA signature mirrored: (r, n − s)', (kit) => ecToken(kit, {}, mirrored), 'accepted'],
 
     ['1 MB', () => 'a'.repeat(1_000_000), 'malformed'],
@@ -560,7 +560,7 @@ describe('attacks with tokens', () => {
   }
 
   describe('in all', () => {
-    it('have the keys fetched once, and once more for names that nobody knows', () => {
+    it('with unknown key IDs cause only one more fetch of the keys', () => {
       // Two verifiers use the endpoint, and each may look twice.
       expect(fetched.length).to.be.within(2, 4)
     })

@@ -49,7 +49,7 @@ const factory = () => {
 
 const call = (name: string, args: object) => ['tools/call', { name, arguments: args }] as const
 
-/** What the client gets to read. */
+/** Resolves with the text that the client gets. */
 function textOf(message: any): string {
   return message.error?.message ?? message.result.content[0].text
 }

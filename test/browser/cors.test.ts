@@ -29,7 +29,7 @@ import {
 
 const METADATA = '/.well-known/oauth-protected-resource'
 
-/** What ends the tool `stream`. */
+/** Ends the tool `stream`. */
 let release = signalled()
 
 const router = KitMcpRouter.create()
@@ -63,7 +63,7 @@ const oauth: OAuthOptions = {
 
 const adapterWith = (options: McpAdapterOptions = {}) => createMcpAdapter({ router, oauth, ...options })
 
-/** The web-standard handlers on a bare server, as a host without Express mounts them. */
+/** Mounts the web-standard handlers on a server without Express. */
 function bare({ server, auth }: McpAdapter): RequestListener {
   const [mcp, preflight, metadata] = [server, auth.cors, auth.resource].map((handle) =>
     toNodeHandler({ fetch: async (request) => await handle(request) }),
@@ -84,7 +84,7 @@ function onExpress(adapter: McpAdapter, ...before: unknown[]): RequestListener {
 
 type Arrangement = (adapter: McpAdapter, pageOrigin: string) => RequestListener
 
-/** What lets a page in. */
+/** The servers that allow the page. */
 const ARRANGEMENTS: Readonly<Record<string, Arrangement>> = {
   'Express with mcpCors, mcpAuth and mcpHandler': (adapter) =>
     onExpress(adapter, mcpCors(), mcpAuth(adapter)),
@@ -100,7 +100,7 @@ interface PageRequest {
   readonly body?: unknown
 }
 
-/** What a page was allowed to see of an answer, or that it was allowed nothing. */
+/** The part of a response that a page can read, or an error if it can read nothing. */
 interface Seen {
   readonly failed?: string
   readonly status?: number
@@ -108,10 +108,10 @@ interface Seen {
   readonly text: string
 }
 
-/** Where the page is from: another host as well as another port, so that nothing is of the same site. */
+/** Serves the page from another host and port, so that it is on another site than the server. */
 let pageOrigin = ''
 
-/** Serves until the suite is over; `log` has method and status of every request. */
+/** Serves until the suite has run. `log` contains the method and status of every request. */
 function serving(make: (pageOrigin: string) => RequestListener) {
   const log: string[] = []
   let at: { origin: string; close: () => Promise<void> } | undefined
@@ -156,7 +156,7 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
     await closePage?.()
   })
 
-  /** What the page sees when it fetches. */
+  /** Fetches in the page. Resolves with what the page can read. */
   function ask(url: string, { method = 'POST', headers = {}, body }: PageRequest = {}): Promise<Seen> {
     const init = { method, headers: definedOf(headers), ...(body !== undefined && { body: String(body) }) }
     return page.evaluate(
@@ -174,10 +174,10 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
   }
 
   for (const [name, arrange] of Object.entries(ARRANGEMENTS)) {
-    describe(`of another origin, and ${name}`, () => {
+    describe(`of another origin, with ${name},`, () => {
       const { log, url } = serving((origin) => arrange(adapterWith(), origin))
 
-      it('reads the challenge after a preflight, and finds the metadata with it', async () => {
+      it('can read the challenge after a preflight, and fetch the metadata', async () => {
         const refused = await ask(url(), modern('tools/list'))
         expect(refused.status).to.equal(401)
         expect(log).to.deep.equal(['OPTIONS 204', 'POST 401'])
@@ -194,7 +194,7 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
         expect([url(), new URL(url()).origin]).to.include(document.resource)
       })
 
-      it('calls a tool in 2026-07-28, a parameter in a header of its own', async () => {
+      it('can call a tool in 2026-07-28 with a parameter in a header', async () => {
         const request = modern(
           'tools/call',
           { name: 'forecast', arguments: { region: 'north' } },
@@ -209,14 +209,14 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
         expect(text).to.contain('rain in north for a page')
       })
 
-      it('calls a tool in the legacy era, with a session and an event of before', async () => {
+      it('can call a tool in a legacy revision with a session and Last-Event-ID', async () => {
         const headers = { ...bearer('good'), 'mcp-session-id': 'a', 'last-event-id': 'b' }
         const { status, text } = await ask(url(), legacy(call('forecast', { region: 'west' }), headers))
         expect(status).to.equal(200)
         expect(text).to.contain('rain in west')
       })
 
-      it('reads a streamed answer piece by piece, the first while the tool still runs', async () => {
+      it('can read a streamed response while the tool still runs', async () => {
         const stream = modern('tools/call', { name: 'stream', _meta: { progressToken: 7 } }, bearer('good'))
         const ending = modern('tools/call', { name: 'release' }, bearer('good'))
         const pieces = await page.evaluate(
@@ -241,7 +241,7 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
         expect(pieces.slice(1).join('')).to.contain('whole')
       })
 
-      it('reads which scopes it has to ask for', async () => {
+      it('can read the required scopes', async () => {
         const { status, headers } = await ask(url(), modern('tools/call', { name: 'write' }, bearer('good')))
         expect(status).to.equal(403)
         expect(parseChallenge(headers['www-authenticate'] ?? '')).to.include({
@@ -250,22 +250,22 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
         })
       })
 
-      it('reads when it may try again after an outage', async () => {
+      it('can read Retry-After after an outage', async () => {
         const { status, headers } = await ask(url(), modern('tools/list', {}, bearer('down')))
         expect(status).to.equal(503)
         expect(headers['retry-after']).to.equal('17')
       })
 
-      it('is told that there is no session to DELETE', async () => {
+      it('can read the response to a DELETE without a session', async () => {
         const headers = { ...bearer('good'), 'mcp-session-id': 'a' }
         const { status, text } = await ask(url(), { method: 'DELETE', headers })
         expect(status).to.equal(405)
         expect(text).to.contain('Method not allowed')
-        // Its preflight may have been answered by that of another call, which browsers remember for a while.
+        // The browser may have cached the preflight of another call.
         expect(log).to.include('DELETE 405')
       })
 
-      it('opens an event stream with GET', async () => {
+      it('can open an event stream with GET', async () => {
         const first = await page.evaluate(
           async ([url, headers]) => {
             const abort = new AbortController()
@@ -283,7 +283,7 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
         expect(first[1]).to.match(/^:/)
       })
 
-      it('is refused a header that no MCP client sends', async () => {
+      it('cannot send a header that MCP clients do not use', async () => {
         const request = legacy(rpc('tools/list'), { ...bearer('good'), 'x-anything': '1' })
         expect(await ask(url(), request))
           .to.have.property('failed')
@@ -293,7 +293,7 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
     })
   }
 
-  describe('of an origin that is not allowed', () => {
+  describe('of an origin that is not allowed,', () => {
     const options = { allowedOrigins: ['https://app.example.com'] }
     const CALL = modern('tools/list', {}, bearer('good'))
 
@@ -301,16 +301,16 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
       ['mcpHandler', (adapter: McpAdapter) => onExpress(adapter)],
       ['the web-standard handlers', bare],
     ] as const) {
-      describe(`by allowedOrigins, and ${name}`, () => {
+      describe(`by allowedOrigins, with ${name},`, () => {
         const { log, url } = serving(() => arrange(adapterWith(options)))
-        it('is told nothing, and the server refuses the preflight', async () => {
+        it('can read nothing, and the server rejects the preflight', async () => {
           expect(await ask(url(), CALL))
             .to.have.property('failed')
             .that.contains('TypeError')
           expect(log).to.deep.equal(['OPTIONS 403'])
         })
-        it('is refused when it needs no preflight either', async () => {
-          // Text is a "simple" type, for which a browser asks nobody beforehand.
+        it('is rejected if the request needs no preflight', async () => {
+          // text/plain is a "simple" type, for which a browser sends no preflight.
           const { status } = await ask(url(), { headers: { 'content-type': 'text/plain' }, body: '{}' })
           expect(status).to.equal(403)
           expect(log).to.deep.equal(['POST 403'])
@@ -318,23 +318,23 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
       })
     }
 
-    describe('by allowedOrigins, behind mcpCors for everybody', () => {
+    describe('by allowedOrigins, behind mcpCors for all origins,', () => {
       const { log, url } = serving(() => {
         const adapter = adapterWith(options)
         return onExpress(adapter, mcpCors(), mcpAuth(adapter))
       })
-      it('is refused the call itself, and may read that', async () => {
+      it('can read that the call is rejected', async () => {
         expect((await ask(url(), CALL)).status).to.equal(403)
         expect(log).to.deep.equal(['OPTIONS 204', 'POST 403'])
       })
     })
 
-    describe('by mcpCors with a list of others', () => {
+    describe('by mcpCors with a list of other origins,', () => {
       const { log, url } = serving(() => {
         const adapter = adapterWith()
         return onExpress(adapter, mcpCors({ origin: ['https://app.example.com'] }), mcpAuth(adapter))
       })
-      it('is told nothing, and never gets to call', async () => {
+      it('can read nothing and cannot call tools', async () => {
         expect(await ask(url(), CALL))
           .to.have.property('failed')
           .that.contains('TypeError')

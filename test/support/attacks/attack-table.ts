@@ -1,8 +1,8 @@
 /** One attack and its expected outcome. */
 export interface Attack {
-  /** What the attacker sends or does, such as `1 MiB in chunks of 1 byte`. Unique within its area. */
+  /** The action of the attacker, such as `1 MiB in chunks of 1 byte`. Unique within its area. */
   readonly attack: string
-  /** What may happen, such as `413` or `the scope is required`. */
+  /** The allowed outcome, such as `413` or `the scope is required`. */
   readonly outcome: string
   /** Carries out the attack and asserts the outcome. */
   readonly run: (this: Mocha.Context) => void | Promise<void>

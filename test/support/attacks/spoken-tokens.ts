@@ -1,6 +1,6 @@
 import type { OAuthOptions, VerifyToken } from '../../../src/oauth/options.ts'
 
-/** A token that says itself who it is of. */
+/** Returns a token that contains its own claims. */
 export function token(user: string, scopes: readonly string[] = [], client = 'web'): string {
   return Buffer.from(JSON.stringify({ user, client, scopes })).toString('base64url')
 }
@@ -11,7 +11,7 @@ const verifyToken: VerifyToken = ({ bearerToken }) => {
   return { valid: true, user: { id: user }, clientId: client, scopes }
 }
 
-/** OAuth that believes such tokens. */
+/** OAuth options that accept such tokens. */
 export function spokenOAuth(options: Partial<OAuthOptions> = {}): OAuthOptions {
   return {
     issuer: 'https://auth.example.com',
