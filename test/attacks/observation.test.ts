@@ -137,8 +137,8 @@ const userAttacks: Attack[] = USERS.map(([what, user, actor]) => ({
   attack: `a user ${what}`,
   outcome: 'the answers are the same as without telemetry',
   async run() {
-    const told = await observed({ router: hello, oauth: verifying(user) }, call('hello'))
-    for (const { answer, events } of told) {
+    const observedCall = await observed({ router: hello, oauth: verifying(user) }, call('hello'))
+    for (const { answer, events } of observedCall) {
       expect(answer.status).to.equal(200)
       expect(answer.message.result.content).to.deep.equal([{ type: 'text', text: 'Hello!' }])
       expect(events.map(({ name }) => name)).to.deep.equal([
@@ -260,10 +260,10 @@ const thrownAttacks: Attack[] = THROWN.flatMap(([what, thrown, message]): Attack
     attack: `a tool throws ${what}`,
     outcome: 'kit.mcp.tool.failed has what can be read of it, without the token',
     async run() {
-      for (const told of await observed({ router: throwing(thrown) }, call('fails'))) {
-        expect(told.answer.status).to.equal(200)
-        expect(told.answer.message.result.content[0].text).to.match(/^The tool failed. Reference: /)
-        expectMessage(eventOf(told, 'kit.mcp.tool.failed'), message)
+      for (const observedCall of await observed({ router: throwing(thrown) }, call('fails'))) {
+        expect(observedCall.answer.status).to.equal(200)
+        expect(observedCall.answer.message.result.content[0].text).to.match(/^The tool failed. Reference: /)
+        expectMessage(eventOf(observedCall, 'kit.mcp.tool.failed'), message)
       }
     },
   },
@@ -275,10 +275,10 @@ const thrownAttacks: Attack[] = THROWN.flatMap(([what, thrown, message]): Attack
         rpc('prompts/get', { name: 'fails' }),
         rpc('resources/read', { uri: 'test://fails' }),
       ]) {
-        for (const told of await observed({ router: throwing(thrown) }, asked)) {
-          expect(told.answer.status).to.equal(200)
-          expect(told.answer.message.error.message).to.match(/ failed. Reference: /)
-          expectMessage(eventOf(told, 'kit.mcp.request.failed'), message)
+        for (const observedCall of await observed({ router: throwing(thrown) }, asked)) {
+          expect(observedCall.answer.status).to.equal(200)
+          expect(observedCall.answer.message.error.message).to.match(/ failed. Reference: /)
+          expectMessage(eventOf(observedCall, 'kit.mcp.request.failed'), message)
         }
       }
     },
@@ -290,9 +290,9 @@ const thrownAttacks: Attack[] = THROWN.flatMap(([what, thrown, message]): Attack
       const router = hello.context(() => {
         throw thrown()
       })
-      for (const told of await observed({ router }, call('hello'))) {
-        expect(told.answer.status).to.equal(500)
-        expect(eventOf(told, 'kit.mcp.request.failed')?.error).not.to.equal(undefined)
+      for (const observedCall of await observed({ router }, call('hello'))) {
+        expect(observedCall.answer.status).to.equal(500)
+        expect(eventOf(observedCall, 'kit.mcp.request.failed')?.error).not.to.equal(undefined)
       }
     },
   },
@@ -324,9 +324,9 @@ const sdkAttacks: Attack[] = THROWN.flatMap(([what, thrown]): Attack[] => [
     outcome: 'kit.mcp.tool.failed is emitted once, with an error',
     async run() {
       for (const make of [sdkServer, lowLevelServer]) {
-        for (const told of await observed({ router: make(thrown) }, call('fails'))) {
-          expect(told.answer.status).to.equal(200)
-          expect(eventOf(told, 'kit.mcp.tool.failed')?.error?.message).to.be.a('string')
+        for (const observedCall of await observed({ router: make(thrown) }, call('fails'))) {
+          expect(observedCall.answer.status).to.equal(200)
+          expect(eventOf(observedCall, 'kit.mcp.tool.failed')?.error?.message).to.be.a('string')
         }
       }
     },
@@ -339,10 +339,10 @@ const sdkAttacks: Attack[] = THROWN.flatMap(([what, thrown]): Attack[] => [
         rpc('prompts/get', { name: 'fails' }),
         rpc('resources/read', { uri: 'test://fails' }),
       ]) {
-        for (const told of await observed({ router: sdkServer(thrown) }, asked)) {
-          expect(told.answer.status).to.equal(200)
-          if (REFUSED.includes(told.answer.message.error.code)) continue
-          expect(eventOf(told, 'kit.mcp.request.failed')?.error?.message).to.be.a('string')
+        for (const observedCall of await observed({ router: sdkServer(thrown) }, asked)) {
+          expect(observedCall.answer.status).to.equal(200)
+          if (REFUSED.includes(observedCall.answer.message.error.code)) continue
+          expect(eventOf(observedCall, 'kit.mcp.request.failed')?.error?.message).to.be.a('string')
         }
       }
     },
@@ -358,10 +358,10 @@ const tellingAttacks: Attack[] = [
     outcome: 'the client gets a reference, and nothing of the getter',
     async run() {
       const router = throwing(() => unreadable(new KitToolError('x'), 'message'))
-      for (const told of await observed({ router }, call('fails')))
-        expect(told.answer.message.result.content[0].text).to.match(/^The tool failed. Reference: /)
-      for (const told of await observed({ router }, rpc('prompts/get', { name: 'fails' })))
-        expect(told.answer.message.error.message).to.match(/^The prompt failed. Reference: /)
+      for (const observedCall of await observed({ router }, call('fails')))
+        expect(observedCall.answer.message.result.content[0].text).to.match(/^The tool failed. Reference: /)
+      for (const observedCall of await observed({ router }, rpc('prompts/get', { name: 'fails' })))
+        expect(observedCall.answer.message.error.message).to.match(/^The prompt failed. Reference: /)
     },
   },
   ...['content', 'isError', '_meta', 'resultType'].map(
@@ -429,8 +429,8 @@ const tellingAttacks: Attack[] = [
     outcome: 'the request is answered, and the events are there',
     async run() {
       const router = sdkServer(() => unreadable({ content: [] }, 'isError'))
-      for (const told of await observed({ router, recordPayloads: true }, call('fails')))
-        expect(eventOf(told, 'kit.mcp.request.completed')).not.to.equal(undefined)
+      for (const observedCall of await observed({ router, recordPayloads: true }, call('fails')))
+        expect(eventOf(observedCall, 'kit.mcp.request.completed')).not.to.equal(undefined)
     },
   },
 ]

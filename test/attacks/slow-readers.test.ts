@@ -15,22 +15,23 @@ const REPORT = 'x'.repeat(10_000)
 const REPORTS = 2_000
 
 /** The progress of a handler. */
-let told = 0
+let reportCount = 0
 let isDone = false
 
 type Tell = (what: 'progress' | 'log', n: number) => Promise<void>
 
 /** Tells the client much more than sockets hold, each time waiting for the client. */
 async function patiently(tell: Tell): Promise<void> {
-  for (told = 0; told < REPORTS; told++) await tell(told % 2 === 0 ? 'progress' : 'log', told)
+  for (reportCount = 0; reportCount < REPORTS; reportCount++)
+    await tell(reportCount % 2 === 0 ? 'progress' : 'log', reportCount)
   isDone = true
 }
 
 /** The same, without waiting. */
 async function flooding(tell: Tell): Promise<void> {
-  for (told = 0; told < REPORTS; told++) {
-    tell(told % 2 === 0 ? 'progress' : 'log', told).catch(() => undefined)
-    if (told % 50 === 0) await new Promise(setImmediate)
+  for (reportCount = 0; reportCount < REPORTS; reportCount++) {
+    tell(reportCount % 2 === 0 ? 'progress' : 'log', reportCount).catch(() => undefined)
+    if (reportCount % 50 === 0) await new Promise(setImmediate)
   }
   isDone = true
 }
@@ -125,8 +126,8 @@ async function standstill(): Promise<void> {
   let before = -1
   let same = 0
   await until(() => {
-    same = before === told ? same + 1 : 0
-    before = told
+    same = before === reportCount ? same + 1 : 0
+    before = reportCount
     return same === 10
   }, 20)
 }
@@ -175,7 +176,7 @@ const reportsIn = (text: string): any[] =>
 describe('attacks of clients that do not read', function () {
   this.timeout(30_000)
   beforeEach(() => {
-    told = 0
+    reportCount = 0
     isDone = false
   })
 
@@ -223,7 +224,7 @@ describe('attacks of clients that do not read', function () {
             }),
           )
           await standstill()
-          expect(told * REPORT.length).to.be.below(1_100_000)
+          expect(reportCount * REPORT.length).to.be.below(1_100_000)
           await response.body?.cancel()
           await until(() => isDone)
         },
