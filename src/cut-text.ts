@@ -1,6 +1,6 @@
 /**
- * Returns the first `max` UTF-16 units of a string, never half a surrogate pair. The result is a string of its own: V8
- * lets a substring refer to the string that it was taken from, so that a few characters would keep megabytes in memory.
+ * Returns the first `max` UTF-16 units of a string, and never splits a surrogate pair. The result is a copy, because a
+ * substring in V8 refers to the original string, so that a few characters could keep megabytes in memory.
  * @param end replaces the last characters of a string that is too long, such as `…`.
  */
 export function cutText(text: string, max: number, end = ''): string {
@@ -11,7 +11,7 @@ export function cutText(text: string, max: number, end = ''): string {
   return ownText(text.slice(0, splitsPair ? length - 1 : length) + end)
 }
 
-/** A copy of a string that refers to no other string. Lone surrogates survive, as they do not in UTF-8. */
+/** Copies a string. Uses UTF-16, because UTF-8 would replace lone surrogates. */
 function ownText(text: string): string {
   return Buffer.from(text, 'utf16le').toString('utf16le')
 }

@@ -2,25 +2,25 @@ import { types } from 'node:util'
 import { cutText } from './cut-text.ts'
 import { memberOf } from './options/describe-value.ts'
 
-/** An error as text. */
+/** An error as strings. */
 export interface ErrorTexts {
   readonly name: string
   readonly message: string
   readonly code?: string
-  /** The stack, with the stacks of its causes folded in. */
+  /** The stack, including the stacks of its causes. */
   readonly stack?: string
 }
 
 /** The maximum number of causes and aggregated errors that are read. */
 const MAX_CAUSES = 16
 
-/** The length from which on no further cause is added to a stack, in UTF-16 units. */
+/** The length of a stack from which on further causes are left out, in UTF-16 units. */
 const MAX_STACK = 1_048_576
 
 /** The maximum length of a name or a code, in UTF-16 units. */
 const MAX_NAME = 256
 
-/** Transforms each string that was read, for example to take secrets out of it. */
+/** Transforms each string of an error, for example to remove secrets. */
 type Read = (text: string) => string
 
 const asItIs: Read = (text) => text
@@ -30,23 +30,23 @@ export function isError(value: unknown): value is Error {
   try {
     return types.isNativeError(value) || value instanceof Error
   } catch {
-    // A revoked proxy has no prototype that could be read.
+    // Reading the prototype of a revoked proxy throws.
     return false
   }
 }
 
 /**
- * Describes an error as text: `{ name, message, code?, stack? }`. The stacks of its `cause` chain, and of the `errors`
- * of an `AggregateError`, are folded into `stack`. Members that throw when they are read count as absent.
+ * Describes an error as strings: `{ name, message, code?, stack? }`. `stack` includes the stacks of the `cause` chain, and of
+ * the `errors` of an `AggregateError`. Members that throw when they are read are left out.
  */
 export function describeError(error: object, read: Read = asItIs): ErrorTexts {
   return describeObject(error, read, () => '')
 }
 
 /**
- * Describes whatever was thrown, which may be anything: a string, an object, a proxy. Never throws.
+ * Describes a thrown value of any type, such as a string, an object, or a proxy. Never throws.
  * @param read transforms each string.
- * @param contentOf returns what an object holds, as text, for objects without a message of their own.
+ * @param contentOf returns the content of an object without a message as a string.
  */
 export function describeThrown(
   thrown: unknown,
@@ -61,8 +61,8 @@ export function describeThrown(
 
 function describeObject(error: object, read: Read, contentOf: (error: object) => string): ErrorTexts {
   const name = nameOf(error, read)
-  const given = memberOf(error, 'message') ?? undefined
-  const message = read((given === undefined ? undefined : textOf(given)) ?? contentOf(error))
+  const own = memberOf(error, 'message') ?? undefined
+  const message = read((own === undefined ? undefined : textOf(own)) ?? contentOf(error))
   const code = memberOf(error, 'code')
   const causes = describeCauses(error, read)
   const stack = stackOf(error, read)
@@ -76,7 +76,7 @@ function describeObject(error: object, read: Read, contentOf: (error: object) =>
   }
 }
 
-/** One error that led to another one. */
+/** An error that led to another one. */
 interface Cause {
   readonly label: string
   readonly thrown: unknown
@@ -99,7 +99,7 @@ function describeCauses(error: object, read: Read): string {
   return text
 }
 
-/** The cause of an error, and the errors that an `AggregateError` holds. */
+/** Returns the cause of an error, and the errors of an `AggregateError`. */
 function causesOf(error: object): Cause[] {
   const causes: Cause[] = []
   const cause = memberOf(error, 'cause')
@@ -113,7 +113,7 @@ function causesOf(error: object): Cause[] {
   return causes
 }
 
-/** Of a cause that is not an error only the kind is shown, because nothing redacts what it holds. */
+/** Describes a cause. If it is an object that is not an error, only its type is shown, because its content is not redacted. */
 function describeCause(cause: unknown, read: Read): string {
   if (isError(cause))
     return (

@@ -1,17 +1,17 @@
-/** The longest delay that a Node timer takes, in milliseconds; a longer one fires at once. */
+/** The longest delay of a Node timer, in milliseconds. A timer with a longer delay fires at once. */
 export const MAX_TIMER_MS: number = 2 ** 31 - 1
 
-/** A timer that {@link setLongTimeout} has started. */
+/** A timer of {@link setLongTimeout}. */
 export interface LongTimer {
-  /** Stops the timer. A timer that has fired, or was stopped before, stays as it is. */
+  /** Stops the timer. Has no effect if the timer has fired or was stopped. */
   clear(): void
-  /** Lets the timer keep the process alive. */
+  /** Makes the timer keep the process alive. */
   ref(): void
 }
 
 /**
  * Calls `callback` once, after a delay of any length. The timer does not keep the process alive.
- * @param ms milliseconds. Below 0 and `NaN` count as 0; `Infinity` never fires.
+ * @param ms the delay in milliseconds. Negative numbers and `NaN` count as 0. `Infinity` never fires.
  */
 export function setLongTimeout(callback: () => void, ms: number): LongTimer {
   let leftMs = Number.isNaN(ms) ? 0 : Math.max(ms, 0)
@@ -33,7 +33,7 @@ export function setLongTimeout(callback: () => void, ms: number): LongTimer {
   }
 }
 
-/** Milliseconds since `startedAt`, to a thousandth. */
+/** Returns the milliseconds since `startedAt`, rounded to a thousandth. */
 export function elapsedMs(startedAt: number): number {
   return Math.round((performance.now() - startedAt) * 1000) / 1000
 }

@@ -1,4 +1,4 @@
-/** What `fn` returns; nothing where it throws. A promise of it is not waited for, and may reject. */
+/** Returns the result of `fn`, or `undefined` if it throws. A returned promise is not awaited, and may reject. */
 export function tryOrUndefined<T>(fn: () => T): T | undefined {
   try {
     const result = fn()

@@ -154,7 +154,7 @@ describe('collectors that are sick, strict, or small', function () {
         await manager.flush()
         const { lastError, ...counts } = stats(manager)
         expect(counts).to.deep.equal({ delivered: 99, failed: 1, dropped: 0, pending: 0 })
-        expect(lastError?.message).to.match(/answered 413 .*; 1 event is lost$/)
+        expect(lastError?.message).to.match(/responded with 413 .*; 1 event is lost$/)
       },
     },
     {
@@ -185,12 +185,12 @@ describe('collectors that are sick, strict, or small', function () {
       run: flushesAt(() => ({ status: 429, headers: { 'retry-after': '0' } }), 12),
     },
     {
-      attack: 'four poisoned batches that are answered 500',
+      attack: 'four poisoned batches with the status 500',
       outcome: 'events after them arrive within seconds',
       run: poisoned(500),
     },
     {
-      attack: 'four poisoned batches that are answered 504',
+      attack: 'four poisoned batches with the status 504',
       outcome: 'events after them arrive within seconds',
       run: poisoned(504),
     },

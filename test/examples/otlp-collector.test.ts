@@ -66,7 +66,7 @@ describe('the example otlp-collector.ts', function () {
     const { exitCode, stdout } = await started.ended
     expect(exitCode).to.equal(0)
     expect(stdout).to.include('0 events delivered, 3 failed, 0 dropped, 0 pending')
-    expect(stdout).to.include('the collector answered 404 (check the path of url')
+    expect(stdout).to.include('the collector responded with 404 (check the path of url')
   })
 })
 

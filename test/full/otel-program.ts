@@ -411,7 +411,7 @@ checks['a refusal fails its events, and repeats no secret'] = async () => {
   const [stats] = telemetry.stats().transports
   assert.deepEqual(ledger(telemetry), counts({ accepted: 1, failed: 1 }))
   assert.equal(stats?.lastError?.code, 'TELEMETRY_TRANSPORT_FAILED')
-  assert.match(String(stats?.lastError?.message), /the collector answered 401/)
+  assert.match(String(stats?.lastError?.message), /the collector responded with 401/)
   assert.doesNotMatch(`${stats?.lastError?.stack}${troubles.splice(0)}`, /secret/)
   await telemetry.shutdown()
   await receiver.close()

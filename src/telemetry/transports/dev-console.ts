@@ -11,39 +11,44 @@ import { checkUrl, readTargetOptions } from './http/target-options.ts'
 import { BatchQueue } from './queue/batch-queue.ts'
 import type { Outcome } from './queue/batch-queue-options.ts'
 
-/** What `DevConsoleTransportAdapter.create()` takes. */
+/** The options of `DevConsoleTransportAdapter.create()`. */
 export interface DevConsoleTransportOptions {
   /**
-   * Where the console takes events, on loopback. Default: the environment variable `MCP_GATEKIT_DEV_URL`.
-   * `mcp-gatekit dev` sets it; where there is neither, nothing is sent.
+   * The URL of the console, on a loopback host. Defaults to the environment variable `MCP_GATEKIT_DEV_URL`, which
+   * `mcp-gatekit dev` sets. Without either, nothing is sent.
    */
   readonly url?: string | undefined
 }
 
 const VARIABLE = 'MCP_GATEKIT_DEV_URL'
-/** Most events of one request. */
+/** The maximum number of events in a request. */
 const BATCH = 500
 /** How long an event waits for others. */
 const WINDOW_MS = 20
 const TIMEOUT_MS = 2000
-/** A console that does not answer is left alone for so long. */
+/** The pause after the console did not respond. */
 const PAUSE_MS = 500
-/** How often the manager's counters are looked at: they change without events too. */
+/** The interval at which the manager's statistics are sent if they have changed. */
 const STATS_INTERVAL_MS = 500
 
 /**
- * Shows events in the console of `mcp-gatekit dev`, together with what `manager.stats()` says.
+ * Shows events and the statistics of the manager in the console of `mcp-gatekit dev`.
  *
- * It may stay in a server for good: without `mcp-gatekit dev` around the server it sends nothing, and every event counts
- * as delivered to nobody; `unsent` says how many. Events go out in batches over loopback, to nowhere else. They are never
- * sent twice: where the console does not answer they have failed, which `stats()` counts.
+ * It may stay in a production server. If the server does not run in `mcp-gatekit dev`, it sends nothing, counts every event
+ * as delivered, and counts it in `unsent`. Events are sent in batches, only to a loopback host, and never twice. If the
+ * console does not respond, they fail.
  *
  * @example
+ * ```ts
+ * import { DevConsoleTransportAdapter, KitTelemetry } from 'mcp-gatekit/telemetry'
+ *
  * KitTelemetry.create().addTransport(DevConsoleTransportAdapter.create())
+ * ```
+ * @see docs/reference/dev.md
  */
 export class DevConsoleTransportAdapter implements TelemetryTransport {
   readonly type: string = 'dev-console'
-  /** A burst of ten thousand events is nothing unusual while developing. */
+  /** The maximum number of pending events. Bursts of ten thousand events are common during development. */
   readonly maxPending: number = 50_000
   readonly #target: HttpTarget | undefined
   readonly #queue: BatchQueue<TelemetryEnvelope>
@@ -54,7 +59,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   #unsent = 0
 
   private constructor(url: string | undefined) {
-    // A proxy is not for loopback.
+    // Requests to loopback do not use a proxy.
     this.#target = url === undefined ? undefined : new HttpTarget(url, {}, () => undefined)
     this.#queue = new BatchQueue({
       type: this.type,
@@ -67,16 +72,20 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
     })
   }
 
-  /** @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an address that is not on loopback */
+  /**
+   * Creates the transport.
+   * @param options the URL of the console.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the URL is not that of a loopback host.
+   */
   static create(options: DevConsoleTransportOptions = {}): DevConsoleTransportAdapter {
     const { url } = readTargetOptions('DevConsoleTransportAdapter', options, [], { url: checkConsoleUrl })
     if (url !== undefined) return new DevConsoleTransportAdapter(url)
-    const given = process.env[VARIABLE] || undefined
-    if (given !== undefined) checkConsoleUrl(`the environment variable ${VARIABLE}`, given)
-    return new DevConsoleTransportAdapter(given)
+    const fromEnv = process.env[VARIABLE] || undefined
+    if (fromEnv !== undefined) checkConsoleUrl(`the environment variable ${VARIABLE}`, fromEnv)
+    return new DevConsoleTransportAdapter(fromEnv)
   }
 
-  /** How many events were shown to nobody, as there is no console. */
+  /** The number of events that were not sent because there is no console. */
   get unsent(): number {
     return this.#unsent
   }
@@ -86,26 +95,36 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
     this.#stats = stats
   }
 
+  /**
+   * Starts to send the statistics of the manager.
+   * @param meta the metadata of the manager.
+   */
   init(meta: TelemetryTransportMeta): void {
     this.#sender = { pid: process.pid, ...meta }
     if (this.#target === undefined) return
     this.#timer = setInterval(() => void this.#sendStats(), STATS_INTERVAL_MS).unref()
   }
 
-  /** @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_FAILED`, by rejecting, when the console has not taken the event */
+  /**
+   * Sends an event.
+   * @param envelope the event.
+   * @returns a promise that rejects with `TELEMETRY_TRANSPORT_FAILED` if the console has not accepted the event, or
+   * `undefined` if there is no console.
+   */
   handle(envelope: TelemetryEnvelope): Promise<void> | undefined {
     if (this.#target !== undefined) return this.#queue.add(envelope)
     this.#unsent++
     return undefined
   }
 
+  /** Sends all events. Resolves when they are delivered or have failed. */
   flush(): Promise<void> {
     return this.#queue.flush()
   }
 
   /**
-   * Flushes, and tells the console how the counters end.
-   * @param deadline when it aborts, nothing more is sent, and a request under way does not keep the process alive
+   * Flushes, and sends the final statistics.
+   * @param deadline when it aborts, nothing more is sent, and a pending request no longer keeps the process alive.
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
     clearInterval(this.#timer)
@@ -115,17 +134,17 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   }
 
   async #send(events: readonly TelemetryEnvelope[], released: AbortSignal): Promise<Outcome> {
-    const answer = await this.#post(this.#target as HttpTarget, events, released)
-    const { status } = answer
+    const result = await this.#post(this.#target as HttpTarget, events, released)
+    const { status } = result
     if (status !== undefined && status < 300) return { result: 'delivered' }
     const failure =
       status === undefined
-        ? { reason: `the console ${answer.reason}` }
-        : { reason: `the console answered ${status}`, details: { status } }
+        ? { reason: `the console ${result.reason}` }
+        : { reason: `the console responded with ${status}`, details: { status } }
     return { result: 'failed', failure, waitMs: PAUSE_MS }
   }
 
-  /** Tells the counters, if they are others than last time. Never rejects. */
+  /** Sends the statistics if they have changed. Never rejects. */
   async #sendStats(released?: AbortSignal): Promise<void> {
     if (this.#target === undefined || JSON.stringify(this.#readStats()) === this.#sentStats) return
     await this.#post(this.#target, [], released)
@@ -142,7 +161,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
     return target.post(jsonHeaders(), body, TIMEOUT_MS, released)
   }
 
-  /** With what may be told of errors: their text, which holds no secret. */
+  /** Returns the statistics. Of errors, only the message is included, which does not contain secrets. */
   #readStats(): object | undefined {
     const stats = this.#stats?.()
     if (stats === undefined) return undefined
@@ -154,7 +173,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   }
 }
 
-/** Loopback alone: events are for nobody else. */
+/** Allows only loopback hosts, because events may contain personal data. */
 function checkConsoleUrl(option: string, value: unknown): void {
   checkUrl(option, value)
   const { protocol, hostname } = new URL(value as string)

@@ -6,10 +6,10 @@ import { telemetryOptions } from '../options.ts'
 
 const { checkMs, copyOptions, invalidKind } = telemetryOptions
 
-/** Severity as Sentry writes it. */
+/** The severity levels of Sentry. */
 export type ErrorTrackerLevel = 'debug' | 'info' | 'warning' | 'error' | 'fatal'
 
-/** What a captured error is told of its event. */
+/** The data of an event that is attached to a captured error. */
 export interface ErrorTrackerContext {
   readonly level: ErrorTrackerLevel
   readonly user?: Readonly<Record<string, unknown>>
@@ -18,7 +18,7 @@ export interface ErrorTrackerContext {
   readonly fingerprint: readonly string[]
 }
 
-/** The part of a Sentry scope that is used. What a scope does not have is left out. */
+/** The methods of a Sentry scope that are used. Missing methods are not called. */
 export interface ErrorTrackerScope {
   setLevel?(level: any): unknown
   setUser?(user: any): unknown
@@ -28,30 +28,30 @@ export interface ErrorTrackerScope {
   setFingerprint?(fingerprint: string[]): unknown
 }
 
-/** The part of a Sentry-compatible SDK that is used; `import * as Sentry from '@sentry/node'` fits. */
+/** The functions of a Sentry-compatible SDK that are used, such as `import * as Sentry from '@sentry/node'`. */
 export interface ErrorTrackerSdk {
   captureException(error: unknown, hint?: any): unknown
-  /** Where it is missing, events that are no errors are not recorded. */
+  /** Records an event that is not an error. If it is missing, these events are not recorded. */
   addBreadcrumb?(breadcrumb: any): unknown
-  /** Where it is missing, the context is passed to `captureException` as its second argument. */
+  /** Runs code in a new scope. If it is missing, the context is the second argument of `captureException`. */
   withScope?(callback: (scope: any) => any): unknown
-  /** Resolves with false when not everything could be sent within `timeoutMs`. */
+  /** Resolves to `false` if not everything could be sent within `timeoutMs`. */
   flush?(timeoutMs?: number): unknown
 }
 
-/** What `ErrorTrackerTransportAdapter.create()` takes. */
+/** The options of `ErrorTrackerTransportAdapter.create()`. */
 export interface ErrorTrackerTransportOptions {
-  /** The error tracker, initialised by the application, such as the namespace of `@sentry/node`. */
+  /** The SDK of the error tracker, which the application has initialized, such as the namespace of `@sentry/node`. */
   readonly sdk: ErrorTrackerSdk
-  /** How long `flush` gives the SDK to send what it holds, in milliseconds above 0. Default 10 000. */
+  /** The timeout for the `flush` of the SDK, in milliseconds above 0. Defaults to 10 000 ms. */
   readonly flushTimeout?: number | undefined
-  /** What events are grouped by. Default the event's name alone. */
+  /** Returns the values by which errors are grouped. Defaults to the name of the event. */
   readonly fingerprint?: ((envelope: TelemetryEnvelope) => readonly string[]) | undefined
 }
 
 const METHOD = 'ErrorTrackerTransportAdapter.create'
 
-/** Longest value Sentry takes for a tag. */
+/** The maximum length of a tag in Sentry. */
 const MAX_TAG_LENGTH = 200
 
 const LEVELS: Readonly<Record<TelemetryLevel, ErrorTrackerLevel>> = {
@@ -63,15 +63,21 @@ const LEVELS: Readonly<Record<TelemetryLevel, ErrorTrackerLevel>> = {
 }
 
 /**
- * Hands events to a Sentry-compatible SDK. One of level `error` or `fatal`, or with an `error`, is captured as an
- * exception, in a scope of its own; every other is a breadcrumb.
+ * Passes events to a Sentry-compatible SDK. Events of the level `error` or `fatal`, and events with an `error`, are captured
+ * as exceptions, each in its own scope. Other events become breadcrumbs.
  *
- * An event counts as delivered once the SDK has it. The SDK queues, samples and drops by itself; whether it could send
- * what it holds is told by `flush`. Release and environment stay those the SDK was initialised with.
+ * An event counts as delivered when the SDK has received it. The SDK queues, samples, and drops events itself. `flush`
+ * rejects if the SDK could not send them. Release and environment are those of the SDK.
  *
  * @example
- * Sentry.init({ dsn })
+ * ```ts
+ * import { type ErrorTrackerSdk, ErrorTrackerTransportAdapter, KitTelemetry } from 'mcp-gatekit/telemetry'
+ *
+ * declare const Sentry: ErrorTrackerSdk // import * as Sentry from '@sentry/node'
+ *
  * KitTelemetry.create().addTransport(ErrorTrackerTransportAdapter.create({ sdk: Sentry }))
+ * ```
+ * @see docs/reference/transports.md
  */
 export class ErrorTrackerTransportAdapter implements TelemetryTransport {
   readonly type: string = 'error-tracker'
@@ -90,8 +96,9 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
   }
 
   /**
-   * Makes the transport.
-   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be, naming it
+   * Creates the transport.
+   * @param options the SDK, and how errors are grouped.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
    */
   static create(options: ErrorTrackerTransportOptions): ErrorTrackerTransportAdapter {
     const {
@@ -115,27 +122,31 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
     return new ErrorTrackerTransportAdapter(sdk, flushTimeout, fingerprint)
   }
 
+  /**
+   * Captures an event, or adds a breadcrumb.
+   * @param envelope the event.
+   */
   handle(envelope: TelemetryEnvelope): Promise<void> | void {
     const { level, error } = envelope
-    const answer =
+    const result =
       error !== undefined || level === 'error' || level === 'fatal'
         ? this.#capture(envelope)
         : this.#sdk.addBreadcrumb?.(breadcrumbOf(envelope))
-    if (answer instanceof Promise) return answer.then(() => {})
+    if (result instanceof Promise) return result.then(() => {})
   }
 
-  /** Has the SDK send what it holds. @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_FAILED` when it says it could not */
+  /** Flushes the SDK. @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_FAILED` if the SDK could not send everything. */
   async flush(): Promise<void> {
     if ((await this.#sdk.flush?.(this.#flushTimeout)) !== false) return
     throw new KitTelemetryError(
       'TELEMETRY_TRANSPORT_FAILED',
-      `transport "error-tracker": the sdk could not send everything within ${this.#flushTimeout} ms, or was not initialised`,
+      `transport "error-tracker": the SDK could not send everything within ${this.#flushTimeout} ms, or is not initialized`,
     )
   }
 
   /**
-   * As `flush`. The SDK is the application's, and stays open.
-   * @param deadline if it has aborted, the SDK is not asked to flush again, since that may keep the process alive
+   * Flushes the SDK, but does not close it, because it belongs to the application.
+   * @param deadline if it has aborted, the SDK is not flushed, because that may keep the process alive.
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
     if (deadline?.aborted !== true) await this.flush()
@@ -146,12 +157,12 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
     const exception = exceptionOf(envelope)
     const context = contextOf(envelope, this.#fingerprint(envelope))
     if (typeof sdk.withScope !== 'function') return sdk.captureException(exception, context)
-    let answer: unknown
+    let result: unknown
     sdk.withScope((scope: ErrorTrackerScope) => {
       fill(scope, context)
-      answer = sdk.captureException(exception)
+      result = sdk.captureException(exception)
     })
-    return answer
+    return result
   }
 }
 
@@ -173,7 +184,7 @@ function fill(
 
 function contextOf(envelope: TelemetryEnvelope, fingerprint: readonly string[]): ErrorTrackerContext {
   const { name, time, level, service, environment, version, sessionId } = envelope
-  // Copied, because hooks of the SDK may change what they see, and an envelope is frozen.
+  // Hooks of the SDK may change these objects, and an envelope is frozen.
   const { actor, scope, attributes, source } = structuredClone({
     actor: envelope.actor,
     scope: envelope.scope,
@@ -199,7 +210,7 @@ function contextOf(envelope: TelemetryEnvelope, fingerprint: readonly string[]):
   }
 }
 
-/** Without `release` and `environment`, which the SDK sets itself. */
+/** Returns the tags, without `release` and `environment`, which the SDK sets itself. */
 function tagsOf({
   name,
   service,
@@ -224,7 +235,7 @@ function tagsOf({
   )
 }
 
-/** In one line, and cut to what Sentry takes. */
+/** Returns a string in one line, cut to the limit of Sentry. */
 function tagValue(value: string): string {
   const line = value.replace(/\s+/g, ' ')
   if (line.length <= MAX_TAG_LENGTH) return line
@@ -249,10 +260,10 @@ function breadcrumbOf({ name, time, level, sessionId, actor, scope, attributes }
   }
 }
 
-/** The event's error made an `Error` again, its causes included. Without one, the event itself is what went wrong. */
+/** Returns the error of the event as an `Error`, including its causes. Without one, the event itself becomes the error. */
 function exceptionOf({ name, error }: TelemetryEnvelope): Error {
   if (error !== undefined) return rebuiltError(error)
-  // The stack of this very function would be of no use to anybody.
+  // The stack of this function would not be useful.
   return namedError('TelemetryEvent', name, `TelemetryEvent: ${name}`)
 }
 

@@ -1,26 +1,42 @@
 import type { TelemetryTransport } from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 
-/** Keeps every envelope, without a bound, for tests and development. */
+/**
+ * Keeps all envelopes in memory, without a limit, for tests and development.
+ *
+ * @example
+ * ```ts
+ * import { InMemoryTransportAdapter, KitTelemetry } from 'mcp-gatekit/telemetry'
+ *
+ * const transport = InMemoryTransportAdapter.create()
+ * KitTelemetry.create().addTransport(transport).build().emit('job.failed', { level: 'error' })
+ * transport.getEvents().length // 1
+ * ```
+ * @see docs/reference/transports.md
+ */
 export class InMemoryTransportAdapter implements TelemetryTransport {
   readonly type: string = 'in-memory'
   #events: TelemetryEnvelope[] = []
 
-  /** An empty one. */
+  /** Creates an empty transport. */
   static create(): InMemoryTransportAdapter {
     return new InMemoryTransportAdapter()
   }
 
+  /**
+   * Keeps an event.
+   * @param envelope the event.
+   */
   handle(envelope: TelemetryEnvelope): void {
     this.#events.push(envelope)
   }
 
-  /** All envelopes so far, in the order of the emits. A copy of the list. */
+  /** Returns a new array of all envelopes, in the order of the `emit` calls. */
   getEvents(): TelemetryEnvelope[] {
     return [...this.#events]
   }
 
-  /** Forgets them. */
+  /** Removes all envelopes. */
   clear(): void {
     this.#events = []
   }

@@ -1,28 +1,28 @@
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 
-/** The maximum number of names, and of keys, whose text is kept. Applications can invent any number. */
+/** The maximum number of names, and of keys, whose JSON is kept. Clients may send any number of keys. */
 const MAX_KEPT = 4096
 
-/** The maximum length of all texts that are kept of names, and of keys, in UTF-16 units. */
+/** The maximum total length of the JSON that is kept for names, and for keys, in UTF-16 units. */
 const MAX_KEPT_LENGTH = 1_048_576
 
-/** The maximum number of levels whose text is kept. A manager has five. */
+/** The maximum number of levels whose JSON is kept. A manager has five. */
 const MAX_LEVELS = 16
 
-/** Longer names and keys are written anew each time. In UTF-16 units. */
+/** The maximum length of a name or key whose JSON is kept, in UTF-16 units. */
 const MAX_KEPT_KEY = 256
 
-/** What could end a line, drive a terminal or reverse the reading direction. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it finds
+/** The characters that could end a line, control a terminal, or reverse the reading direction. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters on purpose
 const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
 
-/** Anything but printable ASCII without `"` and `\`. */
+/** All characters except printable ASCII without `"` and `\`. */
 const NEEDS_ESCAPING = /[^ !#-[\]-~]/
 
-/** Up to this length, a loop over the characters is quicker than a regular expression. */
+/** The length up to which a loop over the characters is faster than a regular expression. */
 const SHORT = 12
 
-/** The members of an envelope in the order a manager gives them. */
+/** The members of an envelope in the order in which a manager sets them. */
 const LAYOUT = [
   'name',
   'time',
@@ -39,9 +39,8 @@ const LAYOUT = [
 ] as const satisfies readonly (keyof TelemetryEnvelope)[]
 
 /**
- * What stands before a value of an object: the quote that ends a string before it, a comma except before the first, the
- * key, and the quote that begins a string. Few and long pieces: each that is put together apart has its price, now and
- * when the line is sent.
+ * The JSON before a value of an object: the quote that ends a previous string, a comma unless it is the first, the key, and
+ * the quote that starts a string. Concatenating few long strings is faster than concatenating many short ones.
  */
 interface KeyText {
   readonly first: string
@@ -52,7 +51,7 @@ interface KeyText {
   readonly nextStringAfterString: string
 }
 
-/** Session, actor, and scope of an event, and from the second such event on their text. */
+/** The session, actor, and scope of an event, and their JSON from the second such event on. */
 interface SessionText {
   readonly sessionId: string
   readonly actor: object | undefined
@@ -60,7 +59,7 @@ interface SessionText {
   readonly text: string | undefined
 }
 
-/** Keeps values by key, and forgets all of them when they become too many or too long. */
+/** Keeps values by key, and removes all of them when they become too many or too long. */
 class KeptTexts<Value> {
   readonly #values = new Map<string, Value>()
   #length = 0
@@ -69,7 +68,7 @@ class KeptTexts<Value> {
     return this.#values.get(key)
   }
 
-  /** @param length the length of the texts in `value`, in UTF-16 units. */
+  /** @param length the length of the JSON in `value`, in UTF-16 units. */
   keep(key: string, value: Value, length: number): void {
     if (key.length > MAX_KEPT_KEY) return
     this.#length += length
@@ -82,22 +81,22 @@ class KeptTexts<Value> {
 }
 
 /**
- * Writes envelopes as lines of JSON. A line is what `JSON.stringify` makes of the envelope, with every character that
- * a line should not have escaped. Envelopes being JSON already, it need not look for what JSON does not know; and it
- * keeps the text of what many events share: service, session and keys.
+ * Writes envelopes as lines of JSON. A line is the result of `JSON.stringify` with unsafe characters escaped. It is faster
+ * than `JSON.stringify`, because envelopes consist only of JSON values, and because the JSON of members that many events
+ * share is kept: service, session, and keys.
  */
 export class JsonLineWriter {
   readonly #includeTimestamp: boolean
   readonly #keys = new KeptTexts<KeyText>()
   readonly #names = new KeptTexts<string>()
-  /** By actor or, without one, by scope: what they say is kept no longer than the session keeps them itself. */
+  /** By actor or, without one, by scope. An entry lives as long as the session keeps that object. */
   readonly #sessions = new WeakMap<object, SessionText>()
   #lastTime: unknown
   #timeText = ''
   #service: unknown
   #environment: unknown
   #version: unknown
-  /** By level: the level and the members that follow it. */
+  /** The JSON of the level and of the members after it, by level. */
   readonly #levels = new Map<string, string>()
 
   constructor(includeTimestamp: boolean) {
@@ -108,7 +107,7 @@ export class JsonLineWriter {
     try {
       if (isLaidOut(envelope)) return this.#line(envelope)
     } catch {
-      // No envelope of a manager comes here; one that somebody else made may hold anything.
+      // Envelopes that a manager did not create may contain any value.
     }
     return escapeUnsafe(JSON.stringify(this.#includeTimestamp ? envelope : timeless(envelope)))
   }
@@ -131,7 +130,7 @@ export class JsonLineWriter {
     return text
   }
 
-  /** Events of one millisecond share it. */
+  /** Returns the JSON of the time, which the events of one millisecond share. */
   #time({ time }: TelemetryEnvelope): string {
     if (time !== this.#lastTime) {
       this.#timeText = `,"time":${memberText(time)}`
@@ -140,7 +139,7 @@ export class JsonLineWriter {
     return this.#timeText
   }
 
-  /** Events of one level and one manager share it. */
+  /** Returns the JSON of level and origin, which the events of one level and one manager share. */
   #levelAndOrigin({ level, service, environment, version }: TelemetryEnvelope): string {
     if (service !== this.#service || environment !== this.#environment || version !== this.#version) {
       this.#service = service
@@ -170,13 +169,13 @@ export class JsonLineWriter {
     let text = `,"sessionId":${memberText(sessionId)}`
     if (actor !== undefined) text += `,"actor":${this.#value(actor)}`
     if (scope !== undefined) text += `,"scope":${this.#value(scope)}`
-    // What is not frozen could say something else the next time.
+    // Objects that are not frozen could change before the next event.
     const keeps = recurs && isDeeplyFrozen(actor) && isDeeplyFrozen(scope)
     this.#sessions.set(about, { sessionId, actor, scope, text: keeps ? flat(text) : undefined })
     return text
   }
 
-  /** @throws when `value` is nothing that JSON knows */
+  /** @throws {TypeError} if `value` is not a JSON value. */
   #value(value: unknown): string {
     switch (typeof value) {
       case 'string':
@@ -240,7 +239,7 @@ export class JsonLineWriter {
   }
 }
 
-/** Escapes what a line should not have, as JSON does. */
+/** Escapes the unsafe characters of a line, as JSON does. */
 export function escapeUnsafe(line: string): string {
   return line.replace(UNSAFE, (unsafe) => {
     if (unsafe === '\n') return '\\n'
@@ -250,18 +249,18 @@ export function escapeUnsafe(line: string): string {
   })
 }
 
-/** The text of a member that has to be a string. @throws when it is none */
+/** Returns the JSON of a member that must be a string. @throws {TypeError} for any other value. */
 function memberText(member: unknown): string {
   if (typeof member !== 'string') throw new TypeError('not an envelope')
   return stringText(member)
 }
 
-/** A string in quotes. */
+/** Returns a string as JSON. */
 function stringText(text: string): string {
   return isPlain(text) ? `"${text}"` : escapeUnsafe(JSON.stringify(text))
 }
 
-/** Whether a string needs no escaping; most do not, which is quicker to see than to have done. */
+/** Returns `true` if a string does not need escaping. This check is faster than escaping, and most strings pass it. */
 function isPlain(text: string): boolean {
   if (text.length > SHORT) return !NEEDS_ESCAPING.test(text)
   for (let index = 0; index < text.length; index++) {
@@ -271,7 +270,7 @@ function isPlain(text: string): boolean {
   return true
 }
 
-/** Whether an envelope holds nothing but the members of `LAYOUT`, in that order. */
+/** Returns `true` if an envelope contains only members of `LAYOUT`, in that order. */
 function isLaidOut(envelope: TelemetryEnvelope): boolean {
   const members = plainKeys(envelope)
   let place = 0
@@ -281,7 +280,7 @@ function isLaidOut(envelope: TelemetryEnvelope): boolean {
   return place === members.length
 }
 
-/** The keys of a plain object. @throws when it is none */
+/** Returns the keys of a plain object. @throws {TypeError} for any other object. */
 function plainKeys(object: object): string[] {
   const prototype = Object.getPrototypeOf(object)
   if (prototype !== Object.prototype && prototype !== null) throw new TypeError('not JSON')
@@ -293,7 +292,7 @@ function isDeeplyFrozen(value: unknown): boolean {
   return Object.isFrozen(value) && Object.values(value).every(isDeeplyFrozen)
 }
 
-/** The same text in one piece: a string put together keeps its parts, which every line it is in would walk again. */
+/** Copies a string. A concatenated string keeps its parts, which every line that contains it would have to join again. */
 function flat(text: string): string {
   return Buffer.from(text).toString()
 }

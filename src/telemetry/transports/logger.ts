@@ -7,35 +7,42 @@ import { escapeUnsafe, JsonLineWriter } from './json-line.ts'
 
 const { checkBoolean, checkOneOf, invalidKind } = telemetryOptions
 
-/** A logger that takes one line of text per call; `console`, pino, winston and the like fit. */
+/** A logger with one method per level, such as `console`, pino, or winston. */
 export interface LineLogger {
   debug(line: string): unknown
   info(line: string): unknown
   warn(line: string): unknown
   error(line: string): unknown
-  /** Used for `fatal` events where it exists; else `error` is. */
+  /** Receives `fatal` events. If it is missing, `error` receives them. */
   fatal?(line: string): unknown
 }
 
-/** What `LoggerTransportAdapter.create()` takes. */
+/** The options of `LoggerTransportAdapter.create()`. */
 export interface LoggerTransportOptions {
-  /** Gets one line for each event, by the method of its level. */
+  /** The logger that receives one line for each event, by the method of its level. */
   readonly logger: LineLogger
   /**
-   * `json`: the envelope. Default `pretty`:
-   * `12:00:00.000 ERROR billing.invoice.failed actor=user:u1 scope=org:o1 session=ses_… key=value … Error: message`,
-   * the time in UTC.
+   * The format of a line. `json` is the envelope as JSON. `pretty` is
+   * `12:00:00.000 ERROR billing.invoice.failed actor=user:u1 scope=org:o1 session=ses_… key=value … Error: message`, with
+   * the time in UTC. Defaults to `pretty`.
    */
   readonly format?: 'json' | 'pretty' | undefined
-  /** Events below it are left out. Default `debug`. */
+  /** The minimum level. Events below it are ignored. Defaults to `debug`. */
   readonly minLevel?: TelemetryLevel | undefined
-  /** Whether lines carry the time. Default true. */
+  /** Adds the time to each line. Defaults to `true`. */
   readonly includeTimestamp?: boolean | undefined
 }
 
 /**
- * Writes one line per event to a logger. Control characters in whatever an event holds are escaped, so that no event
- * can forge a line.
+ * Writes one line for each event to a logger. Control characters are escaped, so that an event cannot forge a line.
+ *
+ * @example
+ * ```ts
+ * import { KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'
+ *
+ * KitTelemetry.create().addTransport(LoggerTransportAdapter.create({ logger: console, format: 'json' }))
+ * ```
+ * @see docs/reference/transports.md
  */
 export class LoggerTransportAdapter implements TelemetryTransport {
   readonly type: string = 'logger'
@@ -54,8 +61,9 @@ export class LoggerTransportAdapter implements TelemetryTransport {
   }
 
   /**
-   * Makes the transport.
-   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be
+   * Creates the transport.
+   * @param options the logger, and the format of the lines.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
    */
   static create(options: LoggerTransportOptions): LoggerTransportAdapter {
     const {
@@ -79,6 +87,10 @@ export class LoggerTransportAdapter implements TelemetryTransport {
     )
   }
 
+  /**
+   * Writes an event to the logger.
+   * @param envelope the event.
+   */
   handle(envelope: TelemetryEnvelope): void {
     const { level } = envelope
     if (LEVEL_PRIORITY[level] < this.#minPriority) return
@@ -90,12 +102,12 @@ export class LoggerTransportAdapter implements TelemetryTransport {
           ? logger.fatal(line)
           : logger.error(line)
         : logger[level](line)
-    // The line counts as delivered; a logger that promises more must at least not bring the process down.
+    // The line counts as delivered. The rejection of a logger must not end the process.
     if (written instanceof Promise) written.then(undefined, () => {})
   }
 }
 
-/** What a value without quotes may not have. */
+/** The characters that need quotes. */
 const NEEDS_QUOTES = /[\s"]/
 
 function prettyLine(envelope: TelemetryEnvelope, includeTimestamp: boolean): string {

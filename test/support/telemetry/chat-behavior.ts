@@ -170,7 +170,7 @@ export function behavesAsChat(chat: Chat): void {
       const waiting = transport.handle(anEvent())
       for (const one of [...handled, waiting, transport.handle(anEvent())]) {
         const error = await failure(one)
-        expect(error.message).to.include(` answered ${status} (check `)
+        expect(error.message).to.include(` responded with ${status} (check `)
         expect(inspect(error, { depth: 9, showHidden: true })).not.to.include(SECRET)
       }
       await transport.flush?.()

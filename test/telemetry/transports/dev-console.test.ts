@@ -134,7 +134,7 @@ describe('DevConsoleTransportAdapter', () => {
     const failed = await DevConsoleTransportAdapter.create({ url })
       .handle(anEvent())
       ?.catch((error: Error) => error.message)
-    expect(failed).to.contain('the console answered 400')
+    expect(failed).to.contain('the console responded with 400')
   })
 
   for (const url of [

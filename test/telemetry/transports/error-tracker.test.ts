@@ -385,7 +385,7 @@ describe('ErrorTrackerTransportAdapter', () => {
       await manager.shutdown()
       expect(logger.codes).to.include('TELEMETRY_TRANSPORT_FAILED')
       expect(manager.stats().transports[0]?.lastError?.message).to.match(
-        /^transport "error-tracker": the sdk could not .* 50 ms/,
+        /^transport "error-tracker": the SDK could not .* 50 ms/,
       )
       expect(Sentry.getClient()?.getOptions().enabled).not.to.equal(false)
       expect(Sentry.isInitialized()).to.equal(true)

@@ -7,47 +7,47 @@ import { BatchQueue } from '../queue/batch-queue.ts'
 import type { Outcome } from '../queue/batch-queue-options.ts'
 import { type Digest, digestOf } from './digest.ts'
 
-/** An answer with a status. */
+/** A response with a status. */
 export type ChatResponse = Extract<PostResult, { readonly status: number }>
 
 export interface ChatOptions {
-  /** The transport's type. */
+  /** The type of the transport. */
   readonly type: string
-  /** The service's name, for errors. */
+  /** The name of the service, for errors. */
   readonly service: string
   readonly minLevel: TelemetryLevel
-  /** How long a chat is left alone after a message. */
+  /** The pause after each message. */
   readonly paceMs: number
-  /** The adapter's name, for errors of its options. */
+  /** The name of the adapter, for errors of its options. */
   readonly adapter: string
   readonly url: string
   readonly connection: TargetConnectionOptions
-  /** The message about a digest, as the service takes it. */
+  /** Returns the message about a digest, in the format of the service. */
   readonly message: (digest: Digest) => object
-  /** How long the service asks to be left alone in a way of its own, in milliseconds. */
-  readonly waitMs?: (answer: ChatResponse) => number | undefined
-  /** Whether a message that was refused is to be sent once more, for a reason of the service's own. */
-  readonly sendAgain?: (answer: ChatResponse) => boolean
-  /** What to check when the service answers 400, and when it answers what is final. */
+  /** Returns the pause that the response asks for in a format of the service, in milliseconds. */
+  readonly waitMs?: (response: ChatResponse) => number | undefined
+  /** Returns `true` if a rejected message should be sent again, for a reason that is specific to the service. */
+  readonly sendAgain?: (response: ChatResponse) => boolean
+  /** The advice for the status 400 and for a final status. */
   readonly advice: { readonly refused: string; readonly gone: string }
 }
 
-/** How long an event waits for others of its burst. */
+/** How long an event waits for others. */
 const WINDOW_MS = 50
 const TIMEOUT_MS = 10_000
-/** How often a message is sent that the service puts off. */
+/** The maximum number of attempts for a message that the service delays. */
 const MAX_ATTEMPTS = 8
-/** How long to wait if the service puts a message off without saying for how long. */
+/** The wait if the service delays a message without naming a time. */
 const BACK_OFF = { firstMs: 1000, maxMs: 128_000, minShare: 1 }
-/** If the service asks for a longer wait, what waits fails. */
+/** If the service asks for a longer pause, waiting events fail. */
 const MAX_WAIT_MS = 600_000
 
-/** Once one of these was answered, the next request would be answered in the same way. */
+/** The statuses after which every further request would fail too. */
 const FINAL = [401, 403, 404, 410]
 
 /**
- * Tells a chat of events. A burst becomes one message, and what comes while the chat must be left alone becomes the
- * next. A message is repeated when the service has put it off, and never when it may have arrived.
+ * Sends messages about events to a chat. Events of a burst become one message, and events during a pause become the next
+ * one. A message is sent again if the service delays it, and never if it may have arrived.
  */
 export abstract class ChatTransport implements TelemetryTransport {
   readonly type: string
@@ -76,23 +76,24 @@ export abstract class ChatTransport implements TelemetryTransport {
   }
 
   /**
-   * Resolves when a message that tells of the event was taken.
-   * @returns nothing for an event below `minLevel`
-   * @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_FAILED`, by rejecting, when the message has failed
+   * Sends a message about an event.
+   * @param envelope the event.
+   * @returns `undefined` for an event below `minLevel`. Otherwise a promise that resolves when the service has accepted the
+   * message, and rejects with `TELEMETRY_TRANSPORT_FAILED` if the message has failed.
    */
   handle(envelope: TelemetryEnvelope): Promise<void> | void {
     if (LEVEL_PRIORITY[envelope.level] < this.#minPriority) return
     return this.#queue.add(envelope)
   }
 
-  /** Sends what is buffered as soon as the service's pace allows; resolves when it is delivered or has failed for good. */
+  /** Sends buffered events as soon as the service allows. Resolves when they are delivered or have failed. */
   flush(): Promise<void> {
     return this.#queue.flush()
   }
 
   /**
-   * Flushes. An event that comes later fails.
-   * @param deadline when it aborts, nothing more is sent, and a request under way does not keep the process alive
+   * Flushes. Later events fail.
+   * @param deadline when it aborts, nothing more is sent, and a pending request no longer keeps the process alive.
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
     await this.#queue.close(deadline)
@@ -101,25 +102,25 @@ export abstract class ChatTransport implements TelemetryTransport {
 
   async #send(envelopes: readonly TelemetryEnvelope[], released: AbortSignal): Promise<Outcome> {
     const message = this.#options.message(digestOf(envelopes))
-    const answer = await this.#target.post(jsonHeaders(), JSON.stringify(message), TIMEOUT_MS, released)
-    return this.#outcomeOf(answer)
+    const result = await this.#target.post(jsonHeaders(), JSON.stringify(message), TIMEOUT_MS, released)
+    return this.#outcomeOf(result)
   }
 
-  #outcomeOf(answer: PostResult): Outcome {
+  #outcomeOf(result: PostResult): Outcome {
     const { service, advice } = this.#options
-    const { status } = answer
-    // It may have arrived.
-    if (status === undefined) return { result: 'failed', failure: { reason: `${service} ${answer.reason}` } }
-    const askedMs = this.#options.waitMs?.(answer)
+    const { status } = result
+    // The message may have arrived.
+    if (status === undefined) return { result: 'failed', failure: { reason: `${service} ${result.reason}` } }
+    const askedMs = this.#options.waitMs?.(result)
     if (status >= 200 && status < 300) return { result: 'delivered', waitMs: askedMs }
     const hint = status === 400 ? advice.refused : FINAL.includes(status) ? advice.gone : undefined
-    const reason = `${service} answered ${status}${hint === undefined ? '' : ` (${hint})`}`
+    const reason = `${service} responded with ${status}${hint === undefined ? '' : ` (${hint})`}`
     const failure = { reason, details: { status } }
     if (FINAL.includes(status)) return { result: 'stop', failure, forGood: true }
-    const headerMs = status === 429 || status >= 500 ? answer.retryAfterMs : undefined
+    const headerMs = status === 429 || status >= 500 ? result.retryAfterMs : undefined
     const said = headerMs !== undefined || askedMs !== undefined
     const waitMs = Math.max(headerMs ?? 0, askedMs ?? 0)
     if (status === 429) return { result: 'retry', failure, waitMs: said ? waitMs : undefined }
-    return { result: this.#options.sendAgain?.(answer) === true ? 'retry' : 'failed', failure, waitMs }
+    return { result: this.#options.sendAgain?.(result) === true ? 'retry' : 'failed', failure, waitMs }
   }
 }

@@ -11,19 +11,19 @@ import {
 import { type ChatResponse, ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
 
-/** What `CommunityChatTransportAdapter.create()` takes. */
+/** The options of `CommunityChatTransportAdapter.create()`. */
 export interface CommunityChatTransportOptions extends TargetConnectionOptions {
-  /** A Discord webhook; a query such as `thread_id` is kept. Whoever knows it can post, so that it appears in no error. */
+  /** The URL of a Discord webhook. A query such as `thread_id` is kept. It is a secret, and is not part of error messages. */
   readonly webhookUrl: string
-  /** Events below it are left out. Default `warn`. */
+  /** The minimum level. Events below it are ignored. Defaults to `warn`. */
   readonly minLevel?: TelemetryLevel | undefined
-  /** Who seems to write: 1 to 80 characters, without `discord` or `clyde`. Default `Kit Telemetry`. */
+  /** The name of the sender: 1 to 80 characters, without `discord` or `clyde`. Defaults to `Kit Telemetry`. */
   readonly username?: string | undefined
-  /** The picture beside the messages, `http:` or `https:`. Default the webhook's own. */
+  /** The URL of the sender's picture, `http:` or `https:`. Defaults to the picture of the webhook. */
   readonly avatarUrl?: string | undefined
 }
 
-/** Discord takes 30 messages a minute in a channel. */
+/** Discord accepts 30 messages per minute in a channel. */
 const PACE_MS = 2000
 
 const COLORS: Readonly<Record<TelemetryLevel, number>> = {
@@ -35,19 +35,26 @@ const COLORS: Readonly<Record<TelemetryLevel, number>> = {
 }
 
 /**
- * Tells a Discord channel of events, one embed a message, mentioning nobody. Events within 50 ms, or while Discord must
- * be left alone, become one message: the most severe in full, the others counted. A message is sent at most every two
- * seconds, and once more only after 429, at the time that Discord names. At 401, 403, 404 and 410 the transport stops
- * for good.
+ * Sends messages about events to a Discord channel, as one embed without mentions. Events within 50 ms, or during a pause,
+ * become one message with the most severe event in full and the number of the others. At most one message is sent every two
+ * seconds. It is sent again only after 429, at the time that Discord names. After 401, 403, 404, or 410, the transport stops.
  *
  * @example
- * CommunityChatTransportAdapter.create({ webhookUrl: 'https://discord.com/api/webhooks/…' })
+ * ```ts
+ * import { CommunityChatTransportAdapter, KitTelemetry } from 'mcp-gatekit/telemetry'
+ *
+ * KitTelemetry.create().addTransport(
+ *   CommunityChatTransportAdapter.create({ webhookUrl: process.env.DISCORD_WEBHOOK_URL ?? '' }),
+ * )
+ * ```
+ * @see docs/reference/transports.md
  */
 export class CommunityChatTransportAdapter extends ChatTransport {
   /**
-   * Makes the transport.
-   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be. The webhook's URL is in
-   * no message.
+   * Creates the transport.
+   * @param options the webhook, and which events to send.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid. The message does not contain
+   * the URL of the webhook.
    */
   static create(options: CommunityChatTransportOptions): CommunityChatTransportAdapter {
     const {
@@ -64,7 +71,7 @@ export class CommunityChatTransportAdapter extends ChatTransport {
       ...CONNECTION_CHECKS,
     })
     const url = new URL(webhookUrl)
-    // Without it, Discord answers before it has kept the message, and tells of no failure.
+    // Without it, Discord responds before it has stored the message, and does not report failures.
     url.searchParams.set('wait', 'true')
     return new CommunityChatTransportAdapter({
       adapter: 'CommunityChatTransportAdapter',
@@ -77,7 +84,7 @@ export class CommunityChatTransportAdapter extends ChatTransport {
       message: (digest) => discordMessage(digest, username, avatarUrl),
       waitMs,
       advice: {
-        refused: 'it refuses the message; a forum needs thread_id in webhookUrl',
+        refused: 'Discord rejects the message; a forum needs thread_id in webhookUrl',
         gone: 'check webhookUrl; the webhook may have been deleted',
       },
     })
@@ -95,7 +102,7 @@ function checkUsername(option: string, value: unknown): void {
   }
 }
 
-/** Within Discord's limits: 256 for a title, 4096 for a description, 2048 for a footer, 6000 in all. */
+/** The message is within Discord's limits: 256 for a title, 4096 for a description, 2048 for a footer, 6000 in total. */
 function discordMessage(digest: Digest, username: string, avatarUrl: string | undefined): object {
   const { level, name, more, details, origin, time } = digest
   const description = details.map((detail) => `\`\`\`\n${code(detail)}\n\`\`\``).join('')
@@ -115,12 +122,12 @@ function discordMessage(digest: Digest, username: string, avatarUrl: string | un
   }
 }
 
-/** Text for a code span or block, where markdown and mentions mean nothing. Back-ticks become their look-alike. */
+/** Returns a string for a code span or block, without Markdown and mentions. Backticks become a similar character. */
 function code(text: string): string {
   return text.replaceAll('`', '\u02cb')
 }
 
-/** What Discord says of its limits: with 429 in the body, else in the headers when the last message of a period was taken. */
+/** Returns the pause that Discord asks for: with 429 in the body, otherwise in the headers of the last message of a period. */
 function waitMs({ status, header, body }: ChatResponse): number | undefined {
   if (status === 429) return secondsToMs(readObject(body).retry_after)
   if (header('x-ratelimit-remaining') !== '0') return undefined

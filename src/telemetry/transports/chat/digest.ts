@@ -2,34 +2,34 @@ import type { TelemetryEnvelope, TelemetryErrorInfo } from '../../envelope/envel
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../../levels.ts'
 
 /**
- * One message about one or many events, as plain text: the most severe event in full, the rest counted.
- * Every text is well-formed, without control characters other than the line feeds of `details`, and within the length
- * stated, in UTF-16 units; together they have less than 4000.
+ * The parts of a message about one or more events, as plain text: the most severe event in full, and the number of the
+ * others. All strings are well-formed and without control characters, except for line feeds in `details`. Their lengths are
+ * in UTF-16 units, and below 4000 in total.
  */
 export interface Digest {
   readonly level: TelemetryLevel
-  /** The name of the event; at most 200. */
+  /** The name of the event, at most 200. */
   readonly name: string
-  /** ` and 214 more`, or empty. */
+  /** The number of other events, as in ` and 214 more`, or an empty string. */
   readonly more: string
-  /** `TypeError: message`, or empty; at most 400. */
+  /** The error, as in `TypeError: message`, or an empty string. At most 400. */
   readonly error: string
   /**
-   * What there is of: the error and its stack, at most 1200; `key: value` of each attribute, 1100;
-   * `200 × ERROR billing.invoice.failed` of the other events, 700. Each is one or more lines.
+   * Up to three parts of one or more lines: the error with its stack, at most 1200; the attributes as `key: value`, at most
+   * 1100; the other events as `200 × ERROR billing.invoice.failed`, at most 700.
    */
   readonly details: readonly string[]
-  /** `billing · production · user:u1 · …`; at most 600. */
+  /** The origin of the event, as in `billing · production · user:u1 · …`. At most 600. */
   readonly origin: string
-  /** The service by itself, at most 80. */
+  /** The service, at most 80. */
   readonly service: string
-  /** ISO 8601; absent where the event's time is not. */
+  /** The time of the event in ISO 8601. Missing if the time of the event is not. */
   readonly time?: string
 }
 
 const MAX_OTHER_KINDS = 10
 
-/** @param envelopes at least one, in the order of the emits */
+/** Returns the digest of events. @param envelopes at least one, in the order of the `emit` calls. */
 export function digestOf(envelopes: readonly TelemetryEnvelope[]): Digest {
   const lead = mostSevere(envelopes)
   const error = lead.error === undefined ? '' : errorLine(lead.error)
@@ -50,24 +50,24 @@ export function digestOf(envelopes: readonly TelemetryEnvelope[]): Digest {
   }
 }
 
-/** Written anew, because `Date.parse` takes more than services do, such as a comment in parentheses. */
+/** Returns a time in ISO 8601. `Date.parse` accepts more formats than the services, such as comments in parentheses. */
 function timeOf({ time }: TelemetryEnvelope): { readonly time?: string } {
   const ms = /^\d{4}-/.test(time) ? Date.parse(time) : Number.NaN
   return Number.isNaN(ms) ? {} : { time: new Date(ms).toISOString() }
 }
 
-/** `text` in at most `max` UTF-16 units; where it is cut, the last is `…` and no character is split. */
+/** Cuts a string to `max` UTF-16 units, so that it ends with `…`. Never splits a character. */
 export function cut(text: string, max: number): string {
   if (text.length <= max) return text
   const splits = /[\ud800-\udbff]/.test(text.charAt(max - 2))
   return `${text.slice(0, splits ? max - 2 : max - 1)}…`
 }
 
-/** What could end a line, reverse the reading direction, or be taken out by the service. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it finds
+/** The characters that could end a line, reverse the reading direction, or be removed by the service. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters on purpose
 const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
 
-/** Escapes what `UNSAFE` finds, as in `\n`. */
+/** Escapes the characters that `UNSAFE` matches, as in `\n`. */
 function oneLine(text: string, max: number): string {
   return cut(wellFormed(cut(text, max)).replace(UNSAFE, escapeUnit), max)
 }
@@ -85,13 +85,13 @@ function escapeUnit(unit: string): string {
   return json === unit ? `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}` : json
 }
 
-/** Replaces lone surrogates, which no service takes. */
+/** Replaces lone surrogates, which no service accepts. */
 function wellFormed(text: string): string {
-  // In every Node this package runs on, but not yet in the library typings of its target.
+  // All supported versions of Node have this method, but the types of the compilation target do not.
   return (text as string & { toWellFormed(): string }).toWellFormed()
 }
 
-/** The first of the highest level. */
+/** Returns the first event of the highest level. */
 function mostSevere(envelopes: readonly TelemetryEnvelope[]): TelemetryEnvelope {
   return envelopes.reduce((most, envelope) =>
     LEVEL_PRIORITY[envelope.level] > LEVEL_PRIORITY[most.level] ? envelope : most,
@@ -103,7 +103,7 @@ function errorLine({ name, message, code }: TelemetryErrorInfo): string {
   return oneLine(`${name}: ${message}`, 400 - suffix.length) + suffix
 }
 
-/** The stack without its beginning, which repeats the error. */
+/** Returns the stack without its beginning, which repeats the error. */
 function stackLines({ name, message, stack = '' }: TelemetryErrorInfo, max: number): string {
   const head = `${name}: ${message}`
   const frames = stack.startsWith(head) ? stack.slice(head.length) : stack
@@ -113,7 +113,7 @@ function stackLines({ name, message, stack = '' }: TelemetryErrorInfo, max: numb
 function attributeLines(attributes: Readonly<Record<string, unknown>>, max: number): string {
   const keys = Object.keys(attributes)
   const lines: string[] = []
-  // Room for the line that tells what is missing.
+  // Leaves room for the line that counts the omitted ones.
   let room = max - 40
   for (const key of keys) {
     const line = `${oneLine(key, 80)}: ${oneLine(textOf(attributes[key]), 240)}`.trimEnd()
@@ -129,7 +129,7 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value))
 }
 
-/** What else is told of: how many events of which kind, the most severe and most frequent first. */
+/** Returns the other events by level and name with their number, the most severe and most frequent first. */
 function otherLines(envelopes: readonly TelemetryEnvelope[], lead: TelemetryEnvelope, max: number): string {
   const kinds = new Map<string, { readonly envelope: TelemetryEnvelope; count: number }>()
   for (const envelope of envelopes) {
@@ -169,8 +169,8 @@ function originOf(envelope: TelemetryEnvelope, max: number): string {
     sessionId,
     envelope.time,
   ]
-  const told = parts
+  const origin = parts
     .filter((part) => part !== undefined && part.trim() !== '')
     .map((part) => oneLine(part as string, 80).trim())
-  return cut(told.join(' · '), max)
+  return cut(origin.join(' · '), max)
 }

@@ -13,36 +13,44 @@ import type { Digest } from './digest.ts'
 
 const { checkSecret, invalidKind, unusableOption } = telemetryOptions
 
-/** What `MessengerTransportAdapter.create()` takes. */
+/** The options of `MessengerTransportAdapter.create()`. */
 export interface MessengerTransportOptions extends TargetConnectionOptions {
-  /** The token of a Telegram bot. Appears in no error. */
+  /** The token of a Telegram bot. It is not part of error messages. */
   readonly botToken: string
-  /** A chat in which the bot may write: its number as a string, or `@channel`. */
+  /** The chat that receives the messages: its number as a string, or `@channel`. The bot must be allowed to write to it. */
   readonly chatId: string
-  /** Events below it are left out. Default `error`. */
+  /** The minimum level. Events below it are ignored. Defaults to `error`. */
   readonly minLevel?: TelemetryLevel | undefined
-  /** The Bot API server, for one of your own. Default `https://api.telegram.org`. */
+  /** The URL of the Bot API server. Defaults to `https://api.telegram.org`. */
   readonly apiRoot?: string | undefined
 }
 
-/** Telegram takes a message a second in a private chat, and 20 a minute in a group or channel. */
+/** Telegram accepts one message per second in a private chat, and 20 per minute in a group or channel. */
 const PRIVATE_PACE_MS = 1000
 const GROUP_PACE_MS = 3000
 
 /**
- * Tells a Telegram chat of events. Events within 50 ms, or while Telegram must be left alone, become one message: the
- * most severe in full, the others counted. A message is sent at most once a second, in a group every three, and once
- * more only after 429, at the time that Telegram names, and where a group has become a supergroup. At 401, 403, 404 and
- * 410 the transport stops for good.
+ * Sends messages about events to a Telegram chat. Events within 50 ms, or during a pause, become one message with the most
+ * severe event in full and the number of the others. At most one message is sent per second, and in a group every three
+ * seconds. It is sent again only after 429, at the time that Telegram names, or if a group has become a supergroup. After
+ * 401, 403, 404, or 410, the transport stops.
  *
  * @example
- * MessengerTransportAdapter.create({ botToken: '123456:…', chatId: '-1001234567890' })
+ * ```ts
+ * import { KitTelemetry, MessengerTransportAdapter } from 'mcp-gatekit/telemetry'
+ *
+ * KitTelemetry.create().addTransport(
+ *   MessengerTransportAdapter.create({ botToken: process.env.BOT_TOKEN ?? '', chatId: '-1001234567890' }),
+ * )
+ * ```
+ * @see docs/reference/transports.md
  */
 export class MessengerTransportAdapter extends ChatTransport {
   /**
-   * Makes the transport.
-   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be. Neither the token nor
-   * the chat is in any message.
+   * Creates the transport.
+   * @param options the bot, the chat, and which events to send.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid. The message contains neither
+   * the token nor the chat.
    */
   static create(options: MessengerTransportOptions): MessengerTransportAdapter {
     const {
@@ -110,14 +118,14 @@ function parametersOf(body: string): Readonly<Record<string, unknown>> {
 
 interface Entity {
   readonly type: 'bold' | 'code' | 'pre'
-  /** In UTF-16 units, as is the length. */
+  /** The offset in UTF-16 units. */
   readonly offset: number
   readonly length: number
 }
 
 /**
- * Within 4096 characters. Formatted by `entities`, so that no text needs escaping. Every text of an event is code, because
- * Telegram makes links and mentions of its own everywhere else.
+ * Returns a message of at most 4096 characters. It is formatted by `entities`, so that nothing needs escaping. All strings of
+ * an event are code, because Telegram creates links and mentions everywhere else.
  */
 function telegramMessage(digest: Digest, chatId: string): object {
   const { level, name, more, details, origin } = digest

@@ -12,34 +12,42 @@ import type { Digest } from './digest.ts'
 
 const { checkText, invalidOption } = telemetryOptions
 
-/** What `TeamChatTransportAdapter.create()` takes. */
+/** The options of `TeamChatTransportAdapter.create()`. */
 export interface TeamChatTransportOptions extends TargetConnectionOptions {
-  /** A Slack incoming webhook. Whoever knows it can post, so that it appears in no error. */
+  /** The URL of a Slack incoming webhook. It is a secret, and is not part of error messages. */
   readonly webhookUrl: string
-  /** Events below it are left out. Default `warn`. */
+  /** The minimum level. Events below it are ignored. Defaults to `warn`. */
   readonly minLevel?: TelemetryLevel | undefined
-  /** Who seems to write. Slack heeds it for legacy webhooks only. Default `Kit Telemetry`. */
+  /** The name of the sender. Only legacy webhooks support it. Defaults to `Kit Telemetry`. */
   readonly username?: string | undefined
-  /** An emoji between colons. Slack heeds it for legacy webhooks only. Default `:bar_chart:`. */
+  /** The icon of the sender, as an emoji name between colons. Only legacy webhooks support it. Defaults to `:bar_chart:`. */
   readonly iconEmoji?: string | undefined
 }
 
-/** Slack takes about one message a second. */
+/** Slack accepts about one message per second. */
 const PACE_MS = 1000
 
 /**
- * Tells a Slack channel of events, with Block Kit. Events within 50 ms, or while Slack must be left alone, become one
- * message: the most severe in full, the others counted. A message is sent at most once a second, and once more only
- * after 429, at the time that Slack names. At 401, 403, 404 and 410 the transport stops for good.
+ * Sends messages about events to a Slack channel, with Block Kit. Events within 50 ms, or during a pause, become one message
+ * with the most severe event in full and the number of the others. At most one message is sent per second. It is sent again
+ * only after 429, at the time that Slack names. After 401, 403, 404, or 410, the transport stops.
  *
  * @example
- * TeamChatTransportAdapter.create({ webhookUrl: 'https://hooks.slack.com/services/…' })
+ * ```ts
+ * import { KitTelemetry, TeamChatTransportAdapter } from 'mcp-gatekit/telemetry'
+ *
+ * KitTelemetry.create().addTransport(
+ *   TeamChatTransportAdapter.create({ webhookUrl: process.env.SLACK_WEBHOOK_URL ?? '', minLevel: 'error' }),
+ * )
+ * ```
+ * @see docs/reference/transports.md
  */
 export class TeamChatTransportAdapter extends ChatTransport {
   /**
-   * Makes the transport.
-   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be. The webhook's URL is in
-   * no message.
+   * Creates the transport.
+   * @param options the webhook, and which events to send.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid. The message does not contain
+   * the URL of the webhook.
    */
   static create(options: TeamChatTransportOptions): TeamChatTransportAdapter {
     const {
@@ -65,7 +73,7 @@ export class TeamChatTransportAdapter extends ChatTransport {
       url: webhookUrl,
       message: (digest) => slackMessage(digest, username, iconEmoji),
       advice: {
-        refused: 'it refuses the message, or webhookUrl is no incoming webhook',
+        refused: 'Slack rejects the message, or webhookUrl is not an incoming webhook',
         gone: 'check webhookUrl, and whether its channel still exists',
       },
     })
@@ -78,7 +86,7 @@ function checkEmoji(option: string, value: unknown): void {
   }
 }
 
-/** Slack's limit is 3000 for each text; a message of more than some 13 000 in all is refused. */
+/** Slack allows 3000 characters for each text, and rejects messages of more than about 13 000 in total. */
 const MAX_TEXT = 2400
 
 function slackMessage(digest: Digest, username: string, iconEmoji: string): object {
@@ -102,14 +110,14 @@ function slackMessage(digest: Digest, username: string, iconEmoji: string): obje
   }
 }
 
-/** `verbatim`: Slack makes no links and mentions of its own. */
+/** With `verbatim`, Slack does not create links and mentions. */
 function mrkdwn(text: string): object {
   return { type: 'mrkdwn', text, verbatim: true }
 }
 
 /**
- * Text for a code span or block, the only place where `*`, `_` and `~` mean nothing. Back-ticks cannot be escaped
- * there, and become their look-alike.
+ * Returns a string for a code span or block, in which `*`, `_`, and `~` have no meaning. Backticks cannot be escaped there,
+ * and are replaced with a similar character.
  */
 function code(text: string, max: number): string {
   return escapeMrkdwn(text.replaceAll('`', '\u02cb'), max)
@@ -117,7 +125,7 @@ function code(text: string, max: number): string {
 
 const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;' }
 
-/** Escapes as Slack asks to, in at most `max` UTF-16 units, with no escape cut. */
+/** Escapes a string for Slack. Cuts it to `max` UTF-16 units, but never within an escape sequence. */
 function escapeMrkdwn(text: string, max: number): string {
   let escaped = ''
   for (const char of text) {

@@ -22,9 +22,9 @@ export function readEnvProxy(target: URL, environment: Environment = process.env
   const name = target.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY'
   const read = (variable: string): string =>
     (environment[variable.toLowerCase()] ?? environment[variable] ?? '').trim()
-  const given = read(name)
-  if (given === '' || bypasses(read('NO_PROXY'), target)) return undefined
-  const url = URL.canParse(given) ? new URL(given) : undefined
+  const proxy = read(name)
+  if (proxy === '' || bypasses(read('NO_PROXY'), target)) return undefined
+  const url = URL.canParse(proxy) ? new URL(proxy) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
     throw telemetryOptions.unusableOption(
       `the environment variable ${name}`,
@@ -51,8 +51,8 @@ function decode(text: string): string {
 }
 
 /**
- * Whether `NO_PROXY` names the target: `*`, `example.com`, `.example.com` or `*.example.com` for what is below it, an IP
- * address, a range `10.0.0.1-10.0.0.9`, each with or without a port.
+ * Returns `true` if `NO_PROXY` contains the target: `*`, `example.com`, `.example.com` or `*.example.com` for subdomains, an
+ * IP address, or a range `10.0.0.1-10.0.0.9`, each with or without a port.
  */
 function bypasses(noProxy: string, target: URL): boolean {
   const host = target.hostname.replace(/^\[|\]$/g, '').toLowerCase()
@@ -78,7 +78,7 @@ function matchesHost(pattern: string, host: string): boolean {
   return pattern === host
 }
 
-/** The address as a number; `undefined` for everything else than an IPv4 address. */
+/** Returns an IPv4 address as a number, or `undefined` for any other string. */
 function readIpv4(text: string): number | undefined {
   const bytes = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(text)?.slice(1).map(Number)
   if (bytes === undefined || bytes.some((byte) => byte > 255)) return undefined

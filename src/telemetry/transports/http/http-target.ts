@@ -10,15 +10,15 @@ import { type FetchDispatcher, protocolOf, type TargetConnectionOptions } from '
 import { untraced } from './untraced.ts'
 import { untracedDispatcher } from './untraced-dispatcher.ts'
 
-/** What a target answered, or why there is no answer; neither holds the URL nor a header that was sent. */
+/** The response of a target, or the reason why there is none. It contains neither the URL nor a header of the request. */
 export type PostResult =
   | {
       readonly status: number
-      /** The value of a header, by its name in lower case. */
+      /** Returns the value of a header by its name in lowercase. */
       readonly header: (name: string) => string | undefined
       /** The beginning of the body. */
       readonly body: string
-      /** How long the target asks to wait, in milliseconds. */
+      /** The pause that the target asks for, in milliseconds. */
       readonly retryAfterMs: number | undefined
     }
   | { readonly status?: undefined; readonly reason: string }
@@ -26,22 +26,22 @@ export type PostResult =
 interface Post {
   readonly headers: Headers
   readonly body: string
-  /** Ends the attempt. */
+  /** Aborts the attempt. */
   readonly signal: AbortSignal
-  /** When it aborts, the request must not keep the process alive any longer. */
+  /** When it aborts, the request must no longer keep the process alive. */
   readonly released: AbortSignal
 }
 
 /** A signal that never aborts. */
 const NEVER = new AbortController().signal
 
-/** The longest answer that is read, in characters. The rest is discarded. */
-const MAX_ANSWER = 65_536
+/** The maximum length of a response body that is read, in characters. The rest is discarded. */
+const MAX_BODY = 65_536
 
-/** How long an idle connection is kept: shorter than servers do, so that no request meets a closing one. */
+/** How long an idle connection is kept. Servers keep it longer, so that a request never uses a connection that closes. */
 const IDLE_MS = 4_000
 
-/** The headers of every request, unless the caller replaces them. */
+/** Returns the default headers of a request. */
 export function jsonHeaders(): Headers {
   return new Headers({
     accept: '*/*',
@@ -51,22 +51,22 @@ export function jsonHeaders(): Headers {
 }
 
 /**
- * A URL that JSON is posted to.
+ * Posts JSON to a URL.
  *
- * Requests are not traced, and bypass `fetch` and `http.request`, which instrumentations replace. The path, which may be
- * a secret, is put on the request only while its head is written, so that subscribers of diagnostics channels do not see
- * it either. With a proxy agent or a `dispatcher`, the request is made in the ordinary way, still untraced.
+ * Requests are not traced, and do not use `fetch` and `http.request`, which instrumentations replace. The path may be a
+ * secret. It is set only while the head of the request is written, so that subscribers of diagnostics channels do not see it.
+ * With a proxy agent or a `dispatcher`, the request is made in the normal way, but is still not traced.
  */
 export class HttpTarget {
   readonly #url: URL
   readonly #connection: TargetConnectionOptions
   readonly #proxy: HttpProxy | undefined
   readonly #requests: Set<ClientRequest> = new Set()
-  /** Requests to the proxy for a tunnel. */
+  /** The requests to the proxy for a tunnel. */
   readonly #tunnels: Set<ClientRequest> = new Set()
   #agent: Promise<Agent> | undefined
 
-  /** @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the environment names a proxy that cannot be */
+  /** @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the proxy of the environment is invalid. */
   constructor(
     url: string,
     connection: TargetConnectionOptions = {},
@@ -79,10 +79,9 @@ export class HttpTarget {
   }
 
   /**
-   * Posts a JSON text once. Redirects are not followed, and the answer's body is always consumed or discarded.
-   * Never rejects.
-   * @param timeoutMs how long the attempt may take, including its answer
-   * @param released when it aborts, the request does not keep the process alive any longer. That of a `dispatcher` ends.
+   * Posts JSON once. Redirects are not followed, and the body of the response is always read or discarded. Never rejects.
+   * @param timeoutMs the maximum duration of the attempt, including the response.
+   * @param released when it aborts, the request no longer keeps the process alive. A request of a `dispatcher` is aborted.
    */
   async post(
     headers: Headers,
@@ -99,9 +98,9 @@ export class HttpTarget {
     try {
       return await untraced(() => this.#send({ headers, body, signal: attempt.signal, released }))
     } catch (error) {
-      // The error itself is not kept: it may name the target.
-      if (late) return { reason: `gave no answer in ${timeoutMs} ms` }
-      if (released.aborted) return { reason: 'had not answered when the transport was shut down' }
+      // The error is not kept, because it may contain the URL.
+      if (late) return { reason: `did not respond within ${timeoutMs} ms` }
+      if (released.aborted) return { reason: 'had not responded when the transport was shut down' }
       return { reason: `could not be reached${describeNetworkFailure(error)}` }
     } finally {
       timer.clear()
@@ -111,18 +110,18 @@ export class HttpTarget {
   /** Closes idle connections. */
   async close(): Promise<void> {
     const agent = await this.#agent
-    // What is under way has been released, and may still arrive.
+    // Pending requests have been released, and may still arrive.
     if (this.#requests.size === 0) agent?.destroy()
   }
 
   #send(post: Post): Promise<PostResult> {
     const { agent, dispatcher } = this.#connection
-    if (dispatcher !== undefined) return fetchAnswer(this.#url, dispatcher, post)
+    if (dispatcher !== undefined) return fetchResponse(this.#url, dispatcher, post)
     if (agent !== undefined && protocolOf(agent) === undefined) return this.#sendSeen(agent, post)
     return this.#sendUnseen(post)
   }
 
-  /** For an agent that may read the request at any time, as proxy agents do. */
+  /** Makes a request for an agent that may read the request at any time, as proxy agents do. */
   async #sendSeen(agent: Agent, post: Post): Promise<PostResult> {
     const { request } =
       this.#url.protocol === 'https:' ? await import('node:https') : await import('node:http')
@@ -134,13 +133,13 @@ export class HttpTarget {
     const { ClientRequest } = await import('node:http')
     const url = this.#url
     const agent = this.#connection.agent ?? (await this.#ownAgent())
-    // A plain request to a proxy names the whole URL.
+    // A plain request to a proxy contains the whole URL.
     const forwarding = this.#proxy !== undefined && url.protocol === 'http:' ? this.#proxy : undefined
     const { protocol, hostname, port } = forwarding?.url ?? url
     const host = hostname.replace(/^\[|\]$/g, '')
     const request = new ClientRequest({
       ...{ protocol, hostname: host, port, method: 'POST', agent },
-      // Otherwise the agent takes it from `Host`, which names the target even when a proxy is asked.
+      // Otherwise the agent uses `Host`, which names the target even for a request to a proxy.
       ...{ servername: /^[\d.]+$|:/.test(host) ? '' : host },
       headers: { host: url.host },
     })
@@ -152,7 +151,7 @@ export class HttpTarget {
         request.setHeader('proxy-authorization', forwarding.authorization)
       const placeholder = request.path
       request.path = `${forwarding === undefined ? '' : url.origin}${url.pathname}${url.search}`
-      // Writes the head at once, and so reads the path. Node would write a string and the head in the same encoding.
+      // Writes the head at once, which reads the path. Node would write a string body and the head in the same encoding.
       request.end(Buffer.from(post.body))
       request.path = placeholder
     })
@@ -173,7 +172,7 @@ export class HttpTarget {
     agent.keepSocketAlive = (idle) => {
       const kept = keepSocketAlive.call(agent, idle)
       const socket = idle as Socket
-      // The target's own `Keep-Alive` may say less.
+      // The `Keep-Alive` header of the target may be shorter.
       if (!socket.timeout || socket.timeout > IDLE_MS) socket.setTimeout(IDLE_MS)
       return kept
     }
@@ -201,7 +200,7 @@ export class HttpTarget {
         if (released.aborted) release()
       })
       request.on('error', reject)
-      request.once('response', (response) => resolve(readAnswer(response)))
+      request.once('response', (response) => resolve(readResponse(response)))
       if (signal.aborted) abort()
       else send()
     })
@@ -213,17 +212,17 @@ export class HttpTarget {
   }
 }
 
-/** Never rejects: once there is a status, an answer that breaks off changes nothing. */
-async function readAnswer(response: IncomingMessage): Promise<PostResult> {
+/** Reads a response. Never rejects: once there is a status, an incomplete body does not matter. */
+async function readResponse(response: IncomingMessage): Promise<PostResult> {
   const { statusCode = 0, headers } = response
   const header = (name: string): string | undefined => {
     const value = headers[name]
     return Array.isArray(value) ? value[0] : value
   }
-  return answerOf(statusCode, header, await readText(response))
+  return resultOf(statusCode, header, await readText(response))
 }
 
-async function fetchAnswer(
+async function fetchResponse(
   url: URL,
   dispatcher: FetchDispatcher,
   { headers, body, signal, released }: Post,
@@ -236,15 +235,15 @@ async function fetchAnswer(
   }
   const response = await fetch(url, options as RequestInit)
   const header = (name: string): string | undefined => response.headers.get(name) ?? undefined
-  return answerOf(response.status, header, await readText(response.body ?? []))
+  return resultOf(response.status, header, await readText(response.body ?? []))
 }
 
-function answerOf(status: number, header: (name: string) => string | undefined, body: string): PostResult {
+function resultOf(status: number, header: (name: string) => string | undefined, body: string): PostResult {
   const waitMs = retryAfterMs({ retryAfter: header('retry-after'), date: header('date') })
   return { status, header, body, retryAfterMs: waitMs }
 }
 
-/** Never rejects: an answer that is cut short by the target or the timeout ends there. */
+/** Reads a body. Never rejects: if the target or the timeout ends it early, the received part is returned. */
 async function readText(chunks: AsyncIterable<unknown> | Iterable<unknown>): Promise<string> {
   const decoder = new TextDecoder()
   let text = ''
@@ -252,15 +251,15 @@ async function readText(chunks: AsyncIterable<unknown> | Iterable<unknown>): Pro
     for await (const chunk of chunks) {
       text += decoder.decode(chunk as Uint8Array, { stream: true })
       // Leaving the loop discards the rest.
-      if (text.length > MAX_ANSWER) break
+      if (text.length > MAX_BODY) break
     }
   } catch {
-    // The status is known, which is what counts.
+    // The status is known, and the rest of the body does not matter.
   }
   return text
 }
 
-/** The body of an answer as JSON, if it is an object; else an empty object. */
+/** Returns a response body as JSON if it is an object, otherwise an empty object. */
 export function readObject(body: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(body)
@@ -270,7 +269,7 @@ export function readObject(body: string): Readonly<Record<string, unknown>> {
   }
 }
 
-/** `seconds`, out of a JSON answer, in milliseconds. */
+/** Converts a number of seconds of a JSON response to milliseconds. */
 export function secondsToMs(seconds: unknown): number | undefined {
   return typeof seconds === 'number' && seconds >= 0
     ? Math.min(seconds * 1000, Number.MAX_SAFE_INTEGER)

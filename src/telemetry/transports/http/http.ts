@@ -37,22 +37,33 @@ export interface HttpTransportOptions extends TargetConnectionOptions {
     | undefined
 }
 
-/** With full jitter, so that several processes do not send in step. */
+/** Full jitter, so that several processes do not send at the same time. */
 const BACK_OFF = { firstMs: 250, maxMs: 30_000 }
 
-/** If the target asks for a longer wait, what waits fails. */
+/** If the target asks for a longer pause, waiting events fail. */
 const MAX_WAIT_MS = 600_000
 
 /**
- * Posts events to a collector as JSON, in their order and one request at a time; where many events come, give `batch`.
- * Redirects are not followed.
+ * Posts events to a collector as JSON, in order, one request at a time. Set `batch` for a high rate of events. Redirects are
+ * not followed.
  *
- * Delivery is at least once where `retries` is not 0: an attempt that ran out of time may have arrived. Waits between
- * attempts are random, up to 250 ms doubled each time, 30 s at most; where the target says `Retry-After` with 429, 408
- * or 5xx, nothing is sent before, other events included. An event that would have to wait over ten minutes fails.
+ * With `retries`, events are delivered at least once, because an attempt that timed out may have arrived. The wait between
+ * attempts is random. Its maximum is 250 ms, doubled with each attempt, up to 30 s. If the target responds with 429, 408, or
+ * 5xx and a `Retry-After` header, no event is sent before that time. Events fail if that is more than ten minutes away.
  *
  * @example
- * HttpTransportAdapter.create({ url: 'https://collector.example/events', retries: 3 })
+ * ```ts
+ * import { HttpTransportAdapter, KitTelemetry } from 'mcp-gatekit/telemetry'
+ *
+ * KitTelemetry.create().addTransport(
+ *   HttpTransportAdapter.create({
+ *     url: 'https://collector.example.com/events',
+ *     retries: 3,
+ *     batch: { maxSize: 100, maxDelayMs: 1_000 },
+ *   }),
+ * )
+ * ```
+ * @see docs/reference/transports.md
  */
 export class HttpTransportAdapter implements TelemetryTransport {
   readonly type: string = 'http'
@@ -65,14 +76,15 @@ export class HttpTransportAdapter implements TelemetryTransport {
   }
 
   /**
-   * Makes the transport.
-   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be. Neither the url nor a
-   * header's value is in any message.
+   * Creates the transport.
+   * @param options the URL, and how to send.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid. The message contains neither
+   * the URL nor the value of a header.
    */
   static create(options: HttpTransportOptions): HttpTransportAdapter {
     const {
       url,
-      headers: given = {},
+      headers: own = {},
       timeout = 5000,
       retries = 0,
       batch,
@@ -88,7 +100,7 @@ export class HttpTransportAdapter implements TelemetryTransport {
     checkConnection('HttpTransportAdapter', connection, url)
     const target = new HttpTarget(url, connection)
     const headers = jsonHeaders()
-    for (const [name, value] of Object.entries(given)) if (value !== undefined) headers.set(name, value)
+    for (const [name, value] of Object.entries(own)) if (value !== undefined) headers.set(name, value)
     const queue = new BatchQueue<TelemetryEnvelope>({
       type: 'http',
       ordered: true,
@@ -106,21 +118,23 @@ export class HttpTransportAdapter implements TelemetryTransport {
   }
 
   /**
-   * Resolves when a request that carried the event was answered 2xx.
-   * @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_FAILED`, by rejecting, when there is no attempt left
+   * Sends an event.
+   * @param envelope the event.
+   * @returns a promise that resolves when the target has responded with 2xx, and rejects with `TELEMETRY_TRANSPORT_FAILED`
+   * after the last attempt.
    */
   handle(envelope: TelemetryEnvelope): Promise<void> {
     return this.#queue.add(envelope)
   }
 
-  /** Sends a batch that is not full yet; resolves when everything is delivered or has failed for good. */
+  /** Sends all events, even if a batch is not full. Resolves when they are delivered or have failed. */
   flush(): Promise<void> {
     return this.#queue.flush()
   }
 
   /**
-   * Flushes. An event that comes later fails.
-   * @param deadline when it aborts, nothing more is sent, and a request under way does not keep the process alive
+   * Flushes. Later events fail.
+   * @param deadline when it aborts, nothing more is sent, and a pending request no longer keeps the process alive.
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
     await this.#queue.close(deadline)
@@ -136,13 +150,13 @@ function checkBatch(option: string, value: unknown): void {
   checkMs(`maxDelayMs of ${option}`, maxDelayMs, 0)
 }
 
-function outcomeOf(answer: PostResult): Outcome {
-  const { status } = answer
-  if (status === undefined) return { result: 'retry', failure: { reason: `the target ${answer.reason}` } }
+function outcomeOf(result: PostResult): Outcome {
+  const { status } = result
+  if (status === undefined) return { result: 'retry', failure: { reason: `the target ${result.reason}` } }
   if (status >= 200 && status < 300) return { result: 'delivered' }
-  const failure = { reason: `the target answered ${status}${adviceFor(status)}`, details: { status } }
+  const failure = { reason: `the target responded with ${status}${adviceFor(status)}`, details: { status } }
   if (status === 408 || status === 429 || status >= 500)
-    return { result: 'retry', failure, waitMs: answer.retryAfterMs }
+    return { result: 'retry', failure, waitMs: result.retryAfterMs }
   // One of the events may be too large for the target.
   return { result: status === 413 ? 'split' : 'failed', failure }
 }
@@ -150,7 +164,7 @@ function outcomeOf(answer: PostResult): Outcome {
 function adviceFor(status: number): string {
   if (status === 401 || status === 403) return ' (check the credentials in headers)'
   if (status === 404 || status === 405) return ' (check the path of url)'
-  if (status === 413) return ' (the body was too large; lower batch.maxSize)'
-  if (status >= 300 && status < 400) return ' (redirects are not followed; give the final url)'
+  if (status === 413) return ' (the body is too large; lower batch.maxSize)'
+  if (status >= 300 && status < 400) return ' (redirects are not followed; set url to the final URL)'
   return ''
 }

@@ -1,12 +1,12 @@
-/** How deep causes are followed, and how many codes are named. */
+/** The maximum depth of causes that are followed, and the maximum number of codes. */
 const MAX_ERRORS = 16
 const MAX_CODES = 3
 
 const CODE = /^[A-Z][A-Z\d_]{1,63}$/
 
 /**
- * Returns why a target could not be reached, as in ` (ECONNREFUSED)`, or an empty string if no error says it. Looks into
- * causes and aggregates. Only codes are named, because messages may repeat an address.
+ * Returns the reason why a target could not be reached, as in ` (ECONNREFUSED)`, or an empty string if it is unknown. Reads
+ * causes and aggregated errors. Uses only codes, because messages may contain an address.
  */
 export function describeNetworkFailure(error: unknown): string {
   const codes = new Set<string>()
@@ -17,7 +17,7 @@ export function describeNetworkFailure(error: unknown): string {
     if (cause !== undefined) errors.push(cause)
     if (Array.isArray(several)) errors.push(...several.slice(0, MAX_ERRORS))
   }
-  // The code of an error that wraps others says less than theirs do.
+  // The code of an error that wraps other errors is less specific than theirs.
   const named = [...codes].filter(
     (code, index) => codes.size === 1 || index > 0 || !code.startsWith('UND_ERR'),
   )

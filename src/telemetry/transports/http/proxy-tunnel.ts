@@ -5,7 +5,7 @@ import type { HttpProxy } from './env-proxy.ts'
 
 /**
  * Makes an `https.Agent` connect through a proxy, with `CONNECT`.
- * @param onConnect receives each request for a tunnel, before it is sent
+ * @param onConnect receives each request for a tunnel before it is sent.
  */
 export async function tunnelThrough(
   agent: Agent,
@@ -34,7 +34,9 @@ export async function tunnelThrough(
         return
       }
       socket.destroy()
-      fail(Object.assign(new Error('The proxy refused the tunnel'), { code: `PROXY_ANSWERED_${statusCode}` }))
+      fail(
+        Object.assign(new Error('The proxy rejected the tunnel'), { code: `PROXY_ANSWERED_${statusCode}` }),
+      )
     })
     onConnect(tunnel)
     tunnel.end()

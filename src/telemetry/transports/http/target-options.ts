@@ -6,14 +6,14 @@ import { telemetryOptions } from '../../options.ts'
 
 const { checkOneOf, copyOptions, invalidKind, unusableOption } = telemetryOptions
 
-/** A dispatcher of undici, of the major version that Node's own `fetch` understands. */
+/** A dispatcher of undici, of a major version that the `fetch` of Node supports. */
 export interface FetchDispatcher {
   /** Sends one request. `fetch` calls it. */
   dispatch(options: any, handler: any): boolean
 }
 
 /**
- * How a target is reached. By default, through an agent of the transport's own, and through the proxy that `HTTP_PROXY`,
+ * The options for the connection to a target. By default, the transport uses its own agent, and the proxy that `HTTP_PROXY`,
  * `HTTPS_PROXY`, and `NO_PROXY` name if `NODE_USE_ENV_PROXY` is `1`.
  */
 export interface TargetConnectionOptions {
@@ -126,7 +126,7 @@ export function checkConnection(
   }
 }
 
-/** The protocol of an agent of Node; `undefined` for a proxy agent, whose protocol depends on the request. */
+/** Returns the protocol of an agent of Node, or `undefined` for a proxy agent, whose protocol depends on the request. */
 export function protocolOf(agent: Agent): string | undefined {
   const protocol: unknown = Object.getOwnPropertyDescriptor(agent, 'protocol')?.value
   return typeof protocol === 'string' ? protocol : undefined

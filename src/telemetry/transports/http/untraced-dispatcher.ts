@@ -1,24 +1,24 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FetchDispatcher } from './target-options.ts'
 
-/** The headers by which the tracing systems hand on a trace. */
+/** The headers by which tracing systems propagate a trace. */
 const TRACE_HEADER =
   /^(?:traceparent|tracestate|baggage|sentry-trace|b3|x-b3-.+|uber-trace-id|uberctx-.+|x-datadog-.+|x-amzn-trace-id|x-cloud-trace-context|newrelic|elastic-apm-traceparent)$/i
 
-/** Published when undici makes a request; subscribers may change it. */
+/** The channel on which undici publishes each request. Subscribers may change the request. */
 const created = channel('undici:request:create')
 
 /**
- * Takes trace headers out of the requests of a dispatcher. Suppressed tracing is not enough: Sentry, for one, adds them
- * all the same. Those that the application configured itself stay.
- * @param configured the names of the application's own headers, in lower case
+ * Removes trace headers from the requests of a dispatcher. Suppressing tracing is not enough, because Sentry, for example,
+ * adds them anyway. Headers that the application has configured are kept.
+ * @param configured returns `true` for the name of a header that the application has configured, in lowercase.
  */
 export function untracedDispatcher(
   dispatcher: FetchDispatcher,
   configured: (name: string) => boolean,
 ): FetchDispatcher {
   const strip = (message: unknown): void => {
-    // Names and values by turns.
+    // Names and values alternate.
     const { headers } = (message as { readonly request: { headers: unknown } }).request
     if (!Array.isArray(headers)) return
     for (let at = headers.length - 2; at >= 0; at -= 2) {
@@ -28,7 +28,7 @@ export function untracedDispatcher(
   }
   return {
     dispatch(options, handler) {
-      // Subscribers are called in their order, and this one is the last.
+      // Subscribers are called in order, and this one is the last.
       created.subscribe(strip)
       try {
         return dispatcher.dispatch(options, handler)

@@ -9,17 +9,17 @@ interface ContextManager {
   with<Result>(context: Context, work: () => Result): Result
 }
 
-/** Where every copy of `@opentelemetry/api` 1.x keeps what the application has registered. */
+/** The place in which every copy of `@opentelemetry/api` 1.x keeps what the application has registered. */
 const API = Symbol.for('opentelemetry.js.api.1')
 
-/** The keys are the same in every copy of OpenTelemetry, since `createContextKey` makes them with `Symbol.for`. */
+/** The keys are the same in every copy of OpenTelemetry, because `createContextKey` uses `Symbol.for`. */
 const SUPPRESS_TRACING = Symbol.for('OpenTelemetry SDK Context Key SUPPRESS_TRACING')
 const SPAN = Symbol.for('OpenTelemetry Context Key SPAN')
 const BAGGAGE = Symbol.for('OpenTelemetry Baggage Key')
 
 /**
- * Calls `work` in a context without a span and with tracing suppressed: instrumentations record nothing of the requests
- * that it starts, and add no trace headers to them. Does not load OpenTelemetry; without it, only calls `work`.
+ * Calls `work` in a context without a span and with tracing suppressed. Instrumentations then do not record its requests and
+ * do not add trace headers to them. Does not load OpenTelemetry. If the application has not loaded it, only calls `work`.
  */
 export function untraced<Result>(work: () => Result): Result {
   const api = (globalThis as { readonly [API]?: { readonly context?: ContextManager } })[API]

@@ -5,23 +5,23 @@ import { setLongTimeout } from '../../../timers.ts'
 import type { HttpProxy } from '../http/env-proxy.ts'
 import { tunnelThrough } from '../http/proxy-tunnel.ts'
 
-/** An agent for HTTP or HTTPS, or a function that makes one. */
+/** An agent for HTTP or HTTPS, or a function that returns one. */
 export type OtlpAgent = Agent | ((protocol: string) => Agent | Promise<Agent>)
 
-/** `http.request` calls this method, which the types leave out. */
+/** The method that `http.request` calls. The types of Node do not contain it. */
 interface RequestTaker {
   addRequest(request: ClientRequest, options: object): void
 }
 
 export interface OtlpConnectionOptions {
-  /** The application's own, which is never destroyed. */
+  /** The agent of the application, which is never destroyed. */
   readonly agent: OtlpAgent | undefined
   readonly proxy: HttpProxy | undefined
-  /** The most that opening a tunnel through the proxy may take. */
+  /** The timeout for opening a tunnel through the proxy, in milliseconds. */
   readonly timeoutMs: number
 }
 
-/** The agent that all requests to one collector share. */
+/** Holds the agent that all requests to one collector share. */
 export class OtlpConnection {
   readonly #options: OtlpConnectionOptions
   readonly #tunnels = new Set<ClientRequest>()
@@ -32,7 +32,7 @@ export class OtlpConnection {
     this.#options = options
   }
 
-  /** @returns an agent that passes each request to `onRequest` before it is sent */
+  /** Returns an agent that passes each request to `onRequest` before it is sent. */
   async watched(protocol: string, onRequest: (request: ClientRequest) => void): Promise<Agent> {
     this.#agent ??= this.#makeAgent(protocol)
     const agent = await this.#agent
@@ -50,13 +50,13 @@ export class OtlpConnection {
     })
   }
 
-  /** From now on, no tunnel that is being opened keeps the process alive. */
+  /** From now on, opening a tunnel does not keep the process alive. */
   release(): void {
     this.#released = true
     for (const { socket } of this.#tunnels) socket?.unref()
   }
 
-  /** Closes every socket, unless they are the application's. */
+  /** Closes all sockets, unless the agent belongs to the application. */
   close(): void {
     if (this.#options.agent !== undefined) return
     for (const tunnel of this.#tunnels) tunnel.destroy()
@@ -66,7 +66,7 @@ export class OtlpConnection {
     )
   }
 
-  /** HTTP is loaded late, since instrumentations need to load before it. */
+  /** Loads HTTP late, because instrumentations need to load before it. */
   async #makeAgent(protocol: string): Promise<Agent> {
     const { agent: given, proxy } = this.#options
     if (typeof given === 'function') return await given(protocol)
@@ -81,7 +81,7 @@ export class OtlpConnection {
 
   #watchTunnel(tunnel: ClientRequest): void {
     this.#tunnels.add(tunnel)
-    const late = Object.assign(new Error('The proxy did not answer'), { code: 'ETIMEDOUT' })
+    const late = Object.assign(new Error('The proxy did not respond'), { code: 'ETIMEDOUT' })
     const timer = setLongTimeout(() => tunnel.destroy(late), this.#options.timeoutMs)
     tunnel.once('close', () => {
       timer.clear()
@@ -94,7 +94,7 @@ export class OtlpConnection {
   }
 }
 
-/** A plain request to a proxy names the whole URL. @returns the options of the connection to the proxy */
+/** Changes a plain request to a proxy, which contains the whole URL. @returns the options of the connection to the proxy. */
 function forwardTo({ url, authorization }: HttpProxy): (request: ClientRequest) => object {
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const port = url.port || (url.protocol === 'https:' ? 443 : 80)
@@ -107,8 +107,8 @@ function forwardTo({ url, authorization }: HttpProxy): (request: ClientRequest) 
 }
 
 /**
- * The exporter uses these variables only for an agent that it makes itself, but it reads the files, and warns on
- * OpenTelemetry's `diag` logger if one cannot be read. Such a file is left out here as well.
+ * Reads the certificate files of the environment. The exporter uses these variables only for its own agent, but it reads the
+ * files too, and warns on OpenTelemetry's `diag` logger if it cannot read one. Such a file is ignored here.
  */
 function readEnvironmentTls(): { ca?: Buffer; cert?: Buffer; key?: Buffer } {
   const tls: { ca?: Buffer; cert?: Buffer; key?: Buffer } = {}
@@ -123,7 +123,7 @@ function readEnvironmentTls(): { ca?: Buffer; cert?: Buffer; key?: Buffer } {
     try {
       if (path) tls[option] = readFileSync(resolve(path))
     } catch {
-      // The exporter reports it.
+      // The exporter reports this.
     }
   }
   return tls

@@ -1,10 +1,10 @@
 import { BatchQueue } from '../queue/batch-queue.ts'
 import { OtlpConnection, type OtlpConnectionOptions } from './otlp-connection.ts'
-import { OtlpExportSlot, type OtlpLaneOptions, type SdkLogRecord } from './otlp-export-slot.ts'
+import { OtlpExportSlot, type OtlpExportSlotOptions, type SdkLogRecord } from './otlp-export-slot.ts'
 
-export interface OtlpDeliveryOptions extends OtlpLaneOptions, OtlpConnectionOptions {
+export interface OtlpDeliveryOptions extends OtlpExportSlotOptions, OtlpConnectionOptions {
   readonly retryBudgetMs: number
-  /** The most bytes of a request that proxies take, less what each request has beside its records. */
+  /** The maximum number of bytes of the records in a request. */
   readonly maxWeight: number
 }
 
@@ -14,9 +14,9 @@ const LANES = 4
 const BACK_OFF = { firstMs: 500, maxMs: 30_000, minShare: 0.5 }
 
 /**
- * Collects records into batches and sends each until it is delivered, refused for good, or its retry budget is spent. A
- * batch leaves when it has 512 records or as many bytes as proxies take, when its first record is a second old, or on
- * `flush`. Four are on their way at a time. Its timers keep no process alive.
+ * Collects records into batches, and sends each batch until it is delivered, rejected, or its retry budget is spent. A batch
+ * is sent when it has 512 records or the maximum size, when its first record is one second old, or on `flush`. Up to four
+ * batches are under way at the same time. The timers do not keep the process alive.
  */
 export class OtlpDelivery {
   readonly #queue: BatchQueue<SdkLogRecord>
@@ -52,21 +52,21 @@ export class OtlpDelivery {
 
   /**
    * Adds a record.
-   * @param weight its bytes in a request
-   * @returns settles when it is delivered or lost
+   * @param weight its bytes in a request.
+   * @returns a promise that settles when the record is delivered or lost.
    */
   add(record: SdkLogRecord, weight: number): Promise<void> {
     return this.#queue.add(record, weight)
   }
 
-  /** Sends what was added; resolves when all of it is delivered or has failed. */
+  /** Sends all records. Resolves when they are delivered or have failed. */
   flush(): Promise<void> {
     return this.#queue.flush()
   }
 
   /**
-   * As `flush`, then lets go of the exporters and closes their sockets. Nothing may be added afterwards.
-   * @param deadline when it aborts, what has not settled goes on, but keeps the process alive no longer
+   * Flushes, then closes the exporters and their sockets. No record may be added afterwards.
+   * @param deadline when it aborts, pending requests go on, but no longer keep the process alive.
    */
   async close(deadline?: AbortSignal): Promise<void> {
     const release = () => {

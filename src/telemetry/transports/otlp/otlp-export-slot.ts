@@ -3,50 +3,50 @@ import type { LogRecordExporter, LogRecordProcessor } from '@opentelemetry/sdk-l
 import { describeNetworkFailure } from '../http/network-failure.ts'
 import type { Failure, Outcome } from '../queue/batch-queue-options.ts'
 import type { OtlpConnection } from './otlp-connection.ts'
-import { OtlpAnswer } from './otlp-response.ts'
+import { OtlpResponse } from './otlp-response.ts'
 
 /** A record of the OpenTelemetry logs SDK. */
 export type SdkLogRecord = Parameters<LogRecordProcessor['onEmit']>[0]
 
-/** What an exporter must take from us. */
-export interface ExporterWishes {
-  /** Asked before each request; a rejection ends the export. */
+/** The functions that an exporter must use. */
+export interface ExporterHooks {
+  /** Returns the headers of a request. A rejection ends the export. */
   readonly headers: () => Promise<Record<string, string>>
   readonly makeAgent: (protocol: string) => Promise<Agent>
 }
 
-export interface OtlpLaneOptions {
-  readonly makeExporter: (wishes: ExporterWishes) => LogRecordExporter
+export interface OtlpExportSlotOptions {
+  readonly makeExporter: (hooks: ExporterHooks) => LogRecordExporter
   readonly headers: Readonly<Record<string, string>>
-  /** Runs the export outside the application's spans, so that the request is not traced. */
+  /** Runs the export outside of the application's spans, so that the request is not traced. */
   readonly untraced: (run: () => void) => void
   readonly timeoutMs: number
 }
 
-/** A status of 500 and above that is not one of these is what collectors answer to what they will never take. */
+/** The statuses that are retried. Collectors use other statuses from 500 on for records that they will never accept. */
 const RETRYABLE = [408, 429, 502, 503, 504]
 
-/** How often a batch is tried that is answered with such a status. */
+/** The maximum number of attempts for a batch with another status from 500 on. */
 const MAX_ERROR_ATTEMPTS = 2
 
 /**
- * Sends one batch at a time, with an exporter of its own.
+ * Sends one batch at a time with its own exporter.
  *
- * The exporter repeats a request by itself, on timers that keep the process alive. Here it never gets that far: what it
- * would repeat is shown to it as final (see `OtlpAnswer` and `#fail`), and a second request is refused its headers. An
- * attempt is one request, and the `BatchQueue` alone decides about the next.
+ * The exporter would retry requests itself, on timers that keep the process alive. This class prevents that: it makes
+ * retryable responses look final (see `OtlpResponse` and `#fail`), and it does not return headers for a second request. One
+ * attempt is one request, and only the `BatchQueue` decides about retries.
  */
 export class OtlpExportSlot {
   readonly #exporter: LogRecordExporter
-  readonly #options: OtlpLaneOptions
+  readonly #options: OtlpExportSlotOptions
   #requests = 0
   #request: ClientRequest | undefined
-  #answer: OtlpAnswer | undefined
+  #response: OtlpResponse | undefined
   #error: unknown
   #timer: NodeJS.Timeout | undefined
   #released = false
 
-  constructor(options: OtlpLaneOptions, connection: OtlpConnection) {
+  constructor(options: OtlpExportSlotOptions, connection: OtlpConnection) {
     this.#options = options
     this.#exporter = options.makeExporter({
       headers: () => this.#headers(),
@@ -59,7 +59,7 @@ export class OtlpExportSlot {
     const { timeoutMs, untraced } = this.#options
     this.#requests = 0
     this.#request = undefined
-    this.#answer = undefined
+    this.#response = undefined
     this.#error = undefined
     return new Promise((resolve) => {
       const settle = (outcome: Outcome) => {
@@ -67,9 +67,9 @@ export class OtlpExportSlot {
         this.#timer = undefined
         resolve(outcome)
       }
-      // The exporter's own timeout is one of silence: a trickling answer never ends it.
+      // The timeout of the exporter restarts with each part of a response, so a slow response would never end.
       const timer = setTimeout(() => {
-        settle(this.#read(records, notReady(`gave no complete answer in ${timeoutMs} ms`)))
+        settle(this.#read(records, notReady(`did not send a complete response within ${timeoutMs} ms`)))
         this.#request?.destroy()
       }, timeoutMs)
       timer.unref()
@@ -86,7 +86,7 @@ export class OtlpExportSlot {
     })
   }
 
-  /** From now on no request keeps the process alive. */
+  /** From now on, requests do not keep the process alive. */
   release(): void {
     this.#released = true
     this.#request?.socket?.unref()
@@ -98,9 +98,9 @@ export class OtlpExportSlot {
     this.#request?.destroy()
   }
 
-  /** The timeout counts from here, so that the exporter's own does not end before it. */
+  /** Restarts the timeout, so that the timeout of the exporter does not end first. */
   async #headers(): Promise<Record<string, string>> {
-    if (this.#requests++ > 0) throw new Error('An attempt is one request')
+    if (this.#requests++ > 0) throw new Error('The exporter must not send a second request')
     this.#timer?.refresh()
     return { ...this.#options.headers }
   }
@@ -108,7 +108,7 @@ export class OtlpExportSlot {
   #watch(request: ClientRequest): void {
     this.#request = request
     request.prependOnceListener('response', (response: IncomingMessage) => {
-      this.#answer = new OtlpAnswer(response)
+      this.#response = new OtlpResponse(response)
     })
     request.prependListener('error', (error) => this.#fail(error))
     request.once('socket', (socket) => {
@@ -116,7 +116,7 @@ export class OtlpExportSlot {
     })
   }
 
-  /** Keeps an error of the connection. The exporter, which is told next, repeats nothing that has no code. */
+  /** Keeps an error of the connection, and hides its code from the exporter, which does not retry errors without a code. */
   #fail(error: Error & { code?: unknown }): void {
     this.#error ??= error
     const { code } = error
@@ -127,7 +127,7 @@ export class OtlpExportSlot {
   }
 
   #accepted(records: readonly unknown[]): Outcome {
-    const rejected = Math.min(this.#answer?.rejectedRecords() ?? 0, records.length)
+    const rejected = Math.min(this.#response?.rejectedRecords() ?? 0, records.length)
     if (rejected === 0) return { result: 'delivered' }
     const events = records.length
     const failure: Failure = {
@@ -135,7 +135,7 @@ export class OtlpExportSlot {
       details: { events, rejected },
     }
     const first = events - rejected
-    // The last ones stand for those that it rejected.
+    // The collector does not say which records it rejected, so the last ones count as rejected.
     return {
       result: 'delivered',
       rejected: new Map(Array.from({ length: rejected }, (_, index) => [first + index, failure])),
@@ -144,19 +144,19 @@ export class OtlpExportSlot {
 
   #readError(records: readonly unknown[], error: unknown): Outcome {
     const { code } = (error ?? {}) as { readonly code?: unknown }
-    if (this.#answer === undefined && typeof code === 'number') return refused(code, undefined)
+    if (this.#response === undefined && typeof code === 'number') return refused(code, undefined)
     const cause = this.#error ?? error
     return this.#read(records, notReady(`could not be reached${describeNetworkFailure(cause)}`, cause))
   }
 
   /**
-   * The outcome by the answer's status, if there is one, however the rest of the answer failed to come.
-   * The exporter's error is not kept then: it holds the body of the answer, which may repeat a header.
+   * Returns the outcome for the status of the response, if there is one, even if the rest of the response is missing. The
+   * error of the exporter is not kept, because it contains the body of the response, which may repeat a header.
    */
-  #read(records: readonly unknown[], unanswered: Outcome): Outcome {
-    const answer = this.#answer
-    if (answer === undefined) return unanswered
-    return answer.accepted ? this.#accepted(records) : refused(answer.status, answer.waitMs)
+  #read(records: readonly unknown[], withoutResponse: Outcome): Outcome {
+    const response = this.#response
+    if (response === undefined) return withoutResponse
+    return response.accepted ? this.#accepted(records) : refused(response.status, response.waitMs)
   }
 }
 
@@ -168,7 +168,7 @@ function notReady(what: string, cause?: unknown): Outcome {
 /** Redirects are not followed, so they are final. */
 function refused(status: number, waitMs: number | undefined): Outcome {
   const failure = {
-    reason: `the collector answered ${status}${adviceFor(status)}`,
+    reason: `the collector responded with ${status}${adviceFor(status)}`,
     details: { status },
   }
   if (RETRYABLE.includes(status)) return { result: 'retry', failure, waitMs, targetDown: true }
@@ -180,8 +180,8 @@ function refused(status: number, waitMs: number | undefined): Outcome {
 function adviceFor(status: number): string {
   if (status === 401 || status === 403) return ' (check the credentials in headers)'
   if (status === 404 || status === 405) return ' (check the path of url; collectors listen on /v1/logs)'
-  if (status === 413) return ' (the event was larger than it takes, or than a proxy in front of it does)'
-  if (status === 415) return ' (it does not take this encoding or compression)'
-  if (status >= 300 && status < 400) return ' (redirects are not followed; give the final url)'
+  if (status === 413) return ' (the event is larger than the collector or a proxy in front of it allows)'
+  if (status === 415) return ' (it does not support this encoding or compression)'
+  if (status >= 300 && status < 400) return ' (redirects are not followed; set url to the final URL)'
   return ''
 }

@@ -14,51 +14,50 @@ import type { OtlpRecord } from './otlp-record.ts'
 
 const { checkMs, checkOneOf, checkWholeNumber, invalidKind, invalidOption } = telemetryOptions
 
-/** The part of an OpenTelemetry logger provider that is used; those of both SDK lines fit. */
+/** The method of an OpenTelemetry logger provider that is used. Both SDK versions implement it. */
 export interface OtlpLoggerProvider {
-  /** As of `LoggerProvider` in `@opentelemetry/api-logs`. */
+  /** The same as in `LoggerProvider` of `@opentelemetry/api-logs`. */
   getLogger(name: string, version?: string): { emit(record: OtlpRecord): void }
 }
 
 interface OtlpDeliveryOptions {
   /**
-   * Headers of every request, such as an API key. They win over those of the environment's
-   * `OTEL_EXPORTER_OTLP_HEADERS`, which the OpenTelemetry exporter adds. The exporter sets `content-type` and
-   * `user-agent` itself and ignores them here. Default none.
+   * The headers of every request, such as an API key. They override those of `OTEL_EXPORTER_OTLP_HEADERS`, which the
+   * OpenTelemetry exporter adds. The exporter ignores `content-type` and `user-agent`, which it sets itself. Defaults to none.
    */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Time an attempt to send a batch may take, in milliseconds, above 0. Default 10 000. */
+  /** The maximum duration of an attempt to send a batch, in milliseconds above 0. Defaults to 10 000 ms. */
   readonly timeout?: number | undefined
   /**
-   * `json` needs `@opentelemetry/exporter-logs-otlp-http`, `protobuf` needs
-   * `@opentelemetry/exporter-logs-otlp-proto` and is smaller and faster. Default `json`.
+   * The encoding of requests. `json` needs `@opentelemetry/exporter-logs-otlp-http`. `protobuf` needs
+   * `@opentelemetry/exporter-logs-otlp-proto`, and is smaller and faster. Defaults to `json`.
    */
   readonly encoding?: 'json' | 'protobuf' | undefined
-  /** Compression of request bodies. Default `none`. */
+  /** The compression of request bodies. Defaults to `none`. */
   readonly compression?: 'none' | 'gzip' | undefined
-  /** How many events may be outstanding before new ones are dropped, at least 1. Default 131 072. */
+  /** The maximum number of pending events, at least 1. Further events are dropped. Defaults to 131 072. */
   readonly maxPending?: number | undefined
   /**
-   * How long a batch that could not be delivered is tried again, in milliseconds since its first
-   * attempt. An attempt under way is not cut short. 0 or above. Default 120 000.
+   * How long a batch is retried, in milliseconds since its first attempt, at least 0. A pending attempt is not aborted.
+   * Defaults to 120 000 ms.
    */
   readonly retryBudgetMs?: number | undefined
   /**
    * The agent that opens connections, such as an `https.Agent` with a client certificate, or a proxy agent; or a function
-   * that gets the protocol (`http:` or `https:`) and returns one. It is never destroyed. Defaults to an agent of the
-   * transport's own, which uses the proxy that `HTTP_PROXY`, `HTTPS_PROXY`, and `NO_PROXY` name if `NODE_USE_ENV_PROXY` is
+   * that receives the protocol (`http:` or `https:`) and returns one. It is never destroyed. Defaults to an agent of the
+   * transport, which uses the proxy that `HTTP_PROXY`, `HTTPS_PROXY`, and `NO_PROXY` name if `NODE_USE_ENV_PROXY` is
    * `1`.
    */
   readonly agent?: Agent | ((protocol: string) => Agent | Promise<Agent>) | undefined
 }
 
-/** What `OtlpTransportAdapter.create` takes: `url`, or `loggerProvider`, or both. */
+/** The options of `OtlpTransportAdapter.create()`: `url`, or `loggerProvider`, or both. */
 export type OtlpTransportOptions = OtlpDeliveryOptions &
   (
     | {
         /**
-         * The collector, `http:` or `https:`, without credentials. `/v1/logs` is added when it has
-         * no path (`/` counts as none); a query is kept.
+         * The URL of the collector: `http:` or `https:`, without credentials. If the path is empty or `/`, it becomes
+         * `/v1/logs`. A query is kept.
          */
         readonly url: string
         readonly loggerProvider?: OtlpLoggerProvider | undefined
@@ -66,8 +65,8 @@ export type OtlpTransportOptions = OtlpDeliveryOptions &
     | {
         readonly url?: string | undefined
         /**
-         * The application's own provider. Records are handed to it and count as delivered then;
-         * resource, limits, sending, flush and shutdown are the application's.
+         * An existing provider of the application. Records that it receives count as delivered. The application is
+         * responsible for the resource, limits, sending, flushing, and shutdown.
          */
         readonly loggerProvider: OtlpLoggerProvider
       }
@@ -77,9 +76,9 @@ type AnyOtlpOptions = OtlpDeliveryOptions & {
   readonly [Member in 'url' | 'loggerProvider']?: OtlpSettings[Member] | undefined
 }
 
-/** Checked options, with every default filled in. */
+/** Checked options with all defaults. */
 export interface OtlpSettings {
-  /** Where batches are posted, path included; empty where only `loggerProvider` was given. */
+  /** The URL that receives batches, including the path. Empty if there is only a `loggerProvider`. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly timeout: number
@@ -88,7 +87,7 @@ export interface OtlpSettings {
   readonly maxPending: number
   readonly retryBudgetMs: number
   readonly agent: OtlpAgent | undefined
-  /** The proxy that the environment names, unless the application gives an agent. */
+  /** The proxy of the environment, unless the application sets an agent. */
   readonly proxy: HttpProxy | undefined
   readonly loggerProvider: OtlpLoggerProvider | undefined
 }

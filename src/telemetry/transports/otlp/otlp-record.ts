@@ -1,24 +1,24 @@
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import type { TelemetryLevel } from '../../levels.ts'
 
-/** A value an OpenTelemetry log record can carry. */
+/** A value that an OpenTelemetry log record can contain. */
 export type OtlpValue = string | number | boolean | null | OtlpValue[] | OtlpAttributes
 
 export interface OtlpAttributes {
   [key: string]: OtlpValue
 }
 
-/** What is given to `emit` of an OpenTelemetry logger. */
+/** The argument of `emit` of an OpenTelemetry logger. */
 export interface OtlpRecord {
   readonly eventName: string
-  /** The event's name once more, for backends that ignore `eventName`. */
+  /** The name of the event, for backends that ignore `eventName`. */
   readonly body: string
   /**
-   * Seconds and nanoseconds since 1970. When the envelope's time does not fit, the moment of emit instead, or absent when
-   * that is now, which the SDK fills in.
+   * The time of the event, in seconds and nanoseconds since 1970. If OTLP cannot represent it, the time of `emit`, which is
+   * missing if it is now, because the SDK sets it.
    */
   readonly timestamp?: [number, number]
-  /** When the event was emitted; absent when that is now, which the SDK fills in. */
+  /** The time of `emit`. Missing if it is now, because the SDK sets it. */
   readonly observedTimestamp?: [number, number]
   readonly severityNumber: number
   readonly severityText: string
@@ -34,12 +34,11 @@ const SEVERITY: Readonly<Record<TelemetryLevel, number>> = {
   fatal: 21,
 }
 
-/** From here on, nanoseconds since 1970 no longer fit into 63 bits, and a collector refuses them. */
+/** The time from which on nanoseconds since 1970 exceed 63 bits, so that a collector rejects them. */
 const END_OF_TIME_MS = 2 ** 63 / 1e6
 
 /**
- * The record of an envelope, without attributes. The `context` member stays out, so that the SDK
- * takes the active one.
+ * Returns the record of an envelope, without attributes. It does not have a `context`, so that the SDK uses the active one.
  * @param emittedAtMs when the event was emitted, unless that is now.
  */
 export function toOtlpRecord(envelope: TelemetryEnvelope, emittedAtMs?: number): OtlpRecord {
@@ -60,7 +59,7 @@ export function toOtlpRecord(envelope: TelemetryEnvelope, emittedAtMs?: number):
   }
 }
 
-/** Seconds and nanoseconds since 1970, at least 1 nanosecond, since 0 means that the time is unknown. */
+/** Returns seconds and nanoseconds since 1970, at least 1 nanosecond, because 0 means that the time is unknown. */
 function highResolution(ms: number): [number, number] {
   if (ms === 0) return [0, 1]
   const seconds = Math.floor(ms / 1000)
@@ -68,10 +67,10 @@ function highResolution(ms: number): [number, number] {
 }
 
 /**
- * Writes the attributes of an envelope into `target`: its own under their own keys, nested values
- * as maps and arrays, then those derived from its other members, which win, except over `error.type`.
- * An attribute whose key is empty is left out, as OpenTelemetry forbids it.
- * @param record what `toOtlpRecord` made of the envelope
+ * Writes the attributes of an envelope to `target`, with nested values as maps and arrays. Attributes that are derived from
+ * other members of the envelope override them, except for `error.type`. Attributes with an empty key are left out, because
+ * OpenTelemetry does not allow them.
+ * @param record the result of `toOtlpRecord` for the envelope.
  * @returns `target`
  */
 export function writeOtlpAttributes(
@@ -102,7 +101,7 @@ export function writeOtlpAttributes(
     target['exception.type'] = wellFormed(error.name)
     target['exception.message'] = wellFormed(error.message)
     if (error.stack !== undefined) target['exception.stacktrace'] = wellFormed(error.stack)
-    // Conventions give it values of their own, such as `tool_error`.
+    // Semantic conventions define values for it, such as `tool_error`.
     if (!Object.hasOwn(target, 'error.type')) target['error.type'] = wellFormed(error.code ?? error.name)
   }
   if (source !== undefined) {
@@ -110,7 +109,7 @@ export function writeOtlpAttributes(
     if (source.line !== undefined) target['code.line.number'] = sendableNumber(source.line)
     if (source.causer !== undefined) target['kit.source.causer'] = wellFormed(source.causer)
   }
-  // The record's timestamp is the moment of emit then. What the application said is not lost.
+  // The timestamp of the record is then the time of `emit`. The original time is kept as an attribute.
   if (record.timestamp === record.observedTimestamp || record.timestamp === undefined)
     target['kit.time'] = wellFormed(envelope.time)
   return target
@@ -132,7 +131,7 @@ function writeKey(target: OtlpAttributes, key: string, value: OtlpValue): void {
   }
 }
 
-/** `value` as both encodings and any collector take it; `undefined` for what is left out. */
+/** Returns a value that both encodings and every collector accept, or `undefined` if it is left out. */
 function toValue(value: unknown): OtlpValue | undefined {
   switch (typeof value) {
     case 'string':
@@ -153,16 +152,16 @@ function toValue(value: unknown): OtlpValue | undefined {
 }
 
 /**
- * JSON has no word for NaN and the infinities, and OTLP no room for integers of 2^63 and more:
- * a collector refuses a whole batch for one of them. What may have lost digits travels as text.
+ * Returns a number that OTLP can represent. JSON cannot represent NaN and the infinities, and OTLP cannot represent integers
+ * from 2^63 on. A collector rejects a whole batch because of one of them. Numbers that may have lost digits become strings.
  */
 function sendableNumber(value: number): number | string {
   if (Number.isSafeInteger(value)) return value
   return Number.isInteger(value) || !Number.isFinite(value) ? String(value) : value
 }
 
-/** Replaces lone surrogates, which UTF-8 cannot carry. */
+/** Replaces lone surrogates, which UTF-8 cannot represent. */
 function wellFormed(text: string): string {
-  // In every Node this package runs on, but not yet in the library typings of its target.
+  // All supported versions of Node have this method, but the types of the compilation target do not.
   return (text as string & { toWellFormed(): string }).toWellFormed()
 }

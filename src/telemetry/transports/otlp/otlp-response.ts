@@ -1,27 +1,27 @@
 import type { IncomingMessage } from 'node:http'
 import { retryAfterMs } from '../../../http/retry-after.ts'
 
-/** As much of an answer as is kept to look for a partial success. In bytes. */
+/** The maximum size of a response that is read for a partial success, in bytes. */
 const MAX_KEPT = 65_536
 
-/** Statuses after which the exporter repeats a request by itself. */
+/** The statuses after which the exporter retries a request itself. */
 const REPEATED_BY_EXPORTER = [429, 502, 503, 504]
 
-/** In seconds; longer than any timeout. */
+/** A wait that is longer than any timeout, in seconds. */
 const NEVER = String(2 ** 31)
 
-/** What a collector answered, read while the exporter reads it. */
-export class OtlpAnswer {
+/** The response of a collector, which is read while the exporter reads it. */
+export class OtlpResponse {
   readonly status: number
-  /** How long the collector asks to be left alone. */
+  /** The pause that the collector asks for, in milliseconds. */
   readonly waitMs: number | undefined
   readonly #json: boolean
   readonly #chunks: Buffer[] = []
   #bytes = 0
 
   /**
-   * Must be called before the exporter has seen the answer. Where the exporter would wait and send again, on
-   * timers that keep the process alive, it is told to wait longer than it may: it gives up at once then.
+   * Must be called before the exporter reads the response. If the exporter would retry, on timers that keep the process
+   * alive, its `retry-after` header is replaced with a wait that is longer than its timeout, so that it fails at once.
    */
   constructor(response: IncomingMessage) {
     this.status = response.statusCode ?? 0
@@ -37,9 +37,8 @@ export class OtlpAnswer {
   }
 
   /**
-   * How many records the collector rejected though it accepted the request: a partial success. 0 where the
-   * body is empty, no OTLP, or longer than 64 KiB: the status is the collector's word, the body only takes
-   * part of it back.
+   * Returns the number of records that the collector rejected although it accepted the request (partial success). Returns 0
+   * if the body is empty, not OTLP, or longer than 64 KiB.
    */
   rejectedRecords(): number {
     if (this.#bytes === 0 || this.#bytes > MAX_KEPT) return 0
@@ -54,24 +53,24 @@ export class OtlpAnswer {
   }
 }
 
-/** `{ partialSuccess: { rejectedLogRecords } }`, the number as number or as text. */
+/** Reads `{ partialSuccess: { rejectedLogRecords } }`, which is a number or a string. */
 function rejectedInJson(body: Buffer): number {
   try {
-    const answer: { partialSuccess?: { rejectedLogRecords?: unknown } } | null = JSON.parse(body.toString())
-    return Number(answer?.partialSuccess?.rejectedLogRecords ?? 0)
+    const response: { partialSuccess?: { rejectedLogRecords?: unknown } } | null = JSON.parse(body.toString())
+    return Number(response?.partialSuccess?.rejectedLogRecords ?? 0)
   } catch {
     return 0
   }
 }
 
-/** Field 1 (`partial_success`) of the message, therein field 1 (`rejected_log_records`). */
+/** Reads field 1 (`rejected_log_records`) of field 1 (`partial_success`) of the message. */
 function rejectedInProtobuf(body: Buffer): number {
   const partialSuccess = fieldOne(body)
   const rejected = partialSuccess instanceof Buffer ? fieldOne(partialSuccess) : 0
   return typeof rejected === 'number' ? rejected : 0
 }
 
-/** The first field 1 of a protobuf message: a number, or the bytes of a message. `undefined` where there is none. */
+/** Returns the first field 1 of a protobuf message: a number, the bytes of a message, or `undefined`. */
 function fieldOne(message: Buffer): number | Buffer | undefined {
   let at = 0
   const varint = (): number => {

@@ -1,24 +1,24 @@
 import type { OtlpAttributes, OtlpRecord, OtlpValue } from './otlp-record.ts'
 
-/** How many bytes each part of a log record takes in a request, at most. */
+/** The maximum number of bytes of each part of a log record in a request. */
 interface Encoding {
-  /** A record without its texts and attributes. */
+  /** A record without its strings and attributes. */
   readonly record: number
-  /** What is written around a key and its value. */
+  /** The syntax around a key and its value. */
   readonly entry: number
-  /** What is written around a text, a list, or a map. */
+  /** The syntax around a string, a list, or a map. */
   readonly text: number
   readonly list: number
   readonly map: number
   readonly null: number
   readonly boolean: number
   readonly number: (value: number) => number
-  /** The bytes of keys that were met, with what is written around them. */
+  /** The bytes of known keys, including the syntax around them. */
   readonly keys: Map<string, number>
   readonly textBytes: (text: string) => number
 }
 
-/** `{"key":…,"value":…},`; `{"stringValue":…}`; `{"arrayValue":{"values":[…]}},`; … */
+/** The sizes in JSON: `{"key":…,"value":…},`, `{"stringValue":…}`, `{"arrayValue":{"values":[…]}},`, and so on. */
 const JSON_ENCODING: Encoding = {
   record: 380,
   entry: 19,
@@ -32,7 +32,7 @@ const JSON_ENCODING: Encoding = {
   textBytes: (text) => (text.length > MAX_COUNTED ? longJsonBytes(text) : shortBytes(text, true)) + 2,
 }
 
-/** A tag of a byte and a length of up to four bytes for everything that has a length. */
+/** The sizes in protobuf: a tag of one byte, and a length of up to four bytes. */
 const PROTOBUF_ENCODING: Encoding = {
   record: 100,
   entry: 15,
@@ -46,18 +46,18 @@ const PROTOBUF_ENCODING: Encoding = {
   textBytes: (text) => (text.length > MAX_COUNTED ? Buffer.byteLength(text) : shortBytes(text, false)),
 }
 
-/** Up to this length, counting is faster than asking Node.js. */
+/** The length up to which counting is faster than `Buffer.byteLength`. */
 const MAX_COUNTED = 40
 
-/** How many keys are remembered, and how long they may be. */
+/** The maximum number of known keys, and their maximum length. */
 const MAX_KEYS = 1_000
 const MAX_KEY_LENGTH = 64
 
-/** Must be escaped in JSON. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
+/** The characters that JSON escapes. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters on purpose
 const ESCAPED = /["\\\x00-\x1f]/
 
-/** The bytes that a log record takes in a request, or a few more. */
+/** Returns the bytes of a log record in a request, or a few more. */
 export type Weigh = (record: OtlpRecord, attributes: OtlpAttributes) => number
 
 export function weighIn(encoding: 'json' | 'protobuf'): Weigh {
@@ -66,7 +66,7 @@ export function weighIn(encoding: 'json' | 'protobuf'): Weigh {
     parts.record + 2 * parts.textBytes(eventName) + weighMap(attributes, parts)
 }
 
-/** The bytes that attributes take in a request, or a few more. */
+/** Returns the bytes of attributes in a request, or a few more. */
 export function weighAttributes(attributes: OtlpAttributes, encoding: 'json' | 'protobuf'): number {
   return weighMap(attributes, encoding === 'json' ? JSON_ENCODING : PROTOBUF_ENCODING)
 }
@@ -77,7 +77,7 @@ function weighMap(attributes: OtlpAttributes, parts: Encoding): number {
   return weight
 }
 
-/** Keys come again and again, and it is cheaper to remember them than to count. */
+/** Returns the bytes of a key. Keys repeat, so their size is kept. */
 function keyBytes(key: string, parts: Encoding): number {
   const known = parts.keys.get(key)
   if (known !== undefined) return known
@@ -108,7 +108,7 @@ function weigh(value: OtlpValue | undefined, parts: Encoding): number {
   }
 }
 
-/** The bytes of well-formed text in UTF-8, escaped as in JSON or not. */
+/** Returns the bytes of a well-formed string in UTF-8, optionally escaped as in JSON. */
 function shortBytes(text: string, escaped: boolean): number {
   let bytes = text.length
   for (let index = 0; index < text.length; index++) {

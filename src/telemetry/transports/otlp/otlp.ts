@@ -7,7 +7,7 @@ import type { TelemetryTransport, TelemetryTransportMeta } from '../../delivery/
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { KitTelemetryError } from '../../errors.ts'
 import { OtlpDelivery } from './otlp-delivery.ts'
-import type { ExporterWishes, SdkLogRecord } from './otlp-export-slot.ts'
+import type { ExporterHooks, SdkLogRecord } from './otlp-export-slot.ts'
 import { type OtlpSettings, type OtlpTransportOptions, readOtlpOptions } from './otlp-options.ts'
 import { type OtlpAttributes, type OtlpRecord, toOtlpRecord, writeOtlpAttributes } from './otlp-record.ts'
 import { type Weigh, weighIn } from './otlp-weight.ts'
@@ -15,39 +15,43 @@ import { type Weigh, weighIn } from './otlp-weight.ts'
 export type { OtlpLoggerProvider, OtlpTransportOptions } from './otlp-options.ts'
 export type { OtlpAttributes, OtlpRecord, OtlpValue } from './otlp-record.ts'
 
-/** Name of the instrumentation scope; its version is the package's. */
+/** The name of the instrumentation scope. Its version is that of the package. */
 const SCOPE_NAME = 'mcp-gatekit'
 
-/** The most bytes of a request that proxies take by default (nginx). */
+/** The maximum size of a request that proxies accept by default (nginx), in bytes. */
 const MAX_REQUEST_BYTES = 2 ** 20
 
-/** The bytes that a request has beside its records and its resource, or more. */
+/** The bytes of a request in addition to its records and its resource, or a few more. */
 const REQUEST_BYTES = 1_024
 
 interface RecordLogger {
   emit(record: OtlpRecord): void
 }
 
-/** An event between `handle` and the SDK's record of it, which comes within the same call. */
+/** An event between `handle` and the record of the SDK, which it creates within the same call. */
 interface ArrivingEvent {
   readonly envelope: TelemetryEnvelope
   readonly sent: OtlpRecord
-  /** Settles with the event, once there is a record. */
+  /** Settles with the event. Missing until the SDK has created the record. */
   taken?: Promise<void>
 }
 
 /**
- * Sends events to an OpenTelemetry collector as log records, over OTLP/HTTP, through the
- * OpenTelemetry logs SDK (2.x and 3.x lines). Its packages are optional peers, loaded by `init`:
- * `@opentelemetry/api`, `@opentelemetry/sdk-logs`, `@opentelemetry/resources`, and
- * `@opentelemetry/exporter-logs-otlp-http` or, for protobuf, `-proto`.
+ * Sends events to an OpenTelemetry collector as log records over OTLP/HTTP, with the OpenTelemetry logs SDK (2.x or 3.x). Its
+ * packages are optional peers, which `init` loads: `@opentelemetry/api`, `@opentelemetry/sdk-logs`,
+ * `@opentelemetry/resources`, and `@opentelemetry/exporter-logs-otlp-http` or, for protobuf, `-proto`.
  *
- * Delivery is at least once: an attempt that ran out of time may have reached the collector before
- * it is repeated. Of a batch that the collector accepts only in part, as many events as it rejected count
- * as failed; which they are it does not say, and why only to OpenTelemetry's `diag` logger.
+ * Events are delivered at least once, because an attempt that timed out may have reached the collector. If a collector
+ * accepts only a part of a batch, the number of events that it rejected counts as failed. It does not say which events it
+ * rejected, and reports the reason only to OpenTelemetry's `diag` logger.
  *
  * @example
- * OtlpTransportAdapter.create({ url: 'http://localhost:4318' })
+ * ```ts
+ * import { KitTelemetry, OtlpTransportAdapter } from 'mcp-gatekit/telemetry'
+ *
+ * KitTelemetry.create().addTransport(OtlpTransportAdapter.create({ url: 'http://localhost:4318' }))
+ * ```
+ * @see docs/reference/otlp.md
  */
 export class OtlpTransportAdapter implements TelemetryTransport {
   readonly type = 'otlp'
@@ -65,17 +69,19 @@ export class OtlpTransportAdapter implements TelemetryTransport {
   }
 
   /**
-   * Makes the transport.
-   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be,
-   * naming it. Neither the url nor a header's value is repeated in any message.
+   * Creates the transport.
+   * @param options the collector, or a logger provider.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid. The message contains neither the URL
+   * nor the value of a header.
    */
   static create(options: OtlpTransportOptions): OtlpTransportAdapter {
     return new OtlpTransportAdapter(readOtlpOptions(options))
   }
 
   /**
-   * Loads OpenTelemetry. With `loggerProvider` there is nothing to load.
-   * @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_INIT_FAILED` naming the packages to install.
+   * Loads OpenTelemetry, unless there is a `loggerProvider`.
+   * @param meta the metadata of the manager.
+   * @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_INIT_FAILED` if a package is missing. The message names it.
    */
   async init(meta: TelemetryTransportMeta): Promise<void> {
     if (this.#logger !== undefined) return
@@ -100,9 +106,11 @@ export class OtlpTransportAdapter implements TelemetryTransport {
   }
 
   /**
-   * Takes one event. The span that is active now is the one the record names.
-   * @returns with `loggerProvider`, nothing; else a promise that resolves when the collector has
-   * accepted the event's batch, and rejects with `TELEMETRY_TRANSPORT_FAILED` when it is lost.
+   * Sends an event. Its record refers to the active span.
+   * @param envelope the event.
+   * @param emittedAtMs when the event was emitted, in milliseconds since 1970, if it had to wait for `init`.
+   * @returns `undefined` with a `loggerProvider`. Otherwise a promise that resolves when the collector has accepted the batch
+   * of the event, and rejects with `TELEMETRY_TRANSPORT_FAILED` if the event is lost.
    */
   handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> | void {
     const record = toOtlpRecord(envelope, emittedAtMs)
@@ -110,14 +118,14 @@ export class OtlpTransportAdapter implements TelemetryTransport {
     return this.#take(envelope, record)
   }
 
-  /** Sends what is buffered; resolves when all of it is delivered or has failed for good. */
+  /** Sends buffered events. Resolves when they are delivered or have failed. */
   async flush(): Promise<void> {
     await this.#delivery?.flush()
   }
 
   /**
-   * Flushes and lets go of the exporter. An application's `loggerProvider` is left alone.
-   * @param deadline when it aborts, nothing keeps the process alive any longer; what is outstanding goes on while it lives
+   * Flushes and closes the exporter, but not the `loggerProvider` of the application.
+   * @param deadline when it aborts, the transport no longer keeps the process alive. Pending requests go on until it exits.
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
     this.#closed = true
@@ -136,7 +144,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
   #take(envelope: TelemetryEnvelope, sent: OtlpRecord): Promise<void> {
     if (this.#logger === undefined || this.#closed) {
       return Promise.reject(
-        notTaken(this.#closed ? 'the transport is shut down' : 'the transport is not initialised'),
+        notTaken(this.#closed ? 'the transport is shut down' : 'the transport is not initialized'),
       )
     }
     const arriving: ArrivingEvent = { envelope, sent }
@@ -148,12 +156,12 @@ export class OtlpTransportAdapter implements TelemetryTransport {
     } finally {
       this.#arriving = undefined
     }
-    return arriving.taken ?? Promise.reject(notTaken('the OpenTelemetry SDK made no record of it'))
+    return arriving.taken ?? Promise.reject(notTaken('the OpenTelemetry SDK did not create a record'))
   }
 
   /**
-   * Attributes are written here, into the SDK's record, and not given to `emit`: it would copy them,
-   * drop those beyond 128, and drop a map that has a key `constructor`.
+   * Writes attributes to the record of the SDK. They are not passed to `emit`, which would copy them, and would drop those
+   * beyond 128 and maps with a key `constructor`.
    */
   #processor(delivery: OtlpDelivery, weigh: Weigh): LogRecordProcessor {
     return {
@@ -171,7 +179,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
   }
 }
 
-/** The bytes of a resource in a request, or more. */
+/** Returns the bytes of a resource in a request, or a few more. */
 function bytesOf(resource: Resource): number {
   return 2 * Buffer.byteLength(JSON.stringify(resource.attributes))
 }
@@ -199,7 +207,7 @@ function describeService(
 function exporterMaker(
   Exporter: typeof OTLPLogExporter,
   settings: OtlpSettings,
-): (wishes: ExporterWishes) => InstanceType<typeof OTLPLogExporter> {
+): (hooks: ExporterHooks) => InstanceType<typeof OTLPLogExporter> {
   type Config = NonNullable<ConstructorParameters<typeof OTLPLogExporter>[0]>
   return ({ headers, makeAgent }) =>
     new Exporter({
@@ -207,14 +215,14 @@ function exporterMaker(
       headers,
       httpAgentOptions: makeAgent,
       timeoutMillis: settings.timeout,
-      // An enum of a package that is no peer of ours; its values are these words.
+      // The values of an enum of a package that is not a peer of this one.
       compression: settings.compression as NonNullable<Config['compression']>,
     })
 }
 
 /**
- * Sets the mark by which instrumentations know not to trace a request. Starting from the root
- * context, a batch does not keep the request alive in which its first event was emitted.
+ * Returns a function that runs an export without tracing. It starts from the root context, so that a batch does not keep the
+ * request in memory in which its first event was emitted.
  */
 function untracedBy(api: typeof Api): (run: () => void) => void {
   const suppressTracing = api.createContextKey('OpenTelemetry SDK Context Key SUPPRESS_TRACING')
@@ -246,7 +254,7 @@ async function loadOpenTelemetry(encoding: OtlpSettings['encoding']) {
     )
     throw new KitTelemetryError(
       'TELEMETRY_TRANSPORT_INIT_FAILED',
-      `transport "otlp": the OpenTelemetry packages ${missing ? 'are not installed' : 'could not be loaded'}; run npm install ${packages.join(' ')}`,
+      `transport "otlp": the OpenTelemetry packages ${missing ? 'are not installed' : 'could not be loaded'}. Run npm install ${packages.join(' ')}`,
       { cause, details: { packages } },
     )
   }

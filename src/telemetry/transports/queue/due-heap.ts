@@ -1,6 +1,6 @@
-/** Something that waits until it is due. */
+/** An item that waits until it is due. */
 export interface Waiting {
-  /** When it is due. It may become earlier while it waits, if it is added again then. */
+  /** When it is due. If it becomes earlier while the item waits, the item must be added again. */
   dueMs: number
   state: string
 }
@@ -10,11 +10,11 @@ interface Entry<Item> {
   readonly item: Item
 }
 
-/** Finds the item that is due first. Adding and taking cost time logarithmic in the number of items. */
+/** Finds the item that is due first. Adding and taking take time that is logarithmic in the number of items. */
 export class DueHeap<Item extends Waiting> {
   readonly #entries: Entry<Item>[] = []
 
-  /** When the first item is due; `Infinity` if there is none. */
+  /** When the first item is due. `Infinity` if there is none. */
   get dueMs(): number {
     this.#dropStale()
     return this.#entries[0]?.dueMs ?? Number.POSITIVE_INFINITY
@@ -48,7 +48,7 @@ export class DueHeap<Item extends Waiting> {
     return [...waiting]
   }
 
-  /** Entries whose item has left by another way, or was added again with an earlier time. */
+  /** Removes entries at the front whose item no longer waits, or was added again with an earlier time. */
   #dropStale(): void {
     for (let first = this.#entries[0]; first !== undefined; first = this.#entries[0]) {
       if (first.item.state === 'waiting' && first.item.dueMs === first.dueMs) return

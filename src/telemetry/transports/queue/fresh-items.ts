@@ -49,7 +49,7 @@ export class FreshItems<Item> {
     return this.#weight >= this.#maxWeight || this.count >= this.#itemLimit
   }
 
-  /** When the next batch is due. `Infinity` if there are no items. */
+  /** When the next batch is due. `Infinity` if there is not an item. */
   get readyMs(): number {
     const first = this.#items[this.#from]
     if (first === undefined) return Number.POSITIVE_INFINITY

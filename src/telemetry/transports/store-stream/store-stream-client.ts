@@ -1,6 +1,6 @@
 /**
- * What events are written to: an ioredis client (also a cluster), a node-redis client (also a cluster or a pool), or
- * anything else with `xadd` as the one has it, or `xAdd` as the other.
+ * A Redis client: of ioredis (or a cluster), of node-redis (or a cluster or a pool), or any object with the method `xadd` of
+ * ioredis or `xAdd` of node-redis.
  */
 export type StreamStore =
   | {
@@ -17,39 +17,39 @@ export interface StreamFields {
   readonly name: string
   readonly time: string
   readonly level: string
-  /** The envelope, as JSON. */
+  /** The envelope as JSON. */
   readonly event: string
 }
 
-/** An entry as it was read back. */
+/** An entry that was read from the stream. */
 export interface StoredEntry {
   readonly id: string
-  /** `undefined` when somebody else wrote it, in another shape. */
+  /** The envelope as JSON, or `undefined` for an entry in another format. */
   readonly event: string | undefined
 }
 
-/** Whether commands go out at once, after the client has reconnected, or not unless the application connects it. */
+/** `ready` sends commands at once, `away` after the client has reconnected, `closed` only if the application connects it. */
 export type StoreState = 'ready' | 'away' | 'closed'
 
-/** One face for all clients. Every method rejects with what the client rejects with. */
+/** A common interface for all clients. Every method rejects with the error of the client. */
 export interface StreamClient {
   state(): StoreState
   /** Adds one entry. */
   add(fields: StreamFields): Promise<unknown>
-  /** Adds all of them, or none, in one transaction: an id, or an error, for each. `undefined` without transactions. */
+  /** Adds all entries or none in one transaction. Returns an id or an error for each. `undefined` without transactions. */
   readonly addAll: ((batch: readonly StreamFields[]) => Promise<readonly unknown[]>) | undefined
-  /** The newest entries, latest first. `undefined` where the client cannot read. */
+  /** Returns the newest entries, the latest first. `undefined` if the client cannot read. */
   readonly newest: ((count: number) => Promise<readonly StoredEntry[]>) | undefined
-  /** Takes entries out again. `undefined` where the client cannot. */
+  /** Removes entries. `undefined` if the client cannot. */
   readonly remove: ((ids: readonly string[]) => Promise<unknown>) | undefined
-  /** Watches for a lost connection, until the function it returns is called, which tells whether there was one. */
+  /** Starts to watch for a lost connection. The returned function stops it, and returns `true` if there was one. */
   watch(): () => boolean
 }
 
 type Method = (...args: any[]) => any
 type AnyStore = Readonly<Record<string, Method | undefined>>
 
-/** `undefined` when `store` has neither `xadd` nor `xAdd`. */
+/** Returns the interface for a client, or `undefined` if it has neither `xadd` nor `xAdd`. */
 export function streamClient(store: unknown, stream: string, maxLen: number): StreamClient | undefined {
   if (hasMethod(store, 'xadd')) return likeIoredis(store as unknown as AnyStore, stream, maxLen)
   if (hasMethod(store, 'xAdd')) return likeNodeRedis(store as unknown as AnyStore, stream, maxLen)
@@ -108,7 +108,7 @@ function likeNodeRedis(store: AnyStore, stream: string, maxLen: number): StreamC
           try {
             return await transaction.exec()
           } catch (error) {
-            // Some entries were taken and some were not.
+            // Some entries were added, others were not.
             const { replies } = error as { readonly replies?: readonly unknown[] }
             if (Array.isArray(replies)) return replies
             throw error
@@ -130,12 +130,12 @@ function likeNodeRedis(store: AnyStore, stream: string, maxLen: number): StreamC
         }
       : undefined,
     remove: hasMethod(store, 'xDel') ? async (ids) => await store.xDel?.(stream, [...ids]) : undefined,
-    // It never sends again what was under way when the connection was lost.
+    // This client does not send pending commands again after a connection loss.
     watch: () => () => false,
   }
 }
 
-/** By `status` (ioredis), or by `isReady` and `isOpen` (node-redis); a store that has none of them is always ready. */
+/** Reads `status` (ioredis), or `isReady` and `isOpen` (node-redis). A client without them is always ready. */
 function stateOf(store: object): () => StoreState {
   let wasOpen = false
   return () => {
@@ -155,14 +155,17 @@ function hasMethod(store: unknown, name: string): boolean {
   return typeof (store as AnyStore | null | undefined)?.[name] === 'function'
 }
 
-/** What a failed command tells of its entries. */
+/** The meaning of a failed command for its entries. */
 export interface StreamFailure {
   /**
-   * `lost`: the connection broke, and they may be in the stream. `busy`: Redis takes none for now.
-   * `no-transactions`: it does not let this client use MULTI. `refused`: it never will take them. `unknown`: none of these.
+   * - `lost`: the connection was lost, and the entries may be in the stream.
+   * - `busy`: Redis does not accept entries at the moment.
+   * - `no-transactions`: the client may not use MULTI.
+   * - `refused`: Redis will never accept the entries.
+   * - `unknown`: any other failure.
    */
   readonly kind: 'lost' | 'busy' | 'no-transactions' | 'refused' | 'unknown'
-  /** Redis's own code, such as `WRONGTYPE`. */
+  /** The error code of Redis, such as `WRONGTYPE`. */
   readonly code?: string
 }
 
@@ -171,17 +174,17 @@ const BUSY_CODES = new Set([
   ...['EXECABORT', 'FAILOVER'],
 ])
 
-/** How Redis begins an error reply: `WRONGTYPE Operation against a key …`. */
+/** The beginning of an error reply of Redis: `WRONGTYPE Operation against a key …`. */
 const REPLY_CODE = /^-?([A-Z][A-Z0-9_]{2,}) /
 
-/** What both clients say of connections and timeouts, in one wording or another. */
-const CONNECTION_TROUBLE =
+/** The words by which both clients report connection problems and timeouts. */
+const CONNECTION_PROBLEM =
   /connect|socket|stream isn't writeable|timeout|timed out|client is (?:closed|offline)|disconnects client|max retries|retries per request|aborted|root nodes/i
 
-/** Reads what an ioredis, node-redis or socket error means for the entries it was about. */
+/** Returns the meaning of an error of ioredis, node-redis, or a socket for the entries of the command. */
 export function readStreamFailure(error: unknown): StreamFailure {
   const { previousErrors } = (error ?? {}) as { readonly previousErrors?: readonly unknown[] }
-  // Of a transaction that was discarded, ioredis keeps what led to it.
+  // For a discarded transaction, ioredis keeps the errors that led to it.
   const first: unknown = Array.isArray(previousErrors) ? (previousErrors[0] ?? error) : error
   const { message, code } = (first ?? {}) as { readonly message?: unknown; readonly code?: unknown }
   const text = typeof message === 'string' ? message : ''
@@ -190,7 +193,7 @@ export function readStreamFailure(error: unknown): StreamFailure {
     if (/\b(?:multi|exec)\b/i.test(text)) return { kind: 'no-transactions', code: reply }
     return { kind: BUSY_CODES.has(reply) ? 'busy' : 'refused', code: reply }
   }
-  if ((typeof code === 'string' && /^E[A-Z]/.test(code)) || CONNECTION_TROUBLE.test(text))
+  if ((typeof code === 'string' && /^E[A-Z]/.test(code)) || CONNECTION_PROBLEM.test(text))
     return { kind: 'lost' }
   return { kind: 'unknown' }
 }

@@ -6,20 +6,20 @@ import {
   type StreamFields,
 } from './store-stream-client.ts'
 
-/** The most entries of a transaction. */
+/** The maximum number of entries in a transaction. */
 const MAX_BATCH = 200
 
-/** How often entries are tried that fail for an unknown reason. */
+/** The maximum number of attempts for entries that fail for an unknown reason. */
 const MAX_UNKNOWN_FAILURES = 4
 
-/** How many entries of others may have come after a batch before it is no longer found. */
+/** The number of later entries of other writers among which a batch is still found. */
 const LOOK_BACK = 1_000
 
 /**
- * Writes batches of entries to the stream, for a queue that keeps their order and sends one batch at a time.
+ * Writes batches of entries to the stream, for an ordered queue that sends one batch at a time.
  *
- * A batch is a transaction: it is in the stream as a whole or not at all. When the connection breaks during a batch, the
- * next attempt reads the end of the stream to find out which, before it sends the batch again.
+ * A batch is a transaction, so the stream contains all of its entries or none. If the connection is lost during a batch, the
+ * next attempt reads the end of the stream first, to find out whether the batch is in it.
  */
 export class StreamWriter {
   readonly #client: StreamClient
@@ -27,7 +27,7 @@ export class StreamWriter {
   #lastId: string | undefined
   /** The first entry of the batch that may be in the stream. */
   #unsure: StreamFields | undefined
-  /** Whether Redis lets this client use transactions. One entry finds out. */
+  /** Whether this client may use transactions. The first entry is sent on its own to find out. */
   #transactions: 'untried' | 'yes' | 'no'
 
   constructor(client: StreamClient) {
@@ -35,7 +35,7 @@ export class StreamWriter {
     this.#transactions = client.addAll === undefined ? 'no' : 'untried'
   }
 
-  /** How many entries can be written together. */
+  /** The maximum number of entries that can be written together. */
   get maxItems(): number {
     return this.#transactions === 'yes' ? MAX_BATCH : 1
   }
@@ -44,17 +44,17 @@ export class StreamWriter {
   async write(batch: readonly StreamFields[], { flushing }: Attempt): Promise<Outcome> {
     const state = this.#stateOfClient()
     if (state === 'closed' && flushing) {
-      const reason = 'the application has closed the client, so that nothing can be sent any more'
+      const reason = 'the application has closed the client'
       return { result: 'stop', forGood: false, failure: { reason } }
     }
-    if (state !== 'ready') return unavailable('Redis is away')
+    if (state !== 'ready') return unavailable('Redis is unavailable')
     if (this.#unsure !== undefined && this.#unsure === batch[0]) {
       const found = await this.#findOut(batch)
       if (found !== undefined) return found
     }
     this.#unsure = undefined
     if (batch.length > this.maxItems)
-      return { result: 'split', failure: { reason: 'Redis does not allow transactions any more' } }
+      return { result: 'split', failure: { reason: 'Redis no longer allows transactions' } }
     return await this.#send(batch)
   }
 
@@ -95,16 +95,20 @@ export class StreamWriter {
     const { kind } = failure
     if (kind === 'refused') return { result: 'failed', failure: describe(failure) }
     if (kind === 'no-transactions') this.#transactions = 'no'
-    // Where only MULTI was refused, the entries behind it were taken.
+    // If only MULTI was rejected, Redis has added the entries after it.
     if (kind !== 'busy') this.#unsure = batch[0]
     if (kind === 'unknown')
       return { result: 'retry', failure: describe(failure), maxAttempts: MAX_UNKNOWN_FAILURES }
     return kind === 'no-transactions'
       ? { result: 'retry', failure: describe(failure), waitMs: 0 }
-      : unavailable(kind === 'lost' ? 'the connection to Redis broke' : 'Redis takes nothing for now')
+      : unavailable(
+          kind === 'lost'
+            ? 'the connection to Redis was lost'
+            : 'Redis does not accept entries at the moment',
+        )
   }
 
-  /** @returns `undefined` if the batch is to be sent again */
+  /** Looks for the batch in the stream. @returns `undefined` if it must be sent again. */
   async #findOut(batch: readonly StreamFields[]): Promise<Outcome | undefined> {
     try {
       const id = await this.#find(batch)
@@ -114,14 +118,14 @@ export class StreamWriter {
       return { result: 'delivered' }
     } catch (error) {
       const { kind } = readStreamFailure(error)
-      // If the client may not read, adding twice is better than not at all.
-      return kind === 'lost' || kind === 'busy' ? unavailable('Redis is away') : undefined
+      // If the client may not read, adding the batch twice is better than losing it.
+      return kind === 'lost' || kind === 'busy' ? unavailable('Redis is unavailable') : undefined
     }
   }
 
   /**
-   * Removes a second copy. ioredis itself sends again what was under way when the connection broke
-   * (`autoResendUnfulfilledCommands`), even if the first time had succeeded.
+   * Removes a second copy. ioredis sends pending commands again after a connection loss (`autoResendUnfulfilledCommands`),
+   * even if the first command succeeded.
    */
   async #removeCopy(batch: readonly StreamFields[], ids: readonly string[]): Promise<void> {
     try {
@@ -134,7 +138,7 @@ export class StreamWriter {
 
   /**
    * Returns the id of the last entry of `batch` if it is in the stream, after the latest known entry and before `before`.
-   * All other entries are there too then, or were: the first of them may have been trimmed.
+   * Its other entries are then in the stream too, unless Redis has trimmed them.
    */
   async #find(batch: readonly StreamFields[], before?: string): Promise<string | undefined> {
     const last = batch.at(-1)?.event
@@ -148,31 +152,31 @@ export class StreamWriter {
   }
 }
 
-/** Nothing can be written for now. */
+/** Returns the outcome if nothing can be written at the moment. */
 function unavailable(reason: string): Outcome {
   return { result: 'retry', targetDown: true, failure: { reason } }
 }
 
-/** Ids are `<milliseconds>-<sequence>`. */
+/** Compares two ids, which have the form `<milliseconds>-<sequence>`. */
 function compareIds(a: string, b: string): number {
   const [aTime = '', aSequence = ''] = a.split('-')
   const [bTime = '', bSequence = ''] = b.split('-')
   return aTime === bTime ? Number(aSequence) - Number(bSequence) : Number(aTime) - Number(bTime)
 }
 
-/** Does not keep the client's own error, because that of ioredis holds the command, and so the event. */
+/** Returns the failure without the error of the client, because that of ioredis contains the command with the event. */
 function describe({ kind, code }: StreamFailure): Failure {
   return kind === 'unknown'
-    ? { reason: 'adding to the stream failed with an error that is not one of Redis' }
+    ? { reason: 'adding to the stream failed with an unknown error' }
     : {
-        reason: `Redis refused it with ${code}${adviceFor(code)}`,
+        reason: `Redis responded with ${code}${adviceFor(code)}`,
         ...(code !== undefined && { details: { code } }),
       }
 }
 
 function adviceFor(code: string | undefined): string {
-  if (code === 'WRONGTYPE') return ' (the key given as stream holds something else than a stream)'
-  if (code === 'NOPERM') return ' (the user of the store may not XADD to this stream)'
+  if (code === 'WRONGTYPE') return ' (the key in the option stream does not contain a stream)'
+  if (code === 'NOPERM') return ' (the user of the client may not use XADD on this stream)'
   if (code === 'NOAUTH' || code === 'WRONGPASS') return ' (check the credentials of the store)'
   return ''
 }

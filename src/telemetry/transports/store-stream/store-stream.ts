@@ -7,15 +7,15 @@ import { StreamWriter } from './store-stream-writer.ts'
 
 export type { StreamStore } from './store-stream-client.ts'
 
-/** What `StoreStreamTransportAdapter.create()` takes. */
+/** The options of `StoreStreamTransportAdapter.create()`. */
 export interface StoreStreamTransportOptions {
-  /** The application's Redis client. It is used while it is connected, and never closed. */
+  /** The Redis client of the application. The transport never closes it. */
   readonly store: StreamStore
-  /** Key of the stream. Default `telemetry:events`. */
+  /** The key of the stream. Defaults to `telemetry:events`. */
   readonly stream?: string | undefined
   /**
-   * How many entries the stream keeps, a whole number from 1. Redis trims by whole nodes (about a hundred entries), so
-   * that there may be a few more. Default 10 000.
+   * The approximate maximum number of entries in the stream, at least 1. Redis trims about a hundred entries at a time, so
+   * there may be a few more. Defaults to 10 000.
    */
   readonly maxLen?: number | undefined
 }
@@ -29,22 +29,31 @@ const MAX_BATCH_LENGTH = 1_000_000
 
 const BACK_OFF = { firstMs: 50, maxMs: 1_000, minShare: 0.5 }
 
-/** How long a store that is away may still come back after the transport was shut down. */
-const CLOSING = { timeoutMs: 30_000, reason: 'Redis stayed away after the transport was shut down' }
+/** How long events wait for Redis after the transport was shut down. */
+const CLOSING = { timeoutMs: 30_000, reason: 'Redis stayed unavailable after the transport was shut down' }
 
 /**
  * Adds every event to a Redis stream: `XADD stream MAXLEN ~ maxLen * name … time … level … event <JSON envelope>`.
  *
- * Events are written in their order, many in one transaction. While Redis is away (restarting, loading, full, read-only)
- * they wait in the transport's own queue, whose bound is the manager's `maxPending`; the client's own queues are not
- * relied on. What Redis refuses for good (`WRONGTYPE`, `NOPERM`, …) fails with `TELEMETRY_TRANSPORT_FAILED`.
+ * Events are written in order, many in one transaction. While Redis is unavailable (restarting, loading, full, read-only),
+ * they wait in the queue of the transport, whose limit is the `maxPending` of `addTransport`. Errors that a retry cannot fix
+ * (`WRONGTYPE`, `NOPERM`, …) fail with `TELEMETRY_TRANSPORT_FAILED`.
  *
- * No event comes twice where the client can read the stream: after a broken connection its end is looked at first. Where
- * it cannot, an event may. ioredis sends what was under way again by itself; a copy that comes of it is taken out with
- * XDEL, and does not even come up with its option `autoResendUnfulfilledCommands: false`.
+ * If the client can read the stream, no event is written twice: after a connection loss, the transport reads the end of the
+ * stream first. ioredis sends pending commands again by itself. The transport removes the resulting copies with XDEL. The
+ * option `autoResendUnfulfilledCommands: false` of ioredis avoids them.
  *
  * @example
- * StoreStreamTransportAdapter.create({ store: new Redis(), stream: 'telemetry:billing' })
+ * ```ts
+ * import { KitTelemetry, StoreStreamTransportAdapter, type StreamStore } from 'mcp-gatekit/telemetry'
+ *
+ * declare const redis: StreamStore // new Redis() of ioredis, or createClient() of redis
+ *
+ * KitTelemetry.create().addTransport(
+ *   StoreStreamTransportAdapter.create({ store: redis, stream: 'telemetry:billing' }),
+ * )
+ * ```
+ * @see docs/reference/transports.md
  */
 export class StoreStreamTransportAdapter implements TelemetryTransport {
   readonly type: string = 'store-stream'
@@ -55,8 +64,9 @@ export class StoreStreamTransportAdapter implements TelemetryTransport {
   }
 
   /**
-   * Makes the transport.
-   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` for an option that cannot be, naming it
+   * Creates the transport.
+   * @param options the client and the stream.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
    */
   static create(options: StoreStreamTransportOptions): StoreStreamTransportAdapter {
     const {
@@ -90,8 +100,10 @@ export class StoreStreamTransportAdapter implements TelemetryTransport {
   }
 
   /**
-   * Takes one event.
-   * @returns resolves when the stream has it, rejects with `TELEMETRY_TRANSPORT_FAILED` when it never will
+   * Writes an event.
+   * @param envelope the event.
+   * @returns a promise that resolves when the stream contains the event, and rejects with `TELEMETRY_TRANSPORT_FAILED` if the
+   * event has failed.
    */
   handle(envelope: TelemetryEnvelope): Promise<void> {
     const { name, time, level } = envelope
@@ -100,16 +112,16 @@ export class StoreStreamTransportAdapter implements TelemetryTransport {
   }
 
   /**
-   * Sends what waits; resolves when all of it is in the stream or has failed, however long Redis is away. If the
-   * application has closed the client, what waits fails.
+   * Sends waiting events. Resolves when all of them are in the stream or have failed, even if Redis is unavailable for a long
+   * time. If the application has closed the client, waiting events fail.
    */
   flush(): Promise<void> {
     return this.#queue.flush()
   }
 
   /**
-   * As `flush`, but events that Redis has not taken 30 s later have failed. The client stays open.
-   * @param deadline when it aborts, nothing more is sent
+   * Flushes. Events that are not in the stream after 30 s fail. The client stays open.
+   * @param deadline when it aborts, nothing more is sent.
    */
   shutdown(deadline?: AbortSignal): Promise<void> {
     return this.#queue.close(deadline)

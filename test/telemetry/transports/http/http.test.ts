@@ -142,7 +142,7 @@ describe('HttpTransportAdapter', () => {
       const [stats] = manager.stats().transports
       expect(stats).to.deep.include({ accepted: 450, delivered: 350, failed: 100, dropped: 0, pending: 0 })
       expect(stats?.lastError?.message).to.equal(
-        'transport "http": the target answered 400; 100 events are lost',
+        'transport "http": the target responded with 400; 100 events are lost',
       )
       expect(target.requests).to.have.length(5)
       expect(logger.codes).to.deep.equal(['TELEMETRY_TRANSPORT_FAILED'])
@@ -194,7 +194,7 @@ describe('HttpTransportAdapter', () => {
         target.answers.push({ status, headers: { location: '/elsewhere', 'retry-after': '1' } })
         const transport = create({ retries: 3 })
         const error = await failure(transport.handle(anEvent()))
-        expect(error.message).to.include(`the target answered ${status}`)
+        expect(error.message).to.include(`the target responded with ${status}`)
         await transport.handle(anEvent())
         expect(target.requests).to.have.length(2)
         expect(gaps()[0]).to.be.lessThan(500)
@@ -211,7 +211,7 @@ describe('HttpTransportAdapter', () => {
         target.answers.push(...Array(4).fill({ status: 503 }))
         const error = await failure(create({ retries: 3 }).handle(anEvent()))
         expect(error.message).to.equal(
-          'transport "http": the target answered 503 in the last of 4 attempts; 1 event is lost',
+          'transport "http": the target responded with 503 in the last of 4 attempts; 1 event is lost',
         )
         for (const [index, wait] of waits.entries())
           expect(gaps()[index]).to.be.within(wait * 0.999, wait + 150)
@@ -255,7 +255,7 @@ describe('HttpTransportAdapter', () => {
       target.answers.push({ status: 503, headers: { 'retry-after': '9'.repeat(400) } })
       const transport = create({ retries: 5 })
       expect((await failure(transport.handle(anEvent()))).message).to.match(
-        /answered 503, and .* another \d+ s;/,
+        /responded with 503, and .* another \d+ s;/,
       )
       expect((await failure(transport.handle(anEvent()))).message).to.match(/pause of another \d{13} s;/)
       expect(target.requests).to.have.length(1)
@@ -282,7 +282,9 @@ describe('HttpTransportAdapter', () => {
       target.answers.push('hung', 'hung', 'hung')
       const started = performance.now()
       const error = await failure(create({ timeout: 80 }).handle(anEvent()))
-      expect(error.message).to.equal('transport "http": the target gave no answer in 80 ms; 1 event is lost')
+      expect(error.message).to.equal(
+        'transport "http": the target did not respond within 80 ms; 1 event is lost',
+      )
       expect(performance.now() - started).to.be.within(75, 500)
     })
 

@@ -407,7 +407,7 @@ describe('OtlpTransportAdapter', () => {
         const transport = await ready({ url: receiver.url })
         const error = await failureOf(transport, [envelope({}), envelope({})])
         expect(error.details).to.include({ status, events: 2, attempts: 1 })
-        expect(error.message).to.include(`answered ${status}`).and.to.include('2 events are lost')
+        expect(error.message).to.include(`responded with ${status}`).and.to.include('2 events are lost')
         await deliver(transport, [envelope({ name: 'next' })])
         expect(receiver.records.map(({ eventName }) => eventName)).to.deep.equal(['next'])
         expect(receiver.requests).to.have.length(2)
@@ -484,7 +484,7 @@ describe('OtlpTransportAdapter', () => {
       const receiver = await receive({ answer: () => 'hang' })
       const transport = await ready({ url: receiver.url, timeout: 300, retryBudgetMs: 500 })
       const error = await failureOf(transport, [envelope({})])
-      expect(error.message).to.include('gave no complete answer in 300 ms')
+      expect(error.message).to.include('did not send a complete response within 300 ms')
       await transport.shutdown()
     })
 
@@ -522,7 +522,7 @@ describe('OtlpTransportAdapter', () => {
     it('refuses events before init and after shutdown', async () => {
       const receiver = await receive()
       const transport = OtlpTransportAdapter.create({ url: receiver.url })
-      expect(await rejection(transport.handle(envelope({})))).to.match(/not initialised/)
+      expect(await rejection(transport.handle(envelope({})))).to.match(/not initialized/)
       await transport.init(META)
       await transport.shutdown()
       expect(await rejection(transport.handle(envelope({})))).to.match(/shut down/)
@@ -749,7 +749,7 @@ describe('OtlpTransportAdapter', () => {
       const error = await transport.init(META).catch((reason: unknown) => reason)
       expect(KitTelemetryError.is(error) && error.code).to.equal('TELEMETRY_TRANSPORT_INIT_FAILED')
       expect(String(error)).to.include(
-        `not installed; run npm install @opentelemetry/api @opentelemetry/sdk-logs @opentelemetry/resources ${exporter}`,
+        `not installed. Run npm install @opentelemetry/api @opentelemetry/sdk-logs @opentelemetry/resources ${exporter}`,
       )
     }
     const handedOver = copy.OtlpTransportAdapter.create({

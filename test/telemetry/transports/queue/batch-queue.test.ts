@@ -10,7 +10,7 @@ import type {
 } from '../../../../src/telemetry/transports/queue/batch-queue-options.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
-const failure = { reason: 'the target answered 503' }
+const failure = { reason: 'the target responded with 503' }
 const down: Outcome = { result: 'retry', failure, targetDown: true }
 const delivered: Outcome = { result: 'delivered' }
 
@@ -179,7 +179,7 @@ describe('BatchQueue', () => {
       expect(sent.map(({ atMs }) => atMs)).to.deep.equal([0, 500, 1_500, 3_500, 4_500].slice(0, sent.length))
       await clock.advance(500)
       expect(messageOf(0)).to.equal(
-        'transport "test": the target answered 503, 5 times until retryBudgetMs was spent; 1 event is lost',
+        'transport "test": the target responded with 503, 5 times until retryBudgetMs was spent; 1 event is lost',
       )
     })
   })
@@ -236,7 +236,7 @@ describe('BatchQueue', () => {
       await clock.settle()
       expect(sent).to.have.length(1)
       expect(messageOf(0)).to.equal(
-        'transport "test": the target answered 503, and the target asked for a pause of another 3600 s; 1 event is lost',
+        'transport "test": the target responded with 503, and the target asked for a pause of another 3600 s; 1 event is lost',
       )
       expect(messageOf(1)).to.equal(
         'transport "test": the target asked for a pause of another 3600 s; 1 event is lost',
@@ -279,7 +279,7 @@ describe('BatchQueue', () => {
       await clock.advance(100_000)
       expect(sent).to.have.length(4)
       expect(messageOf(0)).to.equal(
-        'transport "test": the target answered 503 in the last of 4 attempts; 1 event is lost',
+        'transport "test": the target responded with 503 in the last of 4 attempts; 1 event is lost',
       )
     })
 
@@ -289,7 +289,7 @@ describe('BatchQueue', () => {
       addAll(4)
       await clock.settle()
       expect([ends.get(0), ends.get(3)]).to.deep.equal(['delivered', 'delivered'])
-      expect(messageOf(1)).to.equal('transport "test": the target answered 503; 2 events are lost')
+      expect(messageOf(1)).to.equal('transport "test": the target responded with 503; 2 events are lost')
       expect(ends.get(2)).to.equal(ends.get(1))
     })
 
@@ -317,7 +317,7 @@ describe('BatchQueue', () => {
         await clock.settle()
         expect(messageOf(5)).to.equal(
           forGood
-            ? 'transport "test": nothing more is sent, because the target answered 503; 1 event is lost'
+            ? 'transport "test": nothing more is sent, because the target responded with 503; 1 event is lost'
             : undefined,
         )
       }

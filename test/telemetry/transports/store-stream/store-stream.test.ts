@@ -357,7 +357,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect(stats).to.include({ failed: 300, pending: 0 })
         expect(stats?.lastError?.message)
           .to.match(/^transport "store-stream": Redis .* WRONGTYPE/)
-          .and.to.contain('something else than a stream')
+          .and.to.contain('does not contain a stream')
         expect(logger.codes[0]).to.equal('TELEMETRY_TRANSPORT_FAILED')
       })
 
