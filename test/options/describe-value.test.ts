@@ -51,15 +51,15 @@ const TABLE: readonly (readonly [given: unknown, description: string, kind: stri
   [hostile, 'an object', 'an object'],
 ]
 
-describe('what was given for an option', () => {
+describe('the description of an option value', () => {
   for (const [given, description, kind] of TABLE) {
-    it(`is told as: ${description}`, () => {
+    it(`an option value is described as: ${description}`, () => {
       expect(describeValue(given)).to.equal(description)
       expect(describeKind(given)).to.equal(kind)
     })
   }
 
-  it('has a name of at most 60 characters', () => {
+  it('a quoted name has at most 60 characters', () => {
     expect(quotedName('a'.repeat(60))).to.equal(`'${'a'.repeat(60)}'`)
     expect(quotedName('a'.repeat(61))).to.equal(`'${'a'.repeat(59)}…'`)
   })

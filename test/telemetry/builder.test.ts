@@ -9,7 +9,7 @@ type Wrong = any
 const transport = () => InMemoryTransportAdapter.create()
 
 describe('KitTelemetry', () => {
-  it('has the defaults of the documents', () => {
+  it('a new builder has the documented defaults', () => {
     const config = KitTelemetry.create().buildConfig()
     expect(config.service).to.equal('kit-app')
     expect(config.environment).to.equal('development')
@@ -28,7 +28,7 @@ describe('KitTelemetry', () => {
     expect(config.transports).to.deep.equal([])
   })
 
-  it('gives what was declared to the manager', () => {
+  it('the manager has the configuration of the builder', () => {
     const manager = KitTelemetry.create()
       .withService('shop')
       .withEnvironment('test')
@@ -38,7 +38,7 @@ describe('KitTelemetry', () => {
     expect(KitTelemetry.create().build().version).to.equal(undefined)
   })
 
-  it('is immutable: every method returns a new builder, and buildConfig changes nothing', () => {
+  it('a builder is immutable: every method returns a new one, and buildConfig does not change it', () => {
     const base = KitTelemetry.create()
     const events = KitTelemetryEvents.namespace('a').event('b', z.object({})).build()
     const before = base.buildConfig()
@@ -61,7 +61,7 @@ describe('KitTelemetry', () => {
     expect(full.buildConfig().actors).to.have.all.keys('user')
   })
 
-  it('copies policies and freezes the configuration', () => {
+  it('policies are copied, and the configuration is frozen', () => {
     const denylistKeys = ['password']
     const builder = KitTelemetry.create().withRedaction({ denylistKeys }).addActor('user', { required: true })
     denylistKeys.push('other')
@@ -70,13 +70,13 @@ describe('KitTelemetry', () => {
     expectDeeplyFrozen(config)
   })
 
-  it('does not show the hash secret when the configuration is printed', () => {
+  it('the printed configuration does not contain the hash secret', () => {
     const config = KitTelemetry.create().withRedaction({ hashSecret: 's3cret' }).buildConfig()
     expect(JSON.stringify(config)).not.to.include('s3cret')
     expect(config.redaction.hashSecret).to.equal('s3cret')
   })
 
-  it('merges policies shallowly, replaces arrays, and takes undefined for the default', () => {
+  it('policies are merged by member, arrays are replaced, and undefined restores the default', () => {
     const { sampling, redaction, validation } = KitTelemetry.create()
       .withSampling({ infoRate: 0.5, debugRate: 0.5, always: ['a'] })
       .withSampling({ infoRate: undefined, always: ['b'] })
@@ -92,7 +92,7 @@ describe('KitTelemetry', () => {
     expect(validation).to.deep.equal({ mode: 'development', strict: true })
   })
 
-  it('lets a registry override the validation options', () => {
+  it('a registry overrides the validation options', () => {
     const events = KitTelemetryEvents.namespace('a').build()
     const {
       events: [first],
@@ -103,7 +103,7 @@ describe('KitTelemetry', () => {
     expect(first?.validation).to.deep.equal({ mode: 'none', strict: true })
   })
 
-  it("takes a transport's bound from the call, else from the adapter, else 10 000", () => {
+  it('maxPending of a transport is that of addTransport, or that of the adapter, or 10 000', () => {
     const handle = () => {}
     const { transports } = KitTelemetry.create()
       .addTransport({ type: 'a', handle, maxPending: 5 }, { maxPending: 7 })
@@ -118,14 +118,14 @@ describe('KitTelemetry', () => {
     const handle = () => {}
     const table: [Parameters<typeof expectCode>[0], string, () => unknown, RegExp?][] = [
       ['TELEMETRY_SERVICE_REQUIRED', 'an empty service', () => create.withService('')],
-      ['TELEMETRY_SERVICE_REQUIRED', 'a service that is no string', () => create.withService(5 as Wrong)],
+      ['TELEMETRY_SERVICE_REQUIRED', 'a service that is not a string', () => create.withService(5 as Wrong)],
       ['TELEMETRY_ENVIRONMENT_REQUIRED', 'an empty environment', () => create.withEnvironment('')],
       ['TELEMETRY_ENVIRONMENT_REQUIRED', 'no environment', () => create.withEnvironment(undefined as Wrong)],
       ['TELEMETRY_CONFIGURATION_INVALID', 'an empty version', () => create.withVersion('')],
       ['TELEMETRY_INVALID_ACTOR', 'an empty actor', () => create.addActor('')],
       ['TELEMETRY_INVALID_ACTOR', 'an actor with spaces', () => create.addActor('a b')],
       ['TELEMETRY_INVALID_ACTOR', 'a reserved actor', () => create.addActor('__a')],
-      ['TELEMETRY_INVALID_ACTOR', 'an actor that is no string', () => create.addActor(1 as Wrong)],
+      ['TELEMETRY_INVALID_ACTOR', 'an actor that is not a string', () => create.addActor(1 as Wrong)],
       ['TELEMETRY_DUPLICATE_ACTOR', 'an actor twice', () => create.addActor('a').addActor('a')],
       ['TELEMETRY_INVALID_SCOPE', 'an empty scope', () => create.addScope('')],
       ['TELEMETRY_INVALID_SCOPE', 'a reserved scope', () => create.addScope('__a')],
@@ -138,7 +138,7 @@ describe('KitTelemetry', () => {
       ],
       [
         'TELEMETRY_CONFIGURATION_INVALID',
-        'a description that is no text',
+        'a description that is not a string',
         () => create.addScope('a', { description: 5 as Wrong }),
         /description/,
       ],
@@ -174,7 +174,7 @@ describe('KitTelemetry', () => {
       ],
       [
         'TELEMETRY_CONFIGURATION_INVALID',
-        'a pattern that is no array',
+        'a pattern that is not an array',
         () => create.withSampling({ never: 'a' as Wrong }),
         /never/,
       ],
@@ -193,7 +193,7 @@ describe('KitTelemetry', () => {
       ],
       [
         'TELEMETRY_CONFIGURATION_INVALID',
-        'a key that is no string',
+        'a key that is not a string',
         () => create.withRedaction({ hashKeys: [1 as Wrong] }),
         /hashKeys/,
       ],
@@ -258,7 +258,7 @@ describe('KitTelemetry', () => {
       ],
       [
         'TELEMETRY_INVALID_TRANSPORT',
-        'a flush that is no function',
+        'a flush that is not a function',
         () => create.addTransport({ type: 'x', handle, flush: 1 } as Wrong),
       ],
       [
@@ -291,7 +291,7 @@ describe('KitTelemetry', () => {
       ],
     ]
     for (const [code, what, work, message] of table) {
-      it(`${what}: ${code}`, () => {
+      it(`the builder rejects ${what} with ${code}`, () => {
         const error = expectCode(code, work)
         if (message !== undefined) expect(error.message).to.match(message)
       })

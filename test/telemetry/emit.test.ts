@@ -25,7 +25,7 @@ describe('emit', () => {
       5,
       {},
     ] as Wrong[]) {
-      it(`refuses ${JSON.stringify(name)?.slice(0, 20)}`, () => {
+      it(`emit rejects the name ${JSON.stringify(name)?.slice(0, 20)}`, () => {
         const { builder, events } = recording()
         const manager = builder.build()
         expectCode('TELEMETRY_INVALID_EVENT_NAME', () => manager.emit(name))
@@ -35,14 +35,14 @@ describe('emit', () => {
       })
     }
 
-    it('takes any other', () => {
+    it('emit accepts any other name', () => {
       const { builder, events } = recording()
       const manager = builder.build()
       for (const name of ['a', 'x'.repeat(256), '__proto__', 'constructor', 'ünïcödé.🎉']) manager.emit(name)
       expect(events()).to.have.length(5)
     })
 
-    it('judges more names than it remembers', () => {
+    it('emit accepts more names than it keeps', () => {
       const { builder, memory } = recording()
       const manager = builder.withSampling({ never: ['n1'] }).build()
       for (let i = 0; i < 5000; i++) manager.emit(`n${i}`)
@@ -51,7 +51,7 @@ describe('emit', () => {
     })
 
     for (const mode of ['development', 'always', 'none'] as const) {
-      it(`knows only the events of attached registries in mode ${mode}`, () => {
+      it(`emit rejects unregistered events in mode ${mode}`, () => {
         const { builder, memory } = recording()
         const manager = builder.addEvents(events).withValidation({ mode }).build()
         for (const name of ['billing.payd', 'paid', 'constructor', 'billing.constructor']) {
@@ -76,7 +76,7 @@ describe('emit', () => {
       return { ...rest, manager: builder.addEvents(events).withValidation(options).build() }
     }
 
-    it('throws the paths of the issues, no text and no value', () => {
+    it('a validation error contains the paths of the issues, but neither messages nor values', () => {
       const it = manager()
       const error = expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () =>
         it.manager.emit('billing.paid', { attributes: { cents: 'hunter2', note: 5 } as Wrong }),
@@ -90,7 +90,7 @@ describe('emit', () => {
       expect(it.events()).to.have.length(0)
     })
 
-    it('comes before sampling', () => {
+    it('validation runs before sampling', () => {
       const { builder } = recording()
       const it = builder
         .addEvents(events)
@@ -100,7 +100,7 @@ describe('emit', () => {
       expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => it.emit('billing.paid'))
     })
 
-    it("looks at the event's own attributes, not the session's", () => {
+    it('validation checks the attributes of the event, not those of the session', () => {
       const it = manager()
       const session = it.manager.session().attributes({ cents: 1 })
       expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => session.emit('billing.paid'))
@@ -108,7 +108,7 @@ describe('emit', () => {
       expect(it.events()[0]?.attributes).to.deep.equal({ cents: 1, note: 'x' })
     })
 
-    it('takes no attributes for none', () => {
+    it('an event without attributes is valid if its schema accepts that', () => {
       const it = manager()
       it.manager.emit('billing.noted')
       expect(it.events()[0]).not.to.have.property('attributes')
@@ -116,7 +116,7 @@ describe('emit', () => {
       recording().builder.addEvents(nothing).withValidation({ mode: 'always' }).build().emit('n.void')
     })
 
-    it('sends what was given, not what the schema made of it', () => {
+    it('the original attributes are sent, not the output of the schema', () => {
       const { builder, events: sent } = recording()
       const coercing = KitTelemetryEvents.namespace('n')
         .event('x', z.object({ at: z.coerce.number(), d: z.string().default('d') }))
@@ -129,14 +129,14 @@ describe('emit', () => {
       expect(sent()[0]?.attributes).to.deep.equal({ at: '5' })
     })
 
-    it('calls a function of attributes once', () => {
+    it('a function that returns attributes is called once', () => {
       const it = manager()
       let calls = 0
       it.manager.emit('billing.paid', { attributes: () => ({ cents: ++calls }) })
       expect(it.events()[0]?.attributes).to.deep.equal({ cents: 1 })
     })
 
-    it('refuses undeclared attributes with strict only', () => {
+    it('undeclared attributes are rejected only with strict', () => {
       const attributes = { cents: 1, extra: 'x', gone: undefined }
       const lenient = manager()
       lenient.manager.emit('billing.paid', { attributes } as Wrong)
@@ -148,7 +148,7 @@ describe('emit', () => {
       expect(error.details).to.deep.equal({ issues: [{ path: ['extra'] }] })
     })
 
-    it('refuses a schema that answers with a promise, and swallows its rejection', () => {
+    it('a schema that returns a promise is rejected, and its rejection is handled', () => {
       for (const answer of [
         () => Promise.reject(new Error('late')),
         () => Promise.resolve({ value: {} }),
@@ -168,7 +168,7 @@ describe('emit', () => {
       }
     })
 
-    it('throws for attributes that are no object, and for issues of which there are none', () => {
+    it('throws for attributes that are not an object, and for issues of which there are none', () => {
       const it = manager()
       const noAttributes = ['x', 5, true, [], () => 5, Promise.reject(new Error('late'))] as Wrong[]
       for (const attributes of noAttributes)
@@ -184,7 +184,7 @@ describe('emit', () => {
       expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => strange.emit('n.x', { attributes: {} }))
     })
 
-    it('throws the first 20 issues of many, and counts the rest', () => {
+    it('a validation error contains the first 20 issues, and counts the rest', () => {
       const issues = Array.from({ length: 20_000 }, (_, index) => ({ message: 'm', path: [index] }))
       const schema = { '~standard': { version: 1, vendor: 'test', validate: () => ({ issues }) } } as Wrong
       const registry = KitTelemetryEvents.namespace('n').event('x', schema).build()
@@ -194,7 +194,7 @@ describe('emit', () => {
       expect(error.message).to.match(/, and 19,995 more$/)
     })
 
-    it('reads the paths of a foreign library', () => {
+    it('paths of issues of any library are read', () => {
       const issues = [{ message: 'm', path: [{ key: 'a' }, 1, Symbol('s')] }, { message: 'm' }]
       const schema = { '~standard': { version: 1, vendor: 'test', validate: () => ({ issues }) } } as Wrong
       const registry = KitTelemetryEvents.namespace('n').event('x', schema).build()
@@ -203,7 +203,7 @@ describe('emit', () => {
       expect(error.details).to.deep.equal({ issues: [{ path: ['a', 1, 'Symbol(s)'] }, { path: [] }] })
     })
 
-    it('is on in development, off in production, and off with none', () => {
+    it('validation is on in development, off in production, and off with none', () => {
       const before = process.env.NODE_ENV
       const passes = (options: Parameters<KitTelemetry['withValidation']>[0]) => {
         const it = manager(options)
@@ -233,7 +233,7 @@ describe('emit', () => {
       }
     })
 
-    it("follows each registry's own options", () => {
+    it('validation uses the options of each registry', () => {
       const { builder } = recording()
       const other = KitTelemetryEvents.namespace('other')
         .event('x', z.object({ a: z.string() }))
@@ -261,7 +261,7 @@ describe('emit', () => {
       return { ...rest, manager: manager as Wrong }
     }
 
-    it('refuses types that were not registered', () => {
+    it('unregistered actor and scope types are rejected', () => {
       const { manager } = build()
       expectCode('TELEMETRY_INVALID_ACTOR', () => manager.emit('x', { actor: { type: 'nobody' } }))
       expectCode('TELEMETRY_INVALID_SCOPE', () =>
@@ -271,7 +271,7 @@ describe('emit', () => {
     })
 
     for (const wrong of [{ type: '' }, { type: 5 }, {}, 'user', []]) {
-      it(`refuses what has no registered type: ${JSON.stringify(wrong)}`, () => {
+      it(`an actor without a registered type is rejected: ${JSON.stringify(wrong)}`, () => {
         const { manager } = build()
         expectCode('TELEMETRY_INVALID_ACTOR', () => manager.emit('x', { actor: wrong }))
         expectCode('TELEMETRY_INVALID_SCOPE', () =>
@@ -280,7 +280,7 @@ describe('emit', () => {
       })
     }
 
-    it('asks for one of the required types', () => {
+    it('an event without a required actor or scope type is rejected', () => {
       const { manager, events } = build()
       expectCode('TELEMETRY_INVALID_ACTOR', () => manager.emit('x'))
       expectCode('TELEMETRY_INVALID_ACTOR', () => manager.emit('x', { actor: { type: 'guest' } }))
@@ -293,7 +293,7 @@ describe('emit', () => {
       scoped.emit('x', { scope: { type: 'org', id: 'o1' } })
     })
 
-    it('exempts the built-in events, and everything where validation is off', () => {
+    it('built-in events are not checked for types, and no event is if validation is off', () => {
       const { manager, events } = build()
       manager.emit('kit.mcp.auth.refused', { actor: { type: 'nobody' } })
       const off = build('none')
@@ -301,7 +301,7 @@ describe('emit', () => {
       expect([events(), off.events()].map((list) => list.length)).to.deep.equal([1, 1])
     })
 
-    it('is decided by withValidation alone', () => {
+    it('only withValidation decides whether types are checked', () => {
       const { builder } = recording()
       const manager = builder
         .addActor('user')
@@ -336,7 +336,7 @@ describe('emit', () => {
       ],
       ['an unknown level', { level: 'trace' }],
       ['a level of a prototype', { level: 'constructor' }],
-      ['input that is no object', 5],
+      ['input that is not an object', 5],
       ['attributes that are text', { attributes: 'x' }],
       ['attributes that are an array', { attributes: [1] }],
       ['attributes that are a date', { attributes: new Date() }],
@@ -366,7 +366,7 @@ describe('emit', () => {
         },
       ],
       ['an empty session id', { sessionId: '' }],
-      ['a session id that is no string', { sessionId: 5 }],
+      ['a session id that is not a string', { sessionId: 5 }],
       ['an actor without a type', { actor: { id: 'u1' } }],
       ['an actor that is text', { actor: 'u1' }],
       ['an actor id that is an object', { actor: { type: 'user', id: {} } }],
@@ -374,7 +374,7 @@ describe('emit', () => {
       ['a scope without an id', { scope: { type: 'org' } }],
       ['an error that is text', { error: 'boom' }],
       ['an error without a message', { error: { name: 'Error' } }],
-      ['a stack that is no text', { error: { name: 'Error', message: 'm', stack: 5 } }],
+      ['a stack that is not a string', { error: { name: 'Error', message: 'm', stack: 5 } }],
       ['a source that is text', { source: 'here' }],
       ['a line that is text', { source: { line: '5' } }],
       ['a file that is a number', { source: { file: 5 } }],
@@ -392,7 +392,7 @@ describe('emit', () => {
       })
     }
 
-    it('takes null for absent', () => {
+    it('null counts as a missing member', () => {
       const { builder, logger, events } = recording()
       const nothing = {
         level: null,
@@ -410,7 +410,7 @@ describe('emit', () => {
       expect(events()[0]).to.have.all.keys('name', 'time', 'level', 'service', 'environment', 'sessionId')
     })
 
-    it('survives a logger that throws, rejects or emits', () => {
+    it('a logger that throws, rejects, or emits does not break emit', () => {
       let manager = KitTelemetry.create().build()
       for (const error of [
         () => {
@@ -425,7 +425,7 @@ describe('emit', () => {
     })
   })
 
-  it('counts what was emitted and sampled out', () => {
+  it('stats() counts emitted and sampled-out events', () => {
     const { builder, memory } = recording()
     const manager = builder.withSampling({ never: ['*.never'] }).build()
     manager.emit('a')
@@ -436,7 +436,7 @@ describe('emit', () => {
     expect(memory.getEvents()).to.have.length(1)
   })
 
-  it('shares the built-in names without attaching a registry', () => {
+  it('built-in names are allowed without a registry', () => {
     const { builder, events } = recording()
     const manager = builder.build()
     manager.emit('kit.mcp.auth.refused')

@@ -25,7 +25,7 @@ const schema = z.object({ cents: z.number() })
 const billing = namespace('billing').event('paid', schema).build()
 
 /** What `use` makes a manager tell its logger. */
-async function told(
+async function reported(
   use: (manager: Wrong, logger: RecordingLogger) => unknown,
   shape: (from: KitTelemetry) => KitTelemetry = (from) => from,
 ): Promise<unknown[]> {
@@ -76,21 +76,21 @@ const THROWN: Readonly<Partial<Record<KitTelemetryErrorCode, () => unknown>>> = 
   },
 }
 
-/** … and those whose failure is told to the logger. */
+/** … and those whose failure is reported to the logger. */
 const REPORTED: Readonly<Partial<Record<KitTelemetryErrorCode, () => Promise<unknown[]>>>> = {
   TELEMETRY_TRANSPORT_FAILED: () =>
-    told(
+    reported(
       (manager) => manager.emit('x'),
       (from) => from.addTransport(broken({ handle: fail })),
     ),
   TELEMETRY_TRANSPORT_INIT_FAILED: () =>
-    told(
+    reported(
       () => {},
       (from) => from.addTransport(broken({ init: fail })),
     ),
-  TELEMETRY_EMIT_FAILED: () => told((manager) => manager.emit('x', { level: 'loud' })),
+  TELEMETRY_EMIT_FAILED: () => reported((manager) => manager.emit('x', { level: 'loud' })),
   TELEMETRY_RUNTIME_NOT_INITIALIZED: () =>
-    told(async (manager) => {
+    reported(async (manager) => {
       await manager.shutdown()
       manager.emit('x')
     }),

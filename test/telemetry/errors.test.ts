@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { KIT_TELEMETRY_ERROR_CODES, KitTelemetryError } from '../../src/telemetry/index.ts'
 
 describe('KitTelemetryError', () => {
-  it('carries code, message, cause and details', () => {
+  it('a KitTelemetryError has code, message, cause, and details', () => {
     const cause = new Error('why')
     const error = new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'what', { cause, details: { a: 1 } })
     expect(error).to.be.instanceOf(Error)
@@ -19,20 +19,20 @@ describe('KitTelemetryError', () => {
       expect(new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'x')).not.to.have.property(member)
   })
 
-  it('refers to the heading of its code, or to a given heading', () => {
+  it('docs of a KitTelemetryError is the heading of its code, or a given heading', () => {
     const code = 'TELEMETRY_EMIT_FAILED'
     expect(new KitTelemetryError(code, 'x').docs).to.equal('docs/reference/errors.md#telemetry_emit_failed')
     const docs = 'docs/reference/errors.md#withsampling'
     expect(new KitTelemetryError(code, 'x', { docs })).to.include({ docs, message: 'x' })
   })
 
-  it('maps each of the 21 codes to itself', () => {
+  it('KIT_TELEMETRY_ERROR_CODES maps each of its 21 codes to itself', () => {
     expect(Object.keys(KIT_TELEMETRY_ERROR_CODES)).to.have.length(21)
     for (const [key, value] of Object.entries(KIT_TELEMETRY_ERROR_CODES)) expect(value).to.equal(key)
     expect(KIT_TELEMETRY_ERROR_CODES).to.be.frozen
   })
 
-  it('recognises errors by their brand, not by their class', () => {
+  it('KitTelemetryError.is recognizes errors by their brand, not by their class', () => {
     const foreign = Object.assign(new Error('x'), {
       code: 'TELEMETRY_EMIT_FAILED',
       [Symbol.for('mcp-gatekit.KitTelemetryError')]: true,
@@ -51,7 +51,7 @@ describe('KitTelemetryError', () => {
       expect(KitTelemetryError.is(other)).to.equal(false)
   })
 
-  it('recognises those of another copy of the package', async () => {
+  it('KitTelemetryError.is recognizes errors of another copy of the package', async () => {
     const url = new URL('../../src/telemetry/errors.js?another-copy', import.meta.url).href
     const copy: typeof import('../../src/telemetry/errors.ts') = await import(url)
     expect(copy.KitTelemetryError).to.not.equal(KitTelemetryError)

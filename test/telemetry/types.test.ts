@@ -53,7 +53,7 @@ describe('types of the telemetry', () => {
     expectTypeOf(billing.get.key('opened')).toEqualTypeOf<'billing.opened'>()
     // @ts-expect-error: no such event
     ;() => billing.get.key('closed')
-    // @ts-expect-error: a group is no event
+    // @ts-expect-error: a group is not an event
     ;() => billing.get.schema('invoice')
   })
 

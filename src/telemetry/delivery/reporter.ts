@@ -69,7 +69,7 @@ export class Reporter {
       const result = error === undefined ? logger[method](message) : logger[method](message, error)
       Promise.resolve(result).then(undefined, () => {})
     } catch {
-      // There is no other place for reports.
+      // A report that the logger rejects is lost.
     } finally {
       this.#reporting = false
     }

@@ -85,7 +85,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
     return new DevConsoleTransportAdapter(fromEnv)
   }
 
-  /** The number of events that were not sent because there is no console. */
+  /** The number of events that were not sent because no console is running. */
   get unsent(): number {
     return this.#unsent
   }
@@ -109,7 +109,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
    * Sends an event.
    * @param envelope the event.
    * @returns a promise that rejects with `TELEMETRY_TRANSPORT_FAILED` if the console has not accepted the event, or
-   * `undefined` if there is no console.
+   * `undefined` if no console is running.
    */
   handle(envelope: TelemetryEnvelope): Promise<void> | undefined {
     if (this.#target !== undefined) return this.#queue.add(envelope)

@@ -60,7 +60,7 @@ describe('delivery', () => {
     expect(unhandled).to.deep.equal([])
   })
 
-  it('calls handle within emit, in the order of the emits, on the adapter', () => {
+  it('emit calls handle of the adapter synchronously, in the order of the emits', () => {
     const mock = MockTelemetryAdapter.create()
     const { manager } = build()
     const attached = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(mock).build()
@@ -69,14 +69,14 @@ describe('delivery', () => {
     expect(manager.stats().transports).to.deep.equal([])
   })
 
-  it('gives every transport the same frozen envelope', () => {
+  it('every transport receives the same frozen envelope', () => {
     const one = MockTelemetryAdapter.create()
     const two = MockTelemetryAdapter.create()
     KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(one).addTransport(two).build().emit('a')
     expect(one.getLastEvent()).to.equal(two.getLastEvent())
   })
 
-  it('tells transports once who they serve', () => {
+  it('init of every transport receives the metadata of the manager once', () => {
     const metas: unknown[] = []
     const adapter = { type: 'x', init: (meta: unknown) => void metas.push(meta), handle: () => {} }
     KitTelemetry.create().withService('s').withEnvironment('e').addTransport(adapter).build()
@@ -87,7 +87,7 @@ describe('delivery', () => {
     ])
   })
 
-  it('counts by outcome, and the ledger closes at every moment', async () => {
+  it('stats() counts events by outcome, and the counts add up at every moment', async () => {
     const seen: unknown[] = []
     let manager: KitTelemetryManager
     const answers: (() => unknown)[] = [
@@ -139,7 +139,7 @@ describe('delivery', () => {
     expect(seen).to.have.length(10)
   })
 
-  it('reports failures by code, transport and kind, at most once a second for each transport', async () => {
+  it('failures are reported by code, transport, and kind, at most once a second for each transport', async () => {
     const fail = () => {
       throw Object.assign(new TypeError('secret'), { code: 'E_X' })
     }
@@ -158,7 +158,7 @@ describe('delivery', () => {
     expect(stats(manager, 1)).to.include({ failed: 100 })
   })
 
-  it("keeps a transport's own error", () => {
+  it('a KitTelemetryError of a transport is reported as it is', () => {
     const error = new KitTelemetryError('TELEMETRY_TRANSPORT_FAILED', 'the collector said no', {
       details: { status: 400 },
     })
@@ -178,7 +178,7 @@ describe('delivery', () => {
     )
   })
 
-  it('survives what is hostile even as an error', async () => {
+  it('errors that throw when they are read do not break the delivery', async () => {
     const proxy = new Proxy(
       {},
       {
@@ -204,7 +204,7 @@ describe('delivery', () => {
     for (const index of [0, 1, 2]) expect(stats(manager, index)).to.include({ failed: 1 })
   })
 
-  it('lets no transport delay, starve or break another', async () => {
+  it('a transport cannot delay, starve, or break another', async () => {
     const mock = MockTelemetryAdapter.create()
     const { manager } = build(
       { handle: () => never },
@@ -233,7 +233,7 @@ describe('delivery', () => {
   })
 
   describe('init', () => {
-    it('holds events back, and gives them over in order and in their own async context', async () => {
+    it('events wait for init, and are delivered in order and in their own async context', async () => {
       const init = deferred()
       const context = new AsyncLocalStorage<string>()
       const got: unknown[] = []
@@ -256,7 +256,7 @@ describe('delivery', () => {
       expect(stats(manager)).to.include({ delivered: 3, pending: 0 })
     })
 
-    it('may give back promises and failures for what waited', async () => {
+    it('events that waited for init may be delivered with promises, or fail', async () => {
       const init = deferred()
       const answers = [
         () => Promise.resolve(),
@@ -282,7 +282,7 @@ describe('delivery', () => {
       ],
       ['rejects', () => Promise.reject(new Error('no'))],
     ] as const) {
-      it(`disables the transport when it ${what}, and everything counts as failed`, async () => {
+      it(`a transport whose init ${what} is disabled, and all of its events count as failed`, async () => {
         let called = 0
         const { manager, logger } = build({
           type: 'bad',
@@ -304,7 +304,7 @@ describe('delivery', () => {
       })
     }
 
-    it("tells an adapter's own words when init fails with a KitTelemetryError", async () => {
+    it('an init that fails with a KitTelemetryError is reported with its message', async () => {
       const { logger } = build({
         type: 'otlp',
         init: () =>
@@ -318,7 +318,7 @@ describe('delivery', () => {
   })
 
   describe('the bound', () => {
-    it('sheds debug and info at 80 %, and everything when it is full', () => {
+    it('a transport drops debug and info from 80 % of maxPending on, and all events at maxPending', () => {
       const { names, handle } = held()
       const { manager } = build({ handle, maxPending: 10 })
       for (let i = 0; i < 9; i++) manager.emit(`info${i}`)
@@ -328,7 +328,7 @@ describe('delivery', () => {
       expect(stats(manager)).to.deep.equal({ accepted: 13, delivered: 0, failed: 0, dropped: 3, pending: 10 })
     })
 
-    it('opens again when events settle', async () => {
+    it('a transport that was full accepts events again when pending events settle', async () => {
       const { waiting, names, handle } = held()
       const { manager } = build({ handle, maxPending: 1 })
       manager.emit('a')
@@ -339,7 +339,7 @@ describe('delivery', () => {
       expect(names).to.deep.equal(['a', 'c'])
     })
 
-    it('holds for what waits for init as well', async () => {
+    it('maxPending includes events that wait for init', async () => {
       const init = deferred()
       const mock = MockTelemetryAdapter.create()
       const { manager } = build({
@@ -354,13 +354,13 @@ describe('delivery', () => {
       expect(stats(manager)).to.include({ dropped: 15, delivered: 5 })
     })
 
-    it('is 10 000 by default', () => {
+    it('maxPending is 10 000 by default', () => {
       const { manager } = build({ handle: () => never })
       for (let i = 0; i < 10_050; i++) manager.emit('x', { level: 'error' })
       expect(stats(manager)).to.include({ pending: 10_000, dropped: 50 })
     })
 
-    it('is warned of at once, then at most every 10 s, and a last time at shutdown', async () => {
+    it('dropped events are reported at once, then at most every 10 s, and a last time at shutdown', async () => {
       const { manager, logger } = build({ type: 'full', handle: () => never, maxPending: 1 })
       for (let i = 0; i < 100; i++) manager.emit('x')
       expect(logger.warnings).to.have.length(1)
@@ -375,7 +375,7 @@ describe('delivery', () => {
   })
 
   describe('flush', () => {
-    it('waits for everything accepted before, and for nothing accepted after', async () => {
+    it('flush waits for all events accepted before it, and for none accepted after it', async () => {
       const { waiting, handle } = held()
       const { manager } = build({ handle })
       manager.emit('before')
@@ -393,7 +393,7 @@ describe('delivery', () => {
       expect(stats(manager)).to.include({ pending: 1 })
     })
 
-    it('waits for what an earlier flush is waiting for', async () => {
+    it('flush waits for the events that an earlier flush waits for', async () => {
       const { waiting, handle } = held()
       const { manager } = build({ handle })
       manager.emit('a')
@@ -408,7 +408,7 @@ describe('delivery', () => {
       await Promise.all([first, second])
     })
 
-    it('calls flush of a transport that does not end at most eight times at once, and once more afterwards', async () => {
+    it('flush calls a transport whose flush does not end at most eight times at once, and once more afterwards', async () => {
       const calls: Deferred[] = []
       const { manager } = build({
         flush: () => {
@@ -426,7 +426,7 @@ describe('delivery', () => {
       await Promise.all(flushed)
     })
 
-    it('asks the transport to send what it has, after init, and waits for that', async () => {
+    it('flush calls the flush of a transport after init, and waits for it', async () => {
       const calls: string[] = []
       const init = deferred()
       const sent = deferred()
@@ -450,7 +450,7 @@ describe('delivery', () => {
       await flushing
     })
 
-    it('ends at its deadline, and never rejects', async () => {
+    it('flush ends at its timeout, and never rejects', async () => {
       for (const transport of [
         { handle: () => never },
         { init: () => never },
@@ -478,7 +478,7 @@ describe('delivery', () => {
   })
 
   describe('shutdown', () => {
-    it('delivers what was emitted just before', async () => {
+    it('shutdown delivers the events that were emitted just before it', async () => {
       const got: string[] = []
       const { manager } = build({
         handle: async ({ name }) => {
@@ -492,7 +492,7 @@ describe('delivery', () => {
       expect(stats(manager)).to.include({ delivered: 100, pending: 0 })
     })
 
-    it('flushes before it closes, and is one promise', async () => {
+    it('shutdown flushes before it closes the transports, and returns the same promise each time', async () => {
       const calls: string[] = []
       const { manager } = build({
         flush: async () => {
@@ -511,7 +511,7 @@ describe('delivery', () => {
       expect(calls).to.deep.equal(['flush', 'shutdown'])
     })
 
-    it('drops, counts and reports what is emitted afterwards, if its name is good', async () => {
+    it('events with a valid name that are emitted after shutdown are dropped, counted, and reported', async () => {
       const mock = MockTelemetryAdapter.create()
       const logger = new RecordingLogger()
       const manager = KitTelemetry.create()
@@ -533,7 +533,7 @@ describe('delivery', () => {
       await session.end()
     })
 
-    it('tells the transport when its deadline has passed', async () => {
+    it('shutdown aborts the signal of a transport at its timeout', async () => {
       const states: unknown[] = []
       let deadline: AbortSignal | undefined
       const { manager } = build(
@@ -552,7 +552,7 @@ describe('delivery', () => {
       expect([states, deadline?.aborted]).to.deep.equal([[false, true], true])
     })
 
-    it('has one deadline for everything, and leaves what is outstanding pending', async () => {
+    it('shutdown has one timeout for all transports, and unsettled events stay pending', async () => {
       let closed = 0
       const shutdown = () => {
         closed++
@@ -573,7 +573,7 @@ describe('delivery', () => {
       expect(stats(manager, 1)).to.include({ pending: 1 })
     })
 
-    it('closes a transport whose init comes too late, and gives it nothing', async () => {
+    it('shutdown closes a transport whose init ends too late, and does not pass events to it', async () => {
       const init = deferred()
       const calls: string[] = []
       const { manager } = build({
@@ -589,15 +589,15 @@ describe('delivery', () => {
       expect(stats(manager)).to.include({ pending: 1 })
     })
 
-    it('reports a transport that cannot be closed, and does not reject', async () => {
+    it('shutdown reports a transport that cannot be closed, and does not reject', async () => {
       const { manager, logger } = build({ shutdown: () => Promise.reject(new Error('no')) })
       await manager.shutdown()
       expect(logger.errors[0]?.message).to.include('failed in shutdown()')
     })
   })
 
-  describe('a transport that emits while it is handed an event', () => {
-    it('keeps the order for every transport', () => {
+  describe('a transport that emits while it handles an event', () => {
+    it('every transport receives events that a transport emits in the same order', () => {
       const mock = MockTelemetryAdapter.create()
       const { manager } = build(
         {
@@ -611,7 +611,7 @@ describe('delivery', () => {
       expect(mock.getEvents().map(({ name }) => name)).to.deep.equal(['a', 'b'])
     })
 
-    it('cannot go on for ever, also when it starts with what waited for init', async () => {
+    it('a transport that emits an event for every event is stopped, also after init', async () => {
       let handled = 0
       const init = deferred()
       const { manager, logger } = build({
@@ -651,7 +651,7 @@ describe('delivery', () => {
       return { status, stderr, stdout, elapsedMs: performance.now() - started }
     }
 
-    it('keeps it alive for nobody', () => {
+    it('a flush or shutdown that is not awaited does not keep the process alive', () => {
       const { elapsedMs, ...outcome } = run(
         'void session.end(); void manager.flush(); void manager.shutdown()',
       )
@@ -665,7 +665,7 @@ describe('delivery', () => {
       'await Promise.all([manager.shutdown({ timeoutMs: 300 })])',
       'const closing = async () => manager.shutdown({ timeoutMs: 300 }); await closing()',
     ]) {
-      it(`keeps it alive until the deadline for ${waiting}`, () => {
+      it(`${waiting} keeps the process alive until the timeout`, () => {
         const { elapsedMs: _, ...outcome } = run(`${waiting}; console.log('went on')`)
         expect(outcome).to.deep.equal({ status: 0, stderr: '', stdout: 'went on\n' })
       })

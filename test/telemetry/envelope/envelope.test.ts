@@ -141,7 +141,7 @@ describe('the envelope', () => {
       expect(stack.indexOf('\nCaused by: Error: root')).to.be.greaterThan(stack.indexOf('middle'))
     })
 
-    it('ends a chain that has no end, and tells of causes that are no errors', () => {
+    it('ends a chain that has no end, and tells of causes that are not errors', () => {
       const error: Error & { cause?: unknown } = new Error('a')
       error.cause = error
       expect(emitted({ error }).error?.stack).to.match(/Caused by: \[Circular\]$/)

@@ -130,7 +130,7 @@ describe('KitTelemetryEvents', () => {
   for (const [what, work] of names)
     it(`refuses ${what}`, () => void expectCode('TELEMETRY_INVALID_EVENT_NAME', work))
 
-  it('refuses what is no schema, and a group that is not returned', () => {
+  it('refuses what is not a schema, and a group that is not returned', () => {
     expectCode('TELEMETRY_CONFIGURATION_INVALID', () => namespace('a').event('b', {} as Wrong))
     expectCode('TELEMETRY_CONFIGURATION_INVALID', () => namespace('a').event('b', undefined as Wrong))
     expectCode('TELEMETRY_CONFIGURATION_INVALID', () => namespace('a').group('b', (() => {}) as Wrong))

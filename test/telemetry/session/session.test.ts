@@ -20,7 +20,7 @@ function build() {
 }
 
 describe('a session', () => {
-  it('binds actor, scope, attributes and id to its events', () => {
+  it('events of a session have its actor, scope, attributes, and id', () => {
     const { manager, events } = build()
     const session = manager.session()
     expect(
@@ -40,7 +40,7 @@ describe('a session', () => {
     })
   })
 
-  it('yields to what the event brings: actor and scope whole, attributes key by key', () => {
+  it('an event replaces the actor and scope of its session, and overrides its attributes by key', () => {
     const { manager, events } = build()
     const session = manager
       .session()
@@ -63,7 +63,7 @@ describe('a session', () => {
     expect(events()[1]?.attributes).to.deep.equal({ a: 1, b: { c: 1 } })
   })
 
-  it('copies what it is given, and redacts it in its events only', () => {
+  it('a session copies its values, and redacts them only in its events', () => {
     const { builder, events } = recording()
     const manager = builder.withRedaction({ denylistKeys: ['password'], maxStringLength: 4 }).build()
     const given = { deep: { list: [1] }, password: 'p', text: 'long text', at: new Date(0) }
@@ -84,7 +84,7 @@ describe('a session', () => {
     })
   })
 
-  it('gives deep copies of its state', () => {
+  it('getState returns deep copies', () => {
     const { manager } = build()
     const session = manager.session()
     expect(session.getState()).to.have.all.keys('sessionId', 'startedAt', 'ended', 'attributes')
@@ -103,7 +103,7 @@ describe('a session', () => {
   })
 
   describe('once ended', () => {
-    it('refuses everything but its state and end', async () => {
+    it('an ended session rejects all calls except getState and end', async () => {
       const { manager, events } = build()
       const session = manager.session()
       const ending = session.end()
@@ -122,7 +122,7 @@ describe('a session', () => {
       expect(events()).to.have.length(0)
     })
 
-    it('no longer lends its context to its run; the next outer run does', async () => {
+    it('a run of an ended session has the context of the next outer run', async () => {
       const { manager, events } = build()
       const outer = manager.session().id('outer')
       const inner = manager.session().id('inner').actor('user', 'inner')
@@ -156,7 +156,7 @@ describe('a session', () => {
     )
     const table: [string, (session: Wrong) => unknown][] = [
       ['an empty id', (session) => session.id('')],
-      ['an id that is no string', (session) => session.id(5)],
+      ['an id that is not a string', (session) => session.id(5)],
       ['attributes that are text', (session) => session.attributes('x')],
       ['no attributes', (session) => session.attributes(undefined)],
       ['an array of attributes', (session) => session.attributes([])],
@@ -176,7 +176,7 @@ describe('a session', () => {
       })
     }
 
-    it('run without a function, by rejecting', async () => {
+    it('run rejects an argument that is not a function', async () => {
       await expectRejection(
         'TELEMETRY_SESSION_INVALID',
         build()
@@ -187,7 +187,7 @@ describe('a session', () => {
   })
 
   describe('run', () => {
-    it('resolves with the result and rejects with the same error, and does not end the session', async () => {
+    it('run resolves to the result or rejects with the error of its function, and does not end the session', async () => {
       const session = build().manager.session()
       expect(await session.run(() => 5)).to.equal(5)
       expect(await session.run(async () => 'x')).to.equal('x')
@@ -203,7 +203,7 @@ describe('a session', () => {
       expect(session.getState().ended).to.equal(false)
     })
 
-    it('survives await, timers and event emitters', async () => {
+    it('the context of a run survives await, timers, and event emitters', async () => {
       const { manager, events } = build()
       const emitter = new EventEmitter()
       await manager
@@ -234,7 +234,7 @@ describe('a session', () => {
       expect(events()[2]?.attributes).to.deep.equal({ a: 1 })
     })
 
-    it('shows later changes of its session', async () => {
+    it('events in a run have later changes of its session', async () => {
       const { manager, events } = build()
       const session = manager.session()
       await session.run(() => {
@@ -250,7 +250,7 @@ describe('a session', () => {
       })
     })
 
-    it('leaves other managers alone', async () => {
+    it('a run does not affect the events of other managers', async () => {
       const one = build()
       const two = build()
       await one.manager
@@ -273,7 +273,7 @@ describe('a session', () => {
       expect(one.events()[0]?.sessionId).to.equal('one')
     })
 
-    it('lends everything but the id to new sessions, when they are made', async () => {
+    it('a session that is created in a run inherits everything except the id', async () => {
       const { manager, events } = build()
       const outer = manager.session().actor('user', 'u1').scope('org', 'o1').attributes({ a: 1, b: 1 })
       const inner = await outer.run(() => manager.session())
@@ -288,7 +288,7 @@ describe('a session', () => {
       expect(inner.getState().sessionId).not.to.equal(outer.getState().sessionId)
     })
 
-    it('inherits again at run, and overrides', async () => {
+    it('a run inherits the values of the run around it, and its session overrides them', async () => {
       const { manager, events } = build()
       const outer = manager.session().actor('user', 'u1').scope('org', 'o1').attributes({ a: 1, b: 1 })
       const inner = manager.session().actor('bot').attributes({ b: 2 })
@@ -313,7 +313,7 @@ describe('a session', () => {
       expect(events()[2]?.attributes).to.deep.equal({ b: 2 })
     })
 
-    it('keeps a thousand concurrent runs apart, whatever they await', async () => {
+    it('a thousand concurrent runs have separate contexts', async () => {
       const { manager, events } = build()
       const waits = [
         () => Promise.resolve(),
@@ -344,7 +344,7 @@ describe('a session', () => {
       expect(mixed).to.deep.equal([])
     })
 
-    it('keeps concurrent runs of one session in different outer runs apart', async () => {
+    it('concurrent runs of one session in different outer runs have separate contexts', async () => {
       const { manager, events } = build()
       const shared = manager.session()
       const gate = deferred()
@@ -367,7 +367,7 @@ describe('a session', () => {
     })
 
     for (const order of ['before', 'after'] as const) {
-      it(`does not pile up when each run starts the next ${order} it ends`, async () => {
+      it(`runs do not fill the memory when each run starts the next ${order} it ends`, async () => {
         const { manager } = build()
         const depths: number[] = []
         const step = async (n: number, previous: KitTelemetrySession): Promise<void> => {
@@ -387,7 +387,7 @@ describe('a session', () => {
     }
   })
 
-  it('keeps a bounded number of runs whose sessions are never ended, and those of other managers', async () => {
+  it('the number of nested runs whose sessions never end is bounded for each manager', async () => {
     const { manager } = build()
     const other = build()
     const step = async (left: number): Promise<void> => {
@@ -402,7 +402,7 @@ describe('a session', () => {
     expect(other.events().map(({ sessionId }) => sessionId)).to.deep.equal(['outer'])
   })
 
-  it('is found by getActive in its run only', async () => {
+  it('getActive returns a session only in its run', async () => {
     const { manager } = build()
     expect(KitTelemetrySession.getActive()).to.equal(undefined)
     await manager
@@ -418,7 +418,7 @@ describe('a session', () => {
   })
 
   describe('end', () => {
-    it('waits for what the session emitted, inside its runs included, and for nothing else', async () => {
+    it('end waits for the events of the session and of its runs, and for no others', async () => {
       const { builder } = recording()
       const waiting: Deferred[] = []
       const slow = {
@@ -451,7 +451,7 @@ describe('a session', () => {
       })
     })
 
-    it('waits for events that wait for init', async () => {
+    it('end waits for events that wait for init', async () => {
       const init = deferred()
       const { builder } = recording()
       const manager = builder

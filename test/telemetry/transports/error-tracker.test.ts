@@ -44,7 +44,7 @@ const FAILED: TelemetryEnvelope = {
 const { error: _error, ...WITHOUT_ERROR } = FAILED
 const PAID: TelemetryEnvelope = { ...WITHOUT_ERROR, name: 'billing.invoice.paid', level: 'info' }
 
-/** What a fake tracker was told. */
+/** What a fake tracker was received. */
 function fakeTracker() {
   const captured: any[] = []
   const crumbs: any[] = []
@@ -53,18 +53,18 @@ function fakeTracker() {
     crumbs,
     scope: {} as Record<string, any>,
     withScope(callback: (scope: any) => void) {
-      const told: Record<string, any> = {}
-      sdk.scope = told
+      const received: Record<string, any> = {}
+      sdk.scope = received
       callback({
-        setLevel: (level: unknown) => Object.assign(told, { level }),
-        setUser: (user: unknown) => Object.assign(told, { user }),
+        setLevel: (level: unknown) => Object.assign(received, { level }),
+        setUser: (user: unknown) => Object.assign(received, { user }),
         setTag: (key: string, value: unknown) => {
-          told.tags = { ...told.tags, [key]: value }
+          received.tags = { ...received.tags, [key]: value }
         },
         setContext: (name: string, value: unknown) => {
-          told.contexts = { ...told.contexts, [name]: value }
+          received.contexts = { ...received.contexts, [name]: value }
         },
-        setFingerprint: (fingerprint: unknown) => Object.assign(told, { fingerprint }),
+        setFingerprint: (fingerprint: unknown) => Object.assign(received, { fingerprint }),
       })
     },
     captureException: (error: unknown, hint?: unknown) => void captured.push({ error, hint }),
@@ -84,7 +84,7 @@ describe('ErrorTrackerTransportAdapter', () => {
     ['no sdk', {}, 'sdk'],
     ['an sdk that captures nothing', { sdk: { addBreadcrumb: () => {} } }, 'sdk'],
     ['a flushTimeout of 0', { sdk: fakeTracker(), flushTimeout: 0 }, 'flushTimeout'],
-    ['a fingerprint that is no function', { sdk: fakeTracker(), fingerprint: 'x' }, 'fingerprint'],
+    ['a fingerprint that is not a function', { sdk: fakeTracker(), fingerprint: 'x' }, 'fingerprint'],
     ['an option it does not know', { sdk: fakeTracker(), sdkk: 1 }, "Did you mean 'sdk'"],
   ]
   for (const [what, options, named] of wrong) {
@@ -216,7 +216,7 @@ describe('ErrorTrackerTransportAdapter', () => {
       expect(captured).to.have.length(1)
     })
 
-    it('groups by what it is told to', () => {
+    it('groups by what it is received to', () => {
       const sdk = fakeTracker()
       const fingerprint: ErrorTrackerTransportOptions['fingerprint'] = ({ name, error }) => [
         name,

@@ -65,7 +65,7 @@ const TRANSPORTS: Readonly<Record<string, () => kit.TelemetryTransport | Promise
 }
 
 const transport = await TRANSPORTS[name]?.()
-if (transport === undefined) throw new Error(`There is no transport ${name}`)
+if (transport === undefined) throw new Error(`There is not a transport ${name}`)
 const manager = kit.KitTelemetry.create()
   .withLogger({ warn() {}, error() {} })
   .addTransport(transport)

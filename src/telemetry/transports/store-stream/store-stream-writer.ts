@@ -27,7 +27,7 @@ export class StreamWriter {
   #lastId: string | undefined
   /** The first entry of the batch that may be in the stream. */
   #unsure: StreamFields | undefined
-  /** Whether this client may use transactions. The first entry is sent on its own to find out. */
+  /** The state of transactions for this client. The first entry is sent on its own to find out. */
   #transactions: 'untried' | 'yes' | 'no'
 
   constructor(client: StreamClient) {

@@ -13,8 +13,8 @@ describe('The OTLP receiver of these tests', () => {
     'a negative time': { ...good, timeUnixNano: '-1' },
     'a time beyond 64 bits': { ...good, timeUnixNano: String(2n ** 63n) },
     'no time': { ...good, timeUnixNano: null },
-    'an event name that is no string': { ...good, eventName: 5 },
-    'a severity text that is no string': { ...good, severityText: 5 },
+    'an event name that is not a string': { ...good, eventName: 5 },
+    'a severity text that is not a string': { ...good, severityText: 5 },
     'a lone surrogate': attribute({ stringValue: '\ud800' }),
     'a bad value deep down': attribute({
       arrayValue: { values: [{ kvlistValue: { values: [{ key: 1 }] } }] },

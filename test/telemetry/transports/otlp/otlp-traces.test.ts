@@ -19,7 +19,7 @@ interface Told {
 /** A manager that sends over OTLP, one way or the other. */
 interface Way {
   readonly transport: OtlpTransportAdapter
-  told(): Promise<Told[]>
+  recorded(): Promise<Told[]>
   close(): Promise<unknown>
 }
 
@@ -31,7 +31,7 @@ const WAYS: Readonly<Record<string, () => Promise<Way>>> = {
         const receiver = await startOtlpReceiver()
         return {
           transport: OtlpTransportAdapter.create({ url: receiver.url, encoding }),
-          told: async () =>
+          recorded: async () =>
             receiver.records.map(({ eventName, traceId, spanId, flags }) => ({
               name: eventName,
               traceId,
@@ -48,7 +48,7 @@ const WAYS: Readonly<Record<string, () => Promise<Way>>> = {
     const loggerProvider = new LoggerProvider({ processors: [new BatchLogRecordProcessor({ exporter })] })
     return {
       transport: OtlpTransportAdapter.create({ loggerProvider }),
-      async told() {
+      async recorded() {
         await loggerProvider.forceFlush()
         return exporter.getFinishedLogRecords().map(({ eventName, spanContext }) => ({
           name: eventName,
@@ -99,9 +99,9 @@ describe('OtlpTransportAdapter: traces', () => {
         await way.close()
       })
 
-      async function told(): Promise<Told[]> {
+      async function recorded(): Promise<Told[]> {
         await manager.flush()
-        return await way.told()
+        return await way.recorded()
       }
 
       it('names the span that was active at emit, also before init has finished', async () => {
@@ -109,7 +109,7 @@ describe('OtlpTransportAdapter: traces', () => {
         manager.emit('without')
         const second = await inSpan(() => manager.emit('also.early'))
         await inSpan(async () => {
-          const [one, two, three] = await told()
+          const [one, two, three] = await recorded()
           expect(one).to.deep.equal({ name: 'early', ...first })
           expect(two).to.include({ name: 'without', ...outside })
           expect(three).to.deep.equal({ name: 'also.early', ...second })
@@ -129,7 +129,7 @@ describe('OtlpTransportAdapter: traces', () => {
         manager.emit('without')
         let records: Told[] = []
         await inSpan(async () => {
-          records = await told()
+          records = await recorded()
         })
         expect(new Set(spans.map(({ spanId }) => spanId)).size).to.equal(20)
         for (const [index, span] of spans.entries())
@@ -150,7 +150,7 @@ describe('OtlpTransportAdapter: traces', () => {
             inner = await inSpan(() => session.emit('inner'))
           }),
         )
-        const records = await told()
+        const records = await recorded()
         expect(records).to.deep.equal([
           { name: 'outer', ...outer },
           { name: 'inner', ...inner },
@@ -164,7 +164,7 @@ describe('OtlpTransportAdapter: traces', () => {
         }
         await manager.flush()
         const span = await inSpan(() => manager.emit('cause'))
-        expect(await told()).to.deep.equal([
+        expect(await recorded()).to.deep.equal([
           { name: 'cause', ...span },
           { name: 'effect', ...span },
         ])
@@ -173,7 +173,7 @@ describe('OtlpTransportAdapter: traces', () => {
       it('names a span that is not sampled, and says so', async () => {
         const unsampled = new BasicTracerProvider({ sampler: new AlwaysOffSampler() }).getTracer('app')
         const span = await inSpan(() => manager.emit('quiet'), unsampled)
-        const [record] = await told()
+        const [record] = await recorded()
         expect(record).to.include({ traceId: span.traceId, spanId: span.spanId })
         expect(record?.flags ?? 0).to.equal(0)
       })

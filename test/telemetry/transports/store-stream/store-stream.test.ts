@@ -111,10 +111,10 @@ describe('StoreStreamTransportAdapter', () => {
       ['no store', {}, 'store'],
       ['a store that cannot add', { store: { get: () => {} } }, 'store'],
       ['an empty stream', { store, stream: '' }, 'stream'],
-      ['a stream that is no string', { store, stream: 5 }, 'stream'],
+      ['a stream that is not a string', { store, stream: 5 }, 'stream'],
       ['maxLen 0', { store, maxLen: 0 }, 'maxLen'],
       ['maxLen 1.5', { store, maxLen: 1.5 }, 'maxLen'],
-      ['a maxLen that is no number', { store, maxLen: '100' }, 'maxLen'],
+      ['a maxLen that is not a number', { store, maxLen: '100' }, 'maxLen'],
       ['an option it does not know', { store, maxlen: 5 }, "Did you mean 'maxLen'"],
     ]
     for (const [what, options, named] of wrong) {
@@ -347,7 +347,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect(await namesIn(redis)).to.deep.equal(names)
       })
 
-      it('says so when the key is no stream', async () => {
+      it('says so when the key is not a stream', async () => {
         const redis = await client()
         await redis.command('SET', 'telemetry:events', 'text')
         const { manager, logger } = managerOf(CREATE({ store: redis.store }))
