@@ -24,7 +24,7 @@ const namespace = KitTelemetryEvents.namespace
 const schema = z.object({ cents: z.number() })
 const billing = namespace('billing').event('paid', schema).build()
 
-/** What `use` makes a manager tell its logger. */
+/** Returns the codes that a manager reports to its logger during `use`. */
 async function reported(
   use: (manager: Wrong, logger: RecordingLogger) => unknown,
   shape: (from: KitTelemetry) => KitTelemetry = (from) => from,
@@ -100,7 +100,7 @@ describe('the 21 error codes', () => {
   const documentation = readFileSync(new URL('../../../docs/reference/errors.md', import.meta.url), 'utf8')
   const codes = Object.keys(KIT_TELEMETRY_ERROR_CODES) as KitTelemetryErrorCode[]
 
-  it('are all raised by some call', () => {
+  it('every error code is raised by a call', () => {
     expect([...Object.keys(THROWN), ...Object.keys(REPORTED)]).to.have.members(codes)
   })
 
@@ -117,7 +117,7 @@ describe('the 21 error codes', () => {
     })
   }
 
-  it('reach a run as well', async () => {
+  it('errors of a session reject its run', async () => {
     const session = builder().build().session()
     await expectRejection('TELEMETRY_SESSION_INVALID', session.run('x' as Wrong))
     await session.end()

@@ -292,7 +292,7 @@ describe('the tables of the telemetry specification', () => {
       void LoggerTransportAdapter.create({ logger, ...options }).handle(event(level))
       return written
     }
-    /** Whether a chat transport sends an event of this level. */
+    /** Returns `true` if a chat transport sends an event of this level. */
     const sends = (transport: TelemetryTransport, level: TelemetryEnvelope['level']) => {
       const handled = transport.handle(event(level))
       handled?.catch(() => undefined)

@@ -21,11 +21,11 @@ export const SECRET = 'S3cr3t'
 export interface Chat {
   readonly start: () => Promise<Target>
   readonly create: (target: Target) => TelemetryTransport
-  /** What creates the adapter, for another process: `Adapter.create({ … })`. */
+  /** The code that creates the adapter in another process: `Adapter.create({ … })`. */
   readonly source: (target: Target) => string
   readonly paceMs: number
   readonly minLevel: TelemetryLevel
-  /** What a person sees of a message. */
+  /** Returns the visible text of a message. */
   readonly shown: (message: any) => string
   /** 429 with the waiting time in the way of the service's own. */
   readonly putOff: (seconds: number) => {
@@ -38,7 +38,7 @@ export interface Chat {
 /** Statuses after which nothing more is sent. */
 const FINAL = [401, 403, 404, 410]
 
-/** What holds for every chat. */
+/** Tests the behavior that all chats share. */
 export function behavesAsChat(chat: Chat): void {
   let target: Target
   beforeEach(async () => {
@@ -145,8 +145,8 @@ export function behavesAsChat(chat: Chat): void {
       target.answers.push({ status: 500 })
       const transport = chat.create(target)
       await failure(transport.handle(anEvent({ name: 'lost' })))
-      await transport.handle(anEvent({ name: 'told' }))
-      expect(chat.shown(target.taken[0])).to.include('told')
+      await transport.handle(anEvent({ name: 'reported' }))
+      expect(chat.shown(target.taken[0])).to.include('reported')
       expectGap(target, chat.paceMs / 1000)
     }
   })
@@ -224,7 +224,7 @@ export function behavesAsChat(chat: Chat): void {
       transport.handle(${JSON.stringify(anEvent())})
       process.on('exit', () => process.stdout.write(String(performance.now() - ended)))
       const ended = performance.now()`
-    // Top-level await needs somebody to hold the process meanwhile.
+    // Top-level await does not keep the process alive.
     const held = `const hold = setInterval(() => {}, 1000)\n${program}\nclearInterval(hold)`
     const child = spawn(process.execPath, ['--input-type=module', '-e', held], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -260,7 +260,7 @@ export function expectGap(target: Target, seconds: number): void {
   expect((second ?? 0) - (first ?? 0)).to.be.within(seconds * 1000, seconds * 1000 + 1000)
 }
 
-/** Why an event was not delivered. */
+/** Returns the reason why an event was not delivered. */
 export async function failure(handled: Promise<void> | void): Promise<KitTelemetryError> {
   const reason = await Promise.resolve(handled).then(
     () => expect.fail('The event was delivered'),

@@ -10,7 +10,7 @@ import {
   type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
 
-/** A logger that keeps what it is told. */
+/** A logger that keeps its reports. */
 export class RecordingLogger {
   readonly errors: { message: string; error: unknown }[] = []
   readonly warnings: { message: string; error: unknown }[] = []
@@ -40,7 +40,7 @@ export function recording() {
   return { builder, logger, memory, events: () => memory.getEvents() }
 }
 
-/** What a plain manager makes of one event. */
+/** Returns the envelope that a plain manager creates for one event. */
 export function emitted(
   input: Parameters<KitTelemetryManager['emit']>[1],
   shape: (builder: KitTelemetry) => KitTelemetry = (builder) => builder,

@@ -10,7 +10,7 @@ import { RecordingLogger, settle } from '../../support/telemetry/recording.ts'
 
 const SECRET = 'secret-of-the-target'
 
-/** What is written to `console.error` while `work` runs. */
+/** Returns the lines that are written to `console.error` while `work` runs. */
 async function written(work: () => unknown): Promise<string[]> {
   const { error } = console
   const lines: string[] = []

@@ -44,7 +44,7 @@ const FAILED: TelemetryEnvelope = {
 const { error: _error, ...WITHOUT_ERROR } = FAILED
 const PAID: TelemetryEnvelope = { ...WITHOUT_ERROR, name: 'billing.invoice.paid', level: 'info' }
 
-/** What a fake tracker was received. */
+/** The calls that a fake tracker received. */
 function fakeTracker() {
   const captured: any[] = []
   const crumbs: any[] = []
@@ -186,7 +186,7 @@ describe('ErrorTrackerTransportAdapter', () => {
       })
     }
 
-    it('passes the context as a hint where there are no scopes', () => {
+    it('the context is passed as a hint if the SDK does not have scopes', () => {
       const { withScope: _withScope, ...sdk } = fakeTracker()
       void CREATE({ sdk }).handle(FAILED)
       const { error, hint } = sdk.captured[0]
@@ -216,7 +216,7 @@ describe('ErrorTrackerTransportAdapter', () => {
       expect(captured).to.have.length(1)
     })
 
-    it('groups by what it is received to', () => {
+    it('errors are grouped by the option fingerprint', () => {
       const sdk = fakeTracker()
       const fingerprint: ErrorTrackerTransportOptions['fingerprint'] = ({ name, error }) => [
         name,

@@ -165,7 +165,7 @@ describe('LoggerTransportAdapter', () => {
       )
     })
 
-    it('also when the envelope was made by somebody else', () => {
+    it('an envelope that a manager did not create is escaped too', () => {
       const envelope: TelemetryEnvelope = {
         name: 'a.b',
         time: '2026-01-02T12:00:00.000Z',

@@ -8,7 +8,7 @@ import * as kit from '../../../src/telemetry/index.ts'
 const [name = '', origin = ''] = process.argv.slice(2)
 const { port } = new URL(origin)
 
-/** What the application itself closes after the shutdown. */
+/** Closes the resources of the application after the shutdown. */
 let closeOwn = () => {}
 
 /** The dispatcher of Node's own `fetch`. */

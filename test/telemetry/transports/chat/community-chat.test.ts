@@ -41,7 +41,7 @@ describe('CommunityChatTransportAdapter', () => {
     return target.taken[0]
   }
 
-  it('sends one embed that mentions nobody', async () => {
+  it('a message is one embed without mentions', async () => {
     expect(
       await message({ attributes: { amount: 1 }, error: { name: 'Error', message: 'a < b' } }),
     ).to.deep.equal({

@@ -308,7 +308,7 @@ describe('HttpTransportAdapter', () => {
       expect(errors[0]?.message).to.include('could not be reached (ECONNREFUSED)')
     })
 
-    it('rejects nothing that nobody looks at', async () => {
+    it('an ignored rejection is not an error of the process', async () => {
       const unhandled: unknown[] = []
       const note = (reason: unknown) => unhandled.push(reason)
       process.on('unhandledRejection', note)

@@ -45,7 +45,7 @@ const throwing = {
   },
 }
 
-/** What costs the SDK an attribute, an event or a batch, as an attribute. */
+/** Attributes because of which the SDK loses an attribute, an event, or a batch. */
 const POISONS: Readonly<Record<string, unknown>> = {
   NaN: Number.NaN,
   Infinity: Number.POSITIVE_INFINITY,

@@ -8,7 +8,7 @@ import type { KitTelemetryManager, TelemetryTransport } from '../../../../src/te
 import { KitTelemetry, OtlpTransportAdapter } from '../../../../src/telemetry/index.ts'
 import { startOtlpReceiver } from '../../../support/otlp-receiver.ts'
 
-/** What a record says of the span it was emitted in. */
+/** The span of a record. */
 interface Told {
   readonly name: string | undefined
   readonly traceId: string | undefined

@@ -361,7 +361,7 @@ describe('OtlpTransportAdapter', () => {
       })
     }
 
-    it('waits no longer than timeout for Retry-After while somebody flushes', async () => {
+    it('waits no longer than timeout for Retry-After while a caller flushes', async () => {
       const arrivals: number[] = []
       const receiver = await receive({
         answer: (count) => {
@@ -374,7 +374,7 @@ describe('OtlpTransportAdapter', () => {
       expect((arrivals[1] ?? 0) - (arrivals[0] ?? 0)).to.be.above(1_450)
     })
 
-    it('obeys Retry-After to the end while nobody flushes, though it is longer than timeout', async () => {
+    it('obeys Retry-After to the end while no caller flushes, although it is longer than timeout', async () => {
       const arrivals: number[] = []
       const receiver = await receive({
         answer: (count) => {
@@ -389,7 +389,7 @@ describe('OtlpTransportAdapter', () => {
       expect(receiver.records).to.have.length(512)
     })
 
-    it('cuts that wait to timeout when somebody begins to flush', async () => {
+    it('cuts that wait to timeout when a caller starts to flush', async () => {
       const receiver = await receive({
         answer: (count) => (count === 1 ? { status: 429, headers: { 'retry-after': '3600' } } : undefined),
       })
@@ -763,8 +763,8 @@ describe('OtlpTransportAdapter', () => {
   const endings = {
     'events waiting': '',
     'a full batch under way': 'for (let i = 0; i < 600; i++) transport.handle(envelope).catch(() => {});',
-    'a flush that nobody awaits': 'transport.flush();',
-    'a shutdown that nobody awaits': 'transport.shutdown();',
+    'a flush that is not awaited': 'transport.flush();',
+    'a shutdown that is not awaited': 'transport.shutdown();',
   }
   for (const [what, statement] of Object.entries(endings)) {
     it(`lets a process end by itself with a dead collector and ${what}`, async function () {
@@ -844,7 +844,7 @@ function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
-/** What an application's tracing registers. */
+/** Registers the tracing of an application. */
 class AsyncContextManager implements ContextManager {
   readonly #storage = new AsyncLocalStorage<Context>()
 

@@ -518,7 +518,7 @@ describe('BatchQueue', () => {
           let lastDownMs = Number.NEGATIVE_INFINITY
           const taken = new Set<number>()
           const weights: number[] = []
-          /** What `answer` throws would only fail a batch. */
+          /** Errors of `answer` would only fail a batch. */
           const violations: unknown[] = []
           const answer = (items: readonly number[]) =>
             answerOrThrow(items).catch((error) => {

@@ -31,7 +31,7 @@ interface TestClient {
   /** The `event` field of every entry of the stream. */
   events(stream?: string): Promise<string[]>
   close(): Promise<void>
-  /** Whether the application's client is still usable. */
+  /** Returns `true` if the client of the application is still usable. */
   readonly isOpen: boolean
 }
 
@@ -179,7 +179,7 @@ describe('StoreStreamTransportAdapter', () => {
       })
     }
 
-    it('fails for good with what Redis refuses, and with what nobody understands', async () => {
+    it('fails for good for errors that Redis will repeat, and for unknown errors', async () => {
       for (const trouble of ['NOPERM no permissions', 'ERR wrong number of arguments', 'boom']) {
         const store = {
           xadd: () => {
