@@ -263,11 +263,11 @@ describe('emit', () => {
 
     it('unregistered actor and scope types are rejected', () => {
       const { manager } = build()
-      expectCode('TELEMETRY_INVALID_ACTOR', () => manager.emit('x', { actor: { type: 'nobody' } }))
+      expectCode('TELEMETRY_INVALID_ACTOR', () => manager.emit('x', { actor: { type: 'stranger' } }))
       expectCode('TELEMETRY_INVALID_SCOPE', () =>
         manager.emit('x', { actor: { type: 'user' }, scope: { type: 'team', id: '1' } }),
       )
-      expectCode('TELEMETRY_INVALID_ACTOR', () => manager.session().actor('nobody').emit('x'))
+      expectCode('TELEMETRY_INVALID_ACTOR', () => manager.session().actor('stranger').emit('x'))
     })
 
     for (const wrong of [{ type: '' }, { type: 5 }, {}, 'user', []]) {
@@ -295,9 +295,9 @@ describe('emit', () => {
 
     it('built-in events are not checked for types, and no event is if validation is off', () => {
       const { manager, events } = build()
-      manager.emit('kit.mcp.auth.refused', { actor: { type: 'nobody' } })
+      manager.emit('kit.mcp.auth.refused', { actor: { type: 'stranger' } })
       const off = build('none')
-      off.manager.emit('x', { actor: { type: 'nobody' } })
+      off.manager.emit('x', { actor: { type: 'stranger' } })
       expect([events(), off.events()].map((list) => list.length)).to.deep.equal([1, 1])
     })
 
@@ -308,7 +308,7 @@ describe('emit', () => {
         .addEvents(events, { mode: 'always' })
         .withValidation({ mode: 'none' })
         .build()
-      manager.emit('billing.noted', { actor: { type: 'nobody' as Wrong } })
+      manager.emit('billing.noted', { actor: { type: 'stranger' as Wrong } })
     })
   })
 

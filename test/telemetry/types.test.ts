@@ -83,11 +83,11 @@ describe('types of the telemetry', () => {
     typed.session().actor('user', 'u1', { plan: 'pro' }).scope('org', 'o1')
     ;() => {
       // @ts-expect-error: not registered
-      typed.session().actor('nobody')
+      typed.session().actor('stranger')
       // @ts-expect-error: not registered
       typed.session().scope('nothing', 'x')
       // @ts-expect-error: not registered
-      typed.emit('billing.opened', { actor: { type: 'nobody' } })
+      typed.emit('billing.opened', { actor: { type: 'stranger' } })
       // @ts-expect-error: a scope has an id
       typed.session().scope('org')
     }

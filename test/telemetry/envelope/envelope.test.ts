@@ -215,7 +215,7 @@ describe('the envelope', () => {
     ).to.deep.include({ actor: { type: 'user' }, scope: { type: 'org', id: 'o1' }, source: { line: 1 } })
   })
 
-  it('has a text for a line that is no finite number', () => {
+  it('a source line that is not a finite number becomes a string', () => {
     for (const line of [Number.NaN, Number.POSITIVE_INFINITY])
       expect(emitted({ source: { line } }).source).to.deep.equal({ line: String(line) })
   })

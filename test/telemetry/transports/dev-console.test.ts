@@ -104,7 +104,7 @@ describe('DevConsoleTransportAdapter', () => {
   })
 
   for (const value of [undefined, '']) {
-    it(`sends nothing where ${VARIABLE} is ${value === '' ? 'empty' : 'not set'}, and counts what nobody saw`, async () => {
+    it(`sends nothing where ${VARIABLE} is ${value === '' ? 'empty' : 'not set'}, and counts the unsent events`, async () => {
       if (value !== undefined) process.env[VARIABLE] = value
       const transport = DevConsoleTransportAdapter.create()
       const manager = managerWith(transport)

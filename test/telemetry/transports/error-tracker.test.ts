@@ -200,7 +200,7 @@ describe('ErrorTrackerTransportAdapter', () => {
       expect(hint.contexts.attributes).to.deep.equal(FAILED.attributes)
     })
 
-    it('leaves the user alone where there is no actor, and out what the tracker cannot do', () => {
+    it('an event without an actor does not set the user, and missing methods are not called', () => {
       const sdk = fakeTracker()
       const { actor: _actor, scope: _scope, attributes: _attributes, ...bare } = FAILED
       void CREATE({ sdk }).handle(bare)

@@ -135,7 +135,7 @@ describe('OtlpTransportAdapter, poisoned events', () => {
         await receiver.close()
       })
 
-      it('cost nobody anything: every poison between two neighbours, in one request', async () => {
+      it('each poisoned event costs no other event, with two neighbors in one request', async () => {
         let emitted = 0
         const neighbour = () => telemetry.emit('neighbour', { attributes: { number: emitted++ } })
         neighbour()

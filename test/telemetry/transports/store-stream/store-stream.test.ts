@@ -68,7 +68,7 @@ const CLIENTS: Readonly<Record<string, Connect>> = {
     })
     client.on('error', () => {})
     const connected = client.connect()
-    // While there is no server, it goes on trying: either outcome will do.
+    // Without a server, it goes on trying: either outcome will do.
     await Promise.race([connected.catch(() => {}), once(client, 'error').catch(() => {})])
     return {
       store: client,
