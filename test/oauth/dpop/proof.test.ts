@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import { type ResolvedDpopOptions, resolveDpop } from '../../../src/oauth/dpop/options.ts'
 import { checkProof } from '../../../src/oauth/dpop/proof.ts'
 import { createProofKey, type ProofKey, proofFor } from '../../support/dpop.ts'
+import { nowSeconds } from '../../support/tokens.ts'
 
 const ORIGIN = 'https://mcp.example.com'
 const OPTIONS = resolveDpop('allowed') as ResolvedDpopOptions
@@ -12,10 +13,10 @@ describe('checkProof()', () => {
     key = await createProofKey()
   })
 
-  /** Checks a proof whose key has more members than it needs. */
-  async function check(members: object): Promise<unknown> {
+  /** Checks a proof with other members of its key, or with other claims. */
+  async function check(members: object, claims: Readonly<Record<string, unknown>> = {}): Promise<unknown> {
     const header = { jwk: { ...key.publicJwk, ...members } }
-    const proof = await proofFor(key, 'POST', `${ORIGIN}/mcp`, { token: 'token', header })
+    const proof = await proofFor(key, 'POST', `${ORIGIN}/mcp`, { token: 'token', header, claims })
     const subject = { proof, method: 'POST', origin: ORIGIN, path: '/mcp', token: 'token' }
     return await checkProof(subject, OPTIONS)
   }
@@ -29,4 +30,25 @@ describe('checkProof()', () => {
       expect(await check({ [member]: 'x' })).to.equal('invalid_dpop_proof')
     })
   }
+
+  for (const [what, claims] of [
+    ['another method', { htm: 'GET' }],
+    ['another URL', { htu: `${ORIGIN}/other` }],
+    ['another token', { ath: 'x' }],
+    ['no token', { ath: undefined }],
+    ['an empty id', { jti: '' }],
+    ['an id that is not a string', { jti: 5 }],
+    ['a time that has passed', { iat: nowSeconds() - OPTIONS.proofMaxAgeSeconds - 2 }],
+    ['a time that has not come', { iat: nowSeconds() + OPTIONS.proofMaxAgeSeconds + 60 }],
+    ['no time', { iat: undefined }],
+  ] as const) {
+    it(`rejects a proof with ${what}`, async () => {
+      expect(await check({}, claims)).to.equal('invalid_dpop_proof')
+    })
+  }
+
+  it('accepts a proof that is a few seconds younger than the maximum age', async () => {
+    const iat = nowSeconds() - OPTIONS.proofMaxAgeSeconds + 5
+    expect(await check({}, { iat })).to.deep.include({ keyThumbprint: key.thumbprint })
+  })
 })
