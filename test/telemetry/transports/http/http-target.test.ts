@@ -15,6 +15,7 @@ import {
   MessengerTransportAdapter,
   TeamChatTransportAdapter,
 } from '../../../../src/telemetry/index.ts'
+import { secondsToMs } from '../../../../src/telemetry/transports/http/http-target.ts'
 import { anEvent, startCollector } from '../../../support/chat-services.ts'
 import { deadPort } from '../../../support/otlp-receiver.ts'
 import { selfSigned } from '../../../support/self-signed.ts'
@@ -315,4 +316,19 @@ describe('the connection to a target', () => {
       }
     }
   })
+})
+
+describe('secondsToMs()', () => {
+  for (const [seconds, ms] of [
+    [1.5, 1_500],
+    [0, 0],
+    [1e300, Number.MAX_SAFE_INTEGER],
+    [-1, undefined],
+    ['1', undefined],
+    [undefined, undefined],
+  ] as const) {
+    it(`gives ${ms} for ${JSON.stringify(seconds) ?? seconds}`, () => {
+      expect(secondsToMs(seconds)).to.equal(ms)
+    })
+  }
 })

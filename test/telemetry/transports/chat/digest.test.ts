@@ -1,0 +1,35 @@
+import { expect } from 'chai'
+import { digestOf } from '../../../../src/telemetry/transports/chat/digest.ts'
+import { anEvent } from '../../../support/chat-services.ts'
+
+describe('digestOf()', () => {
+  it('shows the most severe event, and counts the others', () => {
+    const events = [anEvent({ name: 'a', level: 'warn' }), anEvent({ name: 'b', level: 'fatal' })]
+    expect(digestOf(events)).to.include({ name: 'b', level: 'fatal', more: ' and 1 more' })
+    expect(digestOf(events.slice(0, 1))).to.include({ name: 'a', more: '' })
+  })
+
+  it('lists ten kinds of other events, the most severe and most frequent first, and counts the kinds left out', () => {
+    const kinds = Array.from({ length: 13 }, (_, kind) => {
+      const event = anEvent({ name: `kind.${kind}`, level: kind === 12 ? 'error' : 'warn' })
+      return Array.from({ length: kind + 1 }, () => ({ ...event }))
+    })
+    const { details } = digestOf([anEvent({ name: 'lead', level: 'fatal' }), ...kinds.flat()])
+    const lines = details.at(-1)?.split('\n') ?? []
+    expect(lines[0]).to.match(/^13 × ERROR kind\.12/)
+    expect(lines[1]).to.match(/^12 × WARN kind\.11/)
+    expect(lines).to.have.length(11)
+    expect(lines.at(-1)).to.equal('… 3 kinds left out')
+  })
+
+  it('has as many attributes as fit, and counts those left out', () => {
+    const attributes = Object.fromEntries(Array.from({ length: 40 }, (_, key) => [`k${key}`, 'x'.repeat(95)]))
+    const lines =
+      digestOf([anEvent({ attributes })])
+        .details.at(-1)
+        ?.split('\n') ?? []
+    const shown = lines.length - 1
+    expect(shown).to.be.within(8, 11)
+    expect(lines.at(-1)).to.equal(`… ${40 - shown} attributes left out`)
+  })
+})
