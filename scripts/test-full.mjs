@@ -1,5 +1,5 @@
-// Runs what takes too long for `npm test`: the tests of test/full, then the whole suite on the other supported lines of
-// Node, with the full number of random inputs. The Node binaries come from the npm packages node@22 and node@24. They
+// Runs what takes too long for `npm test`: the tests of the package, the tests of test/full, then the whole suite on the
+// other supported lines of Node, with the full number of random inputs. The Node binaries come from the npm packages node@22 and node@24. They
 // are not in package.json, because they would put themselves on PATH. The soak, which mostly waits, runs alongside.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -42,6 +42,7 @@ async function run(title, command, args, { inBackground = false } = {}) {
 
 const tests = readdirSync(FULL).filter((name) => name.endsWith('.test.js'))
 const soak = run('The soak', 'node', [...LONG, FULL + SOAK], { inBackground: true })
+await run('The tests of the package', 'node', ['scripts/test.mjs', '--group', 'package'])
 for (const name of tests) if (name !== SOAK) await run(FULL + name, 'node', [...LONG, FULL + name])
 for (const line of ['22', '24']) {
   console.log(`\nNode ${line}`)

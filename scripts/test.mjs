@@ -1,5 +1,5 @@
-// Runs the tests of `npm test` in several mocha processes at a time, since many of them wait for sockets, timers, and
-// other processes.
+// Runs all tests outside test/full in several mocha processes at a time, since many of them wait for sockets, timers, and
+// other processes. `npm test` runs the group `code`, and `npm run test:package` runs the group `package`.
 // usage: node scripts/test.mjs [--lint] [--group package|code] [--reporter <name>] [--ignore <path within test> ...] [--jobs <number>]
 import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -56,10 +56,10 @@ const SECONDS = {
 const SECONDS_PER_PROCESS = 16
 
 /**
- * Files that check the package, its documentation, and its declarations. They start compilers and package managers and
- * run nothing of `build/src`, so they are left out of the coverage.
+ * Files that check the package, its documentation, and its declarations. They start compilers and package managers, and
+ * have no part in the coverage.
  */
-const PACKAGE = ['api-reference', 'docs', 'docs-links', 'docs-tables', 'mcp/router/hover', 'package']
+const PACKAGE = ['api-reference', 'docs', 'mcp/router/hover', 'package']
 
 const { values } = parseArgs({
   options: {
