@@ -87,9 +87,13 @@ function randomFrom(seed) {
   }
 }
 
+/** The compiled files as they were at the start, since the project may be built again meanwhile. */
+const sources = new Map()
+
 /** Returns every mutant of a compiled file: `{ file, kind, start, end, text }`, where `text` replaces a range. */
 function mutantsOf(file) {
   const code = readFileSync(join('build/src', file), 'utf8')
+  sources.set(file, code)
   const mutants = []
   const add = (kind, { start, end }, text) => {
     if (code.slice(start, end) !== text) mutants.push({ file, kind, start, end, text })
@@ -177,24 +181,24 @@ function choose(mutants, count, random) {
  * Returns the tests of a source file in the order in which they run: the one of the same name, then those of the same
  * folder, or of the nearest parent folder that has tests. With `--wide`, all of the area follow.
  */
-function stagesOf(file) {
+function stagesOf(file, project) {
   const isNamed = (path) => basename(path, '.test.js') === basename(file, '.js')
   let folder = dirname(file)
-  while (folder !== '.' && testsIn(folder, false).length === 0) folder = dirname(folder)
-  const mirror = folder === '.' ? [] : testsIn(folder, false)
+  while (folder !== '.' && testsIn(project, folder, false).length === 0) folder = dirname(folder)
+  const mirror = folder === '.' ? [] : testsIn(project, folder, false)
   const stages = [mirror.filter(isNamed), mirror.filter((path) => !isNamed(path))]
   if (values.wide) {
-    const all = [file.split('/')[0], 'express', 'attacks'].flatMap((name) => testsIn(name, true))
+    const all = [file.split('/')[0], 'express', 'attacks'].flatMap((name) => testsIn(project, name, true))
     stages.push(all.filter((path) => !mirror.includes(path)))
   }
   return stages.filter((stage) => stage.length > 0)
 }
 
-/** The paths of the tests in a folder of `test`. */
-function testsIn(folder, recursive) {
+/** The paths of the tests in a folder of `test`, in a copy of the project. */
+function testsIn(project, folder, recursive) {
   const path = join('build/test', folder)
-  if (!existsSync(path)) return []
-  return readdirSync(path, { recursive })
+  if (!existsSync(join(project, path))) return []
+  return readdirSync(join(project, path), { recursive })
     .filter((name) => name.endsWith('.test.js') && !OF_ALL_SOURCES.includes(basename(name)))
     .sort()
     .map((name) => join(path, name))
@@ -268,7 +272,7 @@ function titleOf({ id, kind, file }) {
 
 /** The lines of a file that a mutant changes, as in a unified diff. */
 function diffOf({ file, start, end, text }) {
-  const code = readFileSync(join('build/src', file), 'utf8')
+  const code = sources.get(file)
   const from = code.lastIndexOf('\n', start - 1) + 1
   const to = code.indexOf('\n', end)
   const line = code.slice(0, start).split('\n').length
@@ -338,13 +342,13 @@ async function work(job) {
   copyProject(folder)
   for (const [index, mutant] of waiting) {
     const { file, start, end, text } = mutant
-    const stages = stagesOf(file)
+    const stages = stagesOf(file, folder)
     let result = stages.length > 0 ? 'survived' : 'untested'
     for (const tests of stages) {
       const { passing, ms } = await baselineOf(folder, tests)
       if (passing.length === 0) continue
       const path = join(folder, 'build/src', file)
-      const code = readFileSync(path, 'utf8')
+      const code = sources.get(file)
       writeFileSync(path, code.slice(0, start) + text + code.slice(end))
       const { outcome } = await runTests(folder, passing, TIME_FACTOR * ms + EXTRA_MS)
       writeFileSync(path, code)
