@@ -32,4 +32,11 @@ describe('digestOf()', () => {
     expect(shown).to.be.within(8, 11)
     expect(lines.at(-1)).to.equal(`… ${40 - shown} attributes left out`)
   })
+
+  it('cuts the line of an error to 400 characters, and keeps its code', () => {
+    const error = { name: 'Error', message: 'x'.repeat(500), code: 'E_LONG' }
+    const line = digestOf([anEvent({ error })]).error
+    expect(line).to.have.length(400)
+    expect(line).to.match(/… \(E_LONG\)$/)
+  })
 })
