@@ -8,10 +8,10 @@ import { allowedToken, authorizations, proofs } from './authorization.ts'
 import { parseChallenges } from './challenge.ts'
 import { oauthOptions } from './gate-app.ts'
 
-/** Challenges that were found to be well-formed: there are few. */
+/** Challenges that the parser has accepted. There are only a few different ones. */
 const wellFormed = new Set<string>()
 
-/** The response to a header that lets nobody in: complete, short, and with challenges that can be read. */
+/** Expects the response to a rejected header to be complete and short, with challenges that can be parsed. */
 export function expectRefusal(status: number, challenge: string, body: string): void {
   expect(status).to.equal(401)
   expect(body.length).to.be.below(300)
@@ -29,8 +29,8 @@ export function expectRefusal(status: number, challenge: string, body: string): 
 }
 
 /**
- * Asks a gate about `count` random headers. Its verifier says yes to every token but the one that RFC 6750 finds in the
- * header: whatever else the gate takes for a token lets somebody in.
+ * Sends `count` random headers to a gate. Its verifier accepts every token except the one that RFC 6750 finds in the
+ * header. The gate must therefore reject every header.
  */
 export async function fuzzGate(count: number, seed: number): Promise<void> {
   let token: string | undefined
@@ -59,7 +59,7 @@ export async function fuzzGate(count: number, seed: number): Promise<void> {
     }
     const gate = gates[index % gates.length] as Gate
     const decision = await gate.authenticate(request)
-    if (decision.outcome === 'accepted') throw new Error(`let in: ${JSON.stringify(authorization)}`)
+    if (decision.outcome === 'accepted') throw new Error(`accepted: ${JSON.stringify(authorization)}`)
     const { status, headers, body } = gate.answer(decision, request) as Required<PlainResponse>
     expectRefusal(status, headers['WWW-Authenticate'] ?? '', body)
   }

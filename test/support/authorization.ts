@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 
-/** The token that RFC 6750 §2.1 finds in `text`, character by character: an opinion of its own, for tests. */
+/** Returns the token that RFC 6750 §2.1 finds in `text`. It reads character by character, independently of the gate. */
 export function allowedToken(text: string): string | undefined {
   if (text.slice(0, 6).toLowerCase() !== 'bearer' || text[6] !== ' ') return undefined
   let start = 6
@@ -31,7 +31,7 @@ const piece = fc.constantFrom(
   ],
 )
 
-/** One value of an `Authorization` header: what looks like one, and what does not. */
+/** One value of an `Authorization` header, well-formed or not. */
 const value: fc.Arbitrary<string> = fc.oneof(
   { weight: 4, arbitrary: fc.array(piece, { maxLength: 8 }).map((pieces) => pieces.join('')) },
   { weight: 2, arbitrary: fc.array(piece, { maxLength: 4 }).map((pieces) => `Bearer ${pieces.join('')}`) },
@@ -43,14 +43,14 @@ const value: fc.Arbitrary<string> = fc.oneof(
   },
 )
 
-/** What may stand in a request for `Authorization`: nothing, one value, or several. */
+/** The `Authorization` headers of a request: none, one value, or several values. */
 export const authorizations: fc.Arbitrary<string | readonly string[] | undefined> = fc.oneof(
   { weight: 1, arbitrary: fc.constant(undefined) },
   { weight: 12, arbitrary: value },
   { weight: 3, arbitrary: fc.array(value, { minLength: 2, maxLength: 3 }) },
 )
 
-/** What may stand in a request for `DPoP`. */
+/** The `DPoP` headers of a request: none, one value, or several values. */
 export const proofs: fc.Arbitrary<string | readonly string[] | undefined> = fc.oneof(
   fc.constant(undefined),
   fc.constantFrom('', 'a.b.c', 'e30.e30.', 'eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6Im5vbmUifQ.e30.', 'a.b.c, a.b.c'),

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 
 /**
- * Counts what a page runs of our compiled files as c8 counts what Node runs, where it does.
- * @param fileOf the file URL of a script; undefined for one that is not ours
- * @returns writes it down
+ * Records the coverage of the compiled files that run in a page, in the folder and format that c8 reads.
+ * @param fileOf returns the file URL of a script, or `undefined` for a script of another origin
+ * @returns a function that writes the coverage to disk
  */
 export async function countCoverage(
   page: Page,

@@ -1,10 +1,10 @@
 /**
- * The parameters of a `Bearer` challenge (RFC 9110 §11.6.1), read strictly: every value a quoted string,
- * no parameter twice. Throws when it is anything else.
+ * Parses the parameters of a `Bearer` challenge (RFC 9110 §11.6.1) strictly: every value is a quoted string, and no
+ * parameter appears twice. Throws if the header has another form.
  */
 export function parseChallenge(header: string): Record<string, string> {
   const scheme = 'Bearer '
-  if (!header.startsWith(scheme)) throw new Error(`no Bearer challenge: ${header}`)
+  if (!header.startsWith(scheme)) throw new Error(`not a Bearer challenge: ${header}`)
   const parameters: Record<string, string> = {}
   const parameter = /([a-z_]+)="((?:[\x20\x21\x23-\x5B\x5D-\x7E]|\\[\x20-\x7E])*)"(?:, |$)/y
   parameter.lastIndex = scheme.length
@@ -31,9 +31,9 @@ const TOKEN = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+"
 const QUOTED = '"(?:[\\t \\x21\\x23-\\x5B\\x5D-\\x7E\\x80-\\xFF]|\\\\[\\t \\x21-\\x7E\\x80-\\xFF])*"'
 
 /**
- * The challenges of a `WWW-Authenticate` value, by the grammar of RFC 9110 §11.6.1 and §11.2: tokens, quoted strings
- * and `token68`, optional white space around `=` and commas. Throws for what the grammar does not generate, and for a
- * parameter that comes twice in one challenge.
+ * Parses the challenges of a `WWW-Authenticate` value by the grammar of RFC 9110 §11.6.1 and §11.2: tokens, quoted
+ * strings and `token68`, optional white space around `=` and commas. Throws if the value does not match the grammar, and
+ * if one challenge repeats a parameter.
  */
 export function parseChallenges(header: string): Challenge[] {
   const found: { scheme: string; token68: string | undefined; parameters: Record<string, string> }[] = []

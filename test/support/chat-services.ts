@@ -2,16 +2,16 @@ import { type IncomingHttpHeaders, STATUS_CODES } from 'node:http'
 import type { TelemetryEnvelope } from '../../src/telemetry/index.ts'
 import { listen } from './listen.ts'
 
-/** A request as it came. */
+/** A request that the server received. */
 export interface TargetRequest {
   readonly method: string | undefined
   /** Path and query. */
   readonly path: string
   readonly headers: IncomingHttpHeaders
   readonly body: string
-  /** The body as JSON. */
+  /** The parsed body. */
   readonly json: any
-  /** Of `performance.now()`. */
+  /** The value of `performance.now()` when the request arrived. */
   readonly arrivedMs: number
   readonly status: number | 'hung' | 'broken'
 }
@@ -22,13 +22,13 @@ export type TargetAnswer =
       readonly headers?: Readonly<Record<string, string>>
       readonly body?: string | object
     }
-  /** No answer ever, or the connection closed without one. */
+  /** Never responds (`hung`), or closes the connection without a response (`broken`). */
   | 'hung'
   | 'broken'
 
-/** A local server that is posted to. */
+/** A local server that receives the messages of a transport. */
 export class Target {
-  /** What is answered next, one each; afterwards what the service would. */
+  /** The next responses, one per request. After them, the server responds as the service does. */
   readonly answers: TargetAnswer[] = []
   readonly requests: TargetRequest[] = []
   origin = ''
@@ -77,24 +77,24 @@ export class Target {
     return this
   }
 
-  /** Resolves when that many requests have come. */
+  /** Resolves after `count` requests. */
   received(count: number): Promise<void> {
     if (this.requests.length >= count) return Promise.resolve()
     return new Promise((resolve) => this.#waiting.push({ count, resolve }))
   }
 
-  /** The bodies that were answered 200, and what was answered instead. */
+  /** The bodies of the requests that got a 200. */
   get taken(): any[] {
     return this.requests.filter(({ status }) => status === 200).map(({ json }) => json)
   }
 }
 
-/** Answers 200 to everything. */
+/** Starts a server that responds with 200 to every request. */
 export function startCollector(): Promise<Target> {
   return new Target(() => ({ status: 200, body: 'ok' })).start()
 }
 
-/** Answers as Slack's incoming webhooks do; `invalid_blocks` is followed by the reason, which Slack does not tell. */
+/** Starts a server that responds like Slack's incoming webhooks. It adds the reason to `invalid_blocks`; Slack does not. */
 export function startSlack(): Promise<Target> {
   return new Target((request) => {
     const problem = posted(request) ?? slackProblem(request.json)
@@ -104,7 +104,7 @@ export function startSlack(): Promise<Target> {
   }).start()
 }
 
-/** Answers as Discord's webhooks do. */
+/** Starts a server that responds like Discord's webhooks. */
 export function startDiscord(): Promise<Target> {
   return new Target((request) => {
     const problem = posted(request) ?? discordProblem(request.json)
@@ -115,7 +115,7 @@ export function startDiscord(): Promise<Target> {
   }).start()
 }
 
-/** Answers as the Bot API does to a bot with this token. */
+/** Starts a server that responds like Telegram's Bot API for the bot with this token. */
 export function startTelegram(token: string): Promise<Target> {
   return new Target((request) => {
     const refuse = (error_code: number, description: string): TargetAnswer => ({
@@ -129,7 +129,7 @@ export function startTelegram(token: string): Promise<Target> {
   }).start()
 }
 
-/** An envelope as a manager makes it. */
+/** Returns an envelope with the members that a manager sets. */
 export function anEvent(members: Partial<TelemetryEnvelope> = {}): TelemetryEnvelope {
   return {
     name: 'billing.invoice.failed',
@@ -166,7 +166,7 @@ const isText = (value: unknown, least: number, most: number): value is string =>
 const isInteger = (value: unknown, least: number, most: number): value is number =>
   Number.isInteger(value) && (value as number) >= least && (value as number) <= most
 
-/** Whether a string anywhere within has a lone surrogate. */
+/** Returns `true` if a string anywhere in `value` has a lone surrogate. */
 function illFormed(value: unknown): boolean {
   if (typeof value === 'string') return /\p{Surrogate}/u.test(value)
   return typeof value === 'object' && value !== null && Object.values(value).some(illFormed)
@@ -183,7 +183,7 @@ function slackProblem(message: Record<string, any>): string | undefined {
   const { text, blocks, username, icon_emoji } = message
   const unknown = unknownKey(message, SLACK_MEMBERS)
   if (unknown !== undefined) return unknown
-  if (!isText(text, 1, 4000)) return 'no_text, or text beyond what is shown whole'
+  if (!isText(text, 1, 4000)) return 'no_text, or text longer than Slack shows'
   if (!escaped(text)) return 'text is not escaped'
   if (!isText(username, 1, 80)) return 'username'
   if (typeof icon_emoji !== 'string' || !/^:[^:\s]+:$/.test(icon_emoji)) return 'icon_emoji'
@@ -194,7 +194,7 @@ function slackProblem(message: Record<string, any>): string | undefined {
 }
 
 function blockProblem(block: unknown): string | undefined {
-  if (!isObject(block)) return 'block is no object'
+  if (!isObject(block)) return 'block is not an object'
   switch (block.type) {
     case 'header':
       return block.text?.type === 'plain_text' ? textProblem(block.text, 150) : 'header is not plain_text'
@@ -222,14 +222,14 @@ function blockProblem(block: unknown): string | undefined {
 }
 
 function textProblem(text: unknown, most: number): string | undefined {
-  if (!isObject(text)) return 'text is no object'
+  if (!isObject(text)) return 'text is not an object'
   if (!isText(text.text, 1, most)) return 'length of text'
   if (text.type === 'plain_text') return unknownKey(text, ['type', 'text', 'emoji'])
   if (text.type !== 'mrkdwn') return 'type of text'
   return escaped(text.text) ? unknownKey(text, ['type', 'text', 'verbatim']) : 'mrkdwn is not escaped'
 }
 
-/** Whether `&` appears as a whole escape only, and `<` and `>` not at all. */
+/** Returns `true` if `&` appears only in escapes, and `<` and `>` do not appear. */
 const escaped = (text: string): boolean => !/[<>]|&(?!(?:amp|lt|gt);)/.test(text)
 
 function discordProblem(message: Record<string, any>): string | undefined {
@@ -238,10 +238,10 @@ function discordProblem(message: Record<string, any>): string | undefined {
   if (unknown !== undefined) return unknown
   if (!isText(username, 1, 80) || /discord|clyde/i.test(username)) return 'USERNAME_INVALID_CONTAINS'
   if (avatar_url !== undefined && !/^https?:/.test(avatar_url)) return 'avatar_url'
-  if (JSON.stringify(allowed_mentions) !== '{"parse":[]}') return 'somebody could be mentioned'
+  if (JSON.stringify(allowed_mentions) !== '{"parse":[]}') return 'the message could mention a user'
   if (!Array.isArray(embeds) || embeds.length !== 1) return 'not one embed'
   const [embed] = embeds
-  if (!isObject(embed)) return 'embed is no object'
+  if (!isObject(embed)) return 'embed is not an object'
   const { title, description, color, footer, timestamp } = embed
   const members = ['title', 'description', 'color', 'footer', 'timestamp']
   if (unknownKey(embed, members) !== undefined) return unknownKey(embed, members)

@@ -9,14 +9,14 @@ const executablePath = (process.env.PATH ?? '')
   .flatMap((folder) => NAMES.map((name) => join(folder, name)))
   .find(existsSync)
 
-/** Why tests with a real browser cannot run here; `undefined` when they can. */
+/** Returns the reason why tests with a real browser cannot run here, or `undefined` if they can. */
 export function chromiumMissing(): string | undefined {
   return executablePath === undefined ? 'chromium is not installed' : undefined
 }
 
-/** A Chromium without a window. */
+/** Starts a headless Chromium. */
 export async function startChromium(): Promise<Browser> {
-  // The superuser, as in a container, gets no sandbox.
+  // Chromium does not start its sandbox as root, which is the user in a container.
   const args = process.getuid?.() === 0 ? ['--no-sandbox'] : []
   return await chromium.launch({ ...(executablePath !== undefined && { executablePath }), args })
 }

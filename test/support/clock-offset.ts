@@ -1,4 +1,4 @@
-/** For `node --import`: the wall clock of this process is `CLOCK_OFFSET_MS` ahead; negative, behind. */
+/** Loaded with `node --import`: sets the wall clock of the process ahead by `CLOCK_OFFSET_MS`, or back if it is negative. */
 const offset = Number(process.env.CLOCK_OFFSET_MS ?? 0)
 const TrueDate = Date
 

@@ -8,7 +8,7 @@ export interface Failure {
   readonly message: string
 }
 
-/** A client of the official SDK, of either era, that keeps its own errors to itself. */
+/** Connects a client of the official SDK that speaks the given era of the protocol. The client ignores its own errors. */
 export async function connectClient(
   url: URL,
   token: string,
@@ -25,7 +25,7 @@ export async function connectClient(
   return client
 }
 
-/** `fetch`, and when the event stream is open that a client of 2025 opens by itself some time after `connect`. */
+/** Wraps `fetch`. `isOpen` resolves when the event stream is open that a client of 2025 opens after `connect`. */
 export function watchStream(): { readonly fetch: typeof fetch; readonly isOpen: Promise<void> } {
   let open = (): void => undefined
   const isOpen = new Promise<void>((resolve) => {
@@ -41,7 +41,7 @@ export function watchStream(): { readonly fetch: typeof fetch; readonly isOpen: 
   }
 }
 
-/** Many clients, of both eras by turns, that call `greet` again and again; and what came of it, by phase. */
+/** Many clients, alternately of both eras, that call `greet` repeatedly. Counts requests and failures by phase. */
 export class ClusterLoad {
   phase = ''
   readonly requests: Record<string, number> = {}
@@ -79,7 +79,7 @@ export class ClusterLoad {
       } catch (error) {
         this.failures.push({ phase: this.phase, message: wordsOf(error) })
       }
-      // Whoever calls tools thinks in between.
+      // A user waits between two calls.
       await new Promise((resolve) => setTimeout(resolve, 300 + Math.random() * 300))
     }
   }
@@ -91,7 +91,7 @@ function wordsOf(error: unknown): string {
   return [message, code, why].filter((part) => part !== undefined).join(' / ')
 }
 
-/** A client that listens to one node for updates of one resource, and counts them. */
+/** A client that subscribes to one resource on one node and counts the updates. */
 export class ClusterListener {
   heard = 0
   gaps = 0

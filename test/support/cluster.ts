@@ -11,14 +11,14 @@ import { createSigningKey, signToken, startKeyServer } from './tokens.ts'
 
 const NGINX = '/usr/sbin/nginx'
 
-/** Why tests with a cluster cannot run here; `undefined` when they can. */
+/** Returns the reason why tests with a cluster cannot run here, or `undefined` if they can. */
 export function clusterMissing(): string | undefined {
   return (
     redisMissing() ?? (spawnSync(NGINX, ['-v']).error === undefined ? undefined : `${NGINX} is not installed`)
   )
 }
 
-/** What the telemetry of a node that ended in order has to say. */
+/** The telemetry statistics that a node prints when it shuts down gracefully. */
 export interface TransportCounts {
   readonly accepted: number
   readonly delivered: number
@@ -43,7 +43,7 @@ export class ClusterNode {
     return new URL(`http://127.0.0.1:${this.port}/mcp`)
   }
 
-  /** What the process has in memory, where the system tells. */
+  /** Returns the resident memory of the process, from `/proc`. */
   async residentKiB(): Promise<number> {
     const status = await readFile(`/proc/${this.#child?.pid}/status`, 'utf8').catch(() => '')
     return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1])
@@ -66,16 +66,16 @@ export class ClusterNode {
     await serving
   }
 
-  /** Without a farewell. */
+  /** Ends the process with SIGKILL. */
   async kill(): Promise<void> {
     await this.#end('SIGKILL')
   }
 
-  /** In order. What its telemetry said at the end; undefined where it had not been started. */
+  /** Shuts the node down gracefully. Returns its telemetry statistics, or `undefined` if the node was not running. */
   async stop(): Promise<TransportCounts | undefined> {
     if (!(await this.#end('SIGTERM'))) return undefined
     const closed = /^\{"closed":.*$/m.exec(this.#said)?.[0]
-    if (closed === undefined) throw new Error(`the node did not end in order: ${this.#said}`)
+    if (closed === undefined) throw new Error(`the node did not shut down gracefully: ${this.#said}`)
     return JSON.parse(closed).closed.transports[0]
   }
 
@@ -90,21 +90,21 @@ export class ClusterNode {
   }
 }
 
-/** A request as nginx passed it on. */
+/** One request that nginx passed on. */
 export interface Passed {
   readonly ports: readonly number[]
-  /** As the client sent it; undefined without one. */
+  /** The session id that the client sent, or `undefined`. */
   readonly session: string | undefined
 }
 
-/** nginx with examples/cluster/nginx.conf, on ports of its own. */
+/** nginx with examples/cluster/nginx.conf, on free ports. */
 export interface Nginx {
   readonly port: number
-  /** What it has complained of so far. */
+  /** The errors that nginx has logged so far. */
   readonly complaints: readonly string[]
-  /** Of each request so far: the nodes it was given to, by port, and the session it named. */
+  /** Returns, for each request so far, its session id and the ports of the nodes that received it. */
   passedOn(): Promise<readonly Passed[]>
-  /** Resolves when the old workers have begun to end. */
+  /** Resolves when the old workers have begun to shut down. */
   reload(): Promise<void>
   stop(): Promise<void>
 }
@@ -115,7 +115,7 @@ async function startNginx(port: number, [first, second]: readonly [number, numbe
   const log = join(dir, 'access.log')
   const taken = await readFile(new URL('../../../examples/cluster/nginx.conf', import.meta.url), 'utf8')
   const ports: Readonly<Record<string, number>> = { 3000: port, 3001: first, 3002: second }
-  // Who runs as root would have workers that cannot read the folder.
+  // If nginx runs as root, its workers run as another user by default and could not read the folder.
   const workers = `worker_processes 2;${process.getuid?.() === 0 ? '\nuser root;' : ''}`
   const text = taken
     .replace(/:(300[0-2])\b/g, (_, given: string) => `:${ports[given]}`)
@@ -166,7 +166,7 @@ async function startNginx(port: number, [first, second]: readonly [number, numbe
   }
 }
 
-/** Two nodes behind nginx, with Redis between them. */
+/** Two nodes behind nginx that share one Redis. */
 export interface Cluster {
   readonly redis: RedisServer
   readonly nginx: Nginx
@@ -177,7 +177,7 @@ export interface Cluster {
   stop(): Promise<void>
 }
 
-/** @param env of both nodes, beside what every cluster needs. */
+/** @param env Environment variables of both nodes, in addition to those that every cluster needs. */
 export async function startCluster(env: Readonly<Record<string, string>>): Promise<Cluster> {
   const [port, ...ports] = (await freePorts(3)) as [number, number, number]
   const front = new URL(`http://127.0.0.1:${port}/mcp`)

@@ -4,11 +4,11 @@ import { KitMcpConfigError, type KitMcpConfigErrorCode } from '../../src/options
 export interface ExpectedConfigError {
   readonly code: KitMcpConfigErrorCode
   readonly option: string
-  /** What the message must say about mending it. */
+  /** The pattern that the message must match, usually its hint. */
   readonly message: RegExp
 }
 
-/** `promise` must reject with a `KitMcpConfigError` that names its code, its option and the hint. */
+/** Expects `promise` to reject with a `KitMcpConfigError` that has this code, option, and message. */
 export async function expectConfigRejection(promise: unknown, expected: ExpectedConfigError): Promise<void> {
   const outcome = await Promise.resolve(promise).then(
     (value) => () => value,
@@ -19,7 +19,7 @@ export async function expectConfigRejection(promise: unknown, expected: Expected
   expectConfigError(outcome, expected)
 }
 
-/** `build` must throw a `KitMcpConfigError` that names its code, its option and the hint. */
+/** Expects `build` to throw a `KitMcpConfigError` that has this code, option, and message. */
 export function expectConfigError(build: () => unknown, expected: ExpectedConfigError): void {
   let thrown: unknown
   try {

@@ -16,7 +16,7 @@ import { listen } from './listen.ts'
 
 const MODERN = '2026-07-28'
 
-/** What the handlers are at: every call that began must have ended, by its signal where it was cut off. */
+/** Counts the calls of the handlers. Each call that begins must end: by itself, or by its signal. */
 class Calls {
   begun = 0
   ended = 0
@@ -35,7 +35,7 @@ class Calls {
     this.#wake?.()
   }
 
-  /** Once none is under way. */
+  /** Resolves when no call is running. */
   async idle(): Promise<void> {
     while (this.begun !== this.ended) {
       await new Promise<void>((resolve) => {
@@ -73,7 +73,7 @@ function routerOf(calls: Calls): KitMcpRouter {
     })
 }
 
-/** Whole requests as bytes, by what they ask for. */
+/** Returns a whole request as bytes. */
 function requestBytes(modern: boolean, method: string, params: Record<string, unknown>): string {
   const meta = modern
     ? {
@@ -108,7 +108,7 @@ const GET = [
   '',
 ].join('\r\n')
 
-/** What a client that hangs up asks for. Some of it never ends by itself. */
+/** The requests of clients that disconnect. Some of them never end by themselves. */
 const ASKED: readonly string[] = [
   ...[true, false].flatMap((modern) => [
     requestBytes(modern, 'tools/call', { name: 'echo', arguments: { text: 'x'.repeat(20_000) } }),
@@ -121,7 +121,7 @@ const ASKED: readonly string[] = [
   GET,
 ]
 
-/** A reproducible source of numbers in [0, 1). */
+/** Returns a reproducible source of numbers in [0, 1). */
 function random(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -131,8 +131,8 @@ function random(seed: number): () => number {
 }
 
 /**
- * Sends `bytes` up to a random place, waits for a random thing, and hangs up in a random way.
- * Moments are counted in turns of the event loop, not in time.
+ * Sends `bytes` up to a random position, waits for a random event, and disconnects in a random way.
+ * Waits are counted in turns of the event loop, not in milliseconds.
  */
 async function hangUp(port: number, bytes: string, next: () => number): Promise<void> {
   const socket = connect(port, '127.0.0.1')
@@ -159,7 +159,7 @@ async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise(setImmediate)
 }
 
-/** Reads a few pieces of the answer, if there are any. */
+/** Reads up to `count` chunks of the response, if there is one. */
 async function pages(socket: Socket, count: number): Promise<void> {
   for (let read = 0; read < count; read++)
     await Promise.race([once(socket, 'data').catch(() => undefined), turns(100)])
@@ -191,7 +191,7 @@ const SETTINGS: readonly Setting[] = [
   { name: 'the web-standard handler, the long way', direct: false, serve: asFunction },
 ]
 
-/** `count` clients hang up at random moments, on every face; nothing is left of them, and others are served all the while. */
+/** `count` clients disconnect at random moments from every entry point. Nothing is left of them, and other clients are served. */
 export async function disconnectAtRandom(count: number, seed: number): Promise<void> {
   const stray: unknown[] = []
   const onStray = (reason: unknown) => stray.push(reason)
@@ -240,11 +240,11 @@ async function disconnect(
   await calls.idle()
   await turns(20)
   await stillServes(port, count)
-  expect(calls.aborted, `${name}: calls that heard of it`).to.be.greaterThan(0)
+  expect(calls.aborted, `${name}: aborted calls`).to.be.greaterThan(0)
   while ((await connectionsOf(server)) > 0) await turns(1)
   expect(eventBus.listenerCount, `${name}: streams left`).to.equal(0)
   await telemetry.flush()
-  // What began has ended, in telemetry too: a session that was let in says how it ended.
+  // Telemetry has an end for every session that was accepted.
   const accepted = transport.getEvents().filter((event) => event.name === 'kit.mcp.auth.accepted')
   const completed = new Set(
     transport

@@ -2,12 +2,12 @@ import { createHash, randomUUID } from 'node:crypto'
 import { calculateJwkThumbprint, exportJWK, type JWK, SignJWT } from 'jose'
 import { createSigningKey, nowSeconds } from './tokens.ts'
 
-/** A key that proofs are made with. */
+/** A key that signs proofs. */
 export interface ProofKey {
   readonly alg: string
   readonly publicJwk: JWK
   readonly privateJwk: JWK
-  /** RFC 7638, as `cnf.jkt` has it. */
+  /** The RFC 7638 thumbprint, which `cnf.jkt` contains. */
   readonly thumbprint: string
   sign(header: Readonly<Record<string, unknown>>, claims: Readonly<Record<string, unknown>>): Promise<string>
 }
@@ -27,14 +27,14 @@ export async function createProofKey(alg: string = 'ES256'): Promise<ProofKey> {
   }
 }
 
-/** What a proof is about, and what in it differs from a good one; `undefined` takes a member away. */
+/** The request that a proof is for, and changes to a valid proof. `undefined` removes a member. */
 export interface ProofChanges {
   readonly token?: string
   readonly claims?: Readonly<Record<string, unknown>>
   readonly header?: Readonly<Record<string, unknown>>
 }
 
-/** A proof of `key` for a request (RFC 9449 §4.2). */
+/** Signs a proof with `key` for a request (RFC 9449 §4.2). */
 export async function proofFor(
   key: ProofKey,
   method: string,

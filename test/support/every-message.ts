@@ -9,7 +9,7 @@ import { KitTelemetry } from '../../src/telemetry/index.ts'
 import { listen } from './listen.ts'
 import { type FuzzedRequest, fuzzedRequests, fuzzRouter } from './message-fuzz.ts'
 
-interface Told {
+interface PlainResponse {
   readonly status: number
   readonly type: string
   readonly text: string
@@ -26,7 +26,7 @@ function adapter(direct: boolean, observed = false): McpAdapter {
   return made
 }
 
-const told = (status: number, type: string | null | undefined, said: string): Told => ({
+const plainResponse = (status: number, type: string | null | undefined, said: string): PlainResponse => ({
   status,
   type: type ?? '',
   text: said.replace(/Reference: [\w-]+/g, 'Reference: …'),
@@ -38,26 +38,27 @@ const definedOf = (headers: FuzzedRequest['headers']): Record<string, string> =>
     string
   >
 
-async function askFunction({ server }: McpAdapter, { body, headers }: FuzzedRequest): Promise<Told> {
+async function askFunction({ server }: McpAdapter, { body, headers }: FuzzedRequest): Promise<PlainResponse> {
   const init = {
     method: 'POST',
     headers: definedOf(headers),
     body: typeof body === 'string' ? body : new Uint8Array(body),
   }
   const response = await server(new Request('http://localhost/mcp', init))
-  return told(response.status, response.headers.get('content-type'), await response.text())
+  return plainResponse(response.status, response.headers.get('content-type'), await response.text())
 }
 
 /**
- * Both ways of serving answer each of `count` random requests once, and alike, whether telemetry watches or not.
- * @param seed random where it is left out; a failure tells it.
+ * Expects the fast path and the SDK path to respond to each of `count` random requests once, and identically, with and
+ * without telemetry.
+ * @param seed Random if omitted; a failure prints it.
  */
 export async function fuzzFaces(count: number, seed?: number): Promise<void> {
   const ways = [adapter(true), adapter(false), adapter(true, true), adapter(false, true)]
   await fc.assert(
     fc.asyncProperty(fuzzedRequests, async (request) => {
       const answers = await Promise.all(ways.map((way) => askFunction(way, request)))
-      const [first, ...others] = answers as [Told, ...Told[]]
+      const [first, ...others] = answers as [PlainResponse, ...PlainResponse[]]
       expectOneAnswer(request, first)
       for (const other of others) expect(inOrder(other)).to.deep.equal(inOrder(first))
     }),
@@ -65,14 +66,14 @@ export async function fuzzFaces(count: number, seed?: number): Promise<void> {
   )
 }
 
-/** The same over sockets, each way on a connection of its own that has to stay in step. */
+/** Does the same over sockets. Each path has its own connection, which must stay in sync. */
 export async function fuzzSockets(count: number, seed?: number): Promise<void> {
   const agents = [
     new Agent({ keepAlive: true, maxSockets: 1 }),
     new Agent({ keepAlive: true, maxSockets: 1 }),
   ] as const
   const servers = await Promise.all([true, false].map((direct) => listen(mcpHandler(adapter(direct)))))
-  const ask = async (way: 0 | 1, { body, headers }: FuzzedRequest): Promise<Told> => {
+  const ask = async (way: 0 | 1, { body, headers }: FuzzedRequest): Promise<PlainResponse> => {
     const { port = 0 } = servers[way] ?? {}
     const outgoing = httpRequest({
       host: '127.0.0.1',
@@ -84,7 +85,7 @@ export async function fuzzSockets(count: number, seed?: number): Promise<void> {
     })
     outgoing.end(body)
     const [response] = await once(outgoing, 'response')
-    return told(response.statusCode, response.headers['content-type'], await text(response))
+    return plainResponse(response.statusCode, response.headers['content-type'], await text(response))
   }
   try {
     await fc.assert(
@@ -100,11 +101,14 @@ export async function fuzzSockets(count: number, seed?: number): Promise<void> {
   }
 }
 
-/** Answers to the messages of a batch come as they are ready. */
-const inOrder = (answer: Told): Told => ({ ...answer, text: answer.text.split('\n').sort().join('\n') })
+// The responses to a batch arrive in any order.
+const inOrder = (answer: PlainResponse): PlainResponse => ({
+  ...answer,
+  text: answer.text.split('\n').sort().join('\n'),
+})
 
-/** What an answer says, be it JSON or an event stream. */
-function messagesOf({ type, text: said }: Told): any[] {
+/** Returns the messages of a response, from JSON or from an event stream. */
+function messagesOf({ type, text: said }: PlainResponse): any[] {
   if (!type.startsWith('text/event-stream')) return [JSON.parse(said)]
   return said
     .split('\n')
@@ -120,8 +124,8 @@ const parsed = (body: string | Buffer): unknown => {
   }
 }
 
-/** One HTTP answer that is not our failure, and in it one for each id that was asked, and for nothing else. */
-function expectOneAnswer({ body }: FuzzedRequest, answer: Told): void {
+/** Expects one HTTP response without an internal error, with one message for each request id and no other messages. */
+function expectOneAnswer({ body }: FuzzedRequest, answer: PlainResponse): void {
   expect(answer.status).to.be.within(200, 499)
   expect(answer.text).not.to.contain('a secret')
   if (answer.status === 202) {
@@ -141,7 +145,7 @@ function expectOneAnswer({ body }: FuzzedRequest, answer: Told): void {
   expect(JSON.stringify(messages[0].id ?? null)).to.be.oneOf(['null', ...askedIds(body)])
 }
 
-/** The ids of the requests that a body holds, as JSON. */
+/** Returns the ids of the requests in a body, as JSON. */
 function askedIds(body: string | Buffer): string[] {
   return [parsed(body)].flat().flatMap((message) => {
     const { id, method } = (message ?? {}) as { id?: unknown; method?: unknown }

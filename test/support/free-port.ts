@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 
-/** Lower than the ports that systems give to connecting clients, so that no client gets one while its server is away. */
+/** Below the ephemeral ports, so that the system gives no client the port while the server is down. */
 const FIRST = 10_000
 const LAST = 30_000
 
@@ -22,7 +22,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** As many free ports, no two alike. */
+/** Returns `count` different free ports. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports = new Set<number>()
   while (ports.size < count) ports.add(await freePort())

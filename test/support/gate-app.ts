@@ -4,7 +4,7 @@ import type { GateTarget } from '../../src/express/target.ts'
 import type { NodeRequest } from '../../src/http/node-middleware.ts'
 import type { OAuthOptions, VerifiedToken } from '../../src/oauth/options.ts'
 
-/** Options whose verifier takes the token `good`, and no other. */
+/** Options whose verifier accepts only the token `good`. */
 export function oauthOptions(
   changes: Partial<OAuthOptions> = {},
   result: Partial<VerifiedToken> = {},
@@ -16,7 +16,7 @@ export function oauthOptions(
   }
 }
 
-/** An Express application with a plain route behind the gate, which tells who was let in. */
+/** Returns an Express application with one route behind the gate. The route responds with the authenticated user. */
 export function gatedApp(
   target: GateTarget,
   { path = '/mcp', before = [] as RequestHandler[] } = {},

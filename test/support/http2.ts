@@ -15,12 +15,12 @@ import { selfSigned } from './self-signed.ts'
 export interface Http2Listening {
   readonly server: Http2Server | Http2SecureServer
   readonly port: number
-  /** Opens a connection of HTTP/2. */
+  /** Opens an HTTP/2 connection. */
   connect(): Promise<ClientHttp2Session>
   close(): Promise<void>
 }
 
-/** Serves HTTP/2 on a free port of 127.0.0.1: without encryption, or over TLS next to HTTP/1.1. */
+/** Serves HTTP/2 on a free port of 127.0.0.1: unencrypted, or over TLS together with HTTP/1.1. */
 export async function listenHttp2(listener: NodeMiddleware, secure = false): Promise<Http2Listening> {
   const serve = listener as unknown as Parameters<typeof createServer>[1]
   const certificate = secure ? selfSigned() : undefined
@@ -38,7 +38,7 @@ export async function listenHttp2(listener: NodeMiddleware, secure = false): Pro
       const session = connect(`${secure ? 'https' : 'http'}://127.0.0.1:${port}`, {
         ...(certificate !== undefined && { ca: certificate.cert }),
       })
-      // What goes wrong shows as a stream that fails.
+      // Errors show as failed streams.
       session.on('error', () => undefined)
       sessions.add(session)
       await once(session, 'connect')
@@ -54,11 +54,11 @@ export async function listenHttp2(listener: NodeMiddleware, secure = false): Pro
   }
 }
 
-/** One stream, and what the server said on it. */
+/** One stream and the response on it. */
 export class Http2Exchange {
   readonly stream: ClientHttp2Stream
   readonly status: Promise<number>
-  /** Resolves with everything that the stream has brought when it has closed; never rejects. */
+  /** Resolves with the received data when the stream closes; never rejects. */
   readonly closed: Promise<{ readonly text: string; readonly rstCode: number }>
 
   constructor(session: ClientHttp2Session, headers: Readonly<Record<string, string>> = {}) {

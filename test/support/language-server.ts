@@ -6,16 +6,16 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 
-/** A file as an editor sees it. Lines and characters count from 0. */
+/** A file that is open in an editor. Lines and characters count from 0. */
 export interface OpenFile {
   readonly text: string
-  /** The text that is shown where the pointer rests. */
+  /** Returns the text that the editor shows at a position. */
   hover(line: number, character: number): Promise<string>
-  /** What is underlined, and what is said about it. */
+  /** Returns the errors that the editor underlines. */
   errors(): Promise<{ readonly line: number; readonly message: string }[]>
 }
 
-/** TypeScript's language server, as an editor drives it (LSP over standard input and output). */
+/** TypeScript's language server, driven over standard input and output as an editor does (LSP). */
 export class LanguageServer {
   readonly #process: ChildProcess
   readonly #waiting = new Map<number, (message: any) => void>()
@@ -41,7 +41,7 @@ export class LanguageServer {
     return server
   }
 
-  /** Opens a file of this project, as it is or with other text in it. */
+  /** Opens a file of this project, with its own content or with other content. */
   open(path: string, text: string = readFileSync(join(root, path), 'utf8')): OpenFile {
     const uri = pathToFileURL(join(root, path)).href
     this.#send({
@@ -92,7 +92,7 @@ export class LanguageServer {
       if (this.#received.length < end) return
       const message = JSON.parse(this.#received.toString('utf8', start, end))
       this.#received = this.#received.subarray(end)
-      // It asks for settings and capabilities of the editor: there are none.
+      // The server asks for the settings and capabilities of the editor. The response is empty.
       if (message.method !== undefined) {
         if (message.id !== undefined) this.#send({ id: message.id, result: null })
         continue

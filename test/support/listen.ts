@@ -11,9 +11,9 @@ export interface Listening {
 
 const open = new Set<Server>()
 
-/** Serves on a free port of 127.0.0.1 until the test is over. */
+/** Serves on a free port of 127.0.0.1 until the test ends. */
 export async function listen(listener: RequestListener): Promise<Listening> {
-  // Room for the longest token that is read, and one character more.
+  // The limit allows the longest token that is accepted, and one character more.
   const server = createServer({ maxHeaderSize: 65_536 }, listener).listen(0, '127.0.0.1')
   open.add(server)
   await once(server, 'listening')
@@ -21,7 +21,7 @@ export async function listen(listener: RequestListener): Promise<Listening> {
   return { server, port, origin: `http://127.0.0.1:${port}` }
 }
 
-/** Ends a server before the test does, with every connection it has. */
+/** Closes a server and all its connections before the test ends. */
 export async function stopListening(server: Server): Promise<void> {
   open.delete(server)
   if (!server.listening) return

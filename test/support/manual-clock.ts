@@ -1,13 +1,13 @@
 import type { Clock } from '../../src/telemetry/transports/queue/clock.ts'
 
-/** A clock that a test moves. */
+/** A clock that moves only when a test advances it. */
 export class ManualClock implements Clock {
   #nowMs = 1_000
   #soon: (() => void)[] = []
   readonly #timers = new Set<{ readonly atMs: number; readonly callback: () => void }>()
   readonly random: () => number
 
-  /** @param random Defaults to the longest jitter. */
+  /** @param random Source of the jitter. Defaults to the longest jitter. */
   constructor(random: () => number = () => 1) {
     this.random = random
   }
@@ -30,7 +30,7 @@ export class ManualClock implements Clock {
     this.#soon.push(callback)
   }
 
-  /** Runs what is to run at this moment. */
+  /** Runs the timers that are due now, and their consequences. */
   async settle(): Promise<void> {
     do {
       for (const callback of this.#soon.splice(0)) callback()
@@ -38,7 +38,7 @@ export class ManualClock implements Clock {
     } while (this.#soon.length > 0)
   }
 
-  /** Moves on, from one timer to the next. */
+  /** Advances the clock, one timer at a time. */
   async advance(ms: number): Promise<void> {
     const untilMs = this.#nowMs + ms
     await this.settle()

@@ -5,7 +5,7 @@ import { KitToolError } from '../../src/mcp/router/tool-error.ts'
 
 const MODERN = '2026-07-28'
 
-/** Something of every kind, so that random requests find something to ask for. */
+/** A router with operations of every kind, so that random requests reach all of them. */
 export const fuzzRouter: KitMcpRouter = KitMcpRouter.create()
   .tool('echo', { description: 'x', input: z.object({ text: z.string() }) }, ({ text }) => text)
   .tool('any', { description: 'x', input: z.looseObject({}) }, (args) => args)
@@ -41,7 +41,7 @@ export const fuzzRouter: KitMcpRouter = KitMcpRouter.create()
     (_uri, { id }) => `${id}`,
   )
 
-/** Requests that are as they should be, by method. */
+/** Valid parameters by method. */
 const PARAMS: Readonly<Record<string, readonly Record<string, unknown>[]>> = {
   'tools/call': [
     'echo',
@@ -80,7 +80,7 @@ const METHODS = Object.keys(PARAMS)
 const levels = (open: string, close: string, count: number): string =>
   open.repeat(count) + close.repeat(count)
 
-/** A JSON value as text: any, and those that trouble readers. */
+/** JSON values, serialized. Some of them are hard for parsers. */
 const value: fc.Arbitrary<string> = fc.oneof(
   fc.jsonValue().map((one) => JSON.stringify(one)),
   fc.constantFrom(
@@ -114,7 +114,7 @@ const value: fc.Arbitrary<string> = fc.oneof(
   ),
 )
 
-/** An object as text, members in order, so that one may be there twice. */
+/** The members of an object in order, serialized. A member can appear twice. */
 type Members = readonly (readonly [name: string, text: string])[]
 
 const textOf = (members: Members): string =>
@@ -137,7 +137,7 @@ const name = fc.oneof(
   fc.string(),
 )
 
-/** `members` with a few things gone wrong. */
+/** `members` with a few random errors. */
 function mutated(members: Members): fc.Arbitrary<Members> {
   const change = fc.oneof(
     fc.record({ kind: fc.constant('drop' as const), at: fc.nat() }),
@@ -174,11 +174,11 @@ const known: fc.Arbitrary<Known> = fc
   .constantFrom(...METHODS)
   .chain((method) => fc.constantFrom(...(PARAMS[method] ?? [])).map((params) => ({ method, params })))
 
-/** 3 of 4 are as they should be. */
+/** Generates valid input in three of four cases. */
 const mostly = <T>(right: fc.Arbitrary<T>, wrong: fc.Arbitrary<T>): fc.Arbitrary<T> =>
   fc.oneof({ weight: 3, arbitrary: right }, { weight: 1, arbitrary: wrong })
 
-/** One message as text, right or nearly so. */
+/** One serialized message, valid or nearly valid. */
 function message({ method, params }: Known, modern: boolean, id: string): fc.Arbitrary<string> {
   const meta = {
     'io.modelcontextprotocol/protocolVersion': MODERN,
@@ -204,7 +204,7 @@ function message({ method, params }: Known, modern: boolean, id: string): fc.Arb
   })
 }
 
-/** A request as random as it may get: its body as it goes out, and the headers that belong to it, or not. */
+/** A random request: its body, and headers that do or do not match the body. */
 export interface FuzzedRequest {
   readonly body: string | Buffer
   readonly headers: Record<string, string | undefined>

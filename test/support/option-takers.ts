@@ -4,19 +4,19 @@ import * as kit from '../../src/index.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import { createTestIssuer } from '../../src/testing/index.ts'
 
-/** For arguments that do not compile. */
+/** Marks arguments that TypeScript would reject. */
 type Wrong = any
 
-/** A function of this package that takes options, or an object among them. */
+/** A function of this package that takes options, directly or inside an object. */
 export interface OptionsTaker {
-  /** As the tests call it. */
+  /** The name of the function, as it is called. */
   readonly name: string
-  /** Its heading in docs/reference/errors.md; for `oauth` that of all options, each of which has one of its own. */
+  /** Its heading in docs/reference/errors.md. For `oauth`, the heading of all options; each option has its own heading too. */
   readonly heading: string
   readonly call: (options: Wrong) => unknown
-  /** Options that are accepted. */
+  /** Valid options. */
   readonly good: object
-  /** For each option values that cannot be. All options that there are must be here. */
+  /** Invalid values for every option of the function. */
   readonly wrong: Readonly<Record<string, readonly unknown[]>>
   /** Options that are documented under another heading. */
   readonly elsewhere?: Readonly<Record<string, string>>
@@ -25,7 +25,7 @@ export interface OptionsTaker {
 const url = 'https://auth.example.com'
 const audience = 'https://mcp.example.com/mcp'
 const verifyToken = () => undefined
-/** The input of a verifier that is used alone, for a request without a token. */
+/** The input of a verifier that is called without a gate, for a request without a token. */
 const withoutToken: Wrong = { bearerToken: undefined, context: {} }
 const oauth = { issuer: url, verifyToken }
 const router = kit.KitMcpRouter.create()
@@ -37,7 +37,7 @@ const events = kit.KitTelemetryEvents.namespace('billing').event('paid', schema)
 const logger = { debug() {}, info() {}, warn() {}, error() {} }
 const webhookUrl = 'https://hooks.example.com/T0'
 
-/** A Redis that answers everything with nothing. */
+/** A Redis client that responds to every command with an empty reply. */
 const redis = {
   publish: async () => 0,
   subscribe: async () => 0,
@@ -48,7 +48,7 @@ const redis = {
   duplicate: () => redis,
 }
 
-/** What is served by a route, for tools. */
+/** A request handler for the generated tools. */
 const app = () => {}
 const document = {
   openapi: '3.1.0',
@@ -63,7 +63,7 @@ const NO_BOOLEAN: readonly unknown[] = [null, 'yes', 1]
 const NO_NUMBER: readonly unknown[] = ['10', -1, Number.NaN, {}]
 const NO_FUNCTION: readonly unknown[] = ['handler', {}, 5]
 const NO_OBJECT: readonly unknown[] = ['x', 5, []]
-/** Options of every transport that posts over HTTP. */
+/** Connection options of every transport that posts over HTTP. */
 const CONNECTION = { agent: NO_OBJECT, dispatcher: NO_OBJECT }
 const NO_URL: readonly unknown[] = [
   'auth.example.com',
@@ -99,7 +99,7 @@ const ADAPTER = {
   recordPayloads: NO_BOOLEAN,
 }
 
-/** All of them: a new option fails the tests until it is here. */
+/** Every function that takes options. A new option fails the tests until it has an entry here. */
 export const TAKERS: readonly OptionsTaker[] = [
   {
     name: 'mcpAuth',
@@ -140,7 +140,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       proofMaxAgeSeconds: NO_NUMBER,
       algorithms: ['ES256', [], ['HS256'], [5]],
     },
-    // It is named by the option that it makes a good or a bad value of.
+    // The error names the option `mode`, which makes the value valid or invalid.
     elsewhere: { mode: 'dpop' },
   },
   {
@@ -588,7 +588,7 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
 ]
 
-/** Arguments that are no options, and cannot be. */
+/** Invalid arguments that are not options. */
 export const ARGUMENTS: readonly (readonly [
   what: string,
   heading: string,
@@ -596,29 +596,39 @@ export const ARGUMENTS: readonly (readonly [
   call: () => unknown,
 ])[] = [
   ['no verifiers', 'firstmatch', /^verifiers /, () => kit.firstMatch()],
-  ['a verifier that is none', 'firstmatch', /^verifiers /, () => kit.firstMatch(url as Wrong)],
-  ['nothing to cache', 'cachedverifier', /^verifier /, () => kit.cachedVerifier(5 as Wrong)],
+  ['a URL instead of a verifier', 'firstmatch', /^verifiers /, () => kit.firstMatch(url as Wrong)],
   [
-    'nothing to share',
+    'a number instead of a verifier to cache',
+    'cachedverifier',
+    /^verifier /,
+    () => kit.cachedVerifier(5 as Wrong),
+  ],
+  [
+    'a verifier without a cache to share',
     'shareinvalidations',
     /^verifier /,
     () => kit.shareInvalidations(verifyToken as Wrong, redis as Wrong),
   ],
   [
-    'no Redis to share by',
+    'a URL instead of a Redis client for invalidations',
     'shareinvalidations',
     /^shareInvalidations /,
     () => kit.shareInvalidations(kit.cachedVerifier(verifyToken), url as Wrong),
   ],
-  ['no Redis for events', 'rediseventbus', /^redisEventBus /, () => kit.redisEventBus({} as Wrong)],
   [
-    'no Redis for proofs',
+    'an empty object instead of a Redis client for events',
+    'rediseventbus',
+    /^redisEventBus /,
+    () => kit.redisEventBus({} as Wrong),
+  ],
+  [
+    'a URL instead of a Redis client for proofs',
     'redisreplaystore',
     /^replayStore /,
     () => kit.redisReplayStore('redis://localhost' as Wrong),
   ],
   [
-    'a prefix that is none',
+    'a number instead of a prefix',
     'redisreplaystore',
     /^prefix /,
     () => kit.redisReplayStore({ set() {} }, 5 as Wrong),
@@ -636,15 +646,15 @@ export const ARGUMENTS: readonly (readonly [
     () => router.tool('a', { description: 'x' }, undefined as Wrong),
   ],
   [
-    'a tool twice',
+    'a tool registered twice',
     'kitmcprouter',
     /^tool 'a' /,
     () => router.tool('a', { description: 'x' }, handle).tool('a', { description: 'x' }, handle),
   ],
-  ['a context that is none', 'kitmcprouter', /^context /, () => router.context({} as Wrong)],
-  ['a merge with nothing', 'kitmcprouter', /^merge /, () => router.merge('a', {} as Wrong)],
+  ['an object instead of a context function', 'kitmcprouter', /^context /, () => router.context({} as Wrong)],
+  ['a merge without a router', 'kitmcprouter', /^merge /, () => router.merge('a', {} as Wrong)],
   [
-    'scopes beside a router that has them',
+    'scopes for a router that declares its own',
     'createmcpadapter',
     /^scopes /,
     () => kit.createMcpAdapter({ router, scopes: {} }),
@@ -657,8 +667,18 @@ export const ARGUMENTS: readonly (readonly [
     /^target /,
     () => kit.protectedResourceRouter({ ...kit.createMcpAdapter({ router, oauth }) } as Wrong),
   ],
-  ['no adapter to serve', 'mcphandler', /^adapter /, () => kit.mcpHandler({} as Wrong)],
-  ['no adapter to mount', 'mcpserver', /^adapter /, () => kit.mcpServer({} as Wrong)],
+  [
+    'an empty object instead of an adapter to serve',
+    'mcphandler',
+    /^adapter /,
+    () => kit.mcpHandler({} as Wrong),
+  ],
+  [
+    'an empty object instead of an adapter to mount',
+    'mcpserver',
+    /^adapter /,
+    () => kit.mcpServer({} as Wrong),
+  ],
   [
     'a path next to a fixed resource',
     'mcpserver',
@@ -668,17 +688,32 @@ export const ARGUMENTS: readonly (readonly [
         path: '/mcp',
       }),
   ],
-  ['no server to shut down', 'gracefulshutdown', /^server /, () => kit.gracefulShutdown(app as Wrong)],
-  ['no document', 'toolsfromopenapi', /^document /, () => toolsFromOpenApi(5 as Wrong, { app })],
   [
-    'a path for a document',
+    'a function instead of a server to shut down',
+    'gracefulshutdown',
+    /^server /,
+    () => kit.gracefulShutdown(app as Wrong),
+  ],
+  [
+    'a number instead of a document',
+    'toolsfromopenapi',
+    /^document /,
+    () => toolsFromOpenApi(5 as Wrong, { app }),
+  ],
+  [
+    'a path instead of a document',
     'toolsfromopenapi',
     /^document /,
     () => toolsFromOpenApi('./openapi.yaml', { app }),
   ],
-  ['JSON that is none', 'toolsfromopenapi', /^document /, () => toolsFromOpenApi('{"openapi"', { app })],
   [
-    'no options for tools',
+    'invalid JSON as a document',
+    'toolsfromopenapi',
+    /^document /,
+    () => toolsFromOpenApi('{"openapi"', { app }),
+  ],
+  [
+    'generated tools without options',
     'toolsfromopenapi',
     /^options /,
     () => toolsFromOpenApi(document, undefined as Wrong),
@@ -697,9 +732,9 @@ export const ARGUMENTS: readonly (readonly [
   ],
   ['a version that is a number', 'withversion', /withVersion/, () => telemetry().withVersion(1 as Wrong)],
   ['a logger without methods', 'withlogger', /withLogger/, () => telemetry().withLogger({} as Wrong)],
-  ['no registry', 'addevents', /addEvents/, () => telemetry().addEvents({} as Wrong)],
+  ['an object that is not a registry', 'addevents', /addEvents/, () => telemetry().addEvents({} as Wrong)],
   [
-    'a registry twice',
+    'a registry added twice',
     'telemetry_duplicate_namespace',
     /billing/,
     () =>
@@ -708,25 +743,30 @@ export const ARGUMENTS: readonly (readonly [
         .addEvents(events as Wrong),
   ],
   [
-    'a class for a transport',
+    'a class instead of a transport',
     'telemetry_invalid_transport',
     /received the class InMemoryTransportAdapter/,
     () => telemetry().addTransport(kit.InMemoryTransportAdapter as Wrong),
   ],
   [
-    'a flush that is none',
+    'a transport whose flush is a number',
     'telemetry_invalid_transport',
     /^flush /,
     () => telemetry().addTransport({ type: 'x', handle, flush: 1 } as Wrong),
   ],
   [
-    'a bound of a transport that is none',
+    'a transport with maxPending 0',
     'addtransport',
     /maxPending/,
     () => telemetry().addTransport({ type: 'x', handle, maxPending: 0 }),
   ],
   ['an actor without a name', 'telemetry_invalid_actor', /addActor/, () => telemetry().addActor('')],
-  ['a scope twice', 'telemetry_duplicate_scope', /org/, () => telemetry().addScope('org').addScope('org')],
+  [
+    'a scope added twice',
+    'telemetry_duplicate_scope',
+    /org/,
+    () => telemetry().addScope('org').addScope('org'),
+  ],
   [
     'a namespace with a space',
     'telemetry_invalid_namespace',
@@ -734,7 +774,7 @@ export const ARGUMENTS: readonly (readonly [
     () => kit.KitTelemetryEvents.namespace('a b'),
   ],
   [
-    'a namespace of ours',
+    'a reserved namespace',
     'telemetry_reserved_namespace',
     /namespace/,
     () => kit.KitTelemetryEvents.namespace('kit'),
@@ -752,7 +792,7 @@ export const ARGUMENTS: readonly (readonly [
     () => kit.KitTelemetryEvents.namespace('a').event('a b', schema),
   ],
   [
-    'an event twice',
+    'an event declared twice',
     'telemetry_duplicate_event',
     /paid/,
     () => kit.KitTelemetryEvents.namespace('a').event('paid', schema).event('paid', schema),

@@ -8,28 +8,28 @@ import { OtlpTransportAdapter } from '../../src/telemetry/transports/otlp/otlp.t
 export interface OtlpClientOptions {
   readonly url: string
   readonly encoding: 'json' | 'protobuf'
-  /** How many, all in one tick. */
+  /** The number of events, which are emitted in one tick. */
   readonly events: number
   readonly timeout?: number
   readonly retryBudgetMs?: number
   readonly maxPending?: number
-  /** Deadlines. */
+  /** The timeouts of the flush and the shutdown. */
   readonly flushMs: number
   readonly shutdownMs: number
 }
 
-/** What an application sees of it. */
+/** The result of a run, as an application sees it. */
 export interface OtlpClientReport {
   readonly stats: TelemetryTransportStats
   readonly lastError: string | undefined
   readonly flushMs: number
   readonly shutdownMs: number
-  /** How often the ledger was looked at, and what was wrong then. */
+  /** The number of checks of the delivery statistics, and the inconsistencies that they found. */
   readonly samples: number
   readonly broken: readonly string[]
 }
 
-/** Emits, flushes and shuts down through the manager, and looks at the ledger all the while. */
+/** Emits, flushes, and shuts down through the manager. Checks the delivery statistics all the time. */
 export async function runOtlpClient(options: OtlpClientOptions): Promise<OtlpClientReport> {
   const { events, url, encoding, timeout, retryBudgetMs, maxPending } = options
   const telemetry = KitTelemetry.create()
@@ -78,8 +78,8 @@ export async function runOtlpClient(options: OtlpClientOptions): Promise<OtlpCli
 }
 
 /**
- * The same in a process of its own.
- * @returns its exit code, what it reported, and how long it lived on after that
+ * Does the same in a separate process.
+ * @returns the exit code, the report, and the time in ms between the report and the exit
  */
 export async function spawnOtlpClient(
   options: OtlpClientOptions,
@@ -99,7 +99,7 @@ export async function spawnOtlpClient(
   return { code, report: JSON.parse(output), lingeredMs: performance.now() - lastOutput }
 }
 
-/** As a process: options as JSON in, report as JSON out; it ends by itself. */
+// As a program: reads options as JSON, writes the report as JSON, and ends by itself.
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const report = await runOtlpClient(JSON.parse(process.argv[2] as string))
   process.stdout.write(JSON.stringify(report))

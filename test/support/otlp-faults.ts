@@ -4,30 +4,30 @@ import { expect } from 'chai'
 import type { OtlpClientOptions, OtlpClientReport } from './otlp-client.ts'
 import { type OtlpReceiver, type OtlpReceiverOptions, startOtlpReceiver } from './otlp-receiver.ts'
 
-/** What must have become of the events in the end. */
+/** The expected outcome of the events. */
 export type OtlpFate = 'arrived' | 'failed' | 'pending' | 'in part'
 
-/** A collector that does something wrong. */
+/** A collector with one fault. */
 export interface OtlpFault {
   readonly name: string
   readonly fate: OtlpFate
-  /** Whether the same records may arrive again: the collector took them and did not say so. */
+  /** Set if records can arrive twice, because the collector stored them but did not respond. */
   readonly again?: true
   readonly receiver?: OtlpReceiverOptions
-  /** A server that speaks no HTTP for its first `connections`, in front of the receiver. */
+  /** A server in front of the receiver that does not speak HTTP on its first `connections`. */
   readonly front?: { readonly connections: number; readonly greet: (socket: Socket) => void }
   readonly timeout?: number
   readonly retryBudgetMs?: number
   readonly flushMs?: number
   readonly shutdownMs?: number
-  /** Events, where another number than usual is wanted. */
+  /** The number of events, if it differs from the usual one. */
   readonly events?: number
   readonly maxPending?: number
 }
 
 type Answer = NonNullable<OtlpReceiverOptions['answer']>
 
-/** How many records of each request a partial success rejects. */
+/** The number of records that a partial success rejects per request. */
 export const REJECTED = 7
 
 const firstly = (first: Awaited<ReturnType<Answer>>): OtlpReceiverOptions => ({
@@ -44,9 +44,10 @@ const final = (status: number, rest: Partial<OtlpFault> = {}): OtlpFault => ({
 })
 
 /**
- * Every fault; `scale`, a whole number, lengthens the waits of the full-length run.
- * @param timeout of an attempt, where one has to pass, in milliseconds; a test process that is too busy for so long
- * sends twice what it need not
+ * Returns every fault.
+ * @param scale A whole number that lengthens the waits of the full-length run.
+ * @param timeout The timeout of an attempt in milliseconds, for faults that must exceed it. If the test process is too
+ * busy to respond in that time, the client sends records twice.
  */
 export function otlpFaults(scale = 1, timeout = 1_000): OtlpFault[] {
   const seconds = scale
@@ -243,7 +244,7 @@ export function otlpFaults(scale = 1, timeout = 1_000): OtlpFault[] {
   ]
 }
 
-/** A collector with that fault. */
+/** Starts a collector with this fault. */
 export async function startFaulty({ receiver: options = {}, front }: OtlpFault): Promise<OtlpReceiver> {
   const receiver = await startOtlpReceiver(options)
   if (front === undefined) return receiver
@@ -273,7 +274,7 @@ export async function startFaulty({ receiver: options = {}, front }: OtlpFault):
   }
 }
 
-/** What the client of a faulty collector is told. */
+/** Returns the options of a client of the faulty collector. */
 export function clientOptions(
   fault: OtlpFault,
   usual: Pick<OtlpClientOptions, 'url' | 'encoding' | 'events' | 'flushMs' | 'shutdownMs'>,
@@ -288,14 +289,14 @@ export interface OtlpArrivals {
   readonly twice: number
 }
 
-/** How many different events arrived, and how many of them more often than once. */
+/** Returns how many different events arrived, and how many of them arrived more than once. */
 export function countArrivals({ records }: Pick<OtlpReceiver, 'records'>): OtlpArrivals {
   const times = new Map<unknown, number>()
   for (const { attributes } of records) times.set(attributes.index, (times.get(attributes.index) ?? 0) + 1)
   return { arrived: times.size, twice: [...times.values()].filter((count) => count > 1).length }
 }
 
-/** What of the fault's promise was not kept; a busy machine may overrun a deadline a little. */
+/** Expects the outcome that the fault allows. A busy machine can exceed a deadline a little. */
 export function checkLoss(
   { fate, again }: OtlpFault,
   { events, flushMs, shutdownMs, maxPending = Number.POSITIVE_INFINITY }: OtlpClientOptions,
@@ -307,7 +308,7 @@ export function checkLoss(
   expect(report.samples).to.be.above(5)
   expect(report.flushMs).to.be.below(flushMs + 2_000)
   expect(report.shutdownMs).to.be.below(shutdownMs + 2_000)
-  // Of level info, four fifths of maxPending are taken.
+  // Events of level info fill at most four fifths of maxPending.
   const taken = Math.min(events, maxPending * 0.8)
   const rejected = fate === 'in part' ? REJECTED * requests.length : 0
   const sent = fate === 'arrived' || fate === 'in part'

@@ -1,4 +1,4 @@
-/** A request as OTLP's JSON encoding has it; the protobuf one is decoded into the same. */
+/** A request in OTLP's JSON encoding. The protobuf encoding is decoded into the same form. */
 export interface LogsRequest {
   resourceLogs?: ResourceLogs[]
 }
@@ -90,12 +90,12 @@ const WIRE_TYPES: Readonly<Record<Scalar, number>> = {
   fixed32: 5,
 }
 
-/** @throws when the bytes are no such message, or hold a field these messages do not have. */
+/** @throws if the bytes are not such a message, or if they contain a field that these messages do not have. */
 export function decodeLogsRequest(bytes: Uint8Array): LogsRequest {
   return decodeMessage(Buffer.from(bytes), 'LogsRequest')
 }
 
-/** An `ExportLogsServiceResponse`: empty, or a partial success. */
+/** Encodes an `ExportLogsServiceResponse`: empty, or a partial success. */
 export function encodeLogsResponse(rejected: number): Buffer {
   if (rejected === 0) return Buffer.alloc(0)
   const count: number[] = []
@@ -104,7 +104,7 @@ export function encodeLogsResponse(rejected: number): Buffer {
     if (rest <= 127) break
   }
   const message = Buffer.from('too old')
-  // The message comes first, so that a reader that takes the first field for the number is found out.
+  // The message comes first, to detect readers that take the first field for the number.
   const partialSuccess = [2 * 8 + 2, message.length, ...message, 8, ...count]
   return Buffer.from([8 + 2, partialSuccess.length, ...partialSuccess])
 }

@@ -17,7 +17,7 @@ import {
   type LogsRequest,
 } from './otlp-protobuf.ts'
 
-/** A log record as it arrived, its values turned into plain ones. */
+/** A log record that arrived, with its values as plain JavaScript values. */
 export interface ReceivedRecord {
   readonly eventName: string | undefined
   readonly body: unknown
@@ -27,9 +27,9 @@ export interface ReceivedRecord {
   readonly observedTime: bigint
   readonly severityNumber: number | undefined
   readonly severityText: string | undefined
-  /** 64-bit integers that are no safe numbers are bigints. */
+  /** 64-bit integers that are not safe numbers are bigints. */
   readonly attributes: Readonly<Record<string, unknown>>
-  /** The attributes once more, as OTLP types them: `{ intValue: '1' }`, `{ doubleValue: 1.5 }`. */
+  /** The same attributes in OTLP's typed form: `{ intValue: '1' }`, `{ doubleValue: 1.5 }`. */
   readonly typed: Readonly<Record<string, AnyValue>>
   readonly droppedAttributesCount: number
   readonly resource: Readonly<Record<string, unknown>>
@@ -43,33 +43,33 @@ export interface ReceivedRequest {
   readonly url: string
   readonly headers: IncomingHttpHeaders
   readonly bytes: number
-  /** What was answered; `undefined` where `answer` did so by itself. */
+  /** The status of the response, or `undefined` if `answer` sent the response. */
   readonly status: number | undefined
 }
 
-/** An answer other than the usual one. `records` are kept only with a status below 300. */
+/** A response that differs from the usual one. `records` are kept only with a status below 300. */
 export interface OtlpAnswer {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
-  /** How many records of the request are rejected, the last ones, in an answer of partial success. */
+  /** The number of records that a partial success rejects. They are the last ones of the request. */
   readonly rejected?: number
-  /** Ends the response in another way; the records are kept nevertheless. */
+  /** Ends the response in another way. The records are kept nevertheless. */
   readonly end?: (response: ServerResponse) => void
 }
 
 type Answer = Omit<OtlpAnswer, 'body'> & { readonly body?: string | Buffer }
 
 export interface OtlpReceiverOptions {
-  /** Default any free one. */
+  /** Defaults to a free port. */
   readonly port?: number
-  /** With it, the receiver speaks TLS. */
+  /** If given, the receiver speaks TLS. */
   readonly tls?: ServerOptions
-  /** Asked when the head of a request has come, `count` from 1: `true` means it has taken the request over. */
+  /** Called after the headers of each request, with `count` from 1. Returns `true` if it handles the request itself. */
   readonly interrupt?: (count: number, request: IncomingMessage, response: ServerResponse) => boolean
   /**
-   * Asked once per complete request, `count` from 1. Nothing means the usual answer; `'hang'` means it has
-   * taken the response over.
+   * Called once per complete request, with `count` from 1. Returns nothing for the usual response, or `'hang'` if it
+   * handles the response itself.
    */
   readonly answer?: (
     count: number,
@@ -79,21 +79,21 @@ export interface OtlpReceiverOptions {
 }
 
 export interface OtlpReceiver {
-  /** Without a path. */
+  /** The origin, without a path. */
   readonly url: string
   readonly port: number
   readonly records: readonly ReceivedRecord[]
   readonly requests: readonly ReceivedRequest[]
-  /** How many are open. */
+  /** Returns the number of open connections. */
   connections(): number
-  /** Serves a connection that somebody else has accepted. */
+  /** Serves a connection that another server has accepted. */
   adopt(socket: Socket): void
   close(): Promise<void>
 }
 
 /**
- * An OTLP/HTTP log receiver on loopback, as strict as the OpenTelemetry Collector: it takes JSON and
- * protobuf, gzip or not, at `/v1/logs`, and refuses a whole batch with 400 for one bad value.
+ * Starts an OTLP/HTTP log receiver on loopback that is as strict as the OpenTelemetry Collector. It accepts JSON and
+ * protobuf, with or without gzip, at `/v1/logs`, and rejects a whole batch with 400 for one invalid value.
  */
 export async function startOtlpReceiver(options: OtlpReceiverOptions = {}): Promise<OtlpReceiver> {
   const records: ReceivedRecord[] = []
@@ -114,7 +114,7 @@ export async function startOtlpReceiver(options: OtlpReceiverOptions = {}): Prom
       return
     }
     const usual = own !== undefined && own.status >= 300 ? own : accept(request, body, records, own?.rejected)
-    // What is malformed is refused, whatever the test would answer.
+    // Malformed requests are rejected, whatever response the test wants.
     const {
       status,
       headers: extra,
@@ -128,7 +128,7 @@ export async function startOtlpReceiver(options: OtlpReceiverOptions = {}): Prom
   }
 
   const listener: RequestListener = (request, response) => {
-    // A client that gives up breaks its request off.
+    // A client that gives up aborts its request.
     receive(request, response).catch(() => response.destroy())
   }
   const { tls } = options
@@ -157,7 +157,7 @@ export async function startOtlpReceiver(options: OtlpReceiverOptions = {}): Prom
   }
 }
 
-/** A port of 127.0.0.1 at which nobody listens. */
+/** Returns a port of 127.0.0.1 on which no process listens. */
 export async function deadPort(): Promise<number> {
   const receiver = await startOtlpReceiver()
   await receiver.close()
@@ -235,7 +235,7 @@ function readValue(value: AnyValue): unknown {
   refuseUnless(Object.keys(value).length <= 1, 'a value has more than one type')
   if ('stringValue' in value) return text(value.stringValue)
   if ('boolValue' in value) {
-    refuseUnless(typeof value.boolValue === 'boolean', 'boolValue is no boolean')
+    refuseUnless(typeof value.boolValue === 'boolean', 'boolValue is not a boolean')
     return value.boolValue
   }
   if ('intValue' in value) {
@@ -243,7 +243,7 @@ function readValue(value: AnyValue): unknown {
     return Number.isSafeInteger(Number(integer)) ? Number(integer) : integer
   }
   if ('doubleValue' in value) {
-    refuseUnless(typeof value.doubleValue === 'number', 'doubleValue is no number')
+    refuseUnless(typeof value.doubleValue === 'number', 'doubleValue is not a number')
     return value.doubleValue
   }
   if ('arrayValue' in value) return (value.arrayValue?.values ?? []).map(readValue)
@@ -253,7 +253,7 @@ function readValue(value: AnyValue): unknown {
   return null
 }
 
-/** The value with its integer as text, however it was written. */
+/** Returns the value with its integer as a string. */
 function typed(value: AnyValue): AnyValue {
   return value.intValue === undefined ? value : { intValue: String(value.intValue) }
 }
@@ -265,13 +265,13 @@ function optional<T, R>(value: T | undefined, read: (value: T) => R): R | undefi
 function text(value: unknown): string {
   refuseUnless(
     typeof value === 'string' && !/\p{Surrogate}/u.test(value),
-    `${JSON.stringify(value)} is no Unicode string`,
+    `${JSON.stringify(value)} is not a Unicode string`,
   )
   return value
 }
 
 function hex(value: unknown, length: number): string {
-  refuseUnless(new RegExp(`^[0-9a-f]{${length}}$`).test(String(value)), `${value} is no id`)
+  refuseUnless(new RegExp(`^[0-9a-f]{${length}}$`).test(String(value)), `${value} is not an id`)
   return String(value)
 }
 
@@ -285,13 +285,13 @@ function severity(value: unknown): number {
 
 function int64(value: unknown): bigint {
   const written = typeof value === 'number' ? String(value) : value
-  refuseUnless(typeof written === 'string' && /^-?\d+$/.test(written), `${written} is no integer`)
+  refuseUnless(typeof written === 'string' && /^-?\d+$/.test(written), `${written} is not an integer`)
   refuseUnless(BigInt.asIntN(64, BigInt(written)) === BigInt(written), `${written} is beyond 64 bits`)
   return BigInt(written)
 }
 
 function nanoseconds(value: unknown): bigint {
-  refuseUnless(typeof value === 'string' && /^\d+$/.test(value), `${value} is no time`)
+  refuseUnless(typeof value === 'string' && /^\d+$/.test(value), `${value} is not a time`)
   refuseUnless(BigInt(value) > 0n && BigInt(value) < 2n ** 63n, `time ${value} is out of range`)
   return BigInt(value)
 }

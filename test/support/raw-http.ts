@@ -1,16 +1,16 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 
-/** A response as it came, header lines in order. */
+/** A response with its header lines in the order of their arrival. */
 export interface RawResponse {
   readonly status: number
   readonly lines: readonly (readonly [name: string, value: string])[]
   readonly body: string
-  /** The value of a header, by its lower-case name; several are joined by a line feed, so that two never look like one. */
+  /** Returns a header by its lower-case name. Several values are joined by a line feed, so that they differ from one value. */
   header(name: string): string | undefined
 }
 
-/** One connection on which requests are written byte by byte: for headers that no HTTP client sends. */
+/** A connection on which requests are written byte by byte, for headers that HTTP clients cannot send. */
 export class RawConnection {
   readonly #socket: Socket
   #received = Buffer.alloc(0)
@@ -23,7 +23,7 @@ export class RawConnection {
       this.#wake()
     })
     socket.on('close', () => this.#wake())
-    // What went wrong shows as a response that never comes.
+    // After an error, the response never arrives.
     socket.on('error', () => undefined)
   }
 
@@ -39,7 +39,7 @@ export class RawConnection {
     return await this.#read(text.startsWith('HEAD '))
   }
 
-  /** Sends several requests in one go (RFC 9112 §9.3.2) and reads their responses. */
+  /** Sends several requests in one write (RFC 9112 §9.3.2) and reads their responses. */
   async sendTogether(texts: readonly string[]): Promise<RawResponse[]> {
     this.#socket.write(Buffer.from(texts.join(''), 'latin1'))
     const responses: RawResponse[] = []
@@ -47,7 +47,7 @@ export class RawConnection {
     return responses
   }
 
-  /** What has come and belongs to no response that was read. */
+  /** The received bytes that do not belong to a response. */
   get rest(): string {
     return this.#received.toString('latin1')
   }
@@ -80,7 +80,7 @@ export class RawConnection {
     }
   }
 
-  /** What `measure` says once it is not negative. */
+  /** Returns the result of `measure` as soon as it is not negative. */
   async #until(measure: () => number): Promise<number> {
     for (let measured = measure(); ; measured = measure()) {
       if (measured >= 0) return measured
@@ -99,7 +99,7 @@ export class RawConnection {
   }
 }
 
-/** One request on a connection of its own. `headers` are whole lines. */
+/** Sends one request on a new connection. `headers` are whole lines. */
 export async function rawRequest(
   port: number,
   { method = 'GET', target = '/mcp', headers = [] as readonly string[], body = '', version = '1.1' } = {},

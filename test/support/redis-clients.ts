@@ -2,7 +2,7 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import type { RedisClient } from '../../src/redis/broadcast.ts'
 
-/** A connected client of either library. It keeps its own errors to itself. */
+/** A connected client of one of the two libraries. It ignores its own errors. */
 export interface RedisClientKind {
   readonly name: string
   connect(port: number): Promise<RedisClient & { end(): void }>

@@ -15,12 +15,12 @@ export function redisMissing(): string | undefined {
     : 'redis-server is not installed'
 }
 
-/** A `redis-server` process on loopback, which writes every command to disk before it answers. */
+/** A `redis-server` process on loopback that writes every command to disk before it responds. */
 export interface RedisServer {
   readonly port: number
-  /** Ends the process without a farewell (SIGKILL). */
+  /** Ends the process with SIGKILL. */
   kill(): Promise<void>
-  /** Starts it again, on the same port and with what it had on disk. */
+  /** Starts it again on the same port, with the data from disk. */
   start(): Promise<void>
   /** Ends it and removes its files. */
   stop(): Promise<void>
@@ -73,16 +73,19 @@ async function removeTornCommand(dir: string): Promise<void> {
   if (!existsSync(manifest)) return
   const check = spawn('redis-check-aof', ['--fix', manifest], { stdio: ['pipe', 'ignore', 'inherit'] })
   check.stdin.on('error', () => undefined)
-  // It asks before it changes a file.
+  // The program asks before it changes a file.
   check.stdin.end('y\ny\n')
   const [code] = await once(check, 'close')
   if (code !== 0) throw new Error(`redis-check-aof has ended with ${code}`)
 }
 
-/** Stands between a client and a server. */
+/** A proxy between a client and a server. */
 export interface CuttingProxy {
   readonly port: number
-  /** From the next request that holds `text` (upper case) on, lets the server do it, but breaks the connection instead of passing the answer on. Resolves then. */
+  /**
+   * Passes the next request that contains `text` (upper case) to the server, but closes the connection instead of
+   * returning the reply. Resolves when the connection is closed.
+   */
   cutAnswerTo(text: string): Promise<void>
   close(): Promise<void>
 }
@@ -111,7 +114,7 @@ export async function startCuttingProxy(target: number): Promise<CuttingProxy> {
         client.write(data)
         return
       }
-      // Redis answers a transaction as a whole.
+      // Redis replies to a transaction as a whole.
       cut?.done()
       cut = undefined
       client.destroy()

@@ -9,17 +9,17 @@ export interface SentryItem {
   readonly payload: any
 }
 
-/** An error tracker on loopback, which reads the envelopes that Sentry's SDKs send. */
+/** An error tracker on loopback that parses the envelopes of Sentry's SDKs. */
 export interface SentryReceiver {
-  /** What an SDK is initialised with. */
+  /** The DSN for the initialization of an SDK. */
   readonly dsn: string
   readonly items: readonly SentryItem[]
-  /** The payloads of the items of type `event`. */
+  /** Returns the payloads of the items of type `event`. */
   events(): any[]
   close(): Promise<void>
 }
 
-/** @param answers whether it answers at all; one that does not takes requests and leaves them open */
+/** @param answers If `false`, the server leaves requests without a response. */
 export async function startSentryReceiver(answers = true): Promise<SentryReceiver> {
   const items: SentryItem[] = []
   const server = createServer((request, response) => {
@@ -53,7 +53,7 @@ async function read(request: IncomingMessage): Promise<SentryItem[]> {
   for await (const chunk of request) chunks.push(chunk)
   const raw = Buffer.concat(chunks)
   const body = request.headers['content-encoding'] === 'gzip' ? gunzipSync(raw) : raw
-  // A header for all, then a header and a payload for each item, one line each.
+  // An envelope header, then a header and a payload for each item, one line each.
   const [, ...lines] = body.toString('utf8').trimEnd().split('\n')
   return lines.flatMap((line, index) =>
     index % 2 === 0 ? [{ type: JSON.parse(line).type, payload: JSON.parse(lines[index + 1] ?? '') }] : [],

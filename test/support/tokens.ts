@@ -13,11 +13,11 @@ export interface SigningKey {
   readonly kid: string
   readonly publicKey: KeyObject
   readonly privateKey: KeyObject
-  /** The public half, with `kid`, `alg` and `use`, as a JWK Set holds it. */
+  /** The public key with `kid`, `alg` and `use`, as in a JWK Set. */
   readonly jwk: JWK
 }
 
-/** Makes a key pair for `alg`: an RSA, elliptic curve or Edwards curve one. */
+/** Creates an RSA, elliptic curve, or Edwards curve key pair for `alg`. */
 export async function createSigningKey(alg: string, kid: string): Promise<SigningKey> {
   const { publicKey, privateKey } = keyPairFor(alg)
   return { alg, kid, publicKey, privateKey, jwk: { ...(await exportJWK(publicKey)), kid, alg, use: 'sig' } }
@@ -33,10 +33,10 @@ const CURVES: Readonly<Record<string, string>> = { ES256: 'P-256', ES384: 'P-384
 
 export const nowSeconds = (): number => Math.floor(Date.now() / 1000)
 
-/** What differs from the usual claims; `undefined` takes a claim away. */
+/** Changes to the usual claims. `undefined` removes a claim. */
 export type ClaimChanges = Readonly<Record<string, unknown>>
 
-/** Claims of a token that is good for five minutes. */
+/** Returns the claims of a token that is valid for five minutes. */
 export function claimsWith(changes: ClaimChanges = {}): JWTPayload {
   const usual = { iss: ISSUER, aud: AUDIENCE, sub: 'ada', iat: nowSeconds(), exp: nowSeconds() + 300 }
   const claims: Record<string, unknown> = { ...usual, ...changes }
@@ -44,7 +44,7 @@ export function claimsWith(changes: ClaimChanges = {}): JWTPayload {
   return claims
 }
 
-/** A signed token. `header` adds to `alg` and `kid`; an undefined `kid` takes it away. */
+/** Signs a token. `header` adds to `alg` and `kid`; `kid: undefined` removes the key id. */
 export async function signToken(
   key: SigningKey | Uint8Array,
   changes: ClaimChanges = {},
@@ -61,26 +61,26 @@ export async function signToken(
     .sign(key instanceof Uint8Array ? key : key.privateKey, { crit: critical })
 }
 
-/** What a verifier is asked about `bearerToken`, where no router is. */
+/** Returns the input of a verifier for `bearerToken`, outside a router. */
 export function verifyInput(bearerToken: string | undefined): VerifyTokenInput<unknown> {
   const request = new Request('https://mcp.example.com/mcp')
   return { request, bearerToken, context: { context: {}, request } }
 }
 
-/** A JWKS endpoint on loopback, which can be made to fail and counts what is asked of it. */
+/** A JWKS endpoint on loopback that counts requests and can fail on demand. */
 export interface KeyServer {
   readonly jwksUri: string
   readonly origin: string
-  /** Paths that were asked for, in order. */
+  /** The requested paths, in order. */
   readonly asked: readonly string[]
-  /** What is in the set from now on. */
+  /** Replaces the keys of the set. */
   serve(...keys: readonly SigningKey[]): void
-  /** Answers everything in this way from now on; without a way, as usual again. */
+  /** Sets the response to every request. Without an argument, restores the usual responses. */
   answer(way?: (req: IncomingMessage, res: ServerResponse) => void): void
   stop(): Promise<void>
 }
 
-/** Serves `keys` at `/jwks`, and what `documents` say at other paths. */
+/** Serves `keys` at `/jwks`, and `documents` at their paths. */
 export async function startKeyServer(
   keys: readonly SigningKey[],
   documents: (origin: string) => Readonly<Record<string, unknown>> = () => ({}),
