@@ -26,9 +26,9 @@ import {
 } from '../support/mcp/wire.ts'
 import { type ProtectedServer, startProtectedServer } from './protected-server.ts'
 
-// The published conformance suite has nothing about the authorization of servers. What is checked here follows the
-// authorization chapter of MCP and the scenarios that were proposed for that suite: the flow of a client that registers
-// itself, step-up, and the audience of tokens. The client is none of the SDK's: it does what the texts say, and no more.
+// The published conformance suite does not test the authorization of servers. These tests follow the authorization
+// chapter of MCP and the scenarios proposed for that suite: a client that registers itself, step-up, and the audience of
+// tokens. The client does not use the SDK. It does only what the specifications require.
 
 const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
 
@@ -36,7 +36,7 @@ const router = KitMcpRouter.create()
   .tool('echo', { description: 'Echoes', input: z.object({ text: z.string() }) }, ({ text }) => text)
   .tool('admin-action', { description: 'Needs more', scopes: ['mcp:write'] }, () => 'done')
 
-/** The messages of a client, in the way of each era. */
+/** The messages of a client in each era of the protocol. */
 const ERAS = [
   {
     era: LEGACY,
@@ -69,7 +69,7 @@ const jsonOf = async (url: string | URL): Promise<any> => {
   return await response.json()
 }
 
-/** The findings of a client that knows only the URL of a server, on its way to a token. */
+/** The results of discovery by a client that knows only the URL of a server. */
 interface Discovered {
   readonly refused: WireAnswer
   readonly challenge: Record<string, string>
@@ -78,7 +78,7 @@ interface Discovered {
   readonly client: any
 }
 
-/** From the 401 to a client that is registered. */
+/** Discovers the servers from the 401, and registers a client. */
 async function discover(server: ProtectedServer, request: WireRequest): Promise<Discovered> {
   const refused = await sendTo(server, request)
   const challenge = parseChallenge(refused.headers.get('www-authenticate') ?? '')
@@ -99,7 +99,7 @@ async function discover(server: ProtectedServer, request: WireRequest): Promise<
   return { refused, challenge, resourceMetadata, serverMetadata, client: await registered.json() }
 }
 
-/** A token for `scope`, by authorization code with PKCE. */
+/** Gets a token for `scope` by authorization code with PKCE. */
 async function authorize(
   { resourceMetadata, serverMetadata, client }: Discovered,
   scope: string,
@@ -137,7 +137,7 @@ const sendTo = (server: ProtectedServer, request: WireRequest) =>
   send(Number(new URL(server.resource).port), request)
 
 for (const { era, first, list, call } of ERAS) {
-  describe(`auth conformance, ${era}: a client that registers itself`, () => {
+  describe(`auth conformance, ${era}: a client that registers`, () => {
     let server: ProtectedServer
     let found: Discovered
     let token: { access_token: string; token_type: string; scope?: string }
@@ -149,56 +149,56 @@ for (const { era, first, list, call } of ERAS) {
     after(() => server.close())
 
     const CHECKS: Readonly<Record<string, () => unknown>> = {
-      'is refused with 401 without a token': () => expect(found.refused.status).to.equal(401),
-      'gets a Bearer challenge that can be read strictly': () =>
+      'a request without a token gets 401': () => expect(found.refused.status).to.equal(401),
+      'the 401 has a well-formed Bearer challenge': () =>
         expect(found.challenge).to.include({ realm: 'mcp-server', error: 'invalid_token' }),
-      'gets the scopes of the endpoint, and no others': () =>
+      'the challenge of the 401 names only the scopes of the endpoint': () =>
         expect(found.challenge.scope).to.equal('mcp:read'),
-      'gets the path-inserted URL of the metadata of the resource': () =>
+      'the challenge names the metadata URL with the path of the resource': () =>
         expect(found.challenge.resource_metadata).to.equal(
           server.resource.replace('/mcp', '/.well-known/oauth-protected-resource/mcp'),
         ),
-      'finds the resource under exactly the URL that it uses': () =>
+      'the metadata names the resource by the URL of the request': () =>
         expect(found.resourceMetadata.resource).to.equal(server.resource),
-      'finds an authorization server': () =>
+      'the metadata names the authorization server': () =>
         expect(found.resourceMetadata.authorization_servers).to.deep.equal([server.authorization.issuer]),
-      'finds that tokens go into the header, and no offline_access among the scopes': () => {
+      'the metadata allows tokens only in the header, and does not list offline_access': () => {
         expect(found.resourceMetadata.bearer_methods_supported).to.deep.equal(['header'])
         expect(found.resourceMetadata.scopes_supported).to.have.members(['mcp:read', 'mcp:write'])
       },
-      'finds the same document at the root': async () => {
+      'the metadata document at the root is the same': async () => {
         const { origin } = new URL(server.resource)
         expect(await jsonOf(`${origin}/.well-known/oauth-protected-resource`)).to.deep.equal(
           found.resourceMetadata,
         )
       },
-      'finds an authorization server that does PKCE with S256 and registers clients': () => {
+      'the authorization server supports PKCE with S256 and registers clients': () => {
         expect(found.serverMetadata.issuer).to.equal(server.authorization.issuer)
         expect(found.serverMetadata.code_challenge_methods_supported).to.include('S256')
         expect(found.client.client_id).to.be.a('string')
       },
-      'gets a bearer token': () => expect(token.token_type).to.equal('Bearer'),
-      'is let in with it': async () => {
+      'the authorization server issues a bearer token': () => expect(token.token_type).to.equal('Bearer'),
+      'the first request with the token is accepted': async () => {
         const { status, message } = await sendTo(server, first(bearer(token.access_token)))
         expect(status).to.equal(200)
         expect(message.result).to.have.property('capabilities')
       },
-      'lists and calls tools with it': async () => {
+      'a client with the token can list and call tools': async () => {
         const listed = await sendTo(server, list(bearer(token.access_token)))
         expect(listed.status).to.equal(200)
         expect(listed.message.result.tools).to.have.length(2)
         const called = await sendTo(server, call('echo', { text: 'hello' }, bearer(token.access_token)))
         expect(called.message.result.content[0].text).to.equal('hello')
       },
-      'needs it for every request': async () => {
+      'a later request without the token gets 401': async () => {
         expect((await sendTo(server, list({}))).status).to.equal(401)
         expect((await sendTo(server, call('echo', { text: 'x' }, {}))).status).to.equal(401)
       },
-      'is refused where the token is in the query': async () => {
+      'a request with the token in the query gets 401': async () => {
         const path = `/mcp?access_token=${token.access_token}`
         expect((await sendTo(server, { ...list({}), path })).status).to.equal(401)
       },
-      'is refused with GET and DELETE alike': async () => {
+      'a GET and a DELETE without a token get 401': async () => {
         for (const method of ['GET', 'DELETE']) {
           const headers = { accept: 'text/event-stream' }
           expect((await sendTo(server, { method, headers })).status, method).to.equal(401)
@@ -223,26 +223,26 @@ for (const { era, first, list, call } of ERAS) {
     })
     after(() => server.close())
 
-    it('lets the narrow token do what it is good for', async () => {
+    it('a token with one scope can list tools', async () => {
       expect((await sendTo(server, list(bearer(narrow.access_token)))).status).to.equal(200)
     })
-    it('refuses the privileged tool with HTTP 403, not with an error inside a 200', () => {
+    it('a call of a privileged tool with that token gets a 403, not an error in a 200', () => {
       expect(refused.status).to.equal(403)
       expect(challenge).to.include({ realm: 'mcp-server', error: 'insufficient_scope' })
     })
-    it('names every scope of the operation at once', () => {
+    it('the challenge of the 403 names every scope of the operation', () => {
       expect(challenge.scope?.split(' ')).to.have.members(['mcp:read', 'mcp:write'])
     })
-    it('says where the metadata is, the same as the 401', () => {
+    it('the challenge of the 403 names the same metadata URL as that of the 401', () => {
       expect(challenge.resource_metadata).to.equal(found.challenge.resource_metadata)
     })
-    it('lets in a token for the scopes of the challenge', async () => {
+    it('a token with the scopes of the challenge can call the privileged tool', async () => {
       const wider = await authorize(found, challenge.scope ?? '')
       const { status, message } = await sendTo(server, call('admin-action', {}, bearer(wider.access_token)))
       expect(status).to.equal(200)
       expect(message.result.content[0].text).to.equal('done')
     })
-    it('goes on to refuse the narrow token', async () => {
+    it('the first token still gets 403 after the step-up', async () => {
       const again = await sendTo(server, call('admin-action', {}, bearer(narrow.access_token)))
       expect(again.status).to.equal(403)
     })
@@ -276,7 +276,7 @@ for (const { era, first, list, call } of ERAS) {
       await keys.close()
     })
 
-    it('refuses a request without a token, and fetches no keys for it', async () => {
+    it('a request without a token gets 401, and the server fetches no keys', async () => {
       const { status, headers } = await served.send(list({}))
       expect(status).to.equal(401)
       expect(parseChallenge(headers.get('www-authenticate') ?? '')).to.include({ error: 'invalid_token' })
@@ -299,7 +299,7 @@ for (const { era, first, list, call } of ERAS) {
       { what: 'a token of another issuer', token: { claims: { iss: 'https://other.example' } }, status: 401 },
     ]
     for (const { what, by = () => issuer, token, status } of TOKENS) {
-      it(`answers ${status} to ${what}`, async () => {
+      it(`${what} gets ${status}`, async () => {
         const audience = token.audience === '?' ? `${issuer.audience}-2` : token.audience
         const answer = await served.send(list(bearer(await by().issueToken({ ...token, audience }))))
         expect(answer.status).to.equal(status)
@@ -307,7 +307,7 @@ for (const { era, first, list, call } of ERAS) {
         else expect(answer.headers.get('www-authenticate')).to.match(/^Bearer .*error="invalid_token"/)
       })
     }
-    it('takes a token for several servers when this is one of them', async () => {
+    it('a token for several servers is accepted if this server is one of them', async () => {
       const audience = [elsewhere, issuer.audience]
       expect((await served.send(list(bearer(await issuer.issueToken({ audience }))))).status).to.equal(200)
     })

@@ -45,7 +45,7 @@ const router = KitMcpRouter.create()
     (_uri, { name }) => `# ${name}`,
   )
 
-/** An existing server, which knows nothing of scopes. */
+/** An existing server without scopes. */
 const existing: ServerFactory = ({ auth }) => {
   const server = new McpServer({ name: 'existing', version: '3.2.1' })
   server.registerTool('greet', { description: 'Greets' }, () => ({
@@ -72,7 +72,7 @@ const existing: ServerFactory = ({ auth }) => {
   return server
 }
 
-/** The client that is registered before anything happens. */
+/** Registers a client before the test. */
 const registeredAt = ({ authorization }: ProtectedServer) => ({
   client_id: authorization.clientId,
   issuer: authorization.issuer,
@@ -80,7 +80,7 @@ const registeredAt = ({ authorization }: ProtectedServer) => ({
 
 const textOf = (result: any): string => result.content[0].text
 
-/** Gathers what a client hears. `until(n)` settles with the methods when there are so many. */
+/** Collects the notifications of a client. `until(n)` resolves with their methods after `n` notifications. */
 class Ears {
   readonly heard: Heard[] = []
   #wake: (() => void) | undefined
@@ -123,7 +123,7 @@ describe('clients: signing in', () => {
       }
 
       for (const registered of [false, true]) {
-        it(`finds its way from the 401 to a token, ${registered ? 'registered before' : 'registering itself'}`, async () => {
+        it(`a ${kind.name} ${registered ? 'with a registration' : 'that registers itself'} gets a token after a 401`, async () => {
           expect(await signedIn(registered)).to.equal(kind.revision)
           const { recorder, wallet } = session
           const path = new URL(server.resource).pathname
@@ -143,7 +143,7 @@ describe('clients: signing in', () => {
           expect(textOf(await session.client.callTool({ name: 'whoami', arguments: {} }))).to.equal('ada')
         })
 
-        it(`steps up once for a tool that needs more, ${registered ? 'registered before' : 'registering itself'}`, async () => {
+        it(`a ${kind.name} ${registered ? 'with a registration' : 'that registers itself'} steps up once for a tool`, async () => {
           await signedIn(registered)
           const save = () => session.client.callTool({ name: 'save', arguments: { name: 'soup' } })
           await session.stepUp(save)
@@ -158,7 +158,7 @@ describe('clients: signing in', () => {
         })
       }
 
-      it('steps up for a prompt and for a resource', async () => {
+      it(`a ${kind.name} steps up for a prompt and for a resource`, async () => {
         await signedIn()
         const publish = () => session.client.getPrompt({ name: 'publish' })
         await session.stepUp(publish)
@@ -171,7 +171,7 @@ describe('clients: signing in', () => {
         expect((await read()).contents[0].text).to.equal('none')
       })
 
-      it('reads tools, prompts, resources and templates, and completes', async () => {
+      it(`a ${kind.name} lists tools, prompts, resources, and templates, and gets completions`, async () => {
         await signedIn()
         const { client } = session
         const names = (list: { name: string }[]) => list.map(({ name }) => name)
@@ -201,7 +201,7 @@ describe('clients: signing in', () => {
         ])
       })
 
-      it('hears of changed lists and of the resources that it watches', async () => {
+      it(`a ${kind.name} is notified of changed lists and of its subscribed resources`, async () => {
         await signedIn()
         const { client } = session
         if (kind.revision === MODERN) {
@@ -245,11 +245,11 @@ describe('clients: a token that runs out', () => {
   after(() => server.close())
 
   for (const kind of SIGN_IN_CLIENTS) {
-    it(`is refreshed by a ${kind.name}, which goes on`, async () => {
+    it(`an expired token is refreshed by a ${kind.name}, whose calls then succeed`, async () => {
       const session = new SignedIn(kind, server.resource, { client: registeredAt(server) })
       await session.connect()
       const { exp = 0, jti } = session.wallet.claims
-      // A timer may fire a millisecond before the clock says so.
+      // A timer can fire a millisecond too early.
       await until(() => Date.now() >= exp * 1000, 20)
       expect(textOf(await session.client.callTool({ name: 'whoami', arguments: {} }))).to.equal('ada')
       const refused = session.recorder.at('/mcp').filter(({ status }) => status === 401)
@@ -263,9 +263,9 @@ describe('clients: a token that runs out', () => {
     })
   }
 
-  // The v1 client would refresh its token for the scopes that it has, and give up.
+  // The v1 client refreshes its token with the scopes that it has, and then gives up.
   for (const kind of [V2_LEGACY, V2_MODERN]) {
-    it(`can be refreshed, which does not keep a ${kind.name} from stepping up`, async () => {
+    it(`a ${kind.name} with a refresh token can still step up`, async () => {
       const session = new SignedIn(kind, server.resource, { client: registeredAt(server) })
       await session.connect()
       const save = () => session.client.callTool({ name: 'save', arguments: { name: 'soup' } })
@@ -288,7 +288,7 @@ describe('clients: client credentials', () => {
     [V2_LEGACY, ClientCredentialsV2],
     [V2_MODERN, ClientCredentialsV2],
   ] as const) {
-    it(`let a ${kind.name} in, without a user`, async () => {
+    it(`a ${kind.name} with client credentials gets access without a user`, async () => {
       const { authorization, resource } = server
       const provider = new Provider({
         ...authorization.service,
@@ -317,7 +317,7 @@ describe('clients: DPoP', () => {
       after(() => server.close())
 
       for (const kind of [V2_LEGACY, V2_MODERN]) {
-        it(`serves a ${kind.name} that holds a key, and has it step up`, async () => {
+        it(`a ${kind.name} with a key gets access and can step up (dpop: ${JSON.stringify(dpop)})`, async () => {
           const key = await DpopSession.create()
           const session = new SignedIn(kind, server.resource, { client: registeredAt(server), dpop: key })
           expect(await session.connect()).to.equal(kind.revision)
@@ -335,7 +335,7 @@ describe('clients: DPoP', () => {
         })
       }
 
-      it('rejects the key-bound token of another client', async () => {
+      it(`the key-bound token of another client is rejected (dpop: ${JSON.stringify(dpop)})`, async () => {
         const session = new SignedIn(V2_MODERN, server.resource, {
           client: registeredAt(server),
           dpop: await DpopSession.create(),
@@ -349,7 +349,7 @@ describe('clients: DPoP', () => {
   }
 })
 
-describe('clients: a server of the official SDK, with scopes declared beside it', () => {
+describe('clients: a server of the official SDK with declared scopes', () => {
   let server: ProtectedServer
   before(async () => {
     server = await startProtectedServer({
@@ -374,7 +374,7 @@ describe('clients: a server of the official SDK, with scopes declared beside it'
 
   for (const kind of SIGN_IN_CLIENTS) {
     for (const [what, operation] of Object.entries(OPERATIONS)) {
-      it(`has a ${kind.name} step up for ${what}`, async () => {
+      it(`a ${kind.name} steps up for ${what} of an SDK server`, async () => {
         const session = new SignedIn(kind, server.resource, { client: registeredAt(server) })
         await session.connect()
         expect(textOf(await session.client.callTool({ name: 'greet', arguments: {} }))).to.equal('Hello, ada')
@@ -447,7 +447,7 @@ describe('clients: the Inspector', function () {
     describe(`--protocol-era ${era}`, () => {
       const inEra = ['--protocol-era', era]
 
-      it('asks with a token in --header', async () => {
+      it(`the Inspector sends requests with the token in --header (${era})`, async () => {
         const token = await server.authorization.issueToken(['mcp:read'])
         const options = [...inEra, '--header', `Authorization: Bearer ${token}`]
         for (const asked of ASKED) {
@@ -460,7 +460,7 @@ describe('clients: the Inspector', function () {
         expect(textOf(answer.result)).to.equal('notes-service')
       })
 
-      it('signs in for all that the metadata names, and asks on with what it has stored', async () => {
+      it(`the Inspector signs in for all scopes of the metadata, and reuses its stored token (${era})`, async () => {
         const [first] = ASKED
         const asked = await inspector.askInTerminal(server.resource, ...inEra, ...(first?.options ?? []))
         expect(asked.code).to.equal(0)
@@ -480,7 +480,7 @@ describe('clients: the Inspector', function () {
         expect(textOf(answer.result)).to.equal('Saved soup')
       })
 
-      it('is refused the tool that its token is too narrow for', async () => {
+      it(`the Inspector fails to call a tool for which its token lacks a scope (${era})`, async () => {
         const token = await server.authorization.issueToken(['mcp:read'])
         const options = [...inEra, '--header', `Authorization: Bearer ${token}`]
         const save = ['--method', 'tools/call', '--tool-name', 'save', '--tool-arg', 'name=soup']
@@ -491,7 +491,7 @@ describe('clients: the Inspector', function () {
     })
   }
 
-  it('reports that it needs a token if no user can sign in', async () => {
+  it('the Inspector reports that it needs a token if no user can sign in', async () => {
     const { code, answer } = await inspector.ask(server.resource, '--method', 'tools/list')
     expect(code).not.to.equal(0)
     expect(answer.error?.code).to.equal('auth_required')

@@ -7,12 +7,12 @@ const BOARD = 'board://notes'
 const CLIENTS = 10
 const CALLS = 10
 
-/** A client of 2025 and the transport that has its session. */
+/** A client of 2025 and the transport of its session. */
 interface InSession {
   readonly client: Client
   readonly transport: StreamableHTTPClientTransport
   readonly id: string
-  /** When its event stream is open. */
+  /** Resolves when its event stream is open. */
   readonly isOpen: Promise<void>
 }
 
@@ -58,7 +58,7 @@ describe('a cluster with sessions', function () {
     (await client.callTool({ name: 'greet', arguments: { name: 'you' } })).content
   const GREETING = [{ type: 'text', text: 'Hello, you!' }]
 
-  /** The status of a request that names a session. */
+  /** Returns the status of a request with a session id. */
   async function statusOf(session: string, url = front): Promise<number> {
     const response = await fetch(url, {
       method: 'POST',
@@ -77,7 +77,7 @@ describe('a cluster with sessions', function () {
 
   const nodeOf = (session: string): ClusterNode => nodes[Number(session[0]) - 1] as ClusterNode
 
-  it('leads every request of a session to its node, and spreads whatever has none', async () => {
+  it('requests of a session go to its node, and requests without a session go to both nodes', async () => {
     const sessions = await beginAll()
     for (const { id } of sessions) expect(id).to.match(/^[12]\.[\w-]{20,}$/)
     expect(new Set(sessions.map(({ id }) => id[0])).size).to.equal(2)
@@ -86,7 +86,7 @@ describe('a cluster with sessions', function () {
         for (let count = 0; count < CALLS; count++) expect(await greet(client)).to.deep.equal(GREETING)
       }),
     )
-    // Without nginx: only the node that began a session knows it, by the id without the number.
+    // Without nginx: only the node that created a session accepts its id, which does not include the number of the node there.
     for (const { id } of sessions) {
       const [here, there] = nodeOf(id) === nodes[0] ? nodes : [nodes[1], nodes[0]]
       expect(await statusOf(id.slice(2), here.url)).to.equal(200)
@@ -106,7 +106,7 @@ describe('a cluster with sessions', function () {
       expect(passed.filter(({ ports }) => ports[0] === port).length).to.be.at.least(CALLS)
   })
 
-  it('brings what is said at one node to the event streams of sessions at both', async () => {
+  it('a notification of one node reaches the event streams of sessions on both nodes', async () => {
     const sessions = await beginAll()
     expect(new Set(sessions.map(({ id }) => id[0])).size).to.equal(2)
     const heard = sessions.map(
@@ -123,7 +123,7 @@ describe('a cluster with sessions', function () {
     expect(await Promise.all(heard)).to.deep.equal(sessions.map(() => BOARD))
   })
 
-  it('ends the sessions of a node that is killed with 404, and their clients begin again at the other', async () => {
+  it('the sessions of a killed node get 404, and their clients start again on the other node', async () => {
     const sessions = await beginAll()
     const [one, two] = nodes
     await one.kill()
@@ -146,7 +146,7 @@ describe('a cluster with sessions', function () {
     for (const { client } of begun) expect(await greet(client)).to.deep.equal(GREETING)
   })
 
-  it('knows no session that was ended, or made up', async () => {
+  it('requests with an ended or an invented session id get 404', async () => {
     const { transport, id } = await begin()
     expect(await statusOf(id)).to.equal(200)
     await transport.terminateSession()

@@ -21,10 +21,10 @@ import { until } from '../support/until.ts'
 
 const RESOURCE = 'http://127.0.0.1:9/mcp'
 const STREAMS = 1_000
-/** How long nodes accept a proof after `iat`. */
+/** The seconds after `iat` in which nodes accept a proof. */
 const PROOF_SECONDS = 300
 
-/** Passes everything on to `target`, what Redis answers after `delayMs`. */
+/** Starts a proxy to `target` that delays replies by `delayMs`. */
 async function startSlowProxy(target: number) {
   const slow = { port: 0, delayMs: 0, close: () => undefined as unknown }
   const sockets = new Set<Socket>()
@@ -39,7 +39,7 @@ async function startSlowProxy(target: number) {
       })
     }
     client.pipe(upstream)
-    // Answers never overtake each other: what is in front of one is waited for too.
+    // Replies stay in order: each waits for those before it.
     let written = Promise.resolve()
     upstream.on('data', (data) => {
       const delayed = sleep(slow.delayMs)
@@ -113,7 +113,7 @@ describe('a cluster in trouble', function () {
   const proof = (bound: string, iat = nowSeconds()) =>
     proofFor(proofKey, 'POST', RESOURCE, { token: bound, claims: { iat } })
 
-  /** The status of a call. */
+  /** Returns the status of a call. */
   async function call(
     node: ClusterNode,
     authorization: string,
@@ -152,7 +152,7 @@ describe('a cluster in trouble', function () {
     ],
     ['is gone', () => redis.kill(), () => redis.start()],
   ] as const) {
-    it(`serves all requests without DPoP proofs while Redis ${name}, and all requests afterwards`, async () => {
+    it(`requests without DPoP proofs succeed while Redis ${name}, and all requests succeed afterwards`, async () => {
       const pair = await startTwo()
       await begin()
       for (const node of pair) {
@@ -164,7 +164,7 @@ describe('a cluster in trouble', function () {
       await end()
       const bound = await boundToken()
       const [one, other] = pair
-      // A client that has been away connects again in its own time.
+      // A client whose connection was lost reconnects after a delay of its own.
       let used = ''
       for (let status = 503; status !== 200; ) {
         used = await proof(bound)
@@ -177,7 +177,7 @@ describe('a cluster in trouble', function () {
     })
   }
 
-  it('takes tokens, proofs and states where clocks are ten seconds apart, and every proof once', async () => {
+  it('nodes with clocks ten seconds apart accept tokens, proofs, and states, and each proof only once', async () => {
     const [one, ahead] = await startTwo(10_000)
     for (const node of [one, ahead]) {
       expect(await call(node, `Bearer ${await token({ nbf: nowSeconds() })}`)).to.equal(200)
@@ -187,7 +187,7 @@ describe('a cluster in trouble', function () {
     const fresh = await proof(bound)
     expect(await call(one, `DPoP ${bound}`, fresh)).to.equal(200)
     expect(await call(ahead, `DPoP ${bound}`, fresh)).to.equal(401)
-    // It expires soon by the clock that is ahead, and ten seconds later by the other one.
+    // The proof expires soon by the fast clock, and ten seconds later by the other clock.
     const issuedAt = nowSeconds() - PROOF_SECONDS + 10 + 5
     const old = await proof(bound, issuedAt)
     expect(await call(ahead, `DPoP ${bound}`, old)).to.equal(200)
@@ -211,10 +211,10 @@ describe('a cluster in trouble', function () {
     await client.close()
   })
 
-  it('reaches a thousand event streams on each of two nodes', async () => {
+  it('a notification reaches a thousand event streams on each of two nodes', async () => {
     const pair = await startTwo()
     const [one] = pair
-    // One user may have 32 streams of a node open.
+    // One user may have 32 open streams on a node.
     const users = await Promise.all(
       Array.from(
         { length: STREAMS / 25 },

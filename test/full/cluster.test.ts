@@ -21,18 +21,18 @@ const PHASES = [
 ] as const
 const LISTENERS_OF_EACH_KIND = 5
 
-/** Calls that the load makes in a phase before the phase goes on. */
+/** The number of calls in each phase. */
 const CALLS_OF_A_PHASE = 300
 
 const seconds = (count: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, count * 1_000))
 
-/** Waits until a condition holds, for a limited time. The expectations report a condition that does not hold by then. */
+/** Waits until a condition holds, for a limited time. The expectations report a condition that never holds. */
 const within = async (limitSeconds: number, condition: () => boolean): Promise<void> => {
   const end = performance.now() + limitSeconds * 1_000
   await until(() => condition() || performance.now() > end, 50)
 }
 
-describe('a cluster: two nodes behind nginx, Redis between, a collector behind', function () {
+describe('a cluster of two nodes with nginx, Redis, and a collector', function () {
   this.timeout(180_000)
 
   let collector: OtlpReceiver
@@ -63,7 +63,7 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
     )
   }
 
-  it('loses nothing but what was under way on a node that is killed', async () => {
+  it('a cluster under load loses only the requests that run on a killed node', async () => {
     const { front, nginx, nodes, redis, tokenFor } = cluster
     const [one, two] = nodes
     const tokens = await Promise.all(Array.from({ length: 20 }, (_, index) => tokenFor(`user-${index}`)))
@@ -74,7 +74,7 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
     const poster = await connectClient(front, await tokenFor('poster'), 'modern')
     await load.start(front, tokens, CLIENTS)
 
-    /** Resolves when the load has made many calls more. */
+    /** Resolves when the load has made `CALLS_OF_A_PHASE` more calls. */
     const called = async (): Promise<void> => {
       const { phase } = load
       const before = load.requests[phase] ?? 0
@@ -163,7 +163,7 @@ describe('a cluster: two nodes behind nginx, Redis between, a collector behind',
     expect(load.wrong).to.deep.equal([])
     for (const phase of [PHASES[0], PHASES[2], PHASES[3], PHASES[4]])
       expect(failuresOf(phase), phase).to.deep.equal([])
-    // Each of them is one of which nginx says that the killed node had it.
+    // For each of them, nginx has logged that the killed node had the request.
     expect(failuresOf(PHASES[1]).length).to.be.at.most(killComplaints)
     expect(reloadComplaints).to.deep.equal([])
     expect(lost()).to.equal(0)

@@ -14,10 +14,10 @@ import { tokenProxy } from '../conformance/token-proxy.ts'
 import { type Listening, listen } from '../support/mcp/wire.ts'
 
 const SUITE = '@modelcontextprotocol/conformance@0.2.0-alpha.12'
-/** The suite wants a newer Node than the server under test. */
+/** The suite needs a newer Node.js than the server. */
 const NODE = 'node@24'
 
-/** The findings of the suite, with the failures that each revision is expected to have. */
+/** The expected result of each run of the suite. */
 const RUNS = [
   { revision: '2026-07-28', sessions: false, total: 'Total: 164 passed, 30 failed' },
   { revision: '2026-07-28', sessions: true, total: 'Total: 164 passed, 30 failed' },
@@ -25,11 +25,11 @@ const RUNS = [
   { revision: '2025-11-25', sessions: true, total: 'Total: 84 passed, 0 failed' },
 ] as const
 
-/** This file is run from where it was compiled to; the lists of failures are beside the sources. */
+/** Returns the path of a list of failures. This file runs from the build folder; the lists are next to the sources. */
 const expectedFailures = (revision: string): string =>
   fileURLToPath(new URL(`../../../test/conformance/expected-failures-${revision}.yaml`, import.meta.url))
 
-/** Runs the suite against a server. It works in a folder of its own, as it leaves its results there. */
+/** Runs the suite against a server, in a temporary folder, because the suite writes its results there. */
 async function runSuite(url: string, revision: string, expected: readonly string[]) {
   const folder = await mkdtemp(join(tmpdir(), 'conformance-'))
   try {
@@ -48,13 +48,13 @@ async function runSuite(url: string, revision: string, expected: readonly string
   }
 }
 
-/** The server of the suite, open to all. */
+/** Serves the server of the suite without a gate. */
 async function ungated(sessions: boolean): Promise<Listening[]> {
   const adapter: McpAdapter = createMcpAdapter({ router: everything(() => adapter.notify), sessions })
   return [await listen(mcpHandler(adapter))]
 }
 
-/** The same behind the gate, and in front a proxy that brings the token. */
+/** Serves the same server with a gate, behind a proxy that adds the token. */
 async function gated(sessions: boolean): Promise<Listening[]> {
   const adapter: McpAdapter = createMcpAdapter({
     router: everything(() => adapter.notify),
@@ -78,9 +78,9 @@ describe('conformance: the suite of the protocol', () => {
     ['a server behind the gate', gated],
   ] as const) {
     for (const { revision, sessions, total } of RUNS) {
-      it(`finds of ${what}, ${sessions ? 'with' : 'without'} sessions, nothing unexpected for ${revision}`, async () => {
+      it(`${what} ${sessions ? 'with' : 'without'} sessions passes the suite for ${revision}`, async () => {
         const [front, ...behind] = await serve(sessions)
-        // With sessions nothing of 2025-11-25 may fail.
+        // With sessions, no scenario of 2025-11-25 may fail.
         const mayFail = revision === '2026-07-28' || !sessions
         const expected = mayFail ? ['--expected-failures', expectedFailures(revision)] : []
         try {

@@ -25,7 +25,7 @@ describe('projects that install the package', () => {
   })
   after(() => rm(scratch, { recursive: true, force: true }))
 
-  it('are those of the folder', async () => {
+  it('the list of consumers has every project in test/consumers', async () => {
     expect(await readdir(consumers)).to.have.members(NAMES)
   })
 
@@ -34,7 +34,7 @@ describe('projects that install the package', () => {
       const { scripts } = JSON.parse(readFileSync(join(consumers, name, 'package.json'), 'utf8'))
       let folder: string
 
-      /** The output of npm if it fails, and an empty string otherwise. */
+      /** Returns the output of npm if it fails, and an empty string otherwise. */
       async function npm(...argv: string[]): Promise<string> {
         const { code, stdout, stderr } = await run('npm', argv, { cwd: folder }).catch((error) => error)
         return code === undefined ? '' : `${stdout}${stderr}`
@@ -45,16 +45,16 @@ describe('projects that install the package', () => {
         await cp(join(consumers, name), folder, { recursive: true })
       })
 
-      it('installs it, without a conflict of peers', async () => {
+      it(`the project ${name} installs the package without a conflict of peers`, async () => {
         expect(await npm('install', '--strict-peer-deps', '--no-audit', '--no-fund', tarball)).to.equal('')
       })
 
       if (scripts.check !== undefined)
-        it('fits its types', async () => {
+        it(`the project ${name} compiles with the types of the package`, async () => {
           expect(await npm('run', '--silent', 'check')).to.equal('')
         })
 
-      it('refuses a call without a token, and answers one that has a token', async () => {
+      it(`the server of ${name} rejects a call without a token and serves a call with one`, async () => {
         const server = spawn(process.execPath, scripts.start.split(' ').slice(1), {
           cwd: folder,
           stdio: ['ignore', 'pipe', 'inherit'],

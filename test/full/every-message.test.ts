@@ -3,11 +3,11 @@ import { fuzzFaces, fuzzSockets } from '../support/every-message.ts'
 describe('fifty thousand random messages', function () {
   this.timeout(600_000)
 
-  it('get exactly one answer each, the same by every way', async () => {
+  it('random messages get exactly one response each, identical on the fast path and the SDK path', async () => {
     await fuzzFaces(40_000)
   })
 
-  it('get exactly one answer each over sockets', async () => {
+  it('random messages over sockets get exactly one response each', async () => {
     await fuzzSockets(10_000)
   })
 })

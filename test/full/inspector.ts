@@ -8,16 +8,16 @@ import { Browser } from '../../examples/clients.ts'
 import { listen, stop } from '../../examples/listen.ts'
 
 const PACKAGE = '@modelcontextprotocol/inspector@2.12.0'
-/** The Inspector wants a newer Node than the server under test. */
+/** The Inspector needs a newer Node.js than the server. */
 const NODE = 'node@22'
 
-/** Where npx put the Inspector, and the Node that runs it. */
+/** The paths of the Inspector, which npx has installed, and of the Node.js that runs it. */
 export interface InspectorProgram {
   readonly node: string
   readonly script: string
 }
 
-/** Has npx get the Inspector. Resolves with the reason, a text, when it cannot. */
+/** Installs the Inspector with npx. Resolves with the reason as a string if that fails. */
 export async function findInspector(): Promise<InspectorProgram | string> {
   const args = ['--yes', '--package', NODE, '--package', PACKAGE, '--', 'sh', '-c']
   const { code, output } = await run('npx', [...args, 'command -v node && command -v mcp-inspector'], {
@@ -33,11 +33,11 @@ export interface Inspected {
   readonly code: number
   /** Its output: one line of JSON, `{ result }` or `{ error }`. */
   readonly answer: { readonly result?: any; readonly error?: { readonly code: string } }
-  /** Where it sent its user, in order. */
+  /** The URLs to which it sent its user, in order. */
   readonly visited: readonly URL[]
 }
 
-/** The Inspector's command line, in a home of its own that keeps what it has stored. */
+/** The Inspector's command line, with a separate home folder that keeps its stored tokens. */
 export class Inspector {
   readonly #program: InspectorProgram
   readonly #home: string
@@ -50,7 +50,7 @@ export class Inspector {
   }
 
   static async create(program: InspectorProgram): Promise<Inspector> {
-    // It needs a port. One that was free a moment ago is good enough.
+    // The Inspector needs a port number. A port that was just free is sufficient.
     const probe = createServer()
     const port = await listen(probe, 0)
     await stop(probe)
@@ -58,12 +58,12 @@ export class Inspector {
     return new Inspector(program, home, `http://127.0.0.1:${port}/oauth/callback`)
   }
 
-  /** Asks the server at `url`. Without a terminal it never sends its user anywhere. */
+  /** Sends a request to the server at `url`. Without a terminal, the Inspector never starts a sign-in. */
   async ask(url: string, ...options: string[]): Promise<Inspected> {
     return inspected(await run(this.#program.node, this.#args(url, options), { env: this.#env() }), [])
   }
 
-  /** The same in a terminal, with a user who goes where it says and signs in there. */
+  /** Does the same in a terminal, with a user who opens the URL and signs in. */
   async askInTerminal(url: string, ...options: string[]): Promise<Inspected> {
     const visited: URL[] = []
     const browser = new Browser(fetch)
@@ -113,7 +113,8 @@ interface Ended {
 
 function inspected({ code, output }: Ended, visited: readonly URL[]): Inspected {
   const line = output.split(/\r?\n/).findLast((text) => text.startsWith('{'))
-  if (line === undefined) throw new Error(`The Inspector gave no answer (exit code ${code}): ${output}`)
+  if (line === undefined)
+    throw new Error(`The Inspector did not print a result (exit code ${code}): ${output}`)
   return { code, answer: JSON.parse(line), visited }
 }
 
@@ -128,7 +129,7 @@ interface RunOptions {
   readonly onOutput?: (output: string) => void
 }
 
-/** Runs a program to its end, for two minutes at most. Both of its outputs are one text. */
+/** Runs a program for at most two minutes. Returns its standard output and standard error as one string. */
 async function run(program: string, args: readonly string[], options: RunOptions): Promise<Ended> {
   const { env, signal, onOutput } = options
   const signals = [AbortSignal.timeout(120_000), ...(signal === undefined ? [] : [signal])]

@@ -15,9 +15,9 @@ describe('openapi: every tool of real documents', function () {
   })
 
   for (const document of realDocuments) {
-    it(`is called, in process and over HTTP: ${document.name}`, async () => {
+    it(`every tool of ${document.name} can be called, in process and over HTTP`, async () => {
       const { name, text, tools, leftOut } = document
-      // Whatever is loaded but once does not count.
+      // Load everything that is loaded only once before the measurement.
       await toolsFromOpenApi(realDocuments[0]?.text ?? '', { app: () => undefined })
       const startedAt = performance.now()
       const router = await toolsFromOpenApi(text, { app: () => undefined, scopes: false })
@@ -25,7 +25,7 @@ describe('openapi: every tool of real documents', function () {
       const listedKb = Math.round(JSON.stringify([...toolsOf(router).values()]).length / 1e3)
 
       const counts = await callTools(document, { http: false, step: 1 })
-      // A thousand schemas take a minute to compile, and it is the same ones.
+      // Compiling a thousand schemas takes a minute, and over HTTP they are the same.
       if (tools < 1_000) expect(await callTools(document, { http: true, step: 1 })).to.deep.equal(counts)
       else await callTools(document, { http: true, step: 10 })
       const { answered, notAsPromised, refused } = counts

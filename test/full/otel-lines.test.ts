@@ -13,7 +13,7 @@ const run = promisify(execFile)
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const tsc = join(root, 'node_modules', '.bin', 'tsc')
 
-/** The files of `otel-program`, below `test/`. */
+/** The files of `otel-program`, relative to `test/`. */
 const PROGRAM = ['full/otel-program', 'support/otlp-receiver', 'support/otlp-protobuf']
 
 describe('OTLP on both lines of OpenTelemetry', () => {
@@ -40,14 +40,14 @@ describe('OTLP on both lines of OpenTelemetry', () => {
       }
     })
 
-    it('installs from its lock file, and the package beside it without a conflict of peers', async () => {
-      // On Node 20 npm warns of `engines` that ask for 22.15 or later, and installs all the same.
+    it('OpenTelemetry 3.x installs from its lock file, and the package installs with it without a conflict of peers', async () => {
+      // On Node 20, npm warns about `engines` that require 22.15 or later, but installs the packages.
       await run('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder })
       const options = ['--no-save', '--strict-peer-deps', '--no-audit', '--no-fund']
       await run('npm', ['install', ...options, tarball], { cwd: folder })
     })
 
-    it('fits the types of the package', async () => {
+    it('the types of the package compile with OpenTelemetry 3.x', async () => {
       for (const file of PROGRAM) {
         await cp(join(root, 'test', `${file}.ts`), join(folder, 'test', `${file}.ts`))
       }
@@ -70,7 +70,7 @@ describe('OTLP on both lines of OpenTelemetry', () => {
     onEveryNode(async () => folder, '3.')
   })
 
-  it('without OpenTelemetry only that transport fails, and it says how to install what is missing', async () => {
+  it('without OpenTelemetry, only the OTLP transport fails, and its error says how to install the packages', async () => {
     const folder = join(scratch, 'without')
     await mkdir(folder)
     await writeFile(join(folder, 'package.json'), '{"private":true,"type":"module"}')
@@ -108,7 +108,7 @@ describe('OTLP on both lines of OpenTelemetry', () => {
 /** Runs the program in a folder on every supported line of Node. */
 function onEveryNode(folder: () => Promise<string>, sdkLine: string): void {
   for (const line of ['20', '22', '24']) {
-    it(`keeps its word on Node ${line}`, async () => {
+    it(`the OTLP transport passes every check with OpenTelemetry ${sdkLine}x on Node ${line}`, async () => {
       const program = join(await folder(), 'build', 'test', 'full', 'otel-program.js')
       const { stdout, stderr } = await run(await nodeOf(line), [program], { cwd: await folder() })
       const report: ProgramReport = JSON.parse(stdout)
@@ -120,7 +120,7 @@ function onEveryNode(folder: () => Promise<string>, sdkLine: string): void {
   }
 }
 
-/** The binary of a line of Node: the one that runs, or that of the npm package. */
+/** Returns the binary of a line of Node: the current one, or that of the npm package. */
 async function nodeOf(line: string): Promise<string> {
   if (process.versions.node.split('.')[0] === line) return process.execPath
   const { stdout } = await run('npx', [

@@ -20,17 +20,17 @@ import {
 import { deadPort, type ReceivedRecord, startOtlpReceiver } from '../support/otlp-receiver.ts'
 
 export interface ProgramReport {
-  /** Version of Node. */
+  /** The version of Node. */
   readonly node: string
-  /** Version of the OpenTelemetry SDK, as the receiver got it. */
+  /** The version of the OpenTelemetry SDK that the receiver got. */
   readonly sdk: string
   readonly checks: readonly string[]
 }
 
 const SPAN = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', traceFlags: 1 }
 
-/** Told the library's own troubles. What the checks do not ask for must not come up. */
-const troubles: string[] = []
+/** The errors and warnings of the library. The checks must not cause any that they do not expect. */
+const logged: string[] = []
 
 function telemetryTo(options: OtlpTransportOptions): KitTelemetryManager {
   return KitTelemetry.create()
@@ -38,12 +38,12 @@ function telemetryTo(options: OtlpTransportOptions): KitTelemetryManager {
     .withEnvironment('test')
     .withVersion('1.2.3')
     .withSampling({ debugRate: 1, infoRate: 1 })
-    .withLogger({ error: (message) => troubles.push(message), warn: (message) => troubles.push(message) })
+    .withLogger({ error: (message) => logged.push(message), warn: (message) => logged.push(message) })
     .addTransport(OtlpTransportAdapter.create(options))
     .build()
 }
 
-/** The ledger of the one transport, without its error. */
+/** Returns the delivery statistics of the transport, without its error. */
 function ledger(telemetry: KitTelemetryManager) {
   const { lastError: _, ...counts } = telemetry.stats().transports[0] ?? assert.fail('no transport')
   return counts
@@ -59,12 +59,12 @@ const counts = (parts: Partial<ReturnType<typeof ledger>>) => ({
   ...parts,
 })
 
-/** Each kind of event, and the attributes it arrives with beside `session.id`. */
+/** Each kind of event, and the attributes that arrive in addition to `session.id`. */
 const KINDS: readonly {
   readonly name: string
   readonly input: TelemetryEmitInput
   readonly attributes?: Readonly<Record<string, unknown>>
-  /** Some of them, as OTLP types them. */
+  /** Some of the attributes in OTLP's typed form. */
   readonly typed?: ReceivedRecord['typed']
 }[] = [
   ...(['debug', 'info', 'warn', 'error', 'fatal'] as const).map((level) => ({
@@ -385,7 +385,7 @@ checks['two flushes and a shutdown at once wait for what was emitted before each
   assert.deepEqual(ledger(telemetry), counts({ accepted: 1800, delivered: 1800 }))
   telemetry.emit('too.late')
   assert.equal(telemetry.stats().droppedAfterShutdown, 1)
-  assert.match(troubles.splice(0).join(), /shut ?down/)
+  assert.match(logged.splice(0).join(), /shut ?down/)
   await receiver.close()
 }
 
@@ -412,7 +412,7 @@ checks['a refusal fails its events, and repeats no secret'] = async () => {
   assert.deepEqual(ledger(telemetry), counts({ accepted: 1, failed: 1 }))
   assert.equal(stats?.lastError?.code, 'TELEMETRY_TRANSPORT_FAILED')
   assert.match(String(stats?.lastError?.message), /the collector responded with 401/)
-  assert.doesNotMatch(`${stats?.lastError?.stack}${troubles.splice(0)}`, /secret/)
+  assert.doesNotMatch(`${stats?.lastError?.stack}${logged.splice(0)}`, /secret/)
   await telemetry.shutdown()
   await receiver.close()
 }
@@ -422,16 +422,16 @@ checks['a dead collector holds a shutdown up no longer than its deadline'] = asy
   for (let index = 0; index < 1000; index++) telemetry.emit('lost')
   await telemetry.shutdown({ timeoutMs: 300 })
   assert.deepEqual(ledger(telemetry), counts({ accepted: 1000, pending: 1000 }))
-  assert.match(troubles.splice(0).join(), /1000 events pending/)
+  assert.match(logged.splice(0).join(), /1000 events pending/)
 }
 
 context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
 for (const [name, check] of Object.entries(checks)) {
   try {
     await check()
-    assert.deepEqual(troubles.splice(0), [])
+    assert.deepEqual(logged.splice(0), [])
   } catch (cause) {
-    throw new Error(`Not so: ${name}`, { cause })
+    throw new Error(`Failed: ${name}`, { cause })
   }
 }
 context.disable()

@@ -23,9 +23,9 @@ const STREAM_MS = 35_000
 
 interface Program {
   readonly page: string
-  /** The folder within the project. */
+  /** The path of the folder, relative to the project. */
   readonly folder: string
-  /** The command on each runtime, with `%PORT%` for the port. */
+  /** The command for each runtime, with `%PORT%` for the port. */
   readonly commands: Readonly<Record<string, readonly string[]>>
   readonly rebound: number
 }

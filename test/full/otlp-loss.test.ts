@@ -13,7 +13,7 @@ import { deadPort, type OtlpReceiver, startOtlpReceiver } from '../support/otlp-
 const EVENTS = 10_000
 const OUTAGE_MS = 30_000
 
-/** Rows that are of the full length only. */
+/** An outage that only the full-length run has. */
 const DOWN: OtlpFault = {
   name: 'down for 30 s',
   fate: 'arrived',
@@ -25,7 +25,7 @@ const FULL: readonly OtlpFault[] = [
   { name: 'none, maxPending 5 000', fate: 'arrived', maxPending: 5_000 },
 ]
 
-/** How many at a time. */
+/** The number of faults that are tested at the same time. */
 const AT_A_TIME = 4
 
 interface Row {
@@ -38,8 +38,8 @@ interface Row {
   readonly problem: unknown
 }
 
-describe('OTLP: what is lost, at full length', () => {
-  it('is nothing that could be delivered, and what could not is counted', async function () {
+describe('OTLP: lost events, at full length', () => {
+  it('the OTLP transport loses no event that it can deliver, and counts those that it cannot', async function () {
     this.timeout(1_200_000)
     const left = (['json', 'protobuf'] as const).flatMap((encoding) =>
       [DOWN, ...FULL, ...otlpFaults(5, 2_000)].map((fault) => ({ encoding, fault })),
@@ -60,7 +60,7 @@ describe('OTLP: what is lost, at full length', () => {
   })
 })
 
-/** The client is a process of its own. */
+/** Runs the client in a separate process. */
 async function suffer(fault: OtlpFault, encoding: 'json' | 'protobuf'): Promise<Row> {
   const port = fault === DOWN ? await deadPort() : 0
   const collector = fault === DOWN ? comeUp(port) : startFaulty(fault)

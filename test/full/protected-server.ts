@@ -18,14 +18,14 @@ import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 export interface ProtectedServerOptions {
   readonly router: RouterOption
   readonly options?: McpAdapterOptions
-  /** Beside issuer, resource and verifier; `scopes` is `mcp:read` where it is not given. */
+  /** Options in addition to issuer, resource, and verifier. `scopes` defaults to `mcp:read`. */
   readonly oauth?: Partial<OAuthOptions<any, any>>
   readonly authorization?: Partial<AuthorizationServerOptions>
 }
 
-/** An MCP server on Express, and the authorization server whose tokens it takes. */
+/** An MCP server on Express, and the authorization server that issues its tokens. */
 export interface ProtectedServer {
-  /** Of the MCP route, which is what tokens are for. */
+  /** The URL of the MCP route, which is the audience of its tokens. */
   readonly resource: string
   readonly authorization: AuthorizationServer
   readonly adapter: McpAdapter
@@ -33,7 +33,7 @@ export interface ProtectedServer {
 }
 
 export async function startProtectedServer(given: ProtectedServerOptions): Promise<ProtectedServer> {
-  // The port is part of the server's identity, so it is taken before anything else is set up.
+  // The port is part of the identity of the server, so the server listens first.
   const http = createServer()
   const resource = `http://127.0.0.1:${await listen(http, 0)}/mcp`
   const authorization = await startAuthorizationServer({

@@ -22,19 +22,19 @@ import { LEGACY, MODERN, signalled } from '../support/mcp/wire.ts'
 const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
 const INFO = { name: 'test', version: '1.0.0' }
 
-/** One HTTP exchange of a client, its user's browser included. */
+/** One HTTP exchange of a client or of its user's browser. */
 export interface Exchanged {
   readonly method: string
   readonly url: URL
   readonly status: number
   readonly challenge: string | null
-  /** Of the request. */
+  /** The headers of the request. */
   readonly headers: Headers
-  /** The form that was sent; empty for anything else. */
+  /** The form in the body; empty if the body is not a form. */
   readonly form: URLSearchParams
 }
 
-/** A `fetch` that remembers. */
+/** A `fetch` that records its exchanges. */
 export class Recorder {
   readonly exchanges: Exchanged[] = []
 
@@ -52,19 +52,19 @@ export class Recorder {
     return response
   }
 
-  /** The exchanges so far with this path. */
+  /** Returns the exchanges so far with this path. */
   at(path: string): Exchanged[] {
     return this.exchanges.filter(({ url }) => url.pathname === path)
   }
 }
 
 export interface WalletOptions {
-  /** A client that is registered already, with the `issuer` it is registered at. Without it the client registers itself. */
+  /** A registered client, with the `issuer` that registered it. Without it, the client registers itself. */
   readonly client?: StoredOAuthClientInformation | undefined
   readonly dpop?: DpopSession | undefined
 }
 
-/** The credentials of a client, and the user in front of it. It is a provider for both generations of the SDK. */
+/** The credentials of a client and its user. It is a provider for both generations of the SDK. */
 export class Wallet implements OAuthClientProvider {
   readonly redirectUrl = REDIRECT_URI
   readonly clientMetadata = {
@@ -89,7 +89,7 @@ export class Wallet implements OAuthClientProvider {
     if (dpop !== undefined) this.dpop = () => dpop
   }
 
-  /** The claims of the access token. */
+  /** Returns the claims of the access token. */
   get claims(): JWTPayload {
     return decodeJwt(this.#tokens?.access_token ?? '')
   }
@@ -125,24 +125,25 @@ export class Wallet implements OAuthClientProvider {
     this.#authorizationUrl = url
   }
 
-  /** Signs in where the client was sent to. Resolves with the parameters of the redirect back. */
+  /** Signs in at the authorization server. Resolves with the parameters of the redirect to the client. */
   async signIn(): Promise<URLSearchParams> {
     const url = this.#authorizationUrl
     if (url === undefined) throw new Error('The client did not ask for authorization')
     this.#authorizationUrl = undefined
     const { searchParams } = await this.#browser.follow(url, REDIRECT_URI)
-    if (searchParams.get('state') !== this.#state) throw new Error('The redirect answers another request')
+    if (searchParams.get('state') !== this.#state)
+      throw new Error('The redirect has another state than the request')
     return searchParams
   }
 }
 
-/** One transport with its client: a refused one is not started again. */
+/** One transport with its client. After a rejection, a new one is needed. */
 export interface Connection {
-  /** v1's or v2's client: what the tests use of it, both have. */
+  /** A client of v1 or v2. The tests use only methods that both have. */
   readonly client: any
-  /** Settles when the event stream of a 2025 client is open. */
+  /** Resolves when the event stream of a 2025 client is open. */
   readonly streaming: Promise<void>
-  /** Resolves with the negotiated revision. */
+  /** Connects. Resolves with the negotiated revision. */
   connect(): Promise<string | undefined>
   finishAuth(callback: URLSearchParams): Promise<void>
 }
@@ -160,7 +161,7 @@ export interface SignInClient {
   open(url: string, options: OpenOptions): Connection
 }
 
-/** `fetch` that says when an event stream is open. */
+/** Wraps `fetch` to report when an event stream is open. */
 function watching(fetch: typeof globalThis.fetch) {
   const streaming = signalled()
   const watchingFetch: typeof fetch = async (input, init) => {
@@ -199,7 +200,7 @@ const v1: SignInClient['open'] = (url, { fetch, provider, onHeard }) => {
     client,
     streaming: watched.streaming,
     async connect() {
-      // The cast is for `exactOptionalPropertyTypes`, which v1's own types do not pass.
+      // v1's types do not compile with `exactOptionalPropertyTypes`.
       await client.connect(transport as Parameters<typeof client.connect>[0])
       return transport.protocolVersion
     },
@@ -227,7 +228,7 @@ export const V2_MODERN: SignInClient = {
 }
 export const SIGN_IN_CLIENTS: readonly SignInClient[] = [V1, V2_LEGACY, V2_MODERN]
 
-/** A client with its wallet, from one connection to the next. */
+/** A client that keeps its wallet across connections. */
 export class SignedIn {
   readonly recorder: Recorder = new Recorder()
   readonly wallet: Wallet
@@ -251,13 +252,13 @@ export class SignedIn {
     return this.#connection.streaming
   }
 
-  /** Runs `action`, which is to be refused; has the user agree, and the client connect anew. Resolves with the revision. */
+  /** Runs `action`, which the server must reject. Then the user consents, and the client reconnects. Resolves with the revision. */
   async stepUp(action: () => Promise<unknown>): Promise<string | undefined> {
     const refused = await action().then(
       () => undefined,
       (error: unknown) => error,
     )
-    if (refused === undefined) throw new Error('The server let pass what it should have refused')
+    if (refused === undefined) throw new Error('The server accepted a request that it should have rejected')
     if (!(refused instanceof this.#kind.Unauthorized)) throw refused
     await this.#connection.finishAuth(await this.wallet.signIn())
     await this.close()
@@ -265,7 +266,7 @@ export class SignedIn {
     return await this.#connection.connect()
   }
 
-  /** The first connection, with the sign-in that it takes. Resolves with the negotiated revision. */
+  /** Connects for the first time and signs in. Resolves with the negotiated revision. */
   async connect(): Promise<string | undefined> {
     return await this.stepUp(() => this.#connection.connect())
   }

@@ -8,9 +8,9 @@ import { type ResourceProgram, startResourceProgram } from '../support/attacks/r
 const PROGRAM = new URL('../attacks/resources/gate.program.js', import.meta.url)
 const MIB = 1024 * 1024
 
-/** The memory that an attack may leave behind: what V8 compiled meanwhile, and sockets that are not closed yet. */
+/** The memory that an attack may leave behind: code that V8 compiled, and sockets that are not yet closed. */
 const NOISE = 4 * MIB
-/** The memory that a refused request may leave behind: an entry with its address, but not its token. */
+/** The memory that a rejected request may leave behind: an entry with its address, but not its token. */
 const PER_REQUEST = 500
 
 describe('a protected server in a small heap', function () {
@@ -51,7 +51,7 @@ describe('a protected server in a small heap', function () {
     return `POST /mcp HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n${body}`
   }
 
-  /** A request with a good token is answered. */
+  /** Expects that a request with a valid token succeeds. */
   async function honest(): Promise<void> {
     const counts = await flood(program.port, 1, () =>
       post(call('abc'), `Authorization: Bearer ${token}`, 'X-Forwarded-For: 192.0.2.1'),
@@ -73,7 +73,7 @@ describe('a protected server in a small heap', function () {
     return `${encode({ alg: 'ES256', kid: String(index) })}.${encode(claims)}.${'a'.repeat(86)}`
   }
 
-  /** Opens connections, sends `text` on each, and resolves when all of them wait. */
+  /** Opens connections, sends `text` on each, and resolves when the server has all of them open. */
   async function open(count: number, text: string): Promise<readonly Socket[]> {
     const opened = Array.from({ length: count }, () => connect(program.port, '127.0.0.1'))
     sockets.push(...opened)
@@ -126,7 +126,7 @@ describe('a protected server in a small heap', function () {
       count: 3_000,
       statuses: ['401'],
       request: (index) => `GET /${'p'.repeat(8_000)}${index} HTTP/1.1\r\nHost: h${index}.example\r\n\r\n`,
-      // 1,000 resources are kept, each of which contains the host and the path several times.
+      // The server caches 1,000 resources. Each contains the host and the path several times.
       maxLeftBehind: 32 * MIB,
     },
     {
@@ -184,7 +184,7 @@ describe('a protected server in a small heap', function () {
       run: async () => {
         const waiting = await open(500, post('x'.repeat(100)).slice(0, -50))
         const statuses = new Set(await Promise.all(waiting.map(statusOf)))
-        // All of them come from one address.
+        // All of them have the same address.
         for (const status of statuses) expect(status).to.be.oneOf(['HTTP/1.1 401', 'HTTP/1.1 429'])
         await survives()
       },

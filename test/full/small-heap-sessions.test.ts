@@ -40,7 +40,7 @@ describe('sessions and streams in a small heap', function () {
     'mcp-session-id': (await ask(user, request)).headers.get('mcp-session-id') ?? '',
   })
 
-  /** A request whose response is never read. */
+  /** Sends a request and never reads the response. */
   async function unread(user: string, { headers, body = '' }: WireRequest, method = 'POST'): Promise<void> {
     const socket = connect(program.port, '127.0.0.1')
     sockets.push(socket)
@@ -56,7 +56,7 @@ describe('sessions and streams in a small heap', function () {
     )
   }
 
-  /** Another user is served: in the session that was there before, in a new one, and with a stream. */
+  /** Expects that another user can use an existing session, a new session, and a stream. */
   const honest = (session: Record<string, string>) => async (): Promise<void> => {
     for (const own of [session, await begin('bob')]) {
       const answer = await ask('bob', legacy(call('echo', { text: 'hello' })), own)

@@ -1,4 +1,4 @@
-// The server of the soak test: run with --expose-gc. Says its port, and what it weighs whenever it is asked.
+// The server of the soak test, run with --expose-gc. It prints its port, and its memory and resources on request.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -15,7 +15,7 @@ import { KitToolError } from '../../src/mcp/router/tool-error.ts'
 import type { VerifiedToken, VerifyToken } from '../../src/oauth/options.ts'
 import { KitTelemetry } from '../../src/telemetry/index.ts'
 
-/** The memory and the open resources of the program, after a garbage collection. */
+/** The memory and the open resources of the program after a garbage collection. */
 export interface Weight {
   readonly heapBytes: number
   readonly residentBytes: number
@@ -77,7 +77,7 @@ const telemetry = KitTelemetry.create()
   .build()
 
 const bus = new InMemoryServerEventBus()
-/** Acceptances, by token: bounded, so that tokens come and go all the while. */
+/** Accepted tokens. The cache is small, so that entries are added and removed all the time. */
 const accepted = new LRUCache<string, VerifiedToken>({ max: 200, ttl: 5_000 })
 
 const verify: VerifyToken = async ({ bearerToken }) => {
@@ -145,7 +145,7 @@ async function weight(): Promise<Weight> {
 }
 
 process.send?.({ port: (server.address() as AddressInfo).port })
-// Telemetry without events would take no memory.
+// Without events, telemetry would need no memory.
 process.on('exit', () => {
   if (events === 0) process.exitCode = 2
 })

@@ -6,26 +6,26 @@ import { expect } from 'chai'
 import { bearer, call, definedOf, legacy, modern, rpc, type WireRequest } from '../support/mcp/wire.ts'
 import type { Weight } from './soak-program.ts'
 
-/** How long the load lasts; `MCP_SOAK_SECONDS` changes it. */
+/** The duration of the load in seconds. `MCP_SOAK_SECONDS` changes it. */
 const SECONDS = Number(process.env.MCP_SOAK_SECONDS ?? 600)
 const WORKERS = 6
-/** Between two requests of a worker: the load is steady, and leaves room for other suites. */
+/** The pause of a worker between two requests. It keeps the load steady and leaves time for other suites. */
 const PAUSE_MS = 10
 const SAMPLES = 60
-/** Of the run: caches fill, code is optimised, the allocator finds its size. */
+/** The part of the run in which caches fill, V8 optimizes, and the allocator reaches its size. */
 const WARM_UP = 0.3
 
 /**
- * The most bytes by which the line of least squares through the samples after the warm-up may rise, from the first to the
- * last. Ten minutes at 170 requests per second have 70 000 requests after the warm-up, so 60 bytes kept of each are seen.
+ * The largest rise of the least-squares line through the samples after the warm-up, in bytes. Ten minutes at 170 requests
+ * per second have 70 000 requests after the warm-up, so a leak of 60 bytes per request exceeds it.
  */
 const HEAP_BOUND = 4 * 1024 * 1024
-/** The allocator gives memory back late, or never. */
+/** The limit of resident memory is higher, because the allocator frees memory late or never. */
 const RESIDENT_BOUND = 48 * 1024 * 1024
 
 const PROGRAM = fileURLToPath(new URL('./soak-program.js', import.meta.url))
 
-/** A request of a client, which disconnects before the response or during it, or reads all of it. */
+/** A request of a client, which disconnects before the response or during it, or reads the whole response. */
 interface Act {
   readonly request: WireRequest
   readonly statuses: readonly number[]
@@ -112,7 +112,7 @@ async function start(): Promise<Program> {
   }
 }
 
-/** Does one thing and sees it end. */
+/** Sends one request and waits for its end. */
 async function act(port: number, agent: Agent, { request, statuses, until }: Act): Promise<void> {
   const { method = 'POST', headers = {}, body } = request
   const options = { host: '127.0.0.1', port, path: '/mcp', method, headers: definedOf(headers) }
@@ -134,7 +134,7 @@ async function act(port: number, agent: Agent, { request, statuses, until }: Act
   await closed
 }
 
-/** By how much the line of least squares rises from the first sample to the last. */
+/** Returns the rise of the least-squares line from the first sample to the last. */
 function rise(samples: readonly { readonly at: number; readonly bytes: number }[]): number {
   const mean = (numbers: readonly number[]) => numbers.reduce((sum, one) => sum + one, 0) / numbers.length
   const [at, bytes] = [mean(samples.map((one) => one.at)), mean(samples.map((one) => one.bytes))]
@@ -146,7 +146,7 @@ function rise(samples: readonly { readonly at: number; readonly bytes: number }[
 describe(`a server under mixed load for ${SECONDS} s`, function () {
   this.timeout((SECONDS + 60) * 1000)
 
-  it('weighs no more than after its warm-up, and has nothing open in the end', async () => {
+  it('the server uses no more memory than after its warm-up, and has no open resources at the end', async () => {
     const { child, port, weigh } = await start()
     try {
       const before = await weigh()

@@ -6,13 +6,13 @@ import { until } from '../support/until.ts'
 
 const missing = redisMissing()
 
-describe(`a store that is away at shutdown${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
+describe(`a store that is unavailable at shutdown${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
   this.timeout(60_000)
   before(function () {
     if (missing !== undefined) this.skip()
   })
 
-  /** A hundred events for a Redis that is away, and a shutdown whose deadline has passed. */
+  /** Emits a hundred events while Redis is unavailable, and shuts down until the deadline has passed. */
   async function shutDownWhileAway() {
     const server = await startRedis()
     const redis = new Redis({ port: server.port, retryStrategy: () => 20 })
@@ -31,7 +31,7 @@ describe(`a store that is away at shutdown${missing === undefined ? '' : ` (skip
     return { server, redis, ledger: () => manager.stats().transports[0] }
   }
 
-  it('has failed for good after 30 seconds', async () => {
+  it('events fail permanently 30 seconds after a shutdown without Redis', async () => {
     const { server, redis, ledger } = await shutDownWhileAway()
     const begun = performance.now()
     await until(() => ledger()?.pending === 0 || performance.now() - begun > 45_000, 100)
@@ -41,7 +41,7 @@ describe(`a store that is away at shutdown${missing === undefined ? '' : ` (skip
     await server.stop()
   })
 
-  it('is still given everything when it comes back before', async () => {
+  it('all events are delivered if Redis returns within 30 seconds of the shutdown', async () => {
     const { server, redis, ledger } = await shutDownWhileAway()
     await server.start()
     await until(() => ledger()?.pending === 0, 20)

@@ -12,7 +12,7 @@ import { call, definedOf, eventsOf, legacy, modern } from '../support/mcp/wire.t
 const CALLS = 10_000
 const SOCKETS = 500
 
-/** Calls that have come, and none is answered before so many are there. */
+/** The calls that have arrived. Each waits until all of them have arrived. */
 let waiting: (() => void)[] = []
 
 const router = KitMcpRouter.create().tool(
@@ -38,7 +38,7 @@ const asked = (n: number, together: number) => {
     : legacy({ ...call('mirror', {}, n), params }, headers)
 }
 
-/** Expects that call `n` got its own progress, then its own result. */
+/** Expects that call `n` gets its own progress, then its own result. */
 function expectOwn(n: number, status: number | undefined, said: string): void {
   expect(status).to.equal(200)
   const messages = eventsOf(said)
@@ -51,7 +51,7 @@ function expectOwn(n: number, status: number | undefined, said: string): void {
 describe(`${CALLS} calls at once`, function () {
   this.timeout(120_000)
 
-  it('of the web-standard handler all run at the same time, and each has its own answer', async () => {
+  it('all calls of the web-standard handler run at the same time, and each gets its own response', async () => {
     const { server } = createMcpAdapter({ router })
     await Promise.all(
       Array.from({ length: CALLS }, async (_, n) => {
@@ -63,7 +63,7 @@ describe(`${CALLS} calls at once`, function () {
     )
   })
 
-  it(`over ${SOCKETS} sockets each have their own answer`, async () => {
+  it(`all calls over ${SOCKETS} sockets run at the same time, and each gets its own response`, async () => {
     const { port } = await listen(mcpHandler(createMcpAdapter({ router })))
     const agent = new Agent({ keepAlive: true, maxSockets: SOCKETS })
     try {

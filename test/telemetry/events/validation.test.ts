@@ -1,14 +1,14 @@
 import { expect } from 'chai'
 import type { TelemetryEventSchema } from '../../../src/telemetry/events/schema.ts'
-import { attributesRefusal } from '../../../src/telemetry/events/validation.ts'
+import { attributesError } from '../../../src/telemetry/events/validation.ts'
 
-describe('attributesRefusal()', () => {
+describe('attributesError()', () => {
   /** The error for attributes with so many issues. */
   function refusal(count: number) {
     const issues = Array.from({ length: count }, (_, index) => ({ message: 'm', path: [`a${index}`] }))
     const result = count === 0 ? { value: {} } : { issues }
     const schema = { '~standard': { version: 1, vendor: 'test', validate: () => result } }
-    return attributesRefusal('n.x', schema as unknown as TelemetryEventSchema, {}, false)
+    return attributesError('n.x', schema as unknown as TelemetryEventSchema, {}, false)
   }
 
   for (const [count, end] of [
