@@ -3,7 +3,7 @@ import { posix, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 
-/** One import of a file: what is imported, and whether only its types. */
+/** One import of a file. */
 interface Import {
   readonly specifier: string
   readonly typeOnly: boolean
@@ -108,7 +108,7 @@ const PEERS: readonly { readonly peer: RegExp; readonly where: RegExp; readonly 
 
 const folderOf = (file: string): string => (file.includes('/') ? (file.split('/')[0] as string) : '')
 
-/** What in `files`, by path within src, is against the map. */
+/** Returns the violations of the rules in `files`, whose keys are paths within src. */
 function violations(files: ReadonlyMap<string, string>): string[] {
   const found: string[] = []
   for (const [file, source] of files) {
@@ -116,9 +116,9 @@ function violations(files: ReadonlyMap<string, string>): string[] {
     if (!file.split('/').every((part) => /^[a-z0-9]+(?:-[a-z0-9]+)*(?:\.ts)?$/.test(part)))
       found.push(`${file}: is not in kebab-case`)
     if (/(?:^|\/)(?:utils?|helpers?|types)\.ts$/.test(file))
-      found.push(`${file}: says nothing of what is in it`)
+      found.push(`${file}: has a name that does not describe its content`)
     if (/^\s*export\s+default\b|\bas\s+default\b/m.test(source)) found.push(`${file}: has a default export`)
-    if (folder !== '' && !(folder in MAP)) found.push(`${file}: is in a folder that the map does not know`)
+    if (folder !== '' && !(folder in MAP)) found.push(`${file}: is in a folder that is not in the map`)
     for (const { specifier, typeOnly } of importsOf(source)) {
       const wrong = specifier.startsWith('.')
         ? wrongOwnImport(file, posix.join(posix.dirname(file), specifier), typeOnly)
@@ -215,14 +215,14 @@ function filesOf(folder: string): Map<string, string> {
 }
 
 describe('architecture', () => {
-  it('keeps to the map', () => {
+  it('every import and file name in src follows the map', () => {
     const files = sources()
     expect(files.size).to.be.greaterThan(30)
     expect([...files.keys()]).to.include.members(['index.ts', 'mcp/adapter.ts', 'telemetry/index.ts'])
     expect(violations(files)).to.deep.equal([])
   })
 
-  it('has no circles of imports, of types either', () => {
+  it('the imports in src have no circles, not even of types', () => {
     expect(circles(sources())).to.deep.equal([])
   })
 
@@ -236,7 +236,7 @@ describe('architecture', () => {
     expect(circles(files)).to.deep.equal([['mcp/a.ts', 'mcp/c.ts', 'mcp/wire/b.ts']])
   })
 
-  it('lets the command line import only options, http, and oauth of the library', () => {
+  it('the command line imports only options, http, and oauth of the library', () => {
     const cli = fileURLToPath(new URL('../../cli/', import.meta.url))
     const imported = [...filesOf(cli)].flatMap(([file, source]) =>
       importsOf(source)
@@ -247,7 +247,7 @@ describe('architecture', () => {
     for (const target of imported) expect(target).to.match(/^src\/(?:options\/|http\/|oauth\/|version\.ts$)/)
   })
 
-  it('sees every import of a file', () => {
+  it('the parser finds every import of a file', () => {
     const imports = importsOf(
       [
         "import a from 'a'",
@@ -330,13 +330,13 @@ describe('architecture', () => {
     ],
     ['mcp/Server.ts', '', 'kebab-case'],
     ['mcp/my_server.ts', '', 'kebab-case'],
-    ['mcp/helpers.ts', '', 'says nothing'],
-    ['mcp/types.ts', '', 'says nothing'],
+    ['mcp/helpers.ts', '', 'does not describe'],
+    ['mcp/types.ts', '', 'does not describe'],
     ['mcp/adapter.ts', 'export default class A {}', 'default export'],
     ['mcp/adapter.ts', 'const a = 1\nexport { a as default }', 'default export'],
-    ['grpc/server.ts', '', 'folder that the map does not know'],
+    ['grpc/server.ts', '', 'folder that is not in the map'],
   ] as const) {
-    it(`complains of ${file}: ${source === '' ? 'its name' : source.split('\n').at(-1)}`, () => {
+    it(`the check reports ${file}: ${source === '' ? 'its name' : source.split('\n').at(-1)}`, () => {
       const found = violations(new Map([[file, source]]))
       expect(found).to.have.length(1)
       expect(found[0]).to.contain(complaint)
@@ -358,7 +358,7 @@ describe('architecture', () => {
     ['testing/index.ts', "import { a } from '../oauth/scope.ts'"],
     ['describe-error.ts', "import { a } from './options/describe-value.ts'"],
   ] as const) {
-    it(`has nothing against ${source} in ${file}`, () => {
+    it(`the check accepts ${source} in ${file}`, () => {
       expect(violations(new Map([[file, source]]))).to.deep.equal([])
     })
   }

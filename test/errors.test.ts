@@ -88,7 +88,7 @@ function misspelled(name: string, kind: 'drop' | 'add' | 'swap', index: number, 
 }
 
 /** Forms in which a message names the received value: a description, a combination, a part, or a missing value. */
-const TELLS_WHAT_WAS_GIVEN = new RegExp(
+const NAMES_RECEIVED_VALUE = new RegExp(
   [
     '; received ',
     ' is missing\\. ',
@@ -149,7 +149,7 @@ describe('configuration error', () => {
               throw new Error(`${option}: ${inspect(value)}: ${reason}`)
             })
             expect(error.message).to.match(new RegExp(`\\b${elsewhere[option] ?? option}\\b`))
-            expect(error.message, option).to.match(TELLS_WHAT_WAS_GIVEN)
+            expect(error.message, option).to.match(NAMES_RECEIVED_VALUE)
             const own = heading === 'oauth' || elsewhere[option] === 'oauth'
             const anchor = !own ? heading : option === 'oauth' ? 'oauth' : `oauth-${option.toLowerCase()}`
             expectLink(error, anchor)

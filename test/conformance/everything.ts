@@ -4,9 +4,9 @@ import { z } from 'zod'
 import type { McpNotifier } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 
-/** A red pixel. */
+/** A PNG with one red pixel. */
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=='
-/** Silence. */
+/** A WAV file without samples. */
 const WAV = 'UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA='
 
 const text = (words: string) => ({ type: 'text' as const, text: words })
@@ -24,7 +24,7 @@ const askCapital = inputRequired.createMessage({
   maxTokens: 100,
 })
 
-/** What the form of SEP-1034 offers beforehand. */
+/** The form with default values of SEP-1034. */
 const DEFAULTS = {
   type: 'object' as const,
   properties: {
@@ -36,7 +36,7 @@ const DEFAULTS = {
   },
 }
 
-/** The five ways to choose of SEP-1330. */
+/** The five kinds of enumerations of SEP-1330. */
 const CHOICES = {
   type: 'object' as const,
   properties: {
@@ -59,7 +59,7 @@ function titled(...titles: string[]) {
   return titles.map((title, index) => ({ const: `value${index + 1}`, title }))
 }
 
-/** Keywords of JSON Schema 2020-12 that a list of tools has to keep (SEP-1613, SEP-2106). */
+/** Keywords of JSON Schema 2020-12 that a list of tools must preserve (SEP-1613, SEP-2106). */
 const JSON_SCHEMA_2020_12 = fromJsonSchema<Record<string, unknown>>({
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
@@ -86,8 +86,8 @@ const JSON_SCHEMA_2020_12 = fromJsonSchema<Record<string, unknown>>({
 })
 
 /**
- * The server that the conformance suite of the protocol asks for, written with `KitMcpRouter`.
- * @param notify where the tools that change something tell it.
+ * Returns the server that the conformance suite of the protocol expects, written with `KitMcpRouter`.
+ * @param notify Returns the notifier for tools that change a list.
  */
 export function everything(notify: () => McpNotifier): KitMcpRouter {
   return rounds(resources(prompts(tools(KitMcpRouter.create(), notify))))
@@ -170,14 +170,22 @@ function tools(router: KitMcpRouter, notify: () => McpNotifier): KitMcpRouter {
       await context.log('info', 'logged')
       return 'logged'
     })
-    .tool('test_trigger_tool_change', { description: 'Says that the tools have changed' }, () => {
-      notify().toolsChanged()
-      return 'told'
-    })
-    .tool('test_trigger_prompt_change', { description: 'Says that the prompts have changed' }, () => {
-      notify().promptsChanged()
-      return 'told'
-    })
+    .tool(
+      'test_trigger_tool_change',
+      { description: 'Sends a notification that the tools have changed' },
+      () => {
+        notify().toolsChanged()
+        return 'notified'
+      },
+    )
+    .tool(
+      'test_trigger_prompt_change',
+      { description: 'Sends a notification that the prompts have changed' },
+      () => {
+        notify().promptsChanged()
+        return 'notified'
+      },
+    )
 }
 
 function prompts(router: KitMcpRouter): KitMcpRouter {
@@ -248,7 +256,7 @@ function resources(router: KitMcpRouter): KitMcpRouter {
     )
 }
 
-/** Tools that have the client asked (SEP-2322), and those of earlier revisions that ask within a session. */
+/** Adds the tools that request input from the client (SEP-2322), and those of earlier revisions, which need a session. */
 function rounds(router: KitMcpRouter): KitMcpRouter {
   return router
     .tool('test_input_required_result_elicitation', { description: 'Asks the user' }, (_args, context) => {

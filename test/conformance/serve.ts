@@ -3,7 +3,7 @@ import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { everything } from './everything.ts'
 
-/** `node build/test/conformance/serve.js [port] [sessions]`: the server of the conformance suite, without a gate. */
+/** `node build/test/conformance/serve.js [port] [sessions]` serves the server of the conformance suite without a gate. */
 const adapter: McpAdapter = createMcpAdapter({
   router: everything(() => adapter.notify),
   sessions: process.argv[3] === 'sessions',

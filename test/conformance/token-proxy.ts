@@ -1,8 +1,8 @@
 import { request as httpRequest, type RequestListener } from 'node:http'
 
 /**
- * Passes requests on to a port of this machine with a bearer token added, as the conformance suite sends none. All other
- * headers, `Host` and `Origin` among them, stay as they came.
+ * Adds a bearer token to requests and passes them on to a local port. The conformance suite does not send tokens.
+ * All other headers are unchanged, including `Host` and `Origin`.
  */
 export function tokenProxy(port: number, token: string): RequestListener {
   return (req, res) => {

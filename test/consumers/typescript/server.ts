@@ -38,7 +38,7 @@ const adapter = createMcpAdapter({
     verifyToken: jwtVerifier(issuer.verifierOptions),
   },
 })
-/** Only compiled. */
+/** Compiled, but never called. */
 export function misspelled(): void {
   // @ts-expect-error The option is misspelled.
   createMcpAdapter({ router, oauht: {} })
