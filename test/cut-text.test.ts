@@ -4,7 +4,7 @@ import { cutText } from '../src/cut-text.ts'
 import { collectedHeap } from './support/telemetry/recording.ts'
 
 describe('cutText()', () => {
-  it('returns a prefix of at most the given length that splits no surrogate pair', () => {
+  it('cutText() returns a prefix of at most the given length and does not split surrogate pairs', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), fc.nat(20), fc.constantFrom('', '…'), (text, max, end) => {
         const cut = cutText(text, max, end)
@@ -21,7 +21,7 @@ describe('cutText()', () => {
     )
   })
 
-  it('does not keep the string in memory that it cuts', async function () {
+  it('cutText() does not keep the original string in memory', async function () {
     this.timeout(20_000)
     const before = await collectedHeap()
     const cuts = Array.from({ length: 50 }, (_, index) =>

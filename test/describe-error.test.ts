@@ -6,7 +6,7 @@ const fail = (): never => {
   throw new Error('This object must not be read.')
 }
 
-/** A proxy all of whose traps throw. */
+/** Returns a proxy whose traps all throw. */
 const hostile = (target: object): object =>
   new Proxy(target, {
     get: fail,
@@ -22,7 +22,7 @@ function revoked(target: object): object {
   return proxy
 }
 
-/** An error of which one member throws when it is read. */
+/** Returns an error with one member that throws when it is read. */
 const unreadable = (member: string): Error => Object.defineProperty(new Error('boom'), member, { get: fail })
 
 const describe_ = (thrown: unknown) =>
@@ -85,13 +85,13 @@ describe('describeThrown()', () => {
     ],
   ]
   for (const [what, thrown, name, message] of TABLE) {
-    it(`describes ${what} by name and message`, () => {
+    it(`describeThrown() returns the name and the message of ${what}`, () => {
       const { name: actualName, message: actualMessage } = describe_(thrown)
       expect({ name: actualName, message: actualMessage }).to.deep.equal({ name, message })
     })
   }
 
-  it('folds the errors of an AggregateError into the stack', () => {
+  it('describeThrown() adds the errors of an AggregateError to the stack', () => {
     const aggregate = new AggregateError([new TypeError('one'), 'two', { secret: 3 }], 'all failed')
     const { stack } = describe_(aggregate)
     expect(stack).to.match(/^AggregateError: all failed\n/)
@@ -99,20 +99,20 @@ describe('describeThrown()', () => {
     expect(stack).to.match(/\nError 2 of 3: two\nError 3 of 3: \[object\]$/)
   })
 
-  it('ends a chain of causes that leads back to itself', () => {
+  it('describeThrown() stops at a cyclic cause', () => {
     const [one, two] = [new Error('one'), new Error('two')]
     one.cause = two
     two.cause = one
     expect(describe_(one).stack).to.match(/Caused by: Error: two\n[\s\S]*\nCaused by: \[Circular\]$/)
   })
 
-  it('reads at most 16 causes of a chain, however long it is', () => {
+  it('describeThrown() reads at most 16 causes of a long chain', () => {
     let error = new Error('0')
     for (let index = 1; index <= 10_000; index++) error = new Error(String(index), { cause: error })
     expect(describe_(error).stack?.match(/Caused by/g)).to.have.lengthOf(16)
   })
 
-  it('reads at most 16 errors of nested AggregateErrors, however wide they are', () => {
+  it('describeThrown() reads at most 16 errors of nested AggregateErrors', () => {
     const wide = () =>
       new AggregateError(
         Array.from({ length: 100_000 }, () => new Error('x')),
@@ -122,13 +122,13 @@ describe('describeThrown()', () => {
     expect(stack?.match(/\nError \d+ of/g)).to.have.lengthOf(16)
   })
 
-  it('adds no further cause to a stack of a megabyte', () => {
+  it('describeThrown() does not add causes to a stack of a megabyte', () => {
     let error = new Error('x'.repeat(1_200_000))
     for (let index = 1; index <= 16; index++) error = new Error('x'.repeat(1_200_000), { cause: error })
     expect(describe_(error).stack?.match(/Caused by/g)).to.have.lengthOf(1)
   })
 
-  it('cuts a name and a code at 256 characters', () => {
+  it('describeThrown() cuts a name and a code at 256 characters', () => {
     const { name, code } = describe_(
       Object.assign(new Error('x'), { name: 'n'.repeat(1e6), code: 'c'.repeat(1e6) }),
     )
@@ -137,7 +137,7 @@ describe('describeThrown()', () => {
 })
 
 describe('describeError()', () => {
-  it('has no stack if the error has neither a stack nor a cause', () => {
+  it('describeError() returns no stack if the error has neither a stack nor a cause', () => {
     expect(describeError(Object.assign(new Error('x'), { stack: undefined }))).to.deep.equal({
       name: 'Error',
       message: 'x',
@@ -146,7 +146,7 @@ describe('describeError()', () => {
 })
 
 describe('isError()', () => {
-  it('recognizes errors of another realm, and never throws', () => {
+  it('isError() recognizes errors of another realm, and never throws', () => {
     expect(isError(runInNewContext('new Error()'))).to.equal(true)
     for (const value of [revoked({}), hostile({}), 'x', undefined, {}]) expect(isError(value)).to.equal(false)
   })

@@ -149,7 +149,7 @@ for (const { era, first, list, call } of ERAS) {
     after(() => server.close())
 
     const CHECKS: Readonly<Record<string, () => unknown>> = {
-      'a request without a token gets 401': () => expect(found.refused.status).to.equal(401),
+      'a request without a token gets a 401': () => expect(found.refused.status).to.equal(401),
       'the 401 has a well-formed Bearer challenge': () =>
         expect(found.challenge).to.include({ realm: 'mcp-server', error: 'invalid_token' }),
       'the challenge of the 401 names only the scopes of the endpoint': () =>
@@ -190,22 +190,23 @@ for (const { era, first, list, call } of ERAS) {
         const called = await sendTo(server, call('echo', { text: 'hello' }, bearer(token.access_token)))
         expect(called.message.result.content[0].text).to.equal('hello')
       },
-      'a later request without the token gets 401': async () => {
+      'a later request without the token gets a 401': async () => {
         expect((await sendTo(server, list({}))).status).to.equal(401)
         expect((await sendTo(server, call('echo', { text: 'x' }, {}))).status).to.equal(401)
       },
-      'a request with the token in the query gets 401': async () => {
+      'a request with the token in the query gets a 401': async () => {
         const path = `/mcp?access_token=${token.access_token}`
         expect((await sendTo(server, { ...list({}), path })).status).to.equal(401)
       },
-      'a GET and a DELETE without a token get 401': async () => {
+      'a GET and a DELETE without a token get a 401': async () => {
         for (const method of ['GET', 'DELETE']) {
           const headers = { accept: 'text/event-stream' }
           expect((await sendTo(server, { method, headers })).status, method).to.equal(401)
         }
       },
     }
-    for (const [title, check] of Object.entries(CHECKS)) it(title, async () => void (await check()))
+    for (const [title, check] of Object.entries(CHECKS))
+      it(`${title} (${era})`, async () => void (await check()))
   })
 
   describe(`auth conformance, ${era}: step-up`, () => {
@@ -223,26 +224,26 @@ for (const { era, first, list, call } of ERAS) {
     })
     after(() => server.close())
 
-    it('a token with one scope can list tools', async () => {
+    it(`a token with one scope can list tools (${era})`, async () => {
       expect((await sendTo(server, list(bearer(narrow.access_token)))).status).to.equal(200)
     })
-    it('a call of a privileged tool with that token gets a 403, not an error in a 200', () => {
+    it(`a call of a privileged tool with a token for one scope gets a 403, not an error in a 200 (${era})`, () => {
       expect(refused.status).to.equal(403)
       expect(challenge).to.include({ realm: 'mcp-server', error: 'insufficient_scope' })
     })
-    it('the challenge of the 403 names every scope of the operation', () => {
+    it(`the challenge of the 403 names every scope of the operation (${era})`, () => {
       expect(challenge.scope?.split(' ')).to.have.members(['mcp:read', 'mcp:write'])
     })
-    it('the challenge of the 403 names the same metadata URL as that of the 401', () => {
+    it(`the challenge of the 403 names the same metadata URL as that of the 401 (${era})`, () => {
       expect(challenge.resource_metadata).to.equal(found.challenge.resource_metadata)
     })
-    it('a token with the scopes of the challenge can call the privileged tool', async () => {
+    it(`a token with the scopes of the challenge can call the privileged tool (${era})`, async () => {
       const wider = await authorize(found, challenge.scope ?? '')
       const { status, message } = await sendTo(server, call('admin-action', {}, bearer(wider.access_token)))
       expect(status).to.equal(200)
       expect(message.result.content[0].text).to.equal('done')
     })
-    it('the first token still gets 403 after the step-up', async () => {
+    it(`the first token still gets a 403 after the step-up (${era})`, async () => {
       const again = await sendTo(server, call('admin-action', {}, bearer(narrow.access_token)))
       expect(again.status).to.equal(403)
     })
@@ -253,7 +254,7 @@ for (const { era, first, list, call } of ERAS) {
     let keysFetched = 0
     let served: Listening
     let issuer: TestIssuer
-    let stranger: TestIssuer
+    let forger: TestIssuer
     before(async () => {
       keys = await listen((_req, res) => {
         keysFetched++
@@ -262,7 +263,7 @@ for (const { era, first, list, call } of ERAS) {
       served = await listen((req, res) => auth(req, res, () => handler(req, res)))
       const audience = `${served.origin}/mcp`
       issuer = createTestIssuer({ issuer: keys.origin, audience })
-      stranger = createTestIssuer({ issuer: keys.origin, audience })
+      forger = createTestIssuer({ issuer: keys.origin, audience })
       const verifyToken = jwtVerifier({ issuer: keys.origin, jwksUri: `${keys.origin}/jwks`, audience })
       const adapter = createMcpAdapter({
         router,
@@ -276,7 +277,7 @@ for (const { era, first, list, call } of ERAS) {
       await keys.close()
     })
 
-    it('a request without a token gets 401, and the server fetches no keys', async () => {
+    it(`a request without a token gets a 401, and the server fetches no keys (${era})`, async () => {
       const { status, headers } = await served.send(list({}))
       expect(status).to.equal(401)
       expect(parseChallenge(headers.get('www-authenticate') ?? '')).to.include({ error: 'invalid_token' })
@@ -294,12 +295,12 @@ for (const { era, first, list, call } of ERAS) {
       { what: 'a token for another server', token: { audience: elsewhere }, status: 401 },
       { what: 'a token without an audience', token: { claims: { aud: undefined } }, status: 401 },
       { what: 'a token that has expired', token: { expiresIn: -60 }, status: 401 },
-      { what: 'a token of a key that is not the issuer’s', by: () => stranger, token: {}, status: 401 },
+      { what: 'a token of a key that is not the issuer’s', by: () => forger, token: {}, status: 401 },
       { what: 'a token for an audience that begins like this one', token: { audience: '?' }, status: 401 },
       { what: 'a token of another issuer', token: { claims: { iss: 'https://other.example' } }, status: 401 },
     ]
     for (const { what, by = () => issuer, token, status } of TOKENS) {
-      it(`${what} gets ${status}`, async () => {
+      it(`${what} gets ${status} (${era})`, async () => {
         const audience = token.audience === '?' ? `${issuer.audience}-2` : token.audience
         const answer = await served.send(list(bearer(await by().issueToken({ ...token, audience }))))
         expect(answer.status).to.equal(status)
@@ -307,7 +308,7 @@ for (const { era, first, list, call } of ERAS) {
         else expect(answer.headers.get('www-authenticate')).to.match(/^Bearer .*error="invalid_token"/)
       })
     }
-    it('a token for several servers is accepted if this server is one of them', async () => {
+    it(`a token for several servers is accepted if this server is one of them (${era})`, async () => {
       const audience = [elsewhere, issuer.audience]
       expect((await served.send(list(bearer(await issuer.issueToken({ audience }))))).status).to.equal(200)
     })

@@ -81,22 +81,22 @@ const registeredAt = ({ authorization }: ProtectedServer) => ({
 const textOf = (result: any): string => result.content[0].text
 
 /** Collects the notifications of a client. `until(n)` resolves with their methods after `n` notifications. */
-class Ears {
-  readonly heard: Heard[] = []
+class NotificationLog {
+  readonly notifications: Heard[] = []
   #wake: (() => void) | undefined
 
-  readonly hear = (heard: Heard): void => {
-    this.heard.push(heard)
+  readonly add = (notification: Heard): void => {
+    this.notifications.push(notification)
     this.#wake?.()
   }
 
   async until(count: number): Promise<string[]> {
-    while (this.heard.length < count) {
+    while (this.notifications.length < count) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve
       })
     }
-    return this.heard.map(({ method }) => method.slice('notifications/'.length))
+    return this.notifications.map(({ method }) => method.slice('notifications/'.length))
   }
 }
 
@@ -110,14 +110,14 @@ describe('clients: signing in', () => {
   for (const kind of SIGN_IN_CLIENTS) {
     describe(kind.name, () => {
       let session: SignedIn
-      let ears: Ears
+      let log: NotificationLog
       afterEach(() => session.close())
 
       async function signedIn(registered = true) {
-        ears = new Ears()
+        log = new NotificationLog()
         session = new SignedIn(kind, server.resource, {
           ...(registered && { client: registeredAt(server) }),
-          onHeard: ears.hear,
+          onHeard: log.add,
         })
         return await session.connect()
       }
@@ -221,19 +221,19 @@ describe('clients: signing in', () => {
         notify.resourcesChanged()
         notify.resourceUpdated('recipes://all/cake')
         notify.resourceUpdated('recipes://index')
-        expect(await ears.until(4)).to.deep.equal([
+        expect(await log.until(4)).to.deep.equal([
           'tools/list_changed',
           'prompts/list_changed',
           'resources/list_changed',
           'resources/updated',
         ])
-        expect(ears.heard.at(-1)?.params.uri).to.equal('recipes://index')
+        expect(log.notifications.at(-1)?.params.uri).to.equal('recipes://index')
       })
     })
   }
 })
 
-describe('clients: a token that runs out', () => {
+describe('clients: a token that expires', () => {
   const TOKEN_SECONDS = 3
   let server: ProtectedServer
   before(async () => {

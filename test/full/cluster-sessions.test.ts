@@ -109,7 +109,7 @@ describe('a cluster with sessions', function () {
   it('a notification of one node reaches the event streams of sessions on both nodes', async () => {
     const sessions = await beginAll()
     expect(new Set(sessions.map(({ id }) => id[0])).size).to.equal(2)
-    const heard = sessions.map(
+    const received = sessions.map(
       ({ client }) =>
         new Promise<string>((resolve) => {
           client.setNotificationHandler('notifications/resources/updated', ({ params }) =>
@@ -120,7 +120,7 @@ describe('a cluster with sessions', function () {
     await Promise.all(sessions.map(({ client }) => client.subscribeResource({ uri: BOARD })))
     await Promise.all(sessions.map(({ isOpen }) => isOpen))
     await sessions[0]?.client.callTool({ name: 'post', arguments: { note: 'x' } })
-    expect(await Promise.all(heard)).to.deep.equal(sessions.map(() => BOARD))
+    expect(await Promise.all(received)).to.deep.equal(sessions.map(() => BOARD))
   })
 
   it('the sessions of a killed node get 404, and their clients start again on the other node', async () => {

@@ -58,7 +58,7 @@ async function startSlowProxy(target: number) {
   return slow
 }
 
-describe('a cluster in trouble', function () {
+describe('a cluster with failures', function () {
   this.timeout(60_000)
 
   let redis: RedisServer
@@ -222,7 +222,7 @@ describe('a cluster in trouble', function () {
       ),
     )
     const [authorization] = users as [string]
-    let heard = 0
+    let notified = 0
     const sockets: { destroy(): unknown }[] = []
     const open = (node: ClusterNode, as: string) =>
       new Promise<void>((resolve, reject) => {
@@ -231,7 +231,7 @@ describe('a cluster in trouble', function () {
           if (response.statusCode !== 200) reject(new Error(`${response.statusCode}`))
           response.on('error', () => undefined)
           response.on('data', (data) => {
-            if (String(data).includes('notifications/resources/updated')) heard++
+            if (String(data).includes('notifications/resources/updated')) notified++
           })
           resolve()
         })
@@ -253,8 +253,10 @@ describe('a cluster in trouble', function () {
     const startedAt = performance.now()
     const post = ['tools/call', { name: 'post', arguments: { note: 'x' } }] as const
     expect(await call(one, authorization, undefined, post)).to.equal(200)
-    await until(() => heard >= 2 * STREAMS, 10)
-    console.log(`    ${heard} streams have heard after ${Math.round(performance.now() - startedAt)} ms`)
+    await until(() => notified >= 2 * STREAMS, 10)
+    console.log(
+      `    ${notified} streams have received the notification after ${Math.round(performance.now() - startedAt)} ms`,
+    )
     for (const socket of sockets) socket.destroy()
   })
 })

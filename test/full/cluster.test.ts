@@ -70,7 +70,7 @@ describe('a cluster of two nodes with nginx, Redis, and a collector', function (
     const load = new ClusterLoad()
     load.phase = PHASES[0]
     const listeners = await listenTo(one)
-    const doomed = await listenTo(two)
+    const onKilled = await listenTo(two)
     const poster = await connectClient(front, await tokenFor('poster'), 'modern')
     await load.start(front, tokens, CLIENTS)
 
@@ -100,19 +100,19 @@ describe('a cluster of two nodes with nginx, Redis, and a collector', function (
       new RegExp(`(?:failed|closed).* while reading response header from upstream.*:${two.port}/`).test(line),
     ).length
     await two.start()
-    for (const listener of doomed.splice(0)) await listener.close()
-    doomed.push(...(await listenTo(two)))
+    for (const listener of onKilled.splice(0)) await listener.close()
+    onKilled.push(...(await listenTo(two)))
 
     load.phase = PHASES[2]
     await redis.kill()
     await called()
     await redis.start()
-    const isToldOfGap = ({ gaps }: ClusterListener) => gaps > 0
-    await within(30, () => [...listeners, ...doomed].every(isToldOfGap))
-    const heardOfGap = [...listeners, ...doomed].filter(isToldOfGap).length
+    const sawGap = ({ gaps }: ClusterListener) => gaps > 0
+    await within(30, () => [...listeners, ...onKilled].every(sawGap))
+    const sawGapCount = [...listeners, ...onKilled].filter(sawGap).length
     await post(10)
 
-    const lost = (): number => listeners.reduce((sum, { heard }) => sum + Math.max(0, posted - heard), 0)
+    const lost = (): number => listeners.reduce((sum, { updates }) => sum + Math.max(0, posted - updates), 0)
     await within(30, () => lost() === 0)
 
     load.phase = PHASES[3]
@@ -133,7 +133,7 @@ describe('a cluster of two nodes with nginx, Redis, and a collector', function (
     const reloadComplaints = nginx.complaints.slice(before)
     await load.stop()
     await poster.close()
-    for (const listener of [...listeners, ...doomed]) await listener.close()
+    for (const listener of [...listeners, ...onKilled]) await listener.close()
     for (const node of nodes) {
       const ended = await node.stop()
       if (ended !== undefined) counts.push(ended)
@@ -142,12 +142,12 @@ describe('a cluster of two nodes with nginx, Redis, and a collector', function (
     const failuresOf = (phase: string) => load.failures.filter((failure) => failure.phase === phase)
     const total = (name: keyof TransportCounts) => counts.reduce((sum, count) => sum + count[name], 0)
     print([...PHASES.map((phase) => [phase, load.requests[phase] ?? 0, failuresOf(phase).length] as const)])
-    console.log(`wrong answers: ${load.wrong.length}`)
+    console.log(`wrong responses: ${load.wrong.length}`)
     console.log(
       `notifications: ${posted} to ${listeners.length} listeners on the surviving node, ${lost()} lost`,
     )
     console.log(
-      `telemetry of nodes ended in order: ${total('accepted')} accepted, ${total('delivered')} delivered,`,
+      `telemetry of nodes that shut down gracefully: ${total('accepted')} accepted, ${total('delivered')} delivered,`,
       `${total('failed') + total('dropped') + total('pending')} lost; ${collector.records.length} at the collector`,
     )
     const bytes = collector.requests.reduce((sum, request) => sum + request.bytes, 0)
@@ -168,7 +168,7 @@ describe('a cluster of two nodes with nginx, Redis, and a collector', function (
     expect(reloadComplaints).to.deep.equal([])
     expect(lost()).to.equal(0)
     expect(posted).to.be.at.least(30)
-    expect(heardOfGap).to.equal(listeners.length + doomed.length)
+    expect(sawGapCount).to.equal(listeners.length + onKilled.length)
     expect(counts).to.have.length(4)
     expect(total('accepted')).to.equal(total('delivered')).and.to.be.greaterThan(1_000)
     expect(collector.records.length).to.be.at.least(total('delivered'))

@@ -1,10 +1,10 @@
-import { fuzzFaces, fuzzSockets } from '../support/every-message.ts'
+import { fuzzServingPaths, fuzzSockets } from '../support/every-message.ts'
 
 describe('fifty thousand random messages', function () {
   this.timeout(600_000)
 
   it('random messages get exactly one response each, identical on the fast path and the SDK path', async () => {
-    await fuzzFaces(40_000)
+    await fuzzServingPaths(40_000)
   })
 
   it('random messages over sockets get exactly one response each', async () => {

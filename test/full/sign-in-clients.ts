@@ -151,7 +151,7 @@ export interface Connection {
 export interface OpenOptions {
   readonly fetch: typeof globalThis.fetch
   readonly provider: unknown
-  readonly onHeard?: (heard: Heard) => void
+  readonly onHeard?: (notification: Heard) => void
 }
 
 export interface SignInClient {

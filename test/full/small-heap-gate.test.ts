@@ -23,7 +23,7 @@ describe('a protected server in a small heap', function () {
   const start = async (env: Readonly<Record<string, string>> = {}): Promise<void> => {
     program = await startResourceProgram(PROGRAM, { env })
     token = await (await fetch(`${program.origin}/token`)).text()
-    await honest()
+    await validRequest()
     heapBefore = (await program.memory()).heapUsed
   }
   beforeEach(() => start())
@@ -52,7 +52,7 @@ describe('a protected server in a small heap', function () {
   }
 
   /** Expects that a request with a valid token succeeds. */
-  async function honest(): Promise<void> {
+  async function validRequest(): Promise<void> {
     const counts = await flood(program.port, 1, () =>
       post(call('abc'), `Authorization: Bearer ${token}`, 'X-Forwarded-For: 192.0.2.1'),
     )
@@ -60,7 +60,7 @@ describe('a protected server in a small heap', function () {
   }
 
   async function survives(maxLeftBehind = 16 * MIB): Promise<void> {
-    const { heapUsed } = await program.expectSurvival(honest)
+    const { heapUsed } = await program.expectSurvival(validRequest)
     expect(heapUsed - heapBefore, 'memory that is left behind').to.be.below(maxLeftBehind)
   }
 
@@ -96,7 +96,7 @@ describe('a protected server in a small heap', function () {
     readonly maxLeftBehind?: number
   }[] = [
     {
-      attack: '5,000 requests, each with another forged token from another network',
+      attack: '5,000 requests, each with its own forged token from its own network',
       count: 5_000,
       statuses: ['401'],
       request: (index) => post(call('a'), `Authorization: Bearer ${jwt(index)}`, address(index)),
@@ -109,7 +109,7 @@ describe('a protected server in a small heap', function () {
         post(call('a'), `Authorization: Bearer ${jwt(index)}`, 'X-Forwarded-For: 192.0.2.2'),
     },
     {
-      attack: '5,000 requests from addresses that are not addresses',
+      attack: '5,000 requests with X-Forwarded-For values that are not addresses',
       count: 5_000,
       statuses: ['401', '429'],
       request: (index) => post(call('a'), `X-Forwarded-For: ${'x'.repeat(500)}${index}`),
@@ -172,7 +172,7 @@ describe('a protected server in a small heap', function () {
     },
     {
       attack: '1,000 connections that never finish their headers',
-      outcome: 'honest requests are answered',
+      outcome: 'valid requests succeed',
       run: async () => {
         await open(1_000, `POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ${'a'.repeat(8_000)}`)
         await survives()
@@ -198,19 +198,19 @@ describe('a protected server in a small heap', function () {
         const slow = post('x'.repeat(100), `Authorization: Bearer ${token}`).slice(0, -50)
         const waiting = await open(500, slow)
         const statuses = waiting.map(statusOf)
-        await honest()
+        await validRequest()
         expect(new Set(await Promise.all(statuses))).to.deep.equal(new Set(['HTTP/1.1 408']))
         await survives()
       },
     },
     {
-      attack: '1,000 honest bodies of 64 KiB at the same time',
+      attack: '1,000 valid bodies of 64 KiB at the same time',
       outcome: '200 for all of them',
       run: async () => {
         const body = call('x'.repeat(65_536))
         const request = post(body, `Authorization: Bearer ${token}`)
         const waiting = await open(1_000, request.slice(0, -1))
-        await honest()
+        await validRequest()
         const statuses = waiting.map(statusOf)
         for (const socket of waiting) socket.write(request.slice(-1))
         expect(new Set(await Promise.all(statuses))).to.deep.equal(new Set(['HTTP/1.1 200']))

@@ -57,7 +57,7 @@ describe('sessions and streams in a small heap', function () {
   }
 
   /** Expects that another user can use an existing session, a new session, and a stream. */
-  const honest = (session: Record<string, string>) => async (): Promise<void> => {
+  const validRequests = (session: Record<string, string>) => async (): Promise<void> => {
     for (const own of [session, await begin('bob')]) {
       const answer = await ask('bob', legacy(call('echo', { text: 'hello' })), own)
       expect(answer.message.result.content[0].text).to.equal('hello')
@@ -75,7 +75,7 @@ describe('sessions and streams in a small heap', function () {
           if (time % 2 === 0) await ask('ada', legacy(call('big')), own)
           else await ask('ada', legacy(call('echo', { text: 'x'.repeat(900_000) })), own)
         }
-        await program.expectSurvival(honest(session))
+        await program.expectSurvival(validRequests(session))
       },
     },
     {
@@ -86,7 +86,7 @@ describe('sessions and streams in a small heap', function () {
         const large = { name: 'test', version: '1', title: 'x'.repeat(129_000) }
         for (let time = 0; time < 130; time++)
           expect(await begin('ada', initialize(large))).not.to.deep.equal({ 'mcp-session-id': '' })
-        await program.expectSurvival(honest(session))
+        await program.expectSurvival(validRequests(session))
       },
     },
     {
@@ -102,7 +102,7 @@ describe('sessions and streams in a small heap', function () {
         }
         for (let time = 0; time < 50; time++)
           expect(await (await fetch(`${program.origin}/notify`)).text()).to.equal('sent')
-        await program.expectSurvival(honest(session))
+        await program.expectSurvival(validRequests(session))
       },
     },
     {
@@ -116,7 +116,7 @@ describe('sessions and streams in a small heap', function () {
           else await unread('ada', modern('tools/call', params))
         }
         await ask('bob', modern('tools/call', params))
-        await program.expectSurvival(honest(session))
+        await program.expectSurvival(validRequests(session))
       },
     },
   ])

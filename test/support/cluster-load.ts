@@ -93,14 +93,14 @@ function wordsOf(error: unknown): string {
 
 /** A client that subscribes to one resource on one node and counts the updates. */
 export class ClusterListener {
-  heard = 0
+  updates = 0
   gaps = 0
   readonly #client: Client
 
   private constructor(client: Client) {
     this.#client = client
     client.setNotificationHandler('notifications/resources/updated', () => {
-      this.heard++
+      this.updates++
     })
     client.setNotificationHandler('notifications/tools/list_changed', () => {
       this.gaps++

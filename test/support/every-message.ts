@@ -53,7 +53,7 @@ async function askFunction({ server }: McpAdapter, { body, headers }: FuzzedRequ
  * without telemetry.
  * @param seed Random if omitted; a failure prints it.
  */
-export async function fuzzFaces(count: number, seed?: number): Promise<void> {
+export async function fuzzServingPaths(count: number, seed?: number): Promise<void> {
   const ways = [adapter(true), adapter(false), adapter(true, true), adapter(false, true)]
   await fc.assert(
     fc.asyncProperty(fuzzedRequests, async (request) => {
