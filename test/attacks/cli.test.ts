@@ -303,7 +303,7 @@ describe('attacks on the command line', function () {
           let text = ''
           for await (const chunk of res.setEncoding('utf8')) {
             text += chunk
-            if (text.includes('event: ledger')) break
+            if (text.includes('event: statistics')) break
           }
           expect(text.match(/"name":"a\.b"/g)).to.have.length(2_000)
         },

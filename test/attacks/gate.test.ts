@@ -378,7 +378,7 @@ describe('attacks on the gate', () => {
           outcome: `a configuration error that names ${option}`,
           run: () => {
             const code = 'MCP_CONFIG_INVALID_OPTION'
-            const message = suffix.includes('#') ? /must not carry a fragment/ : /must not carry a query/
+            const message = suffix.includes('#') ? /must not contain a fragment/ : /must not contain a query/
             expectConfigError(() => build(`https://auth.example.com${suffix}`), { code, option, message })
             expect(() => build('https://auth.example.com/tenant')).not.to.throw()
           },

@@ -60,7 +60,7 @@ describe('the optional peers of toolsFromOpenApi', () => {
       const copy = await importWithout([missing])
       expect(await errorOf(copy(given, target)))
         .to.match(new RegExp(`^KitMcpConfigError ${option}: ${option} needs packages that are not installed`))
-        .and.to.contain(`Run ${command}. See docs/reference/errors.md#toolsfromopenapi`)
+        .and.to.contain(`Run ${command}. Run "npx mcp-gatekit explain toolsfromopenapi" for help.`)
     })
   }
 

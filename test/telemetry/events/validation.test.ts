@@ -12,10 +12,10 @@ describe('attributesError()', () => {
   }
 
   for (const [count, end] of [
-    [1, /"?a0"?$/],
-    [5, /"?a4"?$/],
-    [6, /"?a4"?, and 1 more$/],
-    [1_006, /"?a4"?, and 1,001 more$/],
+    [1, /'a0'$/],
+    [5, /'a4'$/],
+    [6, /'a4', and 1 more$/],
+    [1_006, /'a4', and 1,001 more$/],
   ] as const) {
     it(`names the first five of ${count} issues, and counts the others`, () => {
       expect(refusal(count)?.message).to.match(end)

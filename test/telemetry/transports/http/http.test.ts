@@ -130,7 +130,7 @@ describe('HttpTransportAdapter', () => {
       expect((await failure(transport.handle(anEvent()))).message).to.include('it is shut down')
     })
 
-    it('closes the ledger of a manager, where batches fail too', async () => {
+    it('the statistics of a manager add up when batches fail', async () => {
       target.answers.push({ status: 200 }, { status: 400 }, { status: 200 })
       const logger = new RecordingLogger()
       const manager = KitTelemetry.create()

@@ -39,7 +39,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     emit(telemetry, 100_000)
     await telemetry.flush()
     expect(countArrivals(receiver)).to.deep.equal({ arrived: 100_000, twice: 0 })
-    expect(ledger(telemetry)).to.deep.equal({
+    expect(statistics(telemetry)).to.deep.equal({
       accepted: 100_000,
       delivered: 100_000,
       failed: 0,
@@ -55,7 +55,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     const telemetry = manager({ url: receiver.url, maxPending: 1_000 })
     emit(telemetry, 1_500, 'error')
     await telemetry.flush()
-    expect(ledger(telemetry)).to.deep.equal({
+    expect(statistics(telemetry)).to.deep.equal({
       accepted: 1_500,
       delivered: 1_000,
       failed: 0,
@@ -94,7 +94,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     await Promise.all([closed, flushed])
     emit(telemetry, 2)
     expect(receiver.records).to.have.length(2_148)
-    expect(ledger(telemetry)).to.include({ accepted: 2_148, delivered: 2_148 })
+    expect(statistics(telemetry)).to.include({ accepted: 2_148, delivered: 2_148 })
     expect(telemetry.stats().droppedAfterShutdown).to.equal(5)
   })
 
@@ -114,9 +114,9 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     const telemetry = manager({ url: receiver.url })
     emit(telemetry, 10)
     await telemetry.shutdown({ timeoutMs: 50 })
-    expect(ledger(telemetry)).to.include({ pending: 10 })
+    expect(statistics(telemetry)).to.include({ pending: 10 })
     release()
-    while (ledger(telemetry).pending > 0) await new Promise(setImmediate)
+    while (statistics(telemetry).pending > 0) await new Promise(setImmediate)
     expect(receiver.records).to.have.length(10)
   })
 
@@ -198,7 +198,7 @@ function emit(telemetry: KitTelemetryManager, events: number, level: 'info' | 'e
   for (let index = 0; index < events; index++) telemetry.emit('loss.event', { level, attributes: { index } })
 }
 
-function ledger(telemetry: KitTelemetryManager) {
+function statistics(telemetry: KitTelemetryManager) {
   const { accepted, delivered, failed, dropped, pending } = telemetry.stats().transports[0] ?? expect.fail()
   return { accepted, delivered, failed, dropped, pending }
 }

@@ -417,7 +417,7 @@ describe('OtlpTransportAdapter', () => {
     for (const [status, advice] of [
       [301, /redirects/],
       [399, /redirects/],
-      [400, /answered 400;|answered 400[^(]*$/],
+      [400, /responded with 400;|responded with 400[^(]*$/],
       [401, /credentials/],
       [403, /credentials/],
       [404, /path of url/],
