@@ -6,10 +6,10 @@ import { promisify } from 'node:util'
 const FOLDER = new URL('growth/', import.meta.url)
 const MOCHA = fileURLToPath(new URL('../../../node_modules/mocha/bin/mocha.js', import.meta.url))
 
-describe('attacks that make work grow', () => {
-  // A process of its own: counting steps would empty the counters of c8.
+describe('growth of work', () => {
+  // Each file runs in a separate process, because counting steps resets the counters of c8.
   for (const name of readdirSync(FOLDER).filter((file) => file.endsWith('.growth.js'))) {
-    it(`cost time that is linear in the input: ${name.replace('.growth.js', '')}`, async function () {
+    it(`the work in ${name.replace('.growth.js', '')} grows linearly with the input`, async function () {
       this.timeout(120_000)
       const env = { ...process.env, NODE_V8_COVERAGE: undefined }
       const file = fileURLToPath(new URL(name, FOLDER))

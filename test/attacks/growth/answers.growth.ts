@@ -4,7 +4,7 @@ import { digestOf } from '../../../src/telemetry/transports/chat/digest.ts'
 import { readObject } from '../../../src/telemetry/transports/http/http-target.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 
-describe('answers of targets', () => {
+describe('responses of targets', () => {
   const HOSTILE: Readonly<Record<string, (size: number) => string>> = {
     digits: (size) => '9'.repeat(size),
     spaces: (size) => ' '.repeat(size),
@@ -17,7 +17,7 @@ describe('answers of targets', () => {
       expectLinearGrowth((size) => retryAfterMs({ retryAfter: make(size), date: make(size) }), 40_000))
   }
 
-  it('a JSON answer is read in linear time', () =>
+  it('a JSON response is read in linear time', () =>
     expectLinearGrowth((size) => readObject(`{"a":${'['.repeat(size)}`), 20_000))
 })
 
@@ -34,11 +34,11 @@ describe('messages to chats', () => {
   })
 
   for (const filler of ['x', ' ', '\n', '`', '&', '\ud800', '\u202e']) {
-    it(`about a text of many ${JSON.stringify(filler)} are written in linear time`, () =>
+    it(`a chat message with many ${JSON.stringify(filler)} is written in linear time`, () =>
       expectLinearGrowth((size) => digestOf([event(filler.repeat(size))]), 20_000))
   }
 
-  it('about many events are written in linear time', () =>
+  it('a chat message about many events is written in linear time', () =>
     expectLinearGrowth(
       (size) => digestOf(Array.from({ length: size }, (_, index) => event(`event.${index}`))),
       2_000,

@@ -12,7 +12,7 @@ describe('bodies', () => {
   for (const [what, chunk] of [
     ['1 byte', byte],
     ['1 byte as a string', 'x'],
-    ['no byte', Buffer.alloc(0)],
+    ['0 bytes', Buffer.alloc(0)],
   ] as const) {
     it(`a body in chunks of ${what} is read in linear time`, () =>
       expectLinearGrowth((size) => {
@@ -31,7 +31,7 @@ describe('bodies', () => {
     'nested arrays': (size) => '['.repeat(size) + ']'.repeat(size),
     'brackets that never close': (size) => '['.repeat(size),
     'nested objects': (size) => '{"a":'.repeat(size) + '}'.repeat(size),
-    'arrays one after the other': (size) => `[${'[],'.repeat(size)}[]]`,
+    'consecutive arrays': (size) => `[${'[],'.repeat(size)}[]]`,
     'quotation marks': (size) => `[${'['.repeat(200)}${'"'.repeat(size)}`,
     'strings that never end': (size) => `${'['.repeat(200)}"${'\\"'.repeat(size)}`,
     backslashes: (size) => `${'['.repeat(200)}"${'\\'.repeat(2 * size)}"${']'.repeat(200)}`,
@@ -64,7 +64,7 @@ describe('headers of a request', () => {
       true,
     )
 
-  it('an Authorization header that comes many times is read in linear time', () =>
+  it('an Authorization header that is repeated many times is read in linear time', () =>
     expectLinearGrowth(
       (size) =>
         incomingOf(
@@ -81,7 +81,7 @@ describe('headers of a request', () => {
     'question marks': (size: number) => `/?${'?'.repeat(size)}`,
     'spaces at the end': (size: number) => `/a${' '.repeat(size)}!`,
   })) {
-    it(`a target of many ${what} is read in linear time`, () =>
+    it(`a request target with many ${what} is read in linear time`, () =>
       expectLinearGrowth((size) => {
         const incoming = incomingOf('X', [], make(size))
         return [incoming.path, incoming.request.url]
@@ -94,9 +94,9 @@ describe('headers of a request', () => {
     labels: (size: number) => `${'a.'.repeat(size)}b`,
     digits: (size: number) => `localhost:${'1'.repeat(size)}`,
     'percent signs': (size: number) => '%61'.repeat(size),
-    'other characters than ASCII': (size: number) => 'é'.repeat(size),
+    'characters other than ASCII': (size: number) => 'é'.repeat(size),
   })) {
-    it(`a Host or Origin of many ${what} is checked in linear time`, () =>
+    it(`a Host or Origin with many ${what} is checked in linear time`, () =>
       expectLinearGrowth((size) => {
         const value = make(size)
         const request = { host: value, origin: undefined, listensOnLoopback: true }
@@ -119,7 +119,7 @@ describe('headers of a request', () => {
     semicolons: (size: number) => ';host=a'.repeat(size),
     commas: (size: number) => 'host=a,'.repeat(size),
   })) {
-    it(`a Forwarded header of many ${what} is read in linear time`, () =>
+    it(`a Forwarded header with many ${what} is read in linear time`, () =>
       expectLinearGrowth((size) => {
         const value = make(size)
         return requestOrigin({ protocol: 'http', host: 'a', header: () => value }, true)

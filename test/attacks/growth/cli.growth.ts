@@ -10,7 +10,7 @@ describe('the command line', () => {
   const CHALLENGES: Readonly<Record<string, (size: number) => string>> = {
     commas: (size) => `Bearer ${','.repeat(size)}`,
     spaces: (size) => `Bearer a${' '.repeat(size)}=${' '.repeat(size)}b`,
-    'spaces behind tokens': (size) => `Bearer a=b${', c =d '.repeat(size)}`,
+    'spaces after tokens': (size) => `Bearer a=b${', c =d '.repeat(size)}`,
     'equals signs': (size) => `Bearer ${'a='.repeat(size)}`,
     'equals signs and spaces': (size) => `Bearer a${'='.repeat(size)}${' '.repeat(size)}b`,
     schemes: (size) => 'Bearer a, '.repeat(size),
@@ -23,7 +23,7 @@ describe('the command line', () => {
         try {
           parseChallenges(make(size))
         } catch {
-          // A syntax error, which costs linear time as well.
+          // The parser reports a syntax error. That must take linear time too.
         }
       }, 10_000))
   }
@@ -46,7 +46,7 @@ describe('the command line', () => {
       }, 10_000))
   }
 
-  it('a text with many control characters is quoted in linear time', () =>
+  it('a string with many control characters is quoted in linear time', () =>
     expectLinearGrowth((size) => quote('\x1b \u202e'.repeat(size)), 100_000))
 
   it('a list of many values is quoted in linear time', () =>
@@ -61,7 +61,7 @@ describe('the command line', () => {
       checkTools(tools, '')
     }, 20_000))
 
-  it('a secret with many parts is erased in linear time', () =>
+  it('a secret with many parts is redacted in linear time', () =>
     expectLinearGrowth((size) => {
       const secrets = new Secrets()
       secrets.add(Array.from({ length: size }, (_, index) => `${index}`.padStart(20, 'a')).join('.'))

@@ -4,7 +4,7 @@ import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 describe('flush', () => {
-  it('a flush after each event, while nothing settles, costs linear time', () =>
+  it('a flush after each event costs linear time while no event settles', () =>
     expectLinearGrowth((size) => {
       const queue = new BatchQueue<number>(
         {
@@ -27,7 +27,7 @@ describe('flush', () => {
     'every other one first': (index: number, size: number) =>
       index < size / 2 ? 2 * index + 1 : 2 * index - size,
   })) {
-    it(`events that settle ${order}, with a caller waiting after each, cost linear time`, () =>
+    it(`events that settle ${order} cost linear time while a caller waits after each`, () =>
       expectLinearGrowth((size) => {
         const work = new PendingWork()
         const generations = Array.from({ length: size }, () => {

@@ -20,7 +20,7 @@ describe('forwarded headers', () => {
     tabs: (size) => `host=a${'\t'.repeat(size)};`,
   }
   for (const [what, make] of Object.entries(HOSTILE)) {
-    it(`with many ${what} are read in linear time`, () => {
+    it(`forwarded headers with many ${what} are read in linear time`, () => {
       for (const name of ['forwarded', 'x-forwarded-host', 'x-forwarded-proto']) {
         expectLinearGrowth((size) => {
           const value = make(size)
@@ -31,7 +31,7 @@ describe('forwarded headers', () => {
     })
   }
 
-  it('with a long host are read in linear time', () =>
+  it('forwarded headers with a long host are read in linear time', () =>
     expectLinearGrowth((size) => {
       const header = (name: string) => (name === 'x-forwarded-host' ? `xn--${'a'.repeat(size)}` : undefined)
       requestOrigin({ protocol: 'http', host: 'app', header }, true)

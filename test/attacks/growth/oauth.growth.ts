@@ -16,13 +16,13 @@ import { isFor, resourceIn } from '../../../src/oauth/verifiers/audience.ts'
 import { frozenCopy } from '../../../src/oauth/verifiers/frozen-copy.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 
-describe('what the gate reads', () => {
+describe('input of the gate', () => {
   const grows = (what: string, work: (size: number) => unknown, size = 10_000) =>
-    it(`${what}: in linear time`, () => expectLinearGrowth(work, size))
+    it(`${what}: the gate reads them in linear time`, () => expectLinearGrowth(work, size))
 
   describe('Authorization headers', () => {
     const hostile: Readonly<Record<string, (size: number) => string | string[]>> = {
-      'spaces behind the scheme': (size) => `DPoP ${' '.repeat(size)}`,
+      'spaces after the scheme': (size) => `DPoP ${' '.repeat(size)}`,
       'spaces in the token': (size) => `DPoP ${'a '.repeat(size)}`,
       'equals signs in the token': (size) => `DPoP a${'='.repeat(size)}a`,
       'a long scheme': (size) => `${'DPoP'.repeat(size)} a`,
@@ -118,13 +118,13 @@ describe('what the gate reads', () => {
   })
 
   describe('DPoP proofs', () => {
-    // The text of a proof is bounded, and so is that of a token. What is left is read before the first wait.
+    // Proofs and tokens have a limited length. These options measure the checks before the first asynchronous step.
     const options = resolveOAuthOptions({
       ...{ issuer: 'https://auth.example.com', verifyToken: () => undefined, dpop: 'required' },
     }).dpop
     for (const part of ['/..', '/.', '/%2e', '%2e', '.', '\\', '/', ' '])
       grows(`a path of ${JSON.stringify(part)}`, (size) => {
-        if (options === undefined) throw new Error('DPoP is off')
+        if (options === undefined) throw new Error('DPoP is disabled')
         const subject = { proof: 'a.b.c', method: 'GET', origin: 'https://mcp.example.com', token: 'a' }
         checkProof({ ...subject, path: `/a${part.repeat(size)}a` }, options).catch(() => undefined)
       })

@@ -10,7 +10,7 @@ const EVENT: TelemetryEnvelope = {
   sessionId: 'ses_0',
 }
 
-/** The CPU time of writing a queue of `count` events, in milliseconds. */
+/** Returns the CPU time in milliseconds for writing a queue of `count` events. */
 async function cpuMsOf(count: number): Promise<number> {
   const transport = StoreStreamTransportAdapter.create({ store: { xadd: async () => '1-1' } })
   const before = process.cpuUsage()
@@ -21,7 +21,7 @@ async function cpuMsOf(count: number): Promise<number> {
 }
 
 describe('the queue of a store without transactions', () => {
-  it('is written in time that is linear in its length', async () => {
+  it('the queue of a store without transactions is written in linear time', async () => {
     await cpuMsOf(5_000)
     const shortMs = Math.min(await cpuMsOf(15_000), await cpuMsOf(15_000))
     const longMs = Math.min(await cpuMsOf(60_000), await cpuMsOf(60_000))

@@ -17,10 +17,10 @@ const rules = (policy: TelemetryRedactionPolicy) => new KeyRules(resolveRedactio
 const wide = (size: number): Record<string, unknown> =>
   Object.fromEntries(Array.from({ length: size }, (_, index) => [`key-${index}`, index]))
 
-/** A string that shares nothing with another one. */
+/** Returns a string that does not share memory with another string. */
 const text = (size: number, of = 'x'): string => Buffer.from(of.repeat(size)).toString()
 
-/** Errors without stacks, which take long to make. */
+/** Returns a chain of errors without stacks, because creating stacks is slow. */
 function causes(size: number, message: string): Error {
   const { stackTraceLimit } = Error
   Error.stackTraceLimit = 0
@@ -30,7 +30,7 @@ function causes(size: number, message: string): Error {
   return error
 }
 
-/** Inputs are made once for each size, so that only their processing is measured. */
+/** Creates each input once, so that only its processing is measured. */
 function once<Input>(make: (size: number) => Input): (size: number) => Input {
   const made = new Map<number, Input>()
   return (size) => {
@@ -43,7 +43,7 @@ function once<Input>(make: (size: number) => Input): (size: number) => Input {
 describe('telemetry', () => {
   const ATTRIBUTES: Readonly<Record<string, (size: number) => object>> = {
     'many keys': wide,
-    'many keys below one another': (size) => {
+    'many nested keys': (size) => {
       let deep: object = {}
       for (let level = 0; level < size; level++) deep = { deep }
       return deep
@@ -65,7 +65,7 @@ describe('telemetry', () => {
     }),
     'many characters that need escaping': (size) => ({ text: text(size, '\u0000"\\') }),
   }
-  /** Arrays are copied so fast that collecting the garbage would be most of the time. */
+  /** Copying arrays is so fast that garbage collection would dominate the measurement. */
   const sizeFor = (what: string) => (what === 'many arrays' ? 1_000 : 5_000)
   const POLICIES: Readonly<Record<string, TelemetryRedactionPolicy>> = {
     'without rules': { maxStringLength: 10_000_000 },
@@ -109,7 +109,7 @@ describe('telemetry', () => {
       expectLinearGrowth((size) => matches(text(size, 'a')), 20_000))
   }
 
-  it('a name of 256 characters is matched in time linear in the pattern', () =>
+  it('a name of 256 characters is matched in time that is linear in the pattern', () =>
     expectLinearGrowth((size) => compileGlob(text(size, '*a?'))(text(256, 'a')), 5_000))
 
   it('a time is read in linear time', () =>
@@ -120,26 +120,26 @@ describe('telemetry', () => {
       try {
         checkEventName(text(100 * size, 'a.'))
       } catch {
-        // Too long.
+        // The name is too long.
       }
     }, 20_000))
 
   const TOKEN = 'header-of-the-token.payload-of-the-token.signature-of-the-token'
   const ERASED: Readonly<Record<string, (size: number) => unknown>> = {
-    'a text without the token': (size) => new TokenRedactor(TOKEN).text(text(100 * size, 'header-of-the-')),
-    'a text of tokens': (size) => new TokenRedactor(TOKEN).text(text(size, TOKEN)),
-    'a text of parts of the token': (size) =>
+    'a string without the token': (size) => new TokenRedactor(TOKEN).text(text(100 * size, 'header-of-the-')),
+    'a string of tokens': (size) => new TokenRedactor(TOKEN).text(text(size, TOKEN)),
+    'a string of parts of the token': (size) =>
       new TokenRedactor(TOKEN).text(text(size, 'payload-of-the-token.')),
-    'a text that is cut': (size) => new TokenRedactor(TOKEN).cut(text(size, TOKEN), 128),
-    'a text and a header of many tokens': (size) =>
+    'a string that is cut': (size) => new TokenRedactor(TOKEN).cut(text(size, TOKEN), 128),
+    'a string and a header of many tokens': (size) =>
       new TokenRedactor(`Bearer ${text(size, `${TOKEN},`)}`).text(text(10 * size)),
-    'a text and a token of many parts': (size) =>
+    'a string and a token of many parts': (size) =>
       new TokenRedactor(text(size, 'part-of-16-chars.')).text(text(10 * size)),
     'a long chain of causes': (size) => new TokenRedactor(TOKEN).thrown(causes(size, TOKEN)),
     'a long message': (size) => new TokenRedactor(TOKEN).thrown(text(size, TOKEN)),
   }
   for (const [what, erase] of Object.entries(ERASED)) {
-    it(`a token is erased from ${what} in linear time`, () => expectLinearGrowth(erase, 5_000))
+    it(`a token is redacted from ${what} in linear time`, () => expectLinearGrowth(erase, 5_000))
   }
 
   const SEARCHED: Readonly<Record<string, (size: number) => unknown>> = {

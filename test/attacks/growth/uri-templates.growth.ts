@@ -12,14 +12,14 @@ describe('URIs', () => {
   }
   for (const [what, tokens] of Object.entries(TOKENS)) {
     for (const end of ['', '!']) {
-      it(`are matched by ${what} in linear time${end === '' ? '' : ', if they match'}`, () => {
+      it(`URIs are compared with templates of ${what} in linear time if they ${end === '' ? 'do not match' : 'match'}`, () => {
         for (const prefer of ['first', 'last'] as const)
           expectLinearGrowth((size) => matchTokens(tokens, '-'.repeat(size) + end, prefer), 20_000)
       })
     }
   }
 
-  it('are matched in linear time by the templates of the SDK', () => {
+  it('URIs are compared with templates of the SDK in linear time', () => {
     for (const text of ['log://{a}-{b}-{c}', 'log://{+a}-{+b}-{c}', 'log://{a*}-{b*}-{c*}/']) {
       const { uriTemplate } = new ResourceTemplate(text, { list: undefined })
       const match = linearMatch(uriTemplate as never)

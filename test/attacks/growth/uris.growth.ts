@@ -15,7 +15,7 @@ const TEMPLATES = [
   'log://{+a}{?b*}{&c*}',
 ]
 
-/** URIs that match in many ways, or nearly. */
+/** URIs that match in many ways, or almost match. */
 const HOSTILE: Readonly<Record<string, (size: number) => string>> = {
   hyphens: (size) => `log://${'-'.repeat(size)}`,
   'hyphens and a slash': (size) => `log://${'-'.repeat(size)}/`,
@@ -47,14 +47,14 @@ describe('URIs', function () {
   })
 
   for (const [what, make] of Object.entries(HOSTILE)) {
-    // Longer ones are not matched.
-    it(`with many ${what} are found in linear time`, () =>
+    // Longer URIs are not compared.
+    it(`the resource of a URI with many ${what} is found in linear time`, () =>
       expectLinearGrowth((size) => findResource(table, canonicalUri(make(size)) ?? ''), 2_000))
     for (const [name, scoped] of [
       ['a router', table],
       ['a router function', operations],
     ] as const) {
-      it(`with many ${what} have their scopes found in linear time (${name})`, () => {
+      it(`the scopes of a URI with many ${what} are found in linear time (${name})`, () => {
         const read = (uri: string) => neededScopes(scoped, [{ method: 'resources/read', params: { uri } }])
         expectLinearGrowth((size) => read(make(size)), 1_900)
         if (scoped === operations) expectLinearGrowth((size) => read(make(size)), 20_000)
@@ -62,7 +62,7 @@ describe('URIs', function () {
     }
   }
 
-  it('of many messages have their scopes found in linear time', () => {
+  it('the scopes of the URIs of many messages are found in linear time', () => {
     const uri = `log://${'-'.repeat(500)}`
     expectLinearGrowth((count) => {
       const message = { method: 'resources/read', params: { uri } }
@@ -76,7 +76,7 @@ describe('URIs', function () {
     }, 250)
   })
 
-  it('with a host of many characters that are not ASCII are refused in linear time', () => {
+  it('a URI whose host has many non-ASCII characters is rejected in linear time', () => {
     const distinct = (size: number) =>
       Array.from({ length: size }, (_, index) =>
         String.fromCodePoint(0x4e00 + ((index * 7919) % 20_000)),

@@ -1,4 +1,4 @@
-// `mcp-gatekit doctor` in a small heap. Looks at the server that is its first argument, and reports when it is done.
+// `mcp-gatekit doctor` in a small heap. Examines the server in its first argument, and reports when it is done.
 import { examine } from '../../../cli/doctor/doctor.ts'
 import { reportReady } from '../../support/attacks/resource-report.ts'
 

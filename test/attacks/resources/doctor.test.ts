@@ -13,7 +13,7 @@ describe('the doctor in a small heap', function () {
   let server: Server | undefined
   const sockets = new Set<Socket>()
 
-  /** Answers the first request with `head` and then `body` again and again, and no other request. */
+  /** Responds to the first request with `head` and then with `body`, `times` times. Ignores other requests. */
   async function startHostileServer(head: string, body: Buffer, times: number): Promise<string> {
     let first = true
     server = createServer((socket) => {
@@ -52,17 +52,17 @@ describe('the doctor in a small heap', function () {
   attackTable('doctor: memory', [
     {
       attack: 'a JSON response of 1 MiB in chunks of 1 byte',
-      outcome: 'the doctor goes on in a heap of 128 MiB',
+      outcome: 'the doctor finishes in a heap of 128 MiB',
       run: survives('application/json', '1\r\n \r\n'.repeat(MIB / 16), 16),
     },
     {
       attack: 'an event stream of 256 KiB in chunks of 1 byte',
-      outcome: 'the doctor goes on in a heap of 128 MiB',
+      outcome: 'the doctor finishes in a heap of 128 MiB',
       run: survives('text/event-stream', '1\r\n:\r\n'.repeat(MIB / 16), 4),
     },
     {
       attack: 'an event stream of 256 KiB of empty events in chunks of 2 bytes',
-      outcome: 'the doctor goes on in a heap of 128 MiB',
+      outcome: 'the doctor finishes in a heap of 128 MiB',
       run: survives('text/event-stream', '2\r\n\n\n\r\n'.repeat(MIB / 32), 4),
     },
     {

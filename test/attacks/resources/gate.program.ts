@@ -1,5 +1,5 @@
-// A protected server with everything that remembers something about requests: refusals by address, accepted tokens,
-// DPoP nonces, resources derived from the host, and envelopes.
+// A protected server with everything that keeps state about requests: rejections by address, accepted tokens, DPoP
+// nonces, resources derived from the host, and envelopes.
 import { once } from 'node:events'
 import express from 'express'
 import { z } from 'zod'
@@ -34,7 +34,7 @@ const adapter = createMcpAdapter({
 
 const app = express()
 app.set('env', 'test')
-// The test names the client's address.
+// The test sets the client address in X-Forwarded-For.
 app.set('trust proxy', 'loopback')
 app.get('/token', async (_req, res) => void res.send(await issuer.issueToken()))
 app.use(mcpServer(adapter))

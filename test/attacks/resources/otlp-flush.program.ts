@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import { KitTelemetry, OtlpTransportAdapter } from '../../../src/telemetry/index.ts'
 import { reportReady } from '../../support/attacks/resource-report.ts'
 
-/** Emits an event and flushes for each request, as serverless functions do. The collector is its first argument. */
+/** Emits an event and flushes for each request, as serverless functions do. The first argument is the collector. */
 
 const telemetry = KitTelemetry.create()
   .withSampling({ infoRate: 1 })

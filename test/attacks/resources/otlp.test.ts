@@ -14,8 +14,8 @@ describe('OTLP in a small heap', function () {
 
   attackTable('OTLP: memory', [
     {
-      attack: '5,000 requests that emit and flush while the collector answers 503',
-      outcome: 'the process survives, few requests are sent, and everything arrives afterwards',
+      attack: '5,000 requests that emit and flush while the collector responds with 503',
+      outcome: 'the process survives, few requests are sent, and all events arrive afterwards',
       run: async () => {
         let sick = true
         const collector = await startOtlpReceiver({ answer: () => (sick ? { status: 503 } : undefined) })
@@ -28,7 +28,7 @@ describe('OTLP in a small heap', function () {
             (index) => `GET /${index} HTTP/1.1\r\nHost: a\r\n\r\n`,
           )
           expect(statuses).to.deep.equal({ 200: REQUESTS })
-          // At first, a batch in each lane; then one attempt in half a second at most.
+          // At first, one batch per concurrent export. Then, at most one attempt in half a second.
           expect(collector.requests.length).to.be.at.most(8 + (performance.now() - started) / 250)
           sick = false
           const { heapUsed } = await program.expectSurvival(async () => {

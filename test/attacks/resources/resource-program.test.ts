@@ -11,7 +11,7 @@ const failureOf = async (work: Promise<unknown>): Promise<string> =>
   )
 
 describe('programs with a small heap', () => {
-  it('survive as long as they answer and stay within their memory', async () => {
+  it('a program with a small heap survives if it responds and stays within its memory', async () => {
     const program = await startResourceProgram(LEAKING)
     const { heapUsed } = await program.expectSurvival(async () => {
       const response = await fetch(program.origin)
@@ -23,7 +23,7 @@ describe('programs with a small heap', () => {
     )
   })
 
-  it('do not survive when an attack exhausts their heap', async () => {
+  it('a program with a small heap does not survive if an attack exhausts its heap', async () => {
     const program = await startResourceProgram(LEAKING)
     await fetch(`${program.origin}/attack`).catch(() => undefined)
     let failure = ''

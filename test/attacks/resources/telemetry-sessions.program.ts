@@ -4,7 +4,7 @@ import {
   LoggerTransportAdapter,
 } from '../../../src/telemetry/index.ts'
 
-/** Runs under a small heap: sessions that are never ended, and sessions that were ended, must not stay in memory. */
+/** Runs in a small heap. Neither sessions that never end nor ended sessions may stay in memory. */
 
 const RUNS = 2_000
 const BIG = 100_000
@@ -23,7 +23,7 @@ function manager(line: (line: string) => unknown): KitTelemetryManager {
 
 const big = (index: number): string => JSON.parse(JSON.stringify(`${'x'.repeat(BIG)}${index}`))
 
-/** Each run makes a session of its own and starts its successor, as a job queue or a polling loop does. */
+/** Each run creates a session and starts the next run, as a job queue or a polling loop does. */
 function succession(telemetry: KitTelemetryManager): Promise<void> {
   return new Promise((resolve, reject) => {
     const next = (left: number): void => {
@@ -43,7 +43,7 @@ function succession(telemetry: KitTelemetryManager): Promise<void> {
   })
 }
 
-/** Each session emits two events, so that the logger would remember whom it was about, and ends. */
+/** Each session emits two events, so that the logger keeps its actor, and then ends. */
 async function endedSessions(telemetry: KitTelemetryManager): Promise<void> {
   for (let index = 0; index < RUNS; index++) {
     const session = telemetry.session().actor('user', String(index), { text: big(index) })

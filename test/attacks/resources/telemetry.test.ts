@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { attackTable } from '../../support/attacks/attack-table.ts'
 
-/** Runs a program of this folder in a process with a heap of 128 MB, and returns what it writes. */
+/** Runs a program of this folder in a process with a heap of 128 MB, and returns its output. */
 async function inSmallHeap(name: string, argument: string): Promise<unknown> {
   const file = fileURLToPath(new URL(`${name}.program.js`, import.meta.url))
   const env = { ...process.env, NODE_V8_COVERAGE: undefined }
@@ -19,7 +19,7 @@ async function inSmallHeap(name: string, argument: string): Promise<unknown> {
 describe('attacks on the memory of telemetry', () => {
   attackTable('memory of telemetry', [
     {
-      attack: '2 000 runs that start their successor, with sessions of 200 kB that are never ended',
+      attack: '2 000 runs that each start the next one, with sessions of 200 kB that never end',
       outcome: 'the process survives with a heap of 128 MB, and its next event is delivered',
       async run() {
         this.timeout(60_000)

@@ -21,10 +21,10 @@ function* requestInBytes(size: number): Generator<Buffer> {
   yield Buffer.concat([padding.subarray(0, left * 6), Buffer.from('0\r\n\r\n')])
 }
 
-/** Sends the request and gives its status line. */
+/** Sends the request and returns the status line of the response. */
 async function attack(port: number, size: number): Promise<string> {
   const socket = connect(port, '127.0.0.1')
-  // What went wrong shows as a status that never comes.
+  // After an error, the status never arrives.
   socket.on('error', () => undefined)
   let said = ''
   socket.setEncoding('latin1').on('data', (text: string) => {
@@ -47,7 +47,7 @@ export function bodyFlood(maxBodyBytes: number): void {
     'memory of bodies',
     (['oauth', 'no OAuth'] as const).map((protection) => ({
       attack: `2 connections send ${maxBodyBytes >> 10} KiB in chunks of 1 byte, 1 sends 1 byte more: ${protection}`,
-      outcome: '200 and 413, and an honest request is served',
+      outcome: '200 and 413, and a valid request succeeds',
       async run() {
         const program = await startResourceProgram(PROGRAM, { args: [String(maxBodyBytes), protection] })
         const sizes = [maxBodyBytes, maxBodyBytes, maxBodyBytes + 1]

@@ -5,12 +5,12 @@ import { connect } from 'node:net'
 export type StatusCounts = Readonly<Record<string, number>>
 
 const CONNECTIONS = 8
-/** Requests that are sent together on one connection. */
+/** The number of requests that are sent together on one connection. */
 const BATCH = 50
 
 /**
  * Sends `count` requests over a few connections, many at a time, and counts the statuses of the responses.
- * @param request returns the text of the request with that index. Responses must not contain `HTTP/1.1 ` elsewhere.
+ * @param request returns the request as a string with that index. Responses must not contain `HTTP/1.1 ` elsewhere.
  */
 export async function flood(
   port: number,

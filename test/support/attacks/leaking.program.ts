@@ -1,4 +1,4 @@
-// A server that keeps everything it receives, to show that the harness notices a process that runs out of memory.
+// A server that keeps everything it receives. It shows that the tests detect a program that runs out of memory.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { reportReady } from './resource-report.ts'

@@ -1,6 +1,6 @@
 import { parseAst } from 'rolldown/parseAst'
 
-/** A node of the syntax tree, as far as this file looks at it. */
+/** A node of the syntax tree, with the members that this file reads. */
 interface Node {
   readonly type: string
   readonly start: number
@@ -12,7 +12,7 @@ interface Node {
   readonly arguments?: readonly Node[]
 }
 
-/** A place that makes a regular expression. */
+/** Code that creates a regular expression. */
 export interface FoundExpression {
   /** The literal, such as `/^a+$/i`, or the code that builds the expression. */
   readonly code: string
@@ -30,7 +30,7 @@ const COMPILING = ['match', 'matchAll', 'search']
 export function regularExpressionsOf(source: string): readonly FoundExpression[] {
   const found = new Map<string, FoundExpression>()
   const add = (node: Node): void => {
-    // The lines of built expressions are joined, so that formatting does not change the list.
+    // Line breaks are removed, so that formatting does not change the list.
     const code = source.slice(node.start, node.end)
     const key = node.regex === undefined ? code.replaceAll(/\s+/g, ' ') : code
     found.set(key, { code: key, literal: node.regex })

@@ -18,18 +18,21 @@ export interface ResourceProgramOptions {
   readonly args?: readonly string[]
 }
 
-/** A server in a process of its own with a heap of 128 MiB. */
+/** A server in a separate process with a heap of 128 MiB. */
 export interface ResourceProgram {
   readonly port: number
   /** `http://127.0.0.1:<port>` */
   readonly origin: string
-  /** The memory now, after a garbage collection. */
+  /** Returns the memory in use, after a garbage collection. */
   memory(): Promise<ProgramMemory>
   /**
-   * Expects that the program is alive, that `honest` (an honest request and its assertions) succeeds, and that the
+   * Expects that the program is alive, that `validRequest` (a valid request and its assertions) succeeds, and that the
    * resident memory never exceeded `maxRssMiB`. Resolves to the memory.
    */
-  expectSurvival(honest: () => Promise<unknown>, limits?: { maxRssMiB?: number }): Promise<ProgramMemory>
+  expectSurvival(
+    validRequest: () => Promise<unknown>,
+    limits?: { maxRssMiB?: number },
+  ): Promise<ProgramMemory>
   /** Ends the process. The harness does this after each test as well. */
   stop(): Promise<void>
 }
@@ -46,7 +49,7 @@ export async function startResourceProgram(
   { env = {}, args = [] }: ResourceProgramOptions = {},
 ): Promise<ResourceProgram> {
   const child = fork(fileURLToPath(program), args, {
-    // c8 would make the program write its coverage when it ends.
+    // With c8, the program would write its coverage when it ends.
     env: { ...process.env, ...env, NODE_V8_COVERAGE: undefined },
     execArgv: ['--expose-gc', `--max-old-space-size=${HEAP_MIB}`],
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
@@ -84,9 +87,9 @@ export async function startResourceProgram(
       child.send('memory', () => undefined)
       return (await memory).memory
     },
-    async expectSurvival(honest, { maxRssMiB = MAX_RSS_MIB } = {}) {
+    async expectSurvival(validRequest, { maxRssMiB = MAX_RSS_MIB } = {}) {
       expectAlive()
-      await honest()
+      await validRequest()
       const memory = await resourceProgram.memory()
       const peakMiB = Math.round(memory.peakRss / MIB)
       expect(peakMiB, `${peakMiB} MiB of resident memory`).to.be.at.most(maxRssMiB)
@@ -116,7 +119,7 @@ function messageOf<T extends ResourceMessage['type']>(
 }
 
 afterEach(async () => {
-  // Programs that never got ready are among them.
+  // They include programs that never became ready.
   const ends = [...running].map((child) => once(child, 'close'))
   for (const child of running) child.kill('SIGKILL')
   await Promise.all(ends)

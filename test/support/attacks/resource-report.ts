@@ -17,8 +17,8 @@ export interface ProgramMemory {
 }
 
 /**
- * Tells the test that started this program that `server` listens, and answers its questions about memory. Without a
- * server the program calls `reportReady(0)`. The program ends when the test disconnects.
+ * Reports to the test that started this program that `server` listens, and sends its memory on request. A program
+ * without a server calls `reportReady(0)`. The program ends when the test disconnects.
  */
 export function reportReady(server: Server | number): void {
   const port = typeof server === 'number' ? server : (server.address() as AddressInfo).port
