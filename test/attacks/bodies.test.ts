@@ -23,7 +23,7 @@ import { call, definedOf, eventsOf, legacy, modern, rpc, type WireRequest } from
 import { RawConnection } from '../support/raw-http.ts'
 import { until } from '../support/until.ts'
 
-/** Express 4, which has no declarations of its own here; what is used of it is as in Express 5. */
+/** Express 4. Its declarations are not installed; the members in use are the same in Express 5. */
 const express4: typeof express = createRequire(import.meta.url)('express4')
 
 interface Answered {
@@ -31,7 +31,7 @@ interface Answered {
   readonly message: any
 }
 
-/** A server under attack, which takes each chunk of a body as it was sent. */
+/** A server that receives each chunk of a body as it was sent. */
 interface Target {
   send(headers: WireRequest['headers'], chunks: readonly Buffer[], unfinished?: boolean): Promise<Answered>
   close(): Promise<void>
@@ -49,7 +49,7 @@ function answered(status: number, said: string): Answered {
   return { status, message: said.startsWith('{') ? JSON.parse(said) : eventsOf(said).at(-1) }
 }
 
-/** HTTP/1.1, byte by byte: each chunk in a frame of its own (RFC 9112 §7.1). */
+/** HTTP/1.1 on a raw connection: each part is one chunk (RFC 9112 §7.1). */
 async function onHttp1(middleware: readonly unknown[], app?: typeof express): Promise<Target> {
   const { port } = await listen(
     app === undefined
@@ -75,7 +75,7 @@ async function onHttp1(middleware: readonly unknown[], app?: typeof express): Pr
   }
 }
 
-/** HTTP/2: each chunk in a frame of its own. */
+/** HTTP/2: each part is one frame. */
 async function onHttp2(middleware: NodeMiddleware, secure: boolean): Promise<Target> {
   const served = await listenHttp2(middleware, secure)
   const session = await served.connect()
@@ -91,7 +91,7 @@ async function onHttp2(middleware: NodeMiddleware, secure: boolean): Promise<Tar
   }
 }
 
-/** HTTP/1.1 over TLS, on a server that speaks HTTP/2 as well. */
+/** HTTP/1.1 over TLS, on a server that also speaks HTTP/2. */
 async function onHttp1OfHttp2(middleware: NodeMiddleware): Promise<Target> {
   const served = await listenHttp2(middleware, true)
   return {
@@ -114,7 +114,7 @@ async function onHttp1OfHttp2(middleware: NodeMiddleware): Promise<Target> {
   }
 }
 
-/** The web-standard handler: each chunk as the host gives it. */
+/** The web-standard handler: each part is one chunk of the stream. */
 function onWeb(setup: CreateMcpAdapterOptions): Target {
   const { server } = createMcpAdapter(setup)
   return {
@@ -164,7 +164,7 @@ const bytesOf = (request: WireRequest): Buffer => Buffer.from(request.body as st
 const inBytes = (bytes: Buffer): Buffer[] => Array.from(bytes, (_, index) => bytes.subarray(index, index + 1))
 const token = { authorization: 'Bearer good' }
 
-/** The places in a request at which it becomes deep. */
+/** The position in a request at which the JSON is deep. */
 const HERE = 'here'
 
 const arrays = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels)
@@ -172,12 +172,12 @@ const objects = (levels: number): string => `${'{"a":'.repeat(levels - 1)}{}${'}
 
 interface Deep {
   readonly request: WireRequest
-  /** The levels around `HERE`, message and all. */
+  /** The nesting levels around `HERE`, including the message. */
   readonly around: number
   readonly within: (levels: number) => string
 }
 
-/** Requests whose JSON nests as deep as wanted; each is served if that is allowed. */
+/** Requests with JSON of a given depth. Each succeeds if the depth is allowed. */
 const DEEP: Readonly<Record<string, Deep>> = {
   'arrays in arguments of 2025-11-25': {
     request: legacy(call('echo', { deep: HERE }), token),
@@ -223,7 +223,7 @@ const DEEP: Readonly<Record<string, Deep>> = {
   },
 }
 
-/** The message of an answer, or of its only member where it is a batch. */
+/** Returns the message of a response, or the only message of a batch. */
 const only = ({ message }: Answered): any => (Array.isArray(message) ? message[0] : message)
 
 for (const [name, start] of Object.entries(TARGETS)) {
@@ -245,7 +245,7 @@ for (const [name, start] of Object.entries(TARGETS)) {
     const rows: Attack[] = [
       {
         attack: '64 KiB in chunks of 1 byte, which split characters',
-        outcome: 'read as if they had come together',
+        outcome: 'the body is read correctly',
         async run() {
           const said = '€é🙂'.repeat(7_000)
           const request = legacy(call('echo', { text: said }), token)
@@ -256,7 +256,7 @@ for (const [name, start] of Object.entries(TARGETS)) {
       },
       {
         attack: 'a body in 1 large and many small chunks',
-        outcome: 'read as if they had come together',
+        outcome: 'the body is read correctly',
         async run() {
           const request = legacy(call('echo', { text: 'x'.repeat(60_000) }), token)
           const bytes = bytesOf(request)
@@ -267,7 +267,7 @@ for (const [name, start] of Object.entries(TARGETS)) {
       },
       {
         attack: 'a body of 1 byte more than allowed, in chunks of 1 byte',
-        outcome: '413, and the next request is served',
+        outcome: '413, and the next request succeeds',
         async run() {
           if (name.includes('express.json')) return this.skip()
           const { headers, body } = legacy(call('echo', {}), token)
@@ -279,7 +279,7 @@ for (const [name, start] of Object.entries(TARGETS)) {
       },
       {
         attack: 'a body that never ends',
-        outcome: '408 after bodyTimeoutMs, and the next request is served',
+        outcome: '408 after bodyTimeoutMs, and the next request succeeds',
         async run() {
           if (!parsesItself) return this.skip()
           await target.close()
@@ -293,7 +293,7 @@ for (const [name, start] of Object.entries(TARGETS)) {
       ...Object.entries(DEEP).map(
         ([what, { request, around, within }]): Attack => ({
           attack: `JSON of 129 and of 10 000 levels: ${what}`,
-          outcome: '400 with -32600; 128 levels are served',
+          outcome: '400 with -32600; 128 levels are accepted',
           async run() {
             for (const levels of [128, 129, 10_000]) {
               const body = String(request.body).replace(JSON.stringify(HERE), within(levels - around))
@@ -311,7 +311,7 @@ for (const [name, start] of Object.entries(TARGETS)) {
   })
 }
 
-/** Requests whose responses never end, for every kind of response of the adapter. */
+/** Requests whose responses never end, for each kind of response. */
 const ENDLESS: Readonly<Record<string, { setup?: Partial<Setup>; direct?: boolean; request: WireRequest }>> =
   {
     'a call of 2025-11-25': { request: legacy(call('wait'), token) },
@@ -380,7 +380,7 @@ describe('bodies: clients that disconnect', () => {
                 const collect = collector()
                 await until(() => {
                   collect()
-                  // The engine may keep the last few alive.
+                  // The engine can keep the last few objects alive.
                   return retained.filter((ref) => ref.deref() !== undefined).length <= 4
                 }, 5)
               } finally {
@@ -395,7 +395,7 @@ describe('bodies: clients that disconnect', () => {
 
   attackTable('HTTP/1.1 pipelines', [
     {
-      attack: '5 calls on one connection, of which none has been answered when it closes',
+      attack: '5 calls on one connection that closes before any response',
       outcome: 'context.signal of every call aborts',
       async run() {
         const state = { begun: 0, aborted: 0 }
@@ -422,7 +422,7 @@ describe('bodies: clients that disconnect', () => {
   ])
 })
 
-describe('bodies: the rest of a refused body on HTTP/2', () => {
+describe('bodies: the rest of a rejected body on HTTP/2', () => {
   const refused: Readonly<
     Record<string, { status: number; headers: WireRequest['headers']; chunk: string }>
   > = {
@@ -444,8 +444,8 @@ describe('bodies: the rest of a refused body on HTTP/2', () => {
     'HTTP/2 bodies',
     Object.entries(refused).map(
       ([what, { status, headers = {}, chunk }]): Attack => ({
-        attack: `a body that goes on ${what}`,
-        outcome: 'the whole answer, then RST_STREAM with NO_ERROR; the connection goes on',
+        attack: `a body that continues ${what}`,
+        outcome: 'the whole response, then RST_STREAM with NO_ERROR; the connection stays open',
         async run() {
           const adapter = createMcpAdapter({
             router,
@@ -475,7 +475,7 @@ describe('bodies: the rest of a refused body on HTTP/2', () => {
   )
 })
 
-describe('bodies: what telemetry says of clients that disconnect', () => {
+describe('bodies: telemetry of clients that disconnect', () => {
   const setup = () => {
     const transport = InMemoryTransportAdapter.create()
     const telemetry = KitTelemetry.create()
@@ -582,7 +582,7 @@ describe('bodies: what telemetry says of clients that disconnect', () => {
       }),
     ),
     {
-      attack: 'a body that is too large, too slow, or not JSON, of a client that stays',
+      attack: 'a body that is too large, too slow, or not JSON, from a client that stays connected',
       outcome: 'counted as 413, 408, and 400',
       async run() {
         for (const [status, chunk, end] of [

@@ -11,7 +11,7 @@ import { attackTable } from '../support/attacks/attack-table.ts'
 import { anEvent, startDiscord, startSlack, startTelegram, type Target } from '../support/chat-services.ts'
 import { runs } from '../support/runs.ts'
 
-/** The parts of a message in which the service gives a meaning to what it reads, such as links and mentions. */
+/** The parts of a message that the service interprets, for example as links or mentions. */
 type LiveText = (message: any) => string
 
 interface Chat {
@@ -28,7 +28,7 @@ const CHATS: Readonly<Record<string, Chat>> = {
     start: startSlack,
     create: ({ origin }) => TeamChatTransportAdapter.create({ webhookUrl: `${origin}/services/T0` }),
     liveText({ text, blocks }) {
-      // The fallback is the text of a notification. It is read as mrkdwn as well.
+      // The fallback is the text of a notification. Slack interprets it as mrkdwn too.
       expect(text).not.to.match(/[<>]/)
       expect(text.replace(/&(?:amp|lt|gt);/g, '')).not.to.include('&')
       const texts: { type: string; text: string; verbatim: boolean }[] = blocks.flatMap(
@@ -50,7 +50,7 @@ const CHATS: Readonly<Record<string, Chat>> = {
       expect(content).to.equal(undefined)
       expect(allowed_mentions).to.deep.equal({ parse: [] })
       expect(embeds).to.have.length(1)
-      // The footer is plain text.
+      // The service does not interpret the footer.
       const { title, description = '', footer, color, timestamp, ...rest } = embeds[0]
       expect(rest).to.deep.equal({})
       expect(timestamp ?? '2026-11-20T12:00:00.123Z').to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
@@ -77,13 +77,13 @@ const CHATS: Readonly<Record<string, Chat>> = {
   },
 }
 
-/** Markdown without its code blocks and code spans. */
+/** Returns Markdown without its code blocks and code spans. */
 function withoutCode(text: string): string {
   return text.replace(/```\n[^`]*\n```/g, '').replace(/`[^`\n]+`/g, '')
 }
 
 const PAYLOADS: Readonly<Record<string, string>> = {
-  'a mention of everybody': '@everyone @here @channel <!channel> <!here> <!everyone>',
+  'a mention of all users': '@everyone @here @channel <!channel> <!here> <!everyone>',
   'a mention of a user, a role, or a group': '@ada <@U1> <@!1> <@&1> <!subteam^S1> <#C1>',
   'a bare link': 'https://evil.example/login www.evil.example evil.example ada@evil.example',
   'a masked link': '[your account](https://evil.example) <https://evil.example|your account>',
@@ -101,7 +101,7 @@ const PAYLOADS: Readonly<Record<string, string>> = {
   'half a character': '\ud83d`@everyone\udc00<!channel>',
 }
 
-/** Every text of an event is `text`. */
+/** Returns an event in which every string is `text`. */
 function eventOf(text: string): TelemetryEnvelope {
   const name = text.replace(/[\s:\p{Cc}]/gu, '').slice(0, 256) || 'x'
   return anEvent({
@@ -132,8 +132,8 @@ attackTable(
   'texts in chats',
   Object.entries(CHATS).flatMap(([service, chat]) =>
     Object.entries(PAYLOADS).map(([what, payload]) => ({
-      attack: `${what} in every text of an event, on ${service}`,
-      outcome: 'is shown as code, and means nothing',
+      attack: `${what} in every string of an event, on ${service}`,
+      outcome: 'it is shown as code, without an effect',
       async run() {
         const other = anEvent({ name: eventOf(payload).name, level: 'fatal' })
         for (const events of [[eventOf(payload)], [eventOf(payload), other]])
@@ -143,9 +143,9 @@ attackTable(
   ),
 )
 
-describe('texts in chats', () => {
+describe('strings in chats', () => {
   for (const [service, chat] of Object.entries(CHATS)) {
-    it(`mean nothing on ${service}, whatever an event holds`, async function () {
+    it(`the strings of an event have no effect on ${service}, whatever they contain`, async function () {
       this.timeout(60_000)
       const text = fc
         .array(

@@ -36,7 +36,7 @@ const NOT_VALID = ['The DPoP proof is invalid', 'invalid_dpop_proof'] as const
 const NOT_BOUND = ['The access token is not bound to the key of the DPoP proof', 'invalid_token'] as const
 const NO_ERROR = (description: string) => [description, undefined] as const
 
-/** The whole 401, word for word. */
+/** Expects the complete 401. */
 function expectRefusal(
   response: RawResponse,
   [description, error]: readonly [description: string, error: string | undefined],
@@ -78,7 +78,7 @@ describe('DPoP', () => {
     const good: readonly (readonly [what: string, headers: () => Promise<readonly string[]>])[] = [
       ['a token with its proof', async () => [`Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`]],
       [
-        'the scheme in any case, after spaces',
+        'a scheme in any case, with extra spaces',
         async () => [`AUTHORIZATION: dpop   ${bound}`, `dpop: ${await proof()}`],
       ],
       [
@@ -89,7 +89,7 @@ describe('DPoP', () => {
         ],
       ],
       [
-        'a proof made a minute ago, or a minute ahead',
+        'a proof that is a minute old, or a minute ahead',
         async () => [
           `Authorization: DPoP ${bound}`,
           `DPoP: ${await proof({ claims: { iat: nowSeconds() + 60 } })}`,
@@ -97,7 +97,7 @@ describe('DPoP', () => {
       ],
     ]
     for (const [what, headers] of good) {
-      it(what, async () => {
+      it(`${what} is accepted`, async () => {
         for (const mode of ['allowed', 'required'] as const) {
           const response = await send(await headers(), mode)
           expect(response.status, response.body).to.equal(200)
@@ -106,7 +106,7 @@ describe('DPoP', () => {
       })
     }
 
-    it('proofs of every algorithm that is offered', async () => {
+    it('proofs of every supported algorithm are accepted', async () => {
       const rsa = await createProofKey('RS256')
       for (const alg of ALGORITHMS.split(' ')) {
         const one = /^[PR]S/.test(alg) ? { ...rsa, alg } : await createProofKey(alg)
@@ -117,9 +117,9 @@ describe('DPoP', () => {
       }
     })
 
-    it('a Bearer token that is bound to nothing, where DPoP is not required', async () => {
+    it('a Bearer token that is not bound to a key is accepted if DPoP is not required', async () => {
       expect(await send([`Authorization: Bearer ${unbound}`])).to.include({ status: 200 })
-      // A proof for such a token has no owner.
+      // The token is not bound to a key, so its proof is ignored.
       expect(await send([`Authorization: Bearer ${unbound}`, 'DPoP: nonsense'])).to.include({ status: 200 })
     })
   })
@@ -325,7 +325,7 @@ describe('DPoP', () => {
       })),
     )
 
-    it('every Bearer token where DPoP is required', async () => {
+    it('every Bearer token is rejected if DPoP is required', async () => {
       for (const token of [bound, unbound]) {
         expectRefusal(await send([`Authorization: Bearer ${token}`], 'required'), [
           'The access token must come with a DPoP proof',
@@ -334,7 +334,7 @@ describe('DPoP', () => {
       }
     })
 
-    it('a proof that was used before, also for another request of the same kind', async () => {
+    it('a proof that was used before is rejected, even for another request of the same kind', async () => {
       const { port } = await listen(gatedApp(options('allowed')))
       const headers = [HOST, `Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`]
       expect(await rawRequest(port, { headers })).to.include({ status: 200 })
@@ -356,14 +356,14 @@ describe('DPoP', () => {
       expect(answer.status).to.equal(200)
     })
 
-    it('of ten uses of one proof at the same time all but one', async () => {
+    it('one of ten simultaneous uses of a proof is accepted, and the others are rejected', async () => {
       const { port } = await listen(gatedApp(options('allowed')))
       const headers = [HOST, `Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`]
       const answers = await Promise.all(Array.from({ length: 10 }, () => rawRequest(port, { headers })))
       expect(answers.map(({ status }) => status).sort()).to.deep.equal([200, ...new Array(9).fill(401)])
     })
 
-    it('an algorithm that is not among those configured, and says which are', async () => {
+    it('an algorithm that is not configured is rejected, and the challenge lists the configured ones', async () => {
       const response = await send([`Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`], {
         mode: 'allowed',
         algorithms: ['PS256', 'EdDSA'],
@@ -371,7 +371,7 @@ describe('DPoP', () => {
       expectRefusal(response, NOT_VALID, 'PS256 EdDSA')
     })
 
-    it('a proof older than proofMaxAgeSeconds says', async () => {
+    it('a proof that is older than proofMaxAgeSeconds is rejected', async () => {
       const sent = [
         `Authorization: DPoP ${bound}`,
         `DPoP: ${await proof({ claims: { iat: nowSeconds() - 20 } })}`,
@@ -380,7 +380,7 @@ describe('DPoP', () => {
       expect(await send(sent, { mode: 'allowed', proofMaxAgeSeconds: 30 })).to.include({ status: 200 })
     })
 
-    it('whatever has to do with DPoP where it is off, as another scheme', async () => {
+    it('a DPoP request is rejected as an unknown scheme if DPoP is disabled', async () => {
       for (const dpop of ['off', { mode: 'off' }] as const) {
         const response = await send([`Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`], dpop)
         expect(response.status).to.equal(401)
@@ -389,8 +389,8 @@ describe('DPoP', () => {
     })
   })
 
-  describe('compares htu with', () => {
-    it('the origin of the configured resource, and the path of the request', async () => {
+  describe('htu', () => {
+    it('htu is compared with the origin of the configured resource and the path of the request', async () => {
       const { port } = await listen(gatedApp(options('allowed', { resource: 'https://mcp.example.com/mcp' })))
       for (const [url, status] of [
         ['https://mcp.example.com/mcp', 200],
@@ -406,7 +406,7 @@ describe('DPoP', () => {
       }
     })
 
-    it('what a proxy says where it is trusted, and only there', async () => {
+    it('htu is compared with forwarded headers only if the proxy is trusted', async () => {
       for (const trusted of [true, false]) {
         const gate = mcpAuth(options('allowed', { trustProxy: trusted }))
         const { port } = await listen((req, res) => gate(req, res, () => res.end('in')))
@@ -421,7 +421,7 @@ describe('DPoP', () => {
       }
     })
 
-    it('nothing where the request has no usable host', async () => {
+    it('a proof is rejected if the request has no usable host', async () => {
       const { port } = await listen(gatedApp(options()))
       const headers = ['Host: a"b', `Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`]
       expect(await rawRequest(port, { headers })).to.include({ status: 401 })
@@ -439,7 +439,7 @@ describe('DPoP', () => {
     ]
     const absolute = (target: string): string => `http://mcp.example.com${target}`
 
-    /** A route for everything, which tells whether the request was let in, and whether the verifier saw its token. */
+    /** Serves every path. The response says if the request was accepted, and if the verifier received its token. */
     async function serveAll(changes: Partial<OAuthOptions> = {}, before?: (req: IncomingMessage) => void) {
       const seen: unknown[] = []
       const verify = jwtVerifier(issuer.verifierOptions)
@@ -470,7 +470,7 @@ describe('DPoP', () => {
           const { port, seen } = await serveAll()
           const shown = target.replace('\t', '')
           for (const url of ['/pub/x', shown.startsWith('http') ? new URL(shown).pathname : shown]) {
-            // Node refuses some of them by itself.
+            // Node.js rejects some of these targets itself.
             const status = await ask(port, target, absolute(url))
             if (!/%2F|%5C|%25|;/.test(target) || url === '/pub/x') expect(status).to.be.oneOf([400, 401])
           }
@@ -479,7 +479,7 @@ describe('DPoP', () => {
       })),
     )
 
-    it('refuses control characters and spaces that HTTP/2 lets through', async () => {
+    it('paths with control characters and spaces, which HTTP/2 allows, are rejected', async () => {
       for (const path of ['/admin/.\t./pub/x', '/admin/.\n./pub/x', '/admin/.. ', '/pub/x\0', '/pub/\x7F']) {
         const { port, seen } = await serveAll({}, (req) => {
           req.url = path
@@ -489,7 +489,7 @@ describe('DPoP', () => {
       }
     })
 
-    it('lets in at paths that merely look similar', async () => {
+    it('proofs for unambiguous paths that only look similar are accepted', async () => {
       for (const path of [
         '/...',
         '/..a/x',
@@ -507,7 +507,7 @@ describe('DPoP', () => {
       }
     })
 
-    it('refuses them under an Express route as well, and where the resource is configured', async () => {
+    it('ambiguous paths are rejected under an Express route and with a configured resource too', async () => {
       const app = express()
       for (const folder of ['/pub', '/admin'])
         app.use(folder, mcpAuth(options('required')) as RequestHandler, (_req, res) => {
@@ -570,7 +570,7 @@ describe('DPoP', () => {
       })),
     )
 
-    it('of 4,096 bits and an exponent of 3 are let in', async function () {
+    it('RSA keys of 4,096 bits with an exponent of 3 are accepted', async function () {
       this.timeout(60_000)
       const pair = generateKeyPairSync('rsa', { modulusLength: 4_096, publicExponent: 3 })
       const jwk = pair.publicKey.export({ format: 'jwk' }) as JWK
@@ -606,14 +606,14 @@ describe('DPoP', () => {
         const sent = [`Authorization: DPoP ${bound}`, `DPoP: ${await proof({ claims: { nonce: wrong } })}`]
         expectRefusal(await send(sent, dpop), REFUSAL)
       }
-      // Another secret, and one of the process's own.
+      // A nonce of another secret, and a nonce of the process's own secret.
       for (const other of [{ secret: secret.toUpperCase() }, true]) {
         const sent = [`Authorization: DPoP ${bound}`, `DPoP: ${await proof({ claims: { nonce } })}`]
         expectRefusal(await send(sent, { mode: 'allowed', nonce: other }), REFUSAL)
       }
     })
 
-    it('only of proofs that are good otherwise', async () => {
+    it('a nonce is requested only for proofs that are otherwise valid', async () => {
       const dpop = { mode: 'required', nonce: true } as const
       const sent = [`Authorization: DPoP ${bound}`, `DPoP: ${await proof({}, key, 'POST')}`]
       const response = await send(sent, dpop)
@@ -631,7 +631,7 @@ describe('DPoP', () => {
       })
     }
 
-    it('that fails or hangs is an outage: 503, without a challenge', async () => {
+    it('a replay store that fails or hangs causes a 503 without a challenge', async () => {
       const secret = 'redis://user:secret@host'
       for (const use of [
         () => {
@@ -648,7 +648,7 @@ describe('DPoP', () => {
       }
     })
 
-    it('must say true', async () => {
+    it('a replay store accepts a proof only by returning true', async () => {
       for (const [answer, status] of [
         [true, 200],
         [false, 401],
@@ -660,7 +660,7 @@ describe('DPoP', () => {
       }
     })
 
-    it('is not asked about proofs of tokens that are refused', async () => {
+    it('a replay store is not called for proofs of rejected tokens', async () => {
       let asked = 0
       const replayStore = {
         use: () => {
@@ -682,7 +682,7 @@ describe('DPoP', () => {
       return await listen(gatedApp({ issuer: 'https://auth.example.com', verifyToken, dpop }))
     }
 
-    it('cnf decides, whether it comes as DPoP or as Bearer', async () => {
+    it('the cnf of a verifier decides if the token is accepted as DPoP or as Bearer', async () => {
       for (const [cnf, asDpop, asBearer] of [
         [() => ({ jkt: key.thumbprint }), 200, 401],
         [() => ({ jkt: other.thumbprint }), 401, 401],
@@ -708,7 +708,7 @@ describe('DPoP', () => {
       }
     })
 
-    it('the verifier gets the key of the proof, and no token with an invalid proof', async () => {
+    it('a verifier of the application gets the key of the proof, and is not called with an invalid proof', async () => {
       const inputs: unknown[] = []
       const verifyToken: OAuthOptions['verifyToken'] = async ({ bearerToken, proofKey }) => {
         inputs.push([bearerToken, proofKey])
@@ -797,7 +797,7 @@ describe('DPoP', () => {
     )
   })
 
-  it('is announced in the metadata document if it is enabled', async () => {
+  it('DPoP is announced in the metadata document if it is enabled', async () => {
     for (const [dpop, members] of [
       ['off', {}],
       ['allowed', { dpop_signing_alg_values_supported: ALGORITHMS.split(' ') }],
@@ -817,7 +817,7 @@ describe('DPoP', () => {
     }
   })
 
-  it('is named behind Bearer in a 403 as well', async () => {
+  it('a 403 has a DPoP challenge after the Bearer challenge', async () => {
     const { port } = await listen(gatedApp(options('allowed', { scopes: ['mcp:read'] })))
     const headers = [HOST, `Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`]
     const response = await rawRequest(port, { headers })

@@ -32,17 +32,17 @@ describe('attacks on the gate', () => {
   describe('outages of key sets', () => {
     type Way = (req: IncomingMessage, res: ServerResponse) => unknown
     const WAYS: Readonly<Record<string, Way>> = {
-      'answers 500': (_, res) => res.writeHead(500).end(),
-      'answers 503 to what is not the key set': (req, res) =>
+      'responds with 500': (_, res) => res.writeHead(500).end(),
+      'responds with 503 to all requests except those for the key set': (req, res) =>
         req.url === '/jwks' ? res.writeHead(404).end() : res.writeHead(503).end(),
-      'hangs up': (req) => req.socket.destroy(),
-      'answers nonsense': (_, res) => res.end('<html>'),
+      'closes the connection': (req) => req.socket.destroy(),
+      'returns HTML': (_, res) => res.end('<html>'),
     }
 
     interface Course {
-      /** The outcomes, in order. */
+      /** The outcomes of the tokens, in order. */
       readonly outcomes: readonly string[]
-      /** Milliseconds between two requests to a provider, and their paths. */
+      /** The milliseconds between two requests to a provider, and the paths of the requests. */
       readonly gaps: readonly number[]
       readonly asked: readonly string[]
       readonly lastedMs: number
@@ -50,18 +50,18 @@ describe('attacks on the gate', () => {
 
     interface Plan {
       readonly way: Way
-      /** How many issuers are down; each has a provider of its own. */
+      /** The number of issuers without service. Each has a separate provider. */
       readonly issuers?: number
       readonly discovered?: boolean
       readonly options?: Partial<JwtVerifierOptions>
       readonly lastsMs?: number
-      /** The time after which the providers are back. */
+      /** The time until the providers recover. */
       readonly backAfterMs?: number
     }
 
     let key: SigningKey
 
-    /** Sends tokens in batches of ten until the time is over, without waiting for their outcomes. */
+    /** Sends tokens in batches of ten for the given time, without waiting for the outcomes. */
     async function course({
       way,
       issuers = 1,
@@ -139,8 +139,8 @@ describe('attacks on the gate', () => {
           const { asked, gaps, outcomes, lastedMs } = courses.get(what) as Course
           expect(outcomes).to.have.length.above(20)
           expect(new Set(outcomes)).to.deep.equal(new Set(['unavailable']))
-          // A server that knows no such document may answer with a page: the second place is asked at once then.
-          const places = what.startsWith('answers nonsense') && !what.endsWith('by its address') ? 2 : 1
+          // A server without this document can respond with a page. Then the second location is requested at once.
+          const places = what.startsWith('returns HTML') && !what.endsWith('by its address') ? 2 : 1
           expect(asked.length, asked.join(' ')).to.be.within(
             places,
             (1 + Math.floor(lastedMs / 1_000)) * places,
@@ -149,8 +149,8 @@ describe('attacks on the gate', () => {
         },
       })),
       {
-        attack: 'tokens while the provider answers 404 to everything',
-        outcome: 'the places of the metadata are looked through once per second',
+        attack: 'tokens while the provider always responds with 404',
+        outcome: 'the locations of the metadata are requested once per second',
         run: async () => {
           const way: Way = (_, res) => res.writeHead(404).end()
           const { asked, outcomes, lastedMs } = await course({ way, discovered: true, lastsMs: 1_500 })
@@ -160,9 +160,9 @@ describe('attacks on the gate', () => {
       },
       {
         attack: 'tokens while the provider recovers',
-        outcome: 'accepted a second later at most',
+        outcome: 'tokens are accepted within a second',
         run: async () => {
-          const way = WAYS['answers 500'] as Way
+          const way = WAYS['responds with 500'] as Way
           const { outcomes } = await course({ way, discovered: true, backAfterMs: 500, lastsMs: 2_000 })
           const first = outcomes.indexOf('accepted')
           expect(first).to.be.within(1, outcomes.length * 0.8)
@@ -170,8 +170,8 @@ describe('attacks on the gate', () => {
         },
       },
       {
-        attack: 'tokens while the provider hangs',
-        outcome: 'one request at a time, and no token waits for the second',
+        attack: 'tokens while the provider does not respond',
+        outcome: 'one request at a time, and tokens wait only for the first',
         run: async function () {
           this.timeout(20_000)
           const { asked, gaps, outcomes } = await course({ way: () => undefined, lastsMs: 6_500 })
@@ -181,8 +181,9 @@ describe('attacks on the gate', () => {
         },
       },
       {
-        attack: 'a flood of tokens that name a dead issuer, next to tokens of another',
-        outcome: 'the keys of the other are fetched in their turn',
+        attack:
+          'a flood of tokens that name an issuer without service, together with tokens of another issuer',
+        outcome: 'the keys of the other issuer are fetched',
         run: async () => {
           const dead = await listen((_, res) => res.writeHead(500).end())
           const alive = await startKeyServer([key], (origin) => ({
@@ -198,7 +199,7 @@ describe('attacks on the gate', () => {
             }
           }
           expect(await outcome(dead.origin)).to.equal('unavailable')
-          // Turned away once, and not seen again for a while.
+          // The token is rejected once, and not sent again for a while.
           expect(await outcome(alive.origin)).to.equal('unavailable')
           await until(async () => {
             expect(await outcome(dead.origin)).to.equal('unavailable')
@@ -215,7 +216,7 @@ describe('attacks on the gate', () => {
   describe('client addresses', () => {
     const rateLimit = { points: 1, durationSeconds: 60 }
 
-    /** The answers to refused requests from one socket address, one for each `X-Forwarded-For` that Express believes. */
+    /** Returns the responses to rejected requests from one socket address, one per `X-Forwarded-For` that Express trusts. */
     async function forwarded(...addresses: readonly string[]): Promise<number[]> {
       const app = express()
         .set('trust proxy', true)
@@ -250,7 +251,7 @@ describe('attacks on the gate', () => {
     ]
     attackTable('client addresses', [
       ...NO_ADDRESSES.map((address) => ({
-        attack: `another text for an address at each request, such as ${address.slice(0, 20)}`,
+        attack: `a different string for the address in each request, such as ${address.slice(0, 20)}`,
         outcome: 'the address of the socket is limited',
         run: async () => {
           expect(await forwarded(address, `${address}x`, `${address}, 192.0.2.1`)).to.deep.equal([
@@ -266,7 +267,7 @@ describe('attacks on the gate', () => {
         },
       })),
       {
-        attack: 'an address that is text, which another framework left on req.ip',
+        attack: 'an invalid address that another framework sets as req.ip',
         outcome: 'the address of the socket is limited',
         run: async () => {
           const gate = mcpAuth(oauthOptions({ rateLimit }))
@@ -282,7 +283,7 @@ describe('attacks on the gate', () => {
         },
       },
       {
-        attack: 'texts and addresses of one /64 for the clientAddress of the web-standard handler',
+        attack: 'invalid addresses, and addresses of one /64, as clientAddress of the web-standard handler',
         outcome: 'each is limited',
         run: async () => {
           const clientAddress = (request: Request) => request.headers.get('x-real-ip') ?? undefined
@@ -391,18 +392,18 @@ describe('attacks on the gate', () => {
     const SECRET = 'hunter2hunter2'
 
     interface Lure {
-      /** Changes the metadata of the examined server. */
+      /** Changes to the metadata of the examined server. */
       readonly resource?: (document: Record<string, unknown>, evil: string) => void
-      /** Changes the metadata of the authorization server that it names. */
+      /** Changes to the metadata of the authorization server that it names. */
       readonly server?: (document: Record<string, unknown>, evil: string) => void
-      /** The `--issuer` of the user, who knows the honest authorization server. */
-      readonly issuer?: (honest: string) => string | undefined
-      /** Without it the user has no secret, but a client that is registered. */
+      /** The `--issuer` option of the user, who knows the genuine authorization server. */
+      readonly issuer?: (genuine: string) => string | undefined
+      /** If it is missing, the user has a registered client, but no secret. */
       readonly secret?: false
     }
 
-    /** Signs in at a server whose metadata is altered. Returns all that the attacker has received. */
-    async function lured({ resource, server, issuer = (honest) => honest, secret }: Lure) {
+    /** Signs in at a server with changed metadata. Returns everything that the attacker has received. */
+    async function lured({ resource, server, issuer = (genuine) => genuine, secret }: Lure) {
       const received: string[] = []
       const evil = await listen((req, res) => {
         const chunks: Buffer[] = []
@@ -456,7 +457,7 @@ describe('attacks on the gate', () => {
     }
     const lures: Readonly<Record<string, Lure>> = {
       'an authorization server of its own': { resource: named },
-      'an authorization server of its own before the honest one': {
+      'an authorization server of its own before the genuine one': {
         resource: (document, evil) => {
           document.authorization_servers = [evil, ...(document.authorization_servers as string[])]
         },
@@ -466,8 +467,8 @@ describe('attacks on the gate', () => {
         resource: named,
         issuer: () => undefined,
       },
-      'the honest authorization server, for a user without --issuer': { issuer: () => undefined },
-      'an authorization server that begins like the honest one': {
+      'the genuine authorization server, for a user without --issuer': { issuer: () => undefined },
+      'an authorization server that begins like the genuine one': {
         resource: (document) => {
           document.authorization_servers = [`${document.authorization_servers}.evil.example`]
         },
@@ -501,7 +502,7 @@ describe('attacks on the gate', () => {
       "secrets of the doctor's user",
       Object.entries(lures).map(([what, lure]) => ({
         attack: `the examined server names ${what}`,
-        outcome: 'no address to sign in at is printed, and nothing is sent',
+        outcome: 'the doctor prints no sign-in URL, and sends nothing',
         run: async () => {
           const { received, login, visitCount, printed } = await lured(lure)
           expect(visitCount).to.equal(0)
@@ -512,8 +513,8 @@ describe('attacks on the gate', () => {
       })),
     )
 
-    it('are sent to the authorization server of --issuer, and to no place that it redirects to', async () => {
-      for (const spelling of [(honest: string) => honest, (honest: string) => `${honest}/`]) {
+    it('secrets are sent to the authorization server of --issuer, but not to a URL to which it redirects', async () => {
+      for (const spelling of [(genuine: string) => genuine, (genuine: string) => `${genuine}/`]) {
         const { received, visitCount, login } = await lured({
           issuer: spelling,
           server: (document, evil) => {

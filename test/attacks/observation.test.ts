@@ -16,7 +16,7 @@ const fail = (): never => {
   throw new Error('This object must not be read.')
 }
 
-/** A proxy all of whose traps throw. */
+/** Returns a proxy whose traps all throw. */
 const hostile = (target: object = {}): object =>
   new Proxy(target, {
     get: fail,
@@ -32,14 +32,14 @@ function revoked(): object {
   return proxy
 }
 
-/** `target` with members that throw when they are read. */
+/** Adds members to `target` that throw when they are read. */
 const unreadable = <T extends object>(target: T, ...members: string[]): T =>
   Object.defineProperties(
     target,
     Object.fromEntries(members.map((member) => [member, { get: fail, enumerable: true }])),
   )
 
-/** `target` with a member that can be read less than `nth` times. */
+/** Adds a member to `target` that throws when it is read for the `nth` time. */
 function readableTimes<T extends object>(target: T, member: string, value: unknown, nth: number): T {
   let reads = 0
   return Object.defineProperty(target, member, {
@@ -50,12 +50,12 @@ function readableTimes<T extends object>(target: T, member: string, value: unkno
 
 const withoutText = (): object => ({ toString: fail, valueOf: fail, toJSON: fail })
 
-/** Entry points: middleware on Express, and the web-standard handler. */
+/** Middleware on Express and the web-standard handler. */
 const ENTRIES = FACES.filter(({ name }) =>
   ['mcpHandler on Express', 'server of createMcpAdapter'].includes(name),
 )
 
-/** A request in the form of each revision. */
+/** Returns a request in the form of each revision. */
 function eras(message: Record<string, unknown>): WireRequest[] {
   const params = message.params as Record<string, unknown>
   const name = typeof params.uri === 'string' ? { 'mcp-name': params.uri } : {}
@@ -114,7 +114,7 @@ const eventOf = ({ events }: Told, name: string): TelemetryEnvelope | undefined 
   return found[0]
 }
 
-/** Users as a verifier may return them, each with the actor that events name. */
+/** Users that a verifier can return, each with the actor id in the events. */
 const USERS: readonly (readonly [what: string, user: unknown, actor: string | undefined])[] = [
   ['whose id getter throws', unreadable({ sub: 's1' }, 'id'), 's1'],
   ['whose id and sub getters throw', unreadable({}, 'id', 'sub'), undefined],
@@ -135,7 +135,7 @@ const hello = KitMcpRouter.create().tool('hello', { description: 'x' }, () => 'H
 
 const userAttacks: Attack[] = USERS.map(([what, user, actor]) => ({
   attack: `a user ${what}`,
-  outcome: 'the answers are the same as without telemetry',
+  outcome: 'the responses are the same as without telemetry',
   async run() {
     const observedCall = await observed({ router: hello, oauth: verifying(user) }, call('hello'))
     for (const { answer, events } of observedCall) {
@@ -153,7 +153,7 @@ const userAttacks: Attack[] = USERS.map(([what, user, actor]) => ({
 
 const sessionAttacks: Attack[] = USERS.map(([what, user]) => ({
   attack: `in a session, a user ${what}`,
-  outcome: 'the session is opened and its requests are answered',
+  outcome: 'the session is created and its requests succeed',
   async run() {
     for (const entry of ENTRIES) {
       const setup = { router: hello, oauth: verifying(user), sessions: true }
@@ -186,7 +186,7 @@ const cyclicCauses = (): Error => {
   return one
 }
 
-/** What a handler may throw, and what the event must say of it. */
+/** Values that a handler can throw, each with the message in the event. */
 const THROWN: readonly (readonly [what: string, thrown: () => unknown, message: string | RegExp])[] = [
   ['a string', () => 'text', 'text'],
   ['an empty string', () => '', ''],
@@ -258,7 +258,7 @@ const throwing = (thrown: () => unknown): RouterOption =>
 const thrownAttacks: Attack[] = THROWN.flatMap(([what, thrown, message]): Attack[] => [
   {
     attack: `a tool throws ${what}`,
-    outcome: 'kit.mcp.tool.failed has what can be read of it, without the token',
+    outcome: 'kit.mcp.tool.failed contains its readable members, without the token',
     async run() {
       for (const observedCall of await observed({ router: throwing(thrown) }, call('fails'))) {
         expect(observedCall.answer.status).to.equal(200)
@@ -269,7 +269,7 @@ const thrownAttacks: Attack[] = THROWN.flatMap(([what, thrown, message]): Attack
   },
   {
     attack: `a prompt and a resource throw ${what}`,
-    outcome: 'kit.mcp.request.failed has what can be read of it, without the token',
+    outcome: 'kit.mcp.request.failed contains its readable members, without the token',
     async run() {
       for (const asked of [
         rpc('prompts/get', { name: 'fails' }),
@@ -285,7 +285,7 @@ const thrownAttacks: Attack[] = THROWN.flatMap(([what, thrown, message]): Attack
   },
   {
     attack: `the context factory throws ${what}`,
-    outcome: 'kit.mcp.request.failed has what can be read of it',
+    outcome: 'kit.mcp.request.failed contains its readable members',
     async run() {
       const router = hello.context(() => {
         throw thrown()
@@ -298,7 +298,7 @@ const thrownAttacks: Attack[] = THROWN.flatMap(([what, thrown, message]): Attack
   },
 ])
 
-/** A server of the SDK whose handlers throw. */
+/** Returns a server of the SDK whose handlers throw. */
 const sdkServer = (thrown: () => unknown) => () => {
   const server = new McpServer({ name: 'x', version: '1' })
   const handler = (): never => {
@@ -349,13 +349,13 @@ const sdkAttacks: Attack[] = THROWN.flatMap(([what, thrown]): Attack[] => [
   },
 ])
 
-/** Invalid parameters: a server of the SDK reads the code of what was thrown. */
+/** Expected error codes. The code is invalid params, because a server of the SDK reads the code of the thrown value. */
 const REFUSED = [-32_602]
 
 const tellingAttacks: Attack[] = [
   {
     attack: 'a KitToolError whose message throws when it is read',
-    outcome: 'the client gets a reference, and nothing of the getter',
+    outcome: 'the client gets a reference, and not the message of the getter',
     async run() {
       const router = throwing(() => unreadable(new KitToolError('x'), 'message'))
       for (const observedCall of await observed({ router }, call('fails')))
@@ -367,7 +367,7 @@ const tellingAttacks: Attack[] = [
   ...['content', 'isError', '_meta', 'resultType'].map(
     (member): Attack => ({
       attack: `a tool result whose ${member} throws when it is read for the nth time`,
-      outcome: 'the request is answered, without the text of the error',
+      outcome: 'the client gets a response without the message of the error',
       async run() {
         const value = { content: [{ type: 'text', text: 'x' }], isError: false, _meta: {} }[member]
         for (const recordPayloads of [false, true]) {
@@ -388,7 +388,7 @@ const tellingAttacks: Attack[] = [
   ),
   {
     attack: 'a prompt and a resource whose result throws when it is read for the nth time',
-    outcome: 'the request is answered, without the text of the error',
+    outcome: 'the client gets a response without the message of the error',
     async run() {
       for (let nth = 1; nth <= 12; nth++) {
         const router = KitMcpRouter.create()
@@ -410,7 +410,7 @@ const tellingAttacks: Attack[] = [
   },
   {
     attack: 'a nested member of a structured result throws when it is read for the nth time',
-    outcome: 'the request is answered, without the text of the error',
+    outcome: 'the client gets a response without the message of the error',
     async run() {
       for (let nth = 1; nth <= 12; nth++) {
         const output = z.object({ deep: z.any() })
@@ -426,7 +426,7 @@ const tellingAttacks: Attack[] = [
   },
   {
     attack: 'payloads are recorded, and a result has members that throw',
-    outcome: 'the request is answered, and the events are there',
+    outcome: 'the client gets a response, and the events are emitted',
     async run() {
       const router = sdkServer(() => unreadable({ content: [] }, 'isError'))
       for (const observedCall of await observed({ router, recordPayloads: true }, call('fails')))

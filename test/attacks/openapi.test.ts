@@ -4,7 +4,7 @@ import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
 import { documentOf, OK } from '../support/openapi/documents.ts'
 
-/** Resolves with the request that a route gets for the given arguments. */
+/** Resolves with the request that a route receives for the given arguments. */
 async function sent(parameters: readonly object[], args: object, path = '/echo', openapi = '3.0.3') {
   const document = documentOf(
     { [path]: { get: { operationId: 'echo', parameters, responses: OK } } },
@@ -53,13 +53,13 @@ attackTable('arguments of OpenAPI tools', [
     ] as const
   ).map(([attack, parameter, value, expected]) => ({
     attack,
-    outcome: 'the value stays one value',
+    outcome: 'the value is not split',
     run: async () =>
       void expect((await sent([parameter], { color: value })).headers.cookie).to.equal(expected),
   })),
   {
     attack: 'a list in the query with a comma in an element that may hold reserved characters',
-    outcome: 'the element stays one element',
+    outcome: 'the element is not split',
     run: async () =>
       void expect((await sent([query({ explode: false })], { color: ['a,b', 'c/d'] })).url).to.equal(
         '/echo?color=a%2Cb,c/d',
@@ -74,8 +74,8 @@ attackTable('arguments of OpenAPI tools', [
       ),
   },
   ...(['query', 'cookie'] as const).map((place) => ({
-    attack: `a member of an object that stands for another parameter (${place})`,
-    outcome: 'refused',
+    attack: `a member of an object with the name of another parameter (${place})`,
+    outcome: 'the arguments are rejected',
     async run() {
       const parameters = [
         { name: 'filter', in: place, schema: { type: 'object' }, explode: true },
@@ -87,7 +87,7 @@ attackTable('arguments of OpenAPI tools', [
   })),
   {
     attack: 'a header with a line break',
-    outcome: 'refused',
+    outcome: 'the arguments are rejected',
     run: async () =>
       void expect(
         await refusal([{ name: 'X-Color', in: 'header', schema: {} }], { 'X-Color': 'a\r\nx-admin: 1' }),
@@ -95,7 +95,7 @@ attackTable('arguments of OpenAPI tools', [
   },
   ...['', '.', '..'].map((value) => ({
     attack: `a path parameter that is '${value}'`,
-    outcome: 'refused',
+    outcome: 'the arguments are rejected',
     run: async () =>
       void expect(
         await refusal([{ name: 'id', in: 'path', required: true, schema: {} }], { id: value }, '/users/{id}'),
@@ -103,7 +103,7 @@ attackTable('arguments of OpenAPI tools', [
   })),
   {
     attack: 'a path parameter with slashes',
-    outcome: 'it stays one segment',
+    outcome: 'the parameter is one segment',
     run: async () =>
       void expect(
         (

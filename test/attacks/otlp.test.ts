@@ -22,7 +22,7 @@ import { until } from '../support/until.ts'
 
 const MIB = 2 ** 20
 
-describe('collectors that are sick, strict, or small', function () {
+describe('collectors with errors or limits', function () {
   this.timeout(20_000)
   const cleanups: (() => Promise<unknown>)[] = []
   afterEach(async () => {
@@ -53,7 +53,7 @@ describe('collectors that are sick, strict, or small', function () {
     return { delivered, failed, dropped, pending, lastError }
   }
 
-  /** A proxy that takes no more than `limit` bytes. */
+  /** Returns a proxy that rejects requests of more than `limit` bytes. */
   const tooLargeFrom = (limit: number): OtlpReceiverOptions => ({
     answer: (_, __, bytes) => (bytes > limit ? { status: 413 } : undefined),
   })
@@ -84,8 +84,8 @@ describe('collectors that are sick, strict, or small', function () {
     expect(stats(manager).dropped).to.equal(0)
   }
 
-  const poisoned = (status: number) => async () => {
-    // The poisoned ones are the only large ones.
+  const rejectedBatches = (status: number) => async () => {
+    // Only the batches that must fail are large.
     const receiver = await receive({ answer: (_, __, bytes) => (bytes < 50_000 ? undefined : { status }) })
     const manager = managerOf({ url: receiver.url })
     await manager.flush()
@@ -112,22 +112,22 @@ describe('collectors that are sick, strict, or small', function () {
 
   attackTable('OTLP', [
     {
-      attack: '1,000 events of CJK text behind a proxy that takes 1 MiB, as JSON',
-      outcome: 'all of them arrive, and no request is refused',
+      attack: '1,000 events of CJK text behind a proxy with a limit of 1 MiB, as JSON',
+      outcome: 'all of them arrive, and no request is rejected',
       run: arrivesBehind(MIB, 1_000, '漢字'.repeat(500), 20),
     },
     {
-      attack: '1,000 events of CJK text behind a proxy that takes 1 MiB, as protobuf',
-      outcome: 'all of them arrive, and no request is refused',
+      attack: '1,000 events of CJK text behind a proxy with a limit of 1 MiB, as protobuf',
+      outcome: 'all of them arrive, and no request is rejected',
       run: arrivesBehind(MIB, 1_000, '漢字'.repeat(500), 20, 'protobuf'),
     },
     {
-      attack: 'events of control characters behind a proxy that takes 1 MiB',
-      outcome: 'all of them arrive, and no request is refused',
+      attack: 'events of control characters behind a proxy with a limit of 1 MiB',
+      outcome: 'all of them arrive, and no request is rejected',
       run: arrivesBehind(MIB, 500, '\u0001'.repeat(500), 20),
     },
     {
-      attack: 'events of many numbers behind a proxy that takes 1 MiB',
+      attack: 'events of many numbers behind a proxy with a limit of 1 MiB',
       outcome: 'all of them arrive',
       run: async () => {
         const receiver = await receive(tooLargeFrom(MIB))
@@ -139,13 +139,13 @@ describe('collectors that are sick, strict, or small', function () {
       },
     },
     {
-      attack: '1,000 events behind a proxy that takes 100 KB',
+      attack: '1,000 events behind a proxy with a limit of 100 KB',
       outcome: 'all of them arrive, in few requests',
       run: arrivesBehind(100_000, 1_000, 'x'.repeat(100), 40),
     },
     {
-      attack: 'one event that is larger than the proxy takes, among 100',
-      outcome: 'it fails alone',
+      attack: 'one of 100 events that is larger than the limit of the proxy',
+      outcome: 'only that event fails',
       run: async () => {
         const receiver = await receive(tooLargeFrom(MIB))
         const manager = managerOf({ url: receiver.url })
@@ -158,7 +158,7 @@ describe('collectors that are sick, strict, or small', function () {
       },
     },
     {
-      attack: 'a collector that answers 413 to everything, 512 events',
+      attack: '512 events for a collector that always responds with 413',
       outcome: 'all of them fail, in fewer than 25 requests',
       run: async () => {
         const receiver = await receive({ answer: () => ({ status: 413 }) })
@@ -170,33 +170,33 @@ describe('collectors that are sick, strict, or small', function () {
       },
     },
     {
-      attack: 'a flush after each event while the collector answers 503',
+      attack: 'a flush after each event while the collector responds with 503',
       outcome: 'few requests are sent',
       run: flushesAt(() => ({ status: 503 }), 12),
     },
     {
-      attack: 'a flush after each event while the collector answers 500',
+      attack: 'a flush after each event while the collector responds with 500',
       outcome: 'few requests are sent',
       run: flushesAt(() => ({ status: 500 }), 20),
     },
     {
-      attack: 'a flush after each event while the collector answers 429 with Retry-After: 0',
+      attack: 'a flush after each event while the collector responds with 429 with Retry-After: 0',
       outcome: 'few requests are sent',
       run: flushesAt(() => ({ status: 429, headers: { 'retry-after': '0' } }), 12),
     },
     {
-      attack: 'four poisoned batches with the status 500',
+      attack: 'four rejectedBatches batches with the status 500',
       outcome: 'events after them arrive within seconds',
-      run: poisoned(500),
+      run: rejectedBatches(500),
     },
     {
-      attack: 'four poisoned batches with the status 504',
+      attack: 'four rejectedBatches batches with the status 504',
       outcome: 'events after them arrive within seconds',
-      run: poisoned(504),
+      run: rejectedBatches(504),
     },
     ...[500, 501, 505, 599].map((status) => ({
-      attack: `${status} to everything`,
-      outcome: 'a batch is tried twice',
+      attack: `a collector that always responds with ${status}`,
+      outcome: 'each batch is sent twice',
       run: async () => {
         const receiver = await receive({ answer: () => ({ status }) })
         const manager = managerOf({ url: receiver.url })
@@ -253,7 +253,7 @@ describe('collectors that are sick, strict, or small', function () {
         const options = { url, encoding: 'json', events: 600, flushMs: 50, shutdownMs: 50 } as const
         const { code, lingeredMs } = await spawnOtlpClient(options)
         expect(code).to.equal(0)
-        // The exporter's own wait would hold it for about a second.
+        // The retry delay of the exporter would keep the process alive for about a second.
         expect(lingeredMs).to.be.below(500)
       },
     },
@@ -285,7 +285,7 @@ describe('collectors that are sick, strict, or small', function () {
       },
     },
     {
-      attack: 'Retry-After of 2^32 s with an unlimited retry budget',
+      attack: 'a Retry-After of 2^32 s with an unlimited retry budget',
       outcome: 'one request is sent, and the process does not spin',
       run: async () => {
         const receiver = await receive({

@@ -5,7 +5,7 @@ import { attackTable } from '../support/attacks/attack-table.ts'
 type Method = 'handle' | 'flush' | 'shutdown'
 type Call = 'emit' | 'flush' | 'shutdown'
 
-/** More calls than this are a recursion without end. */
+/** More calls than this show an infinite recursion. */
 const MANY = 50
 
 describe('transports that call their manager', () => {
@@ -14,7 +14,7 @@ describe('transports that call their manager', () => {
   before(() => process.on('unhandledRejection', note))
   after(() => process.off('unhandledRejection', note))
 
-  /** When the transport calls back, and whether it awaits the call. */
+  /** The time of the call to the manager, and if the transport awaits it. */
   const ways = {
     'and ignores the result': (call: () => unknown) => void call(),
     'and returns the promise': (call: () => unknown) => call() as Promise<void>,
@@ -65,14 +65,14 @@ describe('transports that call their manager', () => {
       (['emit', 'flush', 'shutdown'] as const).flatMap((call) =>
         (Object.keys(ways) as (keyof typeof ways)[]).map((way) => ({
           attack: `${method} calls ${call} ${way}`,
-          outcome: 'both end in time, and the counts are right',
+          outcome: 'both end in time, and the counts are correct',
           run: ends(method, call, way),
         })),
       ),
     ),
   )
 
-  it('shutdown called from the flush that a shutdown calls is not awaited by itself, and ends long before its deadline', async () => {
+  it('a shutdown that a transport calls in the flush of a shutdown ends long before its deadline', async () => {
     for (const call of ['flush', 'shutdown'] as const) {
       const manager: KitTelemetryManager = KitTelemetry.create()
         .addTransport({

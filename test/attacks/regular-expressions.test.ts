@@ -17,7 +17,7 @@ const INPUTS = ['outside', 'options', 'own'] as const
 /** The largest number of steps of an expression that is not linear, for the longest input that can reach it. */
 const MAX_STEPS = 1_000_000
 
-/** Steps decide, not time: on a busy machine, recheck would take a short attack for a long one. */
+/** Steps decide, not time: on a busy machine, recheck would take longer and report short attacks. */
 const LIMITS = { timeout: 120_000, attackTimeout: null, incubationTimeout: null }
 
 interface Entry {
@@ -66,7 +66,7 @@ function literalOf(text: string): { pattern: string; flags: string } {
   return { pattern: text.slice(1, end), flags: text.slice(end + 1) }
 }
 
-/** Returns why the expression may take too long, or `undefined`. */
+/** Returns the reason why the expression could take too long, or `undefined`. */
 async function problemOf(
   { pattern, flags }: { pattern: string; flags: string },
   maxLength: number | undefined,
@@ -85,7 +85,7 @@ describe('regular expressions', () => {
   const expressions = expressionsOfSources()
   const list: List = existsSync(LIST) ? JSON.parse(readFileSync(LIST, 'utf8')) : {}
 
-  it('of the sources are all listed with the origin of their input and the reason why they are linear', () => {
+  it('every regular expression of the sources is listed with the origin of its input and the reason why it is linear', () => {
     const complete = updated(list, expressions)
     if (process.env.UPDATE === '1') writeFileSync(LIST, `${JSON.stringify(complete, null, 2)}\n`)
     const fix =
@@ -100,7 +100,7 @@ describe('regular expressions', () => {
     }
   })
 
-  it('whose input comes from outside or from options take linear time', async function () {
+  it('regular expressions whose input comes from outside or from options take linear time', async function () {
     this.timeout(300_000)
     const problems: string[] = []
     for (const [file, found] of expressions) {
@@ -127,12 +127,12 @@ describe('regular expressions', () => {
     ['a instanceof RegExp', []],
   ]
   for (const [source, codes] of FOUND) {
-    it(`are found in ${JSON.stringify(source)}: ${codes.length}`, () => {
+    it(`the scan of ${JSON.stringify(source)} finds ${codes.length} regular expressions`, () => {
       expect(regularExpressionsOf(source).map(({ code }) => code)).to.deep.equal(codes)
     })
   }
 
-  it('that are made in a way that is not understood are an error', () => {
+  it('an unknown use of RegExp is an error', () => {
     expect(() => regularExpressionsOf('const Alias = RegExp')).to.throw(
       'This use of RegExp is not understood',
     )
@@ -147,7 +147,7 @@ describe('regular expressions', () => {
       ['/^a+$/', 100, /^is linear: remove "maxLength"/],
     ]
   for (const [expression, maxLength, problem] of PROBLEMS) {
-    it(`that are superlinear are noticed: ${expression}, maxLength ${maxLength}`, async () => {
+    it(`the check rejects a superlinear expression: ${expression}, maxLength ${maxLength}`, async () => {
       expect(await problemOf(literalOf(expression), maxLength)).to.match(problem)
     })
   }
@@ -155,7 +155,7 @@ describe('regular expressions', () => {
     ['/^a+$/', undefined],
     ['/a+$/', 1_000],
   ] as const) {
-    it(`that are linear or short are accepted: ${expression}, maxLength ${maxLength}`, async () => {
+    it(`the check accepts a linear expression or a short input: ${expression}, maxLength ${maxLength}`, async () => {
       expect(await problemOf(literalOf(expression), maxLength)).to.equal(undefined)
     })
   }

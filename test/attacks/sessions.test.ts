@@ -42,7 +42,7 @@ const initialize = (capabilities: object = { elicitation: {} }) =>
 
 type Headers = Record<string, string>
 
-/** A server on Node, and what attackers send it. */
+/** A server on Node.js, with methods that send the requests of attackers. */
 class Target {
   readonly adapter: McpAdapter
   readonly bus = new InMemoryServerEventBus()
@@ -77,7 +77,7 @@ class Target {
     return (await this.send(as, legacy(rpc('ping', undefined, 'ping')), session)).status
   }
 
-  /** A stream that stays open: GET, or a POST of `body`. */
+  /** Opens a stream that stays open: a GET, or a POST of `body`. */
   async stream(
     as: string | undefined,
     headers: Headers = {},
@@ -111,7 +111,7 @@ class Target {
   }
 }
 
-/** Reads a stream until it has `count` events. */
+/** Reads a stream until it has received `count` events. */
 async function events(stream: IncomingMessage, count: number): Promise<any[]> {
   let text = ''
   for await (const chunk of stream) {
@@ -145,7 +145,7 @@ describe('attacks on sessions', () => {
 
     const content = (text: string) => ({ content: [{ type: 'text' as const, text }] })
 
-    /** An application that gives each caller the tools that the token is good for. */
+    /** An application that gives each caller the tools that the scopes of its token allow. */
     const router: ServerFactory = ({ auth }) => {
       made.push(`${auth?.clientId} ${auth?.scopes.join(' ')}`)
       const server = new McpServer({ name: 'existing', version: '1' }, { capabilities: { logging: {} } })
@@ -181,8 +181,8 @@ describe('attacks on sessions', () => {
 
     attackTable('authority of a session', [
       {
-        attack: 'a narrower token in a session that a wider one opened',
-        outcome: 'what only the wider one may do does not exist',
+        attack: 'a token with fewer scopes in a session of a token with more scopes',
+        outcome: 'tools that need the missing scopes do not exist',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(wide)
@@ -196,8 +196,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'a wider token in a session that a narrower one opened',
-        outcome: 'it may do more',
+        attack: 'a token with more scopes in a session of a token with fewer scopes',
+        outcome: 'it can call more tools',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(narrow)
@@ -206,7 +206,7 @@ describe('attacks on sessions', () => {
       },
       {
         attack: 'a token of another client, with the same scopes',
-        outcome: 'the server is made again',
+        outcome: 'a new server is created',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(wide)
@@ -216,7 +216,7 @@ describe('attacks on sessions', () => {
       },
       {
         attack: 'a refreshed token with the same scopes in another order',
-        outcome: 'the server is not made again',
+        outcome: 'the server is kept',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(wide)
@@ -226,8 +226,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'a narrower and a wider token, 20 times at once',
-        outcome: 'each is served with its own authority',
+        attack: 'a token with fewer and a token with more scopes, 20 times at once',
+        outcome: 'each request is served with the scopes of its own token',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(wide)
@@ -249,8 +249,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'a narrower token while a call of the wider one is under way',
-        outcome: 'both are answered, by a server each',
+        attack: 'a token with fewer scopes during a call of a token with more scopes',
+        outcome: 'both get a response, each from its own server',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(wide)
@@ -262,8 +262,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'a narrower token cancels a call of the wider one',
-        outcome: 'the call ends, at the server where it began',
+        attack: 'a token with fewer scopes cancels a call of a token with more scopes',
+        outcome: 'the call ends at the server where it began',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(wide)
@@ -281,7 +281,8 @@ describe('attacks on sessions', () => {
       },
       {
         attack: 'another token, then a call that asks the client for input',
-        outcome: 'the new server knows what the client can do, and gets the answer that is its own',
+        outcome:
+          'the new server knows the capabilities of the client, and gets the response to its own request',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(wide)
@@ -308,7 +309,7 @@ describe('attacks on sessions', () => {
       },
       {
         attack: 'another token after logging/setLevel',
-        outcome: 'the level stays',
+        outcome: 'the level is kept',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(wide)
@@ -318,8 +319,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'another token where the server cannot be made again',
-        outcome: '500, and the session goes on for the first',
+        attack: 'another token when a new server cannot be created',
+        outcome: '500, and the session still works for the first token',
         async run() {
           const target = await Target.start({
             router: (context) => {
@@ -334,7 +335,7 @@ describe('attacks on sessions', () => {
       },
       {
         attack: 'a function that returns one server for every token of a user',
-        outcome: 'it is connected again',
+        outcome: 'the server is connected again',
         async run() {
           const servers = new Map<unknown, unknown>()
           const target = await Target.start({
@@ -397,7 +398,7 @@ describe('attacks on sessions', () => {
     attackTable('ids of requests in a session', [
       {
         attack: 'two requests with one id at once',
-        outcome: 'the second is 400, the first gets its own answer',
+        outcome: 'the second gets 400, and the first gets its own response',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(ada)
@@ -412,8 +413,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'fifty requests with one id in one moment',
-        outcome: 'one is served',
+        attack: 'fifty requests with one id at the same time',
+        outcome: 'one succeeds',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(ada)
@@ -435,7 +436,7 @@ describe('attacks on sessions', () => {
       },
       {
         attack: 'the ids 1 and "1" at once',
-        outcome: 'both are answered',
+        outcome: 'both get a response',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(ada)
@@ -452,8 +453,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'a batch with an id that is in flight',
-        outcome: '400, and nothing of the batch is done',
+        attack: 'a batch with the id of a running call',
+        outcome: '400, and no message of the batch is processed',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(ada)
@@ -469,8 +470,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'an id again after its answer, and after a request that was refused',
-        outcome: 'it is served',
+        attack: 'an id that is reused after its response, and after a rejected request',
+        outcome: 'the request succeeds',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(ada)
@@ -483,7 +484,7 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'a call that is cancelled, and its id again',
+        attack: 'a cancelled call whose id is reused',
         outcome: 'its stream ends, the right call is aborted, and the id is free',
         async run() {
           const target = await Target.start({ router })
@@ -505,8 +506,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'a client that hangs up and sends the id again',
-        outcome: '400 as long as the call runs, then 200',
+        attack: 'a client that disconnects and reuses the id',
+        outcome: '400 while the call runs, then 200',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(ada)
@@ -521,8 +522,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'more than 1,024 calls whose client has hung up',
-        outcome: '429, and other sessions are served',
+        attack: 'more than 1,024 calls whose client has disconnected',
+        outcome: '429, and other sessions still work',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(ada)
@@ -557,8 +558,8 @@ describe('attacks on sessions', () => {
 
     attackTable('sessions and streams of one user', [
       {
-        attack: 'sessions without end',
-        outcome: 'the own oldest end, others stay',
+        attack: 'sessions that never end',
+        outcome: 'the oldest sessions of the same user end, and those of other users are kept',
         async run() {
           const target = await Target.start({ router, sessions: { max: 40 } })
           const others = await open(target, token('bob', READ), 3)
@@ -570,7 +571,7 @@ describe('attacks on sessions', () => {
       },
       {
         attack: 'sessions through many clients and scopes',
-        outcome: 'they count for the user',
+        outcome: 'they count for one user',
         async run() {
           const target = await Target.start({ router, sessions: { maxPerOwner: 2 } })
           const own = await Promise.all(
@@ -580,8 +581,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: '60 sessions in one moment',
-        outcome: 'as many stay as may be',
+        attack: '60 sessions at the same time',
+        outcome: 'as many sessions are kept as the limit allows',
         async run() {
           const target = await Target.start({ router, sessions: { max: 30, maxPerOwner: 7 } })
           const own = await Promise.all(Array.from({ length: 60 }, () => target.begin(ada)))
@@ -612,7 +613,7 @@ describe('attacks on sessions', () => {
       },
       {
         attack: 'streams of all three kinds',
-        outcome: '429 beyond 32 together, others get theirs, and one that ends makes room',
+        outcome: '429 beyond 32 in total, other users get streams, and an ended stream frees a slot',
         async run() {
           const target = await Target.start({ router })
           const stateless = await Target.start({ router, sessions: false })
@@ -652,8 +653,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'streams of sessions that are ended',
-        outcome: 'they give their slots back',
+        attack: 'streams of sessions that end',
+        outcome: 'their slots are freed',
         async run() {
           const target = await Target.start({
             router,
@@ -673,8 +674,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'streams that are refused (409, 400, 406)',
-        outcome: 'they take no slot',
+        attack: 'rejected streams (409, 400, 406)',
+        outcome: 'they do not take a slot',
         async run() {
           const target = await Target.start({ router, streams: { maxPerOwner: 2 } })
           const session = await target.begin(ada)
@@ -688,7 +689,7 @@ describe('attacks on sessions', () => {
       },
       {
         attack: 'subscriptions/listen with 100,000 URIs, with 200 kB of URIs, and with an id of 1 MB',
-        outcome: '-32602, and nothing is kept',
+        outcome: '-32602, and the memory use does not grow',
         async run() {
           const target = await Target.start({ router })
           const many = Array.from({ length: 100_000 }, (_, id) => `notes://${id}`)
@@ -712,7 +713,7 @@ describe('attacks on sessions', () => {
       },
       {
         attack: 'initialize with 1 MB of capabilities',
-        outcome: '400, and no session',
+        outcome: '400, and no session is created',
         async run() {
           const target = await Target.start({ router })
           const answer = await target.send(
@@ -731,7 +732,7 @@ describe('attacks on sessions', () => {
     attackTable('events that a session keeps', [
       {
         attack: 'a result of 1.2 MB in UTF-8',
-        outcome: 'it is delivered, and not kept',
+        outcome: 'it is delivered, but not stored',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(ada)
@@ -743,8 +744,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'Last-Event-ID of an event that was not kept',
-        outcome: 'what came after it is given',
+        attack: 'Last-Event-ID of an event that was not stored',
+        outcome: 'the events after it are delivered',
         async run() {
           const target = await Target.start({ router, sessions: { maxBufferedBytes: 400 } })
           const session = await target.begin(ada)
@@ -775,7 +776,7 @@ describe('attacks on sessions', () => {
 
     const wide = token('ada', WRITE)
 
-    /** Resolves with the contents of a stream up to the final list change. */
+    /** Resolves with the contents of a stream up to the last list change. */
     const heardBy = async (target: Target, stream: IncomingMessage): Promise<string[]> => {
       let text = ''
       for await (const chunk of stream) {
@@ -800,7 +801,7 @@ describe('attacks on sessions', () => {
     attackTable('updates of resources', [
       {
         attack: 'a stream of a token without the scope, and subscriptions of one with it, without sessions',
-        outcome: 'the stream carries only what its token may read',
+        outcome: 'the stream contains only what its token may read',
         async run() {
           const target = await Target.start({
             router,
@@ -818,7 +819,7 @@ describe('attacks on sessions', () => {
       },
       {
         attack: 'a stream of a token without the scope in a session of one with it',
-        outcome: 'the stream carries only what its token may read',
+        outcome: 'the stream contains only what its token may read',
         async run() {
           const target = await Target.start({ router })
           for (const [as, uris] of [
@@ -834,8 +835,8 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'a token without the scope that comes back with Last-Event-ID',
-        outcome: 'what was missed is given as far as it may be read',
+        attack: 'a token without the scope that reconnects with Last-Event-ID',
+        outcome: 'it gets the missed events that its token may read',
         async run() {
           const target = await Target.start({ router })
           const session = await target.begin(wide)
@@ -849,7 +850,7 @@ describe('attacks on sessions', () => {
           }
           first.destroy()
           const again = { ...session, 'last-event-id': lastIdOf(text) }
-          // As long as the server believes that the first stream is open, it carries everything.
+          // While the server treats the first stream as open, that stream contains all events.
           await until(async () => {
             const probe = await target.stream(wide, session)
             const gone = probe.statusCode === 200
@@ -884,7 +885,7 @@ describe('attacks on sessions', () => {
     attackTable('owners', [
       {
         attack: 'an opaque token of another authorization server with the same subject',
-        outcome: 'the session is not its own (404), cached or not',
+        outcome: 'the session is not found (404), cached or not',
         async run() {
           const answering = async (answers: object) =>
             (
@@ -920,7 +921,7 @@ describe('attacks on sessions', () => {
       },
       {
         attack: 'two verifiers of the application with a user of the same id',
-        outcome: 'the session is not the other one’s (404)',
+        outcome: 'the session of the other user is not found (404)',
         async run() {
           const own = (name: string) => (input: { bearerToken: string | undefined }) =>
             input.bearerToken === name ? { valid: true, user: { id: 1 }, scopes: READ } : undefined
@@ -934,7 +935,7 @@ describe('attacks on sessions', () => {
     ])
   })
 
-  it('a call that throws what is not an error is answered also after another one was cancelled', async () => {
+  it('a call that throws a value that is not an error gets a response, even after another call was cancelled', async () => {
     const began = signalled()
     const router: ServerFactory = () => {
       const server = new Server({ name: 'low', version: '1' }, { capabilities: { tools: {} } })

@@ -14,21 +14,21 @@ import { until } from '../support/until.ts'
 const REPORT = 'x'.repeat(10_000)
 const REPORTS = 2_000
 
-/** The progress of a handler. */
+/** The number of reports of the handler so far. */
 let reportCount = 0
 let isDone = false
 
 type Tell = (what: 'progress' | 'log', n: number) => Promise<void>
 
-/** Tells the client much more than sockets hold, each time waiting for the client. */
-async function patiently(tell: Tell): Promise<void> {
+/** Sends more reports than sockets can buffer, and waits for the client each time. */
+async function reportInTurn(tell: Tell): Promise<void> {
   for (reportCount = 0; reportCount < REPORTS; reportCount++)
     await tell(reportCount % 2 === 0 ? 'progress' : 'log', reportCount)
   isDone = true
 }
 
-/** The same, without waiting. */
-async function flooding(tell: Tell): Promise<void> {
+/** Does the same without waiting. */
+async function reportAtOnce(tell: Tell): Promise<void> {
   for (reportCount = 0; reportCount < REPORTS; reportCount++) {
     tell(reportCount % 2 === 0 ? 'progress' : 'log', reportCount).catch(() => undefined)
     if (reportCount % 50 === 0) await new Promise(setImmediate)
@@ -38,13 +38,13 @@ async function flooding(tell: Tell): Promise<void> {
 
 const router = KitMcpRouter.create()
   .tool('patient', { description: 'x' }, async (_args, { progress, log }) => {
-    await patiently((what, n) =>
+    await reportInTurn((what, n) =>
       what === 'progress' ? progress(n, REPORTS, REPORT) : log(n === 1601 ? 'error' : 'info', REPORT),
     )
     return 'done'
   })
   .tool('flood', { description: 'x' }, async (_args, { progress, log }) => {
-    await flooding((what, n) =>
+    await reportAtOnce((what, n) =>
       what === 'progress' ? progress(n, REPORTS, REPORT) : log(n === 1601 ? 'error' : 'info', REPORT),
     )
     return 'done'
@@ -52,7 +52,7 @@ const router = KitMcpRouter.create()
 
 const ofSdk: ServerFactory = () => {
   const server = new McpServer({ name: 'existing', version: '1' }, { capabilities: { logging: {} } })
-  for (const [name, run] of Object.entries({ patient: patiently, flood: flooding })) {
+  for (const [name, run] of Object.entries({ patient: reportInTurn, flood: reportAtOnce })) {
     server.registerTool(name, { description: 'x' }, async ({ mcpReq }) => {
       const progressToken = mcpReq._meta?.progressToken as string
       await run((what, n) =>
@@ -63,7 +63,7 @@ const ofSdk: ServerFactory = () => {
             })
           : mcpReq.log(n === 1601 ? 'error' : 'info', REPORT),
       ).catch(() => {
-        // The SDK rejects when the client has gone.
+        // The SDK rejects when the client has disconnected.
         isDone = true
       })
       return { content: [{ type: 'text', text: 'done' }] }
@@ -75,7 +75,7 @@ const ofSdk: ServerFactory = () => {
 const meta = { progressToken: 'p', 'io.modelcontextprotocol/logLevel': 'debug' }
 const legacyCall = (name: string) => rpc('tools/call', { name, arguments: {}, _meta: { progressToken: 'p' } })
 
-/** The ways on which a call can be served, by name. */
+/** The paths by which a call can be served, by name. */
 const WAYS: Readonly<
   Record<
     string,
@@ -121,7 +121,7 @@ async function sessionOf(server: FetchHandler): Promise<Record<string, string>> 
   return { 'mcp-session-id': begun.headers.get('mcp-session-id') as string }
 }
 
-/** Waits until the handler makes no more headway. */
+/** Waits until the handler makes no more progress. */
 async function standstill(): Promise<void> {
   let before = -1
   let same = 0
@@ -163,7 +163,7 @@ class SlowReader {
 
   async read(): Promise<string> {
     for await (const chunk of this.socket) this.text += chunk
-    // Chunks of HTTP may end within a line.
+    // Chunks of HTTP can end within a line.
     return this.text.replace(/\r\n[0-9a-f]+\r\n/g, '')
   }
 }
@@ -198,7 +198,7 @@ describe('attacks of clients that do not read', function () {
     attackTable(`slow readers: ${name}`, [
       {
         attack: 'a socket that is not read, and a handler that waits for it',
-        outcome: 'the handler waits, and goes on when the client reads; nothing is lost',
+        outcome: 'the handler waits, and continues when the client reads; nothing is lost',
         async run() {
           const { request, port } = await start('patient')
           const reader = await SlowReader.ask(port, request)

@@ -1,7 +1,7 @@
 /**
- * Sends one event with each transport while the process is observed, and prints what the observers saw.
- * Arguments: the observer, the origin of the targets, the connection, the secret in all URLs. The secret is not written
- * here, because Sentry reads the sources that an error names.
+ * Sends one event with each transport while an observer watches the process, and prints what the observer saw.
+ * Arguments: the observer, the origin of the targets, the connection, the secret in all URLs. The secret is not in this
+ * file, because Sentry reads the sources that an error names.
  */
 import { subscribe } from 'node:diagnostics_channel'
 import http, { Agent } from 'node:http'
@@ -28,7 +28,7 @@ const CHANNELS = [
   'http.client.response.finish',
 ]
 
-/** Starts to observe, and returns what runs the application's own work. */
+/** Starts the observer. Returns a function that runs the work of the application. */
 function observe(): (work: () => Promise<unknown>) => Promise<unknown> {
   if (observer === 'channels') {
     for (const name of CHANNELS) subscribe(name, (message) => seen.push(inspect(message, { depth: 4 })))
@@ -72,7 +72,7 @@ function replaceFunctions(): ReturnType<typeof observe> {
   return (work) => work()
 }
 
-/** As OpenTelemetry's instrumentations of `http` and undici do. */
+/** Instruments requests as OpenTelemetry does for `http` and undici. */
 function instrument(): ReturnType<typeof observe> {
   const exporter = new InMemorySpanExporter()
   const provider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] })
@@ -105,13 +105,13 @@ function instrument(): ReturnType<typeof observe> {
   }
 }
 
-/** The dispatcher of Node's own `fetch`. */
+/** Returns the dispatcher of Node's own `fetch`. */
 async function ownDispatcher(): Promise<telemetry.HttpTransportOptions['dispatcher']> {
   await fetch(`${origin}/first`, { method: 'POST' })
   return (globalThis as any)[Symbol.for('undici.globalDispatcher.1')]
 }
 
-// Waiting for a transport does not keep the process alive.
+// A pending transport does not keep the process alive.
 setInterval(() => {}, 1000)
 const dispatcher = connection === 'dispatcher' ? await ownDispatcher() : undefined
 const run = observe()
@@ -125,7 +125,7 @@ const event: telemetry.TelemetryEnvelope = {
   environment: 'test',
   sessionId: 'ses_0',
 }
-/** Resolves when the collector has answered. */
+/** Resolves when the collector has responded. */
 async function sendOverOtlp(): Promise<void> {
   const transport = telemetry.OtlpTransportAdapter.create({
     url: `${origin}/otlp/${secret}`,
@@ -154,7 +154,7 @@ await run(async () => {
     }),
   ]
   await Promise.all(transports.map((transport) => transport.handle(event)))
-  // Proves that the observer works.
+  // This request proves that the observer works.
   await fetch(`${origin}/control`, { method: 'POST' })
   await setImmediate()
 })

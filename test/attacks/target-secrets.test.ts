@@ -18,11 +18,11 @@ const PATHS = [
 ]
 
 interface Observed {
-  /** Returns the records of the observer as one string. */
+  /** The records of the observer as one string. */
   readonly seen: readonly string[]
-  /** The requests of the transports, by path. */
+  /** The requests of the transports by path. */
   readonly requests: ReadonlyMap<string, IncomingHttpHeaders>
-  /** Those of the application itself. */
+  /** The requests of the application itself. */
   readonly control: IncomingHttpHeaders | undefined
 }
 

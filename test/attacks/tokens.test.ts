@@ -32,17 +32,17 @@ const DESCRIPTIONS = {
 
 type Answer = keyof typeof DESCRIPTIONS
 
-/** Everything an attacker may have at hand, and the issuer's own keys for what the issuer itself might sign. */
+/** The keys of the issuer and of the attacker, and the URLs of the test servers. */
 interface Kit {
   readonly rsa: SigningKey
   readonly ec: SigningKey
   readonly p384: SigningKey
   readonly ed: SigningKey
-  /** In the set, but for encryption. */
+  /** A key of the set that is for encryption. */
   readonly enc: SigningKey
-  /** The attacker's own. */
+  /** The key of the attacker. */
   readonly evil: SigningKey
-  /** Where nothing may ever be fetched from. */
+  /** A server that must never receive a request. */
   readonly canary: string
 }
 
@@ -53,7 +53,7 @@ const base64url = (text: string | Uint8Array): string => Buffer.from(text).toStr
 const json = (value: unknown): string => base64url(JSON.stringify(value))
 const good = (changes = {}): object => claimsWith({ scope: 'mcp:read', ...changes })
 
-/** Three parts of which the attacker chose every byte. */
+/** Returns a token of three parts that the attacker chooses. */
 function craft(header: unknown, payload: string | Uint8Array, signer: (data: Buffer) => Uint8Array): string {
   const signed = `${typeof header === 'string' ? header : json(header)}.${base64url(payload)}`
   return `${signed}.${base64url(signer(Buffer.from(signed)))}`
@@ -73,7 +73,7 @@ const byHmac =
     createHmac(hash, secret).update(data).digest()
 const unsigned = (): Uint8Array => new Uint8Array(0)
 
-/** Signed by the issuer's RSA key, whatever it says. */
+/** Returns a token with any content, signed with the issuer's RSA key. */
 const signed =
   (payload: string | Uint8Array, header: object = {}): Maker =>
   ({ rsa }) =>
@@ -82,7 +82,7 @@ const issued =
   (changes: object, header: object = {}): Maker =>
   (kit) =>
     signed(JSON.stringify({ ...good(), ...changes }), header)(kit)
-/** Signed by the attacker's key. */
+/** Returns a token signed with the attacker's key. */
 const forged =
   (header: (kit: Kit) => object, changes: object = {}): Maker =>
   (kit) =>
@@ -95,17 +95,17 @@ const ecToken = ({ ec }: Kit, header: object = {}, change = (made: Uint8Array) =
   )
 const pem = ({ publicKey }: SigningKey): string => publicKey.export({ type: 'spki', format: 'pem' }) as string
 
-/** Order of the P-256 curve. */
+/** The order of the P-256 curve. */
 const P256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
 
-/** The other signature that is as good: (r, n − s) for (r, s). */
+/** Returns the other valid signature: (r, n − s) for (r, s). */
 function mirrored(signature: Uint8Array): Uint8Array {
   const s = BigInt(`0x${Buffer.from(signature.subarray(32)).toString('hex')}`)
   const other = (P256_ORDER - s).toString(16).padStart(64, '0')
   return Buffer.concat([signature.subarray(0, 32), Buffer.from(other, 'hex')])
 }
 
-/** The same bytes spelt with another last character. */
+/** Returns the same bytes encoded with another last character. */
 function respelt(part: string): string {
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
   const last = alphabet.indexOf(part.at(-1) as string)
@@ -363,7 +363,7 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
         ),
       'invalid',
     ],
-    // For every ECDSA signature, a second valid one can be computed. It proves nothing new.
+    // For every ECDSA signature, a second valid one can be computed. That is not an attack.
     ['an ECDSA signature mirrored: (r, n − s)', (kit) => ecToken(kit, {}, mirrored), 'accepted'],
 
     ['1 MB', () => 'a'.repeat(1_000_000), 'malformed'],
@@ -559,13 +559,13 @@ describe('attacks with tokens', () => {
     )
   }
 
-  describe('in all', () => {
-    it('with unknown key IDs cause only one more fetch of the keys', () => {
-      // Two verifiers use the endpoint, and each may look twice.
+  describe('requests of the verifiers', () => {
+    it('tokens with unknown key IDs cause only one more fetch of the keys', () => {
+      // Two verifiers use the endpoint, and each may fetch the keys twice.
       expect(fetched.length).to.be.within(2, 4)
     })
 
-    it('would be noticed to reach out: the canary tells', async () => {
+    it('a request to the canary server would be noticed', async () => {
       await fetch(`${kit.canary}/x`)
       expect(fetched).to.include('canary /x')
     })

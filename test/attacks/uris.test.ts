@@ -20,13 +20,13 @@ import {
 
 const SECRET = 'the salary of everybody'
 
-/** As careless as a handler may be: it decodes once more, and reads a path as a file system does. */
+/** Reads a path like a careless handler: decodes it again, and resolves it as a file system does. */
 function careless(path: string): string {
   let decoded = path
   try {
     decoded = decodeURIComponent(path)
   } catch {
-    // It stays as it is.
+    // The path stays as it is.
   }
   const parts: string[] = []
   for (const part of (decoded.split(/[?#]/, 1)[0] as string).split(/[/\\]/)) {
@@ -235,20 +235,20 @@ const READS: readonly (readonly [uri: string, outcome: keyof typeof OUTCOMES])[]
 
 describe('hostile URIs', function () {
   this.timeout(30_000)
-  const faces: { readonly name: string; readonly served: Served }[] = []
+  const entries: { readonly name: string; readonly served: Served }[] = []
   before(async () => {
     for (const { name, adapter } of adapters) {
-      faces.push({ name: `${name}, web handler`, served: web(adapter.server) })
-      faces.push({ name: `${name}, Node`, served: await onNode(mcpHandler(adapter)) })
+      entries.push({ name: `${name}, web handler`, served: web(adapter.server) })
+      entries.push({ name: `${name}, Node`, served: await onNode(mcpHandler(adapter)) })
     }
   })
   after(async () => {
-    for (const { served } of faces) await served.close()
+    for (const { served } of entries) await served.close()
   })
 
   const shown = (uri: string): string => JSON.stringify(uri.length > 60 ? `${uri.slice(0, 60)}…` : uri)
-  const onAllFaces = async (uri: string, outcome: keyof typeof OUTCOMES): Promise<void> => {
-    for (const { name, served } of faces) {
+  const onAllEntries = async (uri: string, outcome: keyof typeof OUTCOMES): Promise<void> => {
+    for (const { name, served } of entries) {
       for (const era of [LEGACY, MODERN]) {
         const answer = await served.send(read(era, uri, 'reader'))
         try {
@@ -266,7 +266,7 @@ describe('hostile URIs', function () {
     READS.map(([uri, outcome], index) => ({
       attack: `${index + 1}. ${shown(uri)}`,
       outcome: OUTCOMES[outcome],
-      run: () => onAllFaces(uri, outcome),
+      run: () => onAllEntries(uri, outcome),
     })),
   )
 
@@ -344,9 +344,9 @@ describe('hostile URIs', function () {
     },
     {
       attack: 'a batch in which one URI has a tab',
-      outcome: 'only that message is refused',
+      outcome: 'only that message is rejected',
       async run() {
-        for (const { served } of faces) {
+        for (const { served } of entries) {
           const batch = ['files://public/menu', 'files://pri\tvate/salary'].map((uri, id) =>
             rpc('resources/read', { uri }, id),
           )
@@ -360,21 +360,21 @@ describe('hostile URIs', function () {
       },
     },
     {
-      attack: 'a batch that hides a spelled URI',
+      attack: 'a batch with an encoded URI after another message',
       outcome: OUTCOMES.scope,
       async run() {
         const batch = ['files://public/menu', 'files://p%72ivate/salary'].map((uri, id) =>
           rpc('resources/read', { uri }, id),
         )
-        for (const { served } of faces)
+        for (const { served } of entries)
           needsScope(
             await served.send(legacy(batch, { 'mcp-protocol-version': '2025-03-26', ...bearer('reader') })),
           )
       },
     },
     {
-      attack: 'resources/list, where an open template lists what a scoped one covers',
-      outcome: 'only for a token with the scope',
+      attack: 'resources/list with an open template that lists resources of a scoped template',
+      outcome: 'only a token with the scope sees them',
       async run() {
         const names = async (token: string) =>
           (await send('resources/list', {}, token)).message.result.resources.map(
@@ -387,8 +387,8 @@ describe('hostile URIs', function () {
       },
     },
     {
-      attack: 'an answer to an unknown URI of 1 MiB',
-      outcome: 'it is not repeated',
+      attack: 'a subscription to an unknown URI of 1 MiB',
+      outcome: 'the response does not repeat the URI',
       async run() {
         const answer = await send(
           'resources/subscribe',
@@ -402,7 +402,7 @@ describe('hostile URIs', function () {
   ])
 
   for (const era of [LEGACY, MODERN]) {
-    it(`a reader with the scope gets the resource under every spelling, and the handler its canonical form (${era})`, async () => {
+    it(`a reader with the scope gets the resource by every spelling of its URI, and the handler gets the canonical form (${era})`, async () => {
       const seen: unknown[] = []
       const recording = KitMcpRouter.create().resourceTemplate(
         'file',
@@ -423,7 +423,7 @@ describe('hostile URIs', function () {
     })
   }
 
-  it('an update reaches a subscriber whatever spelling it is sent and subscribed with', async () => {
+  it('an update reaches a subscriber for every spelling of the URI', async () => {
     const eventBus = new InMemoryServerEventBus()
     const adapter = createMcpAdapter({ router, eventBus, oauth: oauth() })
     const aborting = new AbortController()

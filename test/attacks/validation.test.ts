@@ -49,7 +49,7 @@ const factory = () => {
 
 const call = (name: string, args: object) => ['tools/call', { name, arguments: args }] as const
 
-/** Resolves with the text that the client gets. */
+/** Resolves with the string that the client gets. */
 function textOf(message: any): string {
   return message.error?.message ?? message.result.content[0].text
 }
