@@ -10,8 +10,15 @@ import { stripVTControlCharacters } from 'node:util'
 const MOCHA = 'node_modules/mocha/bin/mocha.js'
 const FULL = 'build/test/full/'
 const SOAK = 'soak.test.js'
-/** Tests whose result does not depend on the version of Node: of the browser, the documentation, and the package. */
-const OF_ONE_LINE = ['browser/', 'docs', 'api-reference', 'package', 'attacks/regular-expressions']
+/** Tests that run on one line of Node only: of the browser, the documentation, the frameworks, and the package. */
+const OF_ONE_LINE = [
+  'browser/',
+  'docs',
+  'frameworks/',
+  'api-reference',
+  'package',
+  'attacks/regular-expressions',
+]
 /** The line of mocha's output from which on it reports failures. */
 const FAILING = /^ *\d+ failing$/m
 const LONG = [MOCHA, '--no-config', '--forbid-only', '--exit', '--timeout', '1800000']

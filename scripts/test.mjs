@@ -56,10 +56,18 @@ const SECONDS = {
 const SECONDS_PER_PROCESS = 16
 
 /**
- * Files that check the package, its documentation, and its declarations. They start compilers and package managers, and
+ * Files that check the package, its documentation, its declarations, and its use in frameworks. They start compilers and package managers, and
  * have no part in the coverage.
  */
-const PACKAGE = ['api-reference', 'docs', 'mcp/router/hover', 'package']
+const PACKAGE = [
+  'api-reference',
+  'docs',
+  'frameworks/commonjs',
+  'frameworks/frameworks',
+  'frameworks/pino',
+  'mcp/router/hover',
+  'package',
+]
 
 const { values } = parseArgs({
   options: {
