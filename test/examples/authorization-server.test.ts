@@ -58,12 +58,12 @@ describe('the authorization server of the examples', () => {
     return jwtVerify(token, keys, { issuer: server.issuer, audience: RESOURCE, typ: 'at+jwt' })
   }
 
-  it('issues a JWT for one resource with the email address of the user', async () => {
+  it('the authorization server issues a JWT for one resource with the email address of the user', async () => {
     const { payload } = await claimsFor(server.clientId, 'mcp:read')
     expect(payload).to.include({ aud: RESOURCE, sub: 'ada', email: 'ada@example.com', scope: 'mcp:read' })
   })
 
-  it('allows a dynamically registered client to request more scopes later', async () => {
+  it('the authorization server allows a dynamically registered client to request more scopes later', async () => {
     const response = await fetch(`${server.issuer}/reg`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -79,13 +79,13 @@ describe('the authorization server of the examples', () => {
     expect(payload).to.include({ scope: 'mcp:read mcp:write', client_id })
   })
 
-  it('issues a token to a service, without a user', async () => {
+  it('the authorization server issues a token to a service, without a user', async () => {
     const { payload } = await verify(await server.issueToken(['mcp:read']))
     expect(payload).to.include({ sub: 'notes-service', scope: 'mcp:read' })
     expect(payload).not.to.have.property('email')
   })
 
-  it('introspects opaque tokens only for the MCP server', async () => {
+  it('the authorization server introspects opaque tokens only for the MCP server', async () => {
     const opaque = await startAuthorizationServer({
       resources: [RESOURCE],
       scopes: ['mcp:read'],
@@ -115,7 +115,7 @@ describe('the authorization server of the examples', () => {
     }
   })
 
-  it('rejects an unknown resource and a client without PKCE', async () => {
+  it('the authorization server rejects an unknown resource and a client without PKCE', async () => {
     const elsewhere = await authorize(server.clientId, 'mcp:read', 'a'.repeat(43), 'http://127.0.0.1:9/other')
     expect(elsewhere.get('error')).to.equal('invalid_target')
     expect((await authorize(server.clientId, 'mcp:read', '')).get('error')).to.equal('invalid_request')

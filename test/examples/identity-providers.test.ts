@@ -117,7 +117,7 @@ describe('the examples of identity providers', function () {
       })
     }
 
-    it('print all missing environment variables', async () => {
+    it('an example without its environment variables prints all of them', async () => {
       const outcome = await startExample('identity-providers/entra-id', { RESOURCE: 'x', TENANT_ID: '' })
         .ended
       expect(outcome).to.deep.equal({
@@ -148,7 +148,7 @@ describe('the examples of identity providers', function () {
       await server?.close()
     })
 
-    it('accepts tokens of that authorization server', async () => {
+    it('generic-oidc accepts tokens of its authorization server', async () => {
       const answer = await started.whoami(await server.issueToken(['mcp:read']))
       expect(said(answer)).to.deep.equal({
         user: { id: 'notes-service' },
@@ -157,13 +157,13 @@ describe('the examples of identity providers', function () {
       })
     })
 
-    it('names the missing scope in a challenge', async () => {
+    it('generic-oidc names the missing scope in a challenge', async () => {
       const answer = await started.whoami(await server.issueToken(['mcp:write']))
       expect(answer.status).to.equal(403)
       expect(challengeOf(answer).scope).to.equal('mcp:read')
     })
 
-    it('rejects tokens for another server', async () => {
+    it('generic-oidc rejects tokens for another server', async () => {
       const answer = await started.whoami(await server.issueToken(['mcp:read'], 'http://127.0.0.1:9/other'))
       expect(answer.status).to.equal(401)
       expect(challengeOf(answer).error_description).to.equal(
@@ -198,20 +198,20 @@ describe('the examples of identity providers', function () {
       await server?.close()
     })
 
-    it('accepts tokens of that authorization server', async () => {
+    it('introspection accepts opaque tokens of its authorization server', async () => {
       const token = await server.issueToken(['mcp:read'])
       expect(token).not.to.include('.')
       for (const answer of [await started.whoami(token), await started.whoami(token)])
         expect(said(answer)).to.include({ client: 'notes-service' })
     })
 
-    it('names the missing scope in a challenge', async () => {
+    it('introspection names the missing scope in a challenge', async () => {
       const answer = await started.whoami(await server.issueToken(['mcp:write']))
       expect(answer.status).to.equal(403)
       expect(challengeOf(answer).scope).to.equal('mcp:read')
     })
 
-    it('rejects tokens for another server and invalid tokens', async () => {
+    it('introspection rejects tokens for another server and invalid tokens', async () => {
       const other = await server.issueToken(['mcp:read'], 'http://127.0.0.1:9/other')
       for (const token of [other, 'made-up']) expect((await started.whoami(token)).status).to.equal(401)
     })
@@ -270,7 +270,7 @@ describe('the examples of identity providers', function () {
       return outcome.stdout.trim()
     }
 
-    it('accepts created keys until they are removed from the table', async () => {
+    it('api-keys accepts created keys until they are removed from the table', async () => {
       const ada = await create('ada', 'mcp:read', 'mcp:write')
       const bob = await create('bob')
       const table = await readFile(env.KEYS_FILE, 'utf8')

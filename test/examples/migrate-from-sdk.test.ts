@@ -212,14 +212,14 @@ describe('the migration from the SDK', () => {
   after(() => Promise.all(servers.map(stopListening)))
 
   for (const { what, request, look } of SAME) {
-    it(`does not change ${what}`, async () => {
+    it(`the migration does not change ${what}`, async () => {
       const [then, now] = await Promise.all([send(ports.before, request), send(ports.after, request)])
       expect(look(now)).to.deep.equal(look(then)).and.not.equal(undefined)
     })
   }
 
   for (const { what, request, look, before, after } of DIFFERENT) {
-    it(`changes ${what} from ${JSON.stringify(before)} to ${JSON.stringify(after)}`, async () => {
+    it(`the migration changes ${what} from ${JSON.stringify(before)} to ${JSON.stringify(after)}`, async () => {
       expect(look(await send(ports.before, request))).to.deep.equal(before)
       expect(look(await send(ports.after, request))).to.deep.equal(after)
     })

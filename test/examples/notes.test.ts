@@ -17,7 +17,7 @@ describe('the store of notes', () => {
   })
   afterEach(() => rm(outer, { recursive: true }))
 
-  it('writes, reads, lists, finds, and deletes notes', async () => {
+  it('the store writes, reads, lists, finds, and deletes notes', async () => {
     await notes.write('tea', 'green\nblack')
     await notes.write('bread', 'Rye')
     expect(await notes.list()).to.deep.equal(['bread', 'tea'])
@@ -28,7 +28,7 @@ describe('the store of notes', () => {
     expect(await notes.read('tea')).to.equal(undefined)
   })
 
-  it('stores complete notes when many writes run at the same time', async () => {
+  it('the store keeps notes complete if many writes run at the same time', async () => {
     const texts = Array.from({ length: 20 }, (_, index) => String(index).repeat(10_000))
     await Promise.all(texts.map((text) => notes.write('busy', text)))
     expect(await readdir(folder)).to.deep.equal(['busy.md'])
@@ -48,7 +48,7 @@ describe('the store of notes', () => {
     'É',
     'a'.repeat(64),
   ]) {
-    it(`rejects the name ${JSON.stringify(name.slice(0, 12))}`, async () => {
+    it(`the store rejects the name ${JSON.stringify(name.slice(0, 12))}`, async () => {
       await writeFile(join(outer, 'secret.md'), 'not a note')
       const attempts = [() => notes.read(name), () => notes.write(name, 'x'), () => notes.delete(name)]
       for (const attempt of attempts) {
@@ -62,7 +62,7 @@ describe('the store of notes', () => {
     })
   }
 
-  it('does not open a missing folder or a file', async () => {
+  it('the store does not open a missing folder or a file', async () => {
     await writeFile(join(outer, 'file'), '')
     for (const path of [join(outer, 'nowhere'), join(outer, 'file')]) {
       const error = await NoteStore.open(path).catch((reason: unknown) => reason)

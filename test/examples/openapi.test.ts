@@ -5,7 +5,7 @@ import { startExample } from '../support/examples/run.ts'
 import { listen } from '../support/listen.ts'
 
 describe('the example openapi.ts', () => {
-  it('serves routes as tools to authorized users until SIGTERM', async () => {
+  it('openapi.ts serves routes as tools to authorized users until SIGTERM', async () => {
     const { origin: issuer } = await listen((req, res) => {
       res.setHeader('Content-Type', 'application/json')
       const metadata = { issuer, jwks_uri: `${issuer}/jwks`, response_types_supported: ['code'] }
@@ -33,7 +33,7 @@ describe('the example openapi.ts', () => {
     await client.close()
   })
 
-  it('does not start without an authorization server', async () => {
+  it('openapi.ts does not start without an authorization server', async () => {
     const { exitCode, stderr } = await startExample('openapi', { ISSUER: '', RESOURCE: '' }).ended
     expect(exitCode).to.equal(1)
     expect(stderr).to.match(/KitMcpConfigError: issuer/)

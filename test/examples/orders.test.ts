@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { startExample } from '../support/examples/run.ts'
 
 describe('the example orders.ts', () => {
-  it('emits events of two orders in separate sessions and prints the delivery statistics', async () => {
+  it('orders.ts emits events of two orders in separate sessions and prints the delivery statistics', async () => {
     const { exitCode, stdout, stderr } = await startExample('orders').ended
     expect({ exitCode, lines: stderr.trimEnd().split('\n').length }).to.deep.equal({ exitCode: 0, lines: 1 })
 

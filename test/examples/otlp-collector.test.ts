@@ -21,7 +21,7 @@ describe('the example otlp-collector.ts', function () {
     return { started, said, url: /http:\S+\/mcp/.exec(said)?.[0] ?? '' }
   }
 
-  it('delivers all events to the collector if it is stopped under load', async () => {
+  it('otlp-collector.ts delivers all events to the collector if it is stopped under load', async () => {
     collector = await startOtlpReceiver()
     const { started, url } = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url })
 
@@ -56,7 +56,7 @@ describe('the example otlp-collector.ts', function () {
     expect(collector.requests[0]?.headers).to.include({ 'content-encoding': 'gzip' })
   })
 
-  it('uses the collector of its argument, and prints why delivery failed', async () => {
+  it('otlp-collector.ts uses the collector in its argument, and prints the reason of a failed delivery', async () => {
     collector = await startOtlpReceiver()
     const wrong = `${collector.url}/logs`
     const { started, said, url } = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9' }, [wrong])

@@ -19,7 +19,7 @@ describe('the example of prompts and resources', () => {
         await served.close()
       })
 
-      it('completes the argument of a prompt and returns the prompt', async () => {
+      it(`a ${name} completes the argument of a prompt and gets the prompt`, async () => {
         const ref = { type: 'ref/prompt', name: 'cook' }
         const completed = await connected.client.complete({ ref, argument: { name: 'recipe', value: 'bre' } })
         expect(completed.completion.values).to.deep.equal(['bread'])
@@ -35,7 +35,7 @@ describe('the example of prompts and resources', () => {
         expect(error.message).to.contain('The recipe cake does not exist')
       })
 
-      it('lists and reads recipes', async () => {
+      it(`a ${name} lists and reads recipes`, async () => {
         const { resources } = await connected.client.listResources()
         expect(resources.map(({ uri }: { uri: string }) => uri)).to.deep.equal([
           'recipes://index',
@@ -51,7 +51,7 @@ describe('the example of prompts and resources', () => {
         })
       })
 
-      it('notifies clients of a saved recipe', async () => {
+      it(`a ${name} is notified of a saved recipe`, async () => {
         const { client } = connected
         const updated = signalled<Heard>()
         onHeard = (heard) => {

@@ -7,7 +7,7 @@ describe('the search for secrets in records', () => {
   const search = (text: string) =>
     findLeaks(text, [TOKEN, 'a-code-of-the-run', 'a.verifier~with-dots'], ['ada@example.com'])
 
-  it('finds nothing in a clean record', () => {
+  it('the search finds no secret in a clean record', () => {
     expect(
       search('{"reason":"missing","hint":"send Authorization: Bearer <token>","email":"a-hash"}'),
     ).to.deep.equal([])
@@ -17,10 +17,10 @@ describe('the search for secrets in records', () => {
     ['a token', `{"a":"${TOKEN}"}`],
     ['the payload of a token', '{"a":"eyJzdWIiOiJhZGEifQ"}'],
     ['a code', '{"a":"x a-code-of-the-run y"}'],
-    ['an e-mail in any case', '{"a":"Ada@Example.com"}'],
-    ['an Authorization value of whatever token', '{"a":"bearer something-unknown"}'],
+    ['an email address in any case', '{"a":"Ada@Example.com"}'],
+    ['an Authorization value with an unknown token', '{"a":"bearer something-unknown"}'],
   ] as const) {
-    it(`finds ${what}`, () => {
+    it(`the search finds ${what}`, () => {
       expect(search(text)).to.have.length(1)
     })
   }

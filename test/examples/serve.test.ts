@@ -26,7 +26,7 @@ describe('the example serve.ts', function () {
     })
     after(() => example.process.kill('SIGKILL'))
 
-    it('prints a working curl command', async function () {
+    it('serve.ts prints a working curl command', async function () {
       const line = /^curl .*$/m.exec(stdout)?.[0] ?? ''
       expect(line).not.to.equal('')
       if (!(await isInstalled('curl'))) {
@@ -37,7 +37,7 @@ describe('the example serve.ts', function () {
       expect(answer.stdout).to.include('welcome')
     })
 
-    it('prints a valid token and a command of the Inspector', async () => {
+    it('serve.ts prints a valid token and a command of the Inspector', async () => {
       const url = /http:\/\/127\.0\.0\.1:\d+\/mcp/.exec(stdout)?.[0] ?? ''
       const token = /^eyJ\S+$/m.exec(stdout)?.[0]
       expect(stdout).to.include(
@@ -51,7 +51,7 @@ describe('the example serve.ts', function () {
       stream.text().catch(() => undefined)
     })
 
-    it('exits with code 0 within two seconds after Ctrl-C', async () => {
+    it('serve.ts exits with code 0 within two seconds after Ctrl-C', async () => {
       const asked = Date.now()
       example.process.kill('SIGINT')
       const { exitCode, stderr } = await example.ended
@@ -60,7 +60,7 @@ describe('the example serve.ts', function () {
     })
   })
 
-  it('exits with code 0 after SIGTERM', async () => {
+  it('serve.ts exits with code 0 after SIGTERM', async () => {
     const example = startExample('serve', ENVIRONMENT)
     await example.said(/Press Ctrl-C to stop/)
     example.process.kill('SIGTERM')
@@ -68,7 +68,7 @@ describe('the example serve.ts', function () {
   })
 
   for (const name of ['PORT', 'AUTH_PORT']) {
-    it(`prints one line if the port of ${name} is in use`, async () => {
+    it(`serve.ts prints one line if the port of ${name} is in use`, async () => {
       const other = createServer().listen(0, '127.0.0.1')
       await once(other, 'listening')
       const { port } = other.address() as AddressInfo
@@ -81,14 +81,14 @@ describe('the example serve.ts', function () {
     })
   }
 
-  it('prints one line if a port is invalid', async () => {
+  it('serve.ts prints one line if a port is invalid', async () => {
     expectOneLine(
       await startExample('serve', { ...ENVIRONMENT, PORT: 'http' }).ended,
       'PORT must be a port number; received http',
     )
   })
 
-  it('prints one line if the folder does not exist', async () => {
+  it('serve.ts prints one line if the folder does not exist', async () => {
     const folder = join(tmpdir(), 'no-such-folder', 'notes')
     const outcome = await startExample('serve', { ...ENVIRONMENT, NOTES_DIR: folder }).ended
     expectOneLine(outcome, `The folder ${folder} does not exist`)

@@ -8,7 +8,7 @@ const mocha = createRequire(import.meta.url).resolve('mocha/bin/mocha.js')
 const example = fileURLToPath(new URL('../../examples/testing/greeter.test.js', import.meta.url))
 
 describe('the example testing/greeter.test.ts', () => {
-  it('passes with mocha', async () => {
+  it('testing/greeter.test.ts passes with mocha', async () => {
     const { stdout } = await promisify(execFile)(process.execPath, [
       mocha,
       '--no-config',
