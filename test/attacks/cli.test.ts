@@ -18,7 +18,7 @@ import { listen } from '../support/listen.ts'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-/** Characters that a terminal executes, that end a line, or that reverse the direction of a text. */
+/** Characters that control a terminal, end a line, or reverse the direction of a string. */
 const STEERING = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
 
 function seenOf({ checks }: DoctorReport, id: string): string {
@@ -105,7 +105,7 @@ describe('attacks on the command line', function () {
     },
     {
       attack: 'metadata nested 100,000 levels deep',
-      outcome: 'it is only named',
+      outcome: 'the report only names the document',
       run: async () => {
         const depth = 100_000
         const target = await startTarget({
@@ -123,7 +123,7 @@ describe('attacks on the command line', function () {
       },
     },
     {
-      attack: 'the token behind 150 characters, so that a quote cuts it',
+      attack: 'the token after 150 characters, so that the quotation cuts it',
       outcome: 'no part of the token is printed',
       run: async () => {
         const token = 'q7Zk3vXw9Lr2Tn5Bd8Hs1Mf4Jg6Pc0Yu'
@@ -139,7 +139,7 @@ describe('attacks on the command line', function () {
     },
     {
       attack: 'a secret with half a surrogate pair',
-      outcome: 'it is erased like any other',
+      outcome: 'it is redacted like any other secret',
       run: () => {
         const secrets = new Secrets()
         secrets.add('abcd\ud800efgh')
@@ -147,8 +147,8 @@ describe('attacks on the command line', function () {
       },
     },
     {
-      attack: 'an authorization server that answers the registration with 64 MiB',
-      outcome: 'the doctor stops reading',
+      attack: 'an authorization server that responds to the registration with 64 MiB',
+      outcome: 'the doctor stops reading the response',
       run: async () => {
         let sent = 0
         const registration = await listen((req, res) => {
@@ -172,7 +172,7 @@ describe('attacks on the command line', function () {
     },
     {
       attack: 'an authorization endpoint of 1 MiB',
-      outcome: 'its address is not printed',
+      outcome: 'its URL is not printed',
       run: async () => {
         const target = await startTarget({
           issuer: (document) => {
@@ -231,7 +231,7 @@ describe('attacks on the command line', function () {
     attackTable('dev', [
       {
         attack: 'HTML in everything that the consent page shows',
-        outcome: 'it is text',
+        outcome: 'the page shows it as text',
         run: () => {
           const evil = `"><script>alert(1)</script><img src=x onerror='alert(2)'>&`
           const page = consentPage({
@@ -331,7 +331,7 @@ describe('attacks on the command line', function () {
       'init',
       ["'", '"', '\\', "\\'", '${', '`', '\\u0027', '*/', '//', '\u2028', '$&'].map((evil, index) => ({
         attack: `an issuer with ${JSON.stringify(evil)}`,
-        outcome: 'it is one string of the program, or an error',
+        outcome: 'it is one string in the created program, or an error',
         run: async () => {
           const issuer = `https://auth.example.com/${evil}`
           const folder = join(scratch, String(index))

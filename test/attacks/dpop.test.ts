@@ -74,7 +74,7 @@ describe('DPoP', () => {
     return await rawRequest(port, { headers: [HOST, ...headers] })
   }
 
-  describe('lets in', () => {
+  describe('accepted requests', () => {
     const good: readonly (readonly [what: string, headers: () => Promise<readonly string[]>])[] = [
       ['a token with its proof', async () => [`Authorization: DPoP ${bound}`, `DPoP: ${await proof()}`]],
       [
@@ -124,7 +124,7 @@ describe('DPoP', () => {
     })
   })
 
-  describe('refuses', () => {
+  describe('rejected requests', () => {
     type Attack = readonly [
       what: string,
       headers: () => Promise<readonly string[]> | readonly string[],
@@ -428,7 +428,7 @@ describe('DPoP', () => {
     })
   })
 
-  describe('on paths that routers and URL parsers read differently', () => {
+  describe('paths that routers and URL parsers read differently', () => {
     const targets: readonly string[] = [
       ...['..', '%2e%2e', '%2E%2E', '.%2e', '%2e.', '.%2E', '%2E.'].map((dots) => `/admin/${dots}/pub/x`),
       ...['.', '%2e', '%2E'].flatMap((dot) => [`/pub/${dot}/x`, `/${dot}/pub/x`, `/pub/x/../x/${dot}/../x`]),
@@ -523,7 +523,7 @@ describe('DPoP', () => {
     })
   })
 
-  describe('with large RSA keys', () => {
+  describe('large RSA keys', () => {
     const big = (bytes: number, first = 0xff): string =>
       Buffer.concat([Buffer.from([first]), Buffer.alloc(bytes - 1, 0xff)]).toString('base64url')
     const E = 'AQAB'
@@ -587,7 +587,7 @@ describe('DPoP', () => {
     })
   })
 
-  describe('asks for a nonce', () => {
+  describe('nonces', () => {
     const REFUSAL = ['The DPoP proof must include a nonce issued by this server', 'use_dpop_nonce'] as const
     const secret = 'the same secret on every node, of 32 characters'
 
@@ -622,7 +622,7 @@ describe('DPoP', () => {
     })
   })
 
-  describe('a replay store', () => {
+  describe('replay stores', () => {
     const withStore = async (use: () => boolean | Promise<boolean>, verifyTimeoutMs = 1_000) => {
       const dpop = { mode: 'allowed', replayStore: { use } } as const
       const { port } = await listen(gatedApp(options(dpop, { verifyTimeoutMs })))
@@ -676,7 +676,7 @@ describe('DPoP', () => {
     })
   })
 
-  describe('of a verifier of the application', () => {
+  describe('verifiers of the application', () => {
     const gateFor = async (cnf: unknown, dpop: DpopMode) => {
       const verifyToken = async () => ({ valid: true, cnf: cnf as null })
       return await listen(gatedApp({ issuer: 'https://auth.example.com', verifyToken, dpop }))
@@ -733,7 +733,7 @@ describe('DPoP', () => {
     })
   })
 
-  describe('with other members in cnf', () => {
+  describe('other members in cnf', () => {
     // The keys are made later, so these stand for their thumbprints.
     const [OWN, FOREIGN] = ['<own key>', '<foreign key>']
     const filled = (cnf: object): Record<string, unknown> =>

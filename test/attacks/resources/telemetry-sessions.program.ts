@@ -56,9 +56,9 @@ async function endedSessions(telemetry: KitTelemetryManager): Promise<void> {
 }
 
 await (process.argv[2] === 'succession' ? succession : endedSessions)(manager(forget))
-const honest = manager((line) => lines.push(line))
-await honest
+const other = manager((line) => lines.push(line))
+await other
   .session()
   .actor('user', 'u1')
-  .run(() => honest.emit('page.opened'))
+  .run(() => other.emit('page.opened'))
 process.stdout.write(JSON.stringify({ lines: lines.length, actor: JSON.parse(lines[0] as string).actor.id }))

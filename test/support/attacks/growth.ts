@@ -8,13 +8,13 @@ interface Coverage {
   }[]
 }
 
-/** From this CPU time on, the time of native functions counts too. */
+/** Below this CPU time, only the steps count. Above it, the CPU time counts too, including that of native functions. */
 const NOTICEABLE_MS = 50
 
-/** How much longer four times the input may take. Linear work takes 4 times as long, quadratic work 16 times. */
+/** The largest allowed factor for an input of four times the size. Linear work has a factor of 4, quadratic work of 16. */
 const MAX_RATIO = 9
 
-/** Counts from here on: V8 counts only in functions that it compiles after counting has begun. */
+/** Starts when this module loads, because V8 counts only in functions that it compiles after that. */
 const session = process.env.NODE_V8_COVERAGE === undefined ? startCounting() : undefined
 
 function startCounting(): Session {
@@ -26,7 +26,7 @@ function startCounting(): Session {
 }
 
 function takeCounts(): Coverage {
-  // The counters are shared by the whole process, so counting would empty those of c8.
+  // The process has only one set of counters, so counting would reset those of c8.
   if (session === undefined) throw new Error('stepsOf() is for *.growth.ts, which run without c8')
   let coverage: Coverage | undefined
   session.post('Profiler.takePreciseCoverage', (error, result) => {
@@ -37,8 +37,8 @@ function takeCounts(): Coverage {
 }
 
 /**
- * Counts the steps of each of `works`: how often V8 enters each block of the compiled sources. The count depends on the
- * input alone, not on the speed of the machine. Native functions and regular expressions count as one step each.
+ * Counts the steps of each of `works`: how often V8 enters each block of the compiled sources. The count depends only on
+ * the input, not on the speed of the machine. Native functions and regular expressions count as one step each.
  */
 function stepsOf(...works: readonly (() => unknown)[]): number[] {
   takeCounts()
@@ -51,7 +51,7 @@ function stepsOf(...works: readonly (() => unknown)[]): number[] {
   })
 }
 
-/** The least CPU time of three runs, in milliseconds. Fewer runs are enough once it is below `unnoticedMs`. */
+/** Returns the shortest CPU time of three runs, in milliseconds. Stops as soon as a run is below `unnoticedMs`. */
 function cpuMsOf(work: () => unknown, unnoticedMs = 0): number {
   let leastMs = Number.POSITIVE_INFINITY
   for (let run = 0; run < 3 && leastMs >= unnoticedMs; run++) {
@@ -64,13 +64,13 @@ function cpuMsOf(work: () => unknown, unnoticedMs = 0): number {
 }
 
 /**
- * Expects that the cost of `work` grows no faster than its input. Compares `size` with `4 × size`: the steps always, and
- * the CPU time where it is long enough to be noticed, since the steps do not show what native functions cost.
- * @param work is given the size of the input that it makes and processes. Must be synchronous.
- * @param size choose it so that quadratic work on `4 × size` would be noticed: usually 10 000 and more.
+ * Expects that the cost of `work` does not grow faster than its input. Compares `size` with `4 × size`: always the steps,
+ * and also the CPU time if it is long enough, because steps do not measure native functions.
+ * @param work Creates and processes an input of the given size, synchronously.
+ * @param size The size at which quadratic work on `4 × size` would be noticed, usually 10 000 or more.
  */
 export function expectLinearGrowth(work: (size: number) => unknown, size: number): void {
-  // The first call does what is done once.
+  // The first call does the work that is done only once.
   work(size)
   const [steps = 0, moreSteps = 0] = stepsOf(
     () => work(size),
@@ -79,7 +79,7 @@ export function expectLinearGrowth(work: (size: number) => unknown, size: number
   expect(moreSteps, `${steps} steps for ${size}, ${moreSteps} for ${4 * size}`).to.be.at.most(
     MAX_RATIO * steps + 1_000,
   )
-  // A garbage collection can spoil a measurement, but not several of growing inputs.
+  // A garbage collection can disturb one measurement, but not several with growing inputs.
   let measured = ''
   for (const from of [size, size, 2 * size]) {
     const longMs = cpuMsOf(() => work(4 * from), NOTICEABLE_MS)
