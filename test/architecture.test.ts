@@ -57,7 +57,7 @@ const MAP: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>>> =
 }
 
 /** The files of mcp/ that may import types of telemetry. */
-const KNOW_TELEMETRY = [
+const MAY_IMPORT_TELEMETRY = [
   'mcp/adapter.ts',
   'mcp/endpoint.ts',
   'mcp/instrumentation/instrumented-request.ts',
@@ -143,21 +143,26 @@ function wrongOwnImport(file: string, target: string, typeOnly: boolean): string
     const allowed = MAP[from]?.[to]
     if (allowed === undefined) return `${from} may not import ${to}`
     if (allowed === 'types' && !typeOnly) return `${from} may import only types of ${to}`
-    if (from === 'mcp' && to === 'telemetry' && !KNOW_TELEMETRY.includes(file))
+    if (from === 'mcp' && to === 'telemetry' && !MAY_IMPORT_TELEMETRY.includes(file))
       return 'may not import telemetry'
     return undefined
   }
-  if (from === 'mcp') return wrongRoom(MCP_MAP, file, target, typeOnly)
+  if (from === 'mcp') return wrongSubfolder(MCP_MAP, file, target, typeOnly)
   if (from !== 'telemetry') return undefined
   const isTransport = (path: string): boolean => path.startsWith('telemetry/transports/')
   if (isTransport(file) && !isTransport(target) && !TRANSPORT_CONTRACT.includes(target))
     return 'a transport imports more than its contract'
   if (!isTransport(file) && isTransport(target) && file !== 'telemetry/index.ts') return 'imports a transport'
-  return wrongRoom(TELEMETRY_MAP, file, target, typeOnly)
+  return wrongSubfolder(TELEMETRY_MAP, file, target, typeOnly)
 }
 
 /** Checks an import between two folders of one folder. */
-function wrongRoom(map: typeof MAP, file: string, target: string, typeOnly: boolean): string | undefined {
+function wrongSubfolder(
+  map: typeof MAP,
+  file: string,
+  target: string,
+  typeOnly: boolean,
+): string | undefined {
   const [, from, to] = [file, file.split('/')[1], target.split('/')[1]] as [string, string, string]
   if (from.endsWith('.ts') || to.endsWith('.ts') || from === to) return undefined
   const allowed = map[from]?.[to]

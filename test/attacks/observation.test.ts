@@ -352,7 +352,7 @@ const sdkAttacks: Attack[] = THROWN.flatMap(([what, thrown]): Attack[] => [
 /** Expected error codes. The code is invalid params, because a server of the SDK reads the code of the thrown value. */
 const REFUSED = [-32_602]
 
-const tellingAttacks: Attack[] = [
+const resultAttacks: Attack[] = [
   {
     attack: 'a KitToolError whose message throws when it is read',
     outcome: 'the client gets a reference, and not the message of the getter',
@@ -440,5 +440,5 @@ describe('attacks on observation', () => {
   attackTable('hostile users in sessions', sessionAttacks)
   attackTable('hostile thrown values', thrownAttacks)
   attackTable('hostile thrown values of servers of the SDK', sdkAttacks)
-  attackTable('hostile results', tellingAttacks)
+  attackTable('hostile results', resultAttacks)
 })

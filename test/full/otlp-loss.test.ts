@@ -48,7 +48,7 @@ describe('OTLP: lost events, at full length', () => {
     const rows: Row[] = []
     const work = async () => {
       for (let next = left.shift(); next !== undefined; next = left.shift())
-        rows.push(await suffer(next.fault, next.encoding))
+        rows.push(await runFault(next.fault, next.encoding))
     }
     await Promise.all(Array.from({ length: AT_A_TIME }, work))
     rows.sort(
@@ -61,7 +61,7 @@ describe('OTLP: lost events, at full length', () => {
 })
 
 /** Runs the client in a separate process. */
-async function suffer(fault: OtlpFault, encoding: 'json' | 'protobuf'): Promise<Row> {
+async function runFault(fault: OtlpFault, encoding: 'json' | 'protobuf'): Promise<Row> {
   const port = fault === DOWN ? await deadPort() : 0
   const collector = fault === DOWN ? comeUp(port) : startFaulty(fault)
   const url = fault === DOWN ? `http://127.0.0.1:${port}` : (await collector).url

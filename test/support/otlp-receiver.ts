@@ -114,7 +114,7 @@ export async function startOtlpReceiver(options: OtlpReceiverOptions = {}): Prom
       return
     }
     const usual = own !== undefined && own.status >= 300 ? own : accept(request, body, records, own?.rejected)
-    // Malformed requests are rejected, whatever response the test wants.
+    // Malformed requests are rejected, even if the test sets another response.
     const {
       status,
       headers: extra,
