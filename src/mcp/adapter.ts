@@ -352,7 +352,11 @@ function webResponse(
   { method, responseHeaders }: WebMcpRequest,
   response: PlainResponse | Response,
 ): Response {
-  return withHeaders(response instanceof Response ? response : toResponse(response, method), responseHeaders)
+  if (response instanceof Response) return withHeaders(response, responseHeaders)
+  // Headers that are given to the constructor cost less than headers that are set.
+  const headers: Record<string, string> = { ...response.headers, ...responseHeaders }
+  if (headers['DPoP-Nonce'] !== undefined) headers['Access-Control-Expose-Headers'] += ', DPoP-Nonce'
+  return toResponse({ ...response, headers }, method)
 }
 
 function withHeaders(response: Response, headers: Readonly<Record<string, string>>): Response {
