@@ -206,7 +206,7 @@ describe('a cluster with failures', function () {
     for (const round of [0, 1]) {
       if (round === 1) await client.callTool({ name: 'greet', arguments: { name: 'x' } })
       const { content } = await client.callTool({ name: 'clear', arguments: {} })
-      expect(content).to.deep.equal([{ type: 'text', text: '0 notes are gone.' }])
+      expect(content).to.deep.equal([{ type: 'text', text: '0 notes were removed.' }])
     }
     await client.close()
   })
