@@ -56,11 +56,13 @@ const SECONDS = {
 const SECONDS_PER_PROCESS = 16
 
 /**
- * Files that check the package, its documentation, its declarations, and its use in frameworks. They start compilers and package managers, and
- * have no part in the coverage.
+ * Files that check the package, its documentation, its declarations, and its use in frameworks and browsers. They start
+ * compilers, package managers, and browsers, and have no part in the coverage.
  */
 const PACKAGE = [
   'api-reference',
+  'browser/console',
+  'browser/cors',
   'docs',
   'frameworks/commonjs',
   'frameworks/frameworks',
