@@ -116,7 +116,7 @@ export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): Res
       : checkBoolean('allowInsecureHttp', options.allowInsecureHttp)
   const url = baseUrl === undefined ? undefined : checkUrl('baseUrl', baseUrl, { allowInsecureHttp })
   if (url !== undefined && url.search !== '')
-    throw invalidOption('baseUrl', 'must not carry a query', baseUrl)
+    throw invalidOption('baseUrl', 'must not contain a query', baseUrl)
   if (basePath !== undefined && url !== undefined)
     throw invalidOption('basePath', 'belongs to app. Put the path into baseUrl')
   if (headers !== undefined) checkFunction('headers', headers, 'set it to a function that returns headers')

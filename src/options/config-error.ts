@@ -5,9 +5,9 @@ export type KitMcpConfigErrorCode =
   | 'MCP_CONFIG_UNKNOWN_OPTION'
 
 /**
- * The error for an invalid option of the gate, a verifier, the router, or the adapter. It is thrown when these are built,
- * never while a request is handled. The message says what is expected, what was received, and how to fix it. It describes
- * a secret only by its kind and length.
+ * The error for an invalid option of the gate, a verifier, the router, or the adapter. It is thrown when these are built.
+ * Only `jwtVerifier()` that is used without a gate rejects with it later, when it is first called. The message says what
+ * is expected, what was received, and how to fix it. It describes a secret only by its kind and length.
  *
  * @example
  * ```ts

@@ -145,7 +145,7 @@ function audiencesOf({
 
 function checkCredential(option: 'clientId' | 'clientSecret', value: unknown): string {
   if (value === undefined || value === null || value === '') {
-    throw missingOption(option, 'introspection endpoints require client authentication')
+    throw missingOption(option, 'set it: introspection endpoints require client authentication')
   }
   if (typeof value !== 'string') throw invalidKind(option, 'must be a string', value)
   return value
