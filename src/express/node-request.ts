@@ -249,7 +249,9 @@ function readReceived(req: NodeRequest, { maxBytes }: BodyLimits): BodyRead | un
   const { readableLength } = req
   const isReceived = readableLength > 0 && readableLength === Number(req.headers['content-length'])
   const isUnread = req.readableFlowing === null && !req.readableDidRead && !req.destroyed
-  if (!isReceived || !isUnread || readableLength > maxBytes || req.httpVersionMajor >= 2) return undefined
+  // With an encoding, the length is one of characters.
+  const isPlain = req.readableEncoding === null && req.httpVersionMajor < 2
+  if (!isReceived || !isUnread || !isPlain || readableLength > maxBytes) return undefined
   const body: unknown = req.read()
   // Lets the stream end.
   req.resume()
