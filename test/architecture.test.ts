@@ -61,7 +61,7 @@ const MAY_IMPORT_TELEMETRY = [
   'mcp/adapter.ts',
   'mcp/endpoint.ts',
   'mcp/instrumentation/instrumented-request.ts',
-  'mcp/operations/call-context.ts',
+  'mcp/operations/operation.ts',
   'mcp/router/context.ts',
   'mcp/wire/request-telemetry.ts',
 ]

@@ -8,8 +8,7 @@ import {
 import type { Completers } from '../router/completers.ts'
 import { canonicalTemplate } from '../router/uris/canonical-template.ts'
 import { MAX_URI_LENGTH } from '../router/uris/canonical-uri.ts'
-import { CallContext } from './call-context.ts'
-import { runSafely, type Serving } from './operation.ts'
+import { CallContext, runSafely, type Serving } from './operation.ts'
 import { repeatedUri } from './requested-uri.ts'
 
 /** The maximum number of values in one response (2025-03-26 and later). */

@@ -1,20 +1,25 @@
 import { randomUUID } from 'node:crypto'
 import {
+  acceptedContent,
   type CacheHint,
+  CLIENT_CAPABILITIES_META_KEY,
   type ClientCapabilities,
   type InputRequiredResult,
   ProtocolError,
   ProtocolErrorCode,
   type ServerContext,
 } from '@modelcontextprotocol/server'
+import type { AuthInfo } from '../../oauth/auth-info.ts'
+import { LazyRequest } from '../../oauth/inputs.ts'
 import { memberOf } from '../../options/describe-value.ts'
+import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
-import { isInputRequired, stateOf } from '../router/input-required.ts'
+import type { KitContext } from '../router/context.ts'
+import { inputRequired, isInputRequired, stateOf } from '../router/input-required.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { KitToolError } from '../router/tool-error.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
-import { CallContext } from './call-context.ts'
 import { holderOf, type RequestStates } from './request-state.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
@@ -123,5 +128,81 @@ export async function runSafely<Result>(
       ProtocolErrorCode.InternalError,
       text ?? `${what} failed. Reference: ${reference}`,
     )
+  }
+}
+
+/**
+ * Implements `KitContext` with the SDK's context. Every member is an own property, and the functions do not need `this`, so that
+ * handlers can destructure the context, `(args, { progress }) => …`, and copy it, `next(args, { ...context, tenant })`.
+ */
+export class CallContext extends LazyRequest implements KitContext {
+  readonly context: unknown
+  readonly signal: AbortSignal
+  readonly clientCapabilities: ClientCapabilities | undefined
+  readonly inputResponses: Readonly<Record<string, unknown>>
+  readonly state: unknown
+  declare readonly auth?: AuthInfo
+  declare readonly session?: KitTelemetrySession<any, any, any>
+  readonly log: KitContext['log']
+  readonly progress: KitContext['progress']
+  readonly releaseStream: KitContext['releaseStream']
+  readonly inputRequired: KitContext['inputRequired']
+  readonly accepted: KitContext['accepted']
+
+  constructor(
+    exchange: Exchange,
+    { mcpReq, http }: ServerContext,
+    state?: unknown,
+    sessionCapabilities?: ClientCapabilities,
+  ) {
+    super(exchange.context)
+    const envelope = mcpReq.envelope as Partial<Record<string, ClientCapabilities>> | undefined
+    const responses = mcpReq.inputResponses
+    this.context = exchange.context.context
+    this.signal = mcpReq.signal
+    this.clientCapabilities = envelope?.[CLIENT_CAPABILITIES_META_KEY] ?? sessionCapabilities
+    this.inputResponses = responses ?? {}
+    this.state = state
+    if (exchange.auth !== undefined) this.auth = exchange.auth
+    const session = exchange.telemetry.session
+    if (session !== undefined) this.session = session
+    this.log = (level, data) => withRoom(exchange, () => mcpReq.log(level, data))
+    this.progress = (progress, total, message) =>
+      withRoom(exchange, () => reportProgress(mcpReq, progress, total, message))
+    this.releaseStream = () => http?.closeSSE?.()
+    this.inputRequired = inputRequired
+    this.accepted = (name, schema) => acceptedContent(responses, name, schema)
+  }
+}
+
+async function reportProgress(
+  mcpReq: ServerContext['mcpReq'],
+  progress: number,
+  total: number | undefined,
+  message: string | undefined,
+): Promise<void> {
+  const progressToken = mcpReq._meta?.progressToken
+  if (progressToken === undefined) return
+  const params = {
+    progressToken,
+    progress,
+    ...(total !== undefined && { total }),
+    ...(message && { message }),
+  }
+  await mcpReq.notify({ method: 'notifications/progress', params })
+}
+
+/** Sends a notification. If too much waits for the client, all calls share one promise, so that they use no memory. */
+function withRoom(exchange: Exchange, send: () => Promise<void>): Promise<void> {
+  const sent = withoutErrors(send)
+  return exchange.outflow?.isFull === true ? exchange.outflow.room() : sent
+}
+
+/** Drops a notification that cannot be sent, because it is invalid or because the client has disconnected. */
+async function withoutErrors(send: () => Promise<void>): Promise<void> {
+  try {
+    await send()
+  } catch {
+    // The handler continues.
   }
 }

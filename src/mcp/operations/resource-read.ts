@@ -9,8 +9,7 @@ import {
 import { isInputRequired } from '../router/input-required.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from '../router/resource.ts'
 import { findResource } from '../router/router-table.ts'
-import type { CallContext } from './call-context.ts'
-import { runRound, runSafely, type Serving } from './operation.ts'
+import { type CallContext, runRound, runSafely, type Serving } from './operation.ts'
 import { repeatedUri, requestedUri } from './requested-uri.ts'
 
 /**

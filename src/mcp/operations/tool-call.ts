@@ -16,8 +16,7 @@ import type { ToolEntry } from '../router/tool.ts'
 import { KitToolError } from '../router/tool-error.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
 import { problemIn } from '../wire/schema-issues.ts'
-import type { CallContext } from './call-context.ts'
-import { isStateRefusal, runRound, type Serving, textForClient } from './operation.ts'
+import { type CallContext, isStateRefusal, runRound, type Serving, textForClient } from './operation.ts'
 
 /**
  * Serves `tools/call`. Every error in the tool becomes a result with `isError: true`. Its text is the message of a

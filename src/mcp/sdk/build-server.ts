@@ -6,9 +6,8 @@ import {
   type ServerContext,
   type ServerOptions,
 } from '@modelcontextprotocol/server'
-import { CallContext } from '../operations/call-context.ts'
 import { complete } from '../operations/complete.ts'
-import { runSafely, type Serving } from '../operations/operation.ts'
+import { CallContext, runSafely, type Serving } from '../operations/operation.ts'
 import { getPrompt } from '../operations/prompt-get.ts'
 import { ownerOf } from '../operations/request-state.ts'
 import { repeatedUri, requestedUri } from '../operations/requested-uri.ts'

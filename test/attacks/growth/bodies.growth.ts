@@ -3,7 +3,7 @@ import { NodeMcpRequest } from '../../../src/express/node-request.ts'
 import { readBody } from '../../../src/http/body-reader.ts'
 import type { NodeRequest } from '../../../src/http/node-middleware.ts'
 import { requestOrigin } from '../../../src/http/request-origin.ts'
-import { checkDepth, isTooDeepValue } from '../../../src/mcp/wire/json-depth.ts'
+import { checkDepth, isTooDeepValue } from '../../../src/mcp/wire/json-rpc.ts'
 import { permitsOrigin } from '../../../src/mcp/wire/origin-policy.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { checkDepth, isTooDeepValue, MAX_JSON_DEPTH } from '../../../src/mcp/wire/json-depth.ts'
+import { checkDepth, isTooDeepValue, MAX_JSON_DEPTH } from '../../../src/mcp/wire/json-rpc.ts'
 
 const wrapped = (levels: number, open: string, close: string, inner = '1'): string =>
   open.repeat(levels) + inner + close.repeat(levels)
