@@ -1,7 +1,7 @@
 // Checks the texts of the project for words and forms that are hard to read. It exits with 1 if it finds any.
 // The rules are in CONTRIBUTING.md, "How to write".
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 
 /** Each pattern with the form to use instead. */
 const RULES = [
@@ -27,7 +27,7 @@ const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclud
   encoding: 'utf8',
 })
   .split('\n')
-  .filter((file) => TEXT.test(file) && !SKIPPED.test(file))
+  .filter((file) => TEXT.test(file) && !SKIPPED.test(file) && existsSync(file))
 
 const unused = new Set(ALLOWED)
 let found = 0
