@@ -1,3 +1,4 @@
+import { isRecord } from '../../src/options/value-kinds.ts'
 /** A message from the server's transport. It is parsed JSON from another process. */
 export interface Feed {
   /** The process and the service that sent the message. */
@@ -15,9 +16,9 @@ export function readFeed(body: string): Feed | undefined {
   } catch {
     return undefined
   }
-  if (!isObject(value)) return undefined
+  if (!isRecord(value)) return undefined
   const { sender, stats, events } = value
-  if (!isObject(sender) || !(stats === undefined || isObject(stats)) || !Array.isArray(events))
+  if (!isRecord(sender) || !(stats === undefined || isRecord(stats)) || !Array.isArray(events))
     return undefined
   return events.every(isEvent) ? { sender, stats, events } : undefined
 }
@@ -25,9 +26,5 @@ export function readFeed(body: string): Feed | undefined {
 const STRING_MEMBERS = ['name', 'time', 'level', 'sessionId']
 
 function isEvent(value: unknown): value is Readonly<Record<string, unknown>> {
-  return isObject(value) && STRING_MEMBERS.every((member) => typeof value[member] === 'string')
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isRecord(value) && STRING_MEMBERS.every((member) => typeof value[member] === 'string')
 }

@@ -1,6 +1,7 @@
 import { readBearerToken } from '../../src/oauth/authorization-header.ts'
 import { nearestName } from '../../src/options/nearest-name.ts'
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
+import { isRecord } from '../../src/options/value-kinds.ts'
 import type { CliContext } from '../cli-context.ts'
 import { type OptionDefinitions, readArguments } from '../read-arguments.ts'
 import { UsageError } from '../usage-error.ts'
@@ -172,8 +173,7 @@ function readObject(value: string | undefined): Readonly<Record<string, unknown>
   if (value === undefined) return {}
   try {
     const parsed: unknown = JSON.parse(value)
-    if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed))
-      return parsed as Record<string, unknown>
+    if (isRecord(parsed)) return parsed
   } catch {
     // The error below covers this.
   }

@@ -1,3 +1,4 @@
+import { isRecord } from '../../src/options/value-kinds.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
 import type { HttpExchange } from './http-exchange.ts'
 
@@ -39,9 +40,7 @@ export async function fetchDocument(examination: Examination, url: URL): Promise
 
 function documentOf(response: HttpExchange | undefined): Readonly<Record<string, unknown>> | undefined {
   const json = response?.status === 200 ? response.json : undefined
-  return typeof json === 'object' && json !== null && !Array.isArray(json)
-    ? (json as Record<string, unknown>)
-    : undefined
+  return isRecord(json) ? json : undefined
 }
 
 /** The documents at the two well-known URLs, in the order in which clients try them. */

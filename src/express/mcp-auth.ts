@@ -7,7 +7,7 @@ import type { Exchange } from '../mcp/wire/exchange.ts'
 import { CLIENT_GONE } from '../mcp/wire/json-rpc.ts'
 import { mirroredMessage } from '../mcp/wire/mirrored-headers.ts'
 import { notFound } from '../oauth/protected-resource.ts'
-import { FAILED_ANSWER } from '../oauth/refusal-answers.ts'
+import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { authenticatedBy, setAuthenticated } from './authenticated-requests.ts'
 import { holdsMessages, isPreflight, NodeMcpRequest } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
@@ -63,7 +63,7 @@ export function mcpAuth(target: GateTarget): NodeMiddleware {
       .catch(() => {
         // A response that has begun cannot be replaced. If it stayed open, the client would wait forever.
         if (res.headersSent) res.destroy()
-        else writePlainResponse(req, res, FAILED_ANSWER)
+        else writePlainResponse(req, res, FAILED_RESPONSE)
       })
   }
 }

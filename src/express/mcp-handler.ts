@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { NodeMiddleware, NodeRequest } from '../http/node-middleware.ts'
 import { endpointOf, type McpAdapter } from '../mcp/adapter.ts'
-import { FAILED_ANSWER } from '../oauth/refusal-answers.ts'
+import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { NodeMcpRequest } from './node-request.ts'
 import { writeResponse } from './node-response.ts'
@@ -44,7 +44,7 @@ export function mcpHandler(adapter: McpAdapter): NodeMiddleware {
   return function mcpHandler(req, res, next) {
     const request = new NodeMcpRequest(req, res, endpoint.trustsProxy)
     endpoint
-      .answer(request)
+      .respond(request)
       .then((response) => writeResponse(req, res, response))
       .catch((error: unknown) => {
         request.authenticatedBy(endpoint.gate)?.telemetry.servedHere(false)
@@ -59,7 +59,7 @@ export function mcpHandler(adapter: McpAdapter): NodeMiddleware {
 function writesFailure(req: NodeRequest, res: ServerResponse): boolean {
   if (res.headersSent) return false
   try {
-    void writeResponse(req, res, FAILED_ANSWER)
+    void writeResponse(req, res, FAILED_RESPONSE)
     return true
   } catch {
     return false

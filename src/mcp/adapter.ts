@@ -2,7 +2,7 @@ import { CORS_RESPONSE_HEADERS, preflightHeaders } from '../http/cors-headers.ts
 import { type PlainResponse, toResponse } from '../http/plain-response.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
 import { notFound } from '../oauth/protected-resource.ts'
-import { FAILED_ANSWER } from '../oauth/refusal-answers.ts'
+import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import { McpEndpoint, type McpEndpointProps } from './endpoint.ts'
@@ -311,10 +311,10 @@ function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'aut
     async handler(request) {
       try {
         const mcpRequest = requestOf(request)
-        return webResponse(mcpRequest, await endpoint.answer(mcpRequest))
+        return webResponse(mcpRequest, await endpoint.respond(mcpRequest))
       } catch {
         // The client gets a response, whatever has failed.
-        return withHeaders(toResponse(FAILED_ANSWER), CORS_RESPONSE_HEADERS)
+        return withHeaders(toResponse(FAILED_RESPONSE), CORS_RESPONSE_HEADERS)
       }
     },
     auth: Object.freeze({

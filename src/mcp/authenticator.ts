@@ -1,7 +1,7 @@
 import type { PlainResponse } from '../http/plain-response.ts'
 import type { Gate, GateRequest } from '../oauth/gate.ts'
 import type { VerifyContext } from '../oauth/options.ts'
-import { FAILED_ANSWER } from '../oauth/refusal-answers.ts'
+import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import type { Instrumentation } from './instrumentation/instrumented-request.ts'
 import { neededScopes, type ScopedOperations } from './router/operation-scopes.ts'
 import type { Exchange } from './wire/exchange.ts'
@@ -43,13 +43,13 @@ export class Authenticator {
         return { exchange: { gate, auth: undefined, context, telemetry } }
       } catch (cause) {
         telemetry.decided({ outcome: 'failed', cause })
-        return { response: FAILED_ANSWER }
+        return { response: FAILED_RESPONSE }
       }
     }
     const decision = await telemetry.run(() => gate.authenticate(request))
     if (decision.outcome !== 'accepted') {
       telemetry.decided(decision)
-      return { response: gate.answer(decision, request) }
+      return { response: gate.responseTo(decision, request) }
     }
     const { auth, context } = decision
     telemetry.identify(auth)
@@ -71,9 +71,9 @@ export class Authenticator {
     request: McpRequest,
     operation: readonly string[],
   ): Promise<PlainResponse> {
-    if (gate === undefined) return FAILED_ANSWER
+    if (gate === undefined) return FAILED_RESPONSE
     const refusal = await gate.limited(gate.insufficientScope(operation), request)
     telemetry.decided(refusal)
-    return gate.answer(refusal, request)
+    return gate.responseTo(refusal, request)
   }
 }

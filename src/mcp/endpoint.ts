@@ -27,7 +27,7 @@ export interface McpEndpointProps extends SdkServersProps {
 const NO_MESSAGES: ParsedMessages = { body: undefined, messages: [] }
 
 /**
- * The MCP endpoint behind `mcpHandler` and the web-standard handler, which only convert requests and responses. `answer` is the
+ * The MCP endpoint behind `mcpHandler` and the web-standard handler, which only convert requests and responses. `respond` is the
  * sequence of a request.
  */
 export class McpEndpoint {
@@ -72,7 +72,7 @@ export class McpEndpoint {
   }
 
   /** Returns the response to any request to the MCP endpoint. */
-  async answer(request: McpRequest): Promise<PlainResponse | Response> {
+  async respond(request: McpRequest): Promise<PlainResponse | Response> {
     // 1. CORS: every response carries the headers, refusals too, so that browsers can read them.
     if (request.decidesCors) request.addResponseHeaders(CORS_RESPONSE_HEADERS)
     const earlier = request.authenticatedBy(this.gate)

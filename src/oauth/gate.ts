@@ -1,5 +1,6 @@
 import { clientKey } from '../http/client-address.ts'
 import type { PlainResponse } from '../http/plain-response.ts'
+import { isPromiseLike } from '../options/value-kinds.ts'
 import { AuthInfo } from './auth-info.ts'
 import {
   type BearerCredentials,
@@ -15,7 +16,7 @@ import { VerifierUnavailableError } from './errors.ts'
 import { issuerNote, OnVerifiedInput, refusalNote, VerifyInput } from './inputs.ts'
 import type { ResolvedOAuthOptions, VerifyContext } from './options.ts'
 import { ProtectedResource } from './protected-resource.ts'
-import { FAILED_ANSWER, refusalAnswer, unavailableAnswer } from './refusal-answers.ts'
+import { FAILED_RESPONSE, refusalResponse, unavailableResponse } from './refusal-responses.ts'
 import { ScopeHierarchy, unionOfScopes } from './scope.ts'
 import { issuerOf, readVerification, type Verification } from './verification.ts'
 
@@ -177,14 +178,14 @@ export class Gate {
   }
 
   /** Returns the response to a request that is not accepted. */
-  answer(decision: Exclude<Decision, { outcome: 'accepted' }>, request: GateRequest): PlainResponse {
+  responseTo(decision: Exclude<Decision, { outcome: 'accepted' }>, request: GateRequest): PlainResponse {
     switch (decision.outcome) {
       case 'refused':
-        return refusalAnswer(decision, this.options, () => this.#metadataUrl(request))
+        return refusalResponse(decision, this.options, () => this.#metadataUrl(request))
       case 'unavailable':
-        return unavailableAnswer(decision.retryAfterSeconds)
+        return unavailableResponse(decision.retryAfterSeconds)
       case 'failed':
-        return FAILED_ANSWER
+        return FAILED_RESPONSE
     }
   }
 
@@ -271,10 +272,4 @@ function refusedFor(credentials: Exclude<BearerCredentials, { kind: 'token' }>):
 
 function notedRefusal(input: VerifyInput): Refusal {
   return { outcome: 'refused', reason: refusalNote(input) ?? 'invalid' }
-}
-
-function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
-  return (
-    typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
-  )
 }

@@ -1,3 +1,4 @@
+import { isObject } from '../options/value-kinds.ts'
 import type { AuthInfo } from './auth-info.ts'
 import type { GateValues } from './gate-values.ts'
 import type { VerifyContext, VerifyTokenInput } from './options.ts'
@@ -169,8 +170,4 @@ export function gateValuesIn(input: VerifyTokenInput): GateValues | undefined {
 /** Returns the input that the gate created, if `input` is that object or a copy of it. */
 function originalOf(input: VerifyTokenInput): VerifyInput | undefined {
   return input instanceof VerifyInput ? input : inputOf(input.context)
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null
 }

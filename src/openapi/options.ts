@@ -61,7 +61,7 @@ export interface OpenApiToolOptions<App = unknown> {
   /** The time in which a response must be complete, in milliseconds. Defaults to 30 000 ms. */
   readonly timeoutMs?: number | undefined
   /** The maximum size of a response, in bytes. Defaults to 1 048 576 (1 MiB). */
-  readonly maxAnswerBytes?: number | undefined
+  readonly maxResponseBytes?: number | undefined
   /** Called for each operation that cannot be a tool, with the reason. */
   readonly onLeftOut?: ((operation: LeftOutOperation) => void) | undefined
 }
@@ -76,7 +76,7 @@ export interface ResolvedOpenApiToolOptions {
   readonly outputSchemas: boolean
   readonly headers: OpenApiToolOptions['headers']
   readonly timeoutMs: number
-  readonly maxAnswerBytes: number
+  readonly maxResponseBytes: number
   readonly onLeftOut: (operation: LeftOutOperation) => void
 }
 
@@ -90,7 +90,7 @@ const OPTIONS = [
   'outputSchemas',
   'headers',
   'timeoutMs',
-  'maxAnswerBytes',
+  'maxResponseBytes',
   'onLeftOut',
 ] as const
 
@@ -102,7 +102,7 @@ export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): Res
   if (!isOptionsObject(options)) throw invalidKind('options', 'must be { app } or { baseUrl }', options)
   checkKnownOptions('toolsFromOpenApi', options, OPTIONS)
   const { app, baseUrl, basePath, include, scopes, headers, onLeftOut } = options
-  const { outputSchemas = true, timeoutMs = 30_000, maxAnswerBytes = 1024 * 1024 } = options
+  const { outputSchemas = true, timeoutMs = 30_000, maxResponseBytes = 1024 * 1024 } = options
   if (app === undefined && baseUrl === undefined)
     throw missingOption(
       'app',
@@ -133,7 +133,7 @@ export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): Res
     outputSchemas: checkBoolean('outputSchemas', outputSchemas),
     headers,
     timeoutMs: checkWholeNumber('timeoutMs', timeoutMs, 1),
-    maxAnswerBytes: checkWholeNumber('maxAnswerBytes', maxAnswerBytes, 1),
+    maxResponseBytes: checkWholeNumber('maxResponseBytes', maxResponseBytes, 1),
     onLeftOut: onLeftOut ?? (() => undefined),
   }
 }

@@ -1,4 +1,5 @@
 import { KitToolError } from '../mcp/router/tool-error.ts'
+import { isObject } from '../options/value-kinds.ts'
 
 /** The serialization of a parameter (OpenAPI 3.1, Parameter Object). */
 export interface ParameterStyle {
@@ -39,8 +40,6 @@ function membersOf(value: object): Members {
     .filter(([, member]) => member !== undefined)
     .map(([name, member]) => [name, textOf(member)])
 }
-
-const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
 
 /** Returns the items of a list, or the names and values of an object in turn. */
 function flatOf(value: object): readonly string[] {

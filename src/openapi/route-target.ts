@@ -10,14 +10,14 @@ import type { RouteRequest } from './request-plan.ts'
 export type RouteApp = (req: IncomingMessage, res: ServerResponse) => unknown
 
 /** The response of a route. */
-export interface RouteAnswer {
+export interface RouteResponse {
   readonly status: number
   header(name: string): string | undefined
   readonly body: Buffer
 }
 
 /** The limits of a response. */
-export interface AnswerLimits {
+export interface ResponseLimits {
   /** Aborts when the client disconnects, or after the timeout. */
   readonly signal: AbortSignal
   readonly maxBytes: number
@@ -27,7 +27,7 @@ export interface AnswerLimits {
 export interface RouteTarget {
   /** The origin. A `Location` is resolved against it and must not leave it. */
   readonly origin: string
-  send(request: RouteRequest, context: KitContext<any>, limits: AnswerLimits): Promise<RouteAnswer>
+  send(request: RouteRequest, context: KitContext<any>, limits: ResponseLimits): Promise<RouteResponse>
 }
 
 const IN_PROCESS = 'http://localhost'
@@ -45,7 +45,7 @@ export async function inProcess(app: RouteApp): Promise<RouteTarget> {
       const onAbort = (): void => void response?.destroy()
       signal.addEventListener('abort', onAbort, { once: true })
       try {
-        const answer = await inject(
+        const injected = await inject(
           (req, res) => {
             response = res as unknown as ServerResponse
             keepOwn(res)
@@ -67,10 +67,10 @@ export async function inProcess(app: RouteApp): Promise<RouteTarget> {
             ...(body !== undefined && { payload: body }),
           },
         )
-        const read = await readBounded(answer.stream(), maxBytes)
-        const { headers: given } = answer
+        const read = await readBounded(injected.stream(), maxBytes)
+        const { headers: given } = injected
         return {
-          status: answer.statusCode,
+          status: injected.statusCode,
           header: (name) => (given[name] === undefined ? undefined : String(given[name])),
           body: read,
         }

@@ -5,7 +5,6 @@ import { KitMcpRouter } from '../mcp/router/router.ts'
 import type { ToolConfig } from '../mcp/router/tool.ts'
 import { KitToolError } from '../mcp/router/tool-error.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
-import { errorResult, type RouteResult, resultOf, statusLine } from './answer-result.ts'
 import { type Node, type OpenApiDocument, readDocument } from './document.ts'
 import { type FoundOperation, operationsOf, scopesOf, ToolNames } from './operations.ts'
 import {
@@ -15,7 +14,8 @@ import {
   resolveOpenApiToolOptions,
 } from './options.ts'
 import { isJson, planRequest, type RequestPlan, type RouteRequest, requestFor } from './request-plan.ts'
-import { inProcess, overHttp, type RouteAnswer, type RouteTarget } from './route-target.ts'
+import { errorResult, type RouteResult, resultOf, statusLine } from './response-result.ts'
+import { inProcess, overHttp, type RouteResponse, type RouteTarget } from './route-target.ts'
 import { SchemaConverter } from './schemas.ts'
 
 const { invalidOption } = optionChecksOf('toolsFromOpenApi')
@@ -159,7 +159,7 @@ function routeCall(
   output: Schema | undefined,
   options: ResolvedOpenApiToolOptions,
 ) {
-  const { timeoutMs, maxAnswerBytes: maxBytes, headers: ownHeaders } = options
+  const { timeoutMs, maxResponseBytes: maxBytes, headers: ownHeaders } = options
   return async (args: Readonly<Record<string, unknown>>, context: KitContext<any>): Promise<RouteResult> => {
     const planned = requestFor(plan, args)
     const added = ownHeaders === undefined ? {} : await ownHeaders(context)
@@ -171,12 +171,12 @@ function routeCall(
     const late = AbortSignal.timeout(timeoutMs)
     const limits = { signal: AbortSignal.any([context.signal, late]), maxBytes }
     try {
-      const answer = await untilAborted(
+      const response = await untilAborted(
         limits.signal,
         follow(target, request, (next) => target.send(next, context, limits)),
       )
-      const result = resultOf(answer, plan.method, output !== undefined)
-      return output === undefined || result.isError ? result : await validated(result, output, answer)
+      const result = resultOf(response, plan.method, output !== undefined)
+      return output === undefined || result.isError ? result : await validated(result, output, response)
     } catch (error) {
       if (late.aborted) return errorResult(`The route did not respond within ${timeoutMs} ms.`)
       if (KitToolError.is(error)) throw error
@@ -192,7 +192,11 @@ function routeCall(
  * again.
  * @throws {KitToolError} if the response does not match the schema.
  */
-async function validated(result: RouteResult, output: Schema, { status }: RouteAnswer): Promise<RouteResult> {
+async function validated(
+  result: RouteResult,
+  output: Schema,
+  { status }: RouteResponse,
+): Promise<RouteResult> {
   const validation = await validate(output, result.structuredContent)
   if (!('problem' in validation)) return result
   const problem = validation.problem.slice(0, MAX_PROBLEM)
@@ -222,19 +226,19 @@ function untilAborted<Value>(signal: AbortSignal, work: Promise<Value>): Promise
 async function follow(
   { origin }: RouteTarget,
   first: RouteRequest,
-  send: (request: RouteRequest) => Promise<RouteAnswer>,
-): Promise<RouteAnswer> {
+  send: (request: RouteRequest) => Promise<RouteResponse>,
+): Promise<RouteResponse> {
   let request = first
   for (let hops = 0; ; hops++) {
-    const answer = await send(request)
-    const { status } = answer
-    const location = answer.header('location')
-    if (location === undefined || ![301, 302, 303, 307, 308].includes(status)) return answer
+    const response = await send(request)
+    const { status } = response
+    const location = response.header('location')
+    if (location === undefined || ![301, 302, 303, 307, 308].includes(status)) return response
     const reads = request.method === 'GET' || request.method === 'HEAD'
-    if (hops === MAX_REDIRECTS || !(reads || status === 303)) return answer
+    if (hops === MAX_REDIRECTS || !(reads || status === 303)) return response
     const here = new URL(request.path, origin)
     const there = URL.canParse(location, here.href) ? new URL(location, here) : undefined
-    if (there?.origin !== origin) return answer
+    if (there?.origin !== origin) return response
     const { 'content-type': _type, ...headers } = request.headers
     request = { method: reads ? request.method : 'GET', path: there.pathname + there.search, headers }
   }

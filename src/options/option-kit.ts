@@ -1,6 +1,7 @@
 import { MAX_TIMER_MS } from '../timers.ts'
 import { describeKind, describeValue, quotedName } from './describe-value.ts'
 import { didYouMean, nearestName } from './nearest-name.ts'
+import { isRecord } from './value-kinds.ts'
 
 /** An option that was rejected. */
 export interface OptionProblem {
@@ -69,7 +70,7 @@ export interface OptionKit<Failure extends Error> {
 
 /** Returns `true` for an object that can hold options: not `null`, not an array, not a function. */
 export function isOptionsObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isRecord(value)
 }
 
 /** Adds the command that prints the help for an anchor of `docs/reference/errors.md` to a message. */

@@ -1,4 +1,5 @@
 import { inspect } from 'node:util'
+import { isRecord } from '../options/value-kinds.ts'
 
 /** A difference at one place of a value. */
 export interface Mismatch {
@@ -24,8 +25,8 @@ export function mismatches(pattern: unknown, value: unknown, path = ''): Mismatc
     if (!Array.isArray(value) || value.length !== pattern.length) return differ()
     return pattern.flatMap((item, index) => mismatches(item, value[index], `${path}[${index}]`))
   }
-  if (isObject(pattern)) {
-    if (!isObject(value) || Array.isArray(value)) return differ()
+  if (isRecord(pattern)) {
+    if (!isRecord(value)) return differ()
     return Object.keys(pattern).flatMap((key) =>
       mismatches(
         pattern[key],
@@ -47,8 +48,4 @@ export function shown(value: unknown, options: { readonly compact?: boolean } = 
     maxStringLength: 1000,
     maxArrayLength: 50,
   })
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
 }

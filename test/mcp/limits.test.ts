@@ -211,7 +211,7 @@ describe('mcp: an unexpected exception', () => {
       const adapter = createMcpAdapter({ router })
       const service = endpointOf(adapter)
       if (service === undefined) throw new Error('no service')
-      service.answer = async () => {
+      service.respond = async () => {
         throw new Error('a secret')
       }
       const served = await serve(adapter)

@@ -41,8 +41,10 @@ function requestWith(...given: [] | [authorization: Authorization]): GateRequest
 /** Returns the response of the gate, or the verified token if it accepts the request. */
 async function run(gate: Gate, request = requestWith()): Promise<PlainResponse | AuthInfo> {
   const decision = await gate.authenticate(request)
-  if (decision.outcome !== 'accepted') return gate.answer(decision, request)
-  return gate.permits(decision.auth.scopes) ? decision.auth : gate.answer(gate.insufficientScope(), request)
+  if (decision.outcome !== 'accepted') return gate.responseTo(decision, request)
+  return gate.permits(decision.auth.scopes)
+    ? decision.auth
+    : gate.responseTo(gate.insufficientScope(), request)
 }
 
 /** Returns the decision for a request whose verifier returns `result`. */
@@ -517,7 +519,7 @@ describe('the gate', () => {
         },
         body: '{"error":"insufficient_scope","error_description":"The access token does not have the required scope","scope":"mcp:read mcp:write"}',
       })
-      const both = gate.answer(gate.insufficientScope(['mcp:admin', 'mcp:read']), requestWith())
+      const both = gate.responseTo(gate.insufficientScope(['mcp:admin', 'mcp:read']), requestWith())
       expect(parseChallenge(both.headers['WWW-Authenticate'] as string).scope).to.equal(
         'mcp:read mcp:write mcp:admin',
       )

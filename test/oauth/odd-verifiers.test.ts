@@ -161,7 +161,7 @@ describe('a verifier that', () => {
           if (token.startsWith('odd')) {
             expect(outcomeOf(decision)).to.equal(outcome)
             if (decision.outcome === 'accepted') expect(decision.auth.token).to.equal(token)
-            else expect(inspect(gate.answer(decision, requestWith(token)))).not.to.include(LEAK)
+            else expect(inspect(gate.responseTo(decision, requestWith(token)))).not.to.include(LEAK)
           } else {
             expect(decision.outcome).to.equal('accepted')
             const { auth } = decision as Extract<Decision, { outcome: 'accepted' }>

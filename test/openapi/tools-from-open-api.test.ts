@@ -344,7 +344,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
       })
 
       it('a response that is too large is an error', async () => {
-        const client = await connected({ maxAnswerBytes: 1000 })
+        const client = await connected({ maxResponseBytes: 1000 })
         expect(await textOf(client, 'big', { bytes: 1000 })).to.have.length(1000)
         const { isError, content } = await call(client, 'big', { bytes: 1001 })
         expect(isError).to.equal(true)

@@ -60,7 +60,7 @@ export async function fuzzGate(count: number, seed: number): Promise<void> {
     const gate = gates[index % gates.length] as Gate
     const decision = await gate.authenticate(request)
     if (decision.outcome === 'accepted') throw new Error(`accepted: ${JSON.stringify(authorization)}`)
-    const { status, headers, body } = gate.answer(decision, request) as Required<PlainResponse>
+    const { status, headers, body } = gate.responseTo(decision, request) as Required<PlainResponse>
     expectRefusal(status, headers['WWW-Authenticate'] ?? '', body)
   }
 }

@@ -33,11 +33,11 @@ export class Target {
   readonly requests: TargetRequest[] = []
   origin = ''
   port = 0
-  readonly #answer: (request: Omit<TargetRequest, 'status'>) => TargetAnswer
+  readonly #respond: (request: Omit<TargetRequest, 'status'>) => TargetAnswer
   #waiting: { readonly count: number; readonly resolve: () => void }[] = []
 
   constructor(answer: (request: Omit<TargetRequest, 'status'>) => TargetAnswer) {
-    this.#answer = answer
+    this.#respond = answer
   }
 
   async start(): Promise<this> {
@@ -54,7 +54,7 @@ export class Target {
           json: parsed(body),
           arrivedMs: performance.now(),
         }
-        const answer = this.answers.shift() ?? this.#answer(arrived)
+        const answer = this.answers.shift() ?? this.#respond(arrived)
         this.requests.push({ ...arrived, status: typeof answer === 'string' ? answer : answer.status })
         if (answer === 'broken') request.socket.destroy()
         else if (answer !== 'hung') {

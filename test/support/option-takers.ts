@@ -390,7 +390,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       outputSchemas: NO_BOOLEAN.slice(1),
       headers: NO_OBJECT,
       timeoutMs: NO_NUMBER,
-      maxAnswerBytes: NO_NUMBER,
+      maxResponseBytes: NO_NUMBER,
       onLeftOut: NO_FUNCTION,
     },
   },

@@ -208,13 +208,13 @@ export class InstrumentedRequest implements RequestTelemetry {
           if (isBatch && operation !== undefined) operation.run(deliver)
           else deliver()
         },
-        sent: (message) => this.answered(message, emitsToolEvents),
+        sent: (message) => this.messageSent(message, emitsToolEvents),
       }),
     )
   }
 
-  answered(message: JSONRPCMessage, emitsToolEvents: boolean): void {
-    tryOrUndefined(() => this.#answered(message, emitsToolEvents))
+  messageSent(message: JSONRPCMessage, emitsToolEvents: boolean): void {
+    tryOrUndefined(() => this.#messageSent(message, emitsToolEvents))
   }
 
   toolCompleted(call: TimedCall, result: unknown): void {
@@ -396,11 +396,11 @@ export class InstrumentedRequest implements RequestTelemetry {
     return payloadTexts(this.#payloads(message.args, result), (given) => manager.redact(given))
   }
 
-  #answered(message: JSONRPCMessage, emitsToolEvents: boolean): void {
+  #messageSent(message: JSONRPCMessage, emitsToolEvents: boolean): void {
     if (!('id' in message) || 'method' in message) return
     const operation = this.#operationOf(message.id)
-    if (operation === undefined || operation.answeredAfter !== undefined) return
-    operation.answeredAfter = performance.now() - this.#startedAt
+    if (operation === undefined || operation.respondedAfter !== undefined) return
+    operation.respondedAfter = performance.now() - this.#startedAt
     const duration = elapsedMs(operation.deliveredAt ?? this.#startedAt)
     const { method } = operation.message
     if ('error' in message) {
@@ -430,7 +430,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     if (this.#operations.length === 1) return this.#operations[0]
     const text = clientText(String(id), this.#redact)
     const same = this.#operations.filter(({ message }) => message.id === text)
-    return same.find(({ answeredAfter }) => answeredAfter === undefined) ?? same[0]
+    return same.find(({ respondedAfter }) => respondedAfter === undefined) ?? same[0]
   }
 
   /** Made of the verified token, or of the `Authorization` header if no token was verified. */

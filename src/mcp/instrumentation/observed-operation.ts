@@ -42,7 +42,7 @@ export class Operation {
   /** The result of `performance.now()` when the server received the message. */
   deliveredAt: number | undefined
   /** Milliseconds from the request to the response to the message. */
-  answeredAfter: number | undefined
+  respondedAfter: number | undefined
   error: RpcError | undefined
   hasToolError = false
   /** The result of a tool, if results are recorded. */
@@ -110,7 +110,7 @@ export class Operation {
         ...(isRecorded && more()),
       },
       measured: message.method === undefined ? undefined : this.#measured(method, target, isServed, outcome),
-      durationMs: this.answeredAfter ?? performance.now() - startedAt,
+      durationMs: this.respondedAfter ?? performance.now() - startedAt,
       failed: 'error.type' in outcome,
       description:
         typeof error?.message === 'string' ? redactor.cut(error.message, MAX_DESCRIPTION) : undefined,

@@ -208,7 +208,7 @@ export class SdkHandler {
         countedFor: countedFor(request, auth),
         takeStream: () => this.#takeStream(request, exchange),
         onDisconnect: (listener) => request.onDisconnect(listener),
-        onAnswer: (answer) => telemetry.answered(answer, emitsToolEvents),
+        onResponse: (response) => telemetry.messageSent(response, emitsToolEvents),
         onStream: (outlet) => {
           exchange.outflow = outlet
         },
@@ -271,7 +271,7 @@ function scopeRefusal(
   scopes: readonly string[],
 ): PlainResponse | undefined {
   if (gate === undefined || auth === undefined || gate.permits(auth.scopes, scopes)) return undefined
-  return gate.answer(gate.insufficientScope(scopes), request)
+  return gate.responseTo(gate.insufficientScope(scopes), request)
 }
 
 function isListening([message]: readonly unknown[]): boolean {
@@ -306,14 +306,14 @@ function withCanonicalUris(body: unknown): { readonly body: unknown } | RefusedU
 
 function refusedUri({ telemetry }: Exchange, { id, problem }: RefusedUri): PlainResponse {
   const code = -32_602
-  telemetry.answered({ jsonrpc: '2.0', id, error: { code, message: problem } }, false)
+  telemetry.messageSent({ jsonrpc: '2.0', id, error: { code, message: problem } }, false)
   return jsonRpcError(200, code, problem, { id })
 }
 
 function methodNotAllowed(hasSessions: boolean): PlainResponse {
-  const answer = jsonRpcError(405, -32_000, 'Method not allowed.')
+  const response = jsonRpcError(405, -32_000, 'Method not allowed.')
   const methods = hasSessions ? 'GET, POST, DELETE, OPTIONS' : 'GET, POST, OPTIONS'
-  return { ...answer, headers: { ...answer.headers, Allow: methods } }
+  return { ...response, headers: { ...response.headers, Allow: methods } }
 }
 
 /** Returns `true` if the SDK takes a POST for one of a 2025 revision. */

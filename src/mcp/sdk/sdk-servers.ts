@@ -17,7 +17,7 @@ import type { Exchange } from '../wire/exchange.ts'
 import { buildServer, buildSessionServer, buildSimpleServer } from './build-server.ts'
 import { exchangeOf, methodsOf } from './served-request.ts'
 import { guardUris } from './uri-guard.ts'
-import { guardAnswers } from './watch-messages.ts'
+import { guardResponses } from './watch-messages.ts'
 
 /**
  * The argument of a router function. The function is called once per request or, in a session, once for each set of
@@ -115,7 +115,7 @@ export class SdkServers {
     const serving = this.#serving(router, exchange, subscriptions)
     const server = buildServer(serving, serverInfo, this.#options, methodsOf(request))
     exchange.telemetry.watch(server, false)
-    guardAnswers(server, exchange.outflow)
+    guardResponses(server, exchange.outflow)
     return server
   }
 
@@ -133,7 +133,7 @@ export class SdkServers {
     const { router, serverInfo } = this.#props
     if (typeof router === 'function') {
       const server = await callFactory(router, exchangeOf(request) as Exchange, request, 'legacy')
-      tryOrUndefined(() => guardAnswers(server))
+      tryOrUndefined(() => guardResponses(server))
       return server
     }
     const server: Server = buildSessionServer(
@@ -148,7 +148,7 @@ export class SdkServers {
       serverInfo,
       this.#options,
     )
-    guardAnswers(server)
+    guardResponses(server)
     return server
   }
 
@@ -161,7 +161,7 @@ export class SdkServers {
     const server = await callFactory(router, exchange, request, era)
     exchange.telemetry.watch(server, true)
     // This must come last, so that telemetry records the messages as they are sent.
-    tryOrUndefined(() => guardAnswers(server, exchange.outflow))
+    tryOrUndefined(() => guardResponses(server, exchange.outflow))
     return server
   }
 

@@ -44,8 +44,8 @@ function isRefusedRequest(message: unknown): message is { readonly id: string | 
 
 function refuse(transport: Transport, id: string | number): void {
   const error = { code: ProtocolErrorCode.InvalidParams, message: 'The resource URI is not valid' }
-  const answer: JSONRPCMessage = { jsonrpc: '2.0', id, error }
-  transport.send(answer).catch(() => undefined)
+  const response: JSONRPCMessage = { jsonrpc: '2.0', id, error }
+  transport.send(response).catch(() => undefined)
 }
 
 /** The members of the SDK's `UriTemplate` that are used here. */

@@ -49,19 +49,19 @@ const OWED: unique symbol = Symbol('owed')
 const OUTFLOW: unique symbol = Symbol('outflow')
 
 interface GuardedServer extends WatchedServer {
-  [OWED]?: OwedAnswers | undefined
+  [OWED]?: PendingResponses | undefined
   [OUTFLOW]?: Outflow | undefined
 }
 
 /** The beginning of the SDK's error message if it cannot send a response. */
-const NO_ANSWER = 'Failed to send response'
+const NO_RESPONSE = 'Failed to send response'
 
 /**
  * Makes every connection of `server` respond also if the SDK would not send a response: if a response cannot be serialized as
  * JSON, or if a handler throws a value without properties. The client would wait forever.
  * @param outflow the stream of the next connection. Notifications wait until its client can take more.
  */
-export function guardAnswers(server: Server | McpServer, outflow?: Outflow): void {
+export function guardResponses(server: Server | McpServer, outflow?: Outflow): void {
   const guarded: GuardedServer = server
   guarded[OUTFLOW] = outflow
   if (OWED in guarded) return
@@ -71,18 +71,18 @@ export function guardAnswers(server: Server | McpServer, outflow?: Outflow): voi
   guarded[OWED] = undefined
   protocol.onerror = (error) => {
     onerror?.call(protocol, error)
-    if (error.message.startsWith(NO_ANSWER)) guarded[OWED]?.lose()
+    if (error.message.startsWith(NO_RESPONSE)) guarded[OWED]?.lose()
   }
   guarded.connect = async function connectGuarded(transport) {
     const next = guarded[OUTFLOW]
     guarded[OUTFLOW] = undefined
     await connect.call(guarded, transport)
-    guarded[OWED] = new OwedAnswers(transport, next)
+    guarded[OWED] = new PendingResponses(transport, next)
   }
 }
 
 /** The requests of one connection without a response. */
-class OwedAnswers {
+class PendingResponses {
   readonly #ids = new Set<string | number>()
   readonly #transport: Transport
   #lost = 0

@@ -80,7 +80,7 @@ function hasDistinctIds(batch: readonly unknown[]): boolean {
   return new Set(ids).size === ids.length
 }
 
-/** Removes cancellations of requests in the same batch. The SDK would not answer such a request, and its stream would not end. */
+/** Removes cancellations of requests in the same batch. The SDK would not respond to such a request, and its stream would not end. */
 function withoutSelfCancellations(batch: readonly unknown[]): readonly unknown[] {
   const ids = new Set(batch.map((message) => (message as { id?: unknown } | null)?.id))
   return batch.filter((message) => {

@@ -81,11 +81,11 @@ export function jsonSafe(message: JSONRPCMessage): JSONRPCMessage {
 }
 
 /** Returns a response as JSON. If it cannot be serialized, returns an internal error as JSON. */
-export function answerText(answer: JSONRPCMessage): string {
+export function responseText(response: JSONRPCMessage): string {
   try {
-    return JSON.stringify(withBoundedError(answer))
+    return JSON.stringify(withBoundedError(response))
   } catch {
-    return JSON.stringify(internalError((answer as JSONRPCErrorResponse).id))
+    return JSON.stringify(internalError((response as JSONRPCErrorResponse).id))
   }
 }
 

@@ -59,7 +59,7 @@ export interface RequestTelemetry {
    * Records a message that the server sends.
    * @param emitsToolEvents as for `watch`
    */
-  answered(message: JSONRPCMessage, emitsToolEvents: boolean): void
+  messageSent(message: JSONRPCMessage, emitsToolEvents: boolean): void
   toolCompleted(call: TimedCall, result: unknown): void
   /**
    * @param failure the value that the tool threw. Absent for a result with `isError: true`.
@@ -92,7 +92,7 @@ export const NO_TELEMETRY: RequestTelemetry = Object.freeze({
   decided: () => undefined,
   received: () => undefined,
   watch: () => undefined,
-  answered: () => undefined,
+  messageSent: () => undefined,
   toolCompleted: () => undefined,
   toolFailed: () => undefined,
   operationFailed: () => undefined,

@@ -1,3 +1,4 @@
+import { isRecord } from '../../options/value-kinds.ts'
 import { bindingOf } from '../confirmation.ts'
 import type { VerifyTokenInput } from '../options.ts'
 
@@ -18,14 +19,10 @@ export function mayBePresented(claims: Readonly<Record<string, unknown>>, input:
 export function confirmationOf({ cnf }: Readonly<Record<string, unknown>>): {
   cnf?: Record<string, unknown>
 } {
-  return isObject(cnf) ? { cnf } : {}
+  return isRecord(cnf) ? { cnf } : {}
 }
 
 /** Returns `true` for `token_type: DPoP`. An introspection response may have it without naming the key (RFC 9449 §6.2). */
 function isDpop(type: unknown): boolean {
   return typeof type === 'string' && type.toLowerCase() === 'dpop'
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

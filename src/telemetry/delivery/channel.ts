@@ -1,5 +1,6 @@
 import { AsyncResource } from 'node:async_hooks'
 import { types } from 'node:util'
+import { isPromiseLike } from '../../options/value-kinds.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
 import { LEVEL_PRIORITY } from '../levels.ts'
@@ -98,7 +99,7 @@ export class TransportChannel {
       const reader: TelemetryTransport & Partial<TelemetryStatsReader> = this.#transport
       reader[setStatsSource]?.(stats)
       const initialized: unknown = this.#transport.init?.(meta)
-      if (!isThenable(initialized)) return
+      if (!isPromiseLike(initialized)) return
       this.#state = 'starting'
       void asPromise(initialized)
         .then(
@@ -206,7 +207,7 @@ export class TransportChannel {
     let handled: unknown
     try {
       handled = this.#transport.handle(envelope)
-      if (!isThenable(handled)) {
+      if (!isPromiseLike(handled)) {
         this.#delivered++
         return
       }
@@ -291,7 +292,7 @@ export class TransportChannel {
           const handled: unknown = context.runInAsyncScope(() =>
             this.#transport.handle(envelope, emittedAtMs),
           )
-          if (isThenable(handled)) {
+          if (isPromiseLike(handled)) {
             this.#await(handled, counted)
             continue
           }
@@ -384,11 +385,6 @@ export class TransportChannel {
 
 function counted(events: number): string {
   return events === 1 ? '1 event' : `${events} events`
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return false
-  return value instanceof Promise || typeof (value as { then?: unknown }).then === 'function'
 }
 
 /** Converts a thenable to a promise, which handles a `then` that throws or calls back twice. */

@@ -1,5 +1,6 @@
 import { describeError, isError } from '../../describe-error.ts'
 import { describeKind, memberOf, quotedName } from '../../options/describe-value.ts'
+import { isRecord } from '../../options/value-kinds.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
 import type {
@@ -168,8 +169,7 @@ function readId(member: string, value: unknown): string {
 }
 
 function readTags(member: string, value: unknown): Readonly<Record<string, unknown>> {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value))
-    return value as Record<string, unknown>
+  if (isRecord(value)) return value
   throw malformed(member, 'an object', value)
 }
 

@@ -1,4 +1,5 @@
 import { quotedName } from '../../options/describe-value.ts'
+import { isPromiseLike } from '../../options/value-kinds.ts'
 import { KitTelemetryError } from '../errors.ts'
 import { telemetryOptions, withDefaults } from '../options.ts'
 import type { TelemetryEventSchema } from './schema.ts'
@@ -88,7 +89,7 @@ export function attributesError(
 function schemaIssues(schema: TelemetryEventSchema, value: unknown, strict: boolean): ValidationIssue[] {
   try {
     const result = schema['~standard'].validate(value)
-    if (result instanceof Promise || typeof (result as { then?: unknown }).then === 'function') {
+    if (isPromiseLike(result)) {
       Promise.resolve(result).then(undefined, () => {})
       return [{ path: [] }]
     }

@@ -1,4 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { isRecord } from '../../options/value-kinds.ts'
 import { settledWithin } from '../delivery/deadline.ts'
 import { copyActor, copyScope } from '../envelope/build-envelope.ts'
 import type {
@@ -233,10 +234,7 @@ export class KitTelemetrySession<
 
 /** Copies values as JSON without redacting them, because the state of a session is for the application. */
 function plainCopy(values: unknown): Readonly<Record<string, unknown>> {
-  const copy =
-    typeof values === 'object' && values !== null && !Array.isArray(values)
-      ? toRedactedJson(values, KEEP_EVERYTHING)
-      : undefined
+  const copy = isRecord(values) ? toRedactedJson(values, KEEP_EVERYTHING) : undefined
   if (copy === undefined) throw invalid('attributes must be an object')
   return copy
 }

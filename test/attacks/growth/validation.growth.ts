@@ -1,5 +1,5 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/server'
-import { answerText } from '../../../src/mcp/wire/json-safe.ts'
+import { responseText } from '../../../src/mcp/wire/json-safe.ts'
 import { problemIn } from '../../../src/mcp/wire/schema-issues.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 
@@ -16,6 +16,6 @@ describe('validation errors', () => {
   it('validation errors of the SDK are shortened in linear time', () =>
     expectLinearGrowth((size) => {
       const message = JSON.stringify(new Array(size).fill({ message: 'x', path: ['a'] }))
-      answerText({ jsonrpc: '2.0', id: 1, error: { code: -32_603, message } } as JSONRPCMessage)
+      responseText({ jsonrpc: '2.0', id: 1, error: { code: -32_603, message } } as JSONRPCMessage)
     }, 2_500))
 })

@@ -165,7 +165,10 @@ describe('refusalText()', () => {
       'rate_limited',
     ] as const) {
       const refusal = { outcome: 'refused', reason, scopes: [], retryAfterSeconds: 1 } as never
-      const { body } = gate.answer(refusal, { origin: 'https://mcp.example.com', path: '/mcp' } as never) as {
+      const { body } = gate.responseTo(refusal, {
+        origin: 'https://mcp.example.com',
+        path: '/mcp',
+      } as never) as {
         body: string
       }
       const said = JSON.parse(body).error_description as string

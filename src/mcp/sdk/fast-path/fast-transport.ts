@@ -23,7 +23,7 @@ import type { PlainResponse } from '../../../http/plain-response.ts'
 import { EVENT_STREAM_HEADERS, KEEP_ALIVE_MS, messageEvent } from '../../wire/event-stream.ts'
 import type { Exchange } from '../../wire/exchange.ts'
 import { CLIENT_GONE } from '../../wire/json-rpc.ts'
-import { answerText } from '../../wire/json-safe.ts'
+import { responseText } from '../../wire/json-safe.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
 
@@ -78,7 +78,7 @@ abstract class FastTransport extends PerRequestHTTPServerTransport {
   protected readonly call: FastCall
   readonly #extra: MessageExtraInfo
   /** Resolves the response. */
-  #answer: ((answer: PlainResponse | Response) => void) | undefined
+  #respond: ((response: PlainResponse | Response) => void) | undefined
   #outlet: EventOutlet | undefined
   #keepAlive: NodeJS.Timeout | undefined
   #ended = false
@@ -97,13 +97,13 @@ abstract class FastTransport extends PerRequestHTTPServerTransport {
 
   async serve(server: Server): Promise<PlainResponse | Response> {
     await server.connect(this)
-    const answered = new Promise<PlainResponse | Response>((resolve) => {
-      this.#answer = resolve
+    const responded = new Promise<PlainResponse | Response>((resolve) => {
+      this.#respond = resolve
     })
     inProgress.add(this)
     this.call.request.onDisconnect(() => void this.close())
     // If the client has disconnected already, nothing would stop the handler.
-    if (this.#ended) return await answered
+    if (this.#ended) return await responded
     this.#isDelivering = true
     try {
       this.onmessage?.(this.call.message, this.#extra)
@@ -112,7 +112,7 @@ abstract class FastTransport extends PerRequestHTTPServerTransport {
       throw error
     }
     this.#isDelivering = false
-    return await answered
+    return await responded
   }
 
   override async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
@@ -125,10 +125,10 @@ abstract class FastTransport extends PerRequestHTTPServerTransport {
       inProgress.delete(this)
       clearInterval(this.#keepAlive)
       // The server is not closed. It becomes garbage.
-      this.#answer?.(this.responseOf(message, this.#isDelivering))
+      this.#respond?.(this.responseOf(message, this.#isDelivering))
       return
     }
-    const event = messageEvent(last ? answerText(message) : JSON.stringify(message))
+    const event = messageEvent(last ? responseText(message) : JSON.stringify(message))
     if (last) {
       const settled = this.#outlet?.settle()
       if (settled !== undefined) await settled
@@ -155,7 +155,7 @@ abstract class FastTransport extends PerRequestHTTPServerTransport {
     this.#ended = true
     inProgress.delete(this)
     clearInterval(this.#keepAlive)
-    this.#answer?.(CLIENT_GONE)
+    this.#respond?.(CLIENT_GONE)
     const outlet = this.#outlet
     this.#outlet = undefined
     outlet?.end()
@@ -179,7 +179,7 @@ abstract class FastTransport extends PerRequestHTTPServerTransport {
     const outlet = new EventOutlet({ onEnd: () => void this.close() })
     this.#outlet = outlet
     this.call.exchange.outflow = outlet
-    this.#answer?.(new Response(outlet.body, { status: 200, headers: EVENT_STREAM_HEADERS }))
+    this.#respond?.(new Response(outlet.body, { status: 200, headers: EVENT_STREAM_HEADERS }))
     this.keepAlive()
     return outlet
   }
@@ -187,7 +187,7 @@ abstract class FastTransport extends PerRequestHTTPServerTransport {
 
 class ModernTransport extends FastTransport {
   protected override responseOf(message: JSONRPCMessage, beforeHandler: boolean): PlainResponse {
-    return { status: statusOf(message, beforeHandler), headers: JSON_HEADERS, body: answerText(message) }
+    return { status: statusOf(message, beforeHandler), headers: JSON_HEADERS, body: responseText(message) }
   }
 }
 
@@ -201,7 +201,7 @@ class LegacyTransport extends FastTransport {
     return {
       status: 200,
       headers: EVENT_STREAM_HEADERS,
-      body: messageEvent(answerText(message)),
+      body: messageEvent(responseText(message)),
     }
   }
 }

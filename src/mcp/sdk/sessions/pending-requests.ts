@@ -10,12 +10,12 @@ import type { SessionLink } from './session-link.ts'
 /** The requests of one POST. They share an event stream, so their ids are in use until all of them have ended. */
 export interface RequestGroup {
   readonly requests: Map<RequestId, PendingRequest>
-  /** The number of requests that are neither answered nor cancelled. */
-  unanswered: number
+  /** The number of requests that are neither completed nor cancelled. */
+  open: number
   /** The scopes that the operations of the requests need. */
   readonly scopes: readonly string[]
   /** Receives the responses. */
-  readonly onAnswer: ((answer: JSONRPCMessage) => void) | undefined
+  readonly onResponse: ((response: JSONRPCMessage) => void) | undefined
   readonly outlet: EventOutlet
   /** The name of the stream in the event store, once it is known. */
   streamId?: string | undefined
@@ -56,13 +56,16 @@ export class PendingRequests {
   /** Reserves the ids of the requests of one POST. */
   reserve(
     ids: readonly RequestId[],
-    { scopes, onAnswer }: Pick<RequestGroup, 'scopes'> & { readonly onAnswer?: RequestGroup['onAnswer'] },
+    {
+      scopes,
+      onResponse,
+    }: Pick<RequestGroup, 'scopes'> & { readonly onResponse?: RequestGroup['onResponse'] },
   ): RequestGroup {
     const group: RequestGroup = {
       requests: new Map(),
-      unanswered: ids.length,
+      open: ids.length,
       scopes,
-      onAnswer,
+      onResponse,
       outlet: new EventOutlet(),
     }
     for (const id of ids) {
@@ -82,12 +85,12 @@ export class PendingRequests {
     }
   }
 
-  /** Ends a request that was answered or cancelled. */
+  /** Ends a request that has a response or was cancelled. */
   finish(request: PendingRequest): void {
     if (request.isDone) return
     request.isDone = true
     const { group, link } = request
-    if (--group.unanswered === 0) this.free(group)
+    if (--group.open === 0) this.free(group)
     if (link !== undefined) this.#giveBack(link)
   }
 

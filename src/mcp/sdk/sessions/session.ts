@@ -34,7 +34,7 @@ export interface SessionRequest {
   /** Calls `listener` when the client disconnects. The host may leave the stream open then. */
   onDisconnect(listener: () => void): void
   /** Receives the responses to the requests in `body`. */
-  readonly onAnswer?: ((answer: JSONRPCMessage) => void) | undefined
+  readonly onResponse?: ((response: JSONRPCMessage) => void) | undefined
   /** Receives the stream of the response, so that handlers can wait until its client has read. */
   onStream?(outlet: EventOutlet): void
 }
@@ -78,7 +78,7 @@ export class Session implements SessionSide {
   readonly #serverRequests = new ServerRequests()
   /** The scopes that stored messages need. */
   readonly #scopes = new WeakMap<JSONRPCMessage, readonly string[]>()
-  /** The link whose server answers a request, by the request and by its token. */
+  /** The link whose server responds to a request, by the request and by its token. */
   readonly #linkOf = new WeakMap<object, SessionLink>()
   /** Settles when the last stream is open. Streams are opened one after the other, each with its own token. */
   #opening: Promise<unknown> = Promise.resolve()
@@ -352,7 +352,7 @@ export class Session implements SessionSide {
   }
 
   async sendFrom(link: SessionLink, message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
-    if (!('method' in message)) return await this.#sendAnswer(link, message)
+    if (!('method' in message)) return await this.#sendResponse(link, message)
     const related = options?.relatedRequestId
     const pending = related === undefined ? undefined : this.#pending.get(related)
     const isForRequest = related !== undefined
@@ -369,14 +369,17 @@ export class Session implements SessionSide {
     await this.#outletOf(group).notify(notification, (one) => this.#sendFor(group, one, options))
   }
 
-  async #sendAnswer(link: SessionLink, message: Exclude<JSONRPCMessage, { method: string }>): Promise<void> {
+  async #sendResponse(
+    link: SessionLink,
+    message: Exclude<JSONRPCMessage, { method: string }>,
+  ): Promise<void> {
     const pending = this.#pending.get(message.id as RequestId)
     if (pending === undefined || pending.link !== link || pending.isDone) return
     const { group } = pending
     const settled = this.#outletOf(group).settle()
     if (settled !== undefined) await settled
     if (pending.isDone) return
-    group.onAnswer?.(message)
+    group.onResponse?.(message)
     await this.#sendFor(group, message)
     this.#pending.finish(pending)
   }

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import { isJson } from './request-plan.ts'
-import type { RouteAnswer } from './route-target.ts'
+import type { RouteResponse } from './route-target.ts'
 
 /** The MCP result of a tool. */
 export interface RouteResult {
@@ -10,16 +10,16 @@ export interface RouteResult {
 }
 
 /** The maximum length of an error response that is passed on, in characters. */
-const MAX_REFUSAL = 2_000
+const MAX_ERROR_TEXT = 2_000
 
 /**
  * Returns the tool result of a response. JSON and text become text. JSON also becomes structured content if the tool has an
  * output schema. Images and audio keep their type. Any status other than 2xx is an error.
  */
-export function resultOf(answer: RouteAnswer, method: string, structured: boolean): RouteResult {
-  const { status, body } = answer
-  if (status < 200 || status > 299) return errorResult(refusalOf(answer))
-  const type = answer.header('content-type') ?? ''
+export function resultOf(response: RouteResponse, method: string, structured: boolean): RouteResult {
+  const { status, body } = response
+  if (status < 200 || status > 299) return errorResult(errorTextOf(response))
+  const type = response.header('content-type') ?? ''
   if (isJson(type) && body.length > 0) {
     const text = body.toString('utf8')
     if (!structured) return textResult(text)
@@ -64,18 +64,18 @@ function isText(type: string): boolean {
  * Returns the part of an error response that the model may see. The body is left out if it is HTML, which often shows a stack
  * trace, or if the status is 5xx, because it may describe internals of the server.
  */
-function refusalOf(answer: RouteAnswer): string {
-  const { status, body } = answer
-  const retryAfter = answer.header('retry-after')
+function errorTextOf(response: RouteResponse): string {
+  const { status, body } = response
+  const retryAfter = response.header('retry-after')
   const again =
     retryAfter !== undefined && /^[\w ,:]{1,40}$/.test(retryAfter) ? `, try again after ${retryAfter}` : ''
   const head = `${statusLine(status)}${again}`
-  const type = answer.header('content-type') ?? ''
+  const type = response.header('content-type') ?? ''
   if (status >= 500 || status < 400 || body.length === 0 || !(isJson(type) || /^text\/plain\b/i.test(type)))
     return head
   const text = body
-    .toString('utf8', 0, MAX_REFUSAL * 4)
+    .toString('utf8', 0, MAX_ERROR_TEXT * 4)
     // Control characters could change a terminal.
     .replace(/[\p{Cc}\p{Cf}]/gu, (character) => (character === '\n' || character === '\t' ? character : ''))
-  return `${head}: ${text.length > MAX_REFUSAL ? `${text.slice(0, MAX_REFUSAL - 1)}…` : text}`
+  return `${head}: ${text.length > MAX_ERROR_TEXT ? `${text.slice(0, MAX_ERROR_TEXT - 1)}…` : text}`
 }

@@ -31,7 +31,7 @@ const DESCRIPTIONS: Readonly<Record<RefusalReason, string>> = {
 const JSON_HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }
 
 /** Returns the response to a refused request: 401, 403 for a missing scope, or 429 for too many refusals. */
-export function refusalAnswer(
+export function refusalResponse(
   refusal: Refusal,
   { dpop, realm, scopes: endpointScopes }: ResolvedOAuthOptions,
   metadataUrl: () => string | undefined,
@@ -60,7 +60,7 @@ export function refusalAnswer(
 }
 
 /** Returns the response for a verifier that is unavailable. It has no challenge, so that clients keep their token. */
-export function unavailableAnswer(retryAfterSeconds: number): PlainResponse {
+export function unavailableResponse(retryAfterSeconds: number): PlainResponse {
   return {
     status: 503,
     headers: { ...JSON_HEADERS, 'Retry-After': String(retryAfterSeconds) },
@@ -69,7 +69,7 @@ export function unavailableAnswer(retryAfterSeconds: number): PlainResponse {
 }
 
 /** The response after a function of the application has failed. */
-export const FAILED_ANSWER: PlainResponse = {
+export const FAILED_RESPONSE: PlainResponse = {
   status: 500,
   headers: JSON_HEADERS,
   body: '{"error":"server_error"}',
