@@ -6,7 +6,7 @@ import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { KitToolError } from '../../src/mcp/router/tool-error.ts'
 import { InMemoryTransportAdapter, KitTelemetry, type TelemetryEnvelope } from '../../src/telemetry/index.ts'
 import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
-import { FACES, type Served } from '../support/mcp/entry-points.ts'
+import { ENTRY_POINTS, type Served } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, call, legacy, modern, rpc, type WireAnswer, type WireRequest } from '../support/mcp/wire.ts'
 
@@ -51,7 +51,7 @@ function readableTimes<T extends object>(target: T, member: string, value: unkno
 const withoutText = (): object => ({ toString: fail, valueOf: fail, toJSON: fail })
 
 /** Middleware on Express and the web-standard handler. */
-const ENTRIES = FACES.filter(({ name }) =>
+const ENTRIES = ENTRY_POINTS.filter(({ name }) =>
   ['mcpHandler on Express', 'server of createMcpAdapter'].includes(name),
 )
 

@@ -777,7 +777,7 @@ describe('attacks on sessions', () => {
     const wide = token('ada', WRITE)
 
     /** Resolves with the contents of a stream up to the last list change. */
-    const heardBy = async (target: Target, stream: IncomingMessage): Promise<string[]> => {
+    const contentsOf = async (target: Target, stream: IncomingMessage): Promise<string[]> => {
       let text = ''
       for await (const chunk of stream) {
         text += chunk
@@ -813,8 +813,8 @@ describe('attacks on sessions', () => {
           )
           await subscribe(target)
           tellAll(target)
-          const heard = await Promise.all(streams.map((stream) => heardBy(target, stream)))
-          expect(heard).to.deep.equal([['notes://open'], URIS, URIS])
+          const contents = await Promise.all(streams.map((stream) => contentsOf(target, stream)))
+          expect(contents).to.deep.equal([['notes://open'], URIS, URIS])
         },
       },
       {
@@ -830,7 +830,7 @@ describe('attacks on sessions', () => {
             await subscribe(target, session)
             const stream = await target.stream(as, session)
             tellAll(target)
-            expect(await heardBy(target, stream)).to.deep.equal(uris)
+            expect(await contentsOf(target, stream)).to.deep.equal(uris)
           }
         },
       },
@@ -861,7 +861,7 @@ describe('attacks on sessions', () => {
             tellAll(target)
             const stream = await target.stream(ada, again)
             if (stream.statusCode !== 200) return false
-            expect(new Set(await heardBy(target, stream))).to.deep.equal(new Set(['notes://open']))
+            expect(new Set(await contentsOf(target, stream))).to.deep.equal(new Set(['notes://open']))
             return true
           })
         },

@@ -198,13 +198,13 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
       const events = Array.from({ length: count }, () => ({ ...event, sessionId: 'ses_1', attributes }))
       log.add({ sender: {}, stats: undefined, events })
     }
-    const heard = (text: string) =>
+    const announced = (text: string) =>
       page.locator('#announcer', { hasText: text }).waitFor({ state: 'attached' })
     refusals(3)
-    await heard('3 refused, most recently: expired: the access token has expired, tools/list')
+    await announced('3 refused, most recently: expired: the access token has expired, tools/list')
     refusals(1)
     refusals(1)
-    await heard('2 refused, most recently: expired')
+    await announced('2 refused, most recently: expired')
   })
 
   it('never shows a token', async () => {

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { createRecipesServer } from '../../examples/prompts-and-resources.ts'
-import { CLIENT_KINDS, type Connected, type Heard } from '../support/mcp/clients.ts'
+import { CLIENT_KINDS, type Connected, type ServerNotification } from '../support/mcp/clients.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { type Listening, listen, MODERN, signalled } from '../support/mcp/wire.ts'
 
@@ -9,10 +9,13 @@ describe('the example of prompts and resources', () => {
     describe(`for a ${name}`, () => {
       let served: Listening
       let connected: Connected
-      let onHeard: (heard: Heard) => void = () => undefined
+      let onNotification: (notification: ServerNotification) => void = () => undefined
       before(async () => {
         served = await listen(createRecipesServer(oauth()))
-        connected = await connect(served.origin, { token: 'writer', onHeard: (heard) => onHeard(heard) })
+        connected = await connect(served.origin, {
+          token: 'writer',
+          onNotification: (notification) => onNotification(notification),
+        })
       })
       after(async () => {
         await connected.close()
@@ -53,9 +56,9 @@ describe('the example of prompts and resources', () => {
 
       it(`a ${name} is notified of a saved recipe`, async () => {
         const { client } = connected
-        const updated = signalled<Heard>()
-        onHeard = (heard) => {
-          if (heard.method === 'notifications/resources/updated') updated.resolve(heard)
+        const updated = signalled<ServerNotification>()
+        onNotification = (notification) => {
+          if (notification.method === 'notifications/resources/updated') updated.resolve(notification)
         }
         const uri = 'recipes://all/bread'
         if (revision === MODERN) await client.listen({ resourceSubscriptions: [uri] })

@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
-import type { Heard } from '../support/mcp/clients.ts'
+import type { ServerNotification } from '../support/mcp/clients.ts'
 import { MODERN } from '../support/mcp/wire.ts'
 import { until } from '../support/until.ts'
 import { findInspector, Inspector, type InspectorProgram } from './inspector.ts'
@@ -82,10 +82,10 @@ const textOf = (result: any): string => result.content[0].text
 
 /** Collects the notifications of a client. `until(n)` resolves with their methods after `n` notifications. */
 class NotificationLog {
-  readonly notifications: Heard[] = []
+  readonly notifications: ServerNotification[] = []
   #wake: (() => void) | undefined
 
-  readonly add = (notification: Heard): void => {
+  readonly add = (notification: ServerNotification): void => {
     this.notifications.push(notification)
     this.#wake?.()
   }
@@ -117,7 +117,7 @@ describe('clients: signing in', () => {
         log = new NotificationLog()
         session = new SignedIn(kind, server.resource, {
           ...(registered && { client: registeredAt(server) }),
-          onHeard: log.add,
+          onNotification: log.add,
         })
         return await session.connect()
       }

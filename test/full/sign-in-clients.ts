@@ -16,7 +16,7 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { decodeJwt, type JWTPayload } from 'jose'
 import { Browser } from '../../examples/clients.ts'
-import { type Heard, hearing } from '../support/mcp/clients.ts'
+import { type ServerNotification, withNotifications } from '../support/mcp/clients.ts'
 import { LEGACY, MODERN, signalled } from '../support/mcp/wire.ts'
 
 const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
@@ -151,7 +151,7 @@ export interface Connection {
 export interface OpenOptions {
   readonly fetch: typeof globalThis.fetch
   readonly provider: unknown
-  readonly onHeard?: (notification: Heard) => void
+  readonly onNotification?: (notification: ServerNotification) => void
 }
 
 export interface SignInClient {
@@ -175,8 +175,8 @@ function watching(fetch: typeof globalThis.fetch) {
 }
 
 const v2 = (mode: 'legacy' | { pin: string }): SignInClient['open'] =>
-  function open(url, { fetch, provider, onHeard }) {
-    const client = hearing(new ClientV2(INFO, { versionNegotiation: { mode } }), onHeard)
+  function open(url, { fetch, provider, onNotification }) {
+    const client = withNotifications(new ClientV2(INFO, { versionNegotiation: { mode } }), onNotification)
     const watched = watching(fetch)
     const authProvider = provider as OAuthClientProvider
     const transport = new TransportV2(new URL(url), { authProvider, fetch: watched.fetch })
@@ -191,8 +191,8 @@ const v2 = (mode: 'legacy' | { pin: string }): SignInClient['open'] =>
     }
   }
 
-const v1: SignInClient['open'] = (url, { fetch, provider, onHeard }) => {
-  const client = hearing(new ClientV1(INFO), onHeard)
+const v1: SignInClient['open'] = (url, { fetch, provider, onNotification }) => {
+  const client = withNotifications(new ClientV1(INFO), onNotification)
   const watched = watching(fetch)
   const authProvider = provider as ProviderV1
   const transport = new TransportV1(new URL(url), { authProvider, fetch: watched.fetch })
@@ -236,7 +236,11 @@ export class SignedIn {
   readonly #open: () => Connection
   #connection: Connection
 
-  constructor(kind: SignInClient, url: string, options: WalletOptions & Pick<OpenOptions, 'onHeard'> = {}) {
+  constructor(
+    kind: SignInClient,
+    url: string,
+    options: WalletOptions & Pick<OpenOptions, 'onNotification'> = {},
+  ) {
     const { fetch } = this.recorder
     this.wallet = new Wallet(fetch, options)
     this.#kind = kind

@@ -10,7 +10,7 @@ import { disconnectAtRandom } from '../support/disconnects.ts'
 import { onExpress } from '../support/mcp/entry-points.ts'
 import { call, definedOf, legacy, modern, rpc, type WireRequest } from '../support/mcp/wire.ts'
 
-describe('mcp: clients that hang up', function () {
+describe('mcp: clients that disconnect', function () {
   this.timeout(60_000)
 
   it('clients that disconnect at any moment of a request leave nothing behind, and the server keeps working', async () => {

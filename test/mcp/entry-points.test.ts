@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
-import { FACES, type Face, serving } from '../support/mcp/entry-points.ts'
+import { ENTRY_POINTS, type EntryPoint, serving } from '../support/mcp/entry-points.ts'
 import { METADATA, notes, oauth } from '../support/mcp/notes.ts'
 import {
   bearer,
@@ -53,9 +53,9 @@ const NO_VERSION = { 'mcp-protocol-version': undefined }
 interface Vector {
   readonly title: string
   readonly request: WireRequest
-  check(answer: WireAnswer, face: Face): void
-  /** For which faces; all by default. */
-  readonly where?: (face: Face) => boolean
+  check(answer: WireAnswer, entryPoint: EntryPoint): void
+  /** The entry points that the case applies to. Defaults to all. */
+  readonly where?: (entryPoint: EntryPoint) => boolean
 }
 
 const withToken = (token: string, request: WireRequest): WireRequest => ({
@@ -106,7 +106,7 @@ const VECTORS: readonly Vector[] = [
       request: withToken('stranger', era.call('wipe', {})),
       // mcpAuth sees the operation in the parsed body, or in the headers that 2026-07-28 has.
       check: (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write mcp:admin'),
-      where: (face) => !face.auth || face.parsed || era.name === 'in 2026-07-28',
+      where: (entryPoint) => !entryPoint.auth || entryPoint.parsed || era.name === 'in 2026-07-28',
     },
     {
       title: `lets a token with all scopes step up ${era.name}`,
@@ -143,20 +143,20 @@ const VECTORS: readonly Vector[] = [
     title: 'refuses bad JSON',
     request: withToken('reader', legacy('{"jsonrpc":')),
     check: (answer) => expectJsonRpcError(answer, 400, -32700, null),
-    where: (face) => !face.parsed,
+    where: (entryPoint) => !entryPoint.parsed,
   },
   {
     title: 'leaves bad JSON to the parser in front, which says 400 as well',
     request: withToken('reader', legacy('{"jsonrpc":')),
     check: (answer) => expect(answer.status).to.equal(400),
-    where: (face) => face.parsed,
+    where: (entryPoint) => entryPoint.parsed,
   },
   {
     title: 'refuses an empty body',
     request: withToken('reader', legacy('')),
     check: (answer) => expectJsonRpcError(answer, 400, -32700, null),
     // A parser that finds nothing to parse leaves an empty object or nothing.
-    where: (face) => !face.parsed,
+    where: (entryPoint) => !entryPoint.parsed,
   },
   {
     title: 'refuses JSON that is no JSON-RPC',
@@ -187,7 +187,7 @@ const VECTORS: readonly Vector[] = [
     title: 'refuses 4 MiB and a byte with Content-Length',
     request: withToken('reader', legacy(callOf(MAX + 1))),
     check: (answer) => expectJsonRpcError(answer, 413, -32000, null),
-    where: (face) => !face.parsed,
+    where: (entryPoint) => !entryPoint.parsed,
   },
   {
     title: 'takes 4 MiB in chunks',
@@ -201,7 +201,7 @@ const VECTORS: readonly Vector[] = [
       body: [callOf(MAX + 1).slice(0, -5), callOf(MAX + 1).slice(-5)],
     }),
     check: (answer) => expectJsonRpcError(answer, 413, -32000, null),
-    where: (face) => !face.parsed,
+    where: (entryPoint) => !entryPoint.parsed,
   },
   ...['PUT', 'DELETE', 'PATCH'].map(
     (method): Vector => ({
@@ -417,7 +417,7 @@ const VECTORS: readonly Vector[] = [
       expect(answer.message).not.to.have.property('id')
       expect(answer.headers.get('www-authenticate')).to.equal(null)
     },
-    where: (face) => !face.auth,
+    where: (entryPoint) => !entryPoint.auth,
   },
   {
     title: 'refuses a foreign Origin with a good token',
@@ -460,15 +460,15 @@ const VECTORS: readonly Vector[] = [
       expect(answer.message).not.to.have.property('id')
     },
     // mcpCors in front has answered it already.
-    where: (face) => !face.name.includes('mcpCors'),
+    where: (entryPoint) => !entryPoint.name.includes('mcpCors'),
   },
 ]
 
 describe('mcp: responses of every entry point', () => {
-  for (const face of FACES) {
-    describe(face.name, () => {
+  for (const entryPoint of ENTRY_POINTS) {
+    describe(entryPoint.name, () => {
       const served = serving(() =>
-        face.serve({
+        entryPoint.serve({
           router: notes,
           oauth: oauth(),
           serverInfo: {
@@ -481,10 +481,10 @@ describe('mcp: responses of every entry point', () => {
         }),
       )
       for (const { title, request, check, where = () => true } of VECTORS) {
-        if (!where(face)) continue
+        if (!where(entryPoint)) continue
         it(title, async () => {
           const answer = await served().send(request)
-          check(answer, face)
+          check(answer, entryPoint)
           expectCors(answer)
         })
       }
@@ -509,9 +509,9 @@ function expectCors(answer: WireAnswer): void {
 }
 
 describe('mcp: a body that takes too long', () => {
-  for (const face of FACES.filter(({ parsed }) => !parsed)) {
-    it(`${face.name} responds with 408 after bodyTimeoutMs`, async () => {
-      const served = await face.serve({ router: notes, oauth: oauth(), bodyTimeoutMs: 50 })
+  for (const entryPoint of ENTRY_POINTS.filter(({ parsed }) => !parsed)) {
+    it(`${entryPoint.name} responds with 408 after bodyTimeoutMs`, async () => {
+      const served = await entryPoint.serve({ router: notes, oauth: oauth(), bodyTimeoutMs: 50 })
       try {
         const request = withToken('reader', legacy(''))
         const answer = await served.send({ ...request, body: ['{"jsonrpc"'], unfinished: true })
@@ -521,9 +521,9 @@ describe('mcp: a body that takes too long', () => {
       }
     })
 
-    it(`${face.name} limits a body to maxBodyBytes`, async () => {
+    it(`${entryPoint.name} limits a body to maxBodyBytes`, async () => {
       const body = callOf(100)
-      const served = await face.serve({ router: notes, oauth: oauth(), maxBodyBytes: 100 })
+      const served = await entryPoint.serve({ router: notes, oauth: oauth(), maxBodyBytes: 100 })
       try {
         expect((await served.send(withToken('reader', legacy(body)))).status).to.equal(200)
         expect((await served.send(withToken('reader', legacy(callOf(101))))).status).to.equal(413)
@@ -535,15 +535,15 @@ describe('mcp: a body that takes too long', () => {
 })
 
 describe('mcp: outages and errors', () => {
-  for (const face of FACES) {
-    describe(face.name, () => {
+  for (const entryPoint of ENTRY_POINTS) {
+    describe(entryPoint.name, () => {
       const trouble: Record<string, () => void> = {
         verifier: () => {
           throw new VerifierUnavailableError('the key server is down', { retryAfterSeconds: 7 })
         },
       }
       const served = serving(() =>
-        face.serve({
+        entryPoint.serve({
           router: notes.context(({ request }) => {
             if (request.headers.has('x-no-context')) throw new Error('context secret')
             return {}
@@ -591,10 +591,10 @@ describe('mcp: outages and errors', () => {
 })
 
 describe('mcp: without OAuth', () => {
-  for (const face of FACES.filter(({ auth }) => !auth)) {
-    describe(face.name, () => {
+  for (const entryPoint of ENTRY_POINTS.filter(({ auth }) => !auth)) {
+    describe(entryPoint.name, () => {
       const served = serving(() =>
-        face.serve({
+        entryPoint.serve({
           router: notes.context(({ request }) => {
             if (request.headers.has('x-no-context')) throw new Error('context secret')
             return {}

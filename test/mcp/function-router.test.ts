@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
 import type { AuthInfo } from '../../src/oauth/auth-info.ts'
-import { FACES, type Served, serving, web } from '../support/mcp/entry-points.ts'
+import { ENTRY_POINTS, type Served, serving, web } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, call, legacy, modern, rpc } from '../support/mcp/wire.ts'
 
@@ -26,9 +26,9 @@ const existing: ServerFactory = ({ auth }) => {
 }
 
 describe('mcp: a function that makes a server of the official SDK', () => {
-  for (const face of FACES) {
-    describe(face.name, () => {
-      const served = serving(() => face.serve({ router: existing, oauth: oauth() }))
+  for (const entryPoint of ENTRY_POINTS) {
+    describe(entryPoint.name, () => {
+      const served = serving(() => entryPoint.serve({ router: existing, oauth: oauth() }))
       const greet = { name: 'greet', arguments: { name: 'Ada' } }
 
       it('a router function serves the legacy era', async () => {
@@ -77,10 +77,10 @@ describe('mcp: a function that makes a server of the official SDK', () => {
     expect(seen).to.have.length(2)
   })
 
-  for (const face of FACES) {
-    it(`a router function gets the same members as from createMcpHandler of the SDK: ${face.name}`, async () => {
+  for (const entryPoint of ENTRY_POINTS) {
+    it(`a router function gets the same members as from createMcpHandler of the SDK: ${entryPoint.name}`, async () => {
       const seen: unknown[] = []
-      const served = await face.serve({
+      const served = await entryPoint.serve({
         router: ({ era, auth, authInfo, request, requestInfo }) => {
           seen.push([era, auth !== undefined && authInfo === auth, requestInfo === request])
           return new McpServer({ name: 'any', version: '1' })

@@ -7,7 +7,7 @@ import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter, endpointOf, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { SdkHandler } from '../../src/mcp/sdk/sdk-handler.ts'
-import { FACES, onExpress, onNode, type Served, serving, web } from '../support/mcp/entry-points.ts'
+import { ENTRY_POINTS, onExpress, onNode, type Served, serving, web } from '../support/mcp/entry-points.ts'
 import {
   call,
   definedOf,
@@ -84,9 +84,9 @@ function expectOne({ status, text: said, messages }: WireAnswer, expected: numbe
 }
 
 describe('mcp: JSON of many levels', () => {
-  for (const face of FACES.filter(({ name }) => /^server of|^mcpHandler on node/.test(name))) {
-    describe(face.name, () => {
-      const served = serving(() => face.serve({ router }))
+  for (const entryPoint of ENTRY_POINTS.filter(({ name }) => /^server of|^mcpHandler on node/.test(name))) {
+    describe(entryPoint.name, () => {
+      const served = serving(() => entryPoint.serve({ router }))
       for (const [what, { request, status, code }] of Object.entries(bodies)) {
         it(`deeply nested JSON gets ${what}`, async () => {
           expectOne(await served().send(request), status, code)
@@ -143,9 +143,9 @@ describe('mcp: batches', () => {
 })
 
 describe('mcp: bodies that come slowly', () => {
-  for (const face of FACES.filter(({ wire, parsed }) => wire && !parsed)) {
-    it(`${face.name} refuses a body that arrives byte by byte after bodyTimeoutMs`, async () => {
-      const served = await face.serve({ router, bodyTimeoutMs: 100 })
+  for (const entryPoint of ENTRY_POINTS.filter(({ wire, parsed }) => wire && !parsed)) {
+    it(`${entryPoint.name} refuses a body that arrives byte by byte after bodyTimeoutMs`, async () => {
+      const served = await entryPoint.serve({ router, bodyTimeoutMs: 100 })
       try {
         for (const length of [undefined, '1000']) {
           const { status, message } = await trickled(served, length)
@@ -180,11 +180,11 @@ async function trickled(
 }
 
 describe('mcp: an unexpected exception', () => {
-  for (const face of FACES) {
-    it(`an unexpected exception gets 500 and a JSON-RPC error from ${face.name}, and the next request is served`, async () => {
+  for (const entryPoint of ENTRY_POINTS) {
+    it(`an unexpected exception gets 500 and a JSON-RPC error from ${entryPoint.name}, and the next request is served`, async () => {
       const secret = 'a secret'
       const original = SdkHandler.prototype.handle
-      const served = await face.serve({ router })
+      const served = await entryPoint.serve({ router })
       try {
         SdkHandler.prototype.handle = () => {
           throw new Error(secret)
@@ -227,9 +227,9 @@ describe('mcp: an unexpected exception', () => {
 })
 
 describe('mcp: every HTTP method', () => {
-  for (const face of FACES.filter(({ wire }) => wire)) {
-    it(`every HTTP method gets a response from ${face.name}, and never a 5xx`, async () => {
-      const served = await face.serve({ router })
+  for (const entryPoint of ENTRY_POINTS.filter(({ wire }) => wire)) {
+    it(`every HTTP method gets a response from ${entryPoint.name}, and never a 5xx`, async () => {
+      const served = await entryPoint.serve({ router })
       try {
         for (const method of METHODS) {
           if (method === 'CONNECT' || method === 'GET') continue // a tunnel, and a stream that stays open

@@ -5,7 +5,7 @@ import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
 import type { VerifiedToken, VerifyTokenInput } from '../../src/oauth/options.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
 import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
-import { FACES, serving } from '../support/mcp/entry-points.ts'
+import { ENTRY_POINTS, serving } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, call, legacy } from '../support/mcp/wire.ts'
 
@@ -144,23 +144,23 @@ const VERIFIERS: readonly Verifier[] = [
 ]
 
 /** Returns the warnings and rejections of the process while `act` runs. */
-async function overheard(act: () => Promise<void>): Promise<unknown[]> {
-  const heard: unknown[] = []
-  const hear = (...said: unknown[]): void => void heard.push(...said)
+async function diagnosticsOf(act: () => Promise<void>): Promise<unknown[]> {
+  const printed: unknown[] = []
+  const record = (...said: unknown[]): void => void printed.push(...said)
   const methods = ['log', 'info', 'warn', 'error', 'debug', 'trace'] as const
   const before = methods.map((method) => console[method])
   const events = ['warning', 'unhandledRejection', 'uncaughtExceptionMonitor'] as const
-  for (const method of methods) console[method] = hear
-  for (const event of events) process.on(event, hear)
+  for (const method of methods) console[method] = record
+  for (const event of events) process.on(event, record)
   try {
     await act()
     // Unhandled rejections are reported after the microtasks.
     await new Promise(setImmediate)
   } finally {
     for (const [index, method] of methods.entries()) console[method] = before[index] as typeof console.log
-    for (const event of events) process.off(event, hear)
+    for (const event of events) process.off(event, record)
   }
-  return heard
+  return printed
 }
 
 describe('mcp: whatever a verifier does', () => {
@@ -172,10 +172,10 @@ describe('mcp: whatever a verifier does', () => {
     .build()
   const router = KitMcpRouter.create().tool('echo', { description: 'x' }, () => 'here')
 
-  for (const face of FACES.filter(({ parsed }) => !parsed)) {
-    describe(face.name, () => {
+  for (const entryPoint of ENTRY_POINTS.filter(({ parsed }) => !parsed)) {
+    describe(entryPoint.name, () => {
       const served = serving(() =>
-        face.serve({
+        entryPoint.serve({
           router,
           telemetry,
           oauth: oauth({ verifyTimeoutMs: 30, verifyToken: (input) => verify(input) as undefined }),
@@ -186,7 +186,7 @@ describe('mcp: whatever a verifier does', () => {
         it(`a verifier that returns ${verifier.says} gets ${verifier.status}, without details`, async () => {
           verify = verifier.verify
           transport.clear()
-          const heard = await overheard(async () => {
+          const printed = await diagnosticsOf(async () => {
             const answer = await served().send(legacy(call('echo'), bearer(TOKEN)))
             expect(answer.status).to.equal(verifier.status)
             expect(answer.headers.has('www-authenticate')).to.equal(
@@ -200,7 +200,7 @@ describe('mcp: whatever a verifier does', () => {
           expect(events[0]).to.have.property('name', verifier.event)
           expect(events[0]?.attributes?.reason).to.equal(verifier.reason)
           expectNoLeak(events, [TOKEN, SECRET])
-          expect(inspect(heard)).to.equal('[]')
+          expect(inspect(printed)).to.equal('[]')
         })
       }
     })

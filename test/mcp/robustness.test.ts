@@ -7,7 +7,7 @@ import { z } from 'zod'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { FACES, onNode, type Served, serving, web } from '../support/mcp/entry-points.ts'
+import { ENTRY_POINTS, onNode, type Served, serving, web } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import {
   bearer,
@@ -58,7 +58,7 @@ beforeEach(() => {
   pending = 0
 })
 
-const WIRED = FACES.filter(({ wire }) => wire)
+const WIRED = ENTRY_POINTS.filter(({ wire }) => wire)
 const portOf = (served: Served): number => Number(new URL(served.origin).port)
 
 /** Starts a request and leaves it to the test. */
@@ -95,9 +95,9 @@ async function textOf(response: IncomingMessage): Promise<string> {
 }
 
 describe('mcp: clients that misbehave', () => {
-  for (const face of WIRED) {
-    describe(face.name, () => {
-      const served = serving(() => face.serve({ router, oauth: oauth() }))
+  for (const entryPoint of WIRED) {
+    describe(entryPoint.name, () => {
+      const served = serving(() => entryPoint.serve({ router, oauth: oauth() }))
       const stillServes = async () => {
         const { message } = await served().send(legacy(call('echo', { text: 'on' }), bearer('reader')))
         expect(JSON.parse(message.result.content[0].text)).to.deep.equal({ text: 'on', user: { id: 'u1' } })
@@ -161,7 +161,7 @@ describe('mcp: clients that misbehave', () => {
           [405, { method: 'DELETE', headers: reader }],
           [406, legacy(rpc('tools/list'), { ...reader, accept: 'text/html' })],
           [415, legacy('hello', { ...reader, 'content-type': 'text/plain' })],
-          ...(face.parsed
+          ...(entryPoint.parsed
             ? []
             : ([
                 [413, legacy(`"${'x'.repeat(4 * 1024 * 1024)}"`, reader)],
@@ -451,10 +451,10 @@ describe('mcp: whatever is sent', () => {
     await property(web(createMcpAdapter({ router, oauth: oauth() }).server), undefined, runs(1_500))
   })
 
-  for (const face of WIRED.filter(({ parsed }) => !parsed)) {
-    it(`any input gets one response, and never a 5xx, over one connection from ${face.name}`, async function () {
+  for (const entryPoint of WIRED.filter(({ parsed }) => !parsed)) {
+    it(`any input gets one response, and never a 5xx, over one connection from ${entryPoint.name}`, async function () {
       this.timeout(30_000)
-      const served = await face.serve({ router, oauth: oauth() })
+      const served = await entryPoint.serve({ router, oauth: oauth() })
       const agent = new Agent({ keepAlive: true, maxSockets: 1 })
       try {
         await property(served, agent, runs(200))

@@ -7,7 +7,7 @@ import type { NodeMiddleware, NodeRequest } from '../../src/http/node-middleware
 import { createMcpAdapter, KitMcpServer, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { VerifyTokenInput } from '../../src/oauth/options.ts'
-import { FACES, onExpress, onNode, type Served } from '../support/mcp/entry-points.ts'
+import { ENTRY_POINTS, onExpress, onNode, type Served } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, call, legacy, modern, type WireRequest } from '../support/mcp/wire.ts'
 
@@ -66,11 +66,11 @@ const answerOf = async (served: Served, request: WireRequest = whoami) => {
 }
 
 describe('mcp: verification', () => {
-  for (const face of FACES) {
-    describe(face.name, () => {
+  for (const entryPoint of ENTRY_POINTS) {
+    describe(entryPoint.name, () => {
       it('context, verifyToken, and onVerified are called once per request, in this order', async () => {
         const { calls, order, setup } = counting()
-        await withServed(face.serve(setup), async (served) => {
+        await withServed(entryPoint.serve(setup), async (served) => {
           await answerOf(served)
           expect(calls).to.deep.equal({ context: 1, verify: 1, verified: 1 })
           expect(order).to.deep.equal(['context', 'verify', 'verified', 'tool'])
@@ -81,7 +81,7 @@ describe('mcp: verification', () => {
 
       it('verifyToken, onVerified, and the tool get the same context', async () => {
         const { seen, setup } = counting()
-        await withServed(face.serve(setup), async (served) => {
+        await withServed(entryPoint.serve(setup), async (served) => {
           const { user, auth, token } = await answerOf(served)
           expect(user).to.deep.equal({ id: 'u1' })
           expect(auth).to.deep.include({ scopes: ['mcp:read'], user: { id: 'u1' }, clientId: '' })
@@ -95,7 +95,7 @@ describe('mcp: verification', () => {
 
       it('every request gets a new context', async () => {
         const { seen, setup } = counting()
-        await withServed(face.serve(setup), async (served) => {
+        await withServed(entryPoint.serve(setup), async (served) => {
           await Promise.all([answerOf(served), answerOf(served)])
         })
         const apps = seen.filter((one) => (one as { user?: unknown }).user !== undefined)
@@ -104,7 +104,7 @@ describe('mcp: verification', () => {
 
       it('without a token, context and verifyToken are called once, and onVerified is not', async () => {
         const { calls, setup } = counting()
-        await withServed(face.serve(setup), async (served) => {
+        await withServed(entryPoint.serve(setup), async (served) => {
           expect(await answerOf(served, legacy(call('whoami')))).to.equal(401)
           expect(calls).to.deep.equal({ context: 1, verify: 1, verified: 0 })
         })
@@ -112,7 +112,7 @@ describe('mcp: verification', () => {
 
       it('a call that has to step up is verified once', async () => {
         const { calls, setup } = counting()
-        await withServed(face.serve(setup), async (served) => {
+        await withServed(entryPoint.serve(setup), async (served) => {
           expect(await answerOf(served, legacy(call('write'), bearer('reader')))).to.equal(403)
           expect(calls).to.deep.equal({ context: 1, verify: 1, verified: 1 })
         })
@@ -120,7 +120,7 @@ describe('mcp: verification', () => {
 
       it('onVerified runs before scopes are checked', async () => {
         const { calls, setup } = counting()
-        await withServed(face.serve(setup), async (served) => {
+        await withServed(entryPoint.serve(setup), async (served) => {
           expect(await answerOf(served, legacy(call('whoami'), bearer('stranger')))).to.equal(403)
           expect(calls.verified).to.equal(1)
         })
@@ -128,7 +128,7 @@ describe('mcp: verification', () => {
 
       it('a preflight calls neither context nor verifyToken', async () => {
         const { calls, setup } = counting()
-        await withServed(face.serve(setup), async (served) => {
+        await withServed(entryPoint.serve(setup), async (served) => {
           const headers = { origin: 'http://localhost:1', 'access-control-request-method': 'POST' }
           expect((await served.send({ method: 'OPTIONS', headers })).status).to.equal(204)
           expect(calls).to.deep.equal({ context: 0, verify: 0, verified: 0 })
@@ -142,14 +142,17 @@ describe('mcp: verification', () => {
           asked = input.request
           return oauth().verifyToken(input)
         }
-        await withServed(face.serve({ ...setup, oauth: { ...setup.oauth, verifyToken } }), async (served) => {
-          const { url } = await answerOf(served, { ...whoami, path: '/mcp?tenant=a' })
-          expect(url).to.equal(`${served.origin}/mcp?tenant=a`)
-          expect(asked).to.be.instanceOf(Request)
-          expect(asked?.url).to.equal(url)
-          expect(asked?.method).to.equal('POST')
-          expect(asked?.headers.get('authorization')).to.equal('Bearer reader')
-        })
+        await withServed(
+          entryPoint.serve({ ...setup, oauth: { ...setup.oauth, verifyToken } }),
+          async (served) => {
+            const { url } = await answerOf(served, { ...whoami, path: '/mcp?tenant=a' })
+            expect(url).to.equal(`${served.origin}/mcp?tenant=a`)
+            expect(asked).to.be.instanceOf(Request)
+            expect(asked?.url).to.equal(url)
+            expect(asked?.method).to.equal('POST')
+            expect(asked?.headers.get('authorization')).to.equal('Bearer reader')
+          },
+        )
       })
     })
   }

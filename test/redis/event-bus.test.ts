@@ -18,7 +18,7 @@ const GAP = ['tools_list_changed', 'prompts_list_changed', 'resources_list_chang
 
 /** The bus of a node, the events of its listeners, and the number of its `onCaughtUp` calls. */
 class Node {
-  readonly heard: string[] = []
+  readonly received: string[] = []
   readonly errors: string[] = []
   caughtUp = 0
   readonly bus: RedisEventBus
@@ -40,7 +40,7 @@ class Node {
 
   listen(): this {
     this.bus.subscribe((event) => {
-      this.heard.push(event.kind === 'resource_updated' ? event.uri : event.kind)
+      this.received.push(event.kind === 'resource_updated' ? event.uri : event.kind)
       this.#wake()
     })
     return this
@@ -88,25 +88,25 @@ describe('mcp: redisEventBus', () => {
       it(`an event reaches the listeners of its node at once, and those of other nodes, each once (${name})`, async () => {
         const [one, other] = [await node(), await node()]
         one.bus.publish(updated('notes://1'))
-        expect(one.heard).to.deep.equal(['notes://1'])
+        expect(one.received).to.deep.equal(['notes://1'])
         other.bus.publish(TOOLS)
-        expect(other.heard).to.include('tools_list_changed')
-        await one.until(({ heard }) => heard.length === 2)
-        await other.until(({ heard }) => heard.length === 2)
+        expect(other.received).to.include('tools_list_changed')
+        await one.until(({ received }) => received.length === 2)
+        await other.until(({ received }) => received.length === 2)
         // All earlier messages have arrived before this one.
         one.bus.publish(updated('last'))
-        await other.until(({ heard }) => heard.includes('last'))
-        expect(one.heard).to.deep.equal(['notes://1', 'tools_list_changed', 'last'])
-        expect(other.heard).to.have.members(['notes://1', 'tools_list_changed', 'last'])
+        await other.until(({ received }) => received.includes('last'))
+        expect(one.received).to.deep.equal(['notes://1', 'tools_list_changed', 'last'])
+        expect(other.received).to.have.members(['notes://1', 'tools_list_changed', 'last'])
       })
 
       it(`a burst of one event is published at most twice, the last time after all of it (${name})`, async () => {
         const [one, other] = [await node(), await node()]
         for (let count = 0; count < 1_000; count++) one.bus.publish(TOOLS)
         one.bus.publish(updated('last'))
-        await other.until(({ heard }) => heard.includes('last') && heard.length === 3)
-        expect(one.heard).to.have.length(1_001)
-        expect(other.heard.filter((kind) => kind === 'tools_list_changed')).to.have.length(2)
+        await other.until(({ received }) => received.includes('last') && received.length === 3)
+        expect(one.received).to.have.length(1_001)
+        expect(other.received.filter((kind) => kind === 'tools_list_changed')).to.have.length(2)
       })
 
       it(`an event does not reach another channel (${name})`, async () => {
@@ -114,25 +114,25 @@ describe('mcp: redisEventBus', () => {
         const other = await node()
         apart.bus.publish(updated('apart'))
         one.bus.publish(updated('here'))
-        await other.until(({ heard }) => heard.length > 0)
-        expect(other.heard).to.deep.equal(['here'])
-        expect(apart.heard).to.deep.equal(['apart'])
+        await other.until(({ received }) => received.length > 0)
+        expect(other.received).to.deep.equal(['here'])
+        expect(apart.received).to.deep.equal(['apart'])
       })
 
       it(`two clients are accepted, and neither is closed (${name})`, async () => {
         const [publisher, subscriber] = [await client(), await client()]
         const [one, other] = [await node({ publisher, subscriber }), await node()]
         one.bus.publish(updated('there'))
-        await other.until(({ heard }) => heard.length === 1)
+        await other.until(({ received }) => received.length === 1)
         other.bus.publish(updated('back'))
-        await one.until(({ heard }) => heard.length === 2)
+        await one.until(({ received }) => received.length === 2)
         await one.bus.close()
         await one.bus.close()
         expect(one.bus.connected).to.equal(false)
         const again = await node({ publisher, subscriber })
         other.bus.publish(updated('again'))
-        await again.until(({ heard }) => heard.includes('again'))
-        expect(one.heard).to.deep.equal(['there', 'back'])
+        await again.until(({ received }) => received.includes('again'))
+        expect(one.received).to.deep.equal(['there', 'back'])
       })
 
       it(`a node without Redis keeps working, reports it once, and catches up afterwards (${name})`, async () => {
@@ -142,7 +142,7 @@ describe('mcp: redisEventBus', () => {
           await one.until(({ errors }) => errors.length > 0)
           await other.until(({ bus }) => !bus.connected)
           for (let count = 0; count < 5; count++) one.bus.publish(updated('missed'))
-          expect(one.heard).to.deep.equal(new Array(5).fill('missed'))
+          expect(one.received).to.deep.equal(new Array(5).fill('missed'))
         } finally {
           await redis.start()
         }
@@ -150,12 +150,12 @@ describe('mcp: redisEventBus', () => {
         await other.until(({ caughtUp }) => caughtUp === 2)
         expect(one.errors).to.have.length(1)
         expect(one.errors[0]).to.match(/^Redis channel mcp-gatekit:events: /)
-        expect(one.heard.slice(5)).to.deep.equal(GAP)
+        expect(one.received.slice(5)).to.deep.equal(GAP)
         other.bus.publish(updated('again'))
-        await one.until(({ heard }) => heard.includes('again'))
+        await one.until(({ received }) => received.includes('again'))
         one.bus.publish(updated('at last'))
-        await other.until(({ heard }) => heard.includes('at last'))
-        expect(other.heard).to.include.members(GAP)
+        await other.until(({ received }) => received.includes('at last'))
+        expect(other.received).to.include.members(GAP)
       })
 
       it(`a message that cannot be read is ignored (${name})`, async () => {
@@ -165,8 +165,8 @@ describe('mcp: redisEventBus', () => {
         for (const text of [...texts, 'x {"kind":"tools_list_changed","params":5}'])
           await raw.publish('mcp-gatekit:events', text)
         await raw.publish('mcp-gatekit:events', 'x {"kind":"tools_list_changed"}')
-        await one.until(({ heard }) => heard.length > 0)
-        expect(one.heard).to.deep.equal(['tools_list_changed'])
+        await one.until(({ received }) => received.length > 0)
+        expect(one.received).to.deep.equal(['tools_list_changed'])
         expect(one.errors).to.deep.equal(['Redis channel mcp-gatekit:events: a message could not be read'])
       })
 
@@ -178,11 +178,11 @@ describe('mcp: redisEventBus', () => {
         undo.push(() => one.close())
         one.subscribe(angry)
         const other = await node()
-        const heard = new Promise((resolve) => one.subscribe((event) => resolve(event)))
+        const received = new Promise((resolve) => one.subscribe((event) => resolve(event)))
         other.bus.publish(TOOLS)
         one.publish(updated('there'))
-        await other.until((node) => node.heard.includes('there'))
-        await heard
+        await other.until((node) => node.received.includes('there'))
+        await received
       })
     })
   }
@@ -232,15 +232,17 @@ describe('mcp: redisEventBus', () => {
       if (here === undefined || there === undefined) return
       const served = await onNode(mcpHandler(there))
       try {
-        const heard = new Promise<string>((resolve) => {
+        const received = new Promise<string>((resolve) => {
           void (async () => {
-            const connected = await connect(served.origin, { onHeard: ({ method }) => resolve(method) })
+            const connected = await connect(served.origin, {
+              onNotification: ({ method }) => resolve(method),
+            })
             if (revision === MODERN) await connected.client.listen({ toolsListChanged: true })
             else await connected.streaming
             here.notify.toolsChanged()
           })()
         })
-        expect(await heard).to.equal('notifications/tools/list_changed')
+        expect(await received).to.equal('notifications/tools/list_changed')
       } finally {
         await served.close()
         for (const bus of buses) await bus.close()

@@ -108,16 +108,16 @@ describe('shareInvalidations', () => {
       })
 
       it(`messages contain only the SHA-256 of a token (${name})`, async () => {
-        const heard: string[] = []
+        const received: string[] = []
         const ear = await client()
         const done = new Promise<void>((resolve) => {
-          const hear = (message: string) => {
-            heard.push(message)
+          const add = (message: string) => {
+            received.push(message)
             if (message.endsWith(' clear')) resolve()
           }
           const channel = 'mcp-gatekit:invalidations'
-          ear.on('message', (_channel: string, message: string) => hear(message))
-          void (name === 'ioredis' ? ear.subscribe(channel) : ear.subscribe(channel, hear))
+          ear.on('message', (_channel: string, message: string) => add(message))
+          void (name === 'ioredis' ? ear.subscribe(channel) : ear.subscribe(channel, add))
         })
         const one = await node()
         await one.ask('secret-token')
@@ -126,7 +126,7 @@ describe('shareInvalidations', () => {
         one.verify.invalidateKey('secret-token')
         one.verify.clear()
         await done
-        expect(heard.map((message) => message.slice(37))).to.deep.equal([sha256('secret-token'), 'clear'])
+        expect(received.map((message) => message.slice(37))).to.deep.equal([sha256('secret-token'), 'clear'])
       })
 
       it(`a node clears its cache after an outage, and gets the messages that were sent meanwhile (${name})`, async () => {

@@ -566,19 +566,19 @@ describe('gracefulShutdown', () => {
 
     it('telemetry has its share of the time, even if a request never ends, and records the cut request', async () => {
       let given = 0
-      let heard = false
+      let closed = false
       const begun = signalled()
       const telemetry = {
         shutdown: async ({ timeoutMs }: { timeoutMs: number }) => {
           given = timeoutMs
-          if (!heard) throw new Error('too early')
+          if (!closed) throw new Error('too early')
         },
-        stats: () => ({ heard }),
+        stats: () => ({ closed }),
       }
       const { shutdown, wire } = await open(
         (_req, res) => {
           res.once('close', () => {
-            heard = true
+            closed = true
           })
           begun.resolve()
         },
@@ -587,7 +587,7 @@ describe('gracefulShutdown', () => {
       wire().write('GET / HTTP/1.1', 'Host: a')
       await begun.promise
       const report = await shutdown.close()
-      expect(report).to.deep.equal({ openConnections: 1, pendingRequests: 1, telemetry: { heard: true } })
+      expect(report).to.deep.equal({ openConnections: 1, pendingRequests: 1, telemetry: { closed: true } })
       expect(given).to.be.greaterThan(0).and.at.most(100)
     })
 

@@ -15,7 +15,7 @@ import {
   KitTelemetry,
   type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
-import { FACES, onExpress, type Served, type Setup, web } from '../../support/mcp/entry-points.ts'
+import { ENTRY_POINTS, onExpress, type Served, type Setup, web } from '../../support/mcp/entry-points.ts'
 import { oauth, RESOURCE } from '../../support/mcp/notes.ts'
 import {
   bearer,
@@ -96,11 +96,11 @@ const setup = (options: Partial<Setup> = {}): Setup => ({
 const last = (events: TelemetryEnvelope[]): TelemetryEnvelope => events.at(-1) as TelemetryEnvelope
 
 describe('mcp: telemetry', () => {
-  for (const face of FACES) {
-    describe(face.name, () => {
+  for (const entryPoint of ENTRY_POINTS) {
+    describe(entryPoint.name, () => {
       let served: Served
       before(async () => {
-        served = await face.serve(
+        served = await entryPoint.serve(
           setup({
             oauth: oauth({
               verifyToken: (input) => {
@@ -170,7 +170,7 @@ describe('mcp: telemetry', () => {
         ['malformed', `Bearer ${'x'.repeat(16_385)}`],
         ['invalid', 'Bearer unknown'],
       ] as const) {
-        if (face.wire && (authorization?.length ?? 0) > 16_384) continue // Node itself refuses such a header
+        if (entryPoint.wire && (authorization?.length ?? 0) > 16_384) continue // Node itself refuses such a header
         it(`a refusal emits its reason: ${reason} for ${authorization?.slice(0, 20)}`, async () => {
           const events = await recorded(served, legacy(rpc('tools/list'), { authorization }))
           expect(outline(events)).to.deep.equal([REFUSED])
@@ -253,7 +253,7 @@ describe('mcp: telemetry', () => {
         ['a foreign content type', legacy('x', { 'content-type': 'text/plain' }), 415, undefined],
       ] as const) {
         // What a parser in front refuses never gets this far.
-        if (title === 'a body that is no JSON' && face.parsed) continue
+        if (title === 'a body that is no JSON' && entryPoint.parsed) continue
         it(`${title} with a valid token emits a completed request with its status`, async () => {
           const headers = { ...('headers' in request ? request.headers : {}), ...bearer('reader') }
           const events = await recorded(served, { ...request, headers })
@@ -483,10 +483,10 @@ describe('mcp: telemetry', () => {
     }
   })
 
-  for (const face of FACES.filter(({ wire }) => wire)) {
-    describe(`${face.name}, whose client hangs up`, () => {
+  for (const entryPoint of ENTRY_POINTS.filter(({ wire }) => wire)) {
+    describe(`${entryPoint.name}, whose client disconnects`, () => {
       /** Sends a request, disconnects when the response begins or when `at` resolves, and waits for its last event. */
-      async function hangUp(served: Served, request: WireRequest, at?: Promise<void>): Promise<void> {
+      async function disconnect(served: Served, request: WireRequest, at?: Promise<void>): Promise<void> {
         transport.clear()
         const { method = 'POST', headers = {}, body } = request
         const leaving = new AbortController()
@@ -513,8 +513,8 @@ describe('mcp: telemetry', () => {
           await ending.promise
           return 'done'
         })
-        await using(face.serve(setup({ router: slow })), async (served) => {
-          await hangUp(served, legacy(call('slow'), bearer('reader')), running.promise)
+        await using(entryPoint.serve(setup({ router: slow })), async (served) => {
+          await disconnect(served, legacy(call('slow'), bearer('reader')), running.promise)
           ending.resolve()
           await until(() => outline(transport.getEvents()).includes(TOOL), 1)
           const events = transport.getEvents()
@@ -526,15 +526,15 @@ describe('mcp: telemetry', () => {
       })
 
       it('an event stream emits one completed request', async () => {
-        await using(face.serve(setup()), async (served) => {
+        await using(entryPoint.serve(setup()), async (served) => {
           const headers = { accept: 'text/event-stream', ...bearer('reader') }
-          await hangUp(served, { method: 'GET', headers })
+          await disconnect(served, { method: 'GET', headers })
           expect(outline(transport.getEvents())).to.deep.equal([ACCEPTED, REQUEST])
         })
       })
 
       it('a forbidden Origin emits no event', async () => {
-        await using(face.serve(setup()), async (served) => {
+        await using(entryPoint.serve(setup()), async (served) => {
           const origin = 'https://evil.example'
           const events = await recorded(served, legacy(call('emit'), { ...bearer('reader'), origin }))
           expect(outline(events)).to.deep.equal([])
@@ -625,9 +625,9 @@ describe('mcp: telemetry', () => {
         const onUnhandled = (error: unknown): unknown => unhandled.push(error)
         process.on('unhandledRejection', onUnhandled)
         try {
-          for (const face of FACES.filter(({ parsed }) => !parsed)) {
-            await using(face.serve({ router, oauth: oauth() }), (plain) =>
-              using(face.serve(setup({ telemetry: hostileManager })), async (hostile) => {
+          for (const entryPoint of ENTRY_POINTS.filter(({ parsed }) => !parsed)) {
+            await using(entryPoint.serve({ router, oauth: oauth() }), (plain) =>
+              using(entryPoint.serve(setup({ telemetry: hostileManager })), async (hostile) => {
                 for (const request of REQUESTS) {
                   const [expected, answer] = [await plain.send(request), await hostile.send(request)]
                   expect(answer.status).to.equal(expected.status)

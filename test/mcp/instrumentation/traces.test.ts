@@ -24,7 +24,7 @@ import {
 } from '../../../src/telemetry/index.ts'
 import { expectNoLeak } from '../../../src/testing/expect-no-leak.ts'
 import { VERSION } from '../../../src/version.ts'
-import { FACES, onExpress, type Served, type Setup, web } from '../../support/mcp/entry-points.ts'
+import { ENTRY_POINTS, onExpress, type Served, type Setup, web } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
 import { Otel } from '../../support/mcp/otel.ts'
 import {
@@ -129,15 +129,15 @@ describe('mcp: traces', () => {
   })
   afterEach(() => Otel.unregister())
 
-  for (const face of FACES) {
-    describe(face.name, () => {
+  for (const entryPoint of ENTRY_POINTS) {
+    describe(entryPoint.name, () => {
       let server: Served
       before(async () => {
         const verifyToken: VerifyToken = (input) => {
           if (input.bearerToken === 'outage') throw new VerifierUnavailableError(SECRET)
           return oauth().verifyToken(input)
         }
-        server = await face.serve(setup({ oauth: oauth({ verifyToken }) }))
+        server = await entryPoint.serve(setup({ oauth: oauth({ verifyToken }) }))
       })
       after(() => server.close())
 
@@ -163,7 +163,7 @@ describe('mcp: traces', () => {
             'gen_ai.operation.name': 'execute_tool',
             'network.transport': 'tcp',
             'network.protocol.name': 'http',
-            ...(face.wire && { 'network.protocol.version': '1.1' }),
+            ...(entryPoint.wire && { 'network.protocol.version': '1.1' }),
             'http.response.status_code': 200,
           })
         })
@@ -201,7 +201,7 @@ describe('mcp: traces', () => {
           expect(answer.status).to.equal(status)
           const span = onlySpan(otel)
           // Only the complete handlers know the message before they judge its scopes.
-          expect(span.name).to.equal(status === 403 && !face.auth ? 'tools/call echo' : 'MCP POST')
+          expect(span.name).to.equal(status === 403 && !entryPoint.auth ? 'tools/call echo' : 'MCP POST')
           expect(span.attributes).to.include({
             'http.response.status_code': status,
             'error.type': String(status),
@@ -230,7 +230,7 @@ describe('mcp: traces', () => {
         const about = {
           'network.transport': 'tcp',
           'network.protocol.name': 'http',
-          ...(face.wire && { 'network.protocol.version': '1.1' }),
+          ...(entryPoint.wire && { 'network.protocol.version': '1.1' }),
         }
         const tool = { 'mcp.method.name': 'tools/call', 'gen_ai.operation.name': 'execute_tool' }
         const points = await otel.durations()
@@ -271,7 +271,7 @@ describe('mcp: traces', () => {
           if (request.headers.has('x-hook')) throw new Error(String(request.headers.get('authorization')))
         }
         const options = { oauth: oauth({ verifyToken, onVerified }), recordPayloads: true }
-        const leaky = await face.serve(setup(options))
+        const leaky = await entryPoint.serve(setup(options))
         try {
           const meta = { traceparent: TRACEPARENT, tracestate: `t=${token}`, baggage: `token=${token}` }
           for (const request of [

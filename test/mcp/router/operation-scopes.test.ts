@@ -5,7 +5,7 @@ import { createMcpAdapter, type RouterOption } from '../../../src/mcp/adapter.ts
 import type { McpAdapterOptions } from '../../../src/mcp/options.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { configError } from '../../support/mcp/config-error.ts'
-import { FACES, onNode, type Served, serving, web } from '../../support/mcp/entry-points.ts'
+import { ENTRY_POINTS, onNode, type Served, serving, web } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
 import { bearer, LEGACY, legacy, MODERN, modern, rpc, type WireRequest } from '../../support/mcp/wire.ts'
 
@@ -210,9 +210,9 @@ describe('mcp: scopes of operations', () => {
     }
   })
 
-  for (const face of FACES) {
-    it(`scopes of operations are checked by ${face.name}`, async () => {
-      const served: Served = await face.serve({ router, oauth: oauth() })
+  for (const entryPoint of ENTRY_POINTS) {
+    it(`scopes of operations are checked by ${entryPoint.name}`, async () => {
+      const served: Served = await entryPoint.serve({ router, oauth: oauth() })
       try {
         for (const [method, params] of [
           ['prompts/get', { name: 'write' }],

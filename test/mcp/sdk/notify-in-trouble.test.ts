@@ -21,7 +21,7 @@ const router = KitMcpRouter.create()
   .prompt('b', {}, () => 'x')
   .resource('one', { uri: ONE }, () => 'x')
 
-/** Resolves when `condition` holds, which is looked at whenever something was heard or recorded. */
+/** Resolves when `condition` holds, which is checked after every notification and every event. */
 class Watch {
   #wake: (() => void)[] = []
 
@@ -38,7 +38,7 @@ class Watch {
 class ListeningNode {
   readonly adapter: McpAdapter
   /** The notifications that each client has received. */
-  readonly heard: string[][] = []
+  readonly received: string[][] = []
   readonly #watch = new Watch()
   readonly #recorder = createTelemetryRecorder()
   readonly #bus: RedisEventBus
@@ -66,11 +66,11 @@ class ListeningNode {
     await this.caughtUp(1)
     this.#server = await onNode(mcpHandler(this.adapter))
     for (const { revision, connect } of CLIENT_KINDS) {
-      const heard: string[] = []
-      this.heard.push(heard)
+      const received: string[] = []
+      this.received.push(received)
       const client = await connect(this.#server.origin, {
-        onHeard: ({ method, params }) => {
-          heard.push([method.slice('notifications/'.length), params?.uri].join(' ').trim())
+        onNotification: ({ method, params }) => {
+          received.push([method.slice('notifications/'.length), params?.uri].join(' ').trim())
           this.#watch.changed()
         },
       })
@@ -94,10 +94,12 @@ class ListeningNode {
     notify.resourceUpdated(ONE)
   }
 
-  /** Until every client has heard each of these; what they heard is forgotten then. */
+  /** Resolves when every client has received each of these, and forgets what they have received. */
   async hears(expected: readonly string[]): Promise<void> {
-    await this.#watch.until(() => this.heard.every((heard) => expected.every((one) => heard.includes(one))))
-    for (const heard of this.heard) heard.length = 0
+    await this.#watch.until(() =>
+      this.received.every((received) => expected.every((one) => received.includes(one))),
+    )
+    for (const received of this.received) received.length = 0
   }
 
   async isServing(): Promise<void> {
@@ -167,7 +169,7 @@ describe('mcp: notify, where Redis is in trouble', () => {
 
   for (const kind of REDIS_CLIENTS) {
     describe(`with ${kind.name}`, () => {
-      it('is heard by clients of the node while Redis is away, by the others when it is back; telemetry says both', async () => {
+      it('a notification reaches clients of its node while Redis is away, and the others when it is back, and telemetry reports both', async () => {
         const [one, other] = [await node(kind), await node(kind)]
         await pass(one, other)
         await redis.kill()
@@ -175,7 +177,7 @@ describe('mcp: notify, where Redis is in trouble', () => {
         one.notifyAll()
         await one.hears(ALL)
         await Promise.all([one.isServing(), other.isServing()])
-        expect(other.heard).to.deep.equal(other.heard.map(() => []))
+        expect(other.received).to.deep.equal(other.received.map(() => []))
 
         await redis.start()
         await Promise.all([one.caughtUp(2), other.caughtUp(2), one.hears(LISTS), other.hears(LISTS)])
@@ -200,7 +202,7 @@ describe('mcp: notify, where Redis is in trouble', () => {
         expect([...one.complaints, ...other.complaints]).to.deep.equal([])
       })
 
-      it('passes between nodes at a read-only replica, which hear those at its master but are not heard there', async () => {
+      it('nodes at a read-only replica receive notifications of each other and of the master, but the master does not receive theirs', async () => {
         const replica = await startRedis()
         undo.push(() => replica.stop())
         const replicaAdmin = adminOf(replica)
@@ -216,7 +218,7 @@ describe('mcp: notify, where Redis is in trouble', () => {
           await node(kind),
         ]
         await pass(one, other)
-        expect(atMaster.heard).to.deep.equal(atMaster.heard.map(() => []))
+        expect(atMaster.received).to.deep.equal(atMaster.received.map(() => []))
         atMaster.notifyAll()
         await Promise.all([one, other, atMaster].map((node) => node.hears(ALL)))
         await Promise.all([one.isServing(), other.isServing()])

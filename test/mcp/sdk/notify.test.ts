@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
 import { createMcpAdapter, KitMcpServer, type McpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { CLIENT_KINDS, type Connected, errorOf, type Heard } from '../../support/mcp/clients.ts'
+import { CLIENT_KINDS, type Connected, errorOf, type ServerNotification } from '../../support/mcp/clients.ts'
 import { configError } from '../../support/mcp/config-error.ts'
 import { onNode, type Served, serving } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
@@ -17,23 +17,23 @@ const router = KitMcpRouter.create()
   .resource('secret', { uri: 'notes://secret', scopes: ['mcp:write'] }, () => 'x')
   .resourceTemplate('more', { uriTemplate: 'notes://more/{id}' }, () => 'x')
 
-/** Gathers what a client hears, and lets a test wait for a number of it. */
-class Ears {
-  readonly heard: Heard[] = []
+/** Collects the notifications of a client, and lets a test wait for a number of them. */
+class NotificationLog {
+  readonly received: ServerNotification[] = []
   #wake: (() => void) | undefined
 
-  hear = (heard: Heard): void => {
-    this.heard.push(heard)
+  add = (received: ServerNotification): void => {
+    this.received.push(received)
     this.#wake?.()
   }
 
   async until(count: number): Promise<string[]> {
-    while (this.heard.length < count) {
+    while (this.received.length < count) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve
       })
     }
-    return this.heard.map(({ method, params }) =>
+    return this.received.map(({ method, params }) =>
       [method.slice('notifications/'.length), params?.uri].join(' ').trim(),
     )
   }
@@ -62,11 +62,11 @@ describe('mcp: notify', () => {
 
   for (const { name, revision, connect } of CLIENT_KINDS) {
     describe(`to a ${name}`, () => {
-      let ears: Ears
+      let log: NotificationLog
       let connected: Connected
       beforeEach(async () => {
-        ears = new Ears()
-        connected = await connect(served().origin, { token: 'reader', onHeard: ears.hear })
+        log = new NotificationLog()
+        connected = await connect(served().origin, { token: 'reader', onNotification: log.add })
       })
       afterEach(async () => connected.close())
 
@@ -79,7 +79,7 @@ describe('mcp: notify', () => {
         notify.resourceUpdated('notes://one')
         notify.resourceUpdated('notes://more/1')
         notify.resourcesChanged()
-        expect(await ears.until(5)).to.deep.equal([
+        expect(await log.until(5)).to.deep.equal([
           'tools/list_changed',
           'prompts/list_changed',
           'resources/updated notes://one',
@@ -96,12 +96,12 @@ describe('mcp: notify', () => {
           await connected.client.unsubscribeResource({ uri: 'notes://one' })
           adapter.notify.resourceUpdated('notes://one')
           adapter.notify.resourceUpdated('notes://two')
-          expect(await ears.until(1)).to.deep.equal(['resources/updated notes://two'])
+          expect(await log.until(1)).to.deep.equal(['resources/updated notes://two'])
         })
 
         it('notify does not send updates for the subscriptions of another user', async () => {
-          const others = new Ears()
-          const other = await connect(served().origin, { token: 'writer', onHeard: others.hear })
+          const others = new NotificationLog()
+          const other = await connect(served().origin, { token: 'writer', onNotification: others.add })
           try {
             await Promise.all([connected.streaming, other.streaming])
             await other.client.subscribeResource({ uri: 'notes://secret' })
@@ -111,7 +111,7 @@ describe('mcp: notify', () => {
               'resources/updated notes://secret',
               'tools/list_changed',
             ])
-            expect(await ears.until(1)).to.deep.equal(['tools/list_changed'])
+            expect(await log.until(1)).to.deep.equal(['tools/list_changed'])
           } finally {
             await other.close()
           }
@@ -152,11 +152,11 @@ describe('mcp: notify', () => {
 
     for (const { name, revision, connect } of CLIENT_KINDS) {
       it(`notify reaches a ${name} of another node`, async () => {
-        const ears = new Ears()
-        const connected = await connect(nodes[0]?.served.origin as string, { onHeard: ears.hear })
+        const log = new NotificationLog()
+        const connected = await connect(nodes[0]?.served.origin as string, { onNotification: log.add })
         await listenForAll(connected, revision)
         nodes[1]?.adapter.notify.resourceUpdated('notes://one')
-        expect(await ears.until(1)).to.deep.equal(['resources/updated notes://one'])
+        expect(await log.until(1)).to.deep.equal(['resources/updated notes://one'])
         await connected.close()
       })
     }

@@ -90,7 +90,7 @@ describe('mcp: Origin', () => {
   for (const { host, oauth: on, options = {}, admits, refuses } of RULES) {
     const setup = { router: notes, ...options, ...(on && { oauth: oauth() }) }
     const given = JSON.stringify(options)
-    const faces: [string, () => Promise<Served>][] = [
+    const entryPoints: [string, () => Promise<Served>][] = [
       ['server', async () => web(createMcpAdapter(setup).server, `http://${host}`)],
       [
         'mcpHandler',
@@ -107,8 +107,8 @@ describe('mcp: Origin', () => {
         },
       ],
     ]
-    for (const [face, serve] of faces) {
-      describe(`${face} at ${host} ${on ? 'with' : 'without'} OAuth, ${given}`, () => {
+    for (const [entryPoint, serve] of entryPoints) {
+      describe(`${entryPoint} at ${host} ${on ? 'with' : 'without'} OAuth, ${given}`, () => {
         const served = serving(serve)
         const ask = async (origin: string | undefined) => {
           const answers = [
@@ -242,15 +242,15 @@ describe('mcp: Host', () => {
 
   describe('with allowedHosts', () => {
     const setup = { router: notes, oauth: oauth(), allowedHosts: ['mcp.example.com', 'MCP.example.org'] }
-    const faces = {
+    const entryPoints = {
       server: async () => {
         const served = web(createMcpAdapter(setup).server)
         return { ...served, send: (request: Parameters<Served['send']>[0]) => served.send(request) }
       },
       mcpHandler: () => onNode(mcpHandler(createMcpAdapter(setup))),
     }
-    for (const [face, serve] of Object.entries(faces)) {
-      describe(face, () => {
+    for (const [entryPoint, serve] of Object.entries(entryPoints)) {
+      describe(entryPoint, () => {
         const served = serving(serve)
         for (const host of ['mcp.example.com', 'MCP.EXAMPLE.COM:8443', 'mcp.example.org']) {
           it(`admits ${host}`, async () => expect((await served().send(list(host))).status).to.equal(200))

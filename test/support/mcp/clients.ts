@@ -13,7 +13,7 @@ import {
 import { LEGACY, MODERN, signalled } from './wire.ts'
 
 /** A notification as the server sent it. */
-export interface Heard {
+export interface ServerNotification {
   readonly method: string
   readonly params?: any
 }
@@ -29,8 +29,8 @@ export interface Connected {
 export interface ConnectOptions {
   readonly token?: string
   readonly capabilities?: object
-  /** Hears list changes and updates of resources. */
-  readonly onHeard?: (heard: Heard) => void
+  /** Called for list changes and updates of resources. */
+  readonly onNotification?: (notification: ServerNotification) => void
   /** Called before the connection is made. */
   readonly prepare?: (client: any) => void
 }
@@ -67,31 +67,42 @@ function authorized(token: string | undefined) {
   return { fetch: withToken, streaming: streaming.promise }
 }
 
-/** `client`, which tells `onHeard` of list changes and updates of resources. */
-export function hearing<Client extends ClientV1 | ClientV2>(
+/** Makes `client` call `onNotification` for list changes and updates of resources. Returns the client. */
+export function withNotifications<Client extends ClientV1 | ClientV2>(
   client: Client,
-  onHeard: ConnectOptions['onHeard'],
+  onNotification: ConnectOptions['onNotification'],
 ): Client {
   if (client instanceof ClientV1) {
     for (const schema of CHANGES_V1)
-      client.setNotificationHandler(schema, (heard) => onHeard?.(heard as Heard))
+      client.setNotificationHandler(schema, (notification) =>
+        onNotification?.(notification as ServerNotification),
+      )
   } else {
-    for (const method of CHANGES) client.setNotificationHandler(method, (heard) => onHeard?.(heard as Heard))
+    for (const method of CHANGES)
+      client.setNotificationHandler(method, (notification) =>
+        onNotification?.(notification as ServerNotification),
+      )
   }
   return client
 }
 
 const v2 = (mode: 'legacy' | { pin: string }): ClientKind['connect'] =>
-  async function connect(origin, { token, capabilities = {}, onHeard, prepare } = {}) {
-    const client = hearing(new ClientV2(INFO, { capabilities, versionNegotiation: { mode } }), onHeard)
+  async function connect(origin, { token, capabilities = {}, onNotification, prepare } = {}) {
+    const client = withNotifications(
+      new ClientV2(INFO, { capabilities, versionNegotiation: { mode } }),
+      onNotification,
+    )
     prepare?.(client)
     const { fetch, streaming } = authorized(token)
     await client.connect(new TransportV2(new URL('/mcp', origin), { fetch }))
     return { client, streaming, close: () => client.close() }
   }
 
-const v1: ClientKind['connect'] = async (origin, { token, capabilities = {}, onHeard, prepare } = {}) => {
-  const client = hearing(new ClientV1(INFO, { capabilities }), onHeard)
+const v1: ClientKind['connect'] = async (
+  origin,
+  { token, capabilities = {}, onNotification, prepare } = {},
+) => {
+  const client = withNotifications(new ClientV1(INFO, { capabilities }), onNotification)
   prepare?.(client)
   const { fetch, streaming } = authorized(token)
   const transport = new TransportV1(new URL('/mcp', origin), { fetch })

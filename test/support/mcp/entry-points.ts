@@ -23,7 +23,7 @@ export interface Served {
   close(): Promise<void>
 }
 
-export interface Face {
+export interface EntryPoint {
   readonly name: string
   /** `true` if an Express body parser reads the body in front. */
   readonly parsed: boolean
@@ -92,7 +92,7 @@ export async function onNode(...middleware: NodeMiddleware[]): Promise<Listening
 const json = (): NodeMiddleware => express.json({ limit: '16mb' }) as unknown as NodeMiddleware
 
 /** Every way to serve an adapter. */
-export const FACES: readonly Face[] = [
+export const ENTRY_POINTS: readonly EntryPoint[] = [
   {
     name: 'handler of KitMcpServer',
     parsed: false,

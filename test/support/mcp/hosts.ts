@@ -8,7 +8,7 @@ import { mcpHandler } from '../../../src/express/mcp-handler.ts'
 import { protectedResourceRouter } from '../../../src/express/protected-resource-router.ts'
 import type { NodeMiddleware } from '../../../src/http/node-middleware.ts'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import { build, FACES, type Face, type Served, type Setup } from './entry-points.ts'
+import { build, ENTRY_POINTS, type EntryPoint, type Served, type Setup } from './entry-points.ts'
 import { type Listening, listen } from './wire.ts'
 
 /** Express 4, which has no declarations of its own here; what is used of it is as in Express 5. */
@@ -89,7 +89,7 @@ export const NESTED: readonly Framework[] = [
   },
 ]
 
-export interface Host extends Face {
+export interface Host extends EntryPoint {
   /** `true` if `mcpCors` is in front and responds to every OPTIONS request. */
   readonly cors: boolean
   /** The middleware in front of `/mcp`. */
@@ -150,9 +150,13 @@ function hostsOn({ name, prefix, mount }: Framework, [parser, parsers, parsed]: 
   ]
 }
 
-/** Everything that can serve an adapter. The faces come first, the first of them being the function itself. */
+/** Everything that can serve an adapter. The entry points come first, and the first of them is the web-standard handler. */
 export const HOSTS: readonly Host[] = [
-  ...FACES.map((face) => ({ ...face, prefix: '', cors: face.name.includes('mcpCors') })),
+  ...ENTRY_POINTS.map((entryPoint) => ({
+    ...entryPoint,
+    prefix: '',
+    cors: entryPoint.name.includes('mcpCors'),
+  })),
   ...parsersOf(express).flatMap((parser) => hostsOn(EXPRESS_5, parser)),
   ...parsersOf(express4).flatMap((parser) => hostsOn(EXPRESS_4, parser)),
   ...parsersOf(express).flatMap((parser) => hostsOn(CONNECT, parser)),

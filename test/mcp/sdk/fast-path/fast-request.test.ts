@@ -118,12 +118,12 @@ const REQUESTS: Readonly<Record<string, WireRequest>> = {
 }
 
 describe('the fast path', () => {
-  const faces: Readonly<Record<string, (direct: boolean) => Promise<Served>>> = {
+  const entryPoints: Readonly<Record<string, (direct: boolean) => Promise<Served>>> = {
     'web-standard': async (direct) => web(adapter(direct).server),
     Express: async (direct) => onExpress(mcpHandler(adapter(direct))),
   }
-  for (const [face, serve] of Object.entries(faces)) {
-    describe(`through the ${face} handler`, () => {
+  for (const [entryPoint, serve] of Object.entries(entryPoints)) {
+    describe(`through the ${entryPoint} handler`, () => {
       const short = serving(() => serve(true))
       const long = serving(() => serve(false))
       for (const [what, request] of Object.entries(REQUESTS)) {

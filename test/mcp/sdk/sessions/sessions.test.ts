@@ -251,7 +251,7 @@ describe('mcp: sessions', () => {
     const streams = [await host.listen('reader', one), await host.listen('reader', other)] as const
     host.adapter.notify.resourceUpdated('notes://one')
     host.adapter.notify.toolsChanged()
-    const methods = (heard: any[]) => heard.map(({ method }) => method.slice('notifications/'.length))
+    const methods = (received: any[]) => received.map(({ method }) => method.slice('notifications/'.length))
     expect(methods(await events(streams[0], 2))).to.deep.equal(['resources/updated', 'tools/list_changed'])
     expect(methods(await events(streams[1], 1))).to.deep.equal(['tools/list_changed'])
   })

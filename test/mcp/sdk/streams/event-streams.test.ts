@@ -43,7 +43,7 @@ class Stream {
     return stream
   }
 
-  get heard(): string[] {
+  get received(): string[] {
     return eventsOf(this.#text.slice(0, this.#text.lastIndexOf('\n') + 1)).map(({ method }) =>
       method.slice('notifications/'.length),
     )
@@ -88,9 +88,9 @@ describe('mcp: event streams', function () {
     const { notify } = adapter
     notify.toolsChanged()
     notify.resourcesChanged()
-    await Promise.all(streams.map((stream) => stream.until(() => stream.heard.length >= 2)))
-    for (const { heard } of streams)
-      expect(heard).to.deep.equal(['tools/list_changed', 'resources/list_changed'])
+    await Promise.all(streams.map((stream) => stream.until(() => stream.received.length >= 2)))
+    for (const { received } of streams)
+      expect(received).to.deep.equal(['tools/list_changed', 'resources/list_changed'])
     for (const stream of streams) stream.cut()
     await silence(bus)
     const again = await Stream.open(port)
@@ -176,12 +176,12 @@ describe('mcp: event streams', function () {
         if (isTools) adapter.notify.toolsChanged()
         else adapter.notify.resourcesChanged()
         sent.push(isTools ? 'tools/list_changed' : 'resources/list_changed')
-        await Promise.all(streams.map((stream) => stream.until(() => stream.heard.length === sent.length)))
+        await Promise.all(streams.map((stream) => stream.until(() => stream.received.length === sent.length)))
       }
     }
     const [statuses] = await Promise.all([Promise.all(Array.from({ length: 1000 }, (_, n) => ask(n))), say()])
     expect(new Set(statuses)).to.deep.equal(new Set([200]))
-    for (const { heard } of streams) expect(heard).to.deep.equal(sent)
+    for (const { received } of streams) expect(received).to.deep.equal(sent)
     for (const stream of streams) stream.cut()
     agent.destroy()
     await silence(bus)
