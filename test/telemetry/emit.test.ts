@@ -168,7 +168,7 @@ describe('emit', () => {
       }
     })
 
-    it('throws for attributes that are not an object, and for issues of which there are none', () => {
+    it('emit throws for attributes that are not an object, and for a schema that fails without issues', () => {
       const it = manager()
       const noAttributes = ['x', 5, true, [], () => 5, Promise.reject(new Error('late'))] as Wrong[]
       for (const attributes of noAttributes)

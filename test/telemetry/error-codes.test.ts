@@ -105,7 +105,7 @@ describe('the 21 error codes', () => {
   })
 
   for (const code of codes) {
-    it(`${code} is raised`, async () => {
+    it(`the error code ${code} is raised by a call of the public API`, async () => {
       const thrown = THROWN[code]
       if (thrown !== undefined) {
         const error = expectCode(code, thrown)
@@ -127,7 +127,7 @@ describe('the 21 error codes', () => {
     )
   })
 
-  it('are refused by an event where validation is on', () => {
+  it('attributes that do not match are rejected if validation is on', () => {
     const manager: Wrong = builder()
       .withValidation({ mode: 'always' })
       .addActor('user')
@@ -141,14 +141,14 @@ describe('the 21 error codes', () => {
     const headings = [...documentation.matchAll(/^#+ (\S+)$/gm)].map(([, heading]) => heading)
     const mcp = ['MCP_CONFIG_MISSING_OPTION', 'MCP_CONFIG_INVALID_OPTION', 'MCP_CONFIG_UNKNOWN_OPTION']
     for (const name of [...codes, 'KitMcpConfigError', ...mcp, 'VerifierUnavailableError', 'KitToolError']) {
-      it(`has a heading for ${name}, and an example below it`, () => {
+      it(`docs/reference/errors.md has a heading for ${name}, and an example below it`, () => {
         expect(headings.filter((heading) => heading === name)).to.have.length(1)
         const [, section = ''] = documentation.split(new RegExp(`^#+ ${name}$`, 'm'))
         expect(section.split(/^#+ /m)[0]).to.match(/^```(?:ts|sh)\b.*\n[^`]/m)
       })
     }
 
-    it('has none for a code that there is not', () => {
+    it('docs/reference/errors.md has no heading for a code that does not exist', () => {
       const documented = headings.filter((heading) => /^[A-Z]+_[A-Z_]+$/.test(heading ?? ''))
       expect(documented).to.have.members([...codes, ...mcp])
     })

@@ -13,7 +13,7 @@ import { listen } from '../support/listen.ts'
 import { until } from '../support/until.ts'
 
 describe('the custom transport of the examples', () => {
-  it('writes one line for each event, redacted', async () => {
+  it('the custom transport of the examples writes one redacted line for each event', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'mcp-gatekit-'))
     try {
       const file = join(folder, 'events.jsonl')
@@ -37,7 +37,7 @@ describe('the sessions of the Express example', () => {
   const recorder = createTelemetryRecorder()
   const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(recorder).build()
 
-  it('say who asked for what', async () => {
+  it('sessions of the Express example name the user and the request', async () => {
     const { origin } = await listen(
       createApp(telemetry, { issuer: issuer.issuer, verifyToken: jwtVerifier(issuer.verifierOptions) }),
     )
@@ -68,7 +68,7 @@ describe('the sessions of the Express example', () => {
     expectNoLeak(recorder.events(), tokens)
   })
 
-  it('are not made for whom the gate refuses', async () => {
+  it('sessions of the Express example are not created for refused requests', async () => {
     recorder.clear()
     const { origin } = await listen(
       createApp(telemetry, { issuer: issuer.issuer, verifyToken: jwtVerifier(issuer.verifierOptions) }),

@@ -28,12 +28,12 @@ describe('privacy', () => {
     ['*token*', { '*token*': 1, token: 1, accessToken: 1 }, { token: 1, accessToken: 1 }],
   ]
   for (const [key, given, sent] of listed) {
-    it(`takes ${key} out of ${Object.keys(given).join(', ')} where it is meant`, () => {
+    it(`the denied key ${key} removes from ${Object.keys(given).join(', ')} only the members that it names`, () => {
       expect(redacted({ denylistKeys: [key] }, given)).to.deep.equal(sent)
     })
   }
 
-  it('hashes what is sought as what was sent, and never shows the secret', () => {
+  it('redact hashes a value as it is hashed in events, and the configuration never shows the secret', () => {
     const builder = KitTelemetry.create().withRedaction({ hashKeys: ['email'], hashSecret: 'of the hashes' })
     const { email } = builder.build().redact({ email: 'ada@example.com' })
     expect(email).to.equal(createHmac('sha256', 'of the hashes').update('ada@example.com').digest('hex'))
@@ -41,7 +41,7 @@ describe('privacy', () => {
     expectNoLeak([inspect(config, { depth: 9 }), JSON.stringify(config.redaction)], 'of the hashes')
   })
 
-  it('is kept by a server: neither tokens, nor the subject, nor a URI that was listed', async () => {
+  it('a server emits neither tokens, nor the subject, nor a URI that is to be redacted', async () => {
     const resource = 'https://notes.test/mcp'
     const issuer = createTestIssuer({ audience: resource })
     const recorder = createTelemetryRecorder()

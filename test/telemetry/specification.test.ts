@@ -118,7 +118,8 @@ describe('the tables of the telemetry specification', () => {
     )
     const bare = emitted((manager) => manager.emit('x.y'))
     for (const member of Object.keys(full) as (keyof typeof full)[]) {
-      it(member, () => expect(envelope[member]).to.deep.equal(full[member]))
+      it(`the envelope has the member ${member} of the input`, () =>
+        expect(envelope[member]).to.deep.equal(full[member]))
     }
     rows({
       name: () => expect(envelope.name).to.equal('x.y'),
@@ -143,7 +144,7 @@ describe('the tables of the telemetry specification', () => {
       warnRate: 1,
       errorRate: 1,
     })) {
-      it(`${rate}, default ${value}`, () => {
+      it(`${rate} is ${value} by default, 1 keeps every event of its level, and 0 drops it`, () => {
         expect(defaults[rate as 'infoRate']).to.equal(value)
         const level = rate.replace('Rate', '') as 'info'
         expect(survives({ [rate]: 1 }, 'x', level)).to.equal(true)

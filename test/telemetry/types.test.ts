@@ -40,7 +40,7 @@ function takesExplicitAny(manager: KitTelemetryManager<any, any, any>): void {
 }
 
 describe('types of the telemetry', () => {
-  it('infers the registry', () => {
+  it('the types of a registry are inferred', () => {
     expectTypeOf<typeof billing.$Infer.namespace>().toEqualTypeOf<'billing'>()
     expectTypeOf<typeof billing.$Infer.keys>().toEqualTypeOf<'billing.opened' | 'billing.invoice.paid'>()
     expectTypeOf<(typeof billing.$Infer.events)['invoice.paid']>().toEqualTypeOf<{
@@ -57,7 +57,7 @@ describe('types of the telemetry', () => {
     ;() => billing.get.schema('invoice')
   })
 
-  it('knows names and attributes of a registry', () => {
+  it('emit accepts only the names and attributes of a registry', () => {
     typed.emit('billing.opened', { attributes: { plan: 'pro' } })
     typed.emit('billing.invoice.paid', { attributes: () => ({ cents: 5 }) })
     typed.emit('users.born', { attributes: { name: 'Ada' }, actor: { type: 'bot' }, error: new Error('x') })
@@ -79,7 +79,7 @@ describe('types of the telemetry', () => {
     }
   })
 
-  it('knows registered actors and scopes', () => {
+  it('actor and scope types are limited to the registered ones', () => {
     typed.session().actor('user', 'u1', { plan: 'pro' }).scope('org', 'o1')
     ;() => {
       // @ts-expect-error: not registered
@@ -93,7 +93,7 @@ describe('types of the telemetry', () => {
     }
   })
 
-  it('takes any string where nothing is registered', () => {
+  it('any string is accepted as a type if none is registered', () => {
     interface Order {
       readonly id: string
     }
@@ -102,7 +102,7 @@ describe('types of the telemetry', () => {
     free.emit('any.name', { attributes: { a: 1 }, sessionId: undefined })
   })
 
-  it('gives a manager of any generics to who takes any manager', () => {
+  it('a manager with any type arguments can be passed as a KitTelemetryManager', () => {
     withTelemetry(free)
     ;() => withTelemetry(typed)
     ;() => takesExplicitAny(typed)
@@ -111,13 +111,13 @@ describe('types of the telemetry', () => {
     expectTypeOf(typed.flush()).toEqualTypeOf<Promise<void>>()
   })
 
-  it('resolves run with what fn returns', () => {
+  it('run resolves to the type that its function returns', () => {
     const session = free.session()
     expectTypeOf(session.run(() => 5)).toEqualTypeOf<Promise<number>>()
     expectTypeOf(session.run(async () => 'x')).toEqualTypeOf<Promise<string>>()
   })
 
-  it('takes usual loggers, and transports with or without promises', () => {
+  it('usual loggers are accepted, and transports with or without promises', () => {
     KitTelemetry.create()
       .withLogger(console)
       .withLogger(pino({ enabled: false }))

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { type Generation, PendingWork } from '../../../src/telemetry/delivery/pending-work.ts'
 
 describe('PendingWork', () => {
-  it('calls back at once when nothing is pending', () => {
+  it('PendingWork calls back at once if no work is pending', () => {
     let called = false
     new PendingWork().whenSettled(() => {
       called = true
@@ -11,7 +11,7 @@ describe('PendingWork', () => {
     expect(called).to.equal(true)
   })
 
-  it('calls back exactly when everything added before has settled, in any order, unless canceled', () => {
+  it('PendingWork calls back when everything added before has settled, in any order, unless canceled', () => {
     const step = fc.oneof(
       { weight: 3, arbitrary: fc.constant('add' as const) },
       { weight: 3, arbitrary: fc.nat().map((settle) => ({ settle })) },
@@ -57,7 +57,7 @@ describe('PendingWork', () => {
     )
   })
 
-  it('may be used again from within a callback', () => {
+  it('PendingWork accepts new work from within a callback', () => {
     const work = new PendingWork()
     const calls: string[] = []
     const first = work.add()

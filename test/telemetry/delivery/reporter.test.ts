@@ -37,7 +37,7 @@ const failing = (type: string) => ({
 const builder = () => KitTelemetry.create().withSampling({ debugRate: 1, infoRate: 1 })
 
 describe('default diagnostics', () => {
-  it('write each kind of problem once, by code and transport', async () => {
+  it('default diagnostics write each kind of problem once, by code and transport', async () => {
     const lines = await written(async () => {
       const manager = builder()
         .addTransport(failing('one'))
@@ -77,7 +77,7 @@ describe('default diagnostics', () => {
     for (const line of lines) expect(line).to.contain('withLogger()').and.not.contain('\n')
   })
 
-  it('write warnings of dropped and pending events once for each transport', async () => {
+  it('default diagnostics write warnings of dropped and pending events once for each transport', async () => {
     const lines = await written(async () => {
       const stuck = (type: string) => ({ type, handle: () => new Promise<void>(() => undefined) })
       const manager = builder()
@@ -96,14 +96,14 @@ describe('default diagnostics', () => {
     ])
   })
 
-  it('are written anew for each manager', async () => {
+  it('default diagnostics are written anew for each manager', async () => {
     const lines = await written(() => {
       for (let index = 0; index < 3; index++) builder().addTransport(failing('one')).build().emit('x')
     })
     expect(lines).to.have.lengthOf(3)
   })
 
-  it('are off after withLogger(false), and with a logger', async () => {
+  it('default diagnostics are off after withLogger(false), and with a logger', async () => {
     const logger = new RecordingLogger()
     const lines = await written(async () => {
       for (const off of [false, logger] as const) {
@@ -117,13 +117,13 @@ describe('default diagnostics', () => {
     expect(logger.codes).to.deep.equal(['TELEMETRY_TRANSPORT_FAILED'])
   })
 
-  it('are on again after the logger is left out of a copy of the configuration', () => {
+  it('default diagnostics are on again after the logger is left out of a copy of the configuration', () => {
     expect(builder().buildConfig()).not.to.have.property('logger')
     expect(builder().withLogger(false).buildConfig().logger).to.equal(false)
     expect(builder().withLogger(false).withLogger(console).buildConfig().logger).to.equal(console)
   })
 
-  it('say nothing while everything works', async () => {
+  it('default diagnostics write nothing while everything works', async () => {
     const lines = await written(async () => {
       const manager = builder().addTransport(InMemoryTransportAdapter.create()).build()
       await manager.session().run(() => manager.emit('x'))
@@ -132,7 +132,7 @@ describe('default diagnostics', () => {
     expect(lines).to.deep.equal([])
   })
 
-  it('survive a console that throws, and one that is a transport itself', async () => {
+  it('default diagnostics do not fail with a console that throws, or with one that is a transport itself', async () => {
     const { error } = console
     console.error = () => {
       throw new Error('no console')
@@ -146,7 +146,7 @@ describe('default diagnostics', () => {
     }
   })
 
-  it('are bounded in number', async () => {
+  it('the number of messages of default diagnostics is bounded', async () => {
     const lines = await written(() => {
       const reporter = new Reporter(undefined)
       for (let index = 0; index < 1_000; index++) reporter.warning(`warning ${index}`)

@@ -13,14 +13,14 @@ const NAMES = [
 const camelCase = (name: string) => name.replace(/[_-](\w)/g, (_all, letter: string) => letter.toUpperCase())
 
 describe('COMMON_SECRET_KEYS', () => {
-  it('has every name, as it is and in camel case, and nothing else', () => {
+  it('COMMON_SECRET_KEYS has every name, as it is and in camel case, and nothing else', () => {
     expect(COMMON_SECRET_KEYS).to.have.members([...new Set([...NAMES, ...NAMES.map(camelCase)])])
     expect(Object.isFrozen(COMMON_SECRET_KEYS)).to.equal(true)
     expect(root.COMMON_SECRET_KEYS).to.equal(COMMON_SECRET_KEYS)
   })
 
   for (const name of NAMES) {
-    it(`removes ${name} in every spelling, wherever it is`, () => {
+    it(`COMMON_SECRET_KEYS removes ${name} in every spelling, at any place`, () => {
       const keys = [name, camelCase(name), name.toUpperCase(), `request.${name}`]
       const secrets = Object.fromEntries(keys.map((key) => [key, 'x']))
       const input = { attributes: { ...secrets, ok: 1, nested: [{ ...secrets, ok: 2 }] } }

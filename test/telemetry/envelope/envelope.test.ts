@@ -11,7 +11,7 @@ const hide = (): never => {
 }
 
 describe('the envelope', () => {
-  it('has every required member, and no other one that was not given', () => {
+  it('an envelope has every required member, and no other one that was not given', () => {
     const before = Date.now()
     const envelope = emitted(undefined)
     expect(envelope).to.have.all.keys('name', 'time', 'level', 'service', 'environment', 'sessionId')
@@ -26,7 +26,7 @@ describe('the envelope', () => {
     expect(envelope.sessionId).to.match(/^ses_[0-9A-HJKMNP-TV-Z]{26}$/)
   })
 
-  it('carries every member that was given', () => {
+  it('an envelope has every member that was given', () => {
     const input = {
       level: 'warn',
       time: '2026-01-02T03:04:05.678Z',
@@ -46,7 +46,7 @@ describe('the envelope', () => {
     })
   })
 
-  it('is deeply frozen and shares nothing with what the caller passed', () => {
+  it('an envelope is deeply frozen and shares nothing with the input of the caller', () => {
     const input = {
       actor: { type: 'user', tags: { a: { b: [1] } } },
       scope: { type: 'org', id: 'o', tags: { a: {} } },
@@ -63,7 +63,7 @@ describe('the envelope', () => {
     expect(Object.isFrozen(input.attributes.a)).to.equal(false)
   })
 
-  it('gives each event outside of sessions an id of its own, in order', () => {
+  it('each event outside sessions has its own session id, and the ids are in order', () => {
     const { builder, events } = recording()
     const manager = builder.build()
     for (let i = 0; i < 2000; i++) manager.emit('x')
@@ -84,7 +84,8 @@ describe('the envelope', () => {
       ['2016-12-31T23:59:60Z', '2017-01-01T00:00:00.000Z'],
     ]
     for (const [given, expected] of read) {
-      it(`reads ${given}`, () => expect(emitted({ time: given }).time).to.equal(expected))
+      it(`the time of an envelope is read from ${given}`, () =>
+        expect(emitted({ time: given }).time).to.equal(expected))
     }
 
     const unreadable: Wrong[] = [
@@ -107,7 +108,7 @@ describe('the envelope', () => {
       new Date(0),
     ]
     for (const time of unreadable) {
-      it(`warns of ${JSON.stringify(time)} and delivers the event with the present`, () => {
+      it(`the invalid time ${JSON.stringify(time)} is replaced by the current time, with a warning`, () => {
         const before = Date.now()
         const { builder, logger, events } = recording()
         builder.build().emit('x', { time })
@@ -122,7 +123,7 @@ describe('the envelope', () => {
   })
 
   describe('error', () => {
-    it('takes an Error apart', () => {
+    it('the error of an envelope has the members of an Error', () => {
       const error = Object.assign(new RangeError('far'), { code: 'E_FAR' })
       expect(emitted({ error }).error).to.deep.equal({
         name: 'RangeError',
@@ -132,7 +133,7 @@ describe('the envelope', () => {
       })
     })
 
-    it('folds the chain of causes into the stack', () => {
+    it('the stack of an error contains the chain of causes', () => {
       const root = new Error('root')
       const error = new Error('top', { cause: new TypeError('middle', { cause: root }) })
       const { stack } = emitted({ error }).error as { stack: string }
@@ -141,7 +142,7 @@ describe('the envelope', () => {
       expect(stack.indexOf('\nCaused by: Error: root')).to.be.greaterThan(stack.indexOf('middle'))
     })
 
-    it('ends a chain that has no end, and tells of causes that are not errors', () => {
+    it('an endless chain of causes is cut, and causes that are not errors are described', () => {
       const error: Error & { cause?: unknown } = new Error('a')
       error.cause = error
       expect(emitted({ error }).error?.stack).to.match(/Caused by: \[Circular\]$/)
@@ -158,7 +159,7 @@ describe('the envelope', () => {
       ).to.have.length(16)
     })
 
-    it('does without stack, name or text code', () => {
+    it('an error without a stack, a name, or a string as its code is accepted', () => {
       const error = Object.assign(
         new Error('m', { cause: Object.assign(new Error('c'), { stack: undefined }) }),
         { stack: undefined, name: '', code: 42 },
@@ -176,7 +177,7 @@ describe('the envelope', () => {
       ).to.deep.equal({ name: 'E', message: 'm', code: '7' })
     })
 
-    it('leaves out what cannot be read', () => {
+    it('members of an error that cannot be read are left out', () => {
       const refusing = (error: object, ...members: string[]) => {
         for (const member of members) Object.defineProperty(error, member, { get: hide })
         return error as Wrong
@@ -192,7 +193,7 @@ describe('the envelope', () => {
       expect(emitted({ error: new Error('a', { cause }) }).error?.stack).to.match(/Caused by: RangeError: c$/)
     })
 
-    it('limits the length of message and stack', () => {
+    it('the message and the stack of an error are cut', () => {
       const error = { name: 'Errors', message: 'message', code: 'E_LONG', stack: 'stack-stack' }
       expect(emitted({ error }, (b) => b.withRedaction({ maxStringLength: 4 })).error).to.deep.equal({
         name: 'Errors',
@@ -203,7 +204,7 @@ describe('the envelope', () => {
     })
   })
 
-  it('leaves out the members of actor, scope and source that cannot be read', () => {
+  it('members of actor, scope, and source that cannot be read are left out', () => {
     const refusing = (given: object, member: string) =>
       Object.defineProperty(given, member, { get: hide, enumerable: true }) as Wrong
     expect(
@@ -220,7 +221,7 @@ describe('the envelope', () => {
       expect(emitted({ source: { line } }).source).to.deep.equal({ line: String(line) })
   })
 
-  it('turns numeric ids into text', () => {
+  it('numeric ids of actor and scope become strings', () => {
     expect(
       emitted({ actor: { type: 'user', id: 5 as Wrong }, scope: { type: 'org', id: 6n as Wrong } }),
     ).to.deep.include({
@@ -229,14 +230,14 @@ describe('the envelope', () => {
     })
   })
 
-  it('has attributes only when some were given', () => {
+  it('an envelope has attributes only if some were given', () => {
     expect(emitted({})).not.to.have.property('attributes')
     expect(emitted({ attributes: () => undefined })).not.to.have.property('attributes')
     expect(emitted({ attributes: () => ({ a: 1 }) }).attributes).to.deep.equal({ a: 1 })
     expect(emitted({ attributes: {} }).attributes).to.deep.equal({})
   })
 
-  it('does not call a function of attributes for an event that is sampled out', () => {
+  it('a function that returns attributes is not called for an event that is sampled out', () => {
     const mock = MockTelemetryAdapter.create()
     const manager = KitTelemetry.create().withSampling({ infoRate: 0 }).addTransport(mock).build()
     manager.emit('x', { attributes: () => expect.fail('was called') })

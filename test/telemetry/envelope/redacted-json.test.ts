@@ -67,10 +67,10 @@ describe('values that JSON cannot carry', () => {
     ['null', null, null],
   ]
   for (const [what, value, expected] of table) {
-    it(`copies ${what}`, () => expect(copied({ value })).to.deep.equal({ value: expected }))
+    it(`toRedactedJson() copies ${what}`, () => expect(copied({ value })).to.deep.equal({ value: expected }))
   }
 
-  it('copies an Error as the error of an envelope, also one of another realm', () => {
+  it('toRedactedJson() copies an Error like the error of an envelope, also one of another realm', () => {
     const value = Object.assign(new TypeError('m', { cause: new Error('c') }), { code: 'E' })
     const copy = copied({ value, foreign: runInNewContext('new Error("far")') })
     expect(copy.value).to.deep.include({ name: 'TypeError', message: 'm', code: 'E' })
@@ -78,13 +78,13 @@ describe('values that JSON cannot carry', () => {
     expect(copy.foreign).to.deep.include({ name: 'Error', message: 'far' })
   })
 
-  it('drops undefined, functions and symbols', () => {
+  it('toRedactedJson() drops undefined, functions, and symbols', () => {
     expect(
       copied({ a: undefined, b: () => {}, c: Symbol('s'), d: 1, e: { toJSON: () => undefined } }),
     ).to.deep.equal({ d: 1 })
   })
 
-  it('marks cycles, and only cycles', () => {
+  it('toRedactedJson() marks cycles, but not repeated objects', () => {
     const shared = { a: 1 }
     const value: Record<string, unknown> = { one: shared, two: shared }
     value.self = value
@@ -101,7 +101,7 @@ describe('values that JSON cannot carry', () => {
     })
   })
 
-  it('cuts off objects and arrays at depth 9', () => {
+  it('toRedactedJson() cuts objects and arrays at depth 9', () => {
     const nest = (depth: number, leaf: unknown): unknown =>
       depth === 0 ? leaf : { n: nest(depth - 1, leaf) }
     const at = (value: unknown, depth: number): unknown =>
@@ -113,7 +113,7 @@ describe('values that JSON cannot carry', () => {
     expect(at(copied(nest(9, new Date(0)) as object), 9)).to.equal('1970-01-01T00:00:00.000Z')
   })
 
-  it('loses only the key whose getter or toJSON throws', () => {
+  it('toRedactedJson() leaves out only the key whose getter or toJSON throws', () => {
     const fail = () => {
       throw new Error('no')
     }
@@ -139,7 +139,7 @@ describe('values that JSON cannot carry', () => {
     expect(copied(value)).to.deep.equal({ a: 1, f: { h: 2 }, list: [null, 3] })
   })
 
-  it('swallows the rejection of an asynchronous toJSON', async () => {
+  it('toRedactedJson() handles the rejection of an asynchronous toJSON', async () => {
     const value = {
       toJSON: async () => {
         throw new Error('no')
@@ -149,7 +149,7 @@ describe('values that JSON cannot carry', () => {
     await settle()
   })
 
-  it('takes __proto__ and constructor for ordinary keys', () => {
+  it('toRedactedJson() copies __proto__ and constructor like other keys', () => {
     const hostile = JSON.parse(
       '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":2}},"nested":{"__proto__":3}}',
     )
@@ -162,12 +162,12 @@ describe('values that JSON cannot carry', () => {
     )
   })
 
-  it('takes maps and instances as the root', () => {
+  it('toRedactedJson() accepts maps and instances of classes', () => {
     expect(copied(new Map([['a', 1]]))).to.deep.equal({ a: 1 })
     expect(copied({ toJSON: () => ({ a: 1 }) })).to.deep.equal({ a: 1 })
   })
 
-  it('bounds the work that one event can cause', () => {
+  it('toRedactedJson() bounds the work for one event', () => {
     let shared: unknown = 'leaf'
     for (let i = 0; i < 7; i++) shared = Array.from({ length: 100 }, () => shared)
     const started = performance.now()
@@ -181,7 +181,7 @@ describe('values that JSON cannot carry', () => {
     expect((copied({ set: new Set(Array(200_000).keys()) }).set as unknown[]).length).to.be.lessThan(100_002)
   })
 
-  it('is not disturbed by an emit within a getter', () => {
+  it('toRedactedJson() returns the right copy if a getter emits an event', () => {
     const { builder, events } = recording()
     const manager = builder.build()
     manager.emit('outer', {
@@ -198,7 +198,7 @@ describe('values that JSON cannot carry', () => {
     ])
   })
 
-  it('makes JSON of anything, and leaves the original alone', () => {
+  it('toRedactedJson() returns JSON for any value, and does not change the value', () => {
     const anything = fc.anything({
       withBigInt: true,
       withDate: true,
@@ -221,7 +221,7 @@ describe('values that JSON cannot carry', () => {
     )
   })
 
-  it('is the identity on JSON', () => {
+  it('toRedactedJson() does not change JSON', () => {
     fc.assert(
       fc.property(
         fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 5, noUnicodeString: false } as never)),

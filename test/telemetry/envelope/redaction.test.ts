@@ -58,12 +58,12 @@ describe('redaction', () => {
       ['.', { '': { '': 1 }, '.': 2, a: { '': { '': 3 } } }, { '': {}, a: { '': {} } }],
     ]
     for (const [key, given, expected] of table) {
-      it(`denies ${key} in ${JSON.stringify(given)}`, () => {
+      it(`redaction removes ${key} from ${JSON.stringify(given)}`, () => {
         expect(redacted(given, { denylistKeys: [key] })).to.deep.equal(expected)
       })
     }
 
-    it('in maps, errors and what toJSON returns', () => {
+    it('redaction removes keys in maps, errors, and results of toJSON', () => {
       const given = {
         map: new Map([['password', 1]]),
         json: { toJSON: () => ({ password: 1 }) },
@@ -73,7 +73,7 @@ describe('redaction', () => {
       expect(copy).to.deep.equal({ map: {}, json: {}, error: { name: 'Error', message: 'm' } })
     })
 
-    it('in the tags of actor and scope', () => {
+    it('redaction removes keys in the tags of actor and scope', () => {
       const tags = { password: 1, deep: [{ password: 2, email: 'e' }], email: 'e' }
       const envelope = emitted(
         { actor: { type: 'user', tags }, scope: { type: 'org', id: 'o', tags } },
@@ -84,7 +84,7 @@ describe('redaction', () => {
       expect(envelope.scope?.tags).to.deep.equal(expected)
     })
 
-    it('does not read what it removes', () => {
+    it('redaction does not read values that it removes', () => {
       expect(
         redacted(
           {
@@ -97,7 +97,7 @@ describe('redaction', () => {
       ).to.deep.equal({})
     })
 
-    it('goes on when more keys come than it remembers', () => {
+    it('redaction continues for more keys than it caches', () => {
       for (const denylistKeys of [['password'], ['a.password']]) {
         const many = Object.fromEntries(Array.from({ length: 10_000 }, (_, i) => [`k${i}`, { x: 1 }]))
         const copy = redacted(
@@ -109,7 +109,7 @@ describe('redaction', () => {
       }
     })
 
-    it('judges long keys as well, and does not keep them', async () => {
+    it('redaction applies to long keys, which are not cached', async () => {
       for (const listed of ['password', 'a.password']) {
         const { builder, memory, events } = recording()
         const manager = builder.withRedaction({ denylistKeys: [listed] }).build()
@@ -145,7 +145,7 @@ describe('redaction', () => {
       ['null', null, null],
     ]
     for (const [what, value, expected] of table) {
-      it(what, () => {
+      it(`redaction hashes ${what} in a key of hashKeys`, () => {
         const copy = redacted(
           { Email: value },
           { hashKeys: ['email'], denylistKeys: ['password'], maxStringLength: 3 },
@@ -154,19 +154,19 @@ describe('redaction', () => {
       })
     }
 
-    it('leaves out what has no JSON form', () => {
+    it('a value without a JSON form is not hashed but left out', () => {
       expect(redacted({ email: undefined, a: { email: () => {} } }, { hashKeys: ['email'] })).to.deep.equal({
         a: {},
       })
     })
 
-    it('with a secret, by HMAC', () => {
+    it('a hashed value with a hash secret is an HMAC', () => {
       expect(redacted({ email: 'e' }, { hashKeys: ['email'], hashSecret: 'päss' })).to.deep.equal({
         email: createHmac('sha256', 'päss').update('e').digest('hex'),
       })
     })
 
-    it('loses to the denylist', () => {
+    it('a key that is both hashed and denied is removed', () => {
       expect(redacted({ email: 'e' }, { hashKeys: ['email'], denylistKeys: ['EMAIL'] })).to.deep.equal({})
     })
   })
@@ -185,7 +185,7 @@ describe('redaction', () => {
       [3, 'a\ud83cbc', 'a\ud83c…'],
     ]
     for (const [maxStringLength, given, expected] of table) {
-      it(`${JSON.stringify(given)} to ${maxStringLength}`, () => {
+      it(`redaction cuts ${JSON.stringify(given)} to ${maxStringLength} characters`, () => {
         expect(redacted({ given, deep: [{ given }] }, { maxStringLength })).to.deep.equal({
           given: expected,
           deep: [{ given: expected }],
@@ -193,7 +193,7 @@ describe('redaction', () => {
       })
     }
 
-    it('at 5000 by default, in attributes and tags, not in names', () => {
+    it('redaction cuts strings to 5000 characters by default, in attributes and tags, but not in names', () => {
       const long = 'x'.repeat(6000)
       const envelope = emitted({
         attributes: { long, [long]: 1 },
@@ -206,7 +206,7 @@ describe('redaction', () => {
     })
   })
 
-  it('finds the same paths as a search without shortcuts, also of empty keys and keys with dots', () => {
+  it('redaction finds the same paths as a search without caches, also for empty keys and keys with dots', () => {
     const key = fc
       .array(fc.constantFrom('', 'a', 'B', 'ab', '.', '..', 'password'), { minLength: 0, maxLength: 3 })
       .map((parts) => parts.join(''))
@@ -242,7 +242,7 @@ describe('redaction', () => {
     )
   })
 
-  it('never lets a denied key or a hashed value through', () => {
+  it('no denied key and no value of a hashed key appears in an event', () => {
     const key = fc.oneof(
       fc.constantFrom('password', 'PASSWORD', 'a.password.b', 'email', 'eMail', 'x.email', 'name', 'list'),
       fc.string({ maxLength: 4 }),

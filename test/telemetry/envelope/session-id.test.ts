@@ -4,15 +4,15 @@ import { createSessionId } from '../../../src/telemetry/envelope/session-id.ts'
 describe('createSessionId()', () => {
   const ids = Array.from({ length: 3_000 }, createSessionId)
 
-  it('makes ids of 26 Crockford base-32 characters', () => {
+  it('createSessionId() returns 26 characters of Crockford base 32', () => {
     for (const id of ids) expect(id).to.match(/^ses_[0-9A-HJKMNP-TV-Z]{26}$/)
   })
 
-  it('makes ids that sort in the order in which they were made', () => {
+  it('createSessionId() returns ids that sort in the order in which they were created', () => {
     expect(ids.toSorted()).to.deep.equal(ids)
   })
 
-  it('makes ids whose last 13 characters are random', () => {
+  it('createSessionId() returns ids whose last 13 characters are random', () => {
     const tails = ids.map((id) => id.slice(-13))
     expect(new Set(tails).size).to.equal(ids.length)
     // Of 3 000 ids, about 94 have a certain character in a certain place.

@@ -26,14 +26,14 @@ describe('readTime()', () => {
     ['2026-11-22', undefined],
     [5, undefined],
   ] as const) {
-    it(`reads ${JSON.stringify(text)} as ${time}`, () => {
+    it(`readTime() reads ${JSON.stringify(text)} as ${time}`, () => {
       expect(readTime(text)).to.equal(time)
     })
   }
 })
 
 describe('isoTime()', () => {
-  it('is the ISO 8601 time, also for times that follow each other', () => {
+  it('isoTime() returns the ISO 8601 time, also for consecutive times', () => {
     for (const ms of [0, 1, 1, 999, 1_000, 1_795_341_601_007, 1_795_341_601_008, 1_795_341_600_999])
       expect(isoTime(ms)).to.equal(new Date(ms).toISOString())
   })

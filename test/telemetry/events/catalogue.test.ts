@@ -27,7 +27,7 @@ describe('catalogue()', () => {
     .event('closed', z.object({}))
     .build()
 
-  it('tells every event by its full key, sorted, with a JSON Schema where there can be one', () => {
+  it('catalogue() lists every event by its full key, sorted, with its JSON Schema if there is one', () => {
     const { namespace, events } = billing.catalogue()
     expect(namespace).to.equal('billing')
     expect(events.map(({ key, name }) => [key, name])).to.deep.equal([
@@ -45,7 +45,7 @@ describe('catalogue()', () => {
     expect(sent).not.to.have.property('jsonSchema')
   })
 
-  it('is plain data, the same every time', () => {
+  it('catalogue() returns plain data, the same at each call', () => {
     const catalogue = billing.catalogue()
     expect(JSON.stringify(billing.catalogue())).to.equal(JSON.stringify(catalogue))
     expect(billing.catalogue().toMarkdown()).to.equal(catalogue.toMarkdown())
@@ -58,7 +58,7 @@ describe('catalogue()', () => {
     expect(ab.build().catalogue().toMarkdown()).to.equal(ba.build().catalogue().toMarkdown())
   })
 
-  it('writes Markdown', () => {
+  it('catalogue() returns Markdown', () => {
     expect(billing.catalogue().toMarkdown()).to.equal(
       [
         '# Events of billing',
@@ -93,7 +93,7 @@ describe('catalogue()', () => {
     )
   })
 
-  it('ends with a schema that contains itself', () => {
+  it('catalogue() ends for a schema that contains itself', () => {
     const properties: Record<string, unknown> = {}
     const own = { type: 'object', properties }
     properties.own = own
@@ -107,7 +107,7 @@ describe('catalogue()', () => {
     expect(catalogue.toMarkdown()).to.contain('| `own` | object | no |')
   })
 
-  it('writes whatever a schema says, without breaking the table', () => {
+  it('catalogue() escapes the content of a schema, which cannot break the table', () => {
     const properties = {
       any: {},
       yes: true,
@@ -130,7 +130,7 @@ describe('catalogue()', () => {
     ])
   })
 
-  it('leaves out what a schema gives that is no JSON Schema', () => {
+  it('catalogue() leaves out the result of a schema that is not a JSON Schema', () => {
     for (const give of [() => 'text', () => null, () => [], undefined]) {
       const descriptor = KitTelemetryEvents.namespace('n').event('e', schemaGiving(give)).build()
       expect(descriptor.catalogue().events).to.deep.equal([{ key: 'n.e', namespace: 'n', name: 'e' }])
@@ -145,7 +145,7 @@ describe('schemas of Standard Schema libraries', () => {
     .event('arktype', type({ cents: 'number', 'note?': 'string' }))
     .build()
 
-  it('infer the attributes', () => {
+  it('attributes have the types of a schema of zod, valibot, and arktype', () => {
     type Attributes = (typeof shop)['$Infer']['events']
     expectTypeOf<Attributes['zod']>().toEqualTypeOf<{ cents: number; note?: string | undefined }>()
     expectTypeOf<Attributes['valibot']>().toEqualTypeOf<{ cents: number; note?: string | undefined }>()
@@ -158,7 +158,7 @@ describe('schemas of Standard Schema libraries', () => {
       const manager = builder.addEvents(shop, { mode: 'always' }).build()
       const key = shop.get.key(library)
 
-      it('validates attributes', () => {
+      it(`attributes are validated with a schema of ${library}`, () => {
         manager.emit(key, { attributes: { cents: 5, note: 'n' } })
         expect(events().at(-1)).to.deep.include({
           name: `shop.${library}`,
@@ -171,13 +171,13 @@ describe('schemas of Standard Schema libraries', () => {
         expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => manager.emit(key))
       })
 
-      it('refuses another type, at compile time as well', () => {
+      it(`attributes of another type than a schema of ${library} are rejected, at compile time as well`, () => {
         // @ts-expect-error cents is a number
         const wrong = () => manager.emit(key, { attributes: { cents: '5' } })
         expect(wrong).to.throw()
       })
 
-      it('gives a JSON Schema where it can', () => {
+      it(`catalogue() has the JSON Schema of a schema of ${library} if the library supports it`, () => {
         const schema = shop.catalogue().events.find(({ name }) => name === library)?.jsonSchema
         if (library === 'valibot') expect(schema).to.equal(undefined)
         else expect(schema).to.deep.include({ type: 'object', required: ['cents'] })

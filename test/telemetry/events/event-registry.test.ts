@@ -17,7 +17,7 @@ describe('KitTelemetryEvents', () => {
     )
     .build()
 
-  it('joins namespace, groups and event by dots', () => {
+  it('a registry joins namespace, groups, and event with dots', () => {
     expect(billing.get.key('opened')).to.equal('billing.opened')
     expect(billing.get.key('invoice.paid')).to.equal('billing.invoice.paid')
     expect(billing.get.key('invoice.reminder.sent')).to.equal('billing.invoice.reminder.sent')
@@ -26,24 +26,24 @@ describe('KitTelemetryEvents', () => {
     expect(billing.namespace).to.equal('billing')
   })
 
-  it('can be started by create() as well', () => {
+  it('a registry can be started with create()', () => {
     expect(KitTelemetryEvents.create().namespace('a').event('b', schema).build().get.key('b')).to.equal('a.b')
   })
 
   for (const name of ['nothing', 'invoice', 'constructor', '__proto__', 'toString', '', 'billing.opened']) {
-    it(`knows no short key ${JSON.stringify(name)}`, () => {
+    it(`a registry throws for the short key ${JSON.stringify(name)}, which it does not have`, () => {
       expectCode('TELEMETRY_UNKNOWN_EVENT', () => billing.get.key(name as Wrong))
       expectCode('TELEMETRY_UNKNOWN_EVENT', () => billing.get.schema(name as Wrong))
     })
   }
 
-  it('suggests the nearest key', () => {
+  it('the error for an unknown key suggests the nearest key', () => {
     expect(expectCode('TELEMETRY_UNKNOWN_EVENT', () => billing.get.key('opend' as Wrong)).message).to.include(
       "'opened'",
     )
   })
 
-  it('suggests nothing for a name that is too far or too long', () => {
+  it('the error for an unknown key suggests nothing for a name that is too different or too long', () => {
     for (const name of ['zzzzzzzzz', 'x'.repeat(300)]) {
       expect(
         expectCode('TELEMETRY_UNKNOWN_EVENT', () => billing.get.key(name as Wrong)).message,
@@ -51,7 +51,7 @@ describe('KitTelemetryEvents', () => {
     }
   })
 
-  it('is immutable', () => {
+  it('a registry is immutable', () => {
     const base = namespace('a').event('one', schema)
     base.event('two', schema)
     expect(base.build().names).to.deep.equal(['one'])
@@ -60,18 +60,18 @@ describe('KitTelemetryEvents', () => {
   })
 
   for (const name of ['', 'a b', 'a:b', 'a\tb', 5 as Wrong]) {
-    it(`refuses the namespace ${JSON.stringify(name)}`, () => {
+    it(`a registry rejects the namespace ${JSON.stringify(name)}`, () => {
       expectCode('TELEMETRY_INVALID_NAMESPACE', () => namespace(name))
     })
   }
 
   for (const name of ['__a', '__', 'kit', 'kit.mcp', 'kit.x']) {
-    it(`reserves the namespace ${name}`, () => {
+    it(`the namespace ${name} is reserved`, () => {
       expectCode('TELEMETRY_RESERVED_NAMESPACE', () => namespace(name))
     })
   }
 
-  it('does not reserve what only resembles it', () => {
+  it('a namespace that only resembles a reserved one is not reserved', () => {
     for (const name of ['kitchen', 'kit-x', 'a.kit', '_a'])
       expect(namespace(name).build().namespace).to.equal(name)
   })
@@ -112,7 +112,7 @@ describe('KitTelemetryEvents', () => {
     ],
   ]
   for (const [what, work] of twice)
-    it(`refuses ${what}`, () => void expectCode('TELEMETRY_DUPLICATE_EVENT', work))
+    it(`a registry rejects ${what}`, () => void expectCode('TELEMETRY_DUPLICATE_EVENT', work))
 
   const names: [string, () => unknown][] = [
     ['an empty name', () => namespace('a').event('', schema)],
@@ -128,9 +128,9 @@ describe('KitTelemetryEvents', () => {
     ['a full key with a control character', () => namespace('a\u0001').event('b', schema)],
   ]
   for (const [what, work] of names)
-    it(`refuses ${what}`, () => void expectCode('TELEMETRY_INVALID_EVENT_NAME', work))
+    it(`a registry rejects ${what}`, () => void expectCode('TELEMETRY_INVALID_EVENT_NAME', work))
 
-  it('refuses what is not a schema, and a group that is not returned', () => {
+  it('a registry rejects a value that is not a schema, and a group that is not returned', () => {
     expectCode('TELEMETRY_CONFIGURATION_INVALID', () => namespace('a').event('b', {} as Wrong))
     expectCode('TELEMETRY_CONFIGURATION_INVALID', () => namespace('a').event('b', undefined as Wrong))
     expectCode('TELEMETRY_CONFIGURATION_INVALID', () => namespace('a').group('b', (() => {}) as Wrong))

@@ -17,12 +17,12 @@ describe('attributesError()', () => {
     [6, /'a4', and 1 more$/],
     [1_006, /'a4', and 1,001 more$/],
   ] as const) {
-    it(`names the first five of ${count} issues, and counts the others`, () => {
+    it(`attributesError() names the first five of ${count} issues, and counts the others`, () => {
       expect(refusal(count)?.message).to.match(end)
     })
   }
 
-  it('is undefined for attributes that fit their schema', () => {
+  it('attributesError() returns undefined for attributes that match their schema', () => {
     expect(refusal(0)).to.equal(undefined)
   })
 })

@@ -22,7 +22,7 @@ describe('sampling', () => {
     ['debug', 0.01],
     ['info', 0.1],
   ] as const) {
-    it(`keeps ${level} at ${rate} by default`, () => {
+    it(`events of the level ${level} are kept at the rate ${rate} by default`, () => {
       Math.random = () => rate - 1e-9
       expect(kept({}, 'a', level)).to.equal(1)
       Math.random = () => rate
@@ -30,12 +30,12 @@ describe('sampling', () => {
     })
   }
 
-  it('keeps warn, error and fatal by default', () => {
+  it('events of the levels warn, error, and fatal are all kept by default', () => {
     Math.random = () => 1 - 1e-16
     for (const level of ['warn', 'error', 'fatal'] as const) expect(kept({}, 'a', level)).to.equal(1)
   })
 
-  it('takes 0 for never and 1 for always, even at the edges of chance', () => {
+  it('a rate of 0 drops every event, and a rate of 1 keeps every event, for any random number', () => {
     Math.random = () => 0
     for (const level of ['debug', 'info', 'warn', 'error'] as const)
       expect(kept({ [`${level}Rate`]: 0 }, 'a', level)).to.equal(0)
@@ -44,11 +44,11 @@ describe('sampling', () => {
       expect(kept({ [`${level}Rate`]: 1 }, 'a', level)).to.equal(1)
   })
 
-  it('applies a rate to each event', () => {
+  it('a rate is applied to each event outside sessions', () => {
     expect(kept({ infoRate: 0.5 }, 'a', 'info', 4000)).to.be.within(1700, 2300)
   })
 
-  it('lets never beat always, and always beat the rate', () => {
+  it('never has precedence over always, and always over the rate', () => {
     expect(kept({ infoRate: 0, always: ['a.*'] }, 'a.b', 'info')).to.equal(1)
     expect(kept({ infoRate: 1, always: ['a.*'], never: ['*.b'] }, 'a.b', 'info')).to.equal(0)
     expect(kept({ never: ['a'] }, 'a', 'fatal')).to.equal(0)
@@ -58,7 +58,7 @@ describe('sampling', () => {
   describe('by session', () => {
     const policy = { unit: 'session', debugRate: 0.2, infoRate: 0.5, warnRate: 0.8 } as const
 
-    it('keeps or drops the events of a session and level together, and nests the rates', () => {
+    it('events of one session and level are kept or dropped together, and a higher rate keeps the sessions of a lower one', () => {
       const { builder, events } = recording()
       const manager = builder.withSampling(policy).build()
       for (let i = 0; i < 300; i++) {
@@ -80,7 +80,7 @@ describe('sampling', () => {
       expect(new Set(Array.from(bySession.values(), String)).size).to.equal(4)
     })
 
-    it('decides by the id alone, also by one given with the event or set later', () => {
+    it('sampling depends only on the session id, also if it comes with the event or is set later', () => {
       const low = Array.from({ length: 100 }, (_, i) => `s${i}`).find((id) => sessionDraw(id) < 0.5) as string
       const high = Array.from({ length: 100 }, (_, i) => `s${i}`).find(
         (id) => sessionDraw(id) >= 0.5,
@@ -95,7 +95,7 @@ describe('sampling', () => {
       expect(events().map(({ sessionId }) => sessionId)).to.deep.equal([low, low, low])
     })
 
-    it('draws evenly, and the same in every process', () => {
+    it('sampling by session id is uniform, and the same in every process', () => {
       expect(sessionDraw('ses_01M7WJBFA800021RGH7M8NPMV5')).to.be.closeTo(0.58883, 1e-6)
       expect(sessionDraw('a')).to.be.closeTo(0.103526, 1e-6)
       const { builder, events } = recording()
@@ -126,11 +126,11 @@ describe('sampling', () => {
       ['**a**', 'xax', true],
     ]
     for (const [pattern, name, expected] of table) {
-      it(`${pattern} ${expected ? 'matches' : 'does not match'} ${name}`, () =>
+      it(`the pattern ${pattern} ${expected ? 'matches' : 'does not match'} ${name}`, () =>
         expect(compileGlob(pattern)(name)).to.equal(expected))
     }
 
-    it('agrees with the plain definition', () => {
+    it('a pattern matches the same names as its recursive definition', () => {
       const naive = (pattern: string[], name: string[]): boolean =>
         pattern.length === 0
           ? name.length === 0
@@ -149,7 +149,7 @@ describe('sampling', () => {
       )
     })
 
-    it('takes its time from the lengths only', () => {
+    it('the time to match a pattern depends only on the lengths of pattern and name', () => {
       const started = performance.now()
       expect(compileGlob(`${'*a'.repeat(5000)}b`)('a'.repeat(256))).to.equal(false)
       expect(compileGlob('*a*a*a*a*a*a*a*a*a*a*b')('a'.repeat(256))).to.equal(false)

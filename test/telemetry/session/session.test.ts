@@ -169,7 +169,7 @@ describe('a session', () => {
       ['scope tags that cannot be read', (session) => session.scope('org', 'o', hostile)],
     ]
     for (const [what, call] of table) {
-      it(what, () => {
+      it(`a session rejects ${what}`, () => {
         const session = build().manager.session()
         expectCode('TELEMETRY_SESSION_INVALID', () => call(session))
         expect(session.getState().attributes).to.deep.equal({})

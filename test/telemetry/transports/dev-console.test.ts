@@ -32,7 +32,7 @@ describe('DevConsoleTransportAdapter', () => {
   const numbers = () =>
     target.requests.flatMap(({ json }) => json.events.map((event: TelemetryEnvelope) => event.attributes?.n))
 
-  it('posts events in their order, many at once, and says whose they are', async () => {
+  it('DevConsoleTransportAdapter posts events in order, many in one request, with the name of their process', async () => {
     const manager = managerWith(DevConsoleTransportAdapter.create({ url }))
     for (let n = 0; n < 1200; n++) manager.emit('tick', { level: 'debug', attributes: { n } })
     await manager.flush()
@@ -51,7 +51,7 @@ describe('DevConsoleTransportAdapter', () => {
     await manager.shutdown()
   })
 
-  it('tells the counters at the end, and when they change without an event', async () => {
+  it('DevConsoleTransportAdapter sends the statistics at the end, and when they change without an event', async () => {
     const manager = managerWith(DevConsoleTransportAdapter.create({ url }))
     manager.emit('left.out')
     await target.received(1)
@@ -66,7 +66,7 @@ describe('DevConsoleTransportAdapter', () => {
     ])
   })
 
-  it('says nothing twice where nothing has changed', async () => {
+  it('DevConsoleTransportAdapter does not send statistics that have not changed', async () => {
     const manager = managerWith(DevConsoleTransportAdapter.create({ url }))
     await manager.shutdown()
     expect(target.requests).to.have.length(1)
@@ -74,7 +74,7 @@ describe('DevConsoleTransportAdapter', () => {
     expect(target.requests).to.have.length(1)
   })
 
-  it('tells of the errors of other transports their message', async () => {
+  it('DevConsoleTransportAdapter sends the last error of other transports, without secrets', async () => {
     const transport = DevConsoleTransportAdapter.create({ url })
     const broken = {
       type: 'broken',
@@ -94,7 +94,7 @@ describe('DevConsoleTransportAdapter', () => {
     expect(line.lastError).to.be.a('string').that.contains('broken').and.not.contains('secret')
   })
 
-  it('is switched on by the environment variable', async () => {
+  it('DevConsoleTransportAdapter is enabled by the environment variable', async () => {
     process.env[VARIABLE] = url
     const manager = managerWith(DevConsoleTransportAdapter.create())
     manager.emit('tick', { level: 'debug', attributes: { n: 7 } })
@@ -104,7 +104,7 @@ describe('DevConsoleTransportAdapter', () => {
   })
 
   for (const value of [undefined, '']) {
-    it(`sends nothing where ${VARIABLE} is ${value === '' ? 'empty' : 'not set'}, and counts the unsent events`, async () => {
+    it(`DevConsoleTransportAdapter sends nothing if ${VARIABLE} is ${value === '' ? 'empty' : 'not set'}, and counts the unsent events`, async () => {
       if (value !== undefined) process.env[VARIABLE] = value
       const transport = DevConsoleTransportAdapter.create()
       const manager = managerWith(transport)
@@ -116,7 +116,7 @@ describe('DevConsoleTransportAdapter', () => {
     })
   }
 
-  it('loses events with a count where no console is, and the server goes on', async () => {
+  it('DevConsoleTransportAdapter counts events as lost if no console is running, and the server keeps working', async () => {
     const logger = new RecordingLogger()
     const url = `http://127.0.0.1:${await deadPort()}/feed/hunter2hunter2`
     const manager = managerWith(DevConsoleTransportAdapter.create({ url }), logger)
@@ -129,7 +129,7 @@ describe('DevConsoleTransportAdapter', () => {
     await manager.shutdown()
   })
 
-  it('says what the console answered', async () => {
+  it('the error of DevConsoleTransportAdapter names the status of the console', async () => {
     target.answers.push({ status: 400 })
     const failed = await DevConsoleTransportAdapter.create({ url })
       .handle(anEvent())
@@ -145,7 +145,7 @@ describe('DevConsoleTransportAdapter', () => {
     'ftp://127.0.0.1/',
     'no url',
   ]) {
-    it(`refuses ${url}`, () => {
+    it(`DevConsoleTransportAdapter rejects ${url}`, () => {
       const error = expectCode('TELEMETRY_CONFIGURATION_INVALID', () =>
         DevConsoleTransportAdapter.create({ url }),
       )
@@ -156,7 +156,7 @@ describe('DevConsoleTransportAdapter', () => {
     })
   }
 
-  it('knows its one option', () => {
+  it('DevConsoleTransportAdapter rejects unknown options', () => {
     const options = { ulr: url } as any
     expectCode('TELEMETRY_CONFIGURATION_INVALID', () => DevConsoleTransportAdapter.create(options))
   })

@@ -88,13 +88,13 @@ describe('ErrorTrackerTransportAdapter', () => {
     ['an option it does not know', { sdk: fakeTracker(), sdkk: 1 }, "Did you mean 'sdk'"],
   ]
   for (const [what, options, named] of wrong) {
-    it(`refuses ${what}`, () => {
+    it(`ErrorTrackerTransportAdapter rejects ${what}`, () => {
       expect(expectCode('TELEMETRY_CONFIGURATION_INVALID', () => CREATE(options)).message).to.contain(named)
     })
   }
 
   describe('with a tracker of the same shape', () => {
-    it('captures an event with an error, in a scope of its own', () => {
+    it('ErrorTrackerTransportAdapter captures an event with an error, in its own scope', () => {
       const sdk = fakeTracker()
       void CREATE({ sdk }).handle(FAILED)
       expect(sdk.captured).to.have.length(1)
@@ -137,7 +137,7 @@ describe('ErrorTrackerTransportAdapter', () => {
     })
 
     for (const level of ['error', 'fatal'] as const) {
-      it(`captures a ${level} event without an error`, () => {
+      it(`ErrorTrackerTransportAdapter captures a ${level} event without an error`, () => {
         const sdk = fakeTracker()
         void CREATE({ sdk }).handle({ ...WITHOUT_ERROR, level })
         expect(sdk.scope.level).to.equal(level)
@@ -150,7 +150,7 @@ describe('ErrorTrackerTransportAdapter', () => {
       })
     }
 
-    it('captures an error of whatever level, and says warning for warn', () => {
+    it('ErrorTrackerTransportAdapter captures an error of any level, and names the level warn warning', () => {
       const sdk = fakeTracker()
       void CREATE({ sdk }).handle({ ...FAILED, level: 'warn' })
       expect(sdk.captured).to.have.length(1)
@@ -162,7 +162,7 @@ describe('ErrorTrackerTransportAdapter', () => {
       ['info', 'info'],
       ['warn', 'warning'],
     ] as const) {
-      it(`makes a ${level} event without an error a breadcrumb`, () => {
+      it(`ErrorTrackerTransportAdapter makes a ${level} event without an error a breadcrumb`, () => {
         const sdk = fakeTracker()
         void CREATE({ sdk }).handle({ ...PAID, level })
         expect(sdk.captured).to.deep.equal([])
@@ -226,7 +226,7 @@ describe('ErrorTrackerTransportAdapter', () => {
       expect(sdk.scope.fingerprint).to.deep.equal([FAILED.name, 'CardError'])
     })
 
-    it('keeps tags to one line of 200 characters', () => {
+    it('ErrorTrackerTransportAdapter cuts tags to one line of 200 characters', () => {
       const sdk = fakeTracker()
       const long = `${'x'.repeat(198)}😀\nend`
       void CREATE({ sdk }).handle({ ...FAILED, sessionId: long, service: 'a\nb' })
@@ -234,7 +234,7 @@ describe('ErrorTrackerTransportAdapter', () => {
       expect(sdk.scope.tags['session.id']).to.equal(`${'x'.repeat(198)}…`)
     })
 
-    it('shares nothing with the envelope', () => {
+    it('ErrorTrackerTransportAdapter passes copies, which share nothing with the envelope', () => {
       const sdk = fakeTracker()
       const transport = CREATE({ sdk })
       void transport.handle(FAILED)
@@ -243,14 +243,14 @@ describe('ErrorTrackerTransportAdapter', () => {
       expect(sdk.crumbs[0].data.card).not.to.equal(PAID.attributes?.card)
     })
 
-    it('follows a tracker that answers with a promise', async () => {
+    it('ErrorTrackerTransportAdapter awaits the promise of a tracker', async () => {
       const sdk = { captureException: () => Promise.reject(new Error('x')) }
       expect(await Promise.resolve(CREATE({ sdk }).handle(FAILED)).catch(() => 'rejected')).to.equal(
         'rejected',
       )
     })
 
-    it('flushes, and tells when that failed', async () => {
+    it('flush of ErrorTrackerTransportAdapter flushes the tracker, and reports its failure', async () => {
       const sdk = fakeTracker()
       const transport = CREATE({ sdk, flushTimeout: 50 })
       await transport.flush()
@@ -265,7 +265,7 @@ describe('ErrorTrackerTransportAdapter', () => {
     })
   })
 
-  it('does not ask the SDK to flush once the deadline of a shutdown has passed', async () => {
+  it('ErrorTrackerTransportAdapter does not flush the SDK after the deadline of a shutdown', async () => {
     const sdk = fakeTracker()
     await CREATE({ sdk }).shutdown(AbortSignal.abort())
     expect(sdk.flushed).to.deep.equal([])
@@ -306,7 +306,7 @@ describe('ErrorTrackerTransportAdapter', () => {
       return { manager, logger }
     }
 
-    it('delivers errors, with what happened before them', async () => {
+    it('Sentry receives errors with the breadcrumbs of the events before them', async () => {
       await initialise(true)
       const { manager, logger } = managerOf()
       const input: TelemetryEmitInput = {
@@ -362,7 +362,7 @@ describe('ErrorTrackerTransportAdapter', () => {
       expect(stopped.tags).not.to.have.property('error.code')
     })
 
-    it('passes the same as a hint', async () => {
+    it('Sentry receives the same data as a hint', async () => {
       await initialise(true)
       const { captureException, addBreadcrumb, flush } = Sentry
       const { manager } = managerOf({ sdk: { captureException, addBreadcrumb, flush } })
@@ -378,7 +378,7 @@ describe('ErrorTrackerTransportAdapter', () => {
       expect(failed.contexts.attributes).to.deep.equal({ cents: 1 })
     })
 
-    it('tells when Sentry could not send in time, and leaves its client open', async () => {
+    it('a flush of Sentry that does not end in time is reported, and its client stays open', async () => {
       await initialise(false)
       const { manager, logger } = managerOf({ flushTimeout: 50 })
       manager.emit('billing.stopped', { level: 'fatal' })

@@ -6,7 +6,7 @@ for (const [Adapter, type] of [
   [MockTelemetryAdapter, 'mock'],
 ] as const) {
   describe(Adapter.name, () => {
-    it('shows events at once, gives out copies of its list and can forget', () => {
+    it(`${Adapter.name} shows events at once, returns copies of its list, and can be cleared`, () => {
       const adapter = Adapter.create()
       const manager = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(adapter).build()
       expect(adapter.type).to.equal(type)

@@ -49,7 +49,7 @@ const line = (input: TelemetryEmitInput, options?: Partial<LoggerTransportOption
   write(input, options).lines[0]?.[1]
 
 describe('LoggerTransportAdapter', () => {
-  it('writes the pretty line', () => {
+  it('LoggerTransportAdapter writes the pretty line', () => {
     expect(
       line({
         level: 'error',
@@ -75,7 +75,7 @@ describe('LoggerTransportAdapter', () => {
     )
   })
 
-  it('writes the envelope as JSON, with and without its time', () => {
+  it('LoggerTransportAdapter writes the envelope as JSON, with and without its time', () => {
     const envelope = {
       name: 'billing.invoice.failed',
       time: '2026-01-02T12:00:00.000Z',
@@ -132,7 +132,7 @@ describe('LoggerTransportAdapter', () => {
     )
     const optional = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined })
 
-    it('for any event, in any order of sessions', () => {
+    it('JSON of LoggerTransportAdapter equals JSON.stringify for any event, in any order of sessions', () => {
       const inputs = fc.array(
         fc.record({
           session: fc.integer({ min: 0, max: 3 }),
@@ -165,7 +165,7 @@ describe('LoggerTransportAdapter', () => {
       )
     })
 
-    it('an envelope that a manager did not create is escaped too', () => {
+    it('JSON of LoggerTransportAdapter escapes an envelope that a manager did not create', () => {
       const envelope: TelemetryEnvelope = {
         name: 'a.b',
         time: '2026-01-02T12:00:00.000Z',
@@ -201,7 +201,7 @@ describe('LoggerTransportAdapter', () => {
       expect(lines.lines[2]?.[1]).to.include('"actor":{"type":"bot"}')
     })
 
-    it('for long keys, whose text it does not keep', async () => {
+    it('JSON of LoggerTransportAdapter equals JSON.stringify for long keys, which are not cached', async () => {
       const lines: string[] = []
       const logger = { debug() {}, info: (line: string) => lines.push(line), warn() {}, error() {} }
       const adapter = LoggerTransportAdapter.create({ logger, format: 'json' })
@@ -216,7 +216,7 @@ describe('LoggerTransportAdapter', () => {
       expect(manager.stats().transports[0]?.delivered).to.equal(100)
     })
 
-    it('for more keys and sessions than keep their text', () => {
+    it('JSON of LoggerTransportAdapter equals JSON.stringify for more keys and sessions than are cached', () => {
       const envelopes: TelemetryEnvelope[] = []
       const manager = KitTelemetry.create()
         .withSampling({ infoRate: 1 })
@@ -233,11 +233,11 @@ describe('LoggerTransportAdapter', () => {
   })
 
   for (const level of ['debug', 'info', 'warn', 'error'] as const) {
-    it(`calls ${level} for ${level}`, () =>
+    it(`LoggerTransportAdapter calls the method ${level} for the level ${level}`, () =>
       expect(write({ level }).lines.map(([method]) => method)).to.deep.equal([level]))
   }
 
-  it('calls fatal for fatal where there is one, else error, each on the logger itself', () => {
+  it('LoggerTransportAdapter calls fatal for the level fatal if the logger has it, or else error, each on the logger itself', () => {
     expect(write({ level: 'fatal' }).lines[0]?.[0]).to.equal('error')
     class WithFatal extends Lines {
       fatal(text: string) {
@@ -249,7 +249,7 @@ describe('LoggerTransportAdapter', () => {
     ])
   })
 
-  it('leaves out what is below minLevel, as delivered', () => {
+  it('LoggerTransportAdapter leaves out events below minLevel, and counts them as delivered', () => {
     for (const [level, written] of [
       ['debug', 0],
       ['info', 0],
@@ -263,7 +263,7 @@ describe('LoggerTransportAdapter', () => {
     }
   })
 
-  it('lets no event forge a line', () => {
+  it('an event cannot forge a line of LoggerTransportAdapter', () => {
     const forged = line({
       sessionId: 's\n1',
       actor: { type: 'user', id: 'u\u001b[31m' },
@@ -283,7 +283,7 @@ describe('LoggerTransportAdapter', () => {
     )
   })
 
-  it('counts a throwing logger as failed, and swallows what a logger rejects', async () => {
+  it('LoggerTransportAdapter counts an event as failed if the logger throws, and handles a rejection of the logger', async () => {
     const throwing = Object.assign(new Lines(), {
       info: () => {
         throw new Error('no')
@@ -306,14 +306,14 @@ describe('LoggerTransportAdapter', () => {
     ["'colours'. Known options: logger, format, minLevel, includeTimestamp", { logger, colours: true }],
   ]
   for (const [option, options] of wrong) {
-    it(`refuses a wrong ${option} by its name`, () => {
+    it(`LoggerTransportAdapter names a wrong ${option} in its error`, () => {
       expect(
         expectCode('TELEMETRY_CONFIGURATION_INVALID', () => LoggerTransportAdapter.create(options)).message,
       ).to.include(option)
     })
   }
 
-  it('writes to pino, whose levels it uses', () => {
+  it('LoggerTransportAdapter writes to pino with the levels of pino', () => {
     const written: string[] = []
     const logger = pino(
       { level: 'debug', base: null, timestamp: false },
@@ -332,7 +332,7 @@ describe('LoggerTransportAdapter', () => {
     )
   })
 
-  it('writes to console', async () => {
+  it('LoggerTransportAdapter writes to console', async () => {
     const entry = new URL('../../../src/telemetry/index.js', import.meta.url).href
     const script = `
       const { KitTelemetry, LoggerTransportAdapter } = await import(${JSON.stringify(entry)})

@@ -52,7 +52,7 @@ const TARGETS: Readonly<Record<string, readonly (keyof typeof ANSWERS)[]>> = {
 describe('a transport that is shut down with a deadline', () => {
   for (const [target, answers] of Object.entries(TARGETS)) {
     for (const answer of answers) {
-      it(`does not keep the process alive afterwards: ${target}, whose target ${answer}`, async function () {
+      it(`a transport that was shut down with a deadline does not keep the process alive: ${target}, whose target ${answer}`, async function () {
         this.timeout(30_000)
         const hanging = await startHanging(ANSWERS[answer] as string)
         const child = spawn(process.execPath, [PROGRAM, target, hanging.origin], {

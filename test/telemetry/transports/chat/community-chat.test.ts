@@ -41,7 +41,7 @@ describe('CommunityChatTransportAdapter', () => {
     return target.taken[0]
   }
 
-  it('a message is one embed without mentions', async () => {
+  it('a message of CommunityChatTransportAdapter is one embed without mentions', async () => {
     expect(
       await message({ attributes: { amount: 1 }, error: { name: 'Error', message: 'a < b' } }),
     ).to.deep.equal({
@@ -59,7 +59,7 @@ describe('CommunityChatTransportAdapter', () => {
     })
   })
 
-  it('takes username and avatar', async () => {
+  it('CommunityChatTransportAdapter sends username and avatar', async () => {
     const avatarUrl = 'https://example.org/a.png'
     expect(await message({}, { username: 'Alerts', avatarUrl })).to.include({
       username: 'Alerts',
@@ -67,17 +67,17 @@ describe('CommunityChatTransportAdapter', () => {
     })
   })
 
-  it('leaves out a time that Discord would refuse', async () => {
+  it('CommunityChatTransportAdapter leaves out a time that Discord would reject', async () => {
     expect((await message({ time: 'tomorrow' })).embeds[0]).not.to.have.property('timestamp')
   })
 
-  it('lets no event leave its code block', async () => {
+  it('an event cannot leave its code block in a message of CommunityChatTransportAdapter', async () => {
     const [embed] = (await message({ name: '`@everyone`', attributes: { x: '```\n@here' } })).embeds
     expect(embed.title).to.equal('ERROR `ˋ@everyoneˋ`')
     expect(embed.description).to.equal('```\nx: ˋˋˋ\\n@here\n```')
   })
 
-  it('waits when the headers say that nothing more may be sent for now', async () => {
+  it('CommunityChatTransportAdapter waits if the headers of a response say that no more may be sent for now', async () => {
     const target = await startDiscord()
     target.answers.push({
       status: 200,
@@ -103,7 +103,7 @@ describe('CommunityChatTransportAdapter', () => {
     ]),
   ]
   for (const [message, options] of wrong) {
-    it(`refuses ${JSON.stringify(options)}`, () => {
+    it(`CommunityChatTransportAdapter rejects ${JSON.stringify(options)}`, () => {
       const error = expectCode('TELEMETRY_CONFIGURATION_INVALID', () =>
         CommunityChatTransportAdapter.create(options),
       )

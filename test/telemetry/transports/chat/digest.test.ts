@@ -3,13 +3,13 @@ import { digestOf } from '../../../../src/telemetry/transports/chat/digest.ts'
 import { anEvent } from '../../../support/chat-services.ts'
 
 describe('digestOf()', () => {
-  it('shows the most severe event, and counts the others', () => {
+  it('digestOf() shows the most severe event, and counts the others', () => {
     const events = [anEvent({ name: 'a', level: 'warn' }), anEvent({ name: 'b', level: 'fatal' })]
     expect(digestOf(events)).to.include({ name: 'b', level: 'fatal', more: ' and 1 more' })
     expect(digestOf(events.slice(0, 1))).to.include({ name: 'a', more: '' })
   })
 
-  it('lists ten kinds of other events, the most severe and most frequent first, and counts the kinds left out', () => {
+  it('digestOf() lists ten kinds of other events, the most severe and most frequent first, and counts the remaining kinds', () => {
     const kinds = Array.from({ length: 13 }, (_, kind) => {
       const event = anEvent({ name: `kind.${kind}`, level: kind === 12 ? 'error' : 'warn' })
       return Array.from({ length: kind + 1 }, () => ({ ...event }))
@@ -22,7 +22,7 @@ describe('digestOf()', () => {
     expect(lines.at(-1)).to.equal('… 3 kinds left out')
   })
 
-  it('has as many attributes as fit, and counts those left out', () => {
+  it('digestOf() has as many attributes as fit, and counts the remaining ones', () => {
     const attributes = Object.fromEntries(Array.from({ length: 40 }, (_, key) => [`k${key}`, 'x'.repeat(95)]))
     const lines =
       digestOf([anEvent({ attributes })])
@@ -33,7 +33,7 @@ describe('digestOf()', () => {
     expect(lines.at(-1)).to.equal(`… ${40 - shown} attributes left out`)
   })
 
-  it('cuts the line of an error to 400 characters, and keeps its code', () => {
+  it('digestOf() cuts the line of an error to 400 characters, and keeps its code', () => {
     const error = { name: 'Error', message: 'x'.repeat(500), code: 'E_LONG' }
     const line = digestOf([anEvent({ error })]).error
     expect(line).to.have.length(400)

@@ -41,7 +41,7 @@ describe('MessengerTransportAdapter', () => {
     return target.taken[0]
   }
 
-  it('sends text and its entities, in UTF-16 units', async () => {
+  it('MessengerTransportAdapter sends a text with entities in UTF-16 units', async () => {
     const { chat_id, text, entities, link_preview_options } = await message({
       name: 'a😀b',
       attributes: { markup: '<b>*_`' },
@@ -67,14 +67,14 @@ describe('MessengerTransportAdapter', () => {
     })
   })
 
-  it('takes an apiRoot with a path', async () => {
+  it('MessengerTransportAdapter accepts an apiRoot with a path', async () => {
     const target = await start()
     target.answers.push({ status: 200 })
     await create(target, { apiRoot: `${target.origin}/telegram//` }).handle(anEvent())
     expect(target.requests[0]?.path).to.equal(`/telegram/bot${TOKEN}/sendMessage`)
   })
 
-  it('follows a group that has become a supergroup, in its pace', async () => {
+  it('MessengerTransportAdapter follows a group that has become a supergroup, and keeps its rate limit', async () => {
     const target = await start()
     target.answers.push({
       status: 400,
@@ -104,7 +104,7 @@ describe('MessengerTransportAdapter', () => {
     [/\{ apiRoot \}\) must not have a query/, { ...good, apiRoot: `https://x/?${SECRET}` }],
   ]
   for (const [message, options] of wrong) {
-    it(`refuses ${JSON.stringify(options)}`, () => {
+    it(`MessengerTransportAdapter rejects ${JSON.stringify(options)}`, () => {
       const error = expectCode('TELEMETRY_CONFIGURATION_INVALID', () =>
         MessengerTransportAdapter.create(options),
       )

@@ -36,7 +36,7 @@ describe('TeamChatTransportAdapter', () => {
     return target.taken[0]
   }
 
-  it('sends a title, the details, the origin and a fallback', async () => {
+  it('TeamChatTransportAdapter sends a title, the details, the origin, and a fallback', async () => {
     expect(
       await message({ attributes: { amount: 1 }, error: { name: 'Error', message: 'a < b' } }),
     ).to.deep.equal({
@@ -59,14 +59,14 @@ describe('TeamChatTransportAdapter', () => {
     })
   })
 
-  it('takes username and emoji', async () => {
+  it('TeamChatTransportAdapter sends username and emoji', async () => {
     expect(await message({}, { username: 'Alerts', iconEmoji: ':fire:' })).to.include({
       username: 'Alerts',
       icon_emoji: ':fire:',
     })
   })
 
-  it('lets no event mention, link or format', async () => {
+  it('an event cannot mention, link, or format in a message of TeamChatTransportAdapter', async () => {
     const sent = await message({ name: '<!channel>`*x*`', attributes: { '`': '```<@U1>&' } })
     expect(sent.blocks.slice(0, 2)).to.deep.equal([
       section('*ERROR* `&lt;!channel&gt;ˋ*x*ˋ`'),
@@ -75,7 +75,7 @@ describe('TeamChatTransportAdapter', () => {
     expect(JSON.stringify(sent)).not.to.match(/[<>]/)
   })
 
-  it('waits as long as a 500 asks for before the next message', async function () {
+  it('TeamChatTransportAdapter waits before the next message as long as a 500 response asks for', async function () {
     this.timeout(20_000)
     const target = await startSlack()
     target.answers.push({ status: 500, headers: { 'retry-after': '2' } })
@@ -99,7 +99,7 @@ describe('TeamChatTransportAdapter', () => {
     [/\{ iconEmoji \}\) must be an emoji's name between colons/, { webhookUrl: good, iconEmoji: 'fire' }],
   ]
   for (const [message, options] of wrong) {
-    it(`refuses ${JSON.stringify(options)}`, () => {
+    it(`TeamChatTransportAdapter rejects ${JSON.stringify(options)}`, () => {
       const error = expectCode('TELEMETRY_CONFIGURATION_INVALID', () =>
         TeamChatTransportAdapter.create(options),
       )

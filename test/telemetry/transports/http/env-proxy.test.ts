@@ -11,28 +11,28 @@ describe('readEnvProxy', () => {
 
   const proxies = { HTTP_PROXY: 'http://proxy.example:3128', HTTPS_PROXY: 'http://secure.example:3129' }
 
-  it('chooses the proxy by the protocol of the target', () => {
+  it('readEnvProxy chooses the proxy by the protocol of the target', () => {
     expect(read(HTTP, proxies)).to.equal('http://proxy.example:3128/')
     expect(read(HTTPS, proxies)).to.equal('http://secure.example:3129/')
     expect(read(HTTPS, { HTTP_PROXY: 'http://proxy.example' })).to.equal(undefined)
   })
 
-  it('uses no proxy unless NODE_USE_ENV_PROXY is 1', () => {
+  it('readEnvProxy returns no proxy unless NODE_USE_ENV_PROXY is 1', () => {
     for (const flag of [undefined, '', '0', 'true'])
       expect(readEnvProxy(HTTP, { ...proxies, NODE_USE_ENV_PROXY: flag })).to.equal(undefined)
   })
 
-  it('uses the proxy if NODE_OPTIONS has --use-env-proxy', () => {
+  it('readEnvProxy returns the proxy if NODE_OPTIONS has --use-env-proxy', () => {
     const environment = { ...proxies, NODE_OPTIONS: '--no-warnings --use-env-proxy' }
     expect(readEnvProxy(HTTP, environment)?.url.href).to.equal('http://proxy.example:3128/')
   })
 
-  it('prefers variables in lower case, also empty ones', () => {
+  it('readEnvProxy prefers variables in lower case, also empty ones', () => {
     expect(read(HTTP, { ...proxies, http_proxy: 'http://lower.example' })).to.equal('http://lower.example/')
     expect(read(HTTP, { ...proxies, http_proxy: '' })).to.equal(undefined)
   })
 
-  it('takes credentials out of the URL', () => {
+  it('readEnvProxy moves credentials from the URL to a header', () => {
     const proxy = readEnvProxy(HTTP, {
       NODE_USE_ENV_PROXY: '1',
       HTTP_PROXY: 'http://ada:p%40ss@proxy.example',
@@ -42,7 +42,7 @@ describe('readEnvProxy', () => {
   })
 
   for (const HTTP_PROXY of ['proxy.example:3128', 'socks5://S3cr3t@proxy.example', 'S3cr3t']) {
-    it(`rejects ${HTTP_PROXY}, without repeating it`, () => {
+    it(`readEnvProxy rejects ${HTTP_PROXY}, and its error does not contain it`, () => {
       const error = expectCode('TELEMETRY_CONFIGURATION_INVALID', () => read(HTTP, { HTTP_PROXY }))
       expect(error.message).to.include('the environment variable HTTP_PROXY').and.not.to.include('S3cr3t')
     })
@@ -72,13 +72,13 @@ describe('readEnvProxy', () => {
     ['', 'https://a.example', false],
     [',', 'https://a.example', false],
   ] as const) {
-    it(`${bypassed ? 'bypasses' : 'uses'} the proxy for ${target} if NO_PROXY is ${JSON.stringify(noProxy)}`, () => {
+    it(`readEnvProxy ${bypassed ? 'bypasses' : 'uses'} the proxy for ${target} if NO_PROXY is ${JSON.stringify(noProxy)}`, () => {
       const proxy = read(new URL(target), { ...proxies, NO_PROXY: noProxy })
       expect(proxy === undefined).to.equal(bypassed)
     })
   }
 
-  it('bypasses the proxy for both ends of a range of addresses in NO_PROXY, also if they end in 255', () => {
+  it('readEnvProxy bypasses the proxy for both ends of an address range in NO_PROXY, also if they end in 255', () => {
     for (const [address, bypassed] of [
       ['10.0.0.254', false],
       ['10.0.0.255', true],

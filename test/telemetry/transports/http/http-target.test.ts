@@ -108,32 +108,32 @@ describe('the connection to a target', () => {
     const reasonOf = async (options: HttpTransportOptions) =>
       (await failure(HttpTransportAdapter.create(options).handle(anEvent()))).message
 
-    it('names ECONNREFUSED', async () => {
+    it('a refused connection to a target is reported as ECONNREFUSED', async () => {
       const url = `http://127.0.0.1:${await deadPort()}/${SECRET}`
       expect(await reasonOf({ url })).to.equal(
         'transport "http": the target could not be reached (ECONNREFUSED); 1 event is lost',
       )
     })
 
-    it('names ECONNREFUSED once if the host has several addresses', async () => {
+    it('a refused connection to a host with several addresses is reported as ECONNREFUSED once', async () => {
       const url = `http://localhost:${await deadPort()}/${SECRET}`
       expect(await reasonOf({ url })).to.include('could not be reached (ECONNREFUSED);')
     })
 
-    it('names the reason why a name has no address', async () => {
+    it('a host without an address is reported with the reason', async () => {
       const message = await reasonOf({ url: `https://${SECRET}.invalid/` })
       expect(message).to.match(/could not be reached \((?:ENOTFOUND|EAI_AGAIN)\);/)
       expect(message.toLowerCase()).not.to.include(SECRET.toLowerCase())
     })
 
-    it('names DEPTH_ZERO_SELF_SIGNED_CERT', async () => {
+    it('a self-signed certificate of a target is reported as DEPTH_ZERO_SELF_SIGNED_CERT', async () => {
       const { origin } = await startTls()
       expect(await reasonOf({ url: `${origin}/${SECRET}` })).to.include(
         'could not be reached (DEPTH_ZERO_SELF_SIGNED_CERT);',
       )
     })
 
-    it('names the code of a target that does not speak TLS, or not HTTP', async () => {
+    it('a target that does not speak TLS, or not HTTP, is reported with the code', async () => {
       const { origin } = await startCollector()
       expect(await reasonOf({ url: origin.replace('http:', 'https:') })).to.match(
         /could not be reached \((?:ERR_SSL_\w+|EPROTO)\);/,
@@ -145,7 +145,7 @@ describe('the connection to a target', () => {
       )
     })
 
-    it('names the code if the request is made with an agent or a dispatcher', async () => {
+    it('a failed connection through an agent or a dispatcher is reported with the code', async () => {
       const url = `http://127.0.0.1:${await deadPort()}/${SECRET}`
       await fetch(url).catch(() => {})
       const dispatcher = (globalThis as Wrong)[Symbol.for('undici.globalDispatcher.1')]
@@ -155,7 +155,7 @@ describe('the connection to a target', () => {
   })
 
   describe('with an agent', () => {
-    it('is opened by the agent, which stays open at a shutdown', async () => {
+    it('an agent opens the connection to a target, and stays open at a shutdown', async () => {
       const { origin, paths } = await startTls()
       const agent = new HttpsAgent({ ca: cert, keepAlive: true })
       const transport = HttpTransportAdapter.create({ url: `${origin}/events`, agent })
@@ -166,7 +166,7 @@ describe('the connection to a target', () => {
       agent.destroy()
     })
 
-    it('sends as a proxy agent wants it, which reads the path when it connects', async () => {
+    it('a proxy agent that reads the path when it connects can be used for a target', async () => {
       const target = await startCollector()
       const paths: string[] = []
       class LateAgent extends HttpAgent {
@@ -194,7 +194,7 @@ describe('the connection to a target', () => {
     })
   })
 
-  it('goes through a dispatcher', async () => {
+  it('a dispatcher opens the connection to a target', async () => {
     const target = await startCollector()
     await fetch(target.origin)
     const own = (globalThis as Wrong)[Symbol.for('undici.globalDispatcher.1')]
@@ -215,7 +215,7 @@ describe('the connection to a target', () => {
   })
 
   describe('through the proxy of the environment', () => {
-    it('names the whole URL in a plain request', async () => {
+    it('a request through the proxy of the environment has the whole URL', async () => {
       const proxy = await startProxy()
       const target = await startCollector()
       const HTTP_PROXY = proxy.origin.replace('//', '//ada:pw@')
@@ -231,7 +231,7 @@ describe('the connection to a target', () => {
       expect(target.requests[0]?.headers.host).to.equal(new URL(target.origin).host)
     })
 
-    it('opens a tunnel for a target with TLS', async function () {
+    it('a request to a target with TLS goes through a tunnel of the proxy of the environment', async function () {
       this.timeout(20_000)
       const proxy = await startProxy()
       const tls = await startTls()
@@ -259,7 +259,7 @@ describe('the connection to a target', () => {
       expect(proxy.requests.map(({ line }) => line)).to.deep.equal([`CONNECT ${new URL(tls.origin).host}`])
     })
 
-    it('fails with the status of a proxy that refuses the tunnel', async () => {
+    it('a tunnel that the proxy rejects is reported with the status of the proxy', async () => {
       const proxy = await startProxy(407)
       await withEnvironment({ NODE_USE_ENV_PROXY: '1', HTTPS_PROXY: proxy.origin }, async () => {
         const transport = TeamChatTransportAdapter.create({ webhookUrl: `https://hooks.example/${SECRET}` })
@@ -269,7 +269,7 @@ describe('the connection to a target', () => {
       expect(proxy.requests.map(({ line }) => line)).to.deep.equal(['CONNECT hooks.example:443'])
     })
 
-    it('is not used for what NO_PROXY names, nor if an agent is given', async () => {
+    it('the proxy of the environment is not used for a host in NO_PROXY, nor with an agent', async () => {
       const proxy = await startProxy()
       const target = await startCollector()
       const environment = { NODE_USE_ENV_PROXY: '1', HTTP_PROXY: proxy.origin }
@@ -327,7 +327,7 @@ describe('secondsToMs()', () => {
     ['1', undefined],
     [undefined, undefined],
   ] as const) {
-    it(`gives ${ms} for ${JSON.stringify(seconds) ?? seconds}`, () => {
+    it(`secondsToMs() returns ${ms} for ${JSON.stringify(seconds) ?? seconds}`, () => {
       expect(secondsToMs(seconds)).to.equal(ms)
     })
   }

@@ -34,7 +34,7 @@ describe('HttpTransportAdapter', () => {
       .map(({ arrivedMs }, index) => arrivedMs - (target.requests[index]?.arrivedMs ?? 0))
 
   describe('what is sent', () => {
-    it('is the envelope', async () => {
+    it('HttpTransportAdapter sends the envelope', async () => {
       const event = anEvent({ attributes: { 'a b': [1, null, { c: 'ü\ud800' }] }, version: '1' })
       await create().handle(event)
       const [request] = target.requests
@@ -46,7 +46,7 @@ describe('HttpTransportAdapter', () => {
       })
     })
 
-    it("has the caller's headers, which replace a default whatever their case", async () => {
+    it('HttpTransportAdapter sends the headers of the caller, which replace a default in any case', async () => {
       const headers = { 'CONTENT-Type': 'application/vnd.kit+json', 'User-AGENT': 'mine', 'X-Key': 'é' }
       await create({ headers }).handle(anEvent())
       expect(target.requests[0]?.headers).to.include({
@@ -56,7 +56,7 @@ describe('HttpTransportAdapter', () => {
       })
     })
 
-    it('is in order, one request at a time, also when one is repeated', async () => {
+    it('HttpTransportAdapter sends events in order, one request at a time, also if one is sent again', async () => {
       target.answers.push({ status: 200 }, { status: 500 }, 'broken')
       const transport = create({ retries: 2 })
       const settled: string[] = []
@@ -73,7 +73,7 @@ describe('HttpTransportAdapter', () => {
       expect(settled).to.deep.equal(names)
     })
 
-    it('carries no async context of the events', async () => {
+    it('requests of HttpTransportAdapter do not have the async context of the events', async () => {
       const storage = new AsyncLocalStorage<string>()
       const seen: unknown[] = []
       class WatchedAgent extends Agent {
@@ -87,7 +87,7 @@ describe('HttpTransportAdapter', () => {
       expect(seen).to.deep.equal([undefined])
     })
 
-    it('arrives as it was, whatever it holds', async () => {
+    it('an envelope with any values arrives unchanged through HttpTransportAdapter', async () => {
       const transport = create({ batch: { maxSize: 7, maxDelayMs: 1 } })
       await fc.assert(
         fc.asyncProperty(
@@ -105,7 +105,7 @@ describe('HttpTransportAdapter', () => {
   })
 
   describe('with batch', () => {
-    it('sends arrays, full ones at once and the rest after maxDelayMs', async () => {
+    it('HttpTransportAdapter with batch sends full arrays at once, and others after maxDelayMs', async () => {
       const transport = create({ batch: { maxSize: 3, maxDelayMs: 150 } })
       const started = performance.now()
       await Promise.all(['a', 'b', 'c', 'd'].map((name) => transport.handle(anEvent({ name }))))
@@ -118,7 +118,7 @@ describe('HttpTransportAdapter', () => {
       expect(second).to.be.within(145, 600)
     })
 
-    it('sends at once on flush and on shutdown', async () => {
+    it('HttpTransportAdapter with batch sends at once on flush and on shutdown', async () => {
       const transport = create({ batch: { maxSize: 100, maxDelayMs: 60_000 } })
       const first = transport.handle(anEvent())
       await transport.flush()
@@ -130,7 +130,7 @@ describe('HttpTransportAdapter', () => {
       expect((await failure(transport.handle(anEvent()))).message).to.include('it is shut down')
     })
 
-    it('the statistics of a manager add up when batches fail', async () => {
+    it('the statistics of a manager add up if batches fail', async () => {
       target.answers.push({ status: 200 }, { status: 400 }, { status: 200 })
       const logger = new RecordingLogger()
       const manager = KitTelemetry.create()
@@ -169,13 +169,13 @@ describe('HttpTransportAdapter', () => {
       'hung',
     ]
     for (const answer of passing) {
-      it(`is passing after ${inspect(answer)}: as many attempts as retries allow`, async () => {
+      it(`HttpTransportAdapter sends an event again after ${inspect(answer)}, as often as retries allows`, async () => {
         target.answers.push(answer, answer)
         await create({ retries: 2, timeout: 100 }).handle(anEvent())
         expect(target.requests).to.have.length(3)
       })
 
-      it(`loses the event after ${inspect(answer)} without retries, and only that one`, async () => {
+      it(`HttpTransportAdapter without retries loses only the event whose response is ${inspect(answer)}`, async () => {
         target.answers.push(answer)
         const transport = create({ timeout: 100 })
         const error = await failure(transport.handle(anEvent()))
@@ -190,7 +190,7 @@ describe('HttpTransportAdapter', () => {
     }
 
     for (const status of [301, 307, 400, 401, 403, 404, 410, 413, 422]) {
-      it(`is final after ${status}`, async () => {
+      it(`HttpTransportAdapter does not send an event again after ${status}`, async () => {
         target.answers.push({ status, headers: { location: '/elsewhere', 'retry-after': '1' } })
         const transport = create({ retries: 3 })
         const error = await failure(transport.handle(anEvent()))
@@ -201,7 +201,7 @@ describe('HttpTransportAdapter', () => {
       })
     }
 
-    it('waits at random, up to twice as long each time', async () => {
+    it('HttpTransportAdapter waits a random time before each attempt, up to twice as long each time', async () => {
       for (const [chosen, waits] of [
         [0, [0, 0, 0]],
         [0.999, [250, 500, 1000]],
@@ -222,7 +222,7 @@ describe('HttpTransportAdapter', () => {
       ['seconds', () => '1'],
       ['a date', () => new Date(Math.ceil(Date.now() / 1000) * 1000 + 1000).toUTCString()],
     ] as const) {
-      it(`waits as long as Retry-After says in ${what}, other events too`, async () => {
+      it(`HttpTransportAdapter obeys Retry-After in ${what}, also for other events`, async () => {
         target.answers.push({ status: 429, headers: { 'retry-after': retryAfter() } })
         const transport = create()
         await failure(transport.handle(anEvent()))
@@ -237,7 +237,7 @@ describe('HttpTransportAdapter', () => {
     }
 
     for (const skewHours of [3, -3]) {
-      it(`measures a date in Retry-After against the target's own clock, which differs by ${skewHours} hours`, async () => {
+      it(`a date in Retry-After is compared with the clock of the target, which differs by ${skewHours} hours`, async () => {
         const theirNow = Math.ceil(Date.now() / 1000) * 1000 + skewHours * 3_600_000
         target.answers.push({
           status: 503,
@@ -251,7 +251,7 @@ describe('HttpTransportAdapter', () => {
       })
     }
 
-    it('fails at once what would have to wait longer than ten minutes', async () => {
+    it('an event that would have to wait longer than ten minutes fails at once', async () => {
       target.answers.push({ status: 503, headers: { 'retry-after': '9'.repeat(400) } })
       const transport = create({ retries: 5 })
       expect((await failure(transport.handle(anEvent()))).message).to.match(
@@ -261,7 +261,7 @@ describe('HttpTransportAdapter', () => {
       expect(target.requests).to.have.length(1)
     })
 
-    it('does not wait for a Retry-After that makes no sense', async () => {
+    it('an invalid Retry-After is ignored', async () => {
       for (const value of ['soon', '-1', '1e9', 'Monday']) {
         target.answers.push({ status: 429, headers: { 'retry-after': value } })
         const started = performance.now()
@@ -270,7 +270,7 @@ describe('HttpTransportAdapter', () => {
       }
     })
 
-    it('does not read an endless answer to its end', async () => {
+    it('an endless response body is not read to its end', async () => {
       target.answers.push({ status: 200, body: 'x'.repeat(2 ** 24) })
       const transport = create()
       await transport.handle(anEvent())
@@ -278,7 +278,7 @@ describe('HttpTransportAdapter', () => {
       expect(target.requests).to.have.length(2)
     })
 
-    it('times out each attempt', async () => {
+    it('each attempt of HttpTransportAdapter has a timeout', async () => {
       target.answers.push('hung', 'hung', 'hung')
       const started = performance.now()
       const error = await failure(create({ timeout: 80 }).handle(anEvent()))
@@ -288,7 +288,7 @@ describe('HttpTransportAdapter', () => {
       expect(performance.now() - started).to.be.within(75, 500)
     })
 
-    it('shows no secret', async () => {
+    it('errors of HttpTransportAdapter do not contain secrets', async () => {
       const headers = { authorization: 'Bearer S3cr3t-1' }
       const url = `${target.origin}/S3cr3t-2?key=S3cr3t-3`
       const gone = `http://127.0.0.1:${await deadPort()}/S3cr3t-2`
@@ -308,7 +308,7 @@ describe('HttpTransportAdapter', () => {
       expect(errors[0]?.message).to.include('could not be reached (ECONNREFUSED)')
     })
 
-    it('an ignored rejection is not an error of the process', async () => {
+    it('a rejection of HttpTransportAdapter that is ignored is not an error of the process', async () => {
       const unhandled: unknown[] = []
       const note = (reason: unknown) => unhandled.push(reason)
       process.on('unhandledRejection', note)
@@ -323,7 +323,7 @@ describe('HttpTransportAdapter', () => {
     })
   })
 
-  it('holds no process, neither by a connection nor by a wait', async () => {
+  it('HttpTransportAdapter does not keep the process alive, neither by a connection nor by a wait', async () => {
     const index = new URL('../../../../src/telemetry/index.js', import.meta.url)
     target.answers.push({ status: 200 }, { status: 429, headers: { 'retry-after': '30' } })
     const program = `
@@ -371,7 +371,7 @@ describe('HttpTransportAdapter', () => {
       [/maxDelayMs of .*\{ batch \}\) must be a number/, { url, batch: { maxSize: 5 } }],
     ]
     for (const [message, options] of wrong) {
-      it(`refuses ${inspect(options)}`, () => {
+      it(`HttpTransportAdapter rejects ${inspect(options)}`, () => {
         const error = expectCode('TELEMETRY_CONFIGURATION_INVALID', () =>
           HttpTransportAdapter.create(options),
         )
@@ -379,7 +379,7 @@ describe('HttpTransportAdapter', () => {
       })
     }
 
-    it('takes undefined for a default', async () => {
+    it('HttpTransportAdapter has defaults for options that are undefined', async () => {
       await create({ headers: undefined, timeout: undefined, retries: undefined, batch: undefined }).handle(
         anEvent(),
       )

@@ -5,24 +5,24 @@ const coded = (code: string, options?: ErrorOptions) =>
   Object.assign(new Error('https://x/S3cr3t', options), { code })
 
 describe('describeNetworkFailure', () => {
-  it('names the code of an error', () =>
+  it('describeNetworkFailure returns the code of an error', () =>
     expect(describeNetworkFailure(coded('ECONNREFUSED'))).to.equal(' (ECONNREFUSED)'))
 
-  it('names the code of a cause, however deep', () => {
+  it('describeNetworkFailure returns the code of a cause at any depth', () => {
     const error = new TypeError('fetch failed', {
       cause: new Error('x', { cause: coded('DEPTH_ZERO_SELF_SIGNED_CERT') }),
     })
     expect(describeNetworkFailure(error)).to.equal(' (DEPTH_ZERO_SELF_SIGNED_CERT)')
   })
 
-  it('names the code of undici only if nothing says more', () => {
+  it('describeNetworkFailure returns a code of undici only if there is no better one', () => {
     expect(describeNetworkFailure(coded('UND_ERR_SOCKET'))).to.equal(' (UND_ERR_SOCKET)')
     expect(describeNetworkFailure(coded('UND_ERR_SOCKET', { cause: coded('ECONNRESET') }))).to.equal(
       ' (ECONNRESET)',
     )
   })
 
-  it('names each code of an aggregate once', () => {
+  it('describeNetworkFailure returns each code of an aggregate error once', () => {
     const several = new AggregateError([coded('EHOSTUNREACH'), coded('ECONNREFUSED'), coded('ECONNREFUSED')])
     expect(describeNetworkFailure(several)).to.equal(' (EHOSTUNREACH, ECONNREFUSED)')
     expect(describeNetworkFailure(new TypeError('fetch failed', { cause: several }))).to.equal(
@@ -30,7 +30,7 @@ describe('describeNetworkFailure', () => {
     )
   })
 
-  it('names at most three codes, and ends in a circle of causes', () => {
+  it('describeNetworkFailure returns at most three codes, and ends for a cycle of causes', () => {
     const circle = coded('E_A')
     circle.cause = new AggregateError(
       ['E_B', 'E_C', 'E_D', 'E_E'].map((code) => coded(code)),
@@ -51,7 +51,7 @@ describe('describeNetworkFailure', () => {
     { code: 'https://x/S3cr3t' },
     { code: `E${'X'.repeat(100)}` },
   ]) {
-    it(`names nothing of ${String(value)} ${JSON.stringify(value)?.slice(0, 40)}`, () =>
+    it(`describeNetworkFailure returns an empty string for ${String(value)} ${JSON.stringify(value)?.slice(0, 40)}`, () =>
       expect(describeNetworkFailure(value)).to.equal(''))
   }
 })

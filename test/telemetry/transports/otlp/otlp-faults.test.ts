@@ -60,7 +60,7 @@ describe('OtlpTransportAdapter, whatever the collector does', () => {
       })
 
       for (const fault of faultsFor(encoding)) {
-        it(`${fault.name}: ${fault.fate}`, () => {
+        it(`OtlpTransportAdapter (${encoding}) with a collector that has the fault "${fault.name}": ${fault.fate}`, () => {
           const { options, report, collector } = outcomes.get(fault.name) as Outcome
           checkLoss(fault, options, report, collector)
         })
@@ -68,7 +68,7 @@ describe('OtlpTransportAdapter, whatever the collector does', () => {
     })
   }
 
-  it('tells how many records a partial success rejected', async () => {
+  it('a partial success is reported with the number of rejected records', async () => {
     const [fault] = otlpFaults().filter(({ fate }) => fate === 'in part')
     const outcome = await suffer({ ...(fault as OtlpFault), events: 20 }, 'protobuf')
     const { lastError } = outcome.report
@@ -77,7 +77,7 @@ describe('OtlpTransportAdapter, whatever the collector does', () => {
   })
 
   for (const encoding of ['json', 'protobuf'] as const) {
-    it(`delivers all of it, ${encoding}, when the collector comes up after it has refused two connections`, async () => {
+    it(`OtlpTransportAdapter delivers every event (${encoding}) if the collector comes up after two refused connections`, async () => {
       const port = await deadPort()
       let collector: Promise<OtlpReceiver> | undefined
       let refused = 0

@@ -135,7 +135,7 @@ describe('OtlpTransportAdapter, poisoned events', () => {
         await receiver.close()
       })
 
-      it('each poisoned event costs no other event, with two neighbors in one request', async () => {
+      it(`an event with an unusual value does not affect other events of its request (${encoding})`, async () => {
         let emitted = 0
         const neighbour = () => telemetry.emit('neighbour', { attributes: { number: emitted++ } })
         neighbour()
@@ -161,7 +161,7 @@ describe('OtlpTransportAdapter, poisoned events', () => {
         expect(telemetry.stats().transports[0]).to.include({ failed: 0, dropped: 0, pending: 0 })
       })
 
-      it('cannot be made of any attributes, whatever they are', async function () {
+      it(`an event with any attributes does not affect other events of its request (${encoding})`, async function () {
         this.timeout(20_000)
         const anything = fc.anything({
           withBigInt: true,

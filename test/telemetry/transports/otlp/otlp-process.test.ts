@@ -32,7 +32,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     return receiver
   }
 
-  it('brings 100 000 events of one tick, each once', async function () {
+  it('OtlpTransportAdapter delivers 100 000 events of one tick, each once', async function () {
     this.timeout(60_000)
     const receiver = await receive()
     const telemetry = manager({ url: receiver.url })
@@ -50,7 +50,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     await telemetry.shutdown()
   })
 
-  it('counts what is beyond maxPending as dropped, to the event', async () => {
+  it('OtlpTransportAdapter counts every event beyond maxPending as dropped', async () => {
     const receiver = await receive()
     const telemetry = manager({ url: receiver.url, maxPending: 1_000 })
     emit(telemetry, 1_500, 'error')
@@ -66,7 +66,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     await telemetry.shutdown()
   })
 
-  it('waits in a flush during a flush for what was emitted in between', async () => {
+  it('a flush during a flush of OtlpTransportAdapter waits for events that were emitted in between', async () => {
     const { answer, release } = held()
     const receiver = await receive({ answer })
     const telemetry = manager({ url: receiver.url })
@@ -80,7 +80,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     await telemetry.shutdown()
   })
 
-  it('loses nothing when shut down twice during a flush, and takes nothing afterwards', async () => {
+  it('OtlpTransportAdapter loses no event if it is shut down twice during a flush, and rejects later events', async () => {
     const { answer, release } = held()
     const receiver = await receive({ answer })
     const telemetry = manager({ url: receiver.url })
@@ -98,7 +98,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     expect(telemetry.stats().droppedAfterShutdown).to.equal(5)
   })
 
-  it('closes its connections at shutdown', async () => {
+  it('OtlpTransportAdapter closes its connections at shutdown', async () => {
     const receiver = await receive()
     const telemetry = manager({ url: receiver.url })
     emit(telemetry, 3_000)
@@ -108,7 +108,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     while (receiver.connections() > 0) await new Promise(setImmediate)
   })
 
-  it('goes on delivering after a manager that gave up, as long as the process lives', async () => {
+  it('OtlpTransportAdapter continues to deliver after the timeout of the manager, while the process is alive', async () => {
     const { answer, release } = held()
     const receiver = await receive({ answer })
     const telemetry = manager({ url: receiver.url })
@@ -130,7 +130,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     '500 for ever',
   ])
   for (const fault of otlpFaults().filter(({ name }) => ends.has(name))) {
-    it(`lets a process end right after shutdown, collector: ${fault.name}`, async function () {
+    it(`OtlpTransportAdapter lets a process end right after shutdown, collector: ${fault.name}`, async function () {
       this.timeout(20_000)
       const collector = await startFaulty(fault)
       cleanups.push(collector.close)
@@ -145,7 +145,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     })
   }
 
-  it('lets a process end right after shutdown, collector: down', async function () {
+  it('OtlpTransportAdapter lets a process end right after shutdown, collector: down', async function () {
     this.timeout(20_000)
     const url = `http://127.0.0.1:${await deadPort()}`
     const options = { url, encoding: 'json', events: 600, flushMs: 300, shutdownMs: 300 } as const
@@ -156,7 +156,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
   })
 
   for (const encoding of ENCODINGS) {
-    it(`loses nothing at SIGTERM under 5 000 events per second, ${encoding}`, async function () {
+    it(`OtlpTransportAdapter loses no event at SIGTERM with 5 000 events per second, ${encoding}`, async function () {
       this.timeout(30_000)
       let underWay = () => {}
       const load = new Promise<void>((resolve) => {

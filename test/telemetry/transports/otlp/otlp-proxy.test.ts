@@ -94,7 +94,7 @@ describe('OtlpTransportAdapter and proxies', () => {
   const credentials = `Basic ${Buffer.from('user:pass').toString('base64')}`
 
   for (const encoding of ['json', 'protobuf'] as const) {
-    it(`sends ${encoding} through HTTP_PROXY if NODE_USE_ENV_PROXY is 1`, async () => {
+    it(`OtlpTransportAdapter sends ${encoding} through HTTP_PROXY if NODE_USE_ENV_PROXY is 1`, async () => {
       const receiver = await receive()
       const proxy = await startProxy()
       Object.assign(process.env, { NODE_USE_ENV_PROXY: '1', HTTP_PROXY: proxy.url, NO_PROXY: '' })
@@ -106,7 +106,7 @@ describe('OtlpTransportAdapter and proxies', () => {
     })
   }
 
-  it('sends through a tunnel of HTTPS_PROXY to an https collector', async () => {
+  it('OtlpTransportAdapter sends through a tunnel of HTTPS_PROXY to an https collector', async () => {
     const tls = selfSigned()
     const folder = await mkdtemp(join(tmpdir(), 'otlp-'))
     cleanups.push(() => rm(folder, { recursive: true }))
@@ -124,7 +124,7 @@ describe('OtlpTransportAdapter and proxies', () => {
     expect(receiver.records).to.have.length(2)
   })
 
-  it('sends directly without NODE_USE_ENV_PROXY, to what NO_PROXY names, and through an agent', async () => {
+  it('OtlpTransportAdapter does not use the proxy without NODE_USE_ENV_PROXY, for a host in NO_PROXY, and with an agent', async () => {
     const receiver = await receive()
     const proxy = await startProxy()
     Object.assign(process.env, { HTTP_PROXY: proxy.url, NO_PROXY: '' })
@@ -137,7 +137,7 @@ describe('OtlpTransportAdapter and proxies', () => {
     expect(receiver.records).to.have.length(6)
   })
 
-  it('uses the agent of the application, or the one that its function makes, and does not destroy it', async () => {
+  it('OtlpTransportAdapter uses the agent of the application, or the one that its function returns, and does not destroy it', async () => {
     const receiver = await receive()
     for (const given of ['an agent', 'a function', 'a function that is late'] as const) {
       const agent = new Agent({ keepAlive: true })
@@ -167,14 +167,14 @@ describe('OtlpTransportAdapter and proxies', () => {
     'an agent that is null': { url: 'http://127.0.0.1', agent: null },
     'an https.Agent for an http url': { url: 'http://127.0.0.1', agent: new SecureAgent() },
   })) {
-    it(`refuses ${what}`, () => {
+    it(`OtlpTransportAdapter rejects ${what}`, () => {
       expect(() => OtlpTransportAdapter.create(options as Wrong))
         .to.throw(KitTelemetryError, /agent/)
         .with.property('code', 'TELEMETRY_CONFIGURATION_INVALID')
     })
   }
 
-  it('counts an agent function that throws as a collector that cannot be reached', async () => {
+  it('an agent function that throws counts as a collector that cannot be reached', async () => {
     const manager = KitTelemetry.create()
       .withSampling({ infoRate: 1 })
       .withLogger({ error: () => {}, warn: () => {} })

@@ -24,7 +24,7 @@ describe('The OTLP receiver of these tests', () => {
     'an odd trace id': { ...good, traceId: 'xyz' },
   }
   for (const [what, record] of Object.entries(bad)) {
-    it(`refuses a whole request for ${what}`, async () => {
+    it(`the OTLP receiver rejects a whole request for ${what}`, async () => {
       const receiver = await startOtlpReceiver()
       const send = (logRecords: object[]) =>
         fetch(`${receiver.url}/v1/logs`, {
@@ -44,7 +44,7 @@ describe('The OTLP receiver of these tests', () => {
     })
   }
 
-  it('refuses protobuf that it cannot read, in protobuf', async () => {
+  it('the OTLP receiver rejects invalid protobuf with a response in protobuf', async () => {
     const receiver = await startOtlpReceiver()
     const headers = { 'content-type': 'application/x-protobuf' }
     const refused = await fetch(`${receiver.url}/v1/logs`, {

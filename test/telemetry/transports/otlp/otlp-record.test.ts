@@ -31,7 +31,7 @@ describe('the timestamp of an OTLP record', () => {
     ],
     ['a time that cannot be read is replaced by the moment of emit', 'tomorrow', EMITTED_AT],
   ] as const) {
-    it(`for an event that waited for init: ${what}`, () => {
+    it(`the timestamp of an OTLP record whose event waited for init: ${what}`, () => {
       const record = toOtlpRecord(at(time), EMITTED_AT_MS)
       expect(record.timestamp).to.deep.equal(timestamp)
       expect(record.observedTimestamp).to.deep.equal(EMITTED_AT)

@@ -104,7 +104,7 @@ describe('OtlpTransportAdapter: traces', () => {
         return await way.recorded()
       }
 
-      it('names the span that was active at emit, also before init has finished', async () => {
+      it(`a record names the span that was active at emit, also before init has finished (${title})`, async () => {
         const first = await inSpan(() => manager.emit('early'))
         manager.emit('without')
         const second = await inSpan(() => manager.emit('also.early'))
@@ -116,7 +116,7 @@ describe('OtlpTransportAdapter: traces', () => {
         })
       })
 
-      it('names it whatever span drains the queue', async () => {
+      it(`a record names the span that was active at emit, whichever span delivers the queue (${title})`, async () => {
         await manager.flush()
         const spans = await Promise.all(
           Array.from({ length: 20 }, (_value, index) =>
@@ -140,7 +140,7 @@ describe('OtlpTransportAdapter: traces', () => {
         expect(records.at(-1)).to.include({ name: 'without', ...outside })
       })
 
-      it('names the innermost span, within runs of sessions as well', async () => {
+      it(`a record names the innermost span, also within runs of sessions (${title})`, async () => {
         const session = manager.session()
         let inner: Omit<Told, 'name'> | undefined
         const outer = await inSpan(() =>
@@ -157,7 +157,7 @@ describe('OtlpTransportAdapter: traces', () => {
         ])
       })
 
-      it('names the span of the event that made a transport emit another', async () => {
+      it(`a record of an event of another transport names the span of the event that caused it (${title})`, async () => {
         emitting = {
           type: 'emitting',
           handle: ({ name }) => (name === 'cause' ? manager.emit('effect') : undefined),
@@ -170,7 +170,7 @@ describe('OtlpTransportAdapter: traces', () => {
         ])
       })
 
-      it('names a span that is not sampled, and says so', async () => {
+      it(`a record names a span that is not sampled, with its flag (${title})`, async () => {
         const unsampled = new BasicTracerProvider({ sampler: new AlwaysOffSampler() }).getTracer('app')
         const span = await inSpan(() => manager.emit('quiet'), unsampled)
         const [record] = await recorded()

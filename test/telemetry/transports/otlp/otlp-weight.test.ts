@@ -79,7 +79,7 @@ describe('The weight of an OTLP record', () => {
   })).value
 
   for (const encoding of ['json', 'protobuf'] as const) {
-    it(`is at least its bytes in ${encoding}, and little more`, () => {
+    it(`the weight of an OTLP record is at least its size in ${encoding}, and little more`, () => {
       fc.assert(
         fc.property(text, fc.dictionary(text, value, { maxKeys: 8 }), (name, attributes) => {
           const { bytes, weight, written } = measure(encoding, name, attributes)
@@ -90,7 +90,7 @@ describe('The weight of an OTLP record', () => {
       )
     })
 
-    it(`is close to its bytes for a usual event in ${encoding}`, () => {
+    it(`the weight of an OTLP record of a usual event is close to its size in ${encoding}`, () => {
       const attributes = {
         'http.request.method': 'GET',
         'url.path': '/mcp',

@@ -57,7 +57,7 @@ describe('OtlpTransportAdapter', () => {
 
   for (const encoding of ['json', 'protobuf'] as const) {
     for (const compression of ['none', 'gzip'] as const) {
-      it(`sends ${encoding}, compression ${compression}`, async () => {
+      it(`OtlpTransportAdapter sends ${encoding}, compression ${compression}`, async () => {
         const receiver = await receive()
         const transport = await ready({ url: receiver.url, encoding, compression })
         const before = BigInt(Date.now()) * 1_000_000n
@@ -147,7 +147,7 @@ describe('OtlpTransportAdapter', () => {
       })
     }
 
-    it(`makes every value sendable in ${encoding}`, async () => {
+    it(`OtlpTransportAdapter sends every kind of value in ${encoding}`, async () => {
       const receiver = await receive()
       const transport = await ready({ url: receiver.url, encoding })
       const odd = {
@@ -206,7 +206,7 @@ describe('OtlpTransportAdapter', () => {
   }
 
   const severities = { debug: 5, info: 9, warn: 13, error: 17, fatal: 21 } as const
-  it('maps each level to its severity number', async () => {
+  it('each level has its severity number in an OTLP record', async () => {
     const receiver = await receive()
     const transport = await ready({ url: receiver.url })
     const levels = Object.keys(severities) as (keyof typeof severities)[]
@@ -219,7 +219,7 @@ describe('OtlpTransportAdapter', () => {
     )
   })
 
-  it('lets what the envelope says win over attributes of the same name except error.type, and sends only what there is', async () => {
+  it('members of the envelope win over attributes of the same name except error.type, and absent members are not sent', async () => {
     const receiver = await receive()
     const transport = await ready({ url: receiver.url })
     await deliver(transport, [
@@ -242,7 +242,7 @@ describe('OtlpTransportAdapter', () => {
     expect(receiver.records[1]?.attributes).to.deep.equal({ 'session.id': 'ses_0' })
   })
 
-  it('leaves service.version out when there is none', async () => {
+  it('service.version is not sent if the service has no version', async () => {
     const receiver = await receive()
     const transport = OtlpTransportAdapter.create({ url: receiver.url })
     await transport.init({ service: 'billing', environment: 'test' })
@@ -250,7 +250,7 @@ describe('OtlpTransportAdapter', () => {
     expect(receiver.records[0]?.resource).not.to.have.property('service.version')
   })
 
-  it('keeps more attributes than the 128 the SDK would', async () => {
+  it('an OTLP record keeps more attributes than the limit of 128 of the SDK', async () => {
     const receiver = await receive()
     const transport = await ready({ url: receiver.url })
     const attributes = Object.fromEntries(Array.from({ length: 300 }, (_, index) => [`a${index}`, index]))
@@ -259,7 +259,7 @@ describe('OtlpTransportAdapter', () => {
     expect(receiver.records[0]?.droppedAttributesCount).to.equal(0)
   })
 
-  it('says when an event was emitted, also where it had to wait for init', async () => {
+  it('an OTLP record has the time at which its event was emitted, also if it waited for init', async () => {
     const receiver = await receive()
     const handedOver: { observedTimestamp: [number, number] }[] = []
     const loggerProvider = {
@@ -288,7 +288,7 @@ describe('OtlpTransportAdapter', () => {
     before(() => context.setGlobalContextManager(new AsyncContextManager()))
     after(() => context.disable())
 
-    it('names the span that is active at handle, and traces no request of its own', async () => {
+    it('an OTLP record names the span that is active in handle, and the requests of the transport are not traced', async () => {
       const receiver = await receive()
       const transport = await ready({ url: receiver.url })
       const spanContext = {
@@ -319,7 +319,7 @@ describe('OtlpTransportAdapter', () => {
   })
 
   describe('delivery', () => {
-    it('sends by itself, about a second after the first event', async () => {
+    it('OtlpTransportAdapter sends without a flush, about a second after the first event', async () => {
       const receiver = await receive()
       const transport = await ready({ url: receiver.url })
       await transport.handle(envelope({}))
@@ -327,7 +327,7 @@ describe('OtlpTransportAdapter', () => {
       expect(receiver.requests).to.have.length(2)
     })
 
-    it('delivers when a collector that was down comes up', async () => {
+    it('events are delivered when a collector that was down comes up', async () => {
       const port = await deadPort()
       const transport = await ready({ url: `http://127.0.0.1:${port}` })
       const delivered = deliver(transport, [envelope({}), envelope({})])
@@ -345,7 +345,7 @@ describe('OtlpTransportAdapter', () => {
       { status: 408 },
     ]
     for (const { status, headers = {} } of troubles) {
-      it(`tries again after ${status} ${inspect(headers)}`, async () => {
+      it(`a batch is sent again after ${status} ${inspect(headers)}`, async () => {
         const arrivals: number[] = []
         const receiver = await receive({
           answer: (count) => {
@@ -361,7 +361,7 @@ describe('OtlpTransportAdapter', () => {
       })
     }
 
-    it('waits no longer than timeout for Retry-After while a caller flushes', async () => {
+    it('a Retry-After is obeyed for at most timeout while a caller flushes', async () => {
       const arrivals: number[] = []
       const receiver = await receive({
         answer: (count) => {
@@ -374,7 +374,7 @@ describe('OtlpTransportAdapter', () => {
       expect((arrivals[1] ?? 0) - (arrivals[0] ?? 0)).to.be.above(1_450)
     })
 
-    it('obeys Retry-After to the end while no caller flushes, although it is longer than timeout', async () => {
+    it('a Retry-After that is longer than timeout is obeyed while no caller flushes', async () => {
       const arrivals: number[] = []
       const receiver = await receive({
         answer: (count) => {
@@ -389,7 +389,7 @@ describe('OtlpTransportAdapter', () => {
       expect(receiver.records).to.have.length(512)
     })
 
-    it('cuts that wait to timeout when a caller starts to flush', async () => {
+    it('a wait for Retry-After is cut to timeout when a caller starts to flush', async () => {
       const receiver = await receive({
         answer: (count) => (count === 1 ? { status: 429, headers: { 'retry-after': '3600' } } : undefined),
       })
@@ -402,7 +402,7 @@ describe('OtlpTransportAdapter', () => {
     })
 
     for (const status of [301, 400, 401, 403, 404, 405, 415, 422]) {
-      it(`takes ${status} as final`, async () => {
+      it(`a batch fails after ${status} without another attempt`, async () => {
         const receiver = await receive({ answer: (count) => (count === 1 ? { status } : undefined) })
         const transport = await ready({ url: receiver.url })
         const error = await failureOf(transport, [envelope({}), envelope({})])
@@ -424,14 +424,14 @@ describe('OtlpTransportAdapter', () => {
       [405, /path of url/],
       [415, /encoding or compression/],
     ] as const) {
-      it(`says what to check after ${status}`, async () => {
+      it(`the error after ${status} says what to check`, async () => {
         const receiver = await receive({ answer: () => ({ status }) })
         const transport = await ready({ url: receiver.url })
         expect((await failureOf(transport, [envelope({})])).message).to.match(advice)
       })
     }
 
-    it('keeps requests below the 1 MiB that proxies take, whatever the size of the events', async () => {
+    it('OTLP requests stay below the limit of 1 MiB of many proxies, for events of any size', async () => {
       const receiver = await receive()
       const transport = await ready({ url: receiver.url })
       const attributes = { ...Object.fromEntries(Array.from({ length: 20 }, (_, key) => [`key${key}`, key])) }
@@ -448,7 +448,7 @@ describe('OtlpTransportAdapter', () => {
       expect(Math.max(...receiver.requests.map(({ bytes }) => bytes))).to.be.within(2 ** 19, 2 ** 20)
     })
 
-    it("keeps requests below a collector's limit of 20 MiB, even where JSON makes six bytes of a character", async () => {
+    it('OTLP requests stay below the limit of 20 MiB of a collector, even if JSON needs six bytes for a character', async () => {
       const receiver = await receive()
       const transport = await ready({ url: receiver.url })
       const list = Array.from({ length: 100 }, () => '\u0001'.repeat(5_000))
@@ -463,7 +463,7 @@ describe('OtlpTransportAdapter', () => {
       expect(receiver.requests).to.have.length(10)
     })
 
-    it('gives a batch up when retryBudgetMs is spent', async () => {
+    it('a batch fails when retryBudgetMs is spent', async () => {
       const url = `http://127.0.0.1:${await deadPort()}`
       const transport = await ready({ url, retryBudgetMs: 500 })
       const started = performance.now()
@@ -472,7 +472,7 @@ describe('OtlpTransportAdapter', () => {
       expect(performance.now() - started).to.be.below(4_000)
     })
 
-    it('keeps the connection error as the cause where the exporter tells it', async () => {
+    it('the connection error is the cause of the transport error if the exporter passes it on', async () => {
       const port = await deadPort()
       const transport = await ready({ url: `http://127.0.0.1:${port}`, timeout: 500, retryBudgetMs: 0 })
       const { cause, details } = await failureOf(transport, [envelope({})])
@@ -480,7 +480,7 @@ describe('OtlpTransportAdapter', () => {
       expect(details).to.deep.equal({ events: 1, attempts: 1 })
     })
 
-    it('settles though the collector never answers', async () => {
+    it('events settle even if the collector never responds', async () => {
       const receiver = await receive({ answer: () => 'hang' })
       const transport = await ready({ url: receiver.url, timeout: 300, retryBudgetMs: 500 })
       const error = await failureOf(transport, [envelope({})])
@@ -488,7 +488,7 @@ describe('OtlpTransportAdapter', () => {
       await transport.shutdown()
     })
 
-    it('does not let the event wait for a flush that came before it, nor the second flush return early', async () => {
+    it('an event does not wait for an earlier flush, and a second flush does not resolve early', async () => {
       const receiver = await receive({ answer: () => sleep(200).then(() => undefined) })
       const transport = await ready({ url: receiver.url })
       const handled = [transport.handle(envelope({})), transport.handle(envelope({}))]
@@ -499,7 +499,7 @@ describe('OtlpTransportAdapter', () => {
       await Promise.all([first, ...handled])
     })
 
-    it('loses nothing when shut down during a flush', async () => {
+    it('no event is lost by a shutdown during a flush', async () => {
       const receiver = await receive({ answer: () => sleep(50).then(() => undefined) })
       const transport = await ready({ url: receiver.url })
       const handled = Array.from({ length: 2_048 }, () => transport.handle(envelope({})))
@@ -510,7 +510,7 @@ describe('OtlpTransportAdapter', () => {
       await Promise.all([flushed, ...handled])
     })
 
-    it('tries a batch that pauses at once when flushed', async () => {
+    it('a batch that waits for its next attempt is sent at once by a flush', async () => {
       const receiver = await receive({ answer: (count) => (count <= 4 ? { status: 503 } : undefined) })
       const transport = await ready({ url: receiver.url })
       const handled = transport.handle(envelope({}))
@@ -519,7 +519,7 @@ describe('OtlpTransportAdapter', () => {
       expect(receiver.requests).to.have.length(5)
     }).timeout(6_000)
 
-    it('refuses events before init and after shutdown', async () => {
+    it('OtlpTransportAdapter rejects events before init and after shutdown', async () => {
       const receiver = await receive()
       const transport = OtlpTransportAdapter.create({ url: receiver.url })
       expect(await rejection(transport.handle(envelope({})))).to.match(/not initialized/)
@@ -528,7 +528,7 @@ describe('OtlpTransportAdapter', () => {
       expect(await rejection(transport.handle(envelope({})))).to.match(/shut down/)
     })
 
-    it('fails the event alone that the SDK cannot take', async () => {
+    it('only the event fails that the SDK cannot process', async () => {
       const receiver = await receive()
       const transport = await ready({ url: receiver.url })
       const hostile = {
@@ -544,7 +544,7 @@ describe('OtlpTransportAdapter', () => {
   })
 
   describe('loggerProvider', () => {
-    it("hands records to the application's provider and leaves its life alone", async () => {
+    it('records go to the loggerProvider of the application, which is not flushed or shut down', async () => {
       const exporter = new InMemoryLogRecordExporter()
       const loggerProvider = new LoggerProvider({ processors: [new SimpleLogRecordProcessor({ exporter })] })
       const transport = await ready({ loggerProvider })
@@ -563,7 +563,7 @@ describe('OtlpTransportAdapter', () => {
       await loggerProvider.shutdown()
     })
 
-    it('reports a provider that throws', async () => {
+    it('a loggerProvider that throws is reported', async () => {
       const loggerProvider = {
         getLogger: () => ({
           emit() {
@@ -590,7 +590,7 @@ describe('OtlpTransportAdapter', () => {
       '/otlp?key=1': '/otlp?key=1',
     }
     for (const [given, posted] of Object.entries(paths)) {
-      it(`posts to ${posted} for a url ending in ${JSON.stringify(given)}`, async () => {
+      it(`OtlpTransportAdapter posts to ${posted} for a url that ends in ${JSON.stringify(given)}`, async () => {
         const receiver = await receive({ answer: () => ({ status: 204, body: '' }) })
         const transport = await ready({ url: `${receiver.url}${given}` })
         await deliver(transport, [envelope({})])
@@ -632,7 +632,7 @@ describe('OtlpTransportAdapter', () => {
       [{ loggerProvider: null }, /\(\{ loggerProvider \}\) must be an object with a getLogger/],
     ]
     for (const [options, message] of mistakes) {
-      it(`refuses ${inspect(options)}`, () => {
+      it(`OtlpTransportAdapter rejects ${inspect(options)}`, () => {
         const error = thrownBy(() => OtlpTransportAdapter.create(options as OtlpTransportOptions))
         expect(error.code).to.equal('TELEMETRY_CONFIGURATION_INVALID')
         expect(error.message).to.match(message)
@@ -640,13 +640,13 @@ describe('OtlpTransportAdapter', () => {
       })
     }
 
-    it('has its defaults, also for undefined', () => {
+    it('OtlpTransportAdapter has defaults for options that are absent or undefined', () => {
       const transport = OtlpTransportAdapter.create({ url, timeout: undefined, headers: undefined })
       expect(transport).to.include({ type: 'otlp', maxPending: 131_072 })
       expect(OtlpTransportAdapter.create({ url, maxPending: 7 }).maxPending).to.equal(7)
     })
 
-    it('wants a url or a loggerProvider at compile time too', () => {
+    it('the type of the options of OtlpTransportAdapter requires a url or a loggerProvider', () => {
       // @ts-expect-error neither is there
       const create = () => OtlpTransportAdapter.create({})
       expect(create).to.throw()
@@ -654,7 +654,7 @@ describe('OtlpTransportAdapter', () => {
   })
 
   describe('headers', () => {
-    it('sends them, but not in place of the content type', async () => {
+    it('configured OTLP headers are sent, but do not replace the content type', async () => {
       const receiver = await receive()
       const transport = await ready({
         url: receiver.url,
@@ -667,7 +667,7 @@ describe('OtlpTransportAdapter', () => {
       })
     })
 
-    it("come after the environment's, which the exporter adds", async () => {
+    it('configured OTLP headers come after those of the environment, which the exporter adds', async () => {
       process.env.OTEL_EXPORTER_OTLP_HEADERS = 'x-env=from-env,x-both=from-env'
       try {
         const receiver = await receive()
@@ -679,7 +679,7 @@ describe('OtlpTransportAdapter', () => {
       }
     })
 
-    it('are in no error, nor is the url, whatever the collector answers', async () => {
+    it('OTLP errors contain neither the headers nor the url, whatever the collector responds', async () => {
       const receiver = await receive({
         answer: () => ({ status: 401, body: 'bad key: secret-1', headers: { 'x-echo': 'secret-1' } }),
       })
@@ -703,7 +703,7 @@ describe('OtlpTransportAdapter', () => {
       for (const variable of variables) delete process.env[variable]
     })
 
-    it("trusts the certificate that the environment names, as OpenTelemetry's exporters do", async () => {
+    it('OtlpTransportAdapter trusts the certificate that the environment names, as the exporters of OpenTelemetry do', async () => {
       const tls = selfSigned()
       const receiver = await receive({ tls })
       const folder = await mkdtemp(join(tmpdir(), 'otlp-'))
@@ -717,7 +717,7 @@ describe('OtlpTransportAdapter', () => {
       await transport.shutdown()
     })
 
-    it('trusts no other', async () => {
+    it('OtlpTransportAdapter does not trust another certificate', async () => {
       const receiver = await receive({ tls: selfSigned() })
       const transport = await ready({ url: receiver.url, retryBudgetMs: 0 })
       const { cause } = await failureOf(transport, [envelope({})])
@@ -726,7 +726,7 @@ describe('OtlpTransportAdapter', () => {
     })
   })
 
-  it('names the packages to install when OpenTelemetry is missing', async () => {
+  it('the error of OtlpTransportAdapter names the packages to install if OpenTelemetry is missing', async () => {
     // A copy of the compiled sources, with no node_modules but what the package itself brings.
     const folder = await mkdtemp(join(tmpdir(), 'otlp-'))
     cleanups.push(() => rm(folder, { recursive: true }))
@@ -767,7 +767,7 @@ describe('OtlpTransportAdapter', () => {
     'a shutdown that is not awaited': 'transport.shutdown();',
   }
   for (const [what, statement] of Object.entries(endings)) {
-    it(`lets a process end by itself with a dead collector and ${what}`, async function () {
+    it(`OtlpTransportAdapter lets a process end with a dead collector and ${what}`, async function () {
       this.timeout(20_000)
       const module = new URL('../../../../src/telemetry/transports/otlp/otlp.js', import.meta.url).href
       const program = `
@@ -785,7 +785,7 @@ describe('OtlpTransportAdapter', () => {
     })
   }
 
-  it('knows the version of the package', () => {
+  it('an OTLP request names the version of the package', () => {
     const require = createRequire(import.meta.url)
     expect(VERSION).to.equal(require('mcp-gatekit/package.json').version)
   })

@@ -62,7 +62,7 @@ function start(
 
 describe('BatchQueue', () => {
   describe('batches', () => {
-    it('sends what is added in one tick together, up to maxItems', async () => {
+    it('BatchQueue sends items of one tick together, up to maxItems', async () => {
       const { addAll, clock, sent } = start(() => delivered, { maxItems: 3 })
       addAll(7)
       expect(sent).to.deep.equal([])
@@ -70,14 +70,14 @@ describe('BatchQueue', () => {
       expect(sent.map(({ items }) => items)).to.deep.equal([[0, 1, 2], [3, 4, 5], [6]])
     })
 
-    it('keeps batches within maxWeight, and sends a heavier item alone', async () => {
+    it('BatchQueue keeps batches within maxWeight, and sends a heavier item on its own', async () => {
       const { add, clock, sent } = start(() => delivered, { maxWeight: 10 })
       for (const [item, weight] of [4, 6, 1, 25, 3].entries()) add(item, weight)
       await clock.settle()
       expect(sent.map(({ items }) => items)).to.deep.equal([[0, 1], [2], [3], [4]])
     })
 
-    it('waits delayMs for a full batch, and sends a full one at once', async () => {
+    it('BatchQueue waits delayMs for a full batch, and sends a full one at once', async () => {
       const { add, clock, sent } = start(() => delivered, { maxItems: 2, delayMs: 1_000 })
       for (const item of [0, 1, 2]) add(item)
       await clock.advance(999)
@@ -86,7 +86,7 @@ describe('BatchQueue', () => {
       expect(sent.map(({ items }) => items)).to.deep.equal([[0, 1], [2]])
     })
 
-    it('sends a partial batch at once when flushed, but not what is added after the flush', async () => {
+    it('flush of BatchQueue sends a partial batch at once, but not items that are added afterwards', async () => {
       const { add, clock, sent, flush } = start(() => delivered, { maxItems: 9, delayMs: 1_000 })
       add(0)
       const call = flush()
@@ -97,7 +97,7 @@ describe('BatchQueue', () => {
       expect(sent.map(({ items }) => items)).to.deep.equal([[0]])
     })
 
-    it('carries no async context of the code that adds or flushes', async () => {
+    it('BatchQueue does not keep the async context of the code that adds or flushes', async () => {
       const storage = new AsyncLocalStorage<string>()
       const stores: unknown[] = []
       const queue = new BatchQueue<number>({
@@ -116,7 +116,7 @@ describe('BatchQueue', () => {
   })
 
   describe('while the target is down', () => {
-    it('backs off twice as long each time, one batch at a time, and opens all lanes when one arrives', async () => {
+    it('BatchQueue doubles its back-off while the target is down, sends one batch at a time, and opens all lanes when one arrives', async () => {
       let up = false
       const { addAll, clock, sent, ends } = start(() => (up ? delivered : down), { lanes: 4, maxItems: 1 })
       addAll(8)
@@ -128,7 +128,7 @@ describe('BatchQueue', () => {
       expect(new Set(ends.values())).to.deep.equal(new Set(['delivered']))
     })
 
-    it('does not wait for the end of an attempt that hangs, and keeps the attempts a back-off apart', async () => {
+    it('BatchQueue does not wait for an attempt that hangs, and keeps the attempts a back-off apart', async () => {
       const clock = new ManualClock()
       const { addAll, sent, ends, flush } = start(
         () => new Promise((resolve) => clock.after(() => resolve(down), 10_000)),
@@ -143,7 +143,7 @@ describe('BatchQueue', () => {
       expect(Math.min(...gaps)).to.be.at.least(500)
     })
 
-    it('shortens a back-off to a second when flushed, whatever the number of flushes', async () => {
+    it('flush of BatchQueue shortens a back-off to a second, however often it is called', async () => {
       const { add, clock, sent, flush } = start(() => down)
       add(0)
       await clock.advance(500 + 1_000 + 2_000)
@@ -158,7 +158,7 @@ describe('BatchQueue', () => {
       expect(sent).to.have.length(15)
     })
 
-    it('tries another batch before the one that failed, so that one poisoned batch cannot hold the others', async () => {
+    it('BatchQueue sends another batch before the one that failed, so that one batch cannot block the others', async () => {
       const { addAll, clock, ends } = start(([first]) => ((first as number) < 4 ? down : delivered), {
         lanes: 4,
         maxItems: 1,
@@ -170,7 +170,7 @@ describe('BatchQueue', () => {
       )
     })
 
-    it('fails a batch at its last attempt, when its retry budget is spent', async () => {
+    it('a batch of BatchQueue fails at its last attempt when its retry budget is spent', async () => {
       const { add, clock, sent, messageOf } = start(() => down, { retryBudgetMs: 4_000 })
       add(0)
       await clock.advance(3_999)
@@ -187,7 +187,7 @@ describe('BatchQueue', () => {
   describe('waits that the target asks for', () => {
     const asked = (waitMs: number): Outcome => ({ result: 'retry', failure, waitMs })
 
-    it('leave it alone so long, other batches included', async () => {
+    it('BatchQueue sends no batch during a wait that the target asks for', async () => {
       const { add, clock, sent } = start(() => (sent.length === 1 ? asked(5_000) : delivered), { lanes: 4 })
       add(0)
       await clock.advance(10)
@@ -198,7 +198,7 @@ describe('BatchQueue', () => {
       expect(sent).to.have.length(3)
     })
 
-    it('of more than 2^31 - 1 ms are kept', async () => {
+    it('BatchQueue supports a wait of more than 2^31 - 1 ms', async () => {
       const askedMs = 2 ** 32
       const { add, clock, sent } = start(() => asked(askedMs))
       add(0)
@@ -209,7 +209,7 @@ describe('BatchQueue', () => {
       expect(clock.timers).to.equal(1)
     })
 
-    it('are cut to maxFlushingWaitMs by a flush', async () => {
+    it('flush of BatchQueue cuts a wait to maxFlushingWaitMs', async () => {
       const { add, clock, sent, flush } = start(() => asked(60_000), { maxFlushingWaitMs: 10_000 })
       add(0)
       await clock.advance(1_000)
@@ -220,7 +220,7 @@ describe('BatchQueue', () => {
       expect(sent).to.have.length(2)
     })
 
-    it('end with the retry budget, without another attempt', async () => {
+    it('a wait of BatchQueue ends with the retry budget, without another attempt', async () => {
       const { add, clock, sent, messageOf } = start(() => asked(60_000), { retryBudgetMs: 2_000 })
       add(0)
       await clock.advance(2_000)
@@ -228,7 +228,7 @@ describe('BatchQueue', () => {
       expect(messageOf(0)).to.match(/1 times until retryBudgetMs was spent/)
     })
 
-    it('beyond maxWaitMs fail what waits, and what comes in that time', async () => {
+    it('a wait beyond maxWaitMs fails the items of BatchQueue that wait, and those that are added meanwhile', async () => {
       const { add, clock, sent, messageOf } = start(() => asked(3_600_000), { maxWaitMs: 600_000 })
       add(0)
       await clock.settle()
@@ -245,7 +245,7 @@ describe('BatchQueue', () => {
   })
 
   describe('outcomes', () => {
-    it('a batch that waits for its retry holds no lane', async () => {
+    it('a batch of BatchQueue that waits for its retry does not occupy a lane', async () => {
       const { addAll, clock, sent, ends } = start(
         ([first]) => ((first as number) < 2 ? { result: 'retry', failure } : delivered),
         { lanes: 2, maxItems: 1 },
@@ -256,7 +256,7 @@ describe('BatchQueue', () => {
       expect(sent.filter(({ items: [first] }) => (first as number) < 2)).to.have.length(2)
     })
 
-    it('an ordered queue sends nothing before the batch that waits', async () => {
+    it('an ordered BatchQueue sends nothing before the batch that waits', async () => {
       const { addAll, clock, sent } = start(
         (_, { number }) => (number === 1 ? { result: 'retry', failure } : delivered),
         { ordered: true, maxItems: 2 },
@@ -271,7 +271,7 @@ describe('BatchQueue', () => {
       ])
     })
 
-    it('maxAttempts of an outcome counts the attempts with such an outcome', async () => {
+    it('maxAttempts of an outcome counts only the attempts with such an outcome', async () => {
       const { add, clock, sent, messageOf } = start(() =>
         sent.length < 3 ? down : { result: 'retry', failure, maxAttempts: 2 },
       )
@@ -283,7 +283,7 @@ describe('BatchQueue', () => {
       )
     })
 
-    it('rejected items fail alone, with an error that counts them', async () => {
+    it('rejected items of a batch fail alone, with an error that counts them', async () => {
       const rejected = new Map([1, 2].map((index) => [index, failure]))
       const { addAll, clock, ends, messageOf } = start(() => ({ result: 'delivered', rejected }))
       addAll(4)
@@ -293,7 +293,7 @@ describe('BatchQueue', () => {
       expect(ends.get(2)).to.equal(ends.get(1))
     })
 
-    it('a split finds the item that cannot be sent', async () => {
+    it('the outcome split finds the item of a batch that cannot be sent', async () => {
       const { addAll, clock, ends, sent } = start((items) =>
         items.includes(77) ? { result: 'split', failure } : delivered,
       )
@@ -303,7 +303,7 @@ describe('BatchQueue', () => {
       expect(sent).to.have.length(15)
     })
 
-    it('stop fails what waits, and with forGood also what comes later', async () => {
+    it('the outcome stop fails waiting items, and with forGood also later ones', async () => {
       for (const forGood of [false, true]) {
         const { addAll, add, clock, messageOf, sent } = start(
           () => (sent.length === 1 ? { result: 'stop', failure, forGood } : delivered),
@@ -323,7 +323,7 @@ describe('BatchQueue', () => {
       }
     })
 
-    it('a send that throws or rejects fails its batch without quoting the error', async () => {
+    it('a send that throws or rejects fails its batch, and the error of the batch does not quote it', async () => {
       for (const send of [
         () => {
           throw new Error('secret')
@@ -347,7 +347,7 @@ describe('BatchQueue', () => {
       (items) =>
         items.length > most ? { result: 'too-large', failure } : delivered
 
-    it('is sent in smaller ones, as is everything later', async () => {
+    it('a batch that is too large is sent in smaller ones, as are later items', async () => {
       const { addAll, add, clock, sent, ends } = start(limited(100), { maxItems: 512 })
       addAll(1_000)
       await clock.settle()
@@ -358,7 +358,7 @@ describe('BatchQueue', () => {
       expect(sent.slice(-2).map(({ items }) => items.length)).to.deep.equal([64, 64])
     })
 
-    it('loses only the items that are too large alone', async () => {
+    it('a batch that is too large loses only the items that are too large on their own', async () => {
       const { add, clock, ends } = start(
         (items) => (items.some((item) => item % 50 === 7) ? { result: 'too-large', failure } : delivered),
         { maxWeight: 1_000 },
@@ -370,7 +370,7 @@ describe('BatchQueue', () => {
       ])
     })
 
-    it('costs few requests at a target that takes nothing', async () => {
+    it('a target that rejects every item as too large gets few requests', async () => {
       const weights = fc.array(fc.integer({ min: 100, max: 2_000 }), { minLength: 512, maxLength: 512 })
       await fc.assert(
         fc.asyncProperty(weights, async (all) => {
@@ -387,7 +387,7 @@ describe('BatchQueue', () => {
       )
     })
 
-    it('is allowed again ten minutes later', async () => {
+    it('a batch that was too large is allowed again ten minutes later', async () => {
       let most = 10
       const { add, clock, sent } = start((items) => limited(most)(items), { maxItems: 64 })
       for (let item = 0; item < 64; item++) add(item)
@@ -400,7 +400,7 @@ describe('BatchQueue', () => {
   })
 
   describe('close', () => {
-    it('sends what is left, and rejects what is added later', async () => {
+    it('close of BatchQueue sends the items that are left, and rejects later ones', async () => {
       const { queue, add, clock, ends, messageOf } = start(() => delivered, { delayMs: 1_000 })
       add(0)
       const closing = queue.close()
@@ -412,7 +412,7 @@ describe('BatchQueue', () => {
       expect(clock.timers).to.equal(0)
     })
 
-    it('ends at its deadline, starts no timer and no attempt afterwards, and tells send', async () => {
+    it('close of BatchQueue ends at its deadline, starts no timer and no attempt afterwards, and aborts the signal of send', async () => {
       const deadline = new AbortController()
       const { queue, add, clock, sent, ends } = start(() => down)
       add(0)
@@ -427,7 +427,7 @@ describe('BatchQueue', () => {
       expect([sent.length, ends.size]).to.deep.equal([1, 0])
     })
 
-    it('goes on after its deadline where the option allows it', async () => {
+    it('BatchQueue continues after the deadline of close if the option allows it', async () => {
       let up = false
       const { queue, add, clock, ends } = start(() => (up ? delivered : down), { sendsAfterDeadline: true })
       add(0)
@@ -438,7 +438,7 @@ describe('BatchQueue', () => {
       expect(ends.get(0)).to.equal('delivered')
     })
 
-    it('fails what is left after its own time, also what is under way', async () => {
+    it('BatchQueue fails the items that are left after its own time limit, also those that are being sent', async () => {
       const { queue, add, clock, messageOf } = start(() => new Promise(() => {}), {
         maxItems: 1,
         closing: { timeoutMs: 30_000, reason: 'Redis stayed away' },
@@ -456,7 +456,7 @@ describe('BatchQueue', () => {
       expect(clock.timers).to.equal(0)
     })
 
-    it('and flush and add are safe from within send', async () => {
+    it('close, flush, and add of BatchQueue can be called within send', async () => {
       let calls = 0
       const { queue, add, clock, ends, flush } = start(() => {
         if (calls++ === 0) {
@@ -508,7 +508,7 @@ describe('BatchQueue', () => {
       maxAttempts: fc.constantFrom(1, 3, Number.POSITIVE_INFINITY),
     })
 
-    it('settles every item once as the target saw it, resolves every flush in time, and keeps to the limits', async () => {
+    it('BatchQueue settles every item once as the target saw it, resolves every flush in time, and keeps its limits', async () => {
       await fc.assert(
         fc.asyncProperty(options, fc.array(step, { maxLength: 40 }), async (given, steps) => {
           const clock = new ManualClock(() => 0.5)
@@ -599,7 +599,7 @@ describe('BatchQueue', () => {
     }).timeout(60_000)
   })
 
-  it('counts the attempts of a batch whose weight is exactly maxWeight', async () => {
+  it('BatchQueue counts the attempts of a batch whose weight is exactly maxWeight', async () => {
     const { add, clock, ends, sent } = start(() => ({ result: 'retry', failure, maxAttempts: 2 }), {
       maxWeight: 10,
     })

@@ -12,7 +12,7 @@ function timesOf(heap: DueHeap<Waiting>): number[] {
 }
 
 describe('DueHeap', () => {
-  it('gives items in the order of their times, in whatever order they were added', () => {
+  it('DueHeap returns items in the order of their times, added in any order', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(50), { maxLength: 60 }), (times) => {
         const heap = new DueHeap<Waiting>()
@@ -22,14 +22,14 @@ describe('DueHeap', () => {
     )
   })
 
-  it('has no time while it is empty, and the earliest time otherwise', () => {
+  it('DueHeap has no time while it is empty, and the earliest time otherwise', () => {
     const heap = new DueHeap<Waiting>()
     expect(heap.dueMs).to.equal(Number.POSITIVE_INFINITY)
     for (const time of [7, 3, 5]) heap.add(waiting(time))
     expect(heap.dueMs).to.equal(3)
   })
 
-  it('leaves out an item that does not wait any more', () => {
+  it('DueHeap leaves out an item that does not wait any more', () => {
     const heap = new DueHeap<Waiting>()
     const items = [3, 1, 2].map(waiting)
     for (const item of items) heap.add(item)
@@ -38,7 +38,7 @@ describe('DueHeap', () => {
     expect(timesOf(heap)).to.deep.equal([2, 3])
   })
 
-  it('gives an item that was added again with an earlier time only once, at that time', () => {
+  it('DueHeap returns an item that was added again with an earlier time only once, at that time', () => {
     const heap = new DueHeap<Waiting>()
     const item = waiting(9)
     heap.add(item)
@@ -48,7 +48,7 @@ describe('DueHeap', () => {
     expect(timesOf(heap)).to.deep.equal([1, 5])
   })
 
-  it('gives every waiting item once when all are taken, and is empty afterwards', () => {
+  it('DueHeap returns every waiting item once if all are taken, and is empty afterwards', () => {
     const heap = new DueHeap<Waiting>()
     const items = [4, 2, 6].map(waiting)
     for (const item of items) heap.add(item)

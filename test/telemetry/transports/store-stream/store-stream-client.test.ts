@@ -38,7 +38,7 @@ describe('readStreamFailure()', () => {
     ],
     ['a value that is not an error', undefined, { kind: 'unknown' }],
   ] as const) {
-    it(`reads ${what} as ${failure.kind}`, () => {
+    it(`readStreamFailure() reads ${what} as ${failure.kind}`, () => {
       expect(readStreamFailure(error)).to.deep.equal(failure)
     })
   }

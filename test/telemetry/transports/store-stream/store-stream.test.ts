@@ -118,12 +118,12 @@ describe('StoreStreamTransportAdapter', () => {
       ['an option it does not know', { store, maxlen: 5 }, "Did you mean 'maxLen'"],
     ]
     for (const [what, options, named] of wrong) {
-      it(`refuses ${what}`, () => {
+      it(`StoreStreamTransportAdapter rejects ${what}`, () => {
         expect(expectCode('TELEMETRY_CONFIGURATION_INVALID', () => CREATE(options)).message).to.contain(named)
       })
     }
 
-    it('takes what both libraries make', () => {
+    it('StoreStreamTransportAdapter accepts the clients of both Redis libraries', () => {
       const redis = new Redis({ lazyConnect: true })
       expect(CREATE({ store: redis })).to.include({ type: 'store-stream' })
       expect(CREATE({ store: createClient(), stream: 's', maxLen: 1 })).to.include({ type: 'store-stream' })
@@ -132,7 +132,7 @@ describe('StoreStreamTransportAdapter', () => {
   })
 
   describe('with a client of one method', () => {
-    it('says XADD as ioredis does', async () => {
+    it('a client with only xadd gets the arguments of XADD one by one, as in ioredis', async () => {
       const calls: unknown[][] = []
       const transport = CREATE({ store: { xadd: async (...args: unknown[]) => void calls.push(args) } })
       const sent = envelope(1)
@@ -141,7 +141,7 @@ describe('StoreStreamTransportAdapter', () => {
       expect(calls).to.deep.equal([['telemetry:events', 'MAXLEN', '~', 10_000, '*', ...fields]])
     })
 
-    it('says XADD as node-redis does', async () => {
+    it('a client with only xAdd gets the arguments of XADD as an object, as in node-redis', async () => {
       const calls: unknown[][] = []
       const store = { xAdd: async (...args: unknown[]) => void calls.push(args) }
       const sent = envelope(1)
@@ -164,7 +164,7 @@ describe('StoreStreamTransportAdapter', () => {
       'boom',
     ]
     for (const trouble of troubles) {
-      it(`keeps the order when one call fails with "${trouble}"`, async () => {
+      it(`entries of a client without transactions keep their order if one call fails with "${trouble}"`, async () => {
         const seen: string[] = []
         let calls = 0
         const store = {
@@ -179,7 +179,7 @@ describe('StoreStreamTransportAdapter', () => {
       })
     }
 
-    it('fails for good for errors that Redis will repeat, and for unknown errors', async () => {
+    it('entries fail at once after an error that Redis would repeat, and after an unknown error', async () => {
       for (const trouble of ['NOPERM no permissions', 'ERR wrong number of arguments', 'boom']) {
         const store = {
           xadd: () => {
@@ -190,7 +190,7 @@ describe('StoreStreamTransportAdapter', () => {
       }
     })
 
-    it('does not call it while it is not ready', async () => {
+    it('a client that is not ready is not called', async () => {
       const store = { status: 'reconnecting', calls: 0, xadd: async () => void store.calls++ }
       const transport = CREATE({ store })
       const handled = transport.handle(envelope(1))
@@ -202,7 +202,7 @@ describe('StoreStreamTransportAdapter', () => {
       expect(store.calls).to.equal(1)
     })
 
-    it('takes nothing after shutdown', async () => {
+    it('StoreStreamTransportAdapter rejects events after shutdown', async () => {
       const transport = CREATE({ store: { xadd: async () => '1-1' } })
       await transport.shutdown()
       await expectRejection('TELEMETRY_TRANSPORT_FAILED', transport.handle(envelope(1)))
@@ -241,7 +241,7 @@ describe('StoreStreamTransportAdapter', () => {
       const namesIn = async (reader: TestClient): Promise<string[]> =>
         (await reader.events()).map((event) => JSON.parse(event).name)
 
-      it('writes name, time, level and the envelope', async () => {
+      it(`an entry of the stream has the name, time, level, and envelope (${library})`, async () => {
         const redis = await client()
         const sent = envelope(1)
         await CREATE({ store: redis.store, stream: 'own' }).handle(sent)
@@ -250,7 +250,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect((await redis.command('XRANGE', 'own', '-', '+'))[0][1]).to.deep.equal(fields)
       })
 
-      it('keeps the order of many, in one flush', async () => {
+      it(`many entries keep their order in one flush (${library})`, async () => {
         const redis = await client()
         const { manager } = managerOf(CREATE({ store: redis.store }))
         const names = emit(manager, 0, 5_000)
@@ -259,7 +259,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect(manager.stats().transports[0]).to.include({ delivered: 5_000, pending: 0, failed: 0 })
       })
 
-      it('has the stream trimmed', async () => {
+      it(`the stream is trimmed to maxLen (${library})`, async () => {
         const redis = await client()
         const { manager } = managerOf(CREATE({ store: redis.store, maxLen: 100 }))
         const names = emit(manager, 0, 1_000)
@@ -270,7 +270,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect(kept).to.deep.equal(names.slice(-kept.length))
       })
 
-      it('loses nothing, and adds nothing twice, when Redis is killed and comes back under load', async () => {
+      it(`no entry is lost or added twice if Redis is killed and restarted under load (${library})`, async () => {
         const own = await startRedis()
         cleanups.push(own.stop)
         const redis = await client(own.port)
@@ -290,7 +290,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect(await namesIn(redis)).to.deep.equal(names)
       })
 
-      it('asks Redis what became of a batch whose answer was lost', async () => {
+      it(`a batch whose response was lost is looked up in the stream (${library})`, async () => {
         const proxy: CuttingProxy = await startCuttingProxy(server.port)
         cleanups.push(proxy.close)
         const redis = await client(proxy.port)
@@ -309,7 +309,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect(manager.stats().transports[0]).to.include({ delivered: names.length, failed: 0 })
       })
 
-      it('finds a batch of which only the end was kept', async () => {
+      it(`a batch of which the stream has only the end counts as delivered (${library})`, async () => {
         const proxy = await startCuttingProxy(server.port)
         cleanups.push(proxy.close)
         const redis = await client(proxy.port)
@@ -333,7 +333,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect(new Set(kept).size).to.equal(kept.length)
       })
 
-      it('waits while Redis is full, and keeps the order', async () => {
+      it(`entries wait while Redis is full, and keep their order (${library})`, async () => {
         const redis = await client()
         const { manager } = managerOf(CREATE({ store: redis.store }))
         const names = emit(manager, 0, 50)
@@ -347,7 +347,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect(await namesIn(redis)).to.deep.equal(names)
       })
 
-      it('says so when the key is not a stream', async () => {
+      it(`a key that is not a stream is reported (${library})`, async () => {
         const redis = await client()
         await redis.command('SET', 'telemetry:events', 'text')
         const { manager, logger } = managerOf(CREATE({ store: redis.store }))
@@ -361,7 +361,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect(logger.codes[0]).to.equal('TELEMETRY_TRANSPORT_FAILED')
       })
 
-      it('says so when the user may not add', async () => {
+      it(`a user without the permission to add is reported (${library})`, async () => {
         const admin = await client()
         await admin.command(
           'ACL',
@@ -385,7 +385,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect(stats?.lastError?.message).to.contain('NOPERM')
       })
 
-      it('does without transactions where they are not allowed', async () => {
+      it(`entries are added without transactions if these are not permitted (${library})`, async () => {
         const admin = await client()
         const may = ['+xadd', '+xrevrange', '+@connection', '+info']
         await admin.command('ACL', 'SETUSER', 'adder', 'on', '>pw', '~*', ...may)
@@ -396,7 +396,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect(await namesIn(admin)).to.deep.equal(names)
       })
 
-      it('ends flush and shutdown in time when Redis stays away', async () => {
+      it(`flush and shutdown end in time if Redis is away (${library})`, async () => {
         const redis = await client(await freePort())
         const { manager } = managerOf(CREATE({ store: redis.store }))
         emit(manager, 0, 100)
@@ -407,7 +407,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect(manager.stats().transports[0]).to.include({ accepted: 100, pending: 100 })
       })
 
-      it('keeps what is within the bound while Redis is away, and drops the rest', async () => {
+      it(`events within maxPending are kept while Redis is away, and others are dropped (${library})`, async () => {
         const own = await startRedis()
         cleanups.push(own.stop)
         await own.kill()
@@ -420,7 +420,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect(await namesIn(redis)).to.deep.equal(names.slice(0, 800))
       })
 
-      it('never closes the client', async () => {
+      it(`the client is never closed (${library})`, async () => {
         const redis = await client()
         const { manager } = managerOf(CREATE({ store: redis.store }))
         emit(manager, 0, 10)
@@ -429,7 +429,7 @@ describe('StoreStreamTransportAdapter', () => {
         expect(await redis.command('PING')).to.equal('PONG')
       })
 
-      it('fails what is left when the application has closed the client first', async () => {
+      it(`events that are left fail if the application has closed the client (${library})`, async () => {
         const redis = await client()
         const { manager } = managerOf(CREATE({ store: redis.store }))
         emit(manager, 0, 1)
