@@ -57,7 +57,7 @@ const AUTHORIZED = { authorization: 'Bearer good' }
 describe('mcpServer()', () => {
   for (const [host, serve] of Object.entries(HOSTS)) {
     describe(`on ${host}`, () => {
-      it(`serves MCP at the path of resource on ${host}`, async () => {
+      it(`mcpServer() serves MCP at the path of resource on ${host}`, async () => {
         const { origin } = await listen(
           serve(mcpServer(adapterFor({ resource: 'https://mcp.example.com/tools/mcp' }))),
         )
@@ -67,7 +67,7 @@ describe('mcpServer()', () => {
         expect((await callEcho(`${origin}/tools/mcp/`, AUTHORIZED)).status).to.equal(200)
       })
 
-      it(`challenges requests without a token with the metadata URL that it serves on ${host}`, async () => {
+      it(`mcpServer() challenges requests without a token with the metadata URL that it serves on ${host}`, async () => {
         const { origin } = await listen(
           serve(mcpServer(adapterFor({ resource: 'https://mcp.example.com/tools/mcp' }))),
         )
@@ -83,7 +83,7 @@ describe('mcpServer()', () => {
         }
       })
 
-      it(`passes requests for other paths on on ${host}`, async () => {
+      it(`mcpServer() passes requests for other paths on to the next middleware on ${host}`, async () => {
         const { origin } = await listen(
           serve(mcpServer(adapterFor({ resource: 'https://mcp.example.com/mcp' }))),
         )
@@ -94,7 +94,7 @@ describe('mcpServer()', () => {
     })
   }
 
-  it('answers preflights of the endpoint and of the document', async () => {
+  it('mcpServer() responds to preflights of the endpoint and of the document', async () => {
     const { origin } = await listen(
       express().use(mcpServer(adapterFor({ resource: 'https://mcp.example.com/mcp' }))),
     )
@@ -116,7 +116,7 @@ describe('mcpServer()', () => {
     ['resource is an origin', { resource: 'https://mcp.example.com' }, undefined, '/'],
     ['resource ends with a slash', { resource: 'https://mcp.example.com/mcp/' }, undefined, '/mcp'],
   ] as const) {
-    it(`serves MCP at ${endpoint} if ${what}`, async () => {
+    it(`mcpServer() serves MCP at ${endpoint} if ${what}`, async () => {
       const middleware = mcpServer(adapterFor(oauth), { path })
       const { origin } = await listen(express().use(middleware))
       expect((await callEcho(origin + endpoint, AUTHORIZED)).status).to.equal(200)
@@ -125,7 +125,7 @@ describe('mcpServer()', () => {
     })
   }
 
-  it('resolves the option path against the path at which it is mounted', async () => {
+  it('mcpServer() resolves the option path against the path at which it is mounted', async () => {
     const { origin } = await listen(express().use('/api', mcpServer(adapterFor(), { path: '/mcp' })))
     expect((await callEcho(`${origin}/api/mcp`)).status).to.equal(200)
     expect((await callEcho(`${origin}/mcp`)).status).to.equal(404)

@@ -81,7 +81,7 @@ describe('mcp: cache hints of 2026-07-28', () => {
     describe(name, () => {
       const { server } = createMcpAdapter({ router, ...options, ...(withOAuth && { oauth: oauth() }) })
       for (const [method, uri, ttlMs, cacheScope] of cases) {
-        it(`${method} ${uri ?? ''} is ${cacheScope} for ${ttlMs} ms`, async () => {
+        it(`the cache hint of ${method} ${uri ?? ''} is ${cacheScope} for ${ttlMs} ms`, async () => {
           const headers = { ...(uri && { 'mcp-name': uri }), ...bearer('reader') }
           const { message } = await web(server).send(modern(method, { ...(uri && { uri }) }, headers))
           expect(message.result).to.include({ ttlMs, cacheScope })
@@ -105,7 +105,7 @@ describe('mcp: cache hints of 2026-07-28', () => {
     [{ ttlMs: 1.5 }, 'ttlMs of cache'],
     [{ cacheScope: 'shared' }, 'cacheScope of cache'],
   ] as const) {
-    it(`the cache option ${JSON.stringify(cache)} is refused`, () => {
+    it(`the cache option ${JSON.stringify(cache)} is rejected`, () => {
       expect(configError(() => createMcpAdapter({ router: plain, cache: cache as never })).option).to.equal(
         option,
       )

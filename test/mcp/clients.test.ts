@@ -260,7 +260,7 @@ describe('mcp: the event stream of GET', () => {
     }
   }
 
-  it('an event stream without a token is refused with 401', async () => {
+  it('an event stream without a token is rejected with 401', async () => {
     const response = await fetch(new URL('/mcp', served().origin), {
       headers: { accept: 'text/event-stream' },
     })

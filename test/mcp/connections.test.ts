@@ -125,7 +125,7 @@ describe('mcp: a connection stays in step', () => {
         connection.close()
       })
 
-      it('pipelined requests each get their own response once, in order', async () => {
+      it(`pipelined requests each get their own response once, in order, from ${host.name}`, async () => {
         const connection = await open()
         const sent = refusals.flatMap(([status, what, request], index) => [
           { status, what, text: bytesOf(request, host.prefix), says: undefined },
@@ -152,7 +152,7 @@ describe('mcp: a connection stays in step', () => {
   }
 
   for (const framework of FRAMEWORKS) {
-    it(`${framework.name}, with mcpAuth and a metadata document before a route that reads no body`, async () => {
+    it(`a connection stays usable for ${framework.name}, with mcpAuth and a metadata document before a route that reads no body`, async () => {
       const options = oauth()
       const whoami: NodeMiddleware = (req: NodeRequest, res) =>
         void res.end((req.auth as { user: { id: string } }).user.id)

@@ -82,34 +82,34 @@ const VECTORS: readonly Vector[] = [
       },
     },
     {
-      title: `asks for a token ${era.name}, naming the scopes of the endpoint`,
+      title: `requires a token ${era.name}, and names the scopes of the endpoint`,
       request: era.call('echo', { text: 'hello' }),
       check: (answer) => expectRefusal(answer, 401, 'mcp:read'),
     },
     {
-      title: `refuses an unknown token ${era.name}`,
+      title: `rejects an unknown token ${era.name}`,
       request: withToken('unknown', era.call('echo', { text: 'hello' })),
       check: (answer) => expectRefusal(answer, 401, 'mcp:read'),
     },
     {
-      title: `refuses a token without the endpoint's scope ${era.name}`,
+      title: `responds with 403 to a token without the scope of the endpoint ${era.name}`,
       request: withToken('stranger', era.call('echo', { text: 'hello' })),
       check: (answer) => expectRefusal(answer, 403, 'mcp:read'),
     },
     {
-      title: `asks to step up ${era.name}`,
+      title: `responds with 403 and all needed scopes to a token without the scope of the tool ${era.name}`,
       request: withToken('reader', era.call('write', { text: 'hello' })),
       check: (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write'),
     },
     {
-      title: `names the endpoint's and the operation's scopes at once ${era.name}`,
+      title: `names the scopes of the endpoint and of the operation together ${era.name}`,
       request: withToken('stranger', era.call('wipe', {})),
       // mcpAuth sees the operation in the parsed body, or in the headers that 2026-07-28 has.
       check: (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write mcp:admin'),
       where: (entryPoint) => !entryPoint.auth || entryPoint.parsed || era.name === 'in 2026-07-28',
     },
     {
-      title: `lets a token with all scopes step up ${era.name}`,
+      title: `serves a call to a token with all scopes ${era.name}`,
       request: withToken('writer', era.call('write', { text: 'hello' })),
       check(answer) {
         expect(answer.status).to.equal(200)
@@ -118,7 +118,7 @@ const VECTORS: readonly Vector[] = [
     },
   ]),
   {
-    title: 'answers initialize and names the server',
+    title: 'responds to initialize with the name of the server',
     request: withToken(
       'reader',
       legacy(
@@ -140,38 +140,38 @@ const VECTORS: readonly Vector[] = [
     },
   },
   {
-    title: 'refuses bad JSON',
+    title: 'responds with 400 to invalid JSON',
     request: withToken('reader', legacy('{"jsonrpc":')),
     check: (answer) => expectJsonRpcError(answer, 400, -32700, null),
     where: (entryPoint) => !entryPoint.parsed,
   },
   {
-    title: 'leaves bad JSON to the parser in front, which says 400 as well',
+    title: 'leaves invalid JSON to the body parser in front, which responds with 400',
     request: withToken('reader', legacy('{"jsonrpc":')),
     check: (answer) => expect(answer.status).to.equal(400),
     where: (entryPoint) => entryPoint.parsed,
   },
   {
-    title: 'refuses an empty body',
+    title: 'responds with 400 to an empty body',
     request: withToken('reader', legacy('')),
     check: (answer) => expectJsonRpcError(answer, 400, -32700, null),
     // A parser that finds nothing to parse leaves an empty object or nothing.
     where: (entryPoint) => !entryPoint.parsed,
   },
   {
-    title: 'refuses JSON that is no JSON-RPC',
+    title: 'responds with 400 to JSON that is not JSON-RPC',
     request: withToken('reader', legacy('{"hello":"world"}')),
     check: (answer) => expectJsonRpcError(answer, 400, -32600, null),
   },
   ...['text/plain', 'application/jsonx', undefined].map(
     (type): Vector => ({
-      title: `refuses content type ${type}`,
+      title: `rejects the content type ${type}`,
       request: withToken('reader', legacy(call('echo', { text: 'hello' }), { 'content-type': type })),
       check: (answer) => expectJsonRpcError(answer, 415, -32000, null),
     }),
   ),
   {
-    title: 'takes a content type with a charset',
+    title: 'accepts a content type with a charset',
     request: withToken(
       'reader',
       legacy(call('echo', { text: 'ä€😀' }), { 'content-type': 'Application/JSON; charset=utf-8' }),
@@ -179,23 +179,23 @@ const VECTORS: readonly Vector[] = [
     check: (answer) => expect(answer.message.result.content).to.deep.equal(said('you said ä€😀')),
   },
   {
-    title: 'takes 4 MiB with Content-Length',
+    title: 'accepts a body of 4 MiB with Content-Length',
     request: withToken('reader', legacy(callOf(MAX))),
     check: (answer) => expect(answer.status).to.equal(200),
   },
   {
-    title: 'refuses 4 MiB and a byte with Content-Length',
+    title: 'rejects a body of one byte more than 4 MiB with Content-Length',
     request: withToken('reader', legacy(callOf(MAX + 1))),
     check: (answer) => expectJsonRpcError(answer, 413, -32000, null),
     where: (entryPoint) => !entryPoint.parsed,
   },
   {
-    title: 'takes 4 MiB in chunks',
+    title: 'accepts a body of 4 MiB in chunks',
     request: withToken('reader', { ...legacy(''), body: [callOf(MAX).slice(0, -5), callOf(MAX).slice(-5)] }),
     check: (answer) => expect(answer.status).to.equal(200),
   },
   {
-    title: 'refuses 4 MiB and a byte in chunks',
+    title: 'rejects a body of one byte more than 4 MiB in chunks',
     request: withToken('reader', {
       ...legacy(''),
       body: [callOf(MAX + 1).slice(0, -5), callOf(MAX + 1).slice(-5)],
@@ -205,7 +205,7 @@ const VECTORS: readonly Vector[] = [
   },
   ...['PUT', 'DELETE', 'PATCH'].map(
     (method): Vector => ({
-      title: `does not allow ${method}`,
+      title: `does not allow the method ${method}`,
       request: withToken('reader', { method }),
       check(answer) {
         expectJsonRpcError(answer, 405, -32000, null)
@@ -214,7 +214,7 @@ const VECTORS: readonly Vector[] = [
     }),
   ),
   {
-    title: 'asks for a token before it says that DELETE is not allowed',
+    title: 'requires a token before it responds that DELETE is not allowed',
     request: { method: 'DELETE' },
     check: (answer) => expectRefusal(answer, 401, 'mcp:read'),
   },
@@ -227,17 +227,17 @@ const VECTORS: readonly Vector[] = [
     check: (answer) => expectJsonRpcError(answer, 405, -32000, null),
   },
   {
-    title: 'refuses GET without the endpoint scope',
+    title: 'responds with 403 to GET without the scope of the endpoint',
     request: withToken('stranger', { method: 'GET', headers: { accept: 'text/event-stream' } }),
     check: (answer) => expectRefusal(answer, 403, 'mcp:read'),
   },
   {
-    title: 'refuses GET that accepts no event stream',
+    title: 'rejects GET that does not accept an event stream',
     request: withToken('reader', { method: 'GET', headers: { accept: 'application/json' } }),
     check: (answer) => expectJsonRpcError(answer, 406, -32000, null),
   },
   {
-    title: 'refuses GET of an unknown revision',
+    title: 'rejects GET of an unknown revision',
     request: withToken('reader', {
       method: 'GET',
       headers: { accept: 'text/event-stream', 'mcp-protocol-version': '2025-01-01' },
@@ -245,12 +245,12 @@ const VECTORS: readonly Vector[] = [
     check: (answer) => expectJsonRpcError(answer, 400, -32000, null),
   },
   {
-    title: 'answers an unknown method with 404 in 2026-07-28',
+    title: 'responds to an unknown method with 404 in 2026-07-28',
     request: withToken('reader', modern('notes/unknown')),
     check: (answer) => expectJsonRpcError(answer, 404, -32601, 1),
   },
   {
-    title: 'answers an unknown method with -32601 in the legacy era',
+    title: 'responds to an unknown method with -32601 in the legacy era',
     request: withToken('reader', legacy(rpc('notes/unknown'))),
     check(answer) {
       expect(answer.status).to.equal(200)
@@ -259,7 +259,7 @@ const VECTORS: readonly Vector[] = [
   },
   ...eras.map(
     (era): Vector => ({
-      title: `answers an unknown tool with -32602 ${era.name}`,
+      title: `responds to an unknown tool with -32602 ${era.name}`,
       request: withToken('reader', era.call('nothing', {})),
       check(answer) {
         expect(answer.status).to.equal(200)
@@ -269,7 +269,7 @@ const VECTORS: readonly Vector[] = [
     }),
   ),
   {
-    title: 'refuses an Mcp-Name that differs from the body',
+    title: 'rejects an Mcp-Name that differs from the body',
     request: withToken(
       'admin',
       modern('tools/call', { name: 'wipe', arguments: {} }, { 'mcp-name': 'echo' }),
@@ -277,7 +277,7 @@ const VECTORS: readonly Vector[] = [
     check: (answer) => expectJsonRpcError(answer, 400, -32020, 1),
   },
   {
-    title: 'judges the tool in the body, whatever Mcp-Name says',
+    title: 'checks the scopes of the tool in the body, for any Mcp-Name',
     request: withToken(
       'reader',
       modern('tools/call', { name: 'wipe', arguments: {} }, { 'mcp-name': 'echo' }),
@@ -285,18 +285,18 @@ const VECTORS: readonly Vector[] = [
     check: (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write mcp:admin'),
   },
   {
-    title: 'refuses an Mcp-Method that differs from the body',
+    title: 'rejects an Mcp-Method that differs from the body',
     request: withToken('reader', modern('tools/list', {}, { 'mcp-method': 'tools/call' })),
     check: (answer) => expectJsonRpcError(answer, 400, -32020, 1),
   },
   {
-    title: 'refuses an unknown revision',
+    title: 'rejects an unknown revision',
     request: withToken('reader', legacy(rpc('tools/list'), { 'mcp-protocol-version': '2025-01-01' })),
     check: (answer) => expect(answer.status).to.equal(400),
   },
   ...[LEGACY, '2025-06-18', '2025-03-26', undefined].map(
     (revision): Vector => ({
-      title: `serves revision ${revision ?? 'of a request that names none'}`,
+      title: `serves ${revision === undefined ? 'a request without a revision' : `revision ${revision}`}`,
       request: withToken('reader', legacy(rpc('tools/list'), { 'mcp-protocol-version': revision })),
       check(answer) {
         expect(answer.status).to.equal(200)
@@ -333,7 +333,7 @@ const VECTORS: readonly Vector[] = [
       })),
   ),
   {
-    title: 'refuses Accept without an event stream in the legacy era',
+    title: 'rejects an Accept header without an event stream in the legacy era',
     request: withToken('reader', legacy(call('echo', { text: 'a' }), { accept: 'application/json' })),
     check: (answer) => expectJsonRpcError(answer, 406, -32000, null),
   },
@@ -358,13 +358,13 @@ const VECTORS: readonly Vector[] = [
   ),
   ...[LEGACY, '2025-06-18', MODERN].map(
     (revision): Vector => ({
-      title: `refuses a batch in revision ${revision}`,
+      title: `rejects a batch in revision ${revision}`,
       request: withToken('reader', legacy([rpc('tools/list')], { 'mcp-protocol-version': revision })),
       check: (answer) => expectJsonRpcError(answer, 400, -32600, null),
     }),
   ),
   {
-    title: 'serves a batch of 100',
+    title: 'serves a batch of 100 requests',
     request: withToken(
       'reader',
       legacy(
@@ -379,7 +379,7 @@ const VECTORS: readonly Vector[] = [
   },
   ...[0, 101].map(
     (length): Vector => ({
-      title: `refuses a batch of ${length}`,
+      title: `rejects a batch of ${length} requests`,
       request: withToken(
         'reader',
         legacy(
@@ -391,7 +391,7 @@ const VECTORS: readonly Vector[] = [
     }),
   ),
   {
-    title: 'refuses a batch whole when one of it lacks a scope, naming the union',
+    title: 'responds with 403 to a whole batch if one request lacks a scope, and names all needed scopes',
     request: withToken(
       'reader',
       legacy([call('echo', { text: 'a' }, 1), call('write', { text: 'b' }, 2), call('wipe', {}, 3)], {
@@ -409,7 +409,7 @@ const VECTORS: readonly Vector[] = [
     check: (answer) => expect(answer.status).to.equal(202),
   },
   {
-    title: 'refuses a foreign Origin without an id, before it looks at the token',
+    title: 'responds with 403 and no id to a foreign Origin, before it reads the token',
     request: legacy(call('echo', { text: 'a' }), { origin: 'https://evil.example' }),
     check(answer) {
       expect(answer.status).to.equal(403)
@@ -420,7 +420,7 @@ const VECTORS: readonly Vector[] = [
     where: (entryPoint) => !entryPoint.auth,
   },
   {
-    title: 'refuses a foreign Origin with a good token',
+    title: 'responds with 403 to a foreign Origin with a valid token',
     request: withToken('reader', legacy(call('echo', { text: 'a' }), { origin: 'https://evil.example' })),
     check(answer) {
       expect(answer.status).to.equal(403)
@@ -431,7 +431,7 @@ const VECTORS: readonly Vector[] = [
     },
   },
   {
-    title: 'answers a preflight',
+    title: 'responds to a preflight',
     request: {
       method: 'OPTIONS',
       headers: {
@@ -450,7 +450,7 @@ const VECTORS: readonly Vector[] = [
     },
   },
   {
-    title: 'refuses the preflight of a foreign Origin',
+    title: 'responds with 403 to the preflight of a foreign Origin',
     request: {
       method: 'OPTIONS',
       headers: { origin: 'https://evil.example', 'access-control-request-method': 'POST' },
@@ -482,7 +482,7 @@ describe('mcp: responses of every entry point', () => {
       )
       for (const { title, request, check, where = () => true } of VECTORS) {
         if (!where(entryPoint)) continue
-        it(title, async () => {
+        it(`${entryPoint.name} ${title}`, async () => {
           const answer = await served().send(request)
           check(answer, entryPoint)
           expectCors(answer)
@@ -607,7 +607,7 @@ describe('mcp: without OAuth', () => {
         expect(answer.message.result.content).to.deep.equal(said('you said a'))
       })
 
-      it('an adapter without OAuth refuses a tool that needs scopes', async () => {
+      it('an adapter without OAuth rejects a tool that needs scopes', async () => {
         const answer = await served().send(legacy(call('wipe')))
         expectJsonRpcError(answer, 403, -32000, null)
       })

@@ -162,28 +162,40 @@ const ROWS: readonly Row[] = [
     request: legacy({ jsonrpc: '2.0', method: 'notifications/initialized' }, READER),
     expected: 202,
   },
-  { title: 'no token', request: list(), expected: MISSING },
-  { title: 'no token, in the legacy era', request: legacy(rpc('tools/list')), expected: MISSING },
+  { title: 'a request without a token', request: list(), expected: MISSING },
+  {
+    title: 'a request without a token in the legacy era',
+    request: legacy(rpc('tools/list')),
+    expected: MISSING,
+  },
   { title: 'an empty Authorization header', request: withScheme(''), expected: MISSING },
-  { title: 'another scheme', request: withScheme('Basic cmVhZGVy'), expected: MISSING },
+  { title: 'another authorization scheme', request: withScheme('Basic cmVhZGVy'), expected: MISSING },
   { title: 'a DPoP scheme', request: withScheme('DPoP reader'), expected: MISSING },
   { title: 'a scheme without a token', request: withScheme('Bearer'), expected: MALFORMED },
-  { title: 'a comma list', request: withScheme('Bearer reader, Bearer reader'), expected: MALFORMED },
+  {
+    title: 'a list of tokens with a comma',
+    request: withScheme('Bearer reader, Bearer reader'),
+    expected: MALFORMED,
+  },
   { title: 'two tokens in one value', request: withScheme('Bearer reader reader'), expected: MALFORMED },
   { title: 'a token that is not a b64token', request: withScheme('Bearer rea(der'), expected: MALFORMED },
   ...['Bearer reader', 'bearer reader', 'BEARER reader', 'bEaReR    reader'].map(
     (given): Row => ({
-      title: `the scheme as in ${given}`,
+      title: `the scheme written as in ${given}`,
       request: withScheme(given),
       expected: 200,
     }),
   ),
   { title: 'an unknown token', request: list(bearer('unknown')), expected: INVALID },
   { title: 'a token in another case', request: list(bearer('READER')), expected: INVALID },
-  { title: 'a verifier that does not say valid', request: list(bearer('unsaid')), expected: INVALID },
-  { title: 'a verifier that throws', request: list(bearer('broken')), expected: INVALID },
   {
-    title: 'an expired token, which lacks the scope too',
+    title: 'a token whose verifier does not return valid: true',
+    request: list(bearer('unsaid')),
+    expected: INVALID,
+  },
+  { title: 'a token whose verifier throws', request: list(bearer('broken')), expected: INVALID },
+  {
+    title: 'an expired token that also lacks the scope',
     request: list(bearer('expired')),
     expected: unauthorized('The access token has expired'),
   },
@@ -193,29 +205,45 @@ const ROWS: readonly Row[] = [
     expected: unauthorized('The access token was issued for another resource'),
   },
   {
-    title: "a token without the endpoint's scope",
+    title: 'a token without the scope of the endpoint',
     request: list(bearer('stranger')),
     expected: forbidden('mcp:read'),
   },
   {
-    title: "a token without the operation's scopes",
+    title: 'a token without the scopes of the operation',
     request: modern('tools/call', { name: 'wipe', arguments: {} }, READER),
     expected: forbidden('mcp:read mcp:write mcp:admin'),
   },
   {
-    title: "a token without the endpoint's and the operation's scopes",
+    title: 'a token without the scopes of the endpoint and of the operation',
     request: modern('tools/call', { name: 'write', arguments: { text: 'a' } }, bearer('stranger')),
     expected: forbidden('mcp:read mcp:write'),
   },
-  { title: 'a verifier that is unavailable', request: list(bearer('down')), expected: unavailable('7') },
-  { title: 'a verifier that does not answer', request: list(bearer('hung')), expected: unavailable('5') },
-  { title: 'a context that fails', request: list({ ...READER, 'x-no-context': '1' }), expected: FAILED },
   {
-    title: 'a context that fails, without a token',
+    title: 'a token whose verifier is unavailable',
+    request: list(bearer('down')),
+    expected: unavailable('7'),
+  },
+  {
+    title: 'a token whose verifier does not settle',
+    request: list(bearer('hung')),
+    expected: unavailable('5'),
+  },
+  {
+    title: 'a request whose context fails',
+    request: list({ ...READER, 'x-no-context': '1' }),
+    expected: FAILED,
+  },
+  {
+    title: 'a request without a token whose context fails',
     request: list({ 'x-no-context': '1' }),
     expected: MISSING,
   },
-  { title: 'an onVerified that fails', request: list({ ...READER, 'x-no-hook': '1' }), expected: FAILED },
+  {
+    title: 'a request whose onVerified fails',
+    request: list({ ...READER, 'x-no-hook': '1' }),
+    expected: FAILED,
+  },
   {
     title: 'a preflight',
     request: { method: 'OPTIONS', headers: PREFLIGHT },
@@ -239,13 +267,17 @@ const ROWS: readonly Row[] = [
   },
   { title: 'OPTIONS that is not a preflight', request: { method: 'OPTIONS' }, expected: 204 },
   {
-    title: 'OPTIONS with Origin alone',
+    title: 'OPTIONS with only Origin',
     request: { method: 'OPTIONS', headers: { origin: 'http://localhost' } },
     expected: 204,
   },
   { title: 'a foreign origin', request: echo({ ...READER, origin: EVIL }), expected: 403 },
   { title: 'the origin null', request: echo({ ...READER, origin: 'null' }), expected: 403 },
-  { title: 'a good origin', request: echo({ ...READER, origin: 'http://localhost:5173' }), expected: 200 },
+  {
+    title: 'a permitted origin',
+    request: echo({ ...READER, origin: 'http://localhost:5173' }),
+    expected: 200,
+  },
   { title: 'GET without a token', request: { method: 'GET' }, expected: MISSING },
   {
     title: 'GET without the scope',
@@ -253,7 +285,7 @@ const ROWS: readonly Row[] = [
     expected: forbidden('mcp:read'),
   },
   {
-    title: 'GET that accepts no event stream',
+    title: 'GET that does not accept an event stream',
     request: { method: 'GET', headers: { ...READER, accept: 'application/json' } },
     expected: rpcError(406, -32000),
   },
@@ -288,15 +320,20 @@ const ROWS: readonly Row[] = [
     request: legacy('a=b', { ...READER, 'content-type': 'application/x-www-form-urlencoded' }),
     expected: rpcError(415, -32000),
   },
-  { title: 'bad JSON', request: legacy('{"jsonrpc":', READER), expected: rpcError(400, -32700), where: own },
-  { title: 'JSON that is no JSON-RPC', request: legacy('{"a":1}', READER), expected: rpcError(400, -32600) },
   {
-    title: 'a batch where there are none any more',
+    title: 'invalid JSON',
+    request: legacy('{"jsonrpc":', READER),
+    expected: rpcError(400, -32700),
+    where: own,
+  },
+  { title: 'JSON that is not JSON-RPC', request: legacy('{"a":1}', READER), expected: rpcError(400, -32600) },
+  {
+    title: 'a batch of a revision without batches',
     request: legacy([rpc('tools/list')], READER),
     expected: rpcError(400, -32600),
   },
   {
-    title: 'a batch of the revision that has them',
+    title: 'a batch of the revision with batches',
     request: legacy([call('echo', { text: 'a' }, 1), rpc('ping', undefined, 2)], {
       ...READER,
       'mcp-protocol-version': '2025-03-26',
@@ -334,7 +371,7 @@ describe('mcp: every host gives the same answers', () => {
   describe(`${reference.name} answers`, () => {
     const served = serving(() => reference.serve(setup))
     for (const row of rowsFor(reference)) {
-      it(row.title, async () => {
+      it(`${reference.name} responds as expected to ${row.title}`, async () => {
         const seen = essence(await served().send(row.request))
         check(row, seen)
         answers.set(row.title, seen)
@@ -362,7 +399,7 @@ describe('mcp: every host gives the same answers', () => {
 
       if (!host.wire) return
 
-      it('two Authorization headers are refused', async () => {
+      it('two Authorization headers are rejected', async () => {
         const { port } = new URL(served().origin)
         for (const second of [
           'Authorization: Bearer reader',

@@ -121,7 +121,7 @@ describe('mcp: batches', () => {
     ['a text', 'a', 'a'],
     ['zero', 0, -0],
   ] as const) {
-    it(`a batch with the id ${what} twice is refused as a whole`, async () => {
+    it(`a batch with the id ${what} twice is rejected as a whole`, async () => {
       const { status, messages } = await ask(
         call('size', {}, first),
         rpc('ping', {}, 'other'),
@@ -144,7 +144,7 @@ describe('mcp: batches', () => {
 
 describe('mcp: bodies that come slowly', () => {
   for (const entryPoint of ENTRY_POINTS.filter(({ wire, parsed }) => wire && !parsed)) {
-    it(`${entryPoint.name} refuses a body that arrives byte by byte after bodyTimeoutMs`, async () => {
+    it(`${entryPoint.name} rejects a body that arrives byte by byte after bodyTimeoutMs`, async () => {
       const served = await entryPoint.serve({ router, bodyTimeoutMs: 100 })
       try {
         for (const length of [undefined, '1000']) {

@@ -55,7 +55,7 @@ describe('mcp: options', () => {
     ],
   })) {
     for (const value of values) {
-      it(`the option ${option}: ${JSON.stringify(value) ?? value} is refused`, () => {
+      it(`the option ${option}: ${JSON.stringify(value) ?? value} is rejected`, () => {
         const error = refusal({ [option]: value })
         expect(error).to.include({ code: 'MCP_CONFIG_INVALID_OPTION', option })
         expect(error.message).to.match(new RegExp(`^${option} must `))
@@ -99,33 +99,33 @@ describe('mcp: options', () => {
   })
 
   for (const router of [undefined, null]) {
-    it(`the router ${router} is refused as missing`, () => {
+    it(`the router ${router} is rejected as missing`, () => {
       const error = configError(() => createMcpAdapter({ router } as never))
       expect(error).to.include({ code: 'MCP_CONFIG_MISSING_OPTION', option: 'router' })
       expect(configError(() => KitMcpServer.create().router(router as never)).option).to.equal('router')
     })
   }
   for (const router of [{}, 'router', []]) {
-    it(`the router ${JSON.stringify(router)} is refused as invalid`, () => {
+    it(`the router ${JSON.stringify(router)} is rejected as invalid`, () => {
       const error = configError(() => createMcpAdapter({ router } as never))
       expect(error).to.include({ code: 'MCP_CONFIG_INVALID_OPTION', option: 'router' })
     })
   }
-  it('build() without a router is refused', () => {
+  it('build() without a router is rejected', () => {
     const error = configError(() => KitMcpServer.create().withOAuth(oauth()).build())
     expect(error).to.include({ code: 'MCP_CONFIG_MISSING_OPTION', option: 'router' })
   })
   for (const value of [null, 'oauth', [], false, 0]) {
-    it(`the option oauth: ${JSON.stringify(value)} is refused`, () => {
+    it(`the option oauth: ${JSON.stringify(value)} is rejected`, () => {
       expect(configError(() => createMcpAdapter({ router: notes, oauth: value } as never)).option).to.equal(
         'oauth',
       )
     })
   }
-  it('withOAuth(undefined) is refused, so that no server is open by accident', () => {
+  it('withOAuth(undefined) is rejected, so that no server is open by accident', () => {
     expect(configError(() => KitMcpServer.create().withOAuth(undefined as never)).option).to.equal('oauth')
   })
-  it('options that are not an object are refused', () => {
+  it('options that are not an object are rejected', () => {
     for (const wrong of [undefined, null, [], 'x']) {
       expect(configError(() => createMcpAdapter(wrong as never)).message).to.contain('createMcpAdapter')
       expect(configError(() => KitMcpServer.create().withOptions(wrong as never)).option).to.equal('options')
@@ -142,7 +142,7 @@ describe('mcp: options', () => {
     [{ name: 'notes', version: '1', titel: 'Notes' }, 'serverInfo.titel'],
     [{ name: 'notes', version: '1', icons: [{ src: () => 'x' }] }, 'serverInfo'],
   ] as const) {
-    it(`the server info ${JSON.stringify(info)} is refused`, () => {
+    it(`the server info ${JSON.stringify(info)} is rejected`, () => {
       expect(configError(() => KitMcpServer.create().withServerInfo(info as never)).option).to.equal(option)
       const made = () => createMcpAdapter({ router: notes, serverInfo: info } as never)
       expect(configError(made).option).to.equal(option)
@@ -169,13 +169,13 @@ describe('mcp: options', () => {
       expect(message.result.serverInfo.icons).to.deep.equal([{ src: 'https://example.com/a.png' }])
     }
   })
-  it('instructions that are not a string are refused', () => {
+  it('instructions that are not a string are rejected', () => {
     expect(configError(() => KitMcpServer.create().withInstructions(5 as never)).option).to.equal(
       'instructions',
     )
   })
   for (const manager of [null, {}, 'telemetry', { session: 'x' }]) {
-    it(`the telemetry ${JSON.stringify(manager)} is refused`, () => {
+    it(`the telemetry ${JSON.stringify(manager)} is rejected`, () => {
       expect(configError(() => KitMcpServer.create().withTelemetry(manager as never)).option).to.equal(
         'telemetry',
       )

@@ -254,7 +254,7 @@ describe('mcp: the web-standard handler', () => {
   const { server } = createMcpAdapter({ router, oauth: oauth() })
   const stream = { name: 'stream', _meta: { progressToken: 1 } }
 
-  it('aborts the handler when the reader of a streamed answer cancels it', async () => {
+  it('the web-standard handler aborts the handler of a tool when the reader of a streamed response cancels it', async () => {
     for (const request of [legacy(rpc('tools/call', stream)), modern('tools/call', stream)]) {
       aborted = signalled()
       const init = { method: 'POST', headers: definedOf({ ...request.headers, ...bearer('reader') }) }
@@ -268,7 +268,7 @@ describe('mcp: the web-standard handler', () => {
     }
   })
 
-  it('aborts the handler when the request is aborted', async () => {
+  it('the web-standard handler aborts the handler of a tool when the request is aborted', async () => {
     for (const request of [legacy(rpc('tools/call', stream)), modern('tools/call', stream)]) {
       aborted = signalled()
       started = signalled()
@@ -288,7 +288,7 @@ describe('mcp: the web-standard handler', () => {
     }
   })
 
-  it('a body that was read already is refused', async () => {
+  it('a body that was read already is rejected', async () => {
     const init = legacy(rpc('tools/list'), bearer('reader'))
     const request = new Request('http://localhost/mcp', {
       method: 'POST',
@@ -301,7 +301,7 @@ describe('mcp: the web-standard handler', () => {
     expect(await response.json()).to.have.nested.property('error.code', -32700)
   })
 
-  it('a body that breaks off is refused', async () => {
+  it('a body that breaks off is rejected', async () => {
     const { headers = {} } = legacy('', bearer('reader'))
     const body = new ReadableStream({
       start: (controller) => controller.error(new Error('the client is gone')),
@@ -310,7 +310,7 @@ describe('mcp: the web-standard handler', () => {
     expect((await server(new Request('http://localhost/mcp', init as RequestInit))).status).to.equal(400)
   })
 
-  it('a body whose Content-Length is too large is refused without waiting for it', async () => {
+  it('a body whose Content-Length is too large is rejected without waiting for it', async () => {
     const { headers = {} } = legacy('', {
       ...bearer('reader'),
       'content-length': String(4 * 1024 * 1024 + 1),

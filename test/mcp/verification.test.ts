@@ -173,7 +173,7 @@ describe('mcp: mcpHandler behind something else', () => {
     })
   })
 
-  it('mcpHandler refuses a token that only the mcpAuth of another adapter accepts', async () => {
+  it('mcpHandler rejects a token that only the mcpAuth of another adapter accepts', async () => {
     const strict = counting()
     const adapter = createMcpAdapter({
       ...strict.setup,
@@ -192,7 +192,7 @@ describe('mcp: mcpHandler behind something else', () => {
     })
   })
 
-  it('does not count a preflight that passed mcpAuth as verified', async () => {
+  it('a preflight that passed mcpAuth does not count as verified', async () => {
     const mine = counting()
     const adapter = createMcpAdapter(mine.setup)
     /** Turns a preflight into a call once mcpAuth has let it pass. */
@@ -222,7 +222,7 @@ describe('mcp: mcpHandler behind something else', () => {
     ['Express', onExpress],
     ['node:http', onNode],
   ] as const) {
-    it(`serves an adapter without OAuth behind mcpAuth(options) on ${name}, with auth and scopes`, async () => {
+    it(`an adapter without OAuth behind mcpAuth(options) gets auth and scopes on ${name}`, async () => {
       const { calls, setup } = counting()
       const { oauth: options, ...open } = setup
       const adapter = KitMcpServer.create().router(open.router).build()
@@ -263,7 +263,7 @@ describe('mcp: mcpHandler behind something else', () => {
     })
   })
 
-  it('names the path-suffixed metadata document once a router serves it', async () => {
+  it('challenges name the path-suffixed metadata document once a router serves it', async () => {
     const adapter = createMcpAdapter(counting().setup)
     const app = express()
     app.use(protectedResourceRouter(adapter) as unknown as express.RequestHandler)
@@ -274,7 +274,7 @@ describe('mcp: mcpHandler behind something else', () => {
     )
   })
 
-  it('a value that is not an adapter is refused', () => {
+  it('a value that is not an adapter is rejected', () => {
     const adapter = createMcpAdapter(counting().setup)
     for (const wrong of [undefined, {}, { ...adapter }, adapter.server]) {
       expect(() => mcpHandler(wrong as McpAdapter)).to.throw(/adapter must be the return value of/)

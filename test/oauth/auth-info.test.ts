@@ -20,15 +20,16 @@ describe('an AuthInfo', () => {
 
   const ways: Readonly<Record<string, () => unknown>> = {
     'util.inspect': () => inspect(auth),
-    'util.inspect with everything that is hidden': () => inspect(auth, { showHidden: true, depth: null }),
+    'util.inspect with hidden properties': () => inspect(auth, { showHidden: true, depth: null }),
     'util.inspect with getters': () => inspect(auth, { getters: true }),
     'util.inspect without custom inspection': () => inspect(auth, { customInspect: false, showHidden: true }),
-    'util.inspect of what holds it': () => inspect(req, { showHidden: true, getters: true, depth: null }),
+    'util.inspect of an object that contains it': () =>
+      inspect(req, { showHidden: true, getters: true, depth: null }),
     'util.inspect of an error that it caused': () => inspect(new Error('x', { cause: auth })),
     'the formats of console.log': () => format('%s %j %o %O %d', auth, auth, auth, auth, auth),
     'JSON.stringify': () => JSON.stringify(req),
     'a template string': () => `${auth}`,
-    spread: () => ({ ...auth }),
+    'the spread syntax': () => ({ ...auth }),
     'Object.assign': () => Object.assign({}, auth),
     'Object.entries': () => Object.entries(auth),
     'for … in': () => {
@@ -42,7 +43,7 @@ describe('an AuthInfo', () => {
     'v8.serialize': () => serialize(auth).toString('latin1'),
   }
   for (const [way, act] of Object.entries(ways)) {
-    it(way, () => expectNoLeak([act()], TOKEN))
+    it(`the token of an AuthInfo is not in the output of ${way}`, () => expectNoLeak([act()], TOKEN))
   }
 
   it('an event with an AuthInfo as attribute, tag, and cause of an error does not contain the token', async () => {

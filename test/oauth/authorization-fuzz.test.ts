@@ -11,7 +11,7 @@ import { RawConnection } from '../support/raw-http.ts'
 import { runs } from '../support/runs.ts'
 
 describe('a random Authorization header', () => {
-  it('a random Authorization header is refused by the gate, with and without DPoP', async () => {
+  it('a random Authorization header is rejected by the gate, with and without DPoP', async () => {
     await fuzzGate(6_000, 1)
   })
 
@@ -24,7 +24,7 @@ describe('a random Authorization header', () => {
       }),
     })
 
-  it('a random Authorization header is refused by the web-standard handler', async () => {
+  it('a random Authorization header is rejected by the web-standard handler', async () => {
     let token: string | undefined
     const { server } = adapterFor(() => token)
     let asked = 0
@@ -45,7 +45,7 @@ describe('a random Authorization header', () => {
     expect(asked).to.be.above(runs(700))
   })
 
-  it('random bytes as an Authorization header on a socket are refused', async () => {
+  it('random bytes as an Authorization header on a socket are rejected', async () => {
     let token: string | undefined
     const handler = mcpHandler(adapterFor(() => token))
     const { port } = await listen((req, res) => handler(req, res))

@@ -277,7 +277,7 @@ describe('the gate', () => {
       ['an expiry that is a date', { valid: true, expiresAt: new Date(Date.now() + 60_000) }],
     ]
     for (const [what, result] of results) {
-      it(`a token for which the verifier returns ${what} is refused with 401`, async () => {
+      it(`a token for which the verifier returns ${what} is rejected with 401`, async () => {
         for (const verifyToken of [() => result, async () => result]) {
           const answer = await run(gateWith({ verifyToken: verifyToken as never }))
           expect(answer).to.include({ status: 401 })
@@ -309,7 +309,7 @@ describe('the gate', () => {
       ],
     ]
     for (const [what, thrown] of throwing) {
-      it(`a token for which the verifier throws ${what}, or rejects with it, is refused with 401`, async () => {
+      it(`a token for which the verifier throws ${what}, or rejects with it, is rejected with 401`, async () => {
         const verifiers = [
           () => {
             throw thrown()
@@ -328,7 +328,7 @@ describe('the gate', () => {
       })
     }
 
-    it('a token for another resource is refused, compared as strings', async () => {
+    it('a token for another resource is rejected, compared as strings', async () => {
       const resource = 'https://mcp.example.com/mcp'
       for (const other of [
         'https://other.example.com',
@@ -349,7 +349,7 @@ describe('the gate', () => {
       }
     })
 
-    it('an expired token that also lacks a scope is refused with 401', async () => {
+    it('an expired token that also lacks a scope is rejected with 401', async () => {
       const gate = gateWith({
         scopes: ['mcp:read'],
         verifyToken: async () => ({ valid: true, expiresAt: nowSeconds() - 1, scopes: [] }),

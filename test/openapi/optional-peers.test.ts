@@ -56,7 +56,7 @@ describe('the optional peers of toolsFromOpenApi', () => {
     { missing: 'yaml', option: 'document', given: yaml, target: { baseUrl: 'https://api.example.com' } },
   ] as const
   for (const { missing, option, given, target } of calls) {
-    it(`a call that needs ${missing} is refused without it, with one command that installs all three`, async () => {
+    it(`a call that needs ${missing} is rejected without it, with one command that installs all three`, async () => {
       const copy = await importWithout([missing])
       expect(await errorOf(copy(given, target)))
         .to.match(new RegExp(`^KitMcpConfigError ${option}: ${option} needs packages that are not installed`))

@@ -32,7 +32,7 @@ describe('openapi: parameters as OpenAPI writes them', () => {
     ['simple', false, true, 'true'],
     ['simple', false, '\uD800', '%EF%BF%BD'],
   ] as const) {
-    it(`path, ${style}${explode ? '*' : ''}: ${JSON.stringify(value)} is ${expected}`, () =>
+    it(`a path parameter of style ${style}${explode ? '*' : ''}: ${JSON.stringify(value)} is ${expected}`, () =>
       expect(encodePath({ name: 'color', style, explode }, value)).to.equal(expected))
   }
 
@@ -63,7 +63,7 @@ describe('openapi: parameters as OpenAPI writes them', () => {
     ['form', true, 'a/b:c?d@e!f,g;[h]&i=j#k+l', 'color=a/b:c?d@e!f,g;[h]%26i%3Dj%23k%2Bl', true],
     ['form', false, [{ a: 1 }], 'color=%7B%22a%22%3A1%7D'],
   ] as const) {
-    it(`query, ${style}${explode ? '*' : ''}: ${JSON.stringify(value)} is ${expected}`, () =>
+    it(`a query parameter of style ${style}${explode ? '*' : ''}: ${JSON.stringify(value)} is ${expected}`, () =>
       expect(
         joinPairs(
           encodePairs({ name: 'color', style, explode, allowReserved: allowReserved === true }, value),
@@ -169,7 +169,7 @@ describe('openapi: parameters as OpenAPI writes them', () => {
         { headers: { cookie: 'color=blue%3B%20admin%3D1' } },
       ],
     ] as [string, object, unknown, object][]) {
-      it(what, async () => {
+      it(`a route receives the argument as OpenAPI serializes it: ${what}`, async () => {
         const seen = await send(parameter, value)
         for (const [member, wanted] of Object.entries(expected)) {
           if (member === 'headers') expect(seen.headers).to.include(wanted)
@@ -178,7 +178,7 @@ describe('openapi: parameters as OpenAPI writes them', () => {
       })
     }
 
-    it('deepObject', async () => {
+    it('a route receives an object in the style deepObject', async () => {
       // Express 5 reads no brackets; its older parser, and others, do.
       const { url } = await send(query({ style: 'deepObject', explode: true }), OBJECT)
       expect(url).to.equal('/echo?color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150')

@@ -443,7 +443,8 @@ describe('openapi: tools', () => {
       ['roles of no OAuth scheme', [{ bearer: ['read:users', 'public'] }], []],
       ['offline_access', [{ oauth: ['offline_access', 'a'] }], ['a']],
     ] as [string, object[] | undefined, string[]][]) {
-      it(what, async () => expect(await scopesOf(security)).to.deep.equal(expected))
+      it(`the scopes of a tool are ${JSON.stringify(expected)} if its operation requires: ${what}`, async () =>
+        expect(await scopesOf(security)).to.deep.equal(expected))
     }
 
     it('scopes come from the root if the operation has none', async () =>
@@ -475,7 +476,7 @@ describe('openapi: tools', () => {
         ['deletePet'],
       ],
     ] as [string, OpenApiToolOptions['include'], string[]][]) {
-      it(what, async () => {
+      it(`operations are included ${what}`, async () => {
         const { tools } = await left(petstore, { include })
         expect([...tools.keys()]).to.deep.equal(expected)
       })

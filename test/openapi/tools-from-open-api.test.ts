@@ -201,7 +201,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         expect(await textOf(client, 'head')).to.equal('HTTP 200 OK')
       })
 
-      it('invalid arguments are refused before the route is called', async () => {
+      it('invalid arguments are rejected before the route is called', async () => {
         const client = await connected()
         for (const args of [{}, { id: 'seven' }, { id: 1, more: true }]) {
           const { isError, content } = await call(client, 'getPet', args)
@@ -272,7 +272,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
         expect(headers).to.include({ authorization: 'Bearer upstream', 'x-user': 'ada' })
       })
 
-      it('a header of two lines is refused', async () => {
+      it('a header of two lines is rejected', async () => {
         const client = await connected()
         const { isError, content } = await call(client, 'canary', { 'X-Note': 'a\r\nX-Admin: 1' })
         expect(isError).to.equal(true)

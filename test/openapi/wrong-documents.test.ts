@@ -81,7 +81,7 @@ describe('openapi: a wrong document', () => {
     })
   }
 
-  it('a document with circular references leaves the operation out, or is refused', async () => {
+  it('a document with circular references leaves the operation out, or is rejected', async () => {
     const document = documentOf(
       {
         '/a': {
@@ -98,7 +98,7 @@ describe('openapi: a wrong document', () => {
     expect(tools.get('a').inputSchema.properties).to.deep.equal({})
   })
 
-  it('a document with 100 000 levels is refused or read', async () => {
+  it('a document with 100 000 levels is rejected or read', async () => {
     let schema: object = {}
     for (let depth = 0; depth < 100_000; depth++) schema = { not: schema }
     expect(
@@ -132,7 +132,7 @@ describe('openapi: a wrong document', () => {
     ['nothing included', { app, include: () => false }, 'include', /must select at least one operation/],
     ['a misspelt option', { app, outputSchema: false }, 'outputSchema', /Did you mean 'outputSchemas'/],
   ] as const) {
-    it(`a wrong option is refused: ${what}`, async () => {
+    it(`a wrong option is rejected: ${what}`, async () => {
       const error = await refusal(petstore, options)
       expect(error.option).to.equal(option)
       expect(error.message).to.match(message)

@@ -337,7 +337,7 @@ describe('emit', () => {
       ['an unknown level', { level: 'trace' }],
       ['a level of a prototype', { level: 'constructor' }],
       ['input that is not an object', 5],
-      ['attributes that are text', { attributes: 'x' }],
+      ['attributes that are a string', { attributes: 'x' }],
       ['attributes that are an array', { attributes: [1] }],
       ['attributes that are a date', { attributes: new Date() }],
       ['attributes that cannot be read', { attributes: hostile }],
@@ -368,19 +368,19 @@ describe('emit', () => {
       ['an empty session id', { sessionId: '' }],
       ['a session id that is not a string', { sessionId: 5 }],
       ['an actor without a type', { actor: { id: 'u1' } }],
-      ['an actor that is text', { actor: 'u1' }],
+      ['an actor that is a string', { actor: 'u1' }],
       ['an actor id that is an object', { actor: { type: 'user', id: {} } }],
-      ['actor tags that are text', { actor: { type: 'user', tags: 'x' } }],
+      ['actor tags that are a string', { actor: { type: 'user', tags: 'x' } }],
       ['a scope without an id', { scope: { type: 'org' } }],
-      ['an error that is text', { error: 'boom' }],
+      ['an error that is a string', { error: 'boom' }],
       ['an error without a message', { error: { name: 'Error' } }],
       ['a stack that is not a string', { error: { name: 'Error', message: 'm', stack: 5 } }],
-      ['a source that is text', { source: 'here' }],
-      ['a line that is text', { source: { line: '5' } }],
+      ['a source that is a string', { source: 'here' }],
+      ['a line that is a string', { source: { line: '5' } }],
       ['a file that is a number', { source: { file: 5 } }],
     ]
     for (const [what, input] of table) {
-      it(what, () => {
+      it(`emit does not throw for ${what}, but reports it`, () => {
         const { builder, logger, events } = recording()
         const manager = builder.build()
         manager.emit('some.event', input)

@@ -265,7 +265,7 @@ describe('expectNoLeak()', () => {
     }
   })
 
-  it('expectNoLeak refuses values that can only be read asynchronously', () => {
+  it('expectNoLeak rejects values that can only be read asynchronously', () => {
     const file = new FormData()
     file.set('file', new File(['x'], 'x.txt'))
     for (const opaque of [
@@ -317,7 +317,7 @@ describe('expectNoLeak()', () => {
     expectNoLeak([{ a: TOKEN.slice(1), b: bytes('ab').toString('hex'), c: '100% \\ % %zz' }], [TOKEN, 'ab'])
   })
 
-  it('expectNoLeak refuses values that are not secrets', () => {
+  it('expectNoLeak rejects values that are not secrets', () => {
     for (const secrets of ['', [], ['a', ''], [5 as any]])
       expect(() => expectNoLeak([], secrets)).to.throw(TypeError)
   })

@@ -21,7 +21,7 @@ describe('createTestIssuer()', () => {
     expect(claimsOf(await issuer.issueToken())).to.include({ sub: 'test-user', client_id: 'test-client' })
   })
 
-  it('a test issuer can issue tokens that jwtVerifier refuses', async () => {
+  it('a test issuer can issue tokens that jwtVerifier rejects', async () => {
     for (const options of [
       { expiresIn: -60 },
       { audience: 'https://other.test/mcp' },
@@ -40,7 +40,7 @@ describe('createTestIssuer()', () => {
     expect(JSON.stringify(issuer.jwks)).not.to.contain('"d"')
   })
 
-  it('a test issuer refuses wrong token options', async () => {
+  it('a test issuer rejects wrong token options', async () => {
     expect(() => createTestIssuer({ audence: 'https://notes.test' } as object)).to.throw(
       KitMcpConfigError,
       /createTestIssuer has no option 'audence'. Did you mean 'audience'\?/,

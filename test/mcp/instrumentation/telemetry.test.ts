@@ -339,7 +339,7 @@ describe('mcp: telemetry', () => {
     ['the client without a user', { clientId: 'c9' }, 'c9'],
     ['no actor if nothing is known', {}, undefined],
   ] as const) {
-    it(`names ${title} as the actor`, async () => {
+    it(`the actor of the events of a request is ${title}`, async () => {
       const verifyToken: VerifyToken = () => ({ valid: true, scopes: ['mcp:read'], ...verified })
       await using(servedAsFunction(setup({ oauth: oauth({ verifyToken }) })), async (served) => {
         for (const { actor } of await recorded(served, legacy(rpc('tools/list'), bearer('x'))))
@@ -619,7 +619,7 @@ describe('mcp: telemetry', () => {
       { method: 'PUT', headers: bearer('reader') },
     ]
     for (const [title, session] of Object.entries(HOSTILE)) {
-      it(`when the manager ${title}`, async () => {
+      it(`a response does not change if the telemetry manager ${title}`, async () => {
         const hostileManager = { session } as unknown as typeof manager
         const unhandled: unknown[] = []
         const onUnhandled = (error: unknown): unknown => unhandled.push(error)

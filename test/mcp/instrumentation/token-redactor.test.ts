@@ -79,7 +79,7 @@ describe('TokenRedactor', () => {
     expect(bounded.text(`${many[0]} ${many[999]}`)).to.equal(`[token] ${many[999]}`)
   })
 
-  it('removes a credential of 16 characters, and leaves one of 15 characters', () => {
+  it('TokenRedactor removes a credential of 16 characters, and keeps one of 15 characters', () => {
     const [short, long] = ['a23456789012345', 'b234567890123456']
     expect(new TokenRedactor(long).text(`${short} ${long}`)).to.equal(`${short} [token]`)
     expect(new TokenRedactor(short).text(`${short} ${long}`)).to.equal(`${short} ${long}`)

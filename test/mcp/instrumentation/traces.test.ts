@@ -221,7 +221,7 @@ describe('mcp: traces', () => {
         expect(span.attributes).to.include({ 'kit.mcp.auth.refused.reason': 'insufficient_scope' })
       })
 
-      it('the duration of each operation is measured, but not of requests that were refused unread', async () => {
+      it('the duration of each operation is measured, but not of requests that were refused before their body was read', async () => {
         await server.send(legacy(rpc('tools/list'), bearer('reader')))
         await server.send(modern('tools/call', ECHO, bearer('reader')))
         await server.send(legacy(call('crash'), bearer('reader')))
@@ -760,10 +760,20 @@ describe('mcp: traces', () => {
     const REGISTER = "globalThis[Symbol.for('opentelemetry.js.api.1')] = { version: '1.9.0' }"
     const HIDE = 'register(hooks)'
     for (const [title, builds, loaded, before] of [
-      ['never loads OpenTelemetry where nothing is registered with it', '', false, ''],
-      ['never loads it for telemetry alone', 'telemetry', false, ''],
-      ['loads its API, and that alone, where something is registered with it', '', true, REGISTER],
-      ['serves where that API is not installed', 'telemetry', false, `${HIDE}; ${REGISTER}`],
+      ['a server does not load OpenTelemetry if nothing is registered with it', '', false, ''],
+      [
+        'a server with telemetry does not load OpenTelemetry if nothing is registered with it',
+        'telemetry',
+        false,
+        '',
+      ],
+      ['a server loads only the API of OpenTelemetry if something is registered with it', '', true, REGISTER],
+      [
+        'a server serves requests if the API of OpenTelemetry is not installed',
+        'telemetry',
+        false,
+        `${HIDE}; ${REGISTER}`,
+      ],
     ] as const) {
       it(title, async () => {
         const program = `
@@ -902,7 +912,7 @@ describe('mcp: traces', () => {
       'has a propagator that throws': () =>
         propagation.setGlobalPropagator({ inject: fail, extract: fail, fields: fail }),
     })) {
-      it(`when the application ${title}`, async () => {
+      it(`a response does not change if the application ${title}`, async () => {
         const meta = { traceparent: TRACEPARENT }
         const requests = [
           legacy(rpc('tools/list', { _meta: meta }), bearer('reader')),

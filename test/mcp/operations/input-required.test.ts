@@ -193,7 +193,7 @@ describe('mcp: input that is required', () => {
       ['was added to', (state: string) => `${state}.x`],
       ['is not a string', () => 5],
     ] as const) {
-      it(`a state that ${what} is refused`, async () => {
+      it(`a state that ${what} is rejected`, async () => {
         const requestState = change(await stateOf('reader'))
         const { message } = await served().send(round('reader', { ...answer, requestState }))
         expect(message.error.code).to.equal(-32_602)
@@ -204,19 +204,19 @@ describe('mcp: input that is required', () => {
       })
     }
 
-    it('a state of another user is refused', async () => {
+    it('a state of another user is rejected', async () => {
       const requestState = await stateOf('writer')
       const { message } = await served().send(round('reader', { ...answer, requestState }))
       expect(message.error.message).to.equal('Invalid or expired requestState')
     })
 
-    it('a state of another operation is refused', async () => {
+    it('a state of another operation is rejected', async () => {
       const requestState = await stateOf('reader')
       const { message } = await served().send(round('reader', { ...answer, requestState }, 'other'))
       expect(message.error.message).to.equal('Invalid or expired requestState')
     })
 
-    it('a state is refused by a process with another secret, and accepted by one with the same', async () => {
+    it('a state is rejected by a process with another secret, and accepted by one with the same', async () => {
       const secret = 'a secret of thirty-two characters'
       const nodeOf = (requestStateSecret?: string | Uint8Array) =>
         web(createMcpAdapter({ router, oauth: oauth(), requestStateSecret }).server)
@@ -232,14 +232,14 @@ describe('mcp: input that is required', () => {
     })
 
     for (const secret of ['too short', new Uint8Array(31), 5, null]) {
-      it(`the secret ${String(secret).slice(0, 10)} is refused`, () => {
+      it(`the secret ${String(secret).slice(0, 10)} is rejected`, () => {
         const error = configError(() => createMcpAdapter({ router, requestStateSecret: secret as never }))
         expect(error.option).to.equal('requestStateSecret')
         expect(error.message).to.contain('32').and.not.contain('too short')
       })
     }
 
-    it('a state is refused after an hour, or without an expiry', async () => {
+    it('a state is rejected after an hour, or without an expiry', async () => {
       const now = Date.now
       const states = new RequestStates(undefined)
       const sealed = await states.seal({ a: 1 }, 'holder')

@@ -162,7 +162,7 @@ describe('mcp: a handler that', () => {
   const long = serving(async () => web(adapter(false).server))
   const wired = serving(async () => onNode(mcpHandler(adapter(true))))
   for (const what of Object.keys(ODD)) {
-    it(`${what} gets one response, the same on the fast path and by the SDK`, async () => {
+    it(`a handler that ${what} gets one response, the same on the fast path and by the SDK`, async () => {
       for (const [method, params] of waysTo(slug(what))) {
         for (const request of both(method, params)) {
           const answers = await Promise.all(
@@ -176,7 +176,7 @@ describe('mcp: a handler that', () => {
     })
   }
 
-  it('returns a value that is not JSON in a batch does not affect the other responses', async () => {
+  it('a handler that returns a value that is not JSON in a batch does not affect the other responses', async () => {
     const names = [
       'returns a bigint',
       'returns a result with a bigint',
@@ -188,7 +188,7 @@ describe('mcp: a handler that', () => {
     expect(messages.map(({ id }) => id).sort()).to.deep.equal([0, 1, 2, 3])
   })
 
-  it('lists invalid resources for a template fails only that list', async () => {
+  it('a template that lists invalid resources fails only that list', async () => {
     for (const list of [() => 5, () => undefined, hostile, () => [{ uri: 'x://x', name: 'x', size: 1n }]]) {
       const listing = KitMcpRouter.create().resourceTemplate(
         'x',
@@ -206,7 +206,7 @@ describe('mcp: a handler that', () => {
     }
   })
 
-  it('destructures its context has all members', async () => {
+  it('a handler that destructures its context gets all members', async () => {
     const apart = KitMcpRouter.create().tool(
       'apart',
       { description: 'x' },
@@ -238,7 +238,7 @@ describe('mcp: a handler that', () => {
       expect(messages[0].params).to.include({ progressToken: 1, progress: 1, total: 2 })
   })
 
-  it('is called with a copy of its context has all members', async () => {
+  it('a handler that is called with a copy of its context gets all members', async () => {
     const wrapped = KitMcpRouter.create()
       .context(() => ({ tenant: 'acme' }))
       .tool('wrapped', { description: 'x' }, async (_args, context) => {
@@ -258,7 +258,7 @@ describe('mcp: a handler that', () => {
     }
   })
 
-  it('reports progress after its end has no effect', async () => {
+  it('progress that a handler reports after its end has no effect', async () => {
     const sent: Promise<void>[] = []
     let answered: Signalled = signalled()
     const late = KitMcpRouter.create().tool(
@@ -293,7 +293,7 @@ describe('mcp: a handler that', () => {
     expect(sent).to.have.length(4)
   })
 
-  it('reports progress 10 000 times is received each time, in order, before its result', async () => {
+  it('progress that a handler reports 10 000 times is received each time, in order, before its result', async () => {
     const chatty = KitMcpRouter.create().tool('chatty', { description: 'x' }, async (_args, { progress }) => {
       for (let n = 0; n < 10_000; n++) await progress(n)
       return 'done'
@@ -329,7 +329,7 @@ describe('mcp: a server of the official SDK that', () => {
     'throws a proxy that throws': () => fails(hostile())(),
   }
   for (const [what, handler] of Object.entries(handlers)) {
-    it(`${what} gets one response`, async () => {
+    it(`a server of the official SDK that ${what} gets one response`, async () => {
       const { send } = web(createMcpAdapter({ router: lowLevel(handler) }).server)
       for (const request of both('prompts/get', { name: 'x' })) {
         const { status, messages } = await send(request)
@@ -350,7 +350,7 @@ describe('mcp: a server of the official SDK that', () => {
     })
   }
 
-  it('is one and the same for every request, and has a tool that returns a bigint, answers each', async () => {
+  it('a server of the official SDK that is the same for every request responds to each call of a tool that returns a bigint', async () => {
     const transport = InMemoryTransportAdapter.create()
     const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(transport).build()
     const errors: string[] = []

@@ -241,7 +241,7 @@ describe('mcp: prompts', () => {
         'needs a function',
       ],
     ] as const) {
-      it(`refuses ${what}`, () => {
+      it(`a prompt is rejected: ${what}`, () => {
         const error = configError(act)
         expect(error.option).to.equal(option)
         expect(error.message).to.contain(words)

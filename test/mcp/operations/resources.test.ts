@@ -254,7 +254,7 @@ describe('mcp: resources', () => {
         "'b'",
       ],
     ] as const) {
-      it(`refuses ${what}`, () => {
+      it(`a resource or template is rejected: ${what}`, () => {
         const error = configError(act)
         expect(error.option).to.equal(option)
         expect(error.message).to.contain(words)
@@ -279,12 +279,12 @@ describe('mcp: resources', () => {
     ['a://x{?q}', 'a://x?q=%zz', undefined],
     ['a://{id}{?q}', 'a://7/8?q=1', undefined],
   ] as const) {
-    it(`with a query: ${uri} is ${variables === undefined ? 'none' : 'one'} of ${template}`, () => {
+    it(`a template with a query: ${uri} ${variables === undefined ? 'does not match' : 'matches'} ${template}`, () => {
       expect(checkUriTemplate('test', template).match(uri)).to.deep.equal(variables)
     })
   }
 
-  it('find in a URI what was put into its template', () => {
+  it('values that were put into a template are found in its URI', () => {
     const { match } = checkUriTemplate('test', 'notes://{owner}/x{/id}{?q}')
     const part = fc.string({ minLength: 1, unit: 'grapheme' })
     fc.assert(

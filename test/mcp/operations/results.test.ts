@@ -43,7 +43,7 @@ describe('mcp: results of tools', () => {
     ['invalid base64', { content: [{ type: 'image', data: '%', mimeType: 'image/png' }] }, 'content.0.data'],
     ['metadata that is not an object', { content: [], _meta: 'x' }, '_meta'],
   ] as const) {
-    it(`${title} is an error of the tool, not of the client`, async () => {
+    it(`${title} in a result of a tool is an error of the tool, not of the client`, async () => {
       const { content, isError } = await resultOf(returning(result))
       expect(isError).to.equal(true)
       expect(content[0].text).to.match(GENERIC)
@@ -61,7 +61,7 @@ describe('mcp: results of tools', () => {
     { content: ['x'] },
     { content: [], more: 1 },
   ]) {
-    it(`${JSON.stringify(value)} is a value, which is sent as text`, async () => {
+    it(`the value ${JSON.stringify(value)} of a tool is sent as text`, async () => {
       expect(await resultOf(returning(value))).to.deep.include({ content: text(JSON.stringify(value)) })
     })
   }

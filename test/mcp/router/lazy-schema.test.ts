@@ -5,16 +5,16 @@ describe('lazySchema()', () => {
   const validate = (schema: object, value: unknown) =>
     lazySchema(schema as Parameters<typeof lazySchema>[0])['~standard'].validate(value)
 
-  it('accepts a value that fits the JSON Schema', async () => {
+  it('lazySchema() accepts a value that matches the JSON Schema', async () => {
     expect(await validate({ type: 'object', required: ['a'] }, { a: 1 })).to.deep.equal({ value: { a: 1 } })
   })
 
-  it('rejects a value that does not fit the JSON Schema', async () => {
+  it('lazySchema() rejects a value that does not match the JSON Schema', async () => {
     const result = await validate({ type: 'object', required: ['a'] }, {})
     expect(result.issues).to.have.length.above(0)
   })
 
-  it('accepts every value if the JSON Schema cannot be compiled', async () => {
+  it('lazySchema() accepts every value if the JSON Schema cannot be compiled', async () => {
     expect(await validate({ type: 'nonsense' }, 5)).to.deep.equal({ value: 5 })
   })
 })

@@ -129,7 +129,7 @@ describe('mcp: merged routers', () => {
       ],
       ['a missing context', () => a.merge('p', withContext as never), 'merge', 'Call .context()'],
     ] as const) {
-      it(`merge() refuses ${what}`, () => {
+      it(`merge() rejects ${what}`, () => {
         const error = configError(act)
         expect(error.option).to.equal(option)
         expect(error.message).to.contain(words)

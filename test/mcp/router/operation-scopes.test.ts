@@ -243,7 +243,7 @@ describe('mcp: scopes of operations', () => {
       ['resources/read', undefined, 'mcp:read'],
       ['resources/list', undefined, 'mcp:read'],
     ] as const) {
-      it(`names ${scope} for ${method} of ${name}`, async () => {
+      it(`mcpAuth without mcpHandler names ${scope} for ${method} of ${name}, by the headers of 2026-07-28`, async () => {
         const headers = { ...bearer('stranger'), 'mcp-method': method, 'mcp-name': name }
         const answer = await served().send({ headers })
         expect(answer.status).to.equal(403)
@@ -292,14 +292,14 @@ describe('mcp: scopes of operations', () => {
     })
   })
 
-  it('an operation with scopes is refused if OAuth is disabled', async () => {
+  it('an operation with scopes is rejected if OAuth is disabled', async () => {
     const { server } = createMcpAdapter({ router })
     const answer = await web(server).send(legacy(rpc('resources/read', { uri: 'notes://write' })))
     expect(answer.status).to.equal(403)
     expect(answer.message.error.message).to.contain('OAuth is disabled')
   })
 
-  it('listOnlyPermitted is refused for a router function', () => {
+  it('listOnlyPermitted is rejected for a router function', () => {
     const made = () =>
       createMcpAdapter({ router: () => new McpServer({ name: 'x', version: '1' }), listOnlyPermitted: true })
     expect(configError(made)).to.include({ option: 'listOnlyPermitted' })
@@ -314,13 +314,13 @@ describe('mcp: scopes of operations', () => {
       [{ prompts: { write: ['offline_access'] } }, "scopes.prompts['write']", 'offline_access'],
       [{ resources: { 'notes://{a': [] } }, 'uriTemplate', 'RFC 6570'],
     ] as const) {
-      it(`the option scopes refuses ${JSON.stringify(scopes)}`, () => {
+      it(`the option scopes rejects ${JSON.stringify(scopes)}`, () => {
         const error = configError(() => createMcpAdapter({ router: factory, scopes: scopes as never }))
         expect(error.option).to.equal(option)
         expect(error.message).to.contain(words)
       })
     }
-    it('the option scopes is refused for a KitMcpRouter', () => {
+    it('the option scopes is rejected for a KitMcpRouter', () => {
       const error = configError(() => createMcpAdapter({ router, scopes: factoryScopes }))
       expect(error.option).to.equal('scopes')
       expect(error.message).to.contain('KitMcpRouter')

@@ -20,7 +20,7 @@ const issuer = 'https://auth.example.com'
 describe('mcp: types of prompts, resources and users', () => {
   const router = KitMcpRouter.create().context(() => ({ db: 'notes' as const }))
 
-  it('give a prompt its arguments and its context', () => {
+  it('a prompt handler has the types of its arguments and its context', () => {
     router.prompt(
       'a',
       {
@@ -52,7 +52,7 @@ describe('mcp: types of prompts, resources and users', () => {
     ).to.throw("names 'b'")
   })
 
-  it('give a template its variables', () => {
+  it('a handler of a resource template has the types of its variables', () => {
     router.resourceTemplate(
       'a',
       {
@@ -82,7 +82,7 @@ describe('mcp: types of prompts, resources and users', () => {
     ).to.throw("names 'b'")
   })
 
-  it('give a resource its URI and its context', () => {
+  it('a resource handler has the types of its URI and its context', () => {
     router.resource('a', { uri: 'notes://a' }, (uri, context) => {
       expectTypeOf(uri).toEqualTypeOf<URL>()
       expectTypeOf(context).toEqualTypeOf<KitContext<{ db: 'notes' }>>()
@@ -91,7 +91,7 @@ describe('mcp: types of prompts, resources and users', () => {
     expect(() => router.resource('b', {}, () => '')).to.throw('absolute URI')
   })
 
-  it('give answers the type of their schema', () => {
+  it('answers of the client have the type of their schema', () => {
     router.tool('a', { description: 'x', output: z.object({ a: z.string() }) }, (_args, context) => {
       expectTypeOf(context.accepted('x', z.object({ n: z.coerce.number() }))).toEqualTypeOf<
         { n: number } | undefined
@@ -101,7 +101,7 @@ describe('mcp: types of prompts, resources and users', () => {
     })
   })
 
-  it('give context.auth.user what the verifier gives', () => {
+  it('context.auth.user has the type that the verifier returns', () => {
     expectTypeOf<UserOf<typeof verifyToken>>().toEqualTypeOf<Account>()
     const inferred = async ({ bearerToken }: { bearerToken: string | undefined }) =>
       bearerToken === undefined ? undefined : { valid: true, user: { id: 5 } }
@@ -122,7 +122,7 @@ describe('mcp: types of prompts, resources and users', () => {
     createMcpAdapter({ router, oauth: { issuer, verifyToken: inferred } })
   })
 
-  it('leave hooks a context of any kind where the router does not say', () => {
+  it('hooks have a context of any type if the router does not declare it', () => {
     const untyped = KitMcpRouter.create().tool('a', { description: 'x' }, () => '')
     const onVerified = ({ context, user }: OnVerifiedInput<any, Account>): void => {
       context.context.user = user
@@ -159,7 +159,7 @@ describe('mcp: types of prompts, resources and users', () => {
     })
   })
 
-  it('let Connect take the middleware', () => {
+  it('Connect accepts the middleware as its own type', () => {
     const gate = mcpAuth({ issuer, verifyToken })
     expectTypeOf(gate).toExtend<NextHandleFunction>()
     expect(() => connect().use('/mcp', gate)).to.not.throw()

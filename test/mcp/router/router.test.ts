@@ -71,7 +71,7 @@ describe('mcp: KitMcpRouter', () => {
       router.tool('a', { description: 'x', output }, () => undefined)
     })
 
-    it('takes what a handler of an output schema writes down for what it is', () => {
+    it('results of an output schema have the types of the literals that a handler returns', () => {
       const [output, input] = [
         z.object({ kind: z.enum(['a', 'b']), tags: z.array(z.string()) }),
         z.object({ n: z.number() }),
@@ -163,14 +163,14 @@ describe('mcp: KitMcpRouter', () => {
   describe('immutability', () => {
     const base = tool('a')
 
-    it('returns a new router and leaves the old one as it is', () => {
+    it('tool() returns a new router and does not change the previous one', () => {
       const more = base.tool('b', { description: 'x' }, () => 'x')
       expect(more).not.to.equal(base)
       expect(namesOf(base)).to.deep.equal(['a'])
       expect(namesOf(more)).to.deep.equal(['a', 'b'])
     })
 
-    it('may branch: branches do not see each other', () => {
+    it('branches of a router do not affect each other', () => {
       const left = base.tool('left', { description: 'x' }, () => 'x')
       const right = base
         .tool('right', { description: 'x' }, () => 'x')
@@ -183,7 +183,7 @@ describe('mcp: KitMcpRouter', () => {
       expect(tableOf(right).tools.get('left')?.definition.description).to.equal('y')
     })
 
-    it('keeps contexts of branches apart', () => {
+    it('branches of a router have separate contexts', () => {
       const one = () => ({ n: 1 })
       const two = () => ({ n: 2 })
       const [first, second] = [base.context(one), base.context(two)]
@@ -211,7 +211,7 @@ describe('mcp: KitMcpRouter', () => {
 
   describe('wrong use', () => {
     for (const name of ['', ' ', 'a b', 'ä', 'a/b', 'a'.repeat(129), undefined, 5, Symbol('a')]) {
-      it(`an invalid name is refused: ${String(name).slice(0, 20)}`, () => {
+      it(`an invalid name is rejected: ${String(name).slice(0, 20)}`, () => {
         const error = configError(() => tool(name))
         expect(error).to.include({ code: 'MCP_CONFIG_INVALID_OPTION', option: 'tool' })
         expect(error.message).to.contain('1 to 128')
@@ -221,26 +221,26 @@ describe('mcp: KitMcpRouter', () => {
       it(`a valid name is accepted: ${name.slice(0, 20)}`, () =>
         expect(namesOf(tool(name))).to.deep.equal([name]))
     }
-    it('a name that is already registered is refused', () => {
+    it('a name that is already registered is rejected', () => {
       const error = configError(() => tool('a').tool('a', { description: 'x' }, () => 'x'))
       expect(error.message).to.equal(
         `tool 'a' is already registered. Choose another name. Run "npx mcp-gatekit explain kitmcprouter" for help.`,
       )
     })
-    it('a router can be used after a refused tool', () => {
+    it('a router can be used after a rejected tool', () => {
       const router = tool('a')
       configError(() => router.tool('b', { description: '' }, () => 'x'))
       expect(namesOf(router.tool('b', { description: 'x' }, () => 'x'))).to.deep.equal(['a', 'b'])
     })
     for (const description of [undefined, '', 5]) {
-      it(`refuses the description ${description}`, () => {
+      it(`a tool rejects the description ${description}`, () => {
         const error = configError(() => tool('a', { description }))
         expect(error.option).to.equal('description')
         expect(error.message).to.contain("tool 'a'")
       })
     }
     for (const config of [null, 'x', [], () => 'x']) {
-      it(`refuses the configuration ${JSON.stringify(config)}`, () => {
+      it(`a tool rejects the configuration ${JSON.stringify(config)}`, () => {
         expect(configError(() => tool('a', config as object)).option).to.equal('tool')
       })
     }
@@ -250,7 +250,7 @@ describe('mcp: KitMcpRouter', () => {
       expect(error.message).to.contain("tool 'a' has no option 'scope'").and.contain("Did you mean 'scopes'?")
     })
     for (const handler of [null, 'x', {}]) {
-      it(`refuses the handler ${JSON.stringify(handler)}`, () => {
+      it(`a tool rejects the handler ${JSON.stringify(handler)}`, () => {
         expect(configError(() => tool('a', undefined, handler)).option).to.equal('handler')
       })
     }
@@ -261,32 +261,32 @@ describe('mcp: KitMcpRouter', () => {
       ['mcp:read', 'array'],
       [['offline_access'], 'offline_access'],
     ] as const) {
-      it(`refuses the scopes ${JSON.stringify(scopes)}`, () => {
+      it(`a tool rejects the scopes ${JSON.stringify(scopes)}`, () => {
         const error = configError(() => tool('a', { description: 'x', scopes }))
         expect(error.option).to.equal("scopes of tool 'a'")
         expect(error.message).to.contain(why)
       })
     }
-    it('a value that is not a schema is refused', () => {
+    it('a value that is not a schema is rejected', () => {
       for (const input of [{}, null, { type: 'object' }, 'string']) {
         const error = configError(() => tool('a', { description: 'x', input }))
         expect(error.option).to.equal("input of tool 'a'")
         expect(error.message).to.contain('Standard Schema')
       }
     })
-    it('a schema without a JSON Schema is refused', () => {
+    it('a schema without a JSON Schema is rejected', () => {
       const input = {
         '~standard': { version: 1, vendor: 'plain', validate: (value: unknown) => ({ value }) },
       }
       const error = configError(() => tool('a', { description: 'x', input }))
       expect(error.message).to.contain("This version of 'plain' does not")
     })
-    it('a schema that cannot be converted into a JSON Schema is refused', () => {
+    it('a schema that cannot be converted into a JSON Schema is rejected', () => {
       const error = configError(() => tool('a', { description: 'x', output: z.object({ at: z.date() }) }))
       expect(error.option).to.equal("output of tool 'a'")
       expect(error.message).to.contain('cannot be converted into a JSON Schema')
     })
-    it('an input that is not an object is refused', () => {
+    it('an input that is not an object is rejected', () => {
       const error = configError(() => tool('a', { description: 'x', input: z.string() }))
       expect(error.message).to.contain("not 'string'. Wrap it")
     })
@@ -299,7 +299,7 @@ describe('mcp: KitMcpRouter', () => {
         'object',
       )
     })
-    it('a context that is not a function is refused', () => {
+    it('a context that is not a function is rejected', () => {
       const error = configError(() => KitMcpRouter.create().context({} as never))
       expect(error.option).to.equal('context')
     })
@@ -386,11 +386,11 @@ describe('KitMcpRouter: the size of a resource', () => {
   const listed = (size: number) => () =>
     KitMcpRouter.create().resource('a', { uri: 'notes://a', size }, () => 'x')
 
-  it('may be 0 bytes', () => {
+  it('the size of a resource may be 0 bytes', () => {
     expect(listed(0)).not.to.throw()
   })
 
-  it('must not be negative', () => {
+  it('the size of a resource must not be negative', () => {
     expect(listed(-1)).to.throw(KitMcpConfigError, 'size')
   })
 })

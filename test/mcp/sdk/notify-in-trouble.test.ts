@@ -189,7 +189,7 @@ describe('mcp: notify, where Redis is in trouble', () => {
         }
       })
 
-      it('passes between nodes while Redis is full, as if nothing were', async () => {
+      it('notifications pass between nodes while Redis is full', async () => {
         const [one, other] = [await node(kind), await node(kind)]
         await admin.config('SET', 'maxmemory', '1')
         const refusal = await admin.set('a', 'b').catch((error: Error) => error.message)

@@ -117,7 +117,7 @@ describe('mcp: notify', () => {
           }
         })
 
-        it('a subscription to an unknown resource is refused', async () => {
+        it('a subscription to an unknown resource is rejected', async () => {
           const error = await errorOf(connected.client.subscribeResource({ uri: 'notes://unknown' }))
           expect(error.code).to.equal(-32_602)
         })
@@ -171,7 +171,7 @@ describe('mcp: notify', () => {
     })
 
     for (const eventBus of [null, 5, {}, { publish: () => undefined }]) {
-      it(`the eventBus ${JSON.stringify(eventBus)} is refused`, () => {
+      it(`the eventBus ${JSON.stringify(eventBus)} is rejected`, () => {
         const error = configError(() => createMcpAdapter({ router, eventBus: eventBus as never }))
         expect(error.option).to.equal('eventBus')
       })

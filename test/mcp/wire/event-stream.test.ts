@@ -25,7 +25,7 @@ describe('withBodyEnd()', () => {
     ['ends', ({ controller }) => controller.close()],
     ['fails', ({ controller }) => controller.error(new Error('broken'))],
   ] as const satisfies [string, (stream: ReturnType<typeof startStream>) => unknown][]) {
-    it(`calls back once when its source ${how}`, async () => {
+    it(`withBodyEnd() calls back once when its source ${how}`, async () => {
       const stream = startStream()
       let ends = 0
       const reader = withBodyEnd(stream.body, () => ends++).getReader()
@@ -37,7 +37,7 @@ describe('withBodyEnd()', () => {
     })
   }
 
-  it('calls back once when its reader cancels it, and cancels its source', async () => {
+  it('withBodyEnd() calls back once when its reader cancels it, and cancels its source', async () => {
     const { body, canceled } = startStream()
     let ends = 0
     await withBodyEnd(body, () => ends++).cancel()

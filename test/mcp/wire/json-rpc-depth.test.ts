@@ -20,7 +20,7 @@ describe('JSON depth', () => {
     ['objects whose keys end with a backslash', '{"\\\\":', '}'],
     ['members after strings that hold brackets', '["[[[",1,', ']'],
   ] as const) {
-    it(`allows ${MAX_JSON_DEPTH} levels of ${what}, and no more`, () => {
+    it(`JSON may have ${MAX_JSON_DEPTH} levels of ${what}, and not more`, () => {
       for (const levels of [1, MAX_JSON_DEPTH - 1, MAX_JSON_DEPTH, MAX_JSON_DEPTH + 1, 20_000]) {
         const text = wrapped(levels, open, close)
         const isTooDeep = levels > MAX_JSON_DEPTH
@@ -30,7 +30,7 @@ describe('JSON depth', () => {
     })
   }
 
-  it('counts neither brackets in strings nor values one after the other', () => {
+  it('the depth of JSON includes neither brackets in strings nor consecutive values', () => {
     const strings = JSON.stringify(['['.repeat(1_000), '\\"{'.repeat(1_000), '"['.repeat(1_000)])
     const siblings = JSON.stringify(Array.from({ length: 1_000 }, () => [{}]))
     for (const text of [strings, siblings]) {
@@ -44,10 +44,11 @@ describe('JSON depth', () => {
     ['brackets that close too often', `${wrapped(1_000, '[', ']')}]`],
     ['a string that never ends', `${'['.repeat(1_000)}"${']'.repeat(1_000)}`],
   ] as const) {
-    it(`does not count what is not JSON: ${what}`, () => expect(checkDepth(text)).to.equal('not-json'))
+    it(`the depth of a string that is not JSON is not counted: ${what}`, () =>
+      expect(checkDepth(text)).to.equal('not-json'))
   }
 
-  it('is the same for a text and for its value', () => {
+  it('the depth is the same for JSON and for its parsed value', () => {
     const json = fc.letrec<{ value: unknown }>((tie) => ({
       value: fc.oneof(
         { maxDepth: 4, withCrossShrink: true },
@@ -68,7 +69,7 @@ describe('JSON depth', () => {
     )
   })
 
-  it('refuses a value that contains itself', () => {
+  it('the depth of a value that contains itself is not accepted', () => {
     const value: Record<string, unknown> = {}
     value.self = [value]
     expect(isTooDeepValue(value)).to.equal(true)

@@ -30,12 +30,12 @@ describe('parseMessages()', () => {
     ['an encoded body', { kind: 'encoded' }, undefined, '415 -32000'],
     ['a body that is late', { kind: 'timeout' }, undefined, '408 -32000'],
   ] as const satisfies readonly (readonly [string, BodyRead, string | undefined, number | string])[]) {
-    it(`gives ${expected} for ${what}`, () => {
+    it(`parseMessages() returns ${expected} for ${what}`, () => {
       expect(outcome(read, revision)).to.equal(expected)
     })
   }
 
-  it('leaves out a notification that cancels a request of its own batch, and no other notification', () => {
+  it('parseMessages() leaves out a notification that cancels a request of its own batch, and no other notification', () => {
     const cancelled = (requestId: number) => ({ method: 'notifications/cancelled', params: { requestId } })
     const parsed = parseMessages(text([ping(1), cancelled(1), cancelled(2), { method: 'a' }]), undefined)
     expect('messages' in parsed && parsed.messages).to.deep.equal([ping(1), cancelled(2), { method: 'a' }])

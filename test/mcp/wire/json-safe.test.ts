@@ -22,10 +22,11 @@ describe('plainCopy()', () => {
     ['a proxy', new Proxy({ a: [1] }, {})],
   ]
   for (const [what, value] of TABLE) {
-    it(`has the JSON form of ${what}`, () => expect(jsonOf(plainCopy(value))).to.equal(jsonOf(value)))
+    it(`plainCopy() has the JSON form of ${what}`, () =>
+      expect(jsonOf(plainCopy(value))).to.equal(jsonOf(value)))
   }
 
-  it('has the JSON form of any JSON value, and shares no object with it', () => {
+  it('plainCopy() has the JSON form of any JSON value, and shares no object with it', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         checkJson(value)

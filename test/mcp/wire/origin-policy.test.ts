@@ -120,13 +120,13 @@ describe('mcp: Origin', () => {
           ]
           return answers
         }
-        it('admits', async () => {
+        it(`permitted origins are accepted by ${entryPoint} at ${host} ${on ? 'with' : 'without'} OAuth, ${given}`, async () => {
           for (const origin of admits) {
             const statuses = (await ask(origin)).map(({ status }) => status)
             expect(statuses, String(origin)).to.deep.equal([200, 204])
           }
         })
-        it('refuses, without an id, preflights too', async () => {
+        it(`other origins get a 403 without an id, preflights too, from ${entryPoint} at ${host} ${on ? 'with' : 'without'} OAuth, ${given}`, async () => {
           for (const origin of refuses) {
             for (const answer of await ask(origin)) {
               expect(answer.status, origin).to.equal(403)
@@ -139,7 +139,7 @@ describe('mcp: Origin', () => {
     }
   }
 
-  it('comes before authentication, the body, and everything that the application is asked', async () => {
+  it('Origin is checked before authentication, the body, and every function of the application', async () => {
     let asked = 0
     const { server } = createMcpAdapter({
       router: notes.context(() => {
@@ -164,7 +164,7 @@ describe('mcp: Origin', () => {
     expect(asked).to.equal(0)
   })
 
-  it('is not widened by mcpCors, which only answers the preflight in front', async () => {
+  it('Origin is checked by mcpHandler also if an mcpCors in front permits every origin', async () => {
     const adapter = createMcpAdapter({ router: notes, oauth: oauth() })
     const served = await onExpress(mcpCors({ origin: '*' }), mcpAuth(adapter), mcpHandler(adapter))
     try {
@@ -179,7 +179,7 @@ describe('mcp: Origin', () => {
     }
   })
 
-  it('lets the 401 of an mcpAuth in front come first', async () => {
+  it('the 401 of an mcpAuth in front comes before the check of Origin', async () => {
     const adapter = createMcpAdapter({ router: notes, oauth: oauth() })
     const served = await onExpress(mcpAuth(adapter), mcpHandler(adapter))
     try {
@@ -205,7 +205,8 @@ describe('mcp: Host', () => {
       '[::1]:1',
       'a.localhost',
     ]) {
-      it(`admits ${host}`, async () => expect((await served().send(list(host))).status).to.equal(200))
+      it(`the host ${host} is accepted by a server that listens on loopback`, async () =>
+        expect((await served().send(list(host))).status).to.equal(200))
     }
     for (const host of [
       'evil.example',
@@ -214,13 +215,13 @@ describe('mcp: Host', () => {
       '10.0.0.1',
       '@',
     ]) {
-      it(`refuses ${host} without an id`, async () => {
+      it(`the host ${host} gets a 403 without an id from a server that listens on loopback`, async () => {
         const answer = await served().send(list(host))
         expect(answer.status).to.equal(403)
         expect(answer.message).to.have.all.keys('jsonrpc', 'error')
       })
     }
-    it('refuses the preflight as well', async () => {
+    it('a preflight for an unknown host gets a 403 from a server that listens on loopback', async () => {
       const headers = {
         host: 'evil.example',
         origin: 'http://localhost',
@@ -230,7 +231,7 @@ describe('mcp: Host', () => {
     })
   })
 
-  it('is free where the server listens on all addresses', async () => {
+  it('any host is accepted by a server that listens on all addresses', async () => {
     const handler = mcpHandler(createMcpAdapter({ router: notes, oauth: oauth() }))
     const served = await listen((req, res) => handler(req, res), '0.0.0.0')
     try {
@@ -253,10 +254,11 @@ describe('mcp: Host', () => {
       describe(entryPoint, () => {
         const served = serving(serve)
         for (const host of ['mcp.example.com', 'MCP.EXAMPLE.COM:8443', 'mcp.example.org']) {
-          it(`admits ${host}`, async () => expect((await served().send(list(host))).status).to.equal(200))
+          it(`the host ${host} is accepted by ${entryPoint} with allowedHosts`, async () =>
+            expect((await served().send(list(host))).status).to.equal(200))
         }
         for (const host of ['localhost', '127.0.0.1', 'evil.example', 'a.mcp.example.com']) {
-          it(`refuses ${host}`, async () => {
+          it(`the host ${host} gets a 403 from ${entryPoint} with allowedHosts`, async () => {
             const answer = await served().send(list(host))
             expect(answer.status).to.equal(403)
             expect(answer.message).not.to.have.property('id')
@@ -264,7 +266,7 @@ describe('mcp: Host', () => {
         }
       })
     }
-    it('looks at the URL where a web request has no Host header', async () => {
+    it('allowedHosts applies to the URL if a web-standard request has no Host header', async () => {
       const { server } = createMcpAdapter(setup)
       const ask = (url: string) => server(new Request(url, { headers: bearer('reader') }))
       expect((await ask('https://evil.example/mcp')).status).to.equal(403)

@@ -21,12 +21,12 @@ describe('checkProof()', () => {
     return await checkProof(subject, OPTIONS)
   }
 
-  it('accepts a proof whose key has a public member that it does not know', async () => {
+  it('checkProof() accepts a proof whose key has an unknown public member', async () => {
     expect(await check({ note: 'x' })).to.deep.include({ keyThumbprint: key.thumbprint })
   })
 
   for (const member of ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k', 'priv']) {
-    it(`rejects a proof whose key has the private member ${member}`, async () => {
+    it(`checkProof() rejects a proof whose key has the private member ${member}`, async () => {
       expect(await check({ [member]: 'x' })).to.equal('invalid_dpop_proof')
     })
   }
@@ -42,12 +42,12 @@ describe('checkProof()', () => {
     ['a time that has not come', { iat: nowSeconds() + OPTIONS.proofMaxAgeSeconds + 60 }],
     ['no time', { iat: undefined }],
   ] as const) {
-    it(`rejects a proof with ${what}`, async () => {
+    it(`checkProof() rejects a proof with ${what}`, async () => {
       expect(await check({}, claims)).to.equal('invalid_dpop_proof')
     })
   }
 
-  it('accepts a proof that is a few seconds younger than the maximum age', async () => {
+  it('checkProof() accepts a proof that is a few seconds younger than the maximum age', async () => {
     const iat = nowSeconds() - OPTIONS.proofMaxAgeSeconds + 5
     expect(await check({}, { iat })).to.deep.include({ keyThumbprint: key.thumbprint })
   })

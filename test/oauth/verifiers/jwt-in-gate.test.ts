@@ -177,7 +177,7 @@ describe('jwtVerifier() inside a gate', () => {
       })
     }
 
-    it('a token of a second authorization server of the gate is refused with 401', async () => {
+    it('a token of a second authorization server of the gate is rejected with 401', async () => {
       const authorizationServers = [issuer.origin, otherIssuer.origin]
       const options = gate(jwtVerifier(), { authorizationServers })
       expect(await statusFor(options, { iss: otherIssuer.origin })).to.equal(401)
@@ -229,7 +229,7 @@ describe('jwtVerifier() inside a gate', () => {
       ]
       for (const [what, change] of changes) {
         if (hidden) {
-          it(`${name} without an issuer refuses every token of a second gate with ${what}`, async () => {
+          it(`${name} without an issuer rejects every token of a second gate with ${what}`, async () => {
             const verifyToken = wrap(jwtVerifier())
             expect(await statusFor(gate(verifyToken))).to.equal(200)
             const second = gate(verifyToken, change())
@@ -296,7 +296,7 @@ describe('jwtVerifier() inside a gate', () => {
     for (const [name, resource] of resources) {
       for (const { name: way, wrap, hidden } of WAYS) {
         if (hidden) {
-          it(`${way} without an audience refuses every token of a gate ${name}`, async () => {
+          it(`${way} without an audience rejects every token of a gate ${name}`, async () => {
             expect(await statusFor(gate(wrap(jwtVerifier()), { resource }))).to.equal(401)
           })
           continue

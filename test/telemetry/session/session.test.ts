@@ -157,14 +157,14 @@ describe('a session', () => {
     const table: [string, (session: Wrong) => unknown][] = [
       ['an empty id', (session) => session.id('')],
       ['an id that is not a string', (session) => session.id(5)],
-      ['attributes that are text', (session) => session.attributes('x')],
+      ['attributes that are a string', (session) => session.attributes('x')],
       ['no attributes', (session) => session.attributes(undefined)],
       ['an array of attributes', (session) => session.attributes([])],
       ['a date as attributes', (session) => session.attributes(new Date())],
       ['attributes that cannot be read', (session) => session.attributes(hostile)],
       ['an empty actor type', (session) => session.actor('')],
       ['an actor id that is an object', (session) => session.actor('user', {})],
-      ['tags that are text', (session) => session.actor('user', 'u1', 'tags')],
+      ['tags that are a string', (session) => session.actor('user', 'u1', 'tags')],
       ['a scope without an id', (session) => session.scope('org')],
       ['scope tags that cannot be read', (session) => session.scope('org', 'o', hostile)],
     ]

@@ -31,7 +31,7 @@ const token: fc.Arbitrary<TemplateToken> = fc.oneof(
 )
 
 describe('mcp: URI templates', () => {
-  it('match what a regular expression would match, with the same values', () => {
+  it('URI templates match the same URIs as a regular expression, with the same values', () => {
     fc.assert(
       fc.property(
         fc.array(token, { minLength: 1, maxLength: 6 }),
@@ -45,7 +45,7 @@ describe('mcp: URI templates', () => {
     )
   })
 
-  it('of the SDK match as before when they match in linear time', () => {
+  it('URI templates of the SDK match the same URIs as before when they match in linear time', () => {
     const expression = fc
       .tuple(fc.constantFrom('', '+', '.', '/', '?', '&', '#'), fc.constantFrom('', '*'), fc.boolean())
       .map(
@@ -104,7 +104,7 @@ describe('mcp: URI templates', () => {
     ['urn:isbn:{id}', 'URN:isbn:7', { id: '7' }],
     ['notes://all/{id}?fixed=1{&more}', 'notes://all/7?fixed=1&more=2', { id: '7', more: '2' }],
   ] as const) {
-    it(`${template} ${variables === undefined ? 'does not match' : 'matches'} ${uri}`, () => {
+    it(`the URI template ${template} ${variables === undefined ? 'does not match' : 'matches'} ${uri}`, () => {
       expect(checkUriTemplate('test', template).match(canonicalUri(uri) as string)).to.deep.equal(variables)
     })
   }
@@ -151,7 +151,7 @@ describe('mcp: the canonical form of a URI', () => {
     )
     .map((parts) => parts.join(''))
 
-  it('is its own canonical form, is ASCII, and is what the URL parser makes of it', () => {
+  it('the canonical form of a URI is its own canonical form, is ASCII, and is equal to the result of the URL parser', () => {
     fc.assert(
       fc.property(uri, (given) => {
         const canonical = canonicalUri(given)
@@ -167,7 +167,7 @@ describe('mcp: the canonical form of a URI', () => {
     )
   })
 
-  it('means the same to a handler: its decoded form is that of what the URL parser makes of the URI', () => {
+  it('the canonical form of a URI decodes to the same string as the result of the URL parser', () => {
     fc.assert(
       fc.property(uri, (given) => {
         const canonical = canonicalUri(given)
@@ -194,7 +194,7 @@ describe('mcp: the canonical form of a URI', () => {
     ['notes://a\u009Fb', undefined],
     ['a', undefined],
   ] as const) {
-    it(`of ${JSON.stringify(given)} is ${canonical ?? 'refused'}`, () =>
+    it(`the canonical form of ${JSON.stringify(given)} is ${canonical ?? 'undefined, because the URI is rejected'}`, () =>
       expect(canonicalUri(given)).to.equal(canonical))
   }
 })

@@ -174,25 +174,35 @@ describe('mcp: sessions', () => {
     })
   }
 
-  describe('belong to the user', () => {
+  describe('users', () => {
     type Row = readonly [what: string, own: unknown, other: unknown, shared: boolean, client?: string]
     const USERS: readonly Row[] = [
-      ['with an id', { id: 7, name: 'Ada' }, { id: 7, name: 'Ada King' }, true],
-      ['with another id', { id: 7 }, { id: 8 }, false],
-      ['with an id of another type', { id: 7 }, { id: '7' }, false],
-      ['with an id, through another client', { id: 7 }, { id: 7 }, true, 'phone'],
-      ['with a sub', { sub: 'ada' }, { sub: 'ada' }, true],
-      ['of another issuer', { id: 'ada', claims: { iss: 'a' } }, { id: 'ada', claims: { iss: 'b' } }, false],
-      ['that is a name', 'ada', 'ada', true],
-      ['that is another name', 'ada', 'bob', false],
-      ['with an id that has a text', { id: new URL('user:ada') }, { id: new URL('user:ada') }, true],
-      ['without id and sub', { email: 'ada@example.com' }, { email: 'bob@example.com' }, false],
-      ['with an id that says nothing', { id: { n: 1 } }, { id: { n: 2 } }, false],
-      ['without a user, but the client', undefined, undefined, true],
-      ['without a user, but another client', undefined, undefined, false, 'phone'],
+      ['of a user with the same id', { id: 7, name: 'Ada' }, { id: 7, name: 'Ada King' }, true],
+      ['of a user with another id', { id: 7 }, { id: 8 }, false],
+      ['of a user whose id has another type', { id: 7 }, { id: '7' }, false],
+      ['of the same user through another client', { id: 7 }, { id: 7 }, true, 'phone'],
+      ['of a user with the same sub', { sub: 'ada' }, { sub: 'ada' }, true],
+      [
+        'of a user of another issuer',
+        { id: 'ada', claims: { iss: 'a' } },
+        { id: 'ada', claims: { iss: 'b' } },
+        false,
+      ],
+      ['of a user that is the same string', 'ada', 'ada', true],
+      ['of a user that is another string', 'ada', 'bob', false],
+      ['of a user with an equal URL as id', { id: new URL('user:ada') }, { id: new URL('user:ada') }, true],
+      [
+        'of another user without id and sub',
+        { email: 'ada@example.com' },
+        { email: 'bob@example.com' },
+        false,
+      ],
+      ['of another user whose id is an object', { id: { n: 1 } }, { id: { n: 2 } }, false],
+      ['of the same client without a user', undefined, undefined, true],
+      ['of another client without a user', undefined, undefined, false, 'phone'],
     ]
     for (const [what, own, other, shared, client = 'web'] of USERS) {
-      it(what, async () => {
+      it(`a session is ${shared ? 'shared' : 'not shared'} with a request ${what}`, async () => {
         const verifyToken: VerifyToken = ({ bearerToken }) => ({
           valid: true,
           clientId: bearerToken === 'own' ? 'web' : client,
@@ -465,15 +475,15 @@ describe('mcp: sessions', () => {
 
   describe('options', () => {
     const WRONG: readonly [string, unknown, string][] = [
-      ['a text', 'yes', 'sessions'],
+      ['a string', 'yes', 'sessions'],
       ['null', null, 'sessions'],
-      ['no idle time', { idleTimeoutMs: 0 }, 'sessions.idleTimeoutMs'],
-      ['an idle time no timer can wait', { idleTimeoutMs: 2 ** 31 }, 'sessions.idleTimeoutMs'],
-      ['no session at all', { max: 0 }, 'sessions.max'],
-      ['another name', { idleTimeout: 1 }, 'idleTimeout'],
+      ['an idle time of 0', { idleTimeoutMs: 0 }, 'sessions.idleTimeoutMs'],
+      ['an idle time that exceeds timers', { idleTimeoutMs: 2 ** 31 }, 'sessions.idleTimeoutMs'],
+      ['a maximum of 0', { max: 0 }, 'sessions.max'],
+      ['an unknown member', { idleTimeout: 1 }, 'idleTimeout'],
     ]
     for (const [what, sessions, option] of WRONG) {
-      it(`the option sessions refuses ${what}`, () => {
+      it(`the option sessions rejects ${what}`, () => {
         const error = configError(() => createMcpAdapter({ router, sessions: sessions as never }))
         expect(error.message).to.contain(option)
       })

@@ -6,7 +6,7 @@ describe('endAtExpiry()', () => {
     ['when the token expires', 0.05],
     ['at once if the token has expired', -5],
   ] as const) {
-    it(`ends a stream ${when}`, async () => {
+    it(`endAtExpiry() ends a stream ${when}`, async () => {
       const expiresAt = Date.now() / 1000 + seconds
       await new Promise<void>((resolve) => endAtExpiry(expiresAt, resolve))
       // Timers of Node.js may fire up to a millisecond early.
@@ -18,7 +18,7 @@ describe('endAtExpiry()', () => {
     ['does not end a stream whose token does not expire', undefined, false],
     ['does not end a stream after its timer was stopped', Date.now() / 1000 - 5, true],
   ] as const) {
-    it(title, async () => {
+    it(`endAtExpiry() ${title}`, async () => {
       let ended = false
       const stop = endAtExpiry(expiresAt, () => {
         ended = true

@@ -309,7 +309,7 @@ describe('the connection to a target', () => {
           `${adapter}.create({ agent }) must be an agent for https:; received one for http:`,
         ],
       ] as const) {
-        it(`${problem.slice(0, 90)}`, () => {
+        it(`a wrong connection option is rejected: ${problem.slice(0, 90)}`, () => {
           const { message } = expectCode('TELEMETRY_CONFIGURATION_INVALID', () => create(options))
           expect(message).to.include(problem)
         })

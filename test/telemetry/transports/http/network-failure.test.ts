@@ -15,7 +15,7 @@ describe('describeNetworkFailure', () => {
     expect(describeNetworkFailure(error)).to.equal(' (DEPTH_ZERO_SELF_SIGNED_CERT)')
   })
 
-  it('describeNetworkFailure returns a code of undici only if there is no better one', () => {
+  it('describeNetworkFailure returns a code of undici only if no other code exists', () => {
     expect(describeNetworkFailure(coded('UND_ERR_SOCKET'))).to.equal(' (UND_ERR_SOCKET)')
     expect(describeNetworkFailure(coded('UND_ERR_SOCKET', { cause: coded('ECONNRESET') }))).to.equal(
       ' (ECONNRESET)',
