@@ -92,7 +92,7 @@ const NAMES_RECEIVED_VALUE = new RegExp(
   [
     '; received ',
     ' is missing\\. ',
-    ' cannot be given together | cannot be used together | exclude each other| belongs to | without a secret',
+    ' cannot be given together | cannot be used together | can be used only | without a secret',
     ' must not | must have no | must begin | has a name that ',
     ", not '| names '| has '| has no variable",
   ].join('|'),

@@ -123,7 +123,7 @@ export function createMcpAdapter<
   User extends UserOfRouter<Router> = UserOfRouter<Router>,
 >(options: CreateMcpAdapterOptions<Router, User>): McpAdapter {
   if (!isOptionsObject(options))
-    throw invalidKind('createMcpAdapter', 'takes an object with at least { router }', options)
+    throw invalidKind('createMcpAdapter', 'must be called with an object with at least { router }', options)
   checkKnownOptions('createMcpAdapter', options, CREATE_OPTIONS)
   const { router, oauth, serverInfo, instructions, telemetry, ...rest } = options
   const endpoint = new McpEndpoint({

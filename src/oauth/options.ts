@@ -253,7 +253,7 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
   }
   const issuer = checkIssuer('issuer', raw.issuer, { allowInsecureHttp })
   if (raw.onVerified !== undefined)
-    checkFunction('onVerified', raw.onVerified, 'it is called after verification')
+    checkFunction('onVerified', raw.onVerified, 'set it to a function that runs after verification')
   const scopes = optional(raw.scopes, (value) => checkRequiredScopes('scopes', value)) ?? []
   const { resource, resourceOf } = checkResource(raw.resource, url)
   const resolved = Object.freeze({
@@ -299,7 +299,7 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
     dpop: optional(raw.dpop, resolveDpop),
     limiter: optional(raw.rateLimit, RefusalLimiter.from),
     clientAddress: optional(raw.clientAddress, (value) => {
-      checkFunction('clientAddress', value, 'it returns the IP address that a request came from')
+      checkFunction('clientAddress', value, 'set it to a function that returns the IP address of the client')
       return value as ResolvedOAuthOptions['clientAddress']
     }),
   })
@@ -334,7 +334,7 @@ function checkSignedMetadata(value: unknown, resource: unknown): string {
       'signedMetadata',
       'must be a JWT with the claims iss and resource, where resource equals the option resource',
       value,
-      'RFC 9728 §2.2',
+      'sign it as described in RFC 9728 section 2.2',
     )
   }
   return value as string

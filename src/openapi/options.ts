@@ -108,7 +108,8 @@ export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): Res
       'app',
       'set it to the app whose routes are called, or set baseUrl to the URL of a server',
     )
-  if (app !== undefined && baseUrl !== undefined) throw invalidOption('baseUrl', 'and app exclude each other')
+  if (app !== undefined && baseUrl !== undefined)
+    throw invalidOption('baseUrl', 'cannot be given together with app. Remove one of them')
   if (app !== undefined) checkFunction('app', app, 'set it to an Express app or any listener of node:http')
   const allowInsecureHttp =
     options.allowInsecureHttp === undefined
@@ -118,10 +119,14 @@ export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): Res
   if (url !== undefined && url.search !== '')
     throw invalidOption('baseUrl', 'must not contain a query', baseUrl)
   if (basePath !== undefined && url !== undefined)
-    throw invalidOption('basePath', 'belongs to app. Put the path into baseUrl')
+    throw invalidOption('basePath', 'can be used only with app. Put the path into baseUrl')
   if (headers !== undefined) checkFunction('headers', headers, 'set it to a function that returns headers')
   if (onLeftOut !== undefined)
-    checkFunction('onLeftOut', onLeftOut, 'it is called for operations that cannot be tools')
+    checkFunction(
+      'onLeftOut',
+      onLeftOut,
+      'set it to a function that receives each operation that cannot be a tool',
+    )
   if (scopes !== undefined && scopes !== false)
     checkFunction('scopes', scopes, 'set it to a function that maps scopes, or to false')
   return {

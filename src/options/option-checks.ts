@@ -198,7 +198,7 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
         throw kit.unusableOption(
           option,
           `must not contain 'offline_access'`,
-          'Clients request it from the authorization server, not from a resource.',
+          'Remove it, because clients request it from the authorization server.',
         )
       }
       return scopes

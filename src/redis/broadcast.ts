@@ -274,8 +274,13 @@ function checkOptions(owner: RedisBroadcastOwner, options: RedisBroadcastOptions
   const { channel, onError, onCaughtUp } = options
   if (typeof channel !== 'string' || channel === '')
     throw invalidOption('channel', 'must be a non-empty string', channel)
-  if (onError !== undefined) checkFunction('onError', onError, 'it is called when Redis is unavailable')
+  if (onError !== undefined)
+    checkFunction('onError', onError, 'set it to a function that is called when Redis is unavailable')
   if (onCaughtUp !== undefined)
-    checkFunction('onCaughtUp', onCaughtUp, 'it is called when the subscription is established')
+    checkFunction(
+      'onCaughtUp',
+      onCaughtUp,
+      'set it to a function that is called when the subscription is established',
+    )
   return { ...options }
 }

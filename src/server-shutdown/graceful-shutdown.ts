@@ -112,7 +112,7 @@ export function gracefulShutdown<Stats = unknown>(
   if (typeof server?.close !== 'function' || !(isHttp1Server(server) || isHttp2Server(server)))
     throw invalidKind(
       'server',
-      'must be a server of node:http, node:https, or node:http2, such as what app.listen() returns',
+      'must be a server of node:http, node:https, or node:http2, such as the return value of app.listen()',
       server,
     )
   const { telemetry, timeoutMs, readinessDelayMs, idleGraceMs, signals, onClosed } = resolve(options)
@@ -189,7 +189,7 @@ function resolve<Stats>(options: GracefulShutdownOptions<Stats>) {
   )
     throw invalidKind('telemetry', 'must be the return value of KitTelemetry…build()', telemetry)
   if (onClosed !== undefined)
-    checkFunction('onClosed', onClosed, 'it is called when all connections are closed')
+    checkFunction('onClosed', onClosed, 'set it to a function that is called when all connections are closed')
   if (!Array.isArray(signals) || !signals.every(canBeHandled)) {
     throw invalidOption(
       'signals',

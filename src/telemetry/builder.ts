@@ -359,7 +359,7 @@ function checkDescriptor(descriptor: AnyDescriptor): TelemetryEventsDescriptor {
   ) {
     throw invalidKind(
       'the argument of addEvents()',
-      'must be what KitTelemetryEvents.namespace(…)….build() returns',
+      'must be the return value of KitTelemetryEvents.namespace(…)….build()',
       descriptor,
     )
   }

@@ -74,7 +74,7 @@ const TOKEN_OPTIONS = ['sub', 'scopes', 'audience', 'clientId', 'expiresIn', 'cl
  */
 export function createTestIssuer(options: TestIssuerOptions = {}): TestIssuer {
   if (!isOptionsObject(options))
-    throw invalidKind('createTestIssuer', 'takes options such as { issuer, audience }', options)
+    throw invalidKind('createTestIssuer', 'must be called with options such as { issuer, audience }', options)
   checkKnownOptions('createTestIssuer', options, ISSUER_OPTIONS)
   for (const option of ISSUER_OPTIONS) if (options[option] !== undefined) checkString(option, options[option])
   const { issuer = 'https://issuer.test', audience = 'https://mcp.test/mcp' } = options
@@ -111,7 +111,8 @@ export function createTestIssuer(options: TestIssuerOptions = {}): TestIssuer {
 }
 
 function checkToken(token: TestTokenOptions): void {
-  if (!isOptionsObject(token)) throw invalidKind('issueToken', 'takes options such as { sub, scopes }', token)
+  if (!isOptionsObject(token))
+    throw invalidKind('issueToken', 'must be called with options such as { sub, scopes }', token)
   checkKnownOptions('issueToken', token, TOKEN_OPTIONS)
   const { sub, scopes, audience, clientId, expiresIn, claims } = token
   if (sub !== undefined) checkString('sub', sub)

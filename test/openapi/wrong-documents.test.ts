@@ -109,7 +109,7 @@ describe('openapi: a wrong document', () => {
   for (const [what, options, option, message] of [
     ['no options', null, 'options', /app/],
     ['neither app nor baseUrl', {}, 'app', /baseUrl/],
-    ['both', { app, baseUrl: 'https://a.example' }, 'baseUrl', /exclude/],
+    ['both', { app, baseUrl: 'https://a.example' }, 'baseUrl', /together with app/],
     ['an app that is not a function', { app: {} }, 'app', /function/],
     ['http elsewhere', { baseUrl: 'http://a.example' }, 'baseUrl', /allowInsecureHttp/],
     ['a query', { baseUrl: 'https://a.example/?a=1' }, 'baseUrl', /query/],

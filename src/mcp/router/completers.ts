@@ -41,7 +41,7 @@ export function checkCompleters(
     checkFunction(
       'complete',
       completer,
-      `'${name}' of ${owner} needs a function (value, { arguments, context }) => string[]`,
+      `give '${name}' of ${owner} a function (value, { arguments, context }) => string[]`,
     )
   }
   return new Map(entries as [string, Completer][])

@@ -79,7 +79,7 @@ export function promptEntry(
     'description',
   )
   const owner = `prompt '${name}'`
-  checkFunction('handler', handler, `${owner} needs a function (args, context) => messages`)
+  checkFunction('handler', handler, `give ${owner} a function (args, context) => messages`)
   const args = input === undefined ? [] : promptArguments(jsonSchemaOf(`input of ${owner}`, input, 'input'))
   const definition = Object.freeze({
     name,

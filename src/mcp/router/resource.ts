@@ -114,7 +114,7 @@ export function resourceEntry(
 ): ResourceEntry {
   const { uri, size } = checkDefinition('resource', name, config, RESOURCE_OPTIONS, 'uri')
   const owner = `resource '${name}'`
-  checkFunction('handler', handler, `${owner} needs a function (uri, context) => contents`)
+  checkFunction('handler', handler, `give ${owner} a function (uri, context) => contents`)
   const canonical = typeof uri === 'string' && uri.length <= MAX_URI_LENGTH ? canonicalUri(uri) : undefined
   if (canonical === undefined || canonical.length > MAX_URI_LENGTH) {
     throw invalidOption('uri', `of ${owner} must be an absolute URI such as 'notes://today'`, uri)
@@ -151,8 +151,8 @@ export function resourceTemplateEntry(
     'uriTemplate',
   )
   const owner = `resourceTemplate '${name}'`
-  checkFunction('handler', handler, `${owner} needs a function (uri, variables, context) => contents`)
-  if (list !== undefined) checkFunction('list', list, `${owner} lists with a function (context) => resources`)
+  checkFunction('handler', handler, `give ${owner} a function (uri, variables, context) => contents`)
+  if (list !== undefined) checkFunction('list', list, `give ${owner} a function (context) => resources`)
   const matcher = checkUriTemplate(owner, uriTemplate)
   const definition = Object.freeze({ name, uriTemplate, ...membersOf(owner, config) }) as ResourceTemplateType
   return {

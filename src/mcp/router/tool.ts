@@ -90,13 +90,13 @@ export function toolEntry(
     'description',
   )
   const owner = `tool '${name}'`
-  checkFunction('handler', handler, `${owner} needs a function (args, context) => result`)
+  checkFunction('handler', handler, `give ${owner} a function (args, context) => result`)
   if (typeof description !== 'string' || description === '') {
     throw invalidOption(
       'description',
       `of ${owner} must be a non-empty string`,
       description,
-      'describe the purpose of the tool: models choose by it',
+      'describe the purpose of the tool, because models choose tools by their description',
     )
   }
   const outputJsonSchema =

@@ -83,7 +83,7 @@ function checkReplayStore(value: unknown): DpopReplayStore {
       'dpop.replayStore',
       'must be an object with a method use(key, expiresAtSeconds)',
       value,
-      'such as redisReplayStore(client)',
+      'use redisReplayStore(client), or a store of your own',
     )
   }
   return value as DpopReplayStore

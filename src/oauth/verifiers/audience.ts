@@ -18,7 +18,10 @@ export function checkAudiences(
   { audience, resource }: AudienceOptions,
 ): readonly string[] {
   if (audience !== undefined && resource !== undefined) {
-    throw invalidOption('resource', 'cannot be given together with audience: both name the expected aud')
+    throw invalidOption(
+      'resource',
+      'cannot be given together with audience. Remove one of them: both name the expected aud',
+    )
   }
   const option = resource === undefined ? 'audience' : 'resource'
   const value = audience ?? resource

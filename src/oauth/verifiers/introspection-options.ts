@@ -112,7 +112,7 @@ export function resolveIntrospectionOptions<User>(
   checkUrl('endpoint', options.endpoint, { allowInsecureHttp })
   if (options.issuer !== undefined) checkIssuer('issuer', options.issuer, { allowInsecureHttp })
   if (options.mapUser !== undefined)
-    checkFunction('mapUser', options.mapUser, 'it returns the user for a response')
+    checkFunction('mapUser', options.mapUser, 'set it to a function that returns the user for a response')
   const audiences = audiencesOf(options)
   return {
     endpoint: options.endpoint,
@@ -145,7 +145,7 @@ function audiencesOf({
 
 function checkCredential(option: 'clientId' | 'clientSecret', value: unknown): string {
   if (value === undefined || value === null || value === '') {
-    throw missingOption(option, 'set it: introspection endpoints require client authentication')
+    throw missingOption(option, 'set it, because introspection endpoints require client authentication')
   }
   if (typeof value !== 'string') throw invalidKind(option, 'must be a string', value)
   return value

@@ -164,7 +164,7 @@ export function issuersOf(gate: GateValues | undefined, allowInsecureHttp: boole
 export function usedByTwoGates(): KitMcpConfigError {
   return invalidOption(
     'issuer',
-    'must not be omitted for a verifier that two gates use: set it, or create one verifier for each gate',
+    'must not be omitted for a verifier that two gates use. Set it, or create one verifier for each gate',
   )
 }
 
@@ -192,7 +192,7 @@ export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): Reso
     mapUser: options.mapUser,
   }
   if (options.mapUser !== undefined)
-    checkFunction('mapUser', options.mapUser, 'it returns the user for the claims')
+    checkFunction('mapUser', options.mapUser, 'set it to a function that returns the user for the claims')
   return { issuers, audiences, rules, keysOf: keySources(options, allowInsecureHttp), allowInsecureHttp }
 }
 
@@ -204,7 +204,7 @@ function keySources(
   if (set.length > 1) {
     throw invalidOption(
       set[1] as string,
-      `cannot be given together with ${set[0]}: set one source of keys only`,
+      `cannot be given together with ${set[0]}. Set only one source of keys`,
     )
   }
   if (options.secret !== undefined && (typeof options.secret !== 'string' || options.secret === '')) {
@@ -231,7 +231,7 @@ function keySources(
 function checkIssuers(options: JwtVerifierOptions<unknown>, allowInsecureHttp: boolean): readonly string[] {
   const { issuer, issuers } = options
   if (issuer !== undefined && issuers !== undefined) {
-    throw invalidOption('issuers', 'cannot be given together with issuer: add it to the list')
+    throw invalidOption('issuers', 'cannot be given together with issuer. Add the issuer to the list')
   }
   const list = issuers ?? (issuer === undefined ? [] : [issuer])
   if (!Array.isArray(list)) throw invalidKind('issuers', 'must be an array of URLs', list)

@@ -218,7 +218,7 @@ describe('mcp: prompts', () => {
         'descripton',
         "Did you mean 'description'?",
       ],
-      ['no handler', () => prompt('a', {}, null), 'handler', "Prompt 'a'"],
+      ['no handler', () => prompt('a', {}, null), 'handler', "prompt 'a'"],
       ['a bad scope', () => prompt('a', { scopes: ['a b'] }), "scopes of prompt 'a'", 'RFC 6749'],
       [
         'an input that is not a schema',
@@ -238,7 +238,7 @@ describe('mcp: prompts', () => {
         'a completer that is not a function',
         () => prompt('a', { input: z.object({ b: z.string() }), complete: { b: 'x' } }),
         'complete',
-        'needs a function',
+        'a function',
       ],
     ] as const) {
       it(`a prompt is rejected: ${what}`, () => {

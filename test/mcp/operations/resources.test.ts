@@ -212,7 +212,7 @@ describe('mcp: resources', () => {
         'JSON values',
       ],
       ['a bad cache', () => resource('a', { uri: 'notes://a', cache: 5 }), "cache of resource 'a'", 'object'],
-      ['no handler', () => resource('a', { uri: 'notes://a' }, null), 'handler', "Resource 'a'"],
+      ['no handler', () => resource('a', { uri: 'notes://a' }, null), 'handler', "resource 'a'"],
       [
         'a cache that is unknown',
         () => resource('a', { uri: 'notes://a', cache: { cacheScope: 'shared' } }),
