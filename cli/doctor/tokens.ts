@@ -12,7 +12,7 @@ import { quote } from './quote.ts'
 import { resourceMetadata } from './resource-metadata.ts'
 import { signIn } from './sign-in.ts'
 
-/** Repeats the request that was rejected without a token, with an invalid token. */
+/** Repeats the request that was refused without a token, with an invalid token. */
 async function tryToken(examination: Examination, token: string): Promise<HttpExchange> {
   const { method, headers, body } = (await refusal(examination)).outgoing
   return await examination.send(method, headers, { ...(body !== undefined && { body }), token })

@@ -69,7 +69,7 @@ export function mcpAuth(target: GateTarget): NodeMiddleware {
 }
 
 /**
- * Rejects a token without the scopes of the endpoint. The challenge also names those of the operation, if they are
+ * Refuses a request whose token lacks the scopes of the endpoint. The challenge also names those of the operation, if they are
  * known.
  */
 function refusal(

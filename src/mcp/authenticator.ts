@@ -63,7 +63,7 @@ export class Authenticator {
   }
 
   /**
-   * Refuses a token that lacks scopes.
+   * Refuses a request whose token lacks scopes.
    * @param operation the scopes that the challenge names, in addition to those of the endpoint
    */
   async refuseScopes(

@@ -69,7 +69,7 @@ export interface McpAdapterOptions {
   readonly cache?: CacheHint | undefined
   /**
    * The secret that encrypts the state between the rounds of a call (`context.inputRequired`): at least 32 characters or bytes.
-   * Set the same secret on all nodes; otherwise a node refuses the state of another node. Defaults to a random secret for each
+   * Set the same secret on all nodes; otherwise a node rejects the state of another node. Defaults to a random secret for each
    * process.
    */
   readonly requestStateSecret?: string | Uint8Array | undefined

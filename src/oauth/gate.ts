@@ -210,7 +210,7 @@ export class Gate {
     return await checkProof({ proof, method, origin, path, token: credentials.token }, dpop)
   }
 
-  /** Records the proof. Returns a rejection if it was replayed, or if the store is unavailable. */
+  /** Records the proof. Returns the decision if it was replayed, or if the store is unavailable. */
   async #takeProof({
     replayKey,
     expiresAtSeconds,

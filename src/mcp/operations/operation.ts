@@ -23,7 +23,7 @@ import { checkJson, plainCopy } from '../wire/json-safe.ts'
 import { holderOf, type RequestStates } from './request-state.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
-const STATE_REFUSED = 'invalid_request_state'
+const STATE_REJECTED = 'invalid_request_state'
 
 /** The data that the operations of one request need. */
 export interface Serving {
@@ -77,15 +77,15 @@ async function opened(states: RequestStates, given: unknown, holder: string): Pr
     return await states.open(String(given), holder)
   } catch {
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Invalid or expired requestState', {
-      reason: STATE_REFUSED,
+      reason: STATE_REJECTED,
     })
   }
 }
 
-/** Returns `true` if `runRound` has refused the state, before the handler was called. */
+/** Returns `true` if `runRound` has rejected the state, before the handler was called. */
 export function isStateRefusal(error: unknown): boolean {
   if (!isProtocolError(error)) return false
-  return memberOf(memberOf(error, 'data') as object, 'reason') === STATE_REFUSED
+  return memberOf(memberOf(error, 'data') as object, 'reason') === STATE_REJECTED
 }
 
 /** Returns the message of a `KitToolError`, which the client may see. Returns undefined for any other thrown value. */

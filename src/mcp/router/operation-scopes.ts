@@ -65,7 +65,7 @@ function scopesOf(operations: ScopedOperations, { method, params }: Message): (r
   }
 }
 
-/** A name that is not a string has no scopes. The SDK refuses it. */
+/** A name that is not a string has no scopes. The SDK rejects it. */
 function scopesNamed(known: ReadonlyMap<string, Scoped>, name: unknown): readonly string[] {
   return (typeof name === 'string' ? known.get(name)?.scopes : undefined) ?? []
 }

@@ -13,7 +13,7 @@ const DATA: readonly string[] = ['default', 'examples', 'enum', 'const']
 /**
  * Returns `true` if clients of 2026-07-28 repeat arguments of this input in `Mcp-Param-*` headers, because properties have
  * the keyword `x-mcp-header`. The SDK compares the headers with the arguments.
- * @throws {KitMcpConfigError} if the protocol does not allow the declaration. Clients would refuse the tool.
+ * @throws {KitMcpConfigError} if the protocol does not allow the declaration. Clients would reject the tool.
  */
 export function declaresHeaders(option: string, schema: JsonSchema): boolean {
   const headers = new Set<string>()

@@ -17,7 +17,7 @@ interface GuardedServer {
 }
 
 /**
- * Makes every connection of an application's server refuse URIs without a canonical form (-32602), and makes its resource
+ * Makes every connection of an application's server reject URIs without a canonical form (-32602), and makes its resource
  * templates match in linear time. Other URIs reach the server unchanged.
  */
 export function guardUris(server: Server | McpServer): void {
@@ -30,7 +30,7 @@ export function guardUris(server: Server | McpServer): void {
     await connect.call(guarded, transport)
     const { onmessage } = transport
     transport.onmessage = (message, extra) => {
-      if (isRefusedRequest(message)) return refuse(transport, message.id)
+      if (isRejectedRequest(message)) return reject(transport, message.id)
       // The application may have added templates.
       if ('method' in message && message.method === 'resources/read') matchTemplatesLinearly(server)
       onmessage?.call(transport, message, extra)
@@ -38,11 +38,11 @@ export function guardUris(server: Server | McpServer): void {
   }
 }
 
-function isRefusedRequest(message: unknown): message is { readonly id: string | number } {
+function isRejectedRequest(message: unknown): message is { readonly id: string | number } {
   return (message as { id?: unknown }).id !== undefined && namesRefusedUri(message)
 }
 
-function refuse(transport: Transport, id: string | number): void {
+function reject(transport: Transport, id: string | number): void {
   const error = { code: ProtocolErrorCode.InvalidParams, message: 'The resource URI is not valid' }
   const response: JSONRPCMessage = { jsonrpc: '2.0', id, error }
   transport.send(response).catch(() => undefined)

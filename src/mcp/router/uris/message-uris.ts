@@ -12,7 +12,7 @@ interface Message {
   } | null
 }
 
-/** Returns `true` if a message names a resource by a URI that is refused. Ignores `subscriptions/listen`. */
+/** Returns `true` if a message names a resource by a URI that is rejected. Ignores `subscriptions/listen`. */
 export function namesRefusedUri(message: unknown): boolean {
   const { method, params } = (message ?? {}) as Message
   switch (method) {
@@ -42,14 +42,14 @@ export function withoutUri(message: unknown): unknown {
   }
 }
 
-/** Returns `false` for a value that is not a string. The schema of the method refuses it. */
+/** Returns `false` for a value that is not a string. The schema of the method rejects it. */
 function isRefused(uri: unknown): boolean {
   return typeof uri === 'string' && canonicalUri(uri) === undefined
 }
 
 /**
  * Brings the URIs of a `subscriptions/listen` into canonical form.
- * @returns the message with canonical URIs, each once, or the reason why it is refused. Returns any other message unchanged.
+ * @returns the message with canonical URIs, each once, or the reason why it is rejected. Returns any other message unchanged.
  */
 export function withCanonicalSubscriptions(
   message: unknown,

@@ -21,7 +21,7 @@ export interface ScopedResources {
 /**
  * Returns the scopes that reading `uri` needs: those of every resource and of every template that matches its canonical form,
  * or a URI that a handler might take that form for. A URI without a canonical form does not need scopes, because it is
- * refused. A URI of more than `MAX_URI_LENGTH` characters needs the scopes of all resources.
+ * rejected. A URI of more than `MAX_URI_LENGTH` characters needs the scopes of all resources.
  */
 export function scopesOfUri({ resources, templates }: ScopedResources, uri: string): readonly string[] {
   const canonical = canonicalUri(uri)

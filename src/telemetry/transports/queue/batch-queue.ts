@@ -360,7 +360,7 @@ export class BatchQueue<Item> {
 
   #tooLarge(batch: Batch<Item>, failure: Failure, nowMs: number): void {
     if (batch.queued.length === 1) {
-      this.#fresh.refuse(batch.weight, failure, nowMs)
+      this.#fresh.rejectFrom(batch.weight, failure, nowMs)
       this.#failBatch(batch, failure)
     } else {
       this.#fresh.shrink(batch.weight, nowMs)

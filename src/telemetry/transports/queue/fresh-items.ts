@@ -1,10 +1,10 @@
 import { type Batch, newBatch, type Queued } from './batch.ts'
 import type { Failure } from './batch-queue-options.ts'
 
-/** How long an item is rejected that is at least as large as one that the target refused as too large. */
-const REFUSED_ITEM_MS = 60_000
+/** How long an item is rejected that is at least as large as one that the target rejected as too large. */
+const TOO_LARGE_MS = 60_000
 
-/** How long batches stay smaller after the target refused one as too large. */
+/** How long batches stay smaller after the target rejected one as too large. */
 const SMALLER_BATCHES_MS = 600_000
 
 interface FreshItemsOptions {
@@ -28,10 +28,10 @@ export class FreshItems<Item> {
   #flushedTo = 0
 
   #maxWeight: number
-  /** Until then, `#maxWeight` is less than the option, because the target refused a batch as too large. */
+  /** Until then, `#maxWeight` is less than the option, because the target rejected a batch as too large. */
   #smallerUntilMs = Number.POSITIVE_INFINITY
-  /** An item of this weight was refused on its own. */
-  #refused: { readonly weight: number; readonly untilMs: number; readonly failure: Failure } | undefined
+  /** An item of this weight was rejected on its own. */
+  #tooLarge: { readonly weight: number; readonly untilMs: number; readonly failure: Failure } | undefined
 
   constructor({ maxItems, maxWeight, delayMs }: FreshItemsOptions) {
     this.#maxItems = maxItems ?? Number.POSITIVE_INFINITY
@@ -78,19 +78,20 @@ export class FreshItems<Item> {
    */
   take(nowMs: number, reject: (queued: Queued<Item>, failure: Failure) => void): Batch<Item> | undefined {
     const maxItems = this.#itemLimit
-    const refused = this.#refused !== undefined && this.#refused.untilMs > nowMs ? this.#refused : undefined
+    const tooLarge =
+      this.#tooLarge !== undefined && this.#tooLarge.untilMs > nowMs ? this.#tooLarge : undefined
     const queued: Queued<Item>[] = []
     let weight = 0
     for (let first = this.#items[this.#from]; first !== undefined; first = this.#items[this.#from]) {
-      const isRefused = refused !== undefined && first.weight >= refused.weight
-      if (!isRefused && queued.length > 0) {
+      const isTooLarge = tooLarge !== undefined && first.weight >= tooLarge.weight
+      if (!isTooLarge && queued.length > 0) {
         if (queued.length >= maxItems || weight + first.weight > this.#maxWeight) break
       }
       this.#from++
       this.#taken++
       this.#weight -= first.weight
-      if (isRefused) {
-        reject(first, refused.failure)
+      if (isTooLarge) {
+        reject(first, tooLarge.failure)
       } else {
         queued.push(first)
         weight += first.weight
@@ -122,18 +123,18 @@ export class FreshItems<Item> {
     return all
   }
 
-  /** Makes batches smaller, because the target refused one of this weight. */
+  /** Makes batches smaller, because the target rejected one of this weight. */
   shrink(weight: number, nowMs: number): void {
     this.#maxWeight = Math.min(this.#maxWeight, weight / 2)
     this.#smallerUntilMs = nowMs + SMALLER_BATCHES_MS
   }
 
-  /** Rejects items that are at least this large, because the target refused one on its own. */
-  refuse(weight: number, failure: Failure, nowMs: number): void {
-    this.#refused = { weight, untilMs: nowMs + REFUSED_ITEM_MS, failure }
+  /** Rejects items that are at least this large, because the target rejected one on its own. */
+  rejectFrom(weight: number, failure: Failure, nowMs: number): void {
+    this.#tooLarge = { weight, untilMs: nowMs + TOO_LARGE_MS, failure }
   }
 
-  /** Makes batches as large as the option allows once the target has not refused one for some time. */
+  /** Makes batches as large as the option allows once the target has not rejected one for some time. */
   restoreWeight(nowMs: number): void {
     if (nowMs >= this.#smallerUntilMs) this.#maxWeight = this.#weightLimit
   }
