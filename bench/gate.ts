@@ -101,7 +101,7 @@ export async function benchGate(): Promise<void> {
     expectStatus: 401,
   })
   printRatios(
-    '(a) rejected requests (401, no token)',
+    '(a) refused requests (401, no token)',
     refused.rounds,
     'SDK requireBearerAuth',
     'requests/s',

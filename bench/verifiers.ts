@@ -25,8 +25,8 @@ const JWKS = 'MCP_GATEKIT_BENCH_JWKS'
 export const contestants: Record<string, Contestant> = {
   'bare Express': () => app(),
   [LIBRARY]: () => app(library()),
-  'mcp-gatekit jwtVerifier': () => app(mcpAuth(gateOptions(ours()))),
-  'mcp-gatekit cachedVerifier(jwtVerifier)': () => app(mcpAuth(gateOptions(cachedVerifier(ours())))),
+  'mcp-gatekit jwtVerifier': () => app(mcpAuth(gateOptions(gatekit()))),
+  'mcp-gatekit cachedVerifier(jwtVerifier)': () => app(mcpAuth(gateOptions(cachedVerifier(gatekit())))),
 }
 
 function app(...gates: RequestHandler[]) {
@@ -40,7 +40,7 @@ function app(...gates: RequestHandler[]) {
 
 const keys = (): JSONWebKeySet => JSON.parse(process.env[JWKS] ?? '')
 const library = () => auth({ issuer: ISSUER, audience: RESOURCE, publicKey: keys() })
-const ours = () => jwtVerifier({ issuer: ISSUER, resource: RESOURCE, publicKey: keys() })
+const gatekit = () => jwtVerifier({ issuer: ISSUER, resource: RESOURCE, publicKey: keys() })
 const gateOptions = (verifyToken: VerifyToken<any, any>) => ({
   issuer: ISSUER,
   resource: RESOURCE,
@@ -81,8 +81,8 @@ async function issueToken(): Promise<string> {
 async function measureInProcess(token: string): Promise<Record<string, number[]>> {
   const calls: Record<string, () => Promise<unknown>> = {
     [LIBRARY]: libraryCall(token),
-    'mcp-gatekit gate, jwtVerifier': gateCall(token, ours()),
-    'mcp-gatekit gate, cachedVerifier(jwtVerifier)': gateCall(token, cachedVerifier(ours())),
+    'mcp-gatekit gate, jwtVerifier': gateCall(token, gatekit()),
+    'mcp-gatekit gate, cachedVerifier(jwtVerifier)': gateCall(token, cachedVerifier(gatekit())),
   }
   const figures: Record<string, number[]> = Object.fromEntries(Object.keys(calls).map((name) => [name, []]))
   for (let round = 0; round <= ROUNDS; round++) {
