@@ -56,7 +56,7 @@ async function temptingClaims(examination: Examination, expiresIn: number): Prom
 const VERIFY =
   'verify the signature with the keys of the authorization server, and accept only asymmetric algorithms (mcp-gatekit: jwtVerifier)'
 
-/** Returns the response to a token without a required scope: the one of `--under-scoped-token-env`, or the own token. */
+/** Returns the response to a token without a required scope: that of `--under-scoped-token-env`, or the token under test. */
 export async function underScopedResponse(
   examination: Examination,
   headers: Readonly<Record<string, string>> = {},

@@ -20,7 +20,7 @@ export function isClosed(req: IncomingMessage, res: ServerResponse): boolean {
 
 /** Returns `true` if the client disconnected before the response was complete. */
 export function isCut(req: IncomingMessage, res: ServerResponse): boolean {
-  // Node.js ends the stream of a cancelled HTTP/2 request, so that it counts as finished.
+  // Node.js ends the stream of a canceled HTTP/2 request, so that it counts as finished.
   return isClosed(req, res) && !(res.writableEnded && res.writableFinished)
 }
 

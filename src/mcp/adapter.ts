@@ -25,7 +25,7 @@ export type FetchHandler = (request: Request) => Promise<Response>
 
 /** Handlers for requests outside the MCP route: CORS preflights, and the protected resource metadata document. */
 export interface McpAuthHandlers {
-  /** Answers OPTIONS requests to the MCP route and to the metadata route. */
+  /** Responds to OPTIONS requests to the MCP route and to the metadata route. */
   readonly cors: (request: Request) => Response | Promise<Response>
   /** Serves the protected resource metadata document (RFC 9728). Responds with 404 if OAuth is disabled. */
   readonly resource: (request: Request) => Response | Promise<Response>
@@ -38,7 +38,7 @@ export interface McpAuthHandlers {
  */
 export interface McpAdapter {
   /**
-   * Serves MCP: checks `Origin` and `Host`, authenticates the request, answers OPTIONS requests, and adds the CORS
+   * Serves MCP: checks `Origin` and `Host`, authenticates the request, responds to OPTIONS requests, and adds the CORS
    * headers.
    */
   readonly handler: FetchHandler

@@ -29,7 +29,7 @@ export function onJoin<Verifier extends object>(verifier: Verifier, join: Join):
 }
 
 /**
- * Hands the values of a gate to its verifier. A verifier that needs none ignores them.
+ * Passes the values of a gate to its verifier. A verifier that needs none ignores them.
  * @throws {KitMcpConfigError} if the verifier cannot be used by this gate.
  */
 export function joinGate(verifier: object, gate: GateValues): void {

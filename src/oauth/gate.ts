@@ -49,7 +49,7 @@ export interface MetadataAnnouncement {
 export type ContextFactory = (request: GateRequest) => VerifyContext | Promise<VerifyContext>
 
 /**
- * Decides whether a request is let in. It works on plain values and does not depend on Express or MCP. Its callers read
+ * Decides whether a request is accepted. It works on plain values and does not depend on Express or MCP. Its callers read
  * requests and write its responses.
  */
 export class Gate {

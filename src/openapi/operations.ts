@@ -27,7 +27,7 @@ export interface OpenApiOperation {
 /** An operation with its parts of the document. */
 export interface FoundOperation extends OpenApiOperation {
   readonly node: Node
-  /** The parameters of the operation and of its path, with references resolved. Those of the operation win. */
+  /** The parameters of the operation and of its path, with references resolved. Those of the operation have priority. */
   readonly parameters: readonly Node[]
 }
 

@@ -63,7 +63,7 @@ export interface OptionKit<Failure extends Error> {
   checkWholeNumber(option: string, value: unknown, min: number, max?: number): number
   /** A number of milliseconds that a timer can wait for. */
   checkMs(option: string, value: unknown, min: 0 | 'more than 0'): number
-  /** @param fix a sentence about what the function does. */
+  /** @param fix an imperative clause, such as `set it to a function that returns headers` */
   checkFunction(option: string, value: unknown, fix: string): void
   checkOneOf<const Choice extends string>(option: string, value: unknown, choices: readonly Choice[]): Choice
 }

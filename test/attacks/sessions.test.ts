@@ -935,7 +935,7 @@ describe('attacks on sessions', () => {
     ])
   })
 
-  it('a call that throws a value that is not an error gets a response, even after another call was cancelled', async () => {
+  it('a call that throws a value that is not an error gets a response, even after another call was canceled', async () => {
     const began = signalled()
     const router: ServerFactory = () => {
       const server = new Server({ name: 'low', version: '1' }, { capabilities: { tools: {} } })

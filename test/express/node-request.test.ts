@@ -84,7 +84,7 @@ describe('a web-standard response', () => {
     expect(failure).to.equal('broke off')
   })
 
-  it('a web-standard response is cancelled when the client disconnects, before or while it is read', async () => {
+  it('a web-standard response is canceled when the client disconnects, before or while it is read', async () => {
     const cancelled: string[] = []
     let cancel: (() => void) | undefined
     const bothCancelled = new Promise<void>((resolve) => {

@@ -215,7 +215,7 @@ describe('mcp: clients of the official SDK through Express', () => {
         await waiting.started.promise
         abort.abort()
         expect(await calling).to.be.instanceOf(Error)
-        // In the legacy era cancelling is a message, and without sessions nothing says which call it means.
+        // In the legacy era canceling is a message, and without sessions nothing says which call it means.
         if (revision === LEGACY) await client.close()
         expect(await waiting.aborted.promise).to.equal(true)
       })

@@ -14,7 +14,7 @@ import { MAX_SUBSCRIBED_LENGTH } from '../operations/subscriptions.ts'
 import { MODERN_REVISION } from '../revisions.ts'
 import { neededScopes, type ScopedOperations } from '../router/operation-scopes.ts'
 import type { RouterTable } from '../router/router-table.ts'
-import { namesRefusedUri, withCanonicalSubscriptions, withoutUri } from '../router/uris/message-uris.ts'
+import { namesRejectedUri, withCanonicalSubscriptions, withoutUri } from '../router/uris/message-uris.ts'
 import { isEventStream } from '../wire/event-stream.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, retryLater } from '../wire/json-rpc.ts'
@@ -295,9 +295,9 @@ interface RefusedUri {
 /** Returns the body with canonical URIs, or the reason why its request is refused. */
 function withCanonicalUris(body: unknown): { readonly body: unknown } | RefusedUri {
   if (Array.isArray(body))
-    return { body: body.map((message) => (namesRefusedUri(message) ? withoutUri(message) : message)) }
+    return { body: body.map((message) => (namesRejectedUri(message) ? withoutUri(message) : message)) }
   const listening = withCanonicalSubscriptions(body)
-  if ('message' in listening && !namesRefusedUri(body)) return { body: listening.message }
+  if ('message' in listening && !namesRejectedUri(body)) return { body: listening.message }
   const problem = 'problem' in listening ? listening.problem : 'The resource URI is not valid'
   const { id } = body as { id?: unknown }
   // A message without an id is not a request. The SDK handles it.

@@ -5,7 +5,7 @@ import {
   type Server,
   type Transport,
 } from '@modelcontextprotocol/server'
-import { namesRefusedUri } from '../router/uris/message-uris.ts'
+import { namesRejectedUri } from '../router/uris/message-uris.ts'
 import { matchTokens, type TemplateToken } from '../router/uris/template-match.ts'
 
 /** The property that marks a server whose connections are guarded. */
@@ -39,7 +39,7 @@ export function guardUris(server: Server | McpServer): void {
 }
 
 function isRejectedRequest(message: unknown): message is { readonly id: string | number } {
-  return (message as { id?: unknown }).id !== undefined && namesRefusedUri(message)
+  return (message as { id?: unknown }).id !== undefined && namesRejectedUri(message)
 }
 
 function reject(transport: Transport, id: string | number): void {

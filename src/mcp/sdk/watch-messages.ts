@@ -92,7 +92,7 @@ class PendingResponses {
     const { send, onmessage } = transport
     transport.onmessage = (message, extra) => {
       if ('method' in message && 'id' in message) this.#ids.add(message.id)
-      // The SDK does not respond to a cancelled request.
+      // The SDK does not respond to a canceled request.
       else if ('method' in message && message.method === 'notifications/cancelled')
         this.#ids.delete(message.params?.requestId as string | number)
       onmessage?.call(transport, message, extra)

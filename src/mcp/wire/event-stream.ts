@@ -20,7 +20,7 @@ export function isEventStream(response: Response): boolean {
   )
 }
 
-/** Returns a stream like `body`. Calls `onEnd` once the stream has ended, has failed, or was cancelled. */
+/** Returns a stream like `body`. Calls `onEnd` once the stream has ended, has failed, or was canceled. */
 export function withBodyEnd(body: ReadableStream<Uint8Array>, onEnd: () => void): ReadableStream<Uint8Array> {
   const reader = body.getReader()
   return new ReadableStream(

@@ -34,7 +34,7 @@ const MAX_WAIT_MS = 500
  * The key set of an authorization server. It is fetched when first needed, cached for `cacheSeconds`, and fetched again for an
  * unknown `kid`, at most once per `cooldownSeconds`. Cached keys stay in use while the endpoint is down or does not respond.
  * Redirects are not followed. A response of more than 1 MiB, or one that takes more than 5 s, is an outage. While attempts
- * fail, the verifier makes at most one per second, and tokens that need new keys are rejected as unavailable at once.
+ * fail, the verifier makes at most one per second, and tokens that need new keys get a 503 at once.
  */
 export class RemoteKeys implements KeySource {
   readonly #options: RemoteKeysOptions

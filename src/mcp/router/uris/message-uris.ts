@@ -13,13 +13,13 @@ interface Message {
 }
 
 /** Returns `true` if a message names a resource by a URI that is rejected. Ignores `subscriptions/listen`. */
-export function namesRefusedUri(message: unknown): boolean {
+export function namesRejectedUri(message: unknown): boolean {
   const { method, params } = (message ?? {}) as Message
   switch (method) {
     case 'resources/read':
     case 'resources/subscribe':
     case 'resources/unsubscribe':
-      return isRefused(params?.uri)
+      return isRejected(params?.uri)
     case 'completion/complete':
       // A reference may be a template, which need not be a URI.
       return typeof params?.ref?.uri === 'string' && hasControlCharacter(params.ref.uri)
@@ -43,7 +43,7 @@ export function withoutUri(message: unknown): unknown {
 }
 
 /** Returns `false` for a value that is not a string. The schema of the method rejects it. */
-function isRefused(uri: unknown): boolean {
+function isRejected(uri: unknown): boolean {
   return typeof uri === 'string' && canonicalUri(uri) === undefined
 }
 
@@ -61,7 +61,7 @@ export function withCanonicalSubscriptions(
     return { problem: `A subscription may name at most ${MAX_LISTENED_URIS} resources` }
   const canonical = new Set<unknown>()
   for (const uri of uris) {
-    if (isRefused(uri)) return { problem: 'A URI of resourceSubscriptions is not valid' }
+    if (isRejected(uri)) return { problem: 'A URI of resourceSubscriptions is not valid' }
     canonical.add(typeof uri === 'string' ? canonicalUri(uri) : uri)
   }
   const notifications = { ...params?.notifications, resourceSubscriptions: [...canonical] }

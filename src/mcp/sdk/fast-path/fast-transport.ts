@@ -6,7 +6,7 @@
  * test/mcp/sdk/fast-path compare both ways response by response.
  *
  * Delete this folder when the SDK can serve a single request without web-standard objects. Then `SdkHandler` calls the SDK for
- * every request, and `usesFastPath` goes too.
+ * every request, and `usesFastPath` is not needed any more.
  */
 import {
   type JSONRPCMessage,

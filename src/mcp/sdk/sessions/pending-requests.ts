@@ -10,7 +10,7 @@ import type { SessionLink } from './session-link.ts'
 /** The requests of one POST. They share an event stream, so their ids are in use until all of them have ended. */
 export interface RequestGroup {
   readonly requests: Map<RequestId, PendingRequest>
-  /** The number of requests that are neither completed nor cancelled. */
+  /** The number of requests that are neither completed nor canceled. */
   open: number
   /** The scopes that the operations of the requests need. */
   readonly scopes: readonly string[]
@@ -85,7 +85,7 @@ export class PendingRequests {
     }
   }
 
-  /** Ends a request that has a response or was cancelled. */
+  /** Ends a request that has a response or was canceled. */
   finish(request: PendingRequest): void {
     if (request.isDone) return
     request.isDone = true

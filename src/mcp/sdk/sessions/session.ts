@@ -59,8 +59,8 @@ const MAX_PENDING = 1_024
 /** The maximum length of an `initialize` request as JSON, in characters. A session keeps it. */
 const MAX_INITIALIZE_LENGTH = 131_072
 
-/** The error that ends the event stream of a call that its client has cancelled. */
-const CANCELLED = { code: -32_800, message: 'The request was cancelled' }
+/** The error that ends the event stream of a call that its client has canceled. */
+const CANCELLED = { code: -32_800, message: 'The request was canceled' }
 
 const STANDALONE_STREAM = '_GET_stream'
 const RESOURCE_UPDATED = 'notifications/resources/updated'
@@ -342,7 +342,7 @@ export class Session implements SessionSide {
     }
     const { link } = pending
     link.onmessage?.(message, extra)
-    // The server does not respond to a cancelled request. Without a response, the stream of the call would stay open, and
+    // The server does not respond to a canceled request. Without a response, the stream of the call would stay open, and
     // the SDK would never forget the id.
     setImmediate(() => {
       if (pending.isDone) return

@@ -12,8 +12,8 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 /**
  * Returns the proxy that `HTTP_PROXY`, `HTTPS_PROXY`, and `NO_PROXY` name for a target, if `NODE_USE_ENV_PROXY` is `1` or
- * Node was started with `--use-env-proxy`. The variables mean the same as in Node 24, in every version of Node. In lower
- * case they win over upper case.
+ * Node was started with `--use-env-proxy`. The variables mean the same as in Node 24, in every version of Node. Names in
+ * lower case have priority over upper case.
  * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the proxy is not an `http:` or `https:` URL
  */
 export function readEnvProxy(target: URL, environment: Environment = process.env): HttpProxy | undefined {

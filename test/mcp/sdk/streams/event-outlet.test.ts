@@ -69,7 +69,7 @@ describe('mcp: EventOutlet', () => {
     })
   })
 
-  it('a relayed stream is cancelled when the client disconnects', async () => {
+  it('a relayed stream is canceled when the client disconnects', async () => {
     let cancelled = false
     const source = new ReadableStream<Uint8Array>({
       start: (controller) => controller.enqueue(Buffer.from('id: 1\n\n')),

@@ -137,25 +137,25 @@ describe('OtlpTransportAdapter, poisoned events', () => {
 
       it(`an event with an unusual value does not affect other events of its request (${encoding})`, async () => {
         let emitted = 0
-        const neighbour = () => telemetry.emit('neighbour', { attributes: { number: emitted++ } })
-        neighbour()
+        const neighbor = () => telemetry.emit('neighbor', { attributes: { number: emitted++ } })
+        neighbor()
         for (const [name, poison] of Object.entries(POISONS)) {
           telemetry.emit('poison', { attributes: { name, poison } })
           telemetry.emit('poison', { attributes: { name: `${name}, nested`, poison: { list: [poison] } } })
           if (isPlain(poison)) telemetry.emit('poison', { attributes: poison })
-          neighbour()
+          neighbor()
         }
         for (const [name, event] of Object.entries(EVENTS)) {
           telemetry.emit('poison', { attributes: { name }, ...event })
-          neighbour()
+          neighbor()
         }
         const poisons = telemetry.stats().emitted - emitted
         await telemetry.flush()
         expect(receiver.requests.map(({ status }) => status)).to.deep.equal([200])
         const count = (event: string) =>
           receiver.records.filter(({ eventName }) => eventName === event).length
-        expect({ neighbours: count('neighbour'), poisons: count('poison') }).to.deep.equal({
-          neighbours: emitted,
+        expect({ neighbors: count('neighbor'), poisons: count('poison') }).to.deep.equal({
+          neighbors: emitted,
           poisons,
         })
         expect(telemetry.stats().transports[0]).to.include({ failed: 0, dropped: 0, pending: 0 })

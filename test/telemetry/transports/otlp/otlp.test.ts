@@ -312,7 +312,7 @@ describe('OtlpTransportAdapter', () => {
       const [first, second] = receiver.records
       expect(first).to.include({ traceId: spanContext.traceId, spanId: spanContext.spanId, flags: 1 })
       expect(second).to.include({ traceId: undefined, spanId: undefined })
-      // The mark by which instrumentations recognise the SDK's own requests.
+      // The mark by which instrumentations recognize the SDK's own requests.
       const suppressed = createContextKey('OpenTelemetry SDK Context Key SUPPRESS_TRACING')
       expect(requestContexts.map((active) => active.getValue(suppressed))).to.deep.equal([true])
     })
