@@ -1,3 +1,4 @@
+import { DEFAULT_BODY_LIMITS } from '../http/body-reader.ts'
 import { endpointOf, type McpAdapter } from '../mcp/adapter.ts'
 import { Authenticator } from '../mcp/authenticator.ts'
 import { Gate, type GateRequest, type MetadataAnnouncement } from '../oauth/gate.ts'
@@ -6,6 +7,7 @@ import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 
 const { invalidOption, missingOption } = optionChecksOf('mcpAuth')
+const oauthChecks = optionChecksOf('oauth')
 
 /** OAuth options, or the return value of `createMcpAdapter()` or `KitMcpServer…build()`. */
 export type GateTarget = OAuthOptions | McpAdapter
@@ -30,11 +32,19 @@ export function resolveTarget(target: GateTarget): ResolvedTarget {
   }
   refuseUnknownAdapter(target)
   const options = resolveOAuthOptions(target)
+  if (options.securitySchemes) {
+    throw oauthChecks.unusableOption(
+      'securitySchemes',
+      'must not be set for mcpAuth(oauthOptions), which does not list tools',
+      'Set it in the OAuth options of createMcpAdapter or withOAuth.',
+    )
+  }
   const announced = announcements.get(target) ?? { suffixed: false }
   announcements.set(target, announced)
   const makeContext = (request: GateRequest) => new RequestContext(request, {})
   const gate = new Gate(options, [], makeContext, announced)
-  return { gate, authenticator: new Authenticator({ gate, makeContext }), isAdapter: false }
+  const authenticator = new Authenticator({ gate, makeContext, bodyLimits: DEFAULT_BODY_LIMITS })
+  return { gate, authenticator, isAdapter: false }
 }
 
 function refuseUnknownAdapter(target: unknown): void {

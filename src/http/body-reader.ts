@@ -7,6 +7,9 @@ export interface BodyLimits {
   readonly timeoutMs: number
 }
 
+/** The limits of a body for which no others are configured: 4 MiB within 30 s. */
+export const DEFAULT_BODY_LIMITS: BodyLimits = { maxBytes: 4 * 1024 * 1024, timeoutMs: 30_000 }
+
 /** The text of a body, its value if a body parser has parsed it, or the reason why it could not be read. */
 export type BodyRead =
   | { readonly kind: 'text'; readonly text: string }

@@ -1,11 +1,16 @@
+import type { BodyLimits } from '../http/body-reader.ts'
 import type { PlainResponse } from '../http/plain-response.ts'
+import type { Decision } from '../oauth/decision.ts'
 import type { Gate, GateRequest } from '../oauth/gate.ts'
 import type { VerifyContext } from '../oauth/options.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import type { Instrumentation } from './instrumentation/instrumented-request.ts'
 import { neededScopes, type ScopedOperations } from './router/operation-scopes.ts'
+import { calledId, receivesResult, toolResult } from './wire/challenge-result.ts'
 import type { Exchange } from './wire/exchange.ts'
+import type { ReceivedMessages } from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
+import { receiveMessages } from './wire/receive-messages.ts'
 import { NO_TELEMETRY } from './wire/request-telemetry.ts'
 
 /** An authenticated request, or the response to a request that was refused. */
@@ -19,6 +24,8 @@ export interface AuthenticatorProps {
   /** The operations that declare scopes. */
   readonly operations?: ScopedOperations | undefined
   readonly instrumentation?: Instrumentation | undefined
+  /** The limits of the body of a refused request, which is read only for `challengeInResult`. */
+  readonly bodyLimits: BodyLimits
 }
 
 /** Authenticates requests, checks the scopes of their tokens, and reports both to telemetry. */
@@ -49,7 +56,7 @@ export class Authenticator {
     const decision = await telemetry.run(() => gate.authenticate(request))
     if (decision.outcome !== 'accepted') {
       telemetry.decided(decision)
-      return { response: gate.responseTo(decision, request) }
+      return { response: await this.#refusal(gate, decision, request) }
     }
     const { auth, context } = decision
     telemetry.identify(auth)
@@ -65,15 +72,37 @@ export class Authenticator {
   /**
    * Refuses a request whose token lacks scopes.
    * @param operation the scopes that the challenge names, in addition to those of the endpoint
+   * @param received the messages of the request, if its body has been read
    */
   async refuseScopes(
     { gate, telemetry }: Exchange,
     request: McpRequest,
     operation: readonly string[],
+    received?: ReceivedMessages,
   ): Promise<PlainResponse> {
     if (gate === undefined) return FAILED_RESPONSE
     const refusal = await gate.limited(gate.insufficientScope(operation), request)
     telemetry.decided(refusal)
-    return gate.responseTo(refusal, request)
+    return await this.#refusal(gate, refusal, request, received)
+  }
+
+  /** Returns the response to a request that is not accepted: the gate's, or a tool result if `challengeInResult` asks for it. */
+  async #refusal(
+    gate: Gate,
+    decision: Exclude<Decision, { outcome: 'accepted' }>,
+    request: McpRequest,
+    received?: ReceivedMessages,
+  ): Promise<PlainResponse> {
+    const { challengeInResult } = gate.options
+    if (challengeInResult === false || !receivesResult(challengeInResult, request))
+      return gate.responseTo(decision, request)
+    const challenge = gate.challengeResult(decision, request)
+    if (challenge === undefined) return gate.responseTo(decision, request)
+    const parsed = received ?? (await receiveMessages(request, this.#props.bodyLimits))
+    const id = 'response' in parsed ? undefined : calledId(parsed.body)
+    if (id !== undefined) return toolResult(id, challenge, request)
+    const response = gate.responseTo(decision, request)
+    const isCut = 'response' in parsed && parsed.response.headers.Connection !== undefined
+    return isCut ? { ...response, headers: { ...response.headers, Connection: 'close' } } : response
   }
 }

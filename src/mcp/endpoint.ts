@@ -1,4 +1,4 @@
-import { isJsonContentType } from '@modelcontextprotocol/server'
+import type { BodyLimits } from '../http/body-reader.ts'
 import { CORS_RESPONSE_HEADERS, preflightHeaders } from '../http/cors-headers.ts'
 import type { PlainResponse } from '../http/plain-response.ts'
 import { Gate, type GateRequest } from '../oauth/gate.ts'
@@ -9,14 +9,17 @@ import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import { type AuthenticationResult, Authenticator } from './authenticator.ts'
 import { Instrumentation } from './instrumentation/instrumented-request.ts'
 import type { AppContextFactory, RouterTable } from './router/router-table.ts'
+import { tableWithSecuritySchemes } from './router/security-schemes.ts'
 import { SdkHandler } from './sdk/sdk-handler.ts'
 import type { SdkServersProps } from './sdk/sdk-servers.ts'
 import type { Exchange } from './wire/exchange.ts'
-import { jsonRpcError, type ParsedMessages, parseMessages } from './wire/json-rpc.ts'
+import { jsonRpcError, type ParsedMessages } from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
 import { type OriginPolicyOptions, permitsOrigin } from './wire/origin-policy.ts'
+import { receiveMessages } from './wire/receive-messages.ts'
 
 const { invalidOption } = optionChecksOf('createMcpAdapter')
+const oauthChecks = optionChecksOf('oauth')
 
 export interface McpEndpointProps extends SdkServersProps {
   readonly oauth: ResolvedOAuthOptions | undefined
@@ -37,11 +40,14 @@ export class McpEndpoint {
   readonly #props: McpEndpointProps
   readonly #table: RouterTable | undefined
   readonly #originPolicy: OriginPolicyOptions
+  readonly #bodyLimits: BodyLimits
 
-  constructor(props: McpEndpointProps) {
+  constructor(given: McpEndpointProps) {
+    const props = given.oauth?.securitySchemes === true ? withSecuritySchemes(given, given.oauth) : given
     this.#props = props
     this.#table = typeof props.router === 'function' ? undefined : props.router
-    const { scopes, recordPayloads } = props.options
+    const { scopes, recordPayloads, maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = props.options
+    this.#bodyLimits = { maxBytes, timeoutMs }
     if (this.#table !== undefined && scopes !== undefined) {
       throw invalidOption(
         'scopes',
@@ -62,6 +68,7 @@ export class McpEndpoint {
       makeContext,
       operations,
       instrumentation: new Instrumentation(props.telemetry, recordPayloads),
+      bodyLimits: this.#bodyLimits,
     })
     this.#originPolicy = { ...props.options, hasOAuth: this.gate !== undefined }
     this.sdkHandler = new SdkHandler(props)
@@ -93,7 +100,8 @@ export class McpEndpoint {
     telemetry.servedHere(true)
     try {
       // 4. The messages in the body.
-      const parsed = request.method === 'POST' ? await this.#messagesOf(request) : NO_MESSAGES
+      const parsed =
+        request.method === 'POST' ? await receiveMessages(request, this.#bodyLimits) : NO_MESSAGES
       if ('response' in parsed) {
         telemetry.accepted()
         return telemetry.responded(parsed.response, request)
@@ -106,7 +114,7 @@ export class McpEndpoint {
       if (exchange.auth === undefined || exchange.gate === undefined) {
         if (scopes.length > 0) return telemetry.responded(scopesWithoutOAuth(), request)
       } else if (!exchange.gate.permits(exchange.auth.scopes, scopes)) {
-        return await this.authenticator.refuseScopes(exchange, request, scopes)
+        return await this.authenticator.refuseScopes(exchange, request, scopes, parsed)
       }
       telemetry.accepted()
 
@@ -150,21 +158,22 @@ export class McpEndpoint {
     return { ...exchange, gate, auth }
   }
 
-  async #messagesOf(request: McpRequest): Promise<ParsedMessages> {
-    if (!isJsonContentType(request.header('content-type') ?? null)) {
-      return {
-        response: jsonRpcError(415, -32_000, 'Unsupported Media Type: Content-Type must be application/json'),
-      }
-    }
-    const { maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = this.#props.options
-    const read = await request.readBody({ maxBytes, timeoutMs })
-    return parseMessages(read, request.header('mcp-protocol-version'), request)
-  }
-
   #makeContext(request: GateRequest): VerifyContext | Promise<VerifyContext> {
     const make = this.#table?.makeContext
     return make === undefined ? new RequestContext(request, {}) : makeContext(make, request)
   }
+}
+
+/** Returns the properties with a router whose tools are listed with their security schemes. */
+function withSecuritySchemes(props: McpEndpointProps, { scopes }: ResolvedOAuthOptions): McpEndpointProps {
+  if (typeof props.router === 'function') {
+    throw oauthChecks.unusableOption(
+      'securitySchemes',
+      'must not be set together with a router function',
+      'Set _meta.securitySchemes of each tool in the server that the router function returns.',
+    )
+  }
+  return { ...props, router: tableWithSecuritySchemes(props.router, scopes) }
 }
 
 async function makeContext(make: AppContextFactory<unknown>, request: GateRequest): Promise<VerifyContext> {

@@ -1,4 +1,5 @@
 import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
+import { DEFAULT_BODY_LIMITS } from '../http/body-reader.ts'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { MAX_TIMER_MS } from '../timers.ts'
 import { objectCopy } from './router/definition.ts'
@@ -132,8 +133,13 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
     listOnlyPermitted:
       listOnlyPermitted === undefined ? false : checkBoolean('listOnlyPermitted', listOnlyPermitted),
     maxBodyBytes:
-      maxBodyBytes === undefined ? 4 * 1024 * 1024 : checkWholeNumber('maxBodyBytes', maxBodyBytes, 1),
-    bodyTimeoutMs: bodyTimeoutMs === undefined ? 30_000 : checkWholeNumber('bodyTimeoutMs', bodyTimeoutMs, 1),
+      maxBodyBytes === undefined
+        ? DEFAULT_BODY_LIMITS.maxBytes
+        : checkWholeNumber('maxBodyBytes', maxBodyBytes, 1),
+    bodyTimeoutMs:
+      bodyTimeoutMs === undefined
+        ? DEFAULT_BODY_LIMITS.timeoutMs
+        : checkWholeNumber('bodyTimeoutMs', bodyTimeoutMs, 1),
     cache: checkCache('cache', cache, checks),
     requestStateSecret: requestStateSecret === undefined ? undefined : checkSecret(requestStateSecret),
     eventBus: eventBus === undefined ? undefined : checkEventBus(eventBus),

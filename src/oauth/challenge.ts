@@ -2,7 +2,8 @@ import { quoted } from '../http/quoted-string.ts'
 
 export interface BearerChallengeParameters {
   readonly realm: string
-  readonly error: 'invalid_token' | 'insufficient_scope'
+  /** `undefined` for a challenge without an error code and a description (RFC 6750 §3.1). */
+  readonly error: 'invalid_token' | 'insufficient_scope' | undefined
   readonly scopes: readonly string[]
   /** URL of the protected resource metadata document (RFC 9728 §5.1). */
   readonly resourceMetadata: string | undefined
@@ -15,10 +16,11 @@ export interface BearerChallengeParameters {
  */
 export function bearerChallenge(parameters: BearerChallengeParameters): string {
   const { realm, error, scopes, resourceMetadata, errorDescription } = parameters
-  let challenge = `Bearer realm=${quoted(realm)}, error=${quoted(error)}`
+  let challenge = `Bearer realm=${quoted(realm)}`
+  if (error !== undefined) challenge += `, error=${quoted(error)}`
   if (scopes.length > 0) challenge += `, scope=${quoted(scopes.join(' '))}`
   if (resourceMetadata !== undefined) challenge += `, resource_metadata=${quoted(resourceMetadata)}`
-  return `${challenge}, error_description=${quoted(errorDescription)}`
+  return error === undefined ? challenge : `${challenge}, error_description=${quoted(errorDescription)}`
 }
 
 /** The problem with the proof of a request, or with a token that comes without one (RFC 9449 §7.1, §9). */

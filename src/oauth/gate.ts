@@ -16,7 +16,13 @@ import { VerifierUnavailableError } from './errors.ts'
 import { issuerNote, OnVerifiedInput, refusalNote, VerifyInput } from './inputs.ts'
 import type { ResolvedOAuthOptions, VerifyContext } from './options.ts'
 import { ProtectedResource } from './protected-resource.ts'
-import { FAILED_RESPONSE, refusalResponse, unavailableResponse } from './refusal-responses.ts'
+import {
+  type ChallengeResult,
+  challengeResult,
+  FAILED_RESPONSE,
+  refusalResponse,
+  unavailableResponse,
+} from './refusal-responses.ts'
 import { ScopeHierarchy, unionOfScopes } from './scope.ts'
 import { issuerOf, readVerification, type Verification } from './verification.ts'
 
@@ -187,6 +193,16 @@ export class Gate {
       case 'failed':
         return FAILED_RESPONSE
     }
+  }
+
+  /** Returns the content of a tool result with the challenge of a refusal; `undefined` for a refusal without a challenge. */
+  challengeResult(
+    decision: Exclude<Decision, { outcome: 'accepted' }>,
+    request: GateRequest,
+  ): ChallengeResult | undefined {
+    return decision.outcome !== 'refused' || decision.reason === 'rate_limited'
+      ? undefined
+      : challengeResult(decision, this.options, () => this.#metadataUrl(request))
   }
 
   #metadataUrl(request: GateRequest): string | undefined {

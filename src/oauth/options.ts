@@ -11,6 +11,7 @@ const {
   checkHeaderText,
   checkIssuer,
   checkKnownOptions,
+  checkOneOf,
   checkPath,
   checkRequiredScopes,
   checkScopes,
@@ -171,6 +172,25 @@ export interface OAuthOptions<App = any, User = any> {
    * web-standard handler has no default and is not limited.
    */
   readonly clientAddress?: ((request: Request) => string | undefined) | undefined
+  /**
+   * The challenge for a request without a token. With `bare`, the `WWW-Authenticate` header has no `error` and no
+   * `error_description` (RFC 6750 §3.1); the body does not change. Needed by Codex Desktop (2026-11), which signs in only
+   * after such a challenge. Defaults to `error`.
+   */
+  readonly challengeWithoutToken?: 'error' | 'bare' | undefined
+  /**
+   * Responds to a refused `tools/call` with 200 and a tool result that contains the challenge, in
+   * `_meta["mcp/www_authenticate"]`, instead of 401 or 403. `auto` does so only for a `User-Agent` that contains `openai` or
+   * `chatgpt`. The body of a refused request is then read, within `maxBodyBytes` and `bodyTimeoutMs`, because the result
+   * needs the id of the call. Needed by ChatGPT (2026-11), which offers a sign-in only after such a result. Defaults to
+   * `false`.
+   */
+  readonly challengeInResult?: boolean | 'auto' | undefined
+  /**
+   * Lists tools with `_meta.securitySchemes`, which names the scopes of the endpoint and of the tool. Needs a `KitMcpRouter`.
+   * Read by ChatGPT (2026-11). Defaults to `false`.
+   */
+  readonly securitySchemes?: boolean | undefined
 }
 
 /** `OAuthOptions`, checked, copied, and with their defaults. */
@@ -196,6 +216,10 @@ export interface ResolvedOAuthOptions {
   readonly dpop: ResolvedDpopOptions | undefined
   readonly limiter: RefusalLimiter | undefined
   readonly clientAddress: ((request: Request) => string | undefined) | undefined
+  readonly challengeWithoutToken: 'error' | 'bare'
+  readonly challengeInResult: boolean | 'auto'
+  readonly securitySchemes: boolean
+  readonly allowInsecureHttp: boolean
 }
 
 const KNOWN_OPTIONS = [
@@ -218,6 +242,9 @@ const KNOWN_OPTIONS = [
   'dpop',
   'rateLimit',
   'clientAddress',
+  'challengeWithoutToken',
+  'challengeInResult',
+  'securitySchemes',
 ] as const
 
 /**
@@ -302,6 +329,14 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
       checkFunction('clientAddress', value, 'set it to a function that returns the IP address of the client')
       return value as ResolvedOAuthOptions['clientAddress']
     }),
+    challengeWithoutToken:
+      optional(raw.challengeWithoutToken, (value) =>
+        checkOneOf('challengeWithoutToken', value, ['error', 'bare']),
+      ) ?? 'error',
+    challengeInResult: optional(raw.challengeInResult, checkChallengeInResult) ?? false,
+    securitySchemes:
+      optional(raw.securitySchemes, (value) => checkBoolean('securitySchemes', value)) ?? false,
+    allowInsecureHttp,
   })
   joinGate(resolved.verifyToken, resolved.gateValues)
   return resolved
@@ -324,6 +359,12 @@ function checkResource(
     return resource as string
   }
   return { resource: undefined, resourceOf }
+}
+
+function checkChallengeInResult(value: unknown): boolean | 'auto' {
+  if (typeof value !== 'boolean' && value !== 'auto')
+    throw invalidOption('challengeInResult', `must be true, false, or 'auto'`, value)
+  return value
 }
 
 /** Checks that `value` is a compact JWT with claims about this resource. Clients verify its signature. */

@@ -30,26 +30,33 @@ const DESCRIPTIONS: Readonly<Record<RefusalReason, string>> = {
 
 const JSON_HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }
 
+/** A refusal with a challenge, which a token with other properties would avoid. */
+type ChallengedRefusal = Exclude<Refusal, { reason: 'rate_limited' }>
+
+/** The parts of a refusal that its response consists of. */
+interface RefusalParts {
+  readonly error: 'invalid_token' | 'insufficient_scope'
+  readonly errorDescription: string
+  readonly scopes: readonly string[]
+  readonly fault: (typeof FAULTS)[ProofFault] | undefined
+}
+
 /** Returns the response to a refused request: 401, 403 for a missing scope, or 429 for too many refusals. */
 export function refusalResponse(
   refusal: Refusal,
-  { dpop, realm, scopes: endpointScopes }: ResolvedOAuthOptions,
+  options: ResolvedOAuthOptions,
   metadataUrl: () => string | undefined,
 ): PlainResponse {
   if (refusal.reason === 'rate_limited') return tooManyRefusals(refusal.retryAfterSeconds)
-  const error = refusal.reason === 'insufficient_scope' ? 'insufficient_scope' : 'invalid_token'
-  const scopes = refusal.reason === 'insufficient_scope' ? refusal.scopes : endpointScopes
-  const fault = 'fault' in refusal && refusal.fault !== undefined ? FAULTS[refusal.fault] : undefined
-  const errorDescription = fault?.description ?? DESCRIPTIONS[refusal.reason]
-  const resourceMetadata = metadataUrl()
-  let challenge = bearerChallenge({ realm, error, scopes, resourceMetadata, errorDescription })
-  if (dpop !== undefined) challenge += `, ${dpopChallenge(dpop.algorithms, fault?.error, errorDescription)}`
+  const parts = partsOf(refusal, options)
+  const { error, errorDescription, scopes } = parts
+  const isBare = refusal.reason === 'missing' && options.challengeWithoutToken === 'bare'
   return {
     status: refusal.reason === 'insufficient_scope' ? 403 : 401,
     headers: {
       ...JSON_HEADERS,
-      'WWW-Authenticate': challenge,
-      ...(fault?.error === 'use_dpop_nonce' && nonceHeaders(dpop)),
+      'WWW-Authenticate': challengeOf(parts, isBare ? undefined : error, options, metadataUrl()),
+      ...nonceHeaders(parts, options.dpop),
     },
     body: JSON.stringify({
       error,
@@ -57,6 +64,52 @@ export function refusalResponse(
       ...(refusal.reason === 'insufficient_scope' && { scope: scopes.join(' ') }),
     }),
   }
+}
+
+/** The content of a tool result that replaces a 401 or 403. */
+export interface ChallengeResult {
+  /** The value of the `WWW-Authenticate` header, always with an error code. */
+  readonly challenge: string
+  readonly description: string
+  /** The headers of the response. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** Returns the content of the tool result for a refused call. Clients that read it need the error code. */
+export function challengeResult(
+  refusal: ChallengedRefusal,
+  options: ResolvedOAuthOptions,
+  metadataUrl: () => string | undefined,
+): ChallengeResult {
+  const parts = partsOf(refusal, options)
+  return {
+    challenge: challengeOf(parts, parts.error, options, metadataUrl()),
+    description: parts.errorDescription,
+    headers: { ...JSON_HEADERS, ...nonceHeaders(parts, options.dpop) },
+  }
+}
+
+function partsOf(refusal: ChallengedRefusal, { scopes }: ResolvedOAuthOptions): RefusalParts {
+  const fault = 'fault' in refusal && refusal.fault !== undefined ? FAULTS[refusal.fault] : undefined
+  const isAboutScope = refusal.reason === 'insufficient_scope'
+  return {
+    error: isAboutScope ? 'insufficient_scope' : 'invalid_token',
+    errorDescription: fault?.description ?? DESCRIPTIONS[refusal.reason],
+    scopes: isAboutScope ? refusal.scopes : scopes,
+    fault,
+  }
+}
+
+/** @param error the error code of the `Bearer` challenge; `undefined` for a challenge without one */
+function challengeOf(
+  { errorDescription, scopes, fault }: RefusalParts,
+  error: RefusalParts['error'] | undefined,
+  { dpop, realm }: ResolvedOAuthOptions,
+  resourceMetadata: string | undefined,
+): string {
+  const challenge = bearerChallenge({ realm, error, scopes, resourceMetadata, errorDescription })
+  if (dpop === undefined) return challenge
+  return `${challenge}, ${dpopChallenge(dpop.algorithms, fault?.error, errorDescription)}`
 }
 
 /** Returns the response for a verifier that is unavailable. It has no challenge, so that clients keep their token. */
@@ -84,8 +137,12 @@ function tooManyRefusals(retryAfterSeconds: number): PlainResponse {
   }
 }
 
-/** Returns the headers with a new nonce (RFC 9449 §9), which web pages may read. */
-function nonceHeaders(dpop: ResolvedDpopOptions | undefined): Record<string, string> {
+/** Returns the headers with a new nonce (RFC 9449 §9), which web pages may read, if the refusal asks for one. */
+function nonceHeaders(
+  { fault }: RefusalParts,
+  dpop: ResolvedDpopOptions | undefined,
+): Record<string, string> | undefined {
+  if (fault?.error !== 'use_dpop_nonce') return undefined
   return {
     'DPoP-Nonce': dpop?.nonces?.current() ?? '',
     'Access-Control-Expose-Headers': 'DPoP-Nonce',

@@ -97,6 +97,46 @@ describe('the gate', () => {
       })
     })
 
+    it('with challengeWithoutToken bare, the challenge for a request without a token has no error code', async () => {
+      const gate = gateWith({ challengeWithoutToken: 'bare', scopes: ['mcp:read'] })
+      for (const authorization of [undefined, '', 'Basic YTpi', 'Digest a']) {
+        expect(await run(gate, requestWith(authorization)), authorization).to.deep.equal({
+          status: 401,
+          headers: {
+            'Content-Type': 'application/json',
+            'Cache-Control': 'no-store',
+            'WWW-Authenticate': `Bearer realm="mcp-server", scope="mcp:read", resource_metadata="${METADATA}"`,
+          },
+          body: '{"error":"invalid_token","error_description":"An access token is required"}',
+        })
+      }
+    })
+
+    it('with challengeWithoutToken bare, the DPoP challenge for a request without a token has no error code', async () => {
+      const gate = gateWith({ challengeWithoutToken: 'bare', dpop: 'allowed' })
+      const { headers } = (await run(gate, requestWith(undefined))) as PlainResponse
+      expect(headers['WWW-Authenticate']).to.match(
+        /^Bearer realm="mcp-server", resource_metadata="[^"]*", DPoP algs="[^"]*"$/,
+      )
+    })
+
+    it('with challengeWithoutToken bare, a refused token gets the usual challenge', async () => {
+      for (const authorization of ['Bearer wrong', 'Bearer', 'Bearer a b']) {
+        const [bare, usual] = await Promise.all(
+          (['bare', 'error'] as const).map((challengeWithoutToken) =>
+            run(
+              gateWith({ challengeWithoutToken, verifyToken: () => undefined }),
+              requestWith(authorization),
+            ),
+          ),
+        )
+        expect(bare).to.deep.equal(usual)
+        expect(bare)
+          .to.have.nested.property('headers.WWW-Authenticate')
+          .that.includes('error="invalid_token"')
+      }
+    })
+
     it('the challenge of a gate with several scopes names all of them between error and metadata', async () => {
       const gate = gateWith({ scopes: ['mcp:read', 'mcp:write'] })
       expect(await run(gate, requestWith(undefined))).to.have.nested.property(

@@ -439,6 +439,10 @@ describe('good OAuth options', () => {
       dpop: undefined,
       limiter: undefined,
       clientAddress: undefined,
+      challengeWithoutToken: 'error',
+      challengeInResult: false,
+      securitySchemes: false,
+      allowInsecureHttp: false,
     })
   })
 

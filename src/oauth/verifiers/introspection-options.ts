@@ -1,6 +1,12 @@
 import type { IntrospectionResponse } from 'oauth4webapi'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
-import { checkAudiences, resourcesAmong } from './audience.ts'
+import {
+  type AudienceSlash,
+  acceptedAudiences,
+  checkAudienceSlash,
+  checkAudiences,
+  resourcesAmong,
+} from './audience.ts'
 
 const checks = optionChecksOf('introspectionVerifier')
 const {
@@ -45,6 +51,12 @@ export interface IntrospectionVerifierOptions<User = IntrospectionUser> {
   readonly audience?: string | readonly string[] | false | undefined
   /** Another name for `audience`, for a single resource indicator (RFC 8707). */
   readonly resource?: string | undefined
+  /**
+   * The accepted spellings of an audience that is only an origin. With `optional`, `https://host` and `https://host/` count as
+   * the same audience (RFC 3986 §6.2.3). Needed by claude.ai (2026-11), which requests tokens with the slash. Defaults to
+   * `exact`.
+   */
+  readonly audienceSlash?: 'exact' | 'optional' | undefined
   /** The expected `iss`. Not checked by default, because few servers send it. */
   readonly issuer?: string | undefined
   /** Members of the response that must be present. */
@@ -64,6 +76,7 @@ const KNOWN_OPTIONS = [
   'clientAuthentication',
   'audience',
   'resource',
+  'audienceSlash',
   'issuer',
   'requiredClaims',
   'mapUser',
@@ -81,6 +94,7 @@ export interface ResolvedIntrospectionOptions<User> {
   readonly audiences: readonly string[] | false
   /** The audiences that are resources. */
   readonly resources: readonly string[]
+  readonly audienceSlash: AudienceSlash
   readonly issuer: string | undefined
   readonly requiredClaims: readonly string[]
   readonly mapUser: ((claims: IntrospectionResponse) => User | Promise<User>) | undefined
@@ -113,7 +127,9 @@ export function resolveIntrospectionOptions<User>(
   if (options.issuer !== undefined) checkIssuer('issuer', options.issuer, { allowInsecureHttp })
   if (options.mapUser !== undefined)
     checkFunction('mapUser', options.mapUser, 'set it to a function that returns the user for a response')
-  const audiences = audiencesOf(options)
+  const audienceSlash = checkAudienceSlash(checks, options.audienceSlash)
+  const given = audiencesOf(options)
+  const audiences = given && acceptedAudiences(given, audienceSlash)
   return {
     endpoint: options.endpoint,
     clientId: checkCredential('clientId', options.clientId),
@@ -121,6 +137,7 @@ export function resolveIntrospectionOptions<User>(
     clientAuthentication: checkAuthentication(options.clientAuthentication ?? 'client_secret_basic'),
     audiences,
     resources: resourcesAmong(audiences || []),
+    audienceSlash,
     issuer: options.issuer,
     requiredClaims:
       options.requiredClaims === undefined ? [] : checkTexts('requiredClaims', options.requiredClaims),

@@ -107,7 +107,7 @@ async function accept<User>(
   if (rules.issuer !== undefined && response.iss !== rules.issuer) return undefined
   if (!isAccessToken(response) || !mayBePresented(response, input)) return undefined
   if (!rules.requiredClaims.every((claim) => Object.hasOwn(response, claim))) return undefined
-  const resource = resourceIn(aud, rules.resources, configuredResource(input))
+  const resource = resourceIn(aud, rules.resources, configuredResource(input), rules.audienceSlash)
   const user =
     rules.mapUser === undefined
       ? ({ id: sub ?? username ?? clientId, claims: response } as User)

@@ -2,7 +2,14 @@ import type { JWTPayload } from 'jose'
 import type { KitMcpConfigError } from '../../options/config-error.ts'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
 import type { GateValues } from '../gate-values.ts'
-import { AUDIENCE_HINT, checkAudiences, resourcesAmong } from './audience.ts'
+import {
+  AUDIENCE_HINT,
+  type AudienceSlash,
+  acceptedAudiences,
+  checkAudienceSlash,
+  checkAudiences,
+  resourcesAmong,
+} from './audience.ts'
 import { type KeySource, RemoteKeys } from './jwks.ts'
 import { OutagePace } from './outage-pace.ts'
 import { localKeys, type PublicKeyInput } from './public-keys.ts'
@@ -42,6 +49,12 @@ export interface JwtVerifierOptions<User = JwtUser> {
   readonly audience?: string | readonly string[] | undefined
   /** Another name for `audience`, for a single resource indicator (RFC 8707). */
   readonly resource?: string | undefined
+  /**
+   * The accepted spellings of an audience that is only an origin. With `optional`, `https://host` and `https://host/` count as
+   * the same audience (RFC 3986 §6.2.3). Needed by claude.ai (2026-11), which requests tokens with the slash. Defaults to
+   * `exact`.
+   */
+  readonly audienceSlash?: 'exact' | 'optional' | undefined
   /** The URL of the keys. By default it is read from the issuer's metadata (RFC 8414, OpenID Connect Discovery). */
   readonly jwksUri?: string | undefined
   /** The public key or keys, instead of `jwksUri`: a PEM string, JWK, JWK Set, `KeyObject`, or `CryptoKey`. */
@@ -91,6 +104,7 @@ const KNOWN_OPTIONS = [
   'issuers',
   'audience',
   'resource',
+  'audienceSlash',
   'jwksUri',
   'publicKey',
   'secret',
@@ -106,9 +120,11 @@ const KNOWN_OPTIONS = [
 
 /** The rules for tokens: the options, checked and with their defaults. */
 export interface JwtRules<User> {
+  /** The audiences that a token may name. */
   readonly audiences: readonly string[]
   /** The audiences that are resources. */
   readonly resources: readonly string[]
+  readonly audienceSlash: AudienceSlash
   readonly algorithms: readonly string[]
   readonly clockTolerance: number
   readonly requiredClaims: readonly string[]
@@ -134,7 +150,8 @@ export interface ResolvedJwtOptions<User> {
 
 /** Returns the rules for tokens with one of these audiences. */
 export function rulesFor<User>(rules: OwnJwtRules<User>, audiences: readonly string[]): JwtRules<User> {
-  return { ...rules, audiences, resources: resourcesAmong(audiences) }
+  const accepted = acceptedAudiences(audiences, rules.audienceSlash)
+  return { ...rules, audiences: accepted, resources: resourcesAmong(accepted) }
 }
 
 /**
@@ -183,6 +200,7 @@ export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): Reso
   const audiences =
     audience === undefined && resource === undefined ? undefined : checkAudiences(checks, options)
   const rules: OwnJwtRules<User> = {
+    audienceSlash: checkAudienceSlash(checks, options.audienceSlash),
     algorithms: checkAlgorithms(options),
     clockTolerance: seconds(options, 'clockToleranceSeconds', 0),
     requiredClaims:

@@ -170,7 +170,7 @@ async function accept<User>(
   const exp = claims.exp as number
   const clientId =
     stringOrUndefined(claims.client_id) ?? stringOrUndefined(claims.azp) ?? stringOrUndefined(claims.cid)
-  const resource = resourceIn(claims.aud, rules.resources, configuredResource(input))
+  const resource = resourceIn(claims.aud, rules.resources, configuredResource(input), rules.audienceSlash)
   const user = rules.mapUser === undefined ? (userOf(claims) as User) : await rules.mapUser(claims)
   noteIssuer(input, `iss:${claims.iss}`)
   return {

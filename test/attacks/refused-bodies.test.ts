@@ -1,0 +1,166 @@
+import { expect } from 'chai'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
+import { oauthOptions } from '../support/gate-app.ts'
+import { onNode } from '../support/mcp/entry-points.ts'
+import { call, definedOf, legacy, type WireAnswer, type WireRequest } from '../support/mcp/wire.ts'
+
+const MAX_BYTES = 70_000
+
+const setup = {
+  router: KitMcpRouter.create().tool('echo', { description: 'x' }, () => 'echo'),
+  maxBodyBytes: MAX_BYTES,
+  bodyTimeoutMs: 200,
+  oauth: oauthOptions({ challengeInResult: true }),
+}
+
+const SERVERS = {
+  mcpHandler: () => onNode(mcpHandler(createMcpAdapter(setup))),
+  'mcpAuth and mcpHandler': () => {
+    const adapter = createMcpAdapter(setup)
+    return onNode(mcpAuth(adapter), mcpHandler(adapter))
+  },
+}
+
+async function expectRefused(sent: Promise<WireAnswer>): Promise<WireAnswer> {
+  const answer = await sent
+  expect(answer.status).to.equal(401)
+  expect(answer.headers.get('www-authenticate')).to.match(/^Bearer /)
+  return answer
+}
+
+for (const [name, start] of Object.entries(SERVERS)) {
+  describe(`bodies of requests without a token on ${name}`, () => {
+    async function refuses(request: WireRequest): Promise<WireAnswer> {
+      const server = await start()
+      try {
+        const answer = await expectRefused(server.send(request))
+        const { status } = await server.send(legacy(call('echo')))
+        expect(status).to.equal(200)
+        return answer
+      } finally {
+        await server.close()
+      }
+    }
+
+    const { headers = {} } = legacy('')
+    const padded = JSON.stringify(call('echo')).padEnd(MAX_BYTES)
+    const rows: Attack[] = [
+      {
+        attack: 'a body of exactly maxBodyBytes',
+        outcome: 'the call is refused in a result',
+        async run() {
+          const server = await start()
+          const { status, message } = await server.send(legacy(padded))
+          expect({ status, isError: message.result.isError }).to.deep.equal({ status: 200, isError: true })
+          await server.close()
+        },
+      },
+      {
+        attack: 'a body of 1 byte more than maxBodyBytes',
+        outcome: '401',
+        run: async () => void (await refuses(legacy(`${padded} `))),
+      },
+      {
+        attack: 'a body of 1 byte more than maxBodyBytes, in chunks that never end',
+        outcome: '401 before the end',
+        run: async () => void (await refuses({ headers, body: [padded, ' '], unfinished: true })),
+      },
+      {
+        attack: 'a body that never ends',
+        outcome: '401 after bodyTimeoutMs, and the connection closes',
+        async run() {
+          const answer = await refuses({ headers, body: ['{"jsonrpc":"2.0",'], unfinished: true })
+          expect(answer.headers.get('connection')).to.equal('close')
+        },
+      },
+      ...(['[', '{"a":'] as const).map(
+        (open): Attack => ({
+          attack: `JSON of 10 000 levels of ${open}`,
+          outcome: '401',
+          async run() {
+            const deep =
+              open === '[' ? '['.repeat(1e4) + ']'.repeat(1e4) : `${open.repeat(1e4)}1${'}'.repeat(1e4)}`
+            const body = JSON.stringify(call('echo', { deep: 'here' })).replace('"here"', deep)
+            await refuses(legacy(body))
+          },
+        }),
+      ),
+      {
+        attack: 'JSON of brackets that never close',
+        outcome: '401',
+        run: async () => void (await refuses(legacy('['.repeat(MAX_BYTES)))),
+      },
+      {
+        attack: 'a compressed body',
+        outcome: '401',
+        run: async () => void (await refuses(legacy(call('echo'), { 'content-encoding': 'gzip' }))),
+      },
+      {
+        attack: 'bytes that are not UTF-8',
+        outcome: '401',
+        run: async () => void (await refuses({ headers, body: Buffer.alloc(100, 0xff) })),
+      },
+    ]
+    attackTable(`requests without a token on ${name}`, rows)
+  })
+}
+
+describe('bodies of requests without a token on the web-standard handler', () => {
+  attackTable('requests without a token on the web-standard handler', [
+    {
+      attack: 'a body without an end, as fast as it is read',
+      outcome: '401, and at most maxBodyBytes and one chunk are read',
+      async run() {
+        const { server } = createMcpAdapter(setup)
+        let pulled = 0
+        const body = new ReadableStream<Uint8Array>(
+          {
+            pull(controller) {
+              pulled += 1_000
+              controller.enqueue(new Uint8Array(1_000).fill(0x20))
+            },
+          },
+          { highWaterMark: 0 },
+        )
+        const init = {
+          method: 'POST',
+          headers: definedOf(legacy('').headers ?? {}),
+          body,
+          duplex: 'half' as const,
+        }
+        const { status } = await server(new Request('http://localhost/mcp', init))
+        expect(status).to.equal(401)
+        expect(pulled).to.be.at.most(MAX_BYTES + 2_000)
+      },
+    },
+  ])
+})
+
+describe('bodies of requests without a token, if challengeInResult is not set', () => {
+  it('a request without a token gets its 401 before its body has arrived', async () => {
+    const server = await onNode(
+      mcpHandler(createMcpAdapter({ ...setup, oauth: oauthOptions(), bodyTimeoutMs: 60_000 })),
+    )
+    try {
+      const { headers = {} } = legacy('')
+      await expectRefused(server.send({ headers, body: ['{'], unfinished: true }))
+    } finally {
+      await server.close()
+    }
+  })
+
+  it('with challengeInResult auto, a client that is not of OpenAI gets its 401 before its body has arrived', async () => {
+    const oauth = oauthOptions({ challengeInResult: 'auto' })
+    const server = await onNode(mcpHandler(createMcpAdapter({ ...setup, oauth, bodyTimeoutMs: 60_000 })))
+    try {
+      const { headers = {} } = legacy('')
+      await expectRefused(server.send({ headers, body: ['{'], unfinished: true }))
+    } finally {
+      await server.close()
+    }
+  })
+})
