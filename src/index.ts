@@ -2,7 +2,10 @@ export { mcpAuth } from './express/mcp-auth.ts'
 export { type CorsOrigin, type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
 export { mcpHandler } from './express/mcp-handler.ts'
 export { type McpServerOptions, mcpServer } from './express/mcp-server.ts'
-export { protectedResourceRouter } from './express/protected-resource-router.ts'
+export {
+  type ProtectedResourceRouterOptions,
+  protectedResourceRouter,
+} from './express/protected-resource-router.ts'
 export type { GateTarget } from './express/target.ts'
 export type { NodeMiddleware, NodeRequest } from './http/node-middleware.ts'
 export {

@@ -14,11 +14,17 @@ export interface McpServerOptions {
    * middleware is mounted. Defaults to `/mcp`.
    */
   readonly path?: string | undefined
+  /**
+   * Serves a copy of the authorization server's metadata at the origin of the MCP server, as the option of
+   * `protectedResourceRouter` does. Defaults to `false`.
+   */
+  readonly authorizationServerMetadata?: boolean | undefined
 }
 
 const DEFAULT_PATH = '/mcp'
 
-const { checkKnownOptions, checkPath, invalidKind, invalidOption } = optionChecksOf('mcpServer')
+const { checkBoolean, checkKnownOptions, checkPath, invalidKind, invalidOption, unusableOption } =
+  optionChecksOf('mcpServer')
 
 /**
  * Serves all routes of an adapter: MCP at the path of `resource`, and the protected resource metadata document (RFC 9728) at
@@ -26,10 +32,11 @@ const { checkKnownOptions, checkPath, invalidKind, invalidOption } = optionCheck
  *
  * Mount it at the root of the application. Without a fixed `resource`, MCP is served at the option `path`.
  * @param adapter the return value of `createMcpAdapter()` or `KitMcpServer…build()`.
- * @param options the path, for an adapter without a fixed `resource`.
+ * @param options the path, for an adapter without a fixed `resource`, and whether to serve a copy of the authorization
+ * server's metadata.
  * @returns middleware for Express, Connect, or a plain `http.createServer`. Without a `next` function it responds with 404
  * to requests for other paths.
- * @throws {KitMcpConfigError} if `adapter` is not an adapter, or `path` is given together with a fixed `resource`.
+ * @throws {KitMcpConfigError} if `adapter` is not an adapter, or an option is invalid or does not fit it.
  * @example
  * ```ts
  * import express from 'express'
@@ -58,7 +65,18 @@ export function mcpServer(adapter: McpAdapter, options: McpServerOptions = {}): 
   }
   if (!isOptionsObject(options))
     throw invalidKind('options', 'must be an object such as { path: "/mcp" }', options)
-  checkKnownOptions('mcpServer', options, ['path'])
+  checkKnownOptions('mcpServer', options, ['path', 'authorizationServerMetadata'])
+  const { authorizationServerMetadata = false } = options
+  if (
+    checkBoolean('authorizationServerMetadata', authorizationServerMetadata) &&
+    endpoint.gate === undefined
+  ) {
+    throw unusableOption(
+      'authorizationServerMetadata',
+      'must not be set for an adapter without OAuth',
+      'Remove the option, or set oauth.',
+    )
+  }
   const resource = endpoint.gate?.options.resource
   if (resource !== undefined && options.path !== undefined) {
     throw invalidOption(
@@ -75,7 +93,10 @@ export function mcpServer(adapter: McpAdapter, options: McpServerOptions = {}): 
   const withoutSlash = endpointPath.endsWith('/') ? endpointPath.slice(0, -1) : endpointPath
   const isEndpoint = (path: string): boolean => path === withoutSlash || path === `${withoutSlash}/`
   const handler = mcpHandler(adapter)
-  const metadata = endpoint.gate === undefined ? undefined : protectedResourceRouter(adapter)
+  const metadata =
+    endpoint.gate === undefined
+      ? undefined
+      : protectedResourceRouter(adapter, { authorizationServerMetadata })
 
   return function mcpServer(req, res, next = () => writePlainResponse(req, res, notFound())) {
     // A fixed resource names the whole path; the option `path` is relative to the mount path, which Express removes.

@@ -1,14 +1,32 @@
 import { preflightHeaders } from '../http/cors-headers.ts'
 import type { NodeMiddleware } from '../http/node-middleware.ts'
+import { AuthorizationServerMetadata } from '../oauth/authorization-server-metadata.ts'
+import type { ResolvedOAuthOptions } from '../oauth/options.ts'
+import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { NodeMcpRequest } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
+
+const { checkBoolean, checkKnownOptions, invalidKind, unusableOption } =
+  optionChecksOf('protectedResourceRouter')
+
+/** Options of {@link protectedResourceRouter}. */
+export interface ProtectedResourceRouterOptions {
+  /**
+   * Serves a copy of the authorization server's metadata (RFC 8414, OpenID Connect Discovery) at
+   * `/.well-known/oauth-authorization-server` and `/.well-known/openid-configuration`. Its `issuer` remains that of the
+   * authorization server. If `authorizationServers` lists several, the first one is used. Needed by claude.ai and Claude Code
+   * (2026-11), which may look for it at the origin of the MCP server. Defaults to `false`.
+   */
+  readonly authorizationServerMetadata?: boolean | undefined
+}
 
 /**
  * Serves the protected resource metadata document (RFC 9728) at `resourceMetadataPath` and in the path-suffixed form of §3.1,
  * which challenges then name. It also responds to preflights for these paths. Other requests are passed on. Mount it at the
  * root of the application.
  * @param target the object that you pass to `mcpAuth` or `mcpHandler`: OAuth options or an adapter.
+ * @param options whether to serve a copy of the authorization server's metadata, too.
  * @returns middleware for Express, Connect, or a plain `http.createServer`.
  * @throws {KitMcpConfigError} if an option is invalid, or the adapter has no OAuth.
  * @example
@@ -25,8 +43,12 @@ import { type GateTarget, resolveTarget } from './target.ts'
  * ```
  * @see https://www.rfc-editor.org/rfc/rfc9728#section-3
  */
-export function protectedResourceRouter(target: GateTarget): NodeMiddleware {
+export function protectedResourceRouter(
+  target: GateTarget,
+  options: ProtectedResourceRouterOptions = {},
+): NodeMiddleware {
   const { gate } = resolveTarget(target)
+  const copy = copyFor(gate.options, options)
   gate.announceSuffixedMetadata()
   return function protectedResourceRouter(req, res, next = () => undefined) {
     if (req.method === 'GET' && req.headers['if-none-match'] === undefined) {
@@ -39,10 +61,16 @@ export function protectedResourceRouter(target: GateTarget): NodeMiddleware {
     }
     const request = new NodeMcpRequest(req, res, gate.options.trustProxy)
     const { path, method } = request
-    if (!gate.resource.owns(path)) return next()
+    const isCopy = copy?.owns(path) === true
+    if (!isCopy && !gate.resource.owns(path)) return next()
     if (method === 'OPTIONS') {
       const headers = preflightHeaders(request.header('access-control-request-headers'))
       return writePlainResponse(req, res, { status: 204, headers })
+    }
+    if (isCopy) {
+      const ifNoneMatch = request.header('if-none-match')
+      void copy.respond({ method, ifNoneMatch }).then((response) => writePlainResponse(req, res, response))
+      return
     }
     const response = gate.resource.respond({
       method,
@@ -58,4 +86,25 @@ export function protectedResourceRouter(target: GateTarget): NodeMiddleware {
     if (response === undefined) next()
     else writePlainResponse(req, res, response)
   }
+}
+
+function copyFor(
+  { authorizationServers, resource, allowInsecureHttp }: ResolvedOAuthOptions,
+  options: ProtectedResourceRouterOptions,
+): AuthorizationServerMetadata | undefined {
+  if (!isOptionsObject(options))
+    throw invalidKind('options', 'must be an object such as { authorizationServerMetadata: true }', options)
+  checkKnownOptions('protectedResourceRouter', options, ['authorizationServerMetadata'])
+  const { authorizationServerMetadata: isCopied } = options
+  if (isCopied === undefined || !checkBoolean('authorizationServerMetadata', isCopied)) return undefined
+  const [issuer] = authorizationServers as [string]
+  const copy = new AuthorizationServerMetadata(issuer, resource, allowInsecureHttp)
+  if (resource !== undefined && copy.isServedAt(new URL(resource).origin)) {
+    throw unusableOption(
+      'authorizationServerMetadata',
+      'must not be set for an authorization server that has its own metadata at these paths',
+      'Remove the option.',
+    )
+  }
+  return copy
 }

@@ -1,8 +1,15 @@
-import { createHash } from 'node:crypto'
-import fresh from 'fresh'
 import { LRUCache } from 'lru-cache'
 import type { PlainResponse } from '../http/plain-response.ts'
 import type { RequestSource } from './inputs.ts'
+import {
+  CROSS_ORIGIN,
+  PUBLIC,
+  type RenderedDocument,
+  refusedMethod,
+  renderDocument,
+  respondWith,
+  UNCACHED,
+} from './metadata-document.ts'
 import type { ResolvedOAuthOptions } from './options.ts'
 import { unionOfScopes } from './scope.ts'
 
@@ -15,13 +22,6 @@ export interface MetadataRequest extends RequestSource {
   readonly origin: string | undefined
   /** The `If-None-Match` header. */
   readonly ifNoneMatch: string | undefined
-}
-
-/** The document, as complete responses. */
-interface RenderedDocument {
-  readonly etag: string
-  readonly whole: PlainResponse
-  readonly unchanged: PlainResponse
 }
 
 /** A resource whose URI is known, and what is derived from it. */
@@ -134,19 +134,10 @@ export class ProtectedResource {
       return { status: 500, headers: { ...CROSS_ORIGIN, ...UNCACHED }, body: '{"error":"server_error"}' }
     }
     if (document === 'elsewhere') return undefined
-    if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return {
-        status: 405,
-        headers: { Allow: 'GET, HEAD, OPTIONS', ...CROSS_ORIGIN, 'Content-Type': 'application/json' },
-        body: '{"error":"method_not_allowed"}',
-      }
-    }
+    const refused = refusedMethod(request.method)
+    if (refused !== undefined) return refused
     if (document === undefined) return notFound()
-    const { ifNoneMatch } = request
-    // `Cache-Control` of the request is ignored, because fetch() adds `no-cache` to every conditional request.
-    const isFresh =
-      ifNoneMatch !== undefined && fresh({ 'if-none-match': ifNoneMatch }, { etag: document.etag })
-    return isFresh ? document.unchanged : document.whole
+    return respondWith(document, request.ifNoneMatch)
   }
 
   #document(request: MetadataRequest): RenderedDocument | 'elsewhere' | undefined {
@@ -185,27 +176,9 @@ export class ProtectedResource {
   }
 
   #render(resource: string, cacheControl: string): RenderedDocument {
-    const body = JSON.stringify({ resource, ...this.#members })
-    const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"`
-    const headers = { ...CROSS_ORIGIN, 'Cache-Control': cacheControl, ETag: etag }
-    return {
-      etag,
-      unchanged: { status: 304, headers },
-      whole: {
-        status: 200,
-        headers: {
-          ...headers,
-          'Content-Type': 'application/json',
-          'Content-Length': String(Buffer.byteLength(body)),
-        },
-        body,
-      },
-    }
+    return renderDocument(JSON.stringify({ resource, ...this.#members }), cacheControl)
   }
 }
-
-/** The caching of a document of a fixed `resource`, which is the same for all clients. */
-const PUBLIC = 'public, max-age=3600'
 
 /**
  * The caching of a document that depends on the request, by its host or by the function `resource`. A cache that ignores
@@ -217,9 +190,6 @@ const UNSTORED = 'no-store'
 function requestTo(url: string, { request }: RequestSource): Request {
   return new Request(url, { headers: request.headers })
 }
-
-const CROSS_ORIGIN = { 'Access-Control-Allow-Origin': '*', 'Access-Control-Expose-Headers': 'ETag' }
-const UNCACHED = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }
 
 /** Returns the response for a path without a document. */
 export function notFound(): PlainResponse {

@@ -26,6 +26,7 @@ export type OptionsHeading =
   | 'mcpHandler'
   | 'mcpCors'
   | 'mcpServer'
+  | 'protectedResourceRouter'
   | 'gracefulShutdown'
   | 'toolsFromOpenApi'
   | 'createTestIssuer'

@@ -364,7 +364,17 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'mcpserver',
     call: (options) => kit.mcpServer(kit.createMcpAdapter({ router }), options),
     good: { path: '/mcp' },
-    wrong: { path: [null, 5, '', 'mcp', '/a?b', '/a#b', '/a/../b'] },
+    wrong: {
+      path: [null, 5, '', 'mcp', '/a?b', '/a#b', '/a/../b'],
+      authorizationServerMetadata: [true, ...NO_BOOLEAN],
+    },
+  },
+  {
+    name: 'protectedResourceRouter',
+    heading: 'protectedresourcerouter',
+    call: (options) => kit.protectedResourceRouter(oauth, options),
+    good: {},
+    wrong: { authorizationServerMetadata: NO_BOOLEAN },
   },
   {
     name: 'gracefulShutdown',

@@ -1,0 +1,120 @@
+import type { PlainResponse } from '../http/plain-response.ts'
+import {
+  CROSS_ORIGIN,
+  PUBLIC,
+  type RenderedDocument,
+  refusedMethod,
+  renderDocument,
+  respondWith,
+  UNCACHED,
+} from './metadata-document.ts'
+import { IssuerDiscovery } from './verifiers/issuer-discovery.ts'
+
+const FETCH_TIMEOUT_MS = 5_000
+/** The time after which a copy is fetched again. */
+const FRESH_MS = 600_000
+/** The time between a failed attempt and the next one. */
+const PAUSE_MS = 1_000
+
+const OAUTH_PATH = '/.well-known/oauth-authorization-server'
+const OPENID_PATH = '/.well-known/openid-configuration'
+
+/** A request for the copy. */
+export interface MetadataCopyRequest {
+  readonly method: string
+  /** The `If-None-Match` header. */
+  readonly ifNoneMatch: string | undefined
+}
+
+/**
+ * A copy of an authorization server's metadata (RFC 8414, OpenID Connect Discovery), for clients that look for it at the
+ * origin of the MCP server. It is fetched when first requested, and again if it is older than ten minutes. The old copy is
+ * served in the meantime, and while the authorization server is down. At most one fetch is in progress, and after a failure
+ * the next one starts one second later at the earliest.
+ */
+export class AuthorizationServerMetadata {
+  readonly #discovery: IssuerDiscovery
+  /** The path of the resource, without a final slash; `undefined` if it is not known. */
+  readonly #resourcePath: string | undefined
+  #copy: RenderedDocument | undefined
+  #staleAtMs = Number.NEGATIVE_INFINITY
+  #pausedUntilMs = Number.NEGATIVE_INFINITY
+  #fetching: Promise<void> | undefined
+
+  readonly #now: () => number
+
+  /**
+   * @param resource the URI of the resource, if it is fixed
+   * @param now returns a monotonic time in milliseconds
+   */
+  constructor(
+    issuer: string,
+    resource: string | undefined,
+    allowInsecureHttp: boolean,
+    now: () => number = () => performance.now(),
+  ) {
+    this.#now = now
+    this.#discovery = new IssuerDiscovery(issuer, allowInsecureHttp, FETCH_TIMEOUT_MS)
+    const path = resource === undefined ? undefined : new URL(resource).pathname
+    this.#resourcePath = path?.endsWith('/') === true ? path.slice(0, -1) : path
+  }
+
+  /**
+   * Returns `true` for the well-known paths at which clients look for the metadata: at the root, with the path of the
+   * resource after the well-known name, and for OpenID Connect also before it.
+   */
+  owns(path: string): boolean {
+    if (path === OAUTH_PATH || path === OPENID_PATH) return true
+    const resourcePath = this.#resourcePath
+    if (resourcePath === undefined)
+      return path.startsWith(`${OAUTH_PATH}/`) || path.startsWith(`${OPENID_PATH}/`)
+    return (
+      path === OAUTH_PATH + resourcePath ||
+      path === OPENID_PATH + resourcePath ||
+      path === resourcePath + OPENID_PATH
+    )
+  }
+
+  /** Returns `true` if the authorization server has its own metadata at a path of the copy. */
+  isServedAt(origin: string): boolean {
+    const { issuer } = this.#discovery
+    const path = issuer.pathname === '/' ? '' : issuer.pathname
+    const own = [OAUTH_PATH + path, path + OPENID_PATH, OPENID_PATH + path]
+    return issuer.origin === origin && own.some((one) => this.owns(one))
+  }
+
+  /** Returns the response to a request whose path `owns` accepts. Never rejects. */
+  async respond({ method, ifNoneMatch }: MetadataCopyRequest): Promise<PlainResponse> {
+    const refused = refusedMethod(method)
+    if (refused !== undefined) return refused
+    const fetching = this.#refresh()
+    if (this.#copy === undefined) await fetching
+    return this.#copy === undefined ? UNAVAILABLE : respondWith(this.#copy, ifNoneMatch)
+  }
+
+  /** Fetches the metadata, unless the copy is new enough or the last attempt has just failed. Never rejects. */
+  #refresh(): Promise<void> | undefined {
+    const now = this.#now()
+    if (this.#fetching !== undefined || now < this.#staleAtMs || now < this.#pausedUntilMs)
+      return this.#fetching
+    this.#fetching = this.#fetch()
+    return this.#fetching
+  }
+
+  async #fetch(): Promise<void> {
+    try {
+      this.#copy = await this.#discovery.find((metadata) => renderDocument(JSON.stringify(metadata), PUBLIC))
+      this.#staleAtMs = this.#now() + FRESH_MS
+    } catch {
+      this.#pausedUntilMs = this.#now() + PAUSE_MS
+    } finally {
+      this.#fetching = undefined
+    }
+  }
+}
+
+const UNAVAILABLE: PlainResponse = {
+  status: 503,
+  headers: { ...CROSS_ORIGIN, ...UNCACHED, 'Retry-After': '5' },
+  body: '{"error":"temporarily_unavailable","error_description":"The metadata of the authorization server could not be fetched right now"}',
+}

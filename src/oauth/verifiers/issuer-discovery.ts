@@ -1,0 +1,71 @@
+import type { AuthorizationServer } from 'oauth4webapi'
+import { isLoopbackHostname } from '../../options/option-checks.ts'
+import { boundedFetch } from './bounded-fetch.ts'
+
+/** The locations of an issuer's metadata, in the order in which they are tried. */
+const METADATA_FORMS = [
+  ['oauth2', 'oauth-authorization-server'],
+  ['oidc', 'openid-configuration'],
+  // RFC 8414 §5, for an issuer with a path.
+  ['oauth2', 'openid-configuration'],
+] as const
+
+type MetadataForm = (typeof METADATA_FORMS)[number]
+
+/** Fetches the metadata of an issuer: RFC 8414, or else OpenID Connect Discovery. */
+export class IssuerDiscovery {
+  readonly issuer: URL
+  readonly #allowInsecureHttp: boolean
+  readonly #timeoutMs: number
+  readonly #forms: readonly MetadataForm[]
+  #next = 0
+
+  constructor(issuer: string, allowInsecureHttp: boolean, timeoutMs: number) {
+    this.issuer = new URL(issuer)
+    this.#allowInsecureHttp = allowInsecureHttp
+    this.#timeoutMs = timeoutMs
+    this.#forms = METADATA_FORMS.slice(0, this.issuer.pathname === '/' ? 2 : 3)
+  }
+
+  /**
+   * Tries one location after the other while the server responds that the document does not exist. It stops at the first
+   * sign of an outage. The next call continues with the next location, because some servers fail at unknown locations.
+   * @param read reads the document. If it throws, the next location is tried.
+   * @throws the first error.
+   */
+  async find<T>(read: (metadata: AuthorizationServer) => T): Promise<T> {
+    let cause: unknown
+    for (let tried = 0; tried < this.#forms.length; tried++) {
+      const form = this.#forms[this.#next] as MetadataForm
+      this.#next = (this.#next + 1) % this.#forms.length
+      const answered = { definitely: false }
+      try {
+        return read(await this.#ask(form, answered))
+      } catch (error) {
+        cause ??= error
+        if (!answered.definitely) break
+      }
+    }
+    throw cause
+  }
+
+  async #ask(
+    [algorithm, document]: MetadataForm,
+    answered: { definitely: boolean },
+  ): Promise<AuthorizationServer> {
+    const oauth = await import('oauth4webapi')
+    const { issuer } = this
+    const response = await oauth.discoveryRequest(issuer, {
+      algorithm,
+      [oauth.allowInsecureRequests]: this.#allowInsecureHttp || isLoopbackHostname(issuer.hostname),
+      signal: () => AbortSignal.timeout(this.#timeoutMs),
+      [oauth.customFetch]: (href: string, init: object) =>
+        boundedFetch(
+          href.replace('/.well-known/oauth-authorization-server', `/.well-known/${document}`),
+          init,
+        ),
+    })
+    answered.definitely = response.status < 500 && response.status !== 408 && response.status !== 429
+    return await oauth.processDiscoveryResponse(issuer, response)
+  }
+}
