@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 import { type BodyLimits, type BodyRead, type BodySource, readBody } from '../http/body-reader.ts'
@@ -48,6 +49,10 @@ export class NodeMcpRequest implements McpRequest {
 
   get clientAddress(): string | undefined {
     return firstIpAddress(this.#req.ip, this.#req.socket.remoteAddress)
+  }
+
+  get peerCertificate(): X509Certificate | undefined {
+    return (this.#req.socket as Partial<TLSSocket>).getPeerX509Certificate?.()
   }
 
   get host(): string | undefined {

@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto'
 import { clientKey } from '../http/client-address.ts'
 import type { PlainResponse } from '../http/plain-response.ts'
 import { isPromiseLike } from '../options/value-kinds.ts'
@@ -13,7 +14,7 @@ import type { Decision, ProofFault, Refusal } from './decision.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'
 import { type CheckedProof, checkProof } from './dpop/proof.ts'
 import { VerifierUnavailableError } from './errors.ts'
-import { issuerNote, OnVerifiedInput, refusalNote, VerifyInput } from './inputs.ts'
+import { certificateNote, issuerNote, OnVerifiedInput, refusalNote, VerifyInput } from './inputs.ts'
 import type { ResolvedOAuthOptions, VerifyContext } from './options.ts'
 import { ProtectedResource } from './protected-resource.ts'
 import {
@@ -41,6 +42,8 @@ export interface GateRequest {
   readonly path: string
   /** The IP address of the client, if it is known. */
   readonly clientAddress?: string | undefined
+  /** The certificate of the client on the TLS connection, if there is one. */
+  readonly peerCertificate?: X509Certificate | undefined
 }
 
 const NO_SCOPES: readonly string[] = []
@@ -133,7 +136,8 @@ export class Gate {
         this.options.gateValues,
       )
       const result = await this.#verify(input)
-      verification = readVerification(result, resource, proof?.keyThumbprint) ?? notedRefusal(input)
+      const presented = { proofKey: proof?.keyThumbprint, certificate: certificateNote(input) }
+      verification = readVerification(result, resource, presented) ?? notedRefusal(input)
       if ('token' in verification) issuer = issuerOf(verification.token, issuerNote(input)) ?? this.#ownIssuer
     } catch (cause) {
       if (VerifierUnavailableError.is(cause)) {

@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto'
 import { isObject } from '../options/value-kinds.ts'
 import type { AuthInfo } from './auth-info.ts'
 import type { GateValues } from './gate-values.ts'
@@ -6,10 +7,14 @@ import type { VerifyContext, VerifyTokenInput } from './options.ts'
 /** An object whose getter creates the web-standard request when it is first read. */
 export interface RequestSource {
   readonly request: Request
+  /** The certificate of the client on the TLS connection, if there is one. */
+  readonly peerCertificate?: X509Certificate | undefined
 }
 
 /** One property descriptor for all objects, so that objects of a class share one shape. */
 let requestProperty: PropertyDescriptor & ThisType<LazyRequest>
+/** Set by the class below: only its static block can read the private field. */
+let sourceOf: (request: LazyRequest) => RequestSource
 
 /**
  * The base of objects with a web-standard request, which is created only when read. It is an own property, so that
@@ -31,6 +36,7 @@ export class LazyRequest {
         return this.#source.request
       },
     }
+    sourceOf = (request) => request.#source
   }
 }
 
@@ -82,6 +88,8 @@ let resourceOf: (input: VerifyInput) => string | undefined
 let setIssuer: (input: VerifyInput, issuer: string | undefined) => void
 let issuerOf: (input: VerifyInput) => string | undefined
 let gateOf: (input: VerifyInput) => GateValues | undefined
+let setCertificate: (input: VerifyInput, thumbprint: string) => void
+let certificateOf: (input: VerifyInput) => string | undefined
 
 /**
  * The argument of `verifyToken`. Verifiers of this package read more from it: the resource of the request and the values of
@@ -95,6 +103,7 @@ export class VerifyInput extends LazyRequest implements VerifyTokenInput {
   readonly #resource: string | undefined
   #refusal: RefusalNote | undefined
   #issuer: string | undefined
+  #certificate: string | undefined
   readonly #gate: GateValues | undefined
 
   constructor(
@@ -125,6 +134,10 @@ export class VerifyInput extends LazyRequest implements VerifyTokenInput {
     }
     issuerOf = (input) => input.#issuer
     gateOf = (input) => input.#gate
+    setCertificate = (input, thumbprint) => {
+      input.#certificate = thumbprint
+    }
+    certificateOf = (input) => input.#certificate
   }
 }
 
@@ -153,6 +166,24 @@ export function noteIssuer(input: VerifyTokenInput, issuer: string | undefined):
 export function issuerNote(input: VerifyTokenInput): string | undefined {
   const original = originalOf(input)
   return original && issuerOf(original)
+}
+
+/** Notes for the gate the thumbprint of the client's certificate, as a verifier has read it. */
+export function noteCertificate(input: VerifyTokenInput, thumbprint: string): void {
+  const original = originalOf(input)
+  if (original !== undefined) setCertificate(original, thumbprint)
+}
+
+/** Returns the thumbprint of the client's certificate that was noted for this request. */
+export function certificateNote(input: VerifyTokenInput): string | undefined {
+  const original = originalOf(input)
+  return original && certificateOf(original)
+}
+
+/** Returns the certificate of the client on the TLS connection. */
+export function peerCertificateOf(input: VerifyTokenInput): X509Certificate | undefined {
+  const original = originalOf(input)
+  return original && sourceOf(original).peerCertificate
 }
 
 /** Returns the resource that the calling gate protects; `undefined` if it depends on the request's URL. */

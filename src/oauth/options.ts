@@ -66,8 +66,9 @@ export interface VerifiedToken<User = unknown> {
   readonly extra?: Readonly<Record<string, unknown>> | null | undefined
   /**
    * The key that the token is bound to (RFC 7800): the `cnf` claim of a JWT, or `cnf` of an introspection response. With
-   * `jkt` the token is accepted only with a DPoP proof of that key. A token that is bound in another way is rejected.
-   * Members next to `jkt` are ignored unless they are registered confirmation methods, such as `x5t#S256`.
+   * `jkt` the token is accepted only with a DPoP proof of that key, and with `x5t#S256` only if a verifier with
+   * `clientCertificate` has compared the certificate. A token that is bound in another way is rejected. Other members are
+   * ignored unless they are registered confirmation methods.
    */
   readonly cnf?: Readonly<Record<string, unknown>> | null | undefined
 }

@@ -1,6 +1,6 @@
 import { memberOf } from '../options/describe-value.ts'
 import type { AuthInfoMembers } from './auth-info.ts'
-import { bindingOf } from './confirmation.ts'
+import { bindingOf, certificateBindingOf } from './confirmation.ts'
 import type { Refusal } from './decision.ts'
 import type { VerifiedToken } from './options.ts'
 import { grantedScopes } from './scope.ts'
@@ -8,11 +8,19 @@ import { grantedScopes } from './scope.ts'
 /** The verified token, or the reason it was rejected. */
 export type Verification = { readonly token: AuthInfoMembers<object> } | Refusal
 
+/** The keys that a request proves. */
+export interface PresentedKeys {
+  /** The thumbprint of the key of its DPoP proof. */
+  readonly proofKey: string | undefined
+  /** The thumbprint of its certificate, if a verifier has read it. */
+  readonly certificate: string | undefined
+}
+
 /** Reads the result of a verifier. Returns `undefined` if it does not accept the token. */
 export function readVerification(
   result: unknown,
   configuredResource: string | undefined,
-  proofKey: string | undefined,
+  presented: PresentedKeys,
 ): Verification | undefined {
   if (typeof result !== 'object' || result === null) return undefined
   const verified = result as VerifiedToken
@@ -25,7 +33,8 @@ export function readVerification(
   if (resource !== undefined && configuredResource !== undefined && String(resource) !== configuredResource) {
     return { outcome: 'refused', reason: 'wrong_resource' }
   }
-  if (!isBoundTo(verified.cnf, proofKey)) {
+  if (!isBoundTo(verified.cnf, presented)) {
+    const { proofKey } = presented
     return { outcome: 'refused', reason: 'invalid', ...(proofKey !== undefined && { fault: 'not_bound' }) }
   }
   const clientId = verified.clientId ?? undefined
@@ -56,11 +65,15 @@ export function issuerOf(
   return typeof issuer === 'string' ? `iss:${issuer}` : noted
 }
 
-/** Returns `true` if `cnf` binds the token to the key of the proof, or, without a proof, if it does not bind the token. */
-function isBoundTo(cnf: VerifiedToken['cnf'], proofKey: string | undefined): boolean {
+/**
+ * Returns `true` if `cnf` binds the token to the key of the proof, or, without a proof, if it does not bind the token or
+ * binds it to the certificate.
+ */
+function isBoundTo(cnf: VerifiedToken['cnf'], { proofKey, certificate }: PresentedKeys): boolean {
   const binding = bindingOf(cnf)
-  if (proofKey === undefined) return binding === 'none'
-  return binding === 'dpop' && cnf?.jkt === proofKey
+  if (proofKey !== undefined) return binding === 'dpop' && cnf?.jkt === proofKey
+  if (binding === 'certificate') return certificate !== undefined && certificate === certificateBindingOf(cnf)
+  return binding === 'none'
 }
 
 function urlOf(value: string): URL | undefined {

@@ -1,16 +1,19 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { certificateBindingOf } from '../confirmation.ts'
 import { joinGate, onJoin } from '../gate-values.ts'
 import {
   configuredResource,
   gateValuesIn,
   issuerNote,
+  noteCertificate,
   noteIssuer,
   noteRefusal,
   refusalNote,
 } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
+import { type CertificateReader, certificateReaderOf, withCertificateReader } from './client-certificate.ts'
 import { frozenCopy } from './frozen-copy.ts'
 
 const { checkFunction, checkKnownOptions, checkSeconds, checkWholeNumber, invalidKind, invalidOption } =
@@ -69,6 +72,8 @@ interface RequestVariant {
   readonly gateIssuer: string | undefined
   readonly resource: string | undefined
   readonly proofKey: string | undefined
+  /** The client's certificate, if the verifier reads it. */
+  readonly certificate: string | undefined
 }
 
 interface CacheEntry<User> extends RequestVariant {
@@ -97,7 +102,8 @@ interface Outcome<User> {
  * share one call.
  *
  * Use it only for verifiers that decide by the token: if a verifier reads `request` or `context`, its result for one request
- * would be returned to others. Plain objects and arrays in results are copied and frozen. Other objects in `user` and `extra`
+ * would be returned to others. The certificates of `clientCertificate` are an exception: wrap the verifier itself, and each
+ * certificate gets its own result. Plain objects and arrays in results are copied and frozen. Other objects in `user` and `extra`
  * are shared by all requests with that token. A result of more than 65 536 members and characters is not cached.
  * @param verifier the verifier to call for tokens that are not cached.
  * @param options the size of the cache and the lifetime of its entries.
@@ -125,6 +131,7 @@ export function cachedVerifier<App = unknown, User = unknown>(
 ): CachedVerifier<App, User> {
   checkFunction('verifier', verifier, 'pass the verifier whose results are to be cached')
   const { maxEntries, ttlSeconds } = resolveOptions(options)
+  const readCertificate = certificateReaderOf(verifier)
   const entries = new LRUCache<string, CacheEntry<User>>({
     max: maxEntries,
     maxSize: Math.max(MIN_TOTAL_SIZE, maxEntries * MEAN_SIZE),
@@ -138,21 +145,23 @@ export function cachedVerifier<App = unknown, User = unknown>(
     if (!bearerToken) return verifier(input)
     const key = keyOf(bearerToken)
     const found = entries.get(key)
-    if (found !== undefined && isFor(found, input)) {
+    if (found !== undefined && isFor(found, input) && mayUse(found, input)) {
       if (isCurrent(found.result)) {
         noteIssuer(input, found.issuer)
+        noteBinding(input, found.result)
         return found.result
       }
       entries.delete(key)
     }
     const call = inFlight.get(key)
-    if (call !== undefined && isFor(call, input) && isJoinable(call)) return join(call, input)
+    const isSame = call !== undefined && isFor(call, input) && call.certificate === readCertificate?.(input)
+    if (isSame && isJoinable(call)) return join(call, input)
     return start(key, input)
   }
 
   function start(key: string, input: VerifyTokenInput<App>): Promise<VerifiedToken<User> | undefined> {
-    const variant = variantOf(input)
-    const result = (async () => sharable(await verifier(input)))()
+    const variant = variantOf(input, readCertificate)
+    const result = (async () => sharable(await verifier(input), readCertificate !== undefined))()
     const call: PendingCall<User> = { ...variant, input, startedAtMs: performance.now(), result }
     inFlight.set(key, call)
     const settle = (outcome?: Outcome<User>): void => {
@@ -167,6 +176,11 @@ export function cachedVerifier<App = unknown, User = unknown>(
     return result.then((outcome) => outcome.result)
   }
 
+  /** Returns `true` unless the token is bound to another certificate than that of this request. */
+  function mayUse({ result, certificate }: CacheEntry<User>, input: VerifyTokenInput<App>): boolean {
+    return certificateBindingOf(result.cnf) === undefined || certificate === readCertificate?.(input)
+  }
+
   /** Waits for a call that another request has started, and copies the reason of a refusal as well. */
   async function join(
     call: PendingCall<User>,
@@ -177,6 +191,7 @@ export function cachedVerifier<App = unknown, User = unknown>(
     const note = refusalNote(call.input)
     if (note !== undefined) noteRefusal(input, note)
     noteIssuer(input, issuerNote(call.input))
+    noteBinding(input, result)
     return result
   }
 
@@ -185,6 +200,7 @@ export function cachedVerifier<App = unknown, User = unknown>(
     inFlight.delete(key)
   }
 
+  withCertificateReader(verifyCached, readCertificate)
   onJoin(verifyCached, (gate) => joinGate(verifier, gate))
   return Object.assign(verifyCached, {
     invalidate: (token: string) => invalidateKey(keyOf(token)),
@@ -218,12 +234,19 @@ function keyOf(token: string): string {
   return hash('sha256', token, 'hex')
 }
 
-function variantOf(input: VerifyTokenInput): RequestVariant {
+function variantOf(input: VerifyTokenInput, readCertificate: CertificateReader | undefined): RequestVariant {
   return {
     gateIssuer: gateValuesIn(input)?.issuer,
     resource: configuredResource(input),
     proofKey: input.proofKey,
+    certificate: readCertificate?.(input),
   }
+}
+
+/** Notes the certificate of a result that was accepted with the certificate of this request. */
+function noteBinding(input: VerifyTokenInput, result: VerifiedToken | undefined): void {
+  const thumbprint = certificateBindingOf(result?.cnf)
+  if (thumbprint !== undefined) noteCertificate(input, thumbprint)
 }
 
 /** Returns `true` if the outcome may be used for this request. Gates for other resources and other proofs get their own. */
@@ -249,8 +272,10 @@ function isJoinable({ startedAtMs }: PendingCall<unknown>): boolean {
  * Makes a result that requests may share: a refusal, or a frozen copy of an acceptance. Otherwise it returns the
  * original.
  */
-function sharable<User>(result: VerifiedToken<User> | undefined): Outcome<User> {
+function sharable<User>(result: VerifiedToken<User> | undefined, readsCertificates: boolean): Outcome<User> {
   if (typeof result !== 'object' || result === null || result.valid !== true) return { result, shared: true }
+  // Behind a function of the application, the certificate that was compared is not known.
+  if (!readsCertificates && certificateBindingOf(result.cnf) !== undefined) return { result, shared: false }
   const frozen = frozenCopy(() => membersOf(result))
   if (frozen === undefined) return { result, shared: false }
   const { copy: accepted, size } = frozen

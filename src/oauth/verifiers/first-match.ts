@@ -4,6 +4,7 @@ import { VerifierUnavailableError } from '../errors.ts'
 import { joinGate, onJoin } from '../gate-values.ts'
 import { issuerNote, noteIssuer, noteRefusal, type RefusalNote, refusalNote } from '../inputs.ts'
 import type { UserOf, VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
+import { certificateReaderOfAll, withCertificateReader } from './client-certificate.ts'
 
 const { invalidKind, missingOption } = optionChecksOf('firstMatch')
 
@@ -72,6 +73,7 @@ export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
     if (reason !== undefined) noteRefusal(input, reason)
     return undefined
   }
+  withCertificateReader(verifyByFirstMatch, certificateReaderOfAll(verifiers))
   return onJoin(verifyByFirstMatch, (gate) => {
     for (const verifier of verifiers) joinGate(verifier, gate)
   })

@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto'
 import type { IntrospectionResponse } from 'oauth4webapi'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
 import {
@@ -7,6 +8,8 @@ import {
   checkAudiences,
   resourcesAmong,
 } from './audience.ts'
+import { type CertificateReader, certificateReader } from './client-certificate.ts'
+import type { MapScopes } from './scope-mapping.ts'
 
 const checks = optionChecksOf('introspectionVerifier')
 const {
@@ -63,6 +66,23 @@ export interface IntrospectionVerifierOptions<User = IntrospectionUser> {
   readonly requiredClaims?: readonly string[] | undefined
   /** Returns the user for a response. Defaults to `{ id: sub ?? username ?? client_id, claims }`. */
   readonly mapUser?: ((claims: IntrospectionResponse) => User | Promise<User>) | undefined
+  /**
+   * Returns the scopes of a token for its response and the scopes in it, for identity providers that issue roles or groups
+   * instead of scopes. The result replaces the scopes. If the function throws or returns anything but an array of strings,
+   * the token is rejected.
+   */
+  readonly mapScopes?:
+    | ((claims: IntrospectionResponse, scopes: readonly string[]) => readonly string[])
+    | undefined
+  /**
+   * The source of the client's certificate, for certificate-bound tokens (RFC 8705 §3): `tls` for the TLS connection of
+   * Node.js, or a function for a proxy that terminates TLS. The function returns an `X509Certificate`, DER, or PEM. A token
+   * with `cnf["x5t#S256"]` is then accepted with its certificate only. By default, such tokens are rejected.
+   */
+  readonly clientCertificate?:
+    | 'tls'
+    | ((request: Request) => X509Certificate | Buffer | string | undefined)
+    | undefined
   /** The maximum time for one introspection request, including its response. Defaults to 5 000 ms. */
   readonly timeoutMs?: number | undefined
   /** Allows http for `endpoint` and `issuer` on hosts that are not loopback. Defaults to `false`. */
@@ -80,6 +100,8 @@ const KNOWN_OPTIONS = [
   'issuer',
   'requiredClaims',
   'mapUser',
+  'mapScopes',
+  'clientCertificate',
   'timeoutMs',
   'allowInsecureHttp',
 ] as const
@@ -98,6 +120,8 @@ export interface ResolvedIntrospectionOptions<User> {
   readonly issuer: string | undefined
   readonly requiredClaims: readonly string[]
   readonly mapUser: ((claims: IntrospectionResponse) => User | Promise<User>) | undefined
+  readonly mapScopes: MapScopes<IntrospectionResponse> | undefined
+  readonly readCertificate: CertificateReader | undefined
   readonly timeoutMs: number
 }
 
@@ -125,6 +149,8 @@ export function resolveIntrospectionOptions<User>(
   }
   checkUrl('endpoint', options.endpoint, { allowInsecureHttp })
   if (options.issuer !== undefined) checkIssuer('issuer', options.issuer, { allowInsecureHttp })
+  if (options.mapScopes !== undefined)
+    checkFunction('mapScopes', options.mapScopes, 'it returns the scopes of a token')
   if (options.mapUser !== undefined)
     checkFunction('mapUser', options.mapUser, 'set it to a function that returns the user for a response')
   const audienceSlash = checkAudienceSlash(checks, options.audienceSlash)
@@ -142,6 +168,8 @@ export function resolveIntrospectionOptions<User>(
     requiredClaims:
       options.requiredClaims === undefined ? [] : checkTexts('requiredClaims', options.requiredClaims),
     mapUser: options.mapUser,
+    mapScopes: options.mapScopes,
+    readCertificate: certificateReader(checks, options.clientCertificate),
     timeoutMs: options.timeoutMs === undefined ? 5_000 : checkWholeNumber('timeoutMs', options.timeoutMs, 1),
   }
 }

@@ -3,9 +3,9 @@ import type { IntrospectionResponse } from 'oauth4webapi'
 import { VerifierUnavailableError } from '../errors.ts'
 import { configuredResource, noteIssuer, noteRefusal } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
-import { grantedScopes } from '../scope.ts'
 import { isFor, resourceIn } from './audience.ts'
 import { boundedFetch } from './bounded-fetch.ts'
+import { withCertificateReader } from './client-certificate.ts'
 import {
   type IntrospectionUser,
   type IntrospectionVerifierOptions,
@@ -13,6 +13,7 @@ import {
   resolveIntrospectionOptions,
 } from './introspection-options.ts'
 import { confirmationOf, mayBePresented } from './key-binding.ts'
+import { scopesOf } from './scope-mapping.ts'
 
 /** The values of `token_type` for an access token. Some servers send the kind of token there. */
 const ACCESS_TOKEN_TYPES: readonly unknown[] = ['bearer', 'dpop', 'access_token']
@@ -72,14 +73,13 @@ export function introspectionVerifier<User = IntrospectionUser>(
 ): VerifyToken<unknown, User> {
   const rules = resolveIntrospectionOptions(options)
   const introspect = introspector(rules)
-  return async function verifyByIntrospection(
-    input: VerifyTokenInput,
-  ): Promise<VerifiedToken<User> | undefined> {
+  async function verifyByIntrospection(input: VerifyTokenInput): Promise<VerifiedToken<User> | undefined> {
     const { bearerToken } = input
     if (!bearerToken) return undefined
     const response = await introspect(bearerToken)
     return response.active ? await accept(response, rules, input) : undefined
   }
+  return withCertificateReader(verifyByIntrospection, rules.readCertificate)
 }
 
 async function accept<User>(
@@ -105,7 +105,7 @@ async function accept<User>(
     return undefined
   }
   if (rules.issuer !== undefined && response.iss !== rules.issuer) return undefined
-  if (!isAccessToken(response) || !mayBePresented(response, input)) return undefined
+  if (!isAccessToken(response) || !mayBePresented(response, input, rules.readCertificate)) return undefined
   if (!rules.requiredClaims.every((claim) => Object.hasOwn(response, claim))) return undefined
   const resource = resourceIn(aud, rules.resources, configuredResource(input), rules.audienceSlash)
   const user =
@@ -116,7 +116,7 @@ async function accept<User>(
   return {
     valid: true,
     user,
-    scopes: grantedScopes(response.scope),
+    scopes: scopesOf(response, response.scope, rules.mapScopes),
     ...(clientId !== undefined && { clientId }),
     ...(exp !== undefined && { expiresAt: exp }),
     ...(resource !== undefined && { resource }),

@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto'
 import type { JWTPayload } from 'jose'
 import type { KitMcpConfigError } from '../../options/config-error.ts'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
@@ -10,9 +11,11 @@ import {
   checkAudiences,
   resourcesAmong,
 } from './audience.ts'
+import { type CertificateReader, certificateReader } from './client-certificate.ts'
 import { type KeySource, RemoteKeys } from './jwks.ts'
 import { OutagePace } from './outage-pace.ts'
 import { localKeys, type PublicKeyInput } from './public-keys.ts'
+import type { MapScopes } from './scope-mapping.ts'
 
 const checks = optionChecksOf('jwtVerifier')
 const {
@@ -72,6 +75,21 @@ export interface JwtVerifierOptions<User = JwtUser> {
   /** Returns the user for the claims of a token. Defaults to `{ id: sub, claims }`. */
   readonly mapUser?: ((claims: JWTPayload) => User | Promise<User>) | undefined
   /**
+   * Returns the scopes of a token for its claims and the scopes that it has, for identity providers that issue roles or
+   * groups instead of scopes. The result replaces the scopes. If the function throws or returns anything but an array of
+   * strings, the token is rejected.
+   */
+  readonly mapScopes?: ((claims: JWTPayload, scopes: readonly string[]) => readonly string[]) | undefined
+  /**
+   * The source of the client's certificate, for certificate-bound tokens (RFC 8705 §3): `tls` for the TLS connection of
+   * Node.js, or a function for a proxy that terminates TLS. The function returns an `X509Certificate`, DER, or PEM. A token
+   * with `cnf["x5t#S256"]` is then accepted with its certificate only. By default, such tokens are rejected.
+   */
+  readonly clientCertificate?:
+    | 'tls'
+    | ((request: Request) => X509Certificate | Buffer | string | undefined)
+    | undefined
+  /**
    * The minimum time between two fetches of the keys for an unknown `kid`, and at least 1 s after a failure. Defaults
    * to 30 s.
    */
@@ -113,6 +131,8 @@ const KNOWN_OPTIONS = [
   'requiredClaims',
   'strict',
   'mapUser',
+  'mapScopes',
+  'clientCertificate',
   'jwksCooldownSeconds',
   'jwksCacheSeconds',
   'allowInsecureHttp',
@@ -131,6 +151,8 @@ export interface JwtRules<User> {
   readonly strict: boolean
   readonly secret: string
   readonly mapUser: ((claims: JWTPayload) => User | Promise<User>) | undefined
+  readonly mapScopes: MapScopes<JWTPayload> | undefined
+  readonly readCertificate: CertificateReader | undefined
 }
 
 /** The rules that do not depend on what the verifier takes from its gate. */
@@ -208,7 +230,11 @@ export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): Reso
     strict: options.strict === undefined ? false : checkBoolean('strict', options.strict),
     secret: options.secret ?? '',
     mapUser: options.mapUser,
+    mapScopes: options.mapScopes,
+    readCertificate: certificateReader(checks, options.clientCertificate),
   }
+  if (options.mapScopes !== undefined)
+    checkFunction('mapScopes', options.mapScopes, 'it returns the scopes of a token')
   if (options.mapUser !== undefined)
     checkFunction('mapUser', options.mapUser, 'set it to a function that returns the user for the claims')
   return { issuers, audiences, rules, keysOf: keySources(options, allowInsecureHttp), allowInsecureHttp }

@@ -4,8 +4,8 @@ import type { JSONWebKeySet, JWTPayload } from 'jose'
 import { type GateValues, onJoin } from '../gate-values.ts'
 import { configuredResource, gateValuesIn, noteIssuer, noteRefusal } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
-import { grantedScopes } from '../scope.ts'
 import { resourceIn } from './audience.ts'
+import { withCertificateReader } from './client-certificate.ts'
 import type { KeySource } from './jwks.ts'
 import { type JwtCheck, makeCheck, type StatedKey } from './jwt-check.ts'
 import {
@@ -20,6 +20,7 @@ import {
   usedByTwoGates,
 } from './jwt-options.ts'
 import { confirmationOf, mayBePresented } from './key-binding.ts'
+import { scopesOf } from './scope-mapping.ts'
 
 /** The tolerance for `iat` in the future, because the clock of an issuer may be ahead. */
 const FUTURE_IAT_SECONDS = 60
@@ -60,8 +61,11 @@ export function jwtVerifier<User = JwtUser>(
 ): VerifyToken<unknown, User> {
   const resolved = resolveJwtOptions(options)
   const { issuers, audiences } = resolved
-  if (issuers === undefined || audiences === undefined) return verifierInGate(resolved)
-  return makeVerifier(resolved, issuers, audiences)
+  const verifier =
+    issuers === undefined || audiences === undefined
+      ? verifierInGate(resolved)
+      : makeVerifier(resolved, issuers, audiences)
+  return withCertificateReader(verifier, resolved.rules.readCertificate)
 }
 
 type VerifyJwt<User> = (input: VerifyTokenInput) => Promise<VerifiedToken<User> | undefined>
@@ -165,7 +169,7 @@ async function accept<User>(
 ): Promise<VerifiedToken<User> | undefined> {
   const now = Date.now() / 1000
   if (!isWellFormed(claims, now + Math.max(rules.clockTolerance, FUTURE_IAT_SECONDS))) return undefined
-  if (!mayBePresented(claims, input)) return undefined
+  if (!mayBePresented(claims, input, rules.readCertificate)) return undefined
   for (const claim of rules.requiredClaims) if (!Object.hasOwn(claims, claim)) return undefined
   const exp = claims.exp as number
   const clientId =
@@ -176,7 +180,7 @@ async function accept<User>(
   return {
     valid: true,
     user,
-    scopes: grantedScopes(claims.scope ?? claims.scp ?? claims.permissions),
+    scopes: scopesOf(claims, claims.scope ?? claims.scp ?? claims.permissions, rules.mapScopes),
     ...(clientId !== undefined && { clientId }),
     expiresAt: exp > now ? exp : exp + rules.clockTolerance,
     ...(resource !== undefined && { resource }),
