@@ -136,8 +136,9 @@ export class Gate {
         this.options.gateValues,
       )
       const result = await this.#verify(input)
-      const presented = { proofKey: proof?.keyThumbprint, certificate: certificateNote(input) }
-      verification = readVerification(result, resource, presented) ?? notedRefusal(input)
+      verification =
+        readVerification(result, resource, proof?.keyThumbprint, certificateNote(input)) ??
+        notedRefusal(input)
       if ('token' in verification) issuer = issuerOf(verification.token, issuerNote(input)) ?? this.#ownIssuer
     } catch (cause) {
       if (VerifierUnavailableError.is(cause)) {

@@ -8,19 +8,16 @@ import { grantedScopes } from './scope.ts'
 /** The verified token, or the reason it was rejected. */
 export type Verification = { readonly token: AuthInfoMembers<object> } | Refusal
 
-/** The keys that a request proves. */
-export interface PresentedKeys {
-  /** The thumbprint of the key of its DPoP proof. */
-  readonly proofKey: string | undefined
-  /** The thumbprint of its certificate, if a verifier has read it. */
-  readonly certificate: string | undefined
-}
-
-/** Reads the result of a verifier. Returns `undefined` if it does not accept the token. */
+/**
+ * Reads the result of a verifier. Returns `undefined` if it does not accept the token.
+ * @param proofKey the thumbprint of the key of the request's DPoP proof
+ * @param certificate the thumbprint of the client's certificate, if a verifier has read it
+ */
 export function readVerification(
   result: unknown,
   configuredResource: string | undefined,
-  presented: PresentedKeys,
+  proofKey: string | undefined,
+  certificate: string | undefined,
 ): Verification | undefined {
   if (typeof result !== 'object' || result === null) return undefined
   const verified = result as VerifiedToken
@@ -33,8 +30,7 @@ export function readVerification(
   if (resource !== undefined && configuredResource !== undefined && String(resource) !== configuredResource) {
     return { outcome: 'refused', reason: 'wrong_resource' }
   }
-  if (!isBoundTo(verified.cnf, presented)) {
-    const { proofKey } = presented
+  if (!isBoundTo(verified.cnf, proofKey, certificate)) {
     return { outcome: 'refused', reason: 'invalid', ...(proofKey !== undefined && { fault: 'not_bound' }) }
   }
   const clientId = verified.clientId ?? undefined
@@ -69,7 +65,11 @@ export function issuerOf(
  * Returns `true` if `cnf` binds the token to the key of the proof, or, without a proof, if it does not bind the token or
  * binds it to the certificate.
  */
-function isBoundTo(cnf: VerifiedToken['cnf'], { proofKey, certificate }: PresentedKeys): boolean {
+function isBoundTo(
+  cnf: VerifiedToken['cnf'],
+  proofKey: string | undefined,
+  certificate: string | undefined,
+): boolean {
   const binding = bindingOf(cnf)
   if (proofKey !== undefined) return binding === 'dpop' && cnf?.jkt === proofKey
   if (binding === 'certificate') return certificate !== undefined && certificate === certificateBindingOf(cnf)

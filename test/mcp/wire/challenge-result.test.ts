@@ -108,6 +108,7 @@ const USUAL: Readonly<Record<string, WireRequest>> = {
   'another content type': legacy(call('echo'), { 'content-type': 'text/plain' }),
   'a GET': { method: 'GET', headers: { accept: 'text/event-stream' } },
   'a DELETE': { method: 'DELETE' },
+  'a PUT of a call': { ...legacy(call('echo')), method: 'PUT' },
 }
 
 /** Body parsers in front refuse these themselves. */

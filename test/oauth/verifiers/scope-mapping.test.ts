@@ -76,8 +76,16 @@ async function outcomeOf(verifyToken: VerifyToken, token: string): Promise<reado
 }
 
 describe('mapScopes', () => {
+  const rejections: unknown[] = []
+  const note = (reason: unknown): void => void rejections.push(reason)
+  after(() => process.off('unhandledRejection', note))
+  afterEach(async () => {
+    await new Promise(setImmediate)
+    expect(rejections).to.deep.equal([])
+  })
   let key: SigningKey
   before(async () => {
+    process.on('unhandledRejection', note)
     key = await createSigningKey('RS256', 'a')
   })
 
