@@ -14,6 +14,7 @@ export type {
   TelemetryEmitInput,
   TelemetryEnvelope,
   TelemetryErrorInfo,
+  TelemetryRequiredInput,
   TelemetryScope,
   TelemetrySource,
 } from './envelope/envelope.ts'
@@ -42,7 +43,9 @@ export { KitTelemetryManager, type TelemetryDeadlineOptions } from './manager.ts
 export type { TelemetrySamplingPolicy } from './session/sampling.ts'
 export {
   KitTelemetrySession,
+  type TelemetryEmitArguments,
   type TelemetryEventAttributes,
+  type TelemetryEventName,
   type TelemetrySessionState,
 } from './session/session.ts'
 export {

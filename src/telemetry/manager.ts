@@ -26,7 +26,11 @@ import { attributesError, isValidationOn } from './events/validation.ts'
 import type { TelemetryLevel } from './levels.ts'
 import { activeRun, contextOf, inheritance, type SessionContext, SessionRecord } from './session/context.ts'
 import { Sampler, sessionDraw } from './session/sampling.ts'
-import { KitTelemetrySession, type TelemetryEventAttributes } from './session/session.ts'
+import {
+  KitTelemetrySession,
+  type TelemetryEmitArguments,
+  type TelemetryEventName,
+} from './session/session.ts'
 
 /** The default timeout of `flush` and `shutdown`, in milliseconds. */
 const DEFAULT_TIMEOUT_MS = 30_000
@@ -134,16 +138,16 @@ export class KitTelemetryManager<
    * Only mistakes in the program are thrown. Later failures, such as input that cannot be read or a transport that fails,
    * are counted in `stats()` and reported to the logger. After `shutdown()`, events are dropped and counted.
    * @param name the full key of the event.
-   * @param input the attributes and other members of the event. All of them are optional.
+   * @param input the attributes and other members of the event. It may be omitted unless the schema of the event has required
+   * attributes.
    * @throws {KitTelemetryError} `TELEMETRY_INVALID_EVENT_NAME` if the name is invalid; `TELEMETRY_UNKNOWN_EVENT` if a
    * registry is attached and no registry has the name; if validation is on, `TELEMETRY_INVALID_ACTOR`,
    * `TELEMETRY_INVALID_SCOPE`, or `TELEMETRY_SCHEMA_VALIDATION_FAILED`.
    */
-  emit<Name extends keyof Events & string>(
+  emit<Name extends TelemetryEventName<Events>>(
     name: Name,
-    input?: TelemetryEmitInput<TelemetryEventAttributes<Events[Name]>, Actors, Scopes>,
+    ...input: TelemetryEmitArguments<Name, Events, Actors, Scopes>
   ): void
-  emit(name: `kit.mcp.${string}`, input?: TelemetryEmitInput): void
   emit(name: string, input?: TelemetryEmitInput): void {
     this.#emit(name, input, this.#ambient)
   }

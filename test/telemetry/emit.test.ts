@@ -97,13 +97,13 @@ describe('emit', () => {
         .withSampling({ infoRate: 0 })
         .withValidation({ mode: 'always' })
         .build()
-      expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => it.emit('billing.paid'))
+      expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => (it as Wrong).emit('billing.paid'))
     })
 
     it('validation checks the attributes of the event, not those of the session', () => {
       const it = manager()
       const session = it.manager.session().attributes({ cents: 1 })
-      expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => session.emit('billing.paid'))
+      expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => (session as Wrong).emit('billing.paid'))
       session.emit('billing.noted', { attributes: { note: 'x' } })
       expect(it.events()[0]?.attributes).to.deep.equal({ cents: 1, note: 'x' })
     })
@@ -208,7 +208,7 @@ describe('emit', () => {
       const passes = (options: Parameters<KitTelemetry['withValidation']>[0]) => {
         const it = manager(options)
         try {
-          it.manager.emit('billing.paid')
+          ;(it.manager as Wrong).emit('billing.paid')
           return true
         } catch {
           return false
@@ -243,8 +243,9 @@ describe('emit', () => {
         .addEvents(events, { mode: 'none' })
         .addEvents(other)
         .build()
-      it.emit('billing.paid')
-      expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => it.emit('other.x'))
+      const untyped: Wrong = it
+      untyped.emit('billing.paid')
+      expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => untyped.emit('other.x'))
     })
   })
 

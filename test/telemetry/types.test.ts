@@ -62,7 +62,7 @@ describe('types of the telemetry', () => {
     typed.emit('billing.invoice.paid', { attributes: () => ({ cents: 5 }) })
     typed.emit('users.born', { attributes: { name: 'Ada' }, actor: { type: 'bot' }, error: new Error('x') })
     typed.emit('kit.mcp.tool.failed', { attributes: { duration_ms: 4 } })
-    typed.session().emit('billing.opened', { scope: { type: 'org', id: 'o1' } })
+    typed.session().emit('billing.opened', { scope: { type: 'org', id: 'o1' }, attributes: { plan: 'pro' } })
     ;() => {
       // @ts-expect-error: no such event
       typed.emit('billing.closed')
@@ -73,13 +73,68 @@ describe('types of the telemetry', () => {
       // @ts-expect-error: wrong attribute of a function
       typed.emit('billing.invoice.paid', { attributes: () => ({ cents: 'x' }) })
       // @ts-expect-error: unknown level
-      typed.emit('billing.opened', { level: 'trace' })
+      typed.emit('billing.opened', { attributes: { plan: 'pro' }, level: 'trace' })
       // @ts-expect-error: the session knows the names too
       typed.session().emit('billing.closed')
     }
   })
 
-  it('actor and scope types are limited to the registered ones', () => {
+  describe('emit of an event whose schema has required members', () => {
+    const shop = KitTelemetryEvents.namespace('shop')
+      .event('placed', z.object({ cents: z.number(), note: z.string().optional() }))
+      .event('viewed', z.object({ page: z.string().optional() }))
+      .event('counted', z.object({ times: z.number().default(1) }))
+      .event('tagged', z.record(z.string(), z.string()))
+      .event('opened', z.undefined())
+      .event('closed', z.union([z.undefined(), z.object({ reason: z.string() })]))
+      .event('anything', z.any())
+      .build()
+    const manager = KitTelemetry.create().withValidation({ mode: 'none' }).addEvents(shop).build()
+
+    it('emit does not compile without the required attributes', () => {
+      ;() => {
+        // @ts-expect-error: no input
+        manager.emit('shop.placed')
+        // @ts-expect-error: no attributes
+        manager.emit('shop.placed', {})
+        // @ts-expect-error: no attributes
+        manager.emit('shop.placed', { level: 'warn' })
+        // @ts-expect-error: attributes that are undefined
+        manager.emit('shop.placed', { attributes: undefined })
+        // @ts-expect-error: attributes without a required member
+        manager.emit('shop.placed', { attributes: {} })
+        // @ts-expect-error: a function that returns no attributes
+        manager.emit('shop.placed', { attributes: () => undefined })
+        // @ts-expect-error: no input in a session
+        manager.session().emit('shop.placed')
+        // @ts-expect-error: no attributes in a session
+        manager.session().emit('shop.placed', { level: 'warn' })
+      }
+      manager.emit('shop.placed', { attributes: { cents: 1 } })
+      manager.emit('shop.placed', { level: 'warn', attributes: () => ({ cents: 1, note: 'x' }) })
+      manager.session().emit('shop.placed', { attributes: { cents: 1 } })
+    })
+
+    it('emit compiles without attributes for schemas that accept none, and for events of this package', () => {
+      manager.emit('shop.viewed')
+      manager.emit('shop.viewed', {})
+      manager.emit('shop.viewed', { level: 'warn', attributes: undefined })
+      manager.emit('shop.viewed', { attributes: () => undefined })
+      manager.emit('shop.counted')
+      manager.emit('shop.tagged')
+      manager.emit('shop.opened')
+      manager.emit('shop.closed')
+      manager.emit('shop.anything')
+      manager.emit('kit.mcp.tool.failed')
+      manager.session().emit('shop.viewed', { level: 'warn' })
+      const key: 'shop.viewed' | 'shop.counted' = shop.get.key('viewed')
+      manager.emit(key)
+      free.emit('any.name')
+      free.emit('any.name', { level: 'warn' })
+    })
+  })
+
+  it('', () => {
     typed.session().actor('user', 'u1', { plan: 'pro' }).scope('org', 'o1')
     ;() => {
       // @ts-expect-error: not registered
@@ -87,7 +142,7 @@ describe('types of the telemetry', () => {
       // @ts-expect-error: not registered
       typed.session().scope('nothing', 'x')
       // @ts-expect-error: not registered
-      typed.emit('billing.opened', { actor: { type: 'stranger' } })
+      typed.emit('billing.opened', { attributes: { plan: 'pro' }, actor: { type: 'stranger' } })
       // @ts-expect-error: a scope has an id
       typed.session().scope('org')
     }

@@ -112,3 +112,13 @@ export interface TelemetryEmitInput<
   /** The place in the code. Defaults to none. */
   readonly source?: Loosely<TelemetrySource> | undefined
 }
+
+/** The input of `emit` for an event whose schema requires attributes. */
+export interface TelemetryRequiredInput<
+  Attributes = TelemetryAttributes,
+  Actors extends string = string,
+  Scopes extends string = string,
+> extends TelemetryEmitInput<Attributes, Actors, Scopes> {
+  /** The attributes. They are merged over those of the session. A function is called only if its result is needed. */
+  readonly attributes: Attributes | (() => Attributes)
+}

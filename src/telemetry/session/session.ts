@@ -6,6 +6,7 @@ import type {
   TelemetryActor,
   TelemetryAttributes,
   TelemetryEmitInput,
+  TelemetryRequiredInput,
   TelemetryScope,
 } from '../envelope/envelope.ts'
 import { toRedactedJson } from '../envelope/redacted-json.ts'
@@ -44,6 +45,25 @@ export interface TelemetrySessionState {
 export type TelemetryEventAttributes<Schema> = Schema extends StandardSchemaV1
   ? StandardSchemaV1.InferInput<Schema>
   : TelemetryAttributes
+
+/** The names that `emit` accepts: the full keys of the registered events, and the events of this package. */
+export type TelemetryEventName<Events> = (keyof Events & string) | `kit.mcp.${string}`
+
+/** The arguments of `emit` after the name. The input may be omitted unless the event has required attributes. */
+export type TelemetryEmitArguments<
+  Name,
+  Events,
+  Actors extends string = string,
+  Scopes extends string = string,
+> = Name extends keyof Events
+  ? AcceptsNone<TelemetryEventAttributes<Events[Name]>> extends true
+    ? [input?: TelemetryEmitInput<TelemetryEventAttributes<Events[Name]>, Actors, Scopes>]
+    : [input: TelemetryRequiredInput<TelemetryEventAttributes<Events[Name]>, Actors, Scopes>]
+  : [input?: TelemetryEmitInput]
+
+/** `true` if a schema with this input accepts an event without attributes. */
+type AcceptsNone<Attributes> =
+  Record<never, never> extends Attributes ? true : undefined extends Attributes ? true : false
 
 /** Emits an event in the context of a session. A manager passes this function to its sessions. */
 export type SessionEmit = (
@@ -159,14 +179,14 @@ export class KitTelemetrySession<
   /**
    * Emits an event in the context of this session. See `KitTelemetryManager.emit`.
    * @param name the full key of the event.
-   * @param input the attributes and other members of the event. All of them are optional.
+   * @param input the attributes and other members of the event. It may be omitted unless the schema of the event has required
+   * attributes.
    * @throws {KitTelemetryError} `TELEMETRY_SESSION_ENDED`, and the errors of `KitTelemetryManager.emit`.
    */
-  emit<Name extends keyof Events & string>(
+  emit<Name extends TelemetryEventName<Events>>(
     name: Name,
-    input?: TelemetryEmitInput<TelemetryEventAttributes<Events[Name]>, Actors, Scopes>,
+    ...input: TelemetryEmitArguments<Name, Events, Actors, Scopes>
   ): void
-  emit(name: `kit.mcp.${string}`, input?: TelemetryEmitInput): void
   emit(name: string, input?: TelemetryEmitInput): void {
     this.#rejectIfEnded('emit')
     this.#emit(name, input, this.#context)

@@ -168,7 +168,7 @@ describe('schemas of Standard Schema libraries', () => {
           manager.emit(key, { attributes: { cents: 'five' as Wrong } }),
         )
         expect(error.details).to.deep.equal({ issues: [{ path: ['cents'] }] })
-        expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => manager.emit(key))
+        expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => (manager as Wrong).emit(key))
       })
 
       it(`attributes of another type than a schema of ${library} are rejected, at compile time as well`, () => {
