@@ -1,22 +1,39 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { anchorOf, readErrorReference } from '../cli/explain/error-reference.ts'
 import * as kit from '../src/index.ts'
 import { toolsFromOpenApi } from '../src/openapi/index.ts'
 import { ARGUMENTS, type OptionsTaker, TAKERS } from './support/option-takers.ts'
 
-/** The anchors of the headings of docs/reference/errors.md, as GitHub creates them. */
-const headings = [
-  ...readFileSync(new URL('../../docs/reference/errors.md', import.meta.url), 'utf8')
-    .replace(/^```[\s\S]*?^```$/gm, '')
-    .matchAll(/^#+ (.+)$/gm),
-].map(([, text = '']) =>
-  text
-    .toLowerCase()
-    .replace(/[^\w\- ]/g, '')
-    .replaceAll(' ', '-'),
-)
+const root = fileURLToPath(new URL('../../', import.meta.url))
+
+/** Returns the anchors of the headings of a page, as GitHub creates them. */
+function anchorsIn(page: string): string[] {
+  const text = readFileSync(join(root, page), 'utf8').replace(/^```[\s\S]*?^```$/gm, '')
+  return Array.from(text.matchAll(/^#+ (.+)$/gm), ([, heading = '']) => anchorOf(heading))
+}
+
+const headings = anchorsIn('docs/reference/errors.md')
+
+/** Returns the TypeScript files of some folders, with their paths. */
+function sourcesIn(...folders: string[]): [path: string, text: string][] {
+  return folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts'))
+      .map((name): [string, string] => [`${folder}/${name}`, readFileSync(join(root, folder, name), 'utf8')]),
+  )
+}
+
+/** Returns the first group of each match in some texts, without duplicates. */
+function groupsIn(texts: readonly (readonly [path: string, text: string])[], pattern: RegExp): string[] {
+  return [
+    ...new Set(texts.flatMap(([, text]) => Array.from(text.matchAll(pattern), ([, group = '']) => group))),
+  ]
+}
 
 type ConfigError = kit.KitMcpConfigError | kit.KitTelemetryError
 
@@ -211,6 +228,55 @@ describe('configuration error', () => {
       expectLink(error, heading)
     })
   }
+
+  it('every anchor that a message can print has a heading, and explain finds it', async () => {
+    const [sources, telemetry] = [sourcesIn('src', 'cli'), sourcesIn('src/telemetry')]
+    const [oauth] = TAKERS.filter(({ heading }) => heading === 'oauth')
+    const codes = [
+      ...Object.keys(kit.KIT_TELEMETRY_ERROR_CODES),
+      ...groupsIn(sourcesIn('src/options'), /\| '(MCP_CONFIG_\w+)'/g),
+    ]
+    const options = groupsIn(sources, /optionChecksOf\('([\w.]+)'\)/g)
+    const calls = groupsIn(
+      telemetry,
+      /(?:copy\w*Options(?:<\w+>)?\(\s*'|(?:check|invalid)\w+\(\s*['`](?:the argument of )?)([a-z][a-zA-Z.]*)(?:\(|'[,)])/g,
+    )
+    const anchors = [
+      ...codes,
+      ...options,
+      ...groupsIn(sources, /\banchor: '([^']+)'/g),
+      ...(await knownTo(oauth as OptionsTaker)).map((option) => `oauth-${option}`),
+      ...calls.map((call) => call.replaceAll('.', '')),
+    ].map((anchor) => anchor.toLowerCase())
+    expect(codes).to.have.length(24)
+    expect(options).to.have.length.above(15)
+    expect(calls).to.include.members([
+      'withVersion',
+      'withLogger',
+      'addEvents',
+      'addTransport',
+      'event',
+      'group',
+    ])
+    const reference = readErrorReference()
+    for (const anchor of anchors) {
+      expect(headings, 'headings of docs/reference/errors.md').to.include(anchor)
+      expect(reference.find(anchor)?.body, `help for ${anchor}`).to.match(/\w/)
+    }
+  })
+
+  it('every page and heading that the code names exists', () => {
+    const named = sourcesIn('src', 'cli', 'template', 'examples').flatMap(([path, text]) =>
+      Array.from(text.matchAll(/\bdocs\/[\w/-]+\.md(?:#[\w-]+)?/g), ([target]) => ({ path, target })),
+    )
+    expect(named).to.have.length.above(50)
+    const missing = named.filter(({ target }) => {
+      const [page = '', anchor] = target.split('#')
+      if (!existsSync(join(root, page))) return true
+      return anchor !== undefined && !anchorsIn(page).includes(anchor)
+    })
+    expect(missing).to.deep.equal([])
+  })
 
   it('every heading of the errors page has its own anchor', () => {
     expect(headings.filter((heading, index) => headings.indexOf(heading) !== index)).to.deep.equal([])

@@ -16,7 +16,7 @@ import {
   type TelemetryValidationOptions,
 } from './events/validation.ts'
 import { KitTelemetryManager } from './manager.ts'
-import { configurationError, telemetryOptions } from './options.ts'
+import { errorWithHelp, telemetryOptions } from './options.ts'
 import {
   copySamplingPolicy,
   resolveSamplingPolicy,
@@ -129,7 +129,7 @@ export class KitTelemetry<
    */
   withService(name: string): KitTelemetry<Actors, Scopes, Events> {
     if (typeof name !== 'string' || name.trim() === '') {
-      throw configurationError(
+      throw errorWithHelp(
         'TELEMETRY_SERVICE_REQUIRED',
         `the argument of withService() must be the name of the service; received ${describeValue(name)}`,
       )
@@ -144,7 +144,7 @@ export class KitTelemetry<
    */
   withEnvironment(environment: string): KitTelemetry<Actors, Scopes, Events> {
     if (typeof environment !== 'string' || environment.trim() === '') {
-      throw configurationError(
+      throw errorWithHelp(
         'TELEMETRY_ENVIRONMENT_REQUIRED',
         `the argument of withEnvironment() must be the name of the environment; received ${describeValue(environment)}`,
       )
@@ -204,7 +204,7 @@ export class KitTelemetry<
   ): KitTelemetry<Actors, Scopes, WithEvents<Events, Descriptor>> {
     const registry = checkDescriptor(descriptor)
     if (this.#props.events.some((known) => known.descriptor.namespace === registry.namespace)) {
-      throw configurationError(
+      throw errorWithHelp(
         'TELEMETRY_DUPLICATE_NAMESPACE',
         `namespace ${quotedName(registry.namespace)} is already attached. Put its events into one descriptor`,
       )
@@ -212,7 +212,7 @@ export class KitTelemetry<
     const keys = new Set(this.#props.keys)
     for (const key of registry.names.map(registry.get.key)) {
       if (keys.has(key)) {
-        throw configurationError(
+        throw errorWithHelp(
           'TELEMETRY_DUPLICATE_EVENT',
           `another namespace already has the event ${quotedName(key)}. Rename one of them`,
         )
@@ -369,14 +369,14 @@ function checkDescriptor(descriptor: AnyDescriptor): TelemetryEventsDescriptor {
 function checkTransport(adapter: TelemetryTransport): void {
   const given: Partial<TelemetryTransport> | null | undefined = adapter
   if (typeof given?.type !== 'string' || given.type === '' || typeof given.handle !== 'function') {
-    throw configurationError(
+    throw errorWithHelp(
       'TELEMETRY_INVALID_TRANSPORT',
       `the adapter of addTransport() must have a string type and a function handle; received ${describeValue(adapter)}`,
     )
   }
   for (const method of ['init', 'flush', 'shutdown'] as const) {
     if (given[method] !== undefined && typeof given[method] !== 'function') {
-      throw configurationError(
+      throw errorWithHelp(
         'TELEMETRY_INVALID_TRANSPORT',
         `${method} of transport ${quotedName(given.type)} must be a function if it is set; received ${describeValue(given[method])}`,
       )

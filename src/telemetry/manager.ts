@@ -1,4 +1,4 @@
-import { quotedName } from '../options/describe-value.ts'
+import { describeName, quotedName } from '../options/describe-value.ts'
 import { didYouMean } from '../options/nearest-name.ts'
 import type { TelemetryConfig } from './config.ts'
 import { settledWithin } from './delivery/deadline.ts'
@@ -9,6 +9,7 @@ import type { TelemetryStats } from './delivery/transport.ts'
 import {
   buildEnvelope,
   checkAttributes,
+  checkObjects,
   type EnvelopeOrigin,
   readSessionId,
   resolveAttributes,
@@ -23,7 +24,8 @@ import { TypeRule } from './events/actor-types.ts'
 import { BUILT_IN_PREFIX, checkEventName } from './events/event-name.ts'
 import type { TelemetryEventMap, TelemetryEventSchema } from './events/schema.ts'
 import { attributesError, isValidationOn } from './events/validation.ts'
-import type { TelemetryLevel } from './levels.ts'
+import { LEVEL_PRIORITY, type TelemetryLevel } from './levels.ts'
+import { errorWithHelp } from './options.ts'
 import { activeRun, contextOf, inheritance, type SessionContext, SessionRecord } from './session/context.ts'
 import { Sampler, sessionDraw } from './session/sampling.ts'
 import {
@@ -232,7 +234,7 @@ export class KitTelemetryManager<
     try {
       error = this.#process(name, event, input ?? NO_INPUT, contextOfEvent)
     } catch (cause) {
-      this.#reporter.error(emitFailed(name, cause))
+      this.#reporter.error(emitFailed(name, cause), undefined, kindOf(cause))
       return
     }
     if (error !== undefined) throw error
@@ -252,7 +254,8 @@ export class KitTelemetryManager<
     if (levelRate === undefined) {
       throw new KitTelemetryError(
         'TELEMETRY_EMIT_FAILED',
-        `the level must be debug, info, warn, error, or fatal; received ${quotedName(level)}`,
+        `level must be debug, info, warn, error, or fatal; received ${describeName(level)}.${typeof level === 'string' ? didYouMean(level, Object.keys(LEVEL_PRIORITY)) : ''}`,
+        { details: { member: 'level' } },
       )
     }
 
@@ -271,6 +274,8 @@ export class KitTelemetryManager<
         attributesRead = true
       }
     }
+    // Before sampling, so that a mistake is reported at the first event.
+    checkObjects(input)
     this.#emitted++
 
     const rate = event.fixedRate ?? levelRate
@@ -324,7 +329,7 @@ export class KitTelemetryManager<
     checkEventName(name)
     const builtIn = name.startsWith(BUILT_IN_PREFIX)
     if (!builtIn && this.#registered !== undefined && !this.#registered.has(name)) {
-      throw new KitTelemetryError(
+      throw errorWithHelp(
         'TELEMETRY_UNKNOWN_EVENT',
         `the event ${quotedName(name)} is not registered.${didYouMean(name, this.#registered.keys())}`,
       )
@@ -339,7 +344,7 @@ export class KitTelemetryManager<
     this.#droppedAfterShutdown++
     this.#reporter.repeatedError(
       this,
-      new KitTelemetryError(
+      errorWithHelp(
         'TELEMETRY_RUNTIME_NOT_INITIALIZED',
         `event ${quotedName(name)} was dropped because the manager has been shut down; ${this.#droppedAfterShutdown} so far`,
       ),
@@ -366,9 +371,15 @@ function registeredEvents(config: TelemetryConfig): ReadonlyMap<string, Resolved
 
 function emitFailed(name: string, cause: unknown): KitTelemetryError {
   const why = KitTelemetryError.is(cause) ? `: ${cause.message}` : ': reading its input failed'
-  return new KitTelemetryError('TELEMETRY_EMIT_FAILED', `event ${quotedName(name)} was dropped${why}`, {
+  return errorWithHelp('TELEMETRY_EMIT_FAILED', `event ${quotedName(name)} was dropped${why}`, {
     cause,
   })
+}
+
+/** Returns the kind of problem, so that the console reports each invalid member of the input once. */
+function kindOf(cause: unknown): string {
+  const member = KitTelemetryError.is(cause) ? cause.details?.member : undefined
+  return `TELEMETRY_EMIT_FAILED ${typeof member === 'string' ? member : ''}`
 }
 
 /** Returns the timeout. Invalid timeouts fall back to the default. */

@@ -2,15 +2,22 @@ import { type OptionKit, optionKit, withHelp } from '../options/option-kit.ts'
 import { KitTelemetryError, type KitTelemetryErrorCode } from './errors.ts'
 
 /**
- * Returns an error of a call that configures something. The message ends with the command that prints help.
- * @param anchor the heading in `docs/reference/errors.md`. Defaults to the heading of the code.
+ * Returns an error whose message ends with the command that prints help.
+ * @param options `anchor` is the heading in `docs/reference/errors.md`. Defaults to the heading of the code. `cause` and
+ * `details` are those of the error.
  */
-export function configurationError(
+export function errorWithHelp(
   code: KitTelemetryErrorCode,
   message: string,
-  anchor: string = code.toLowerCase(),
+  options: {
+    readonly anchor?: string | undefined
+    readonly cause?: unknown
+    readonly details?: Readonly<Record<string, unknown>>
+  } = {},
 ): KitTelemetryError {
+  const { anchor = code.toLowerCase(), ...rest } = options
   return new KitTelemetryError(code, withHelp(message, anchor), {
+    ...rest,
     docs: `docs/reference/errors.md#${anchor}`,
   })
 }
@@ -22,7 +29,7 @@ export function configurationError(
 export const telemetryOptions: OptionKit<KitTelemetryError> = optionKit(({ owner, message }) => {
   const [, call] = /(?<![\w.])([a-zA-Z.]+)\(/.exec(owner) ?? []
   const anchor = call?.replaceAll('.', '').toLowerCase()
-  return configurationError('TELEMETRY_CONFIGURATION_INVALID', message, anchor)
+  return errorWithHelp('TELEMETRY_CONFIGURATION_INVALID', message, { anchor })
 })
 
 /** Returns the defaults, with each member of `options` that is not `undefined` in place of its default. */

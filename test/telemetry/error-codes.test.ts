@@ -24,16 +24,16 @@ const namespace = KitTelemetryEvents.namespace
 const schema = z.object({ cents: z.number() })
 const billing = namespace('billing').event('paid', schema).build()
 
-/** Returns the codes that a manager reports to its logger during `use`. */
+/** Returns the errors that a manager reports to its logger during `use`. */
 async function reported(
   use: (manager: Wrong, logger: RecordingLogger) => unknown,
   shape: (from: KitTelemetry) => KitTelemetry = (from) => from,
-): Promise<unknown[]> {
+): Promise<RecordingLogger['errors']> {
   const { builder, logger } = recording()
   const manager = shape(builder).build()
   await use(manager, logger)
   await manager.flush()
-  return logger.codes
+  return logger.errors
 }
 
 const broken = (over: Partial<TelemetryTransport>): TelemetryTransport => ({
@@ -77,7 +77,7 @@ const THROWN: Readonly<Partial<Record<KitTelemetryErrorCode, () => unknown>>> = 
 }
 
 /** … and those whose failure is reported to the logger. */
-const REPORTED: Readonly<Partial<Record<KitTelemetryErrorCode, () => Promise<unknown[]>>>> = {
+const REPORTED: Readonly<Partial<Record<KitTelemetryErrorCode, () => Promise<RecordingLogger['errors']>>>> = {
   TELEMETRY_TRANSPORT_FAILED: () =>
     reported(
       (manager) => manager.emit('x'),
@@ -96,6 +96,13 @@ const REPORTED: Readonly<Partial<Record<KitTelemetryErrorCode, () => Promise<unk
     }),
 }
 
+/** Expects that the message ends with the command that prints the help, except for errors of transports. */
+function expectHelp(error: KitTelemetryError, code: KitTelemetryErrorCode): void {
+  const anchor = code === 'TELEMETRY_CONFIGURATION_INVALID' ? 'withsampling' : code.toLowerCase()
+  expect(error.docs).to.equal(`docs/reference/errors.md#${anchor}`)
+  expect(error.message).to.match(new RegExp(`[.?] Run "npx mcp-gatekit explain ${anchor}" for help\\.$`))
+}
+
 describe('the 21 error codes', () => {
   const documentation = readFileSync(new URL('../../../docs/reference/errors.md', import.meta.url), 'utf8')
   const codes = Object.keys(KIT_TELEMETRY_ERROR_CODES) as KitTelemetryErrorCode[]
@@ -110,10 +117,13 @@ describe('the 21 error codes', () => {
       if (thrown !== undefined) {
         const error = expectCode(code, thrown)
         expect(KitTelemetryError.is(error) && error.hasCode(code)).to.equal(true)
-        expect(error.message).not.to.equal('')
+        expectHelp(error, code)
       }
       const reported = REPORTED[code]
-      if (reported !== undefined) expect(await reported()).to.deep.equal([code])
+      if (reported === undefined) return
+      const errors = (await reported()).map(({ error }) => error as KitTelemetryError)
+      expect(errors.map((error) => error.code)).to.deep.equal([code])
+      if (!code.startsWith('TELEMETRY_TRANSPORT_')) for (const error of errors) expectHelp(error, code)
     })
   }
 
@@ -127,14 +137,21 @@ describe('the 21 error codes', () => {
     )
   })
 
-  it('attributes that do not match are rejected if validation is on', () => {
+  it('an actor or scope of an event that is rejected leads to the help of its code', () => {
     const manager: Wrong = builder()
       .withValidation({ mode: 'always' })
       .addActor('user')
       .addScope('org')
       .build()
-    expectCode('TELEMETRY_INVALID_ACTOR', () => manager.emit('x', { actor: { type: 'robot' } }))
-    expectCode('TELEMETRY_INVALID_SCOPE', () => manager.emit('x', { scope: { type: 'team', id: 't' } }))
+    for (const [code, input] of [
+      ['TELEMETRY_INVALID_ACTOR', { actor: { type: 'robot' } }],
+      ['TELEMETRY_INVALID_ACTOR', { actor: 'u1' }],
+      ['TELEMETRY_INVALID_SCOPE', { scope: { type: 'team', id: 't' } }],
+    ] as const)
+      expectHelp(
+        expectCode(code, () => manager.emit('x', input)),
+        code,
+      )
   })
 
   describe('docs/reference/errors.md', () => {

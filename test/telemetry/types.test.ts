@@ -134,7 +134,7 @@ describe('types of the telemetry', () => {
     })
   })
 
-  it('', () => {
+  it('actor and scope types are limited to the registered ones', () => {
     typed.session().actor('user', 'u1', { plan: 'pro' }).scope('org', 'o1')
     ;() => {
       // @ts-expect-error: not registered

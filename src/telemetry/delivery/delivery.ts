@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks'
 import { quotedName } from '../../options/describe-value.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
-import { KitTelemetryError } from '../errors.ts'
+import { errorWithHelp } from '../options.ts'
 import { TransportChannel } from './channel.ts'
 import { settledWithin, workWithin } from './deadline.ts'
 import type { PendingWork } from './pending-work.ts'
@@ -115,7 +115,7 @@ export class Delivery {
     const nesting = this.#nesting + 1
     if (nesting > MAX_NESTING) {
       this.#reporter.error(
-        new KitTelemetryError(
+        errorWithHelp(
           'TELEMETRY_EMIT_FAILED',
           `event ${quotedName(envelope.name)} was dropped because a transport emits an event for every event that it receives`,
         ),

@@ -31,9 +31,12 @@ export class Reporter {
     this.#logger = logger === undefined ? new ConsoleLogger() : logger === false ? undefined : logger
   }
 
-  /** @param subject the object of the error, such as a transport. Kinds of problems are counted for each subject. */
-  error(error: KitTelemetryError, subject?: unknown): void {
-    this.#write('error', `${error.code}: ${error.message}`, error, error.code, subject)
+  /**
+   * @param subject the object of the error, such as a transport. Kinds of problems are counted for each subject.
+   * @param kind the kind of problem. Defaults to the code of the error.
+   */
+  error(error: KitTelemetryError, subject?: unknown, kind: string = error.code): void {
+    this.#write('error', `${error.code}: ${error.message}`, error, kind, subject)
   }
 
   /** Like `error`, but reports at most once a second for the same `subject`. */

@@ -3,6 +3,7 @@ import { describeKind, memberOf, quotedName } from '../../options/describe-value
 import { isRecord } from '../../options/value-kinds.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
+import { errorWithHelp } from '../options.ts'
 import type {
   TelemetryActor,
   TelemetryEmitInput,
@@ -30,6 +31,9 @@ export interface EnvelopeContext {
     readonly [Member in 'actor' | 'scope' | 'attributes']: TelemetryEnvelope[Member] | undefined
   }
 }
+
+const TYPED = 'an object with a type'
+const ERROR = 'an Error, or an object with name and message'
 
 type Mutable<T> = { -readonly [Member in keyof T]: T[Member] }
 
@@ -103,11 +107,23 @@ export function checkAttributes(attributes: unknown): object | undefined {
   throw malformed('attributes', 'an object, or a function that returns one', attributes)
 }
 
+/** Checks that some members of an input are objects. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if one is not. */
+export function checkObjects({ actor, scope, error, source }: TelemetryEmitInput): void {
+  if (isPrimitive(actor)) throw malformed('actor', TYPED, actor)
+  if (isPrimitive(scope)) throw malformed('scope', TYPED, scope)
+  if (isPrimitive(error)) throw malformed('error', ERROR, error)
+  if (isPrimitive(source)) throw malformed('source', 'an object', source)
+}
+
+function isPrimitive(value: unknown): boolean {
+  return typeof value !== 'object' && value !== undefined && typeof value !== 'function'
+}
+
 /** Returns the type of an actor or scope. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if it is malformed. */
 export function readType(member: 'actor' | 'scope', value: unknown): string {
   const type = typeof value === 'object' && value !== null ? memberOf(value, 'type') : undefined
   if (typeof type === 'string' && type !== '') return type
-  throw malformed(member, 'an object with a type', value)
+  throw malformed(member, TYPED, value)
 }
 
 /** Copies an actor, except for its tags. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if it is malformed. */
@@ -134,7 +150,7 @@ function copyError(value: object): TelemetryErrorInfo {
   if (isError(value)) return describeError(value)
   const [name, message] = [memberOf(value, 'name'), memberOf(value, 'message')]
   if (typeof name !== 'string' || typeof message !== 'string') {
-    throw malformed('error', 'an Error, or an object with name and message', value)
+    throw malformed('error', ERROR, value)
   }
   const info: Mutable<TelemetryErrorInfo> = { name, message }
   const [code, stack] = [memberOf(value, 'code'), memberOf(value, 'stack')]
@@ -175,7 +191,7 @@ function readTags(member: string, value: unknown): Readonly<Record<string, unkno
 
 function unreadable(name: string, now: string, warn: (error: KitTelemetryError) => void): string {
   warn(
-    new KitTelemetryError(
+    errorWithHelp(
       'TELEMETRY_EMIT_FAILED',
       `the time of event ${quotedName(name)} is invalid and was replaced with the current time. Use an RFC 3339 date-time with a time zone`,
     ),
@@ -187,5 +203,6 @@ function malformed(member: string, expected: string, value: unknown): KitTelemet
   return new KitTelemetryError(
     'TELEMETRY_EMIT_FAILED',
     `${member} must be ${expected}; received ${describeKind(value)}`,
+    { details: { member } },
   )
 }

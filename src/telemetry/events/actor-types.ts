@@ -1,7 +1,7 @@
 import { describeName, quotedName } from '../../options/describe-value.ts'
 import { didYouMean } from '../../options/nearest-name.ts'
-import { KitTelemetryError } from '../errors.ts'
-import { configurationError, telemetryOptions } from '../options.ts'
+import type { KitTelemetryError } from '../errors.ts'
+import { errorWithHelp, telemetryOptions } from '../options.ts'
 
 const { checkBoolean, checkString, copyOptions } = telemetryOptions
 
@@ -37,13 +37,13 @@ export function withType(
 ): ReadonlyMap<string, TelemetryType> {
   const { method, invalid, duplicate } = CODES[kind]
   if (typeof key !== 'string' || key === '' || /\s/.test(key) || key.startsWith('__')) {
-    throw configurationError(
+    throw errorWithHelp(
       invalid,
       `the key of ${method}() must be a non-empty string without spaces that does not start with '__'; received ${describeName(key)}`,
     )
   }
   if (known.has(key))
-    throw configurationError(duplicate, `the ${kind} type ${quotedName(key)} is already registered`)
+    throw errorWithHelp(duplicate, `the ${kind} type ${quotedName(key)} is already registered`)
   const { description, required = false } = copyOptions<TelemetryTypeOptions>(method, options, {
     description: checkString,
     required: checkBoolean,
@@ -89,6 +89,6 @@ export class TypeRule {
   }
 
   #error(message: string): KitTelemetryError {
-    return new KitTelemetryError(CODES[this.#kind].invalid, message)
+    return errorWithHelp(CODES[this.#kind].invalid, message)
   }
 }

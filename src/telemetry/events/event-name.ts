@@ -1,5 +1,5 @@
 import { describeName } from '../../options/describe-value.ts'
-import { configurationError } from '../options.ts'
+import { errorWithHelp } from '../options.ts'
 
 const MAX_LENGTH = 256
 
@@ -15,7 +15,7 @@ export const BUILT_IN_PREFIX = 'kit.mcp.'
  */
 export function checkEventName(name: unknown, what = 'an event name'): asserts name is string {
   if (typeof name === 'string' && name !== '' && name.length <= MAX_LENGTH && !FORBIDDEN.test(name)) return
-  throw configurationError(
+  throw errorWithHelp(
     'TELEMETRY_INVALID_EVENT_NAME',
     `${what} must be 1 to ${MAX_LENGTH} characters without spaces, colons, and control characters; received ${describeName(name)}`,
   )

@@ -1,8 +1,8 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { describeName, quotedName } from '../../options/describe-value.ts'
 import { didYouMean } from '../../options/nearest-name.ts'
-import { KitTelemetryError } from '../errors.ts'
-import { configurationError, telemetryOptions } from '../options.ts'
+import type { KitTelemetryError } from '../errors.ts'
+import { errorWithHelp, telemetryOptions } from '../options.ts'
 import { catalogueOf, type TelemetryEventCatalogue } from './catalogue.ts'
 import { checkEventName } from './event-name.ts'
 import type { TelemetryEventMap, TelemetryEventSchema } from './schema.ts'
@@ -212,10 +212,10 @@ class Members {
       throw invalidKind(`group(${quotedName(name)}, build)`, 'must be a function', build)
     const members = TelemetryGroupBuilder.membersOf(build(TelemetryGroupBuilder.empty()))
     if (members === undefined) {
-      throw configurationError(
+      throw errorWithHelp(
         'TELEMETRY_CONFIGURATION_INVALID',
         `the function passed to group(${quotedName(name)}, …) must return the group that it builds`,
-        'group',
+        { anchor: 'group' },
       )
     }
     return this.#with(
@@ -246,7 +246,7 @@ function describeEvents(
   const find = (name: string): TelemetryEventSchema => {
     const schema = events.get(name)
     if (schema !== undefined) return schema
-    throw new KitTelemetryError(
+    throw errorWithHelp(
       'TELEMETRY_UNKNOWN_EVENT',
       `namespace ${quotedName(namespace)} has no event ${describeName(name)}.${didYouMean(String(name), events.keys())}`,
     )
@@ -268,13 +268,13 @@ function describeEvents(
 
 function checkNamespace(name: unknown): void {
   if (typeof name !== 'string' || name === '' || /[\s:]/.test(name)) {
-    throw configurationError(
+    throw errorWithHelp(
       'TELEMETRY_INVALID_NAMESPACE',
       `a namespace must be a non-empty string without spaces and colons; received ${describeName(name)}`,
     )
   }
   if (name.startsWith('__') || name === 'kit' || name.startsWith('kit.')) {
-    throw configurationError(
+    throw errorWithHelp(
       'TELEMETRY_RESERVED_NAMESPACE',
       `namespace ${quotedName(name)} is reserved. Choose one that does not start with '__' or 'kit.', and is not 'kit'`,
     )
@@ -293,7 +293,7 @@ function checkSchema(name: string, schema: unknown): void {
 }
 
 function duplicateEvent(name: string): KitTelemetryError {
-  return configurationError(
+  return errorWithHelp(
     'TELEMETRY_DUPLICATE_EVENT',
     `event or group ${quotedName(name)} is already registered. Choose another name`,
   )

@@ -1,7 +1,8 @@
-import { quotedName } from '../../options/describe-value.ts'
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { memberOf, quotedName } from '../../options/describe-value.ts'
 import { isPromiseLike } from '../../options/value-kinds.ts'
-import { KitTelemetryError } from '../errors.ts'
-import { telemetryOptions, withDefaults } from '../options.ts'
+import type { KitTelemetryError } from '../errors.ts'
+import { errorWithHelp, telemetryOptions, withDefaults } from '../options.ts'
 import type { TelemetryEventSchema } from './schema.ts'
 
 const { checkBoolean, checkOneOf, copyOptions } = telemetryOptions
@@ -48,9 +49,33 @@ export function isValidationOn(mode: ResolvedValidationOptions['mode']): boolean
   return mode === 'always' || (mode === 'development' && process.env.NODE_ENV !== 'production')
 }
 
-/** The path of an invalid attribute. The value and the message of the schema library are left out, because they may be secret. */
+/**
+ * The path of an invalid attribute, and its expected type. The value and the message of the schema library are left out,
+ * because they may be secret.
+ */
 interface ValidationIssue {
   readonly path: readonly (string | number)[]
+  readonly expected?: string
+}
+
+/** The types that a message names. Issues can contain any string, so all others are left out. */
+const TYPES: Readonly<Record<string, string>> = {
+  array: 'an array',
+  bigint: 'a bigint',
+  boolean: 'a boolean',
+  date: 'a Date',
+  int: 'an integer',
+  integer: 'an integer',
+  map: 'a Map',
+  never: 'omitted',
+  null: 'null',
+  number: 'a number',
+  object: 'an object',
+  record: 'an object',
+  set: 'a Set',
+  string: 'a string',
+  tuple: 'an array',
+  undefined: 'undefined',
 }
 
 /** The maximum number of issues in `details`. */
@@ -61,7 +86,7 @@ const MAX_NAMED = 5
 
 /**
  * Returns `TELEMETRY_SCHEMA_VALIDATION_FAILED` if attributes do not match a schema. Its `details.issues` is
- * `[{ path: [key, …] }]`. An event without attributes is valid if its schema accepts `{}` or `undefined`.
+ * `[{ path: [key, …] }]`. The message also names the expected types. An event without attributes is valid if its schema accepts `{}` or `undefined`.
  */
 export function attributesError(
   event: string,
@@ -75,14 +100,11 @@ export function attributesError(
   if (issues.length === 0) return undefined
   const more =
     issues.length > MAX_NAMED ? `, and ${(issues.length - MAX_NAMED).toLocaleString('en-US')} more` : ''
-  const where = issues
-    .slice(0, MAX_NAMED)
-    .map(({ path }) => (path.length === 0 ? 'the attributes' : quotedName(path.join('.'))))
-    .join(', ')
-  return new KitTelemetryError(
+  const where = issues.slice(0, MAX_NAMED).map(placeOf).join(', ')
+  return errorWithHelp(
     'TELEMETRY_SCHEMA_VALIDATION_FAILED',
     `the attributes of event ${quotedName(event)} do not match its schema at ${where}${more}`,
-    { details: { issues: issues.slice(0, MAX_ISSUES) } },
+    { details: { issues: issues.slice(0, MAX_ISSUES).map(({ path }) => ({ path })) } },
   )
 }
 
@@ -94,12 +116,25 @@ function schemaIssues(schema: TelemetryEventSchema, value: unknown, strict: bool
       return [{ path: [] }]
     }
     const { issues } = result
-    if (issues)
-      return issues.length === 0 ? [{ path: [] }] : issues.map(({ path }) => ({ path: issuePath(path) }))
+    if (issues) return issues.length === 0 ? [{ path: [] }] : issues.map(issueOf)
     return strict && typeof value === 'object' && value !== null ? undeclared(value, result.value) : []
   } catch {
     return [{ path: [] }]
   }
+}
+
+function placeOf({ path, expected }: ValidationIssue): string {
+  const place = path.length === 0 ? 'the attributes' : quotedName(path.join('.'))
+  const type = expected === undefined ? undefined : TYPES[expected]
+  return type === undefined ? place : `${place} (must be ${type})`
+}
+
+/** Copies an issue. zod, valibot, and arktype name the expected type: `number`, `Object`, `a string`. */
+function issueOf(issue: StandardSchemaV1.Issue): ValidationIssue {
+  const path = issuePath(issue.path)
+  const stated: unknown = memberOf(issue, 'expected')
+  const expected = typeof stated === 'string' ? stated.replace(/^an? /, '').toLowerCase() : ''
+  return Object.hasOwn(TYPES, expected) ? { path, expected } : { path }
 }
 
 function issuePath(

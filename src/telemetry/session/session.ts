@@ -13,6 +13,7 @@ import { toRedactedJson } from '../envelope/redacted-json.ts'
 import { KEEP_EVERYTHING } from '../envelope/redaction.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryEventMap } from '../events/schema.ts'
+import { errorWithHelp } from '../options.ts'
 import {
   activeRun,
   contextHere,
@@ -49,21 +50,22 @@ export type TelemetryEventAttributes<Schema> = Schema extends StandardSchemaV1
 /** The names that `emit` accepts: the full keys of the registered events, and the events of this package. */
 export type TelemetryEventName<Events> = (keyof Events & string) | `kit.mcp.${string}`
 
-/** The arguments of `emit` after the name. The input may be omitted unless the event has required attributes. */
+/**
+ * The arguments of `emit` after the name. The input may be omitted if the schema of the event accepts an empty object or
+ * `undefined`.
+ */
 export type TelemetryEmitArguments<
   Name,
   Events,
   Actors extends string = string,
   Scopes extends string = string,
 > = Name extends keyof Events
-  ? AcceptsNone<TelemetryEventAttributes<Events[Name]>> extends true
+  ? Record<never, never> extends TelemetryEventAttributes<Events[Name]>
     ? [input?: TelemetryEmitInput<TelemetryEventAttributes<Events[Name]>, Actors, Scopes>]
-    : [input: TelemetryRequiredInput<TelemetryEventAttributes<Events[Name]>, Actors, Scopes>]
+    : undefined extends TelemetryEventAttributes<Events[Name]>
+      ? [input?: TelemetryEmitInput<TelemetryEventAttributes<Events[Name]>, Actors, Scopes>]
+      : [input: TelemetryRequiredInput<TelemetryEventAttributes<Events[Name]>, Actors, Scopes>]
   : [input?: TelemetryEmitInput]
-
-/** `true` if a schema with this input accepts an event without attributes. */
-type AcceptsNone<Attributes> =
-  Record<never, never> extends Attributes ? true : undefined extends Attributes ? true : false
 
 /** Emits an event in the context of a session. A manager passes this function to its sessions. */
 export type SessionEmit = (
@@ -244,7 +246,7 @@ export class KitTelemetrySession<
 
   #rejectIfEnded(method: string): void {
     if (this.#record.ended) {
-      throw new KitTelemetryError(
+      throw errorWithHelp(
         'TELEMETRY_SESSION_ENDED',
         `${method}() was called on a session that has ended. Create a new one with manager.session()`,
       )
@@ -279,5 +281,5 @@ function stateOf(
 }
 
 function invalid(message: string, cause?: unknown): KitTelemetryError {
-  return new KitTelemetryError('TELEMETRY_SESSION_INVALID', message, cause === undefined ? {} : { cause })
+  return errorWithHelp('TELEMETRY_SESSION_INVALID', message, cause === undefined ? {} : { cause })
 }
