@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { jwtVerifier } from 'mcp-gatekit'
 import { createTestIssuer } from 'mcp-gatekit/testing'
-import { createApp } from './server.ts'
+import { createApp } from './app.ts'
 
 const resource = 'http://127.0.0.1:3000/mcp'
 const issuer = createTestIssuer({ audience: resource })

@@ -74,6 +74,21 @@ const plain = (text: string): string =>
     .replace(/ ms$/, '')
     .trim()
 
+describe('programs that show events in the console of dev', () => {
+  for (const page of ['README.md', 'docs/guides/quick-start.md', 'docs/reference/dev.md', 'template/app.ts']) {
+    const text = read(page)
+    const programs = page.endsWith('.ts')
+      ? [text]
+      : Array.from(text.matchAll(/^```ts.*\n([\s\S]*?)^```$/gm), ([, code = '']) => code)
+
+    it(`the program of ${page} keeps every event, because the console counts the accepted requests`, () => {
+      const showing = programs.filter((code) => /KitTelemetry\.create\(\)/.test(code))
+      expect(showing).to.have.length.above(0)
+      for (const code of showing) expect(code).to.contain('.withSampling({ debugRate: 1, infoRate: 1 })')
+    })
+  }
+})
+
 describe('table of the events of the gate and the router', () => {
   const page = 'docs/guides/telemetry.md'
   const heading = 'Events of the gate and the router'

@@ -99,6 +99,7 @@ describe('the package', function () {
       'docs/reference/errors.md',
       'template/gitignore',
       'template/package.json',
+      'template/app.ts',
       'template/server.ts',
     ])
   })

@@ -1,3 +1,4 @@
+import { counted } from '../../src/options/counted.ts'
 import type { Check } from './check.ts'
 import { conversation, memberOf } from './conversation.ts'
 import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
@@ -40,7 +41,7 @@ export const CALLS: readonly Check[] = [
       const tools = memberOf(response.message?.result, 'tools')
       if (!Array.isArray(tools)) return fail(errorOf(response), SEE_LOG)
       const more = memberOf(response.message?.result, 'nextCursor') === undefined ? '' : ' on the first page'
-      const seen = `${tools.length} tools${more}, ${response.durationMs} ms`
+      const seen = `${counted(tools.length, 'tool')}${more}, ${response.durationMs} ms`
       return (
         checkTools(tools, seen) ??
         (await checkCacheScope(response, seen, await isGuarded(examination))) ??

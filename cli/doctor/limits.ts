@@ -1,3 +1,4 @@
+import { counted } from '../../src/options/counted.ts'
 import type { Check } from './check.ts'
 import { fail, ok, warn } from './finding.ts'
 import { quote } from './quote.ts'
@@ -16,8 +17,8 @@ export const LIMITS: readonly Check[] = [
         return value === undefined ? [] : [`${name}: ${quote(value)}`]
       })
       if (limited === undefined)
-        return ok([`no rate limit in ${exchanges.length} requests`, ...announced].join('; '))
-      const seen = `429 after ${exchanges.indexOf(limited)} requests`
+        return ok([`no rate limit in ${counted(exchanges.length, 'request')}`, ...announced].join('; '))
+      const seen = `429 after ${counted(exchanges.indexOf(limited), 'request')}`
       const wait = limited.header('retry-after')
       if (wait === undefined)
         return warn(`${seen} without Retry-After`, 'send Retry-After with every 429 (RFC 6585 §4)')

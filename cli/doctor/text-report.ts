@@ -1,3 +1,4 @@
+import { counted } from '../../src/options/counted.ts'
 import type { CheckReport, DoctorReport } from './doctor.ts'
 import type { Status } from './finding.ts'
 
@@ -20,7 +21,7 @@ export function textReport(report: DoctorReport, colors: boolean): string {
   lines.push(
     '',
     paint(COLORS[report.verdict], counts(summary)),
-    paint(DIM, `${requests} requests in ${(durationMs / 1000).toFixed(1)} s`),
+    paint(DIM, `${counted(requests, 'request')} in ${(durationMs / 1000).toFixed(1)} s`),
   )
   if (report.verdict !== 'ok')
     lines.push(paint(DIM, 'docs/reference/doctor.md of mcp-gatekit describes each check'))
@@ -37,6 +38,5 @@ function checkLines(check: CheckReport, paint: (code: number, text: string) => s
 }
 
 function counts({ ok, warn, fail, skip }: DoctorReport['summary']): string {
-  const of = (count: number, name: string): string => `${count} ${name}${count === 1 ? '' : 's'}`
-  return `${ok} passed, ${of(warn, 'warning')}, ${of(fail, 'failure')}, ${skip} skipped`
+  return `${ok} passed, ${counted(warn, 'warning')}, ${counted(fail, 'failure')}, ${skip} skipped`
 }

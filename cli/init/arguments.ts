@@ -14,7 +14,7 @@ Existing files are never changed.
 Options:
   --name <name>        name of the package and of the server (default: the name of the folder)
   --issuer <url>       URL of the authorization server, such as https://auth.example.com
-  --resource <url>     URL of the server as clients see it (default: http://127.0.0.1:3000/mcp)
+  --resource <url>     URL of the server as clients see it (default: http://127.0.0.1:<PORT>/mcp)
   -h, --help           print this help
 
 Exit codes: 0 if the files were written, 1 if they could not be written, 2 for an invalid command line.

@@ -13,6 +13,7 @@ export interface ProjectOptions {
 const FILES: Readonly<Record<string, string>> = {
   'package.json': 'package.json',
   'tsconfig.json': 'tsconfig.json',
+  'app.ts': 'app.ts',
   'server.ts': 'server.ts',
   'server.test.ts': 'server.test.ts',
   'README.md': 'README.md',
@@ -35,19 +36,20 @@ export function projectFiles(options: ProjectOptions): ReadonlyMap<string, strin
   return files
 }
 
+/** The expression in the template that `--resource` replaces. */
+const DEFAULT_RESOURCE = '`http://127.0.0.1:${PORT ?? 3000}/mcp`'
+
 /** Returns the replacements that turn the template into the project. */
 function changes({ name, issuer, resource }: ProjectOptions): [file: string, from: string, to: string][] {
   return [
     ['package.json', '"my-server"', `"${name}"`],
     ['package.json', '"mcp-gatekit": "*"', `"mcp-gatekit": "^${VERSION}"`],
-    ['server.ts', "'my-server'", `'${name}'`],
+    ['app.ts', "'my-server'", `'${name}'`],
     ['README.md', 'my-server', name],
     ...(issuer === undefined
       ? []
       : [['server.ts', 'process.env.ISSUER', `process.env.ISSUER ?? ${literal(issuer)}`] as const]),
-    ...(resource === undefined
-      ? []
-      : [['server.ts', "'http://127.0.0.1:3000/mcp'", literal(resource)] as const]),
+    ...(resource === undefined ? [] : [['server.ts', DEFAULT_RESOURCE, literal(resource)] as const]),
   ].map(([file, from, to]) => [file, from, to] as [string, string, string])
 }
 

@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http'
+import { counted } from '../options/counted.ts'
 import { isJson } from './request-plan.ts'
 import type { RouteResponse } from './route-target.ts'
 
@@ -40,7 +41,7 @@ export function resultOf(response: RouteResponse, method: string, structured: bo
   if (body.length === 0) return textResult(statusLine(status))
   if (isText(type)) return textResult(body.toString('utf8'))
   return textResult(
-    `${statusLine(status)}: ${body.length} bytes of ${method === 'HEAD' ? 'nothing' : type || 'an unknown type'}`,
+    `${statusLine(status)}: ${counted(body.length, 'byte')} of ${method === 'HEAD' ? 'nothing' : type || 'an unknown type'}`,
   )
 }
 

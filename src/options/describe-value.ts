@@ -1,3 +1,5 @@
+import { counted } from './counted.ts'
+
 /** The maximum number of characters of a value that a message repeats. */
 const MAX_LENGTH = 60
 
@@ -80,7 +82,7 @@ function className(value: unknown): string | undefined {
 
 function sized(kind: string, size: number, unit: string): string {
   if (size === 0) return `an empty ${kind}`
-  return `${article(kind)} ${kind} ${kind === 'object' ? 'with' : 'of'} ${size} ${unit}${size === 1 ? '' : 's'}`
+  return `${article(kind)} ${kind} ${kind === 'object' ? 'with' : 'of'} ${counted(size, unit)}`
 }
 
 function article(noun: string): string {

@@ -1,4 +1,5 @@
 import { AssertionError } from 'node:assert'
+import { counted } from '../options/counted.ts'
 import { LeakSearch } from './leak-search.ts'
 
 const MAX_FINDINGS = 10
@@ -43,9 +44,11 @@ export function expectNoLeak(events: unknown, secrets: string | Iterable<string>
     .map(({ secret, form, place }) => `  secret ${secret} of ${wanted.length}, ${form}: ${place}`)
   const left = findings.length - shown.length
   throw new AssertionError({
-    message: ['secrets have leaked:', ...shown, ...(left > 0 ? [`  and ${left} more places`] : [])].join(
-      '\n',
-    ),
+    message: [
+      'secrets have leaked:',
+      ...shown,
+      ...(left > 0 ? [`  and ${counted(left, 'more place')}`] : []),
+    ].join('\n'),
     operator: 'expectNoLeak',
     stackStartFn: expectNoLeak,
   })

@@ -1,4 +1,5 @@
 import { AssertionError } from 'node:assert'
+import { counted } from '../options/counted.ts'
 import type { TelemetryTransport } from '../telemetry/delivery/transport.ts'
 import type { TelemetryEnvelope } from '../telemetry/envelope/envelope.ts'
 import { mismatches, shown } from './partial-match.ts'
@@ -150,9 +151,7 @@ function listed(events: readonly TelemetryEnvelope[], name: string, pattern?: En
           )),
     ])
   const left = first === 0 ? '' : `, of which the last ${MAX_SHOWN} are`
-  return [`Recorded: ${events.length} ${events.length === 1 ? 'event' : 'events'}${left}`, ...lines].join(
-    '\n',
-  )
+  return [`Recorded: ${counted(events.length, 'event')}${left}`, ...lines].join('\n')
 }
 
 /** Formats an event without the members that all events of a test share. */

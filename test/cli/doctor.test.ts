@@ -138,7 +138,7 @@ describe('doctor', () => {
     })
     const report = await look(new URL(`${origin}/mcp`))
     expect(findingOf(report, 'call.round-trip')?.seen).to.match(/^ping of 2025-11-25/)
-    expect(findingOf(report, 'call.tools-list')?.seen).to.match(/^1 tools/)
+    expect(findingOf(report, 'call.tools-list')?.seen).to.match(/^1 tool,/)
     expect([...open.keys()]).to.deep.equal([])
   })
 
@@ -165,7 +165,7 @@ describe('doctor', () => {
         'host.foreign: fail',
       ])
       expect(findingOf(report, 'protocol.revisions')?.seen).to.contain('2026-07-28')
-      expect(findingOf(report, 'call.tools-list')?.seen).to.match(/^1 tools/)
+      expect(findingOf(report, 'call.tools-list')?.seen).to.match(/^1 tool,/)
     })
 
     it('warns about a server that requires no token', async () => {

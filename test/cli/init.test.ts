@@ -8,10 +8,19 @@ import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { run } from '../../cli/run.ts'
 import { VERSION } from '../../src/version.ts'
+import { freePort } from '../support/free-port.ts'
 
 const execute = promisify(execFile)
 const root = fileURLToPath(new URL('../../../', import.meta.url))
-const FILES = ['package.json', 'tsconfig.json', 'server.ts', 'server.test.ts', 'README.md', '.gitignore']
+const FILES = [
+  'package.json',
+  'tsconfig.json',
+  'app.ts',
+  'server.ts',
+  'server.test.ts',
+  'README.md',
+  '.gitignore',
+]
 
 /** Runs the command in this process. */
 async function init(...argv: string[]) {
@@ -93,7 +102,8 @@ describe('mcp-gatekit init', () => {
     const server = await readFile(join(folder, 'server.ts'), 'utf8')
     expect(server).to.contain(`?? process.env.ISSUER ?? "${issuer}"\n`)
     expect(server).to.contain(`= process.env.RESOURCE ?? '${resource}'\n`)
-    expect(server).to.contain("name: 'notes'").and.not.contain('my-server')
+    const app = await readFile(join(folder, 'app.ts'), 'utf8')
+    expect(app).to.contain("name: 'notes'").and.not.contain('my-server')
     expect(stdout).to.contain(`accepts tokens from ${issuer}`)
   })
 
@@ -166,10 +176,11 @@ describe('mcp-gatekit init', () => {
         .and.match(/^# fail 0$/m)
     })
 
-    it('starts without an authorization server, prints a call that works, and exits on SIGTERM', async () => {
-      const child = spawn(process.execPath, ['dist/server.js'], {
+    /** Starts the server, calls the command that it prints, and stops it. */
+    async function startsAs(file: string, port: number): Promise<void> {
+      const child = spawn(process.execPath, [file], {
         cwd: folder,
-        env: { ...process.env, PORT: '0', ISSUER: undefined, RESOURCE: undefined },
+        env: { ...process.env, PORT: String(port), ISSUER: undefined, RESOURCE: undefined },
         stdio: ['ignore', 'pipe', 'inherit'],
       })
       try {
@@ -180,6 +191,7 @@ describe('mcp-gatekit init', () => {
         }
         const [, url = '', token = '', body = ''] =
           /^curl (\S+) -H 'Authorization: Bearer ([^']+)' .* -d '([^']+)'$/m.exec(said) ?? []
+        expect(url).to.equal(`http://127.0.0.1:${port}/mcp`)
         const headers = {
           Authorization: `Bearer ${token}`,
           'Content-Type': 'application/json',
@@ -187,13 +199,28 @@ describe('mcp-gatekit init', () => {
         }
         const answer = await fetch(url, { method: 'POST', headers, body })
         expect(await answer.text()).to.contain('Hello, Ada!')
-        expect((await fetch(url, { method: 'POST', body })).status).to.equal(401)
+        const refused = await fetch(url, { method: 'POST', body })
+        expect(refused.status).to.equal(401)
+        const [, metadata = ''] =
+          /resource_metadata="([^"]+)"/.exec(refused.headers.get('www-authenticate') ?? '') ?? []
+        expect(await (await fetch(metadata)).json()).to.include({ resource: url })
         const ended = once(child, 'close')
         child.kill('SIGTERM')
         expect(await ended).to.deep.equal([0, null])
       } finally {
         child.kill('SIGKILL')
       }
+    }
+
+    it('starts without an authorization server, prints a call that works, and exits on SIGTERM', async () => {
+      await startsAs('dist/server.js', await freePort())
+    })
+
+    it('starts through a symbolic link, and without the file extension', async () => {
+      const link = join(scratch, 'linked')
+      await symlink(folder, link)
+      await startsAs(join(link, 'dist', 'server.js'), await freePort())
+      await startsAs('dist/server', await freePort())
     })
   })
 })

@@ -64,7 +64,7 @@ function showHowMany(): void {
   byId('how-many').textContent =
     all > kept
       ? `the latest ${kept.toLocaleString('en')} of ${all.toLocaleString('en')} events`
-      : `${all} events`
+      : `${all} ${all === 1 ? 'event' : 'events'}`
 }
 
 function showFiltered(): void {

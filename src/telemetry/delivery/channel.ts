@@ -1,5 +1,6 @@
 import { AsyncResource } from 'node:async_hooks'
 import { types } from 'node:util'
+import { counted } from '../../options/counted.ts'
 import { isPromiseLike } from '../../options/value-kinds.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
@@ -176,7 +177,7 @@ export class TransportChannel {
     const pending = this.#pending
     if (pending > 0) {
       this.#reporter.warning(
-        `transport ${this.#label} was shut down with ${counted(pending)} pending, whose outcome was not known at the deadline`,
+        `transport ${this.#label} was shut down with ${counted(pending, 'event')} pending, whose outcome was not known at the deadline`,
         undefined,
         `pending ${this.#type}`,
       )
@@ -335,7 +336,7 @@ export class TransportChannel {
 
   #warnOfDrops(): void {
     this.#reporter.warning(
-      `transport ${this.#label} has dropped ${counted(this.#dropped)} because too many events are pending (maxPending ${this.#maxPending})`,
+      `transport ${this.#label} has dropped ${counted(this.#dropped, 'event')} because too many events are pending (maxPending ${this.#maxPending})`,
       undefined,
       `dropped ${this.#type}`,
     )
@@ -381,10 +382,6 @@ export class TransportChannel {
     }
     return new KitTelemetryError(code, `transport ${this.#label} ${what}${kindOf(cause)}`, { cause })
   }
-}
-
-function counted(events: number): string {
-  return events === 1 ? '1 event' : `${events} events`
 }
 
 /** Converts a thenable to a promise, which handles a `then` that throws or calls back twice. */

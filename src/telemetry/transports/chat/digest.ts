@@ -1,3 +1,4 @@
+import { counted } from '../../../options/counted.ts'
 import type { TelemetryEnvelope, TelemetryErrorInfo } from '../../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../../levels.ts'
 
@@ -121,7 +122,7 @@ function attributeLines(attributes: Readonly<Record<string, unknown>>, max: numb
     room -= line.length + 1
     lines.push(line)
   }
-  if (lines.length < keys.length) lines.push(`… ${keys.length - lines.length} attributes left out`)
+  if (lines.length < keys.length) lines.push(`… ${counted(keys.length - lines.length, 'attribute')} left out`)
   return lines.join('\n')
 }
 
@@ -152,7 +153,7 @@ function otherLines(envelopes: readonly TelemetryEnvelope[], lead: TelemetryEnve
     room -= line.length + 1
     lines.push(line)
   }
-  if (lines.length < sorted.length) lines.push(`… ${sorted.length - lines.length} kinds left out`)
+  if (lines.length < sorted.length) lines.push(`… ${counted(sorted.length - lines.length, 'kind')} left out`)
   return lines.join('\n')
 }
 

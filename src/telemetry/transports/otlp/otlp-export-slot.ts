@@ -1,5 +1,6 @@
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http'
 import type { LogRecordExporter, LogRecordProcessor } from '@opentelemetry/sdk-logs'
+import { counted } from '../../../options/counted.ts'
 import { describeNetworkFailure } from '../http/network-failure.ts'
 import type { Failure, Outcome } from '../queue/batch-queue-options.ts'
 import type { OtlpConnection } from './otlp-connection.ts'
@@ -131,7 +132,7 @@ export class OtlpExportSlot {
     if (rejected === 0) return { result: 'delivered' }
     const events = records.length
     const failure: Failure = {
-      reason: `the collector rejected ${rejected} of ${events} events of a batch (partial success) and does not say which`,
+      reason: `the collector rejected ${rejected} of ${counted(events, 'event')} of a batch (partial success) and does not say which`,
       details: { events, rejected },
     }
     const first = events - rejected

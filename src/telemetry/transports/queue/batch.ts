@@ -1,3 +1,4 @@
+import { counted } from '../../../options/counted.ts'
 import type { Generation } from '../../delivery/pending-work.ts'
 import { KitTelemetryError } from '../../errors.ts'
 import type { Failure } from './batch-queue-options.ts'
@@ -58,11 +59,11 @@ export function failureError(
   budgetIsSpent = false,
 ): KitTelemetryError {
   const often = budgetIsSpent
-    ? `, ${attempts} times until retryBudgetMs was spent`
+    ? `, ${counted(attempts, 'time')} until retryBudgetMs was spent`
     : attempts > 1
       ? ` in the last of ${attempts} attempts`
       : ''
-  const lost = events === 1 ? '1 event is lost' : `${events} events are lost`
+  const lost = `${counted(events, 'event')} ${events === 1 ? 'is' : 'are'} lost`
   return new KitTelemetryError(
     'TELEMETRY_TRANSPORT_FAILED',
     `transport ${JSON.stringify(type)}: ${reason}${often}; ${lost}`,

@@ -225,7 +225,7 @@ describe('BatchQueue', () => {
       add(0)
       await clock.advance(2_000)
       expect(sent).to.have.length(1)
-      expect(messageOf(0)).to.match(/1 times until retryBudgetMs was spent/)
+      expect(messageOf(0)).to.match(/1 time until retryBudgetMs was spent/)
     })
 
     it('a wait beyond maxWaitMs fails the items of BatchQueue that wait, and those that are added meanwhile', async () => {

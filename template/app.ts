@@ -1,0 +1,45 @@
+import express, { type Express } from 'express'
+import {
+  COMMON_SECRET_KEYS,
+  createMcpAdapter,
+  DevConsoleTransportAdapter,
+  KitMcpRouter,
+  KitTelemetry,
+  type KitTelemetryManager,
+  mcpServer,
+  type VerifyToken,
+} from 'mcp-gatekit'
+import { z } from 'zod'
+
+const router = KitMcpRouter.create()
+  .tool(
+    'greet',
+    { description: 'Greets someone', input: z.object({ name: z.string() }) },
+    ({ name }) => `Hello, ${name}!`,
+  )
+  .tool(
+    'forget',
+    { description: 'Forgets someone', input: z.object({ name: z.string() }), scopes: ['mcp:write'] },
+    ({ name }, { auth }) => `${auth?.clientId} has forgotten ${name}`,
+  )
+
+/** Events of the gate and the tools, which `npx mcp-gatekit dev` shows. Add a transport to send them to other destinations. */
+export const telemetry: KitTelemetryManager = KitTelemetry.create()
+  .withService('my-server')
+  .withSampling({ debugRate: 1, infoRate: 1 })
+  .withRedaction({ denylistKeys: COMMON_SECRET_KEYS })
+  .addTransport(DevConsoleTransportAdapter.create())
+  .build()
+
+/** Creates the server at the path of `resource`, which requires a token that `verifyToken` accepts. */
+export function createApp(issuer: string, resource: string, verifyToken: VerifyToken): Express {
+  const adapter = createMcpAdapter({
+    router,
+    oauth: { issuer, resource, scopes: ['mcp:read'], verifyToken },
+    telemetry,
+    serverInfo: { name: 'my-server', version: '0.1.0' },
+  })
+  const app = express()
+  app.use(mcpServer(adapter))
+  return app
+}
