@@ -52,7 +52,7 @@ function banner(dev: Dev, { name }: DevOptions, colors: boolean): string {
   const issuer =
     dev.issuer ??
     (dev.lacksOidcProvider
-      ? 'not started; run npm install --save-dev oidc-provider'
+      ? 'not started, because oidc-provider is not installed. Run: npm install --save-dev oidc-provider'
       : 'not started (--no-auth)')
   return `
   ${bold('mcp-gatekit dev')}

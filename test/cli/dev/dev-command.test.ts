@@ -202,7 +202,9 @@ describe('mcp-gatekit dev', function () {
     const program = startDevProgram(['--port', '0', 'server.mjs', '--port', '9'], { cwd: folder })
     expect(await program.exitCode).to.equal(0)
     expect(JSON.parse(program.stdout)).to.deep.equal([['--port', '9'], ['MCP_GATEKIT_DEV_URL']])
-    expect(program.stderr).to.contain('not started; run npm install --save-dev oidc-provider')
+    expect(program.stderr).to.contain(
+      'not started, because oidc-provider is not installed. Run: npm install --save-dev oidc-provider',
+    )
   })
 
   it('runs TypeScript with the tsx of the project', async () => {
