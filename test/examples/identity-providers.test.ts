@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { type AuthorizationServer, startAuthorizationServer } from '../../examples/authorization-server.ts'
 import { parseChallenge } from '../support/challenge.ts'
+import { startBetterAuth } from '../support/examples/better-auth.ts'
 import { startExample } from '../support/examples/run.ts'
 import { freePort } from '../support/free-port.ts'
 import { listen } from '../support/listen.ts'
@@ -51,6 +52,175 @@ const PROVIDERS: readonly Provider[] = [
     settings: { AUTHKIT_DOMAIN: 'acme.authkit.app' },
     issuer: 'https://acme.authkit.app',
     scope: () => undefined,
+  },
+  {
+    name: 'cognito',
+    settings: {
+      COGNITO_ISSUER: 'https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_a1',
+      COGNITO_CLIENT_IDS: 'x',
+    },
+    issuer: 'https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_a1',
+    scope: (resource) => `${resource}/mcp.read`,
+  },
+  {
+    name: 'okta',
+    settings: { OKTA_ISSUER: 'https://acme.okta.com/oauth2/default' },
+    issuer: 'https://acme.okta.com/oauth2/default',
+    scope: () => 'mcp:read',
+  },
+  {
+    name: 'clerk',
+    settings: { CLERK_FRONTEND_API: 'https://verb-noun-42.clerk.accounts.dev/' },
+    issuer: 'https://verb-noun-42.clerk.accounts.dev',
+    scope: () => 'profile',
+  },
+  {
+    name: 'supabase',
+    settings: { SUPABASE_URL: 'https://abcdefgh.supabase.co' },
+    issuer: 'https://abcdefgh.supabase.co/auth/v1',
+    scope: () => undefined,
+  },
+  {
+    name: 'better-auth',
+    settings: { BETTER_AUTH_URL: 'https://auth.example.com' },
+    issuer: 'https://auth.example.com/api/auth',
+    scope: () => 'mcp:read',
+  },
+]
+
+/** A stand-in for a provider whose access tokens have the documented form. */
+interface StandIn {
+  readonly name: string
+  readonly settings: (origin: string) => Readonly<Record<string, string>>
+  /** The path of the issuer, with a leading slash unless it is empty. */
+  readonly issuerPath: string
+  /** The path of the keys below the issuer. */
+  readonly keysPath: string
+  readonly header: Readonly<Record<string, string>>
+  readonly claims: (resource: string) => Readonly<Record<string, unknown>>
+  readonly whoami: (resource: string) => unknown
+  /** Changes of the claims or the header, and the status of the response. */
+  readonly rejected: Readonly<
+    Record<
+      string,
+      {
+        readonly claims?: (resource: string) => Readonly<Record<string, unknown>>
+        readonly header?: Readonly<Record<string, string>>
+        readonly status?: number
+      }
+    >
+  >
+}
+
+const STAND_INS: readonly StandIn[] = [
+  {
+    name: 'cognito',
+    settings: (origin) => ({ COGNITO_ISSUER: `${origin}/eu-west-1_a1`, COGNITO_CLIENT_IDS: 'app1,app2' }),
+    issuerPath: '/eu-west-1_a1',
+    keysPath: '/.well-known/jwks.json',
+    header: {},
+    claims: (resource) => ({
+      aud: undefined,
+      sub: 'a1-b2',
+      'cognito:groups': ['editors'],
+      version: 2,
+      client_id: 'app2',
+      token_use: 'access',
+      scope: `openid ${resource}/mcp.read`,
+      username: 'ada',
+    }),
+    whoami: (resource) => ({
+      user: { id: 'a1-b2', name: 'ada', groups: ['editors'] },
+      client: 'app2',
+      scopes: ['openid', `${resource}/mcp.read`],
+    }),
+    rejected: {
+      'an ID token': { claims: () => ({ token_use: 'id', aud: 'app2', client_id: undefined }) },
+      'a token without aud of an app client that is not listed': { claims: () => ({ client_id: 'app3' }) },
+      'a token that is bound to another resource': { claims: () => ({ aud: 'https://other.example/mcp' }) },
+      'a token with the scope of another resource server': {
+        claims: () => ({ scope: 'https://other.example/mcp/mcp.read' }),
+        status: 403,
+      },
+      'an expired token': { claims: () => ({ exp: 1 }) },
+    },
+  },
+  {
+    name: 'okta',
+    settings: (origin) => ({ OKTA_ISSUER: `${origin}/oauth2/default` }),
+    issuerPath: '/oauth2/default',
+    keysPath: '/v1/keys',
+    header: {},
+    claims: (resource) => ({
+      ver: 1,
+      jti: 'AT.x',
+      aud: resource,
+      cid: '0oa1',
+      uid: '00u1',
+      scp: ['openid', 'mcp:read'],
+      sub: 'ada@acme.example',
+    }),
+    whoami: () => ({
+      user: { id: '00u1', login: 'ada@acme.example' },
+      client: '0oa1',
+      scopes: ['openid', 'mcp:read'],
+    }),
+    rejected: {
+      'a token of the default audience': { claims: () => ({ aud: 'api://default' }) },
+      'a token of another authorization server': { claims: () => ({ iss: 'https://acme.okta.com' }) },
+      'a token without the scope': { claims: () => ({ scp: ['openid'] }), status: 403 },
+    },
+  },
+  {
+    name: 'clerk',
+    settings: (origin) => ({ CLERK_FRONTEND_API: `${origin}/` }),
+    issuerPath: '',
+    keysPath: '/.well-known/jwks.json',
+    header: { typ: 'at+jwt' },
+    claims: (resource) => ({
+      aud: resource,
+      client_id: 'client_1',
+      jti: 'oat_1',
+      scope: 'profile email',
+      sub: 'user_1',
+    }),
+    whoami: () => ({ user: { id: 'user_1' }, client: 'client_1', scopes: ['profile', 'email'] }),
+    rejected: {
+      'a session token of a web application': {
+        claims: () => ({
+          aud: undefined,
+          client_id: undefined,
+          azp: 'https://app.example.com',
+          sid: 'sess_1',
+        }),
+        header: { typ: 'JWT' },
+      },
+      'an ID token for the same audience': { header: { typ: 'JWT' } },
+      'a token for another MCP server': { claims: () => ({ aud: 'https://other.example/mcp' }) },
+      'a token without a scope': { claims: () => ({ scope: undefined }), status: 403 },
+    },
+  },
+  {
+    name: 'supabase',
+    settings: (origin) => ({ SUPABASE_URL: origin }),
+    issuerPath: '/auth/v1',
+    keysPath: '/.well-known/jwks.json',
+    header: { typ: 'JWT' },
+    claims: () => ({
+      sub: 'a1-b2',
+      role: 'authenticated',
+      aud: 'authenticated',
+      email: 'ada@example.com',
+      client_id: '9a8b',
+      aal: 'aal1',
+      session_id: 's1',
+    }),
+    whoami: () => ({ user: { id: 'a1-b2', email: 'ada@example.com' }, client: '9a8b', scopes: [] }),
+    rejected: {
+      'a session token of a web application': { claims: () => ({ client_id: undefined }) },
+      'a token for another audience': { claims: () => ({ aud: 'anon' }) },
+      'a token of another project': { claims: () => ({ iss: 'https://other.supabase.co/auth/v1' }) },
+    },
   },
 ]
 
@@ -251,6 +421,94 @@ describe('the examples of identity providers', function () {
       expect((await whoami(await token('account'))).status).to.equal(401)
       expect((await whoami(await token(undefined))).status).to.equal(401)
     })
+  })
+
+  for (const { name, settings, issuerPath, keysPath, header, claims, whoami: who, rejected } of STAND_INS) {
+    it(`${name} accepts tokens of the documented form only`, async () => {
+      const key = await createSigningKey('RS256', 'of the provider')
+      const { origin } = await listen((req, res) => {
+        const issuer = `${origin}${issuerPath}`
+        const known: Record<string, unknown> = {
+          [`${issuerPath}/.well-known/openid-configuration`]: { issuer, jwks_uri: `${issuer}${keysPath}` },
+          [`${issuerPath}${keysPath}`]: { keys: [key.jwk] },
+        }
+        res.statusCode = known[req.url ?? ''] === undefined ? 404 : 200
+        res.setHeader('Content-Type', 'application/json')
+        res.end(JSON.stringify(known[req.url ?? ''] ?? {}))
+      })
+      await using(start(name, settings(origin)), async ({ resource, whoami }) => {
+        const token = (changed: object = {}, changedHeader: object = {}) =>
+          signToken(
+            key,
+            { iss: `${origin}${issuerPath}`, ...claims(resource), ...changed },
+            { ...header, ...changedHeader },
+          )
+        expect(said(await whoami(await token()))).to.deep.equal(who(resource))
+        const statuses = await Promise.all(
+          Object.entries(rejected).map(async ([what, change]) => {
+            const answer = await whoami(await token(change.claims?.(resource), change.header))
+            return [what, answer.status] as const
+          }),
+        )
+        expect(Object.fromEntries(statuses)).to.deep.equal(
+          Object.fromEntries(Object.entries(rejected).map(([what, { status = 401 }]) => [what, status])),
+        )
+      })
+    })
+  }
+
+  it('cognito accepts tokens that are bound to its URL, from any app client', async () => {
+    const key = await createSigningKey('RS256', 'of the pool')
+    let status = 200
+    const { origin } = await listen((_req, res) => {
+      res.statusCode = status
+      res.setHeader('Content-Type', 'application/json')
+      res.end(JSON.stringify({ keys: [key.jwk] }))
+    })
+    const settings = { COGNITO_ISSUER: `${origin}/pool`, COGNITO_CLIENT_IDS: 'app1' }
+    await using(start('cognito', settings), async ({ resource, whoami }) => {
+      const scope = `${resource}/mcp.read`
+      const claims = {
+        iss: `${origin}/pool`,
+        sub: 'a1',
+        aud: resource,
+        client_id: 'app9',
+        token_use: 'access',
+        scope,
+      }
+      status = 500
+      expect((await whoami(await signToken(key, claims))).status).to.equal(503)
+      status = 200
+      expect(said(await whoami(await signToken(key, claims)))).to.deep.equal({
+        user: { id: 'a1' },
+        client: 'app9',
+        scopes: [scope],
+      })
+    })
+  })
+
+  it('better-auth accepts tokens of Better Auth, and rejects its opaque tokens', async () => {
+    const port = await freePort()
+    const server = await startBetterAuth(`http://127.0.0.1:${port}/mcp`)
+    try {
+      await using(
+        start('better-auth', { BETTER_AUTH_URL: server.origin }, port),
+        async ({ resource, whoami }) => {
+          const token = await server.issueToken('mcp:read', resource)
+          expect(said(await whoami(token))).to.deep.equal({
+            user: { id: server.clientId },
+            client: server.clientId,
+            scopes: ['mcp:read'],
+          })
+          expect((await whoami(await server.issueToken('mcp:write', resource))).status).to.equal(403)
+          const opaque = await server.issueToken('mcp:read')
+          expect(opaque).not.to.include('.')
+          expect((await whoami(opaque)).status).to.equal(401)
+        },
+      )
+    } finally {
+      await server.close()
+    }
   })
 
   describe('api-keys', () => {
