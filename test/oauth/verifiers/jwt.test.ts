@@ -407,6 +407,21 @@ describe('jwtVerifier()', () => {
       await expectRefused(await signToken(rsa, {}, { kid: 'unheard-of' }))
     })
 
+    it('an identity assertion (ID-JAG) is not accepted as an access token', async () => {
+      const assertion = {
+        iss: 'https://acme.idp.example',
+        aud: ISSUER,
+        resource: AUDIENCE,
+        client_id: 'client',
+        scope: 'mcp:read',
+      }
+      const header = { typ: 'oauth-id-jag+jwt' }
+      await expectRefused(await signToken(rsa, assertion, header))
+      // Also if the identity provider is the authorization server.
+      await expectRefused(await signToken(rsa, { ...assertion, iss: ISSUER }, header))
+      await expectRefused(await signToken(rsa, {}, header), { strict: true })
+    })
+
     it('a token that is not an access token is rejected with strict', async () => {
       for (const typ of [undefined, 'JWT', 'id_token+jwt', 'dpop+jwt']) {
         await expectRefused(await signToken(rsa, {}, typ === undefined ? {} : { typ }), { strict: true })
