@@ -75,13 +75,13 @@ export class Authenticator {
    * @param received the messages of the request, if its body has been read
    */
   async refuseScopes(
-    { gate, telemetry }: Exchange,
+    { auth, gate, telemetry }: Exchange,
     request: McpRequest,
     operation: readonly string[],
     received?: ReceivedMessages,
   ): Promise<PlainResponse> {
     if (gate === undefined) return FAILED_RESPONSE
-    const refusal = await gate.limited(gate.insufficientScope(operation), request)
+    const refusal = await gate.limited(gate.insufficientScope(operation, auth?.scopes), request)
     telemetry.decided(refusal)
     return await this.#refusal(gate, refusal, request, received)
   }

@@ -10,6 +10,25 @@ export type RefusalReason =
   | 'insufficient_scope'
   | 'rate_limited'
 
+/**
+ * The cause of an `invalid` token, for telemetry. Responses do not contain it.
+ * - `signature`: The signature is wrong, or no key matches.
+ * - `issuer`: The token is of another issuer.
+ * - `algorithm`: The algorithm of the signature is not allowed.
+ * - `type`: It is not an access token of the expected kind, or it lacks a required claim.
+ * - `key_bound`: It is bound to a key, and the request does not prove the key.
+ * - `not_active`: It is not valid yet, or its server says that it is not active.
+ * - `verifier`: The function of the application threw, or rejected the token without a cause.
+ */
+export type InvalidCause =
+  | 'signature'
+  | 'issuer'
+  | 'algorithm'
+  | 'type'
+  | 'key_bound'
+  | 'not_active'
+  | 'verifier'
+
 /** The outcome of the authentication of a request. */
 export type Decision =
   | { readonly outcome: 'accepted'; readonly auth: AuthInfo; readonly context: VerifyContext }
@@ -29,9 +48,17 @@ export type Refusal =
       readonly cause?: unknown
       /** The problem with the DPoP proof, or with a missing one. */
       readonly fault?: ProofFault
+      /** Present for the reason `invalid`. */
+      readonly invalidCause?: InvalidCause
     }
   | { readonly outcome: 'refused'; readonly reason: 'rate_limited'; readonly retryAfterSeconds: number }
-  | { readonly outcome: 'refused'; readonly reason: 'insufficient_scope'; readonly scopes: readonly string[] }
+  | {
+      readonly outcome: 'refused'
+      readonly reason: 'insufficient_scope'
+      readonly scopes: readonly string[]
+      /** The scopes of the token that the server knows, for telemetry. Others may contain any string of the verifier. */
+      readonly granted: readonly string[]
+    }
 
 /** The reason of an `invalid` token that has to do with DPoP. */
 export type ProofFault = 'invalid_dpop_proof' | 'use_dpop_nonce' | 'proof_needed' | 'not_bound'

@@ -65,6 +65,7 @@ export class Gate {
   readonly options: ResolvedOAuthOptions
   readonly resource: ProtectedResource
   readonly #hierarchy: ScopeHierarchy
+  readonly #knownScopes: readonly string[]
   readonly #makeContext: ContextFactory
   readonly #announced: MetadataAnnouncement
   readonly #deadlines: Deadlines
@@ -79,6 +80,7 @@ export class Gate {
   ) {
     this.options = options
     this.resource = new ProtectedResource(options, routerScopes)
+    this.#knownScopes = [...routerScopes, ...(options.scopesSupported ?? [])]
     this.#hierarchy = new ScopeHierarchy(options.scopeImplies)
     this.#makeContext = makeContext
     this.#announced = announced
@@ -114,7 +116,7 @@ export class Gate {
     const proof = dpop === undefined ? undefined : await this.#proofOf(credentials, request, dpop)
     if (typeof proof === 'string') {
       this.#askWithoutToken(request, resource)
-      return { outcome: 'refused', reason: 'invalid', fault: proof }
+      return { outcome: 'refused', reason: 'invalid', fault: proof, invalidCause: 'key_bound' }
     }
     let context: VerifyContext
     try {
@@ -144,7 +146,7 @@ export class Gate {
       if (VerifierUnavailableError.is(cause)) {
         return { outcome: 'unavailable', retryAfterSeconds: cause.retryAfterSeconds, cause }
       }
-      return { outcome: 'refused', reason: 'invalid', cause }
+      return { outcome: 'refused', reason: 'invalid', cause, invalidCause: 'verifier' }
     }
     if (!('token' in verification)) return verification
     const replayed = proof === undefined ? undefined : await this.#takeProof(proof)
@@ -169,12 +171,21 @@ export class Gate {
     )
   }
 
-  /** Returns the refusal for a token with too few scopes. It names the scopes of the endpoint and of the operation. */
-  insufficientScope(operation: readonly string[] = NO_SCOPES): Refusal {
+  /**
+   * Returns the refusal for a token with too few scopes. It names the scopes of the endpoint and of the operation.
+   * @param granted the scopes of the token
+   */
+  insufficientScope(
+    operation: readonly string[] = NO_SCOPES,
+    granted: readonly string[] = NO_SCOPES,
+  ): Refusal {
+    const scopes = unionOfScopes(this.options.scopes, operation)
+    const known = new Set([...scopes, ...this.#knownScopes])
     return {
       outcome: 'refused',
       reason: 'insufficient_scope',
-      scopes: unionOfScopes(this.options.scopes, operation),
+      scopes,
+      granted: granted.filter((scope) => known.delete(scope)),
     }
   }
 
@@ -242,7 +253,7 @@ export class Gate {
       const isNew = isPromiseLike(taken) ? await this.#deadlines.within(taken, 'The replay store') : taken
       return isNew === true
         ? undefined
-        : { outcome: 'refused', reason: 'invalid', fault: 'invalid_dpop_proof' }
+        : { outcome: 'refused', reason: 'invalid', fault: 'invalid_dpop_proof', invalidCause: 'key_bound' }
     } catch (cause) {
       return { outcome: 'unavailable', retryAfterSeconds: 5, cause }
     }
@@ -292,5 +303,7 @@ function refusedFor(credentials: Exclude<BearerCredentials, { kind: 'token' }>):
 }
 
 function notedRefusal(input: VerifyInput): Refusal {
-  return { outcome: 'refused', reason: refusalNote(input) ?? 'invalid' }
+  const note = refusalNote(input) ?? 'verifier'
+  if (note === 'expired' || note === 'wrong_resource') return { outcome: 'refused', reason: note }
+  return { outcome: 'refused', reason: 'invalid', invalidCause: note }
 }

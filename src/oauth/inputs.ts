@@ -1,6 +1,7 @@
 import type { X509Certificate } from 'node:crypto'
 import { isObject } from '../options/value-kinds.ts'
 import type { AuthInfo } from './auth-info.ts'
+import type { InvalidCause } from './decision.ts'
 import type { GateValues } from './gate-values.ts'
 import type { VerifyContext, VerifyTokenInput } from './options.ts'
 
@@ -78,8 +79,8 @@ export class OnVerifiedInput extends LazyRequest {
   }
 }
 
-/** The reason for which a verifier of this package rejects a token, if it is more specific than `invalid`. */
-export type RefusalNote = 'expired' | 'wrong_resource'
+/** The reason for which a verifier of this package rejects a token, or the cause of the reason `invalid`. */
+export type RefusalNote = 'expired' | 'wrong_resource' | InvalidCause
 
 /** Set by the class below: only its static block can read the private fields. */
 let setRefusal: (input: VerifyInput, refusal: RefusalNote) => void

@@ -23,7 +23,8 @@ export function readVerification(
   const verified = result as VerifiedToken
   if (verified.valid !== true) return undefined
   const expiresAt = verified.expiresAt ?? undefined
-  if (expiresAt !== undefined && !Number.isFinite(expiresAt)) return { outcome: 'refused', reason: 'invalid' }
+  if (expiresAt !== undefined && !Number.isFinite(expiresAt))
+    return { outcome: 'refused', reason: 'invalid', invalidCause: 'verifier' }
   if (expiresAt !== undefined && expiresAt <= Date.now() / 1000)
     return { outcome: 'refused', reason: 'expired' }
   const resource = verified.resource ?? undefined
@@ -31,7 +32,8 @@ export function readVerification(
     return { outcome: 'refused', reason: 'wrong_resource' }
   }
   if (!isBoundTo(verified.cnf, proofKey, certificate)) {
-    return { outcome: 'refused', reason: 'invalid', ...(proofKey !== undefined && { fault: 'not_bound' }) }
+    const fault = proofKey === undefined ? {} : { fault: 'not_bound' as const }
+    return { outcome: 'refused', reason: 'invalid', ...fault, invalidCause: 'key_bound' }
   }
   const clientId = verified.clientId ?? undefined
   const extra = verified.extra ?? undefined

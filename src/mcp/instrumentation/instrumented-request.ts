@@ -34,7 +34,14 @@ import {
   observedMessage,
 } from './observed-message.ts'
 import { Operation, type RpcError } from './observed-operation.ts'
-import { kindOf, rpcErrorIn, rpcErrorOf, statusOf } from './observed-outcome.ts'
+import {
+  invalidCause,
+  kindOf,
+  refusalAttributes,
+  rpcErrorIn,
+  rpcErrorOf,
+  statusOf,
+} from './observed-outcome.ts'
 import { type Payloads, payloads, payloadTexts } from './observed-payloads.ts'
 import { TokenRedactor } from './token-redactor.ts'
 import { Tracing } from './tracing.ts'
@@ -120,7 +127,10 @@ export class InstrumentedRequest implements RequestTelemetry {
     if (this.#ended) return
     tryOrUndefined(() => this.#decided(decision))
     this.#close(statusOf(decision), {
-      ...(decision.outcome === 'refused' && { 'kit.mcp.auth.refused.reason': decision.reason }),
+      ...(decision.outcome === 'refused' && {
+        'kit.mcp.auth.refused.reason': decision.reason,
+        ...invalidCause(decision),
+      }),
     })
   }
 
@@ -133,6 +143,7 @@ export class InstrumentedRequest implements RequestTelemetry {
         const type = 'cause' in decision ? kindOf(decision.cause) : undefined
         this.#emit(operation, 'auth.refused', 'warn', {
           reason: decision.reason,
+          ...refusalAttributes(decision),
           ...this.#known(),
           ...(type !== undefined && { 'error.type': type }),
           ...this.#duration(),

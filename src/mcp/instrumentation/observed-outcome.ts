@@ -1,6 +1,6 @@
 import { isJsonContentType } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../http/plain-response.ts'
-import type { Decision } from '../../oauth/decision.ts'
+import type { Decision, Refusal } from '../../oauth/decision.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { RpcError } from './observed-operation.ts'
 
@@ -11,6 +11,34 @@ export function kindOf(cause: unknown): string | undefined {
     return [code, name]
   })
   return words?.find((word) => typeof word === 'string' && /^[\w.-]{1,64}$/.test(word)) as string | undefined
+}
+
+/** The maximum length of the scopes in an attribute. */
+const MAX_SCOPES = 1024
+
+/** Returns the cause of the reason `invalid` as an attribute. */
+export function invalidCause(refusal: Refusal): Record<string, string> {
+  return 'invalidCause' in refusal && refusal.invalidCause !== undefined
+    ? { 'kit.mcp.auth.invalid.cause': refusal.invalidCause }
+    : {}
+}
+
+/** Returns the attributes that explain a refusal. */
+export function refusalAttributes(refusal: Refusal): Record<string, string> {
+  if (refusal.reason !== 'insufficient_scope') return invalidCause(refusal)
+  return {
+    'kit.mcp.auth.scopes.required': joined(refusal.scopes),
+    'kit.mcp.auth.scopes.granted': joined(refusal.granted),
+  }
+}
+
+function joined(scopes: readonly string[]): string {
+  let text = ''
+  for (const scope of scopes) {
+    if (text.length + scope.length >= MAX_SCOPES) return `${text} …`
+    text = text === '' ? scope : `${text} ${scope}`
+  }
+  return text
 }
 
 /** Returns the JSON-RPC error in a response with an error status, if there is one. */

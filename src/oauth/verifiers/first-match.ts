@@ -8,8 +8,21 @@ import { certificateReaderOfAll, withCertificateReader } from './client-certific
 
 const { invalidKind, missingOption } = optionChecksOf('firstMatch')
 
-/** The reasons of a refusal, the most helpful one for a client first. */
-const MOST_HELPFUL: readonly RefusalNote[] = ['expired', 'wrong_resource']
+/**
+ * The reasons of a refusal, the most helpful one first. The verifier of the token's issuer gets further than the others, so its
+ * note comes before `issuer`, `algorithm`, and `type`.
+ */
+const MOST_HELPFUL: readonly RefusalNote[] = [
+  'expired',
+  'wrong_resource',
+  'key_bound',
+  'not_active',
+  'signature',
+  'verifier',
+  'issuer',
+  'algorithm',
+  'type',
+]
 
 /**
  * Combines verifiers: it calls one after the other until one accepts the token. Use it for several issuers, or for JWTs and
@@ -65,6 +78,7 @@ export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
       } catch (error) {
         if (error instanceof KitMcpConfigError) throw error
         if (VerifierUnavailableError.is(error)) outages.push(error)
+        else notes.add('verifier')
       }
       notes.add(refusalNote(input))
     }

@@ -150,7 +150,7 @@ export function resolveIntrospectionOptions<User>(
   checkUrl('endpoint', options.endpoint, { allowInsecureHttp })
   if (options.issuer !== undefined) checkIssuer('issuer', options.issuer, { allowInsecureHttp })
   if (options.mapScopes !== undefined)
-    checkFunction('mapScopes', options.mapScopes, 'it returns the scopes of a token')
+    checkFunction('mapScopes', options.mapScopes, 'set it to a function that returns the scopes of a token')
   if (options.mapUser !== undefined)
     checkFunction('mapUser', options.mapUser, 'set it to a function that returns the user for a response')
   const audienceSlash = checkAudienceSlash(checks, options.audienceSlash)

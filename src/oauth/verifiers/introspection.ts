@@ -1,7 +1,7 @@
 import type * as OAuth from 'oauth4webapi'
 import type { IntrospectionResponse } from 'oauth4webapi'
 import { VerifierUnavailableError } from '../errors.ts'
-import { configuredResource, noteIssuer, noteRefusal } from '../inputs.ts'
+import { configuredResource, noteIssuer, noteRefusal, type RefusalNote } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { isFor, resourceIn } from './audience.ts'
 import { boundedFetch } from './bounded-fetch.ts'
@@ -77,7 +77,7 @@ export function introspectionVerifier<User = IntrospectionUser>(
     const { bearerToken } = input
     if (!bearerToken) return undefined
     const response = await introspect(bearerToken)
-    return response.active ? await accept(response, rules, input) : undefined
+    return response.active ? await accept(response, rules, input) : rejected(input, 'not_active')
   }
   return withCertificateReader(verifyByIntrospection, rules.readCertificate)
 }
@@ -94,19 +94,14 @@ async function accept<User>(
     response.username ?? undefined,
     response.client_id ?? undefined,
   ]
-  if (exp !== undefined && exp <= Date.now() / 1000) {
-    noteRefusal(input, 'expired')
-    return undefined
-  }
+  if (exp !== undefined && exp <= Date.now() / 1000) return rejected(input, 'expired')
   const notBefore = response.nbf ?? 0
-  if (!(notBefore <= Date.now() / 1000 + FUTURE_NBF_SECONDS)) return undefined
-  if (rules.audiences !== false && !isFor(aud, rules.audiences)) {
-    noteRefusal(input, 'wrong_resource')
-    return undefined
-  }
-  if (rules.issuer !== undefined && response.iss !== rules.issuer) return undefined
-  if (!isAccessToken(response) || !mayBePresented(response, input, rules.readCertificate)) return undefined
-  if (!rules.requiredClaims.every((claim) => Object.hasOwn(response, claim))) return undefined
+  if (!(notBefore <= Date.now() / 1000 + FUTURE_NBF_SECONDS)) return rejected(input, 'not_active')
+  if (rules.audiences !== false && !isFor(aud, rules.audiences)) return rejected(input, 'wrong_resource')
+  if (rules.issuer !== undefined && response.iss !== rules.issuer) return rejected(input, 'issuer')
+  if (!isAccessToken(response)) return rejected(input, 'type')
+  if (!mayBePresented(response, input, rules.readCertificate)) return rejected(input, 'key_bound')
+  if (!rules.requiredClaims.every((claim) => Object.hasOwn(response, claim))) return rejected(input, 'type')
   const resource = resourceIn(aud, rules.resources, configuredResource(input), rules.audienceSlash)
   const user =
     rules.mapUser === undefined
@@ -123,6 +118,12 @@ async function accept<User>(
     ...confirmationOf(response),
     extra: Object.fromEntries(Object.entries(response).filter(([member]) => !REGISTERED.has(member))),
   }
+}
+
+/** Notes why a token is rejected. Returns the result of the verifier. */
+function rejected(input: VerifyTokenInput, note: RefusalNote): undefined {
+  noteRefusal(input, note)
+  return undefined
 }
 
 /** Returns `true` for an access token: refresh tokens can be active, too. */

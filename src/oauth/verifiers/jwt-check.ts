@@ -4,7 +4,7 @@ import type { RefusalNote } from '../inputs.ts'
 import type { JwtRules } from './jwt-options.ts'
 
 /** The claims of a valid token, or the reason it was rejected. */
-export type CheckedJwt = { readonly claims: JWTPayload } | RefusalNote | 'invalid'
+export type CheckedJwt = { readonly claims: JWTPayload } | RefusalNote
 
 /** The members of a token's header that select the key. They are untrusted until the signature is verified. */
 export interface StatedKey {
@@ -50,7 +50,7 @@ export async function makeCheck(
       if (key !== undefined) withOneKey.set(name, byLibrary(key, alg))
       return checked
     }
-    if (keys === undefined) return 'invalid'
+    if (keys === undefined) return 'signature'
     byJose ??= joseCheck(issuer, keys, rules)
     return await (await byJose)(token, stated)
   }
@@ -113,11 +113,23 @@ function libraryCheck(middleware: ReturnType<typeof auth>): LibraryCheck {
     })
 }
 
+/** The reasons of claims and header members that are wrong. */
+const NOTES: Readonly<Record<string, RefusalNote>> = {
+  aud: 'wrong_resource',
+  iss: 'issuer',
+  nbf: 'not_active',
+  alg: 'algorithm',
+  typ: 'type',
+  // A token without a valid `exp`: an expired one has an error of its own.
+  exp: 'type',
+}
+
 /** Reads the reason from the message of the error: the library throws the same error for all reasons. */
 function refusalIn(message: string): CheckedJwt | 'ambiguous' {
   if (message.startsWith('multiple matching keys')) return 'ambiguous'
   if (message.startsWith('"exp" claim timestamp')) return 'expired'
-  return /['"]aud['"]/.test(message) ? 'wrong_resource' : 'invalid'
+  const [, about] = /['"](aud|iss|nbf|typ|alg|exp)['"]/.exec(message) ?? []
+  return about === undefined ? 'signature' : (NOTES[about] as RefusalNote)
 }
 
 async function joseCheck(
@@ -162,8 +174,9 @@ async function joseCheck(
       return { claims: await verify(token) }
     } catch (error) {
       if (error instanceof errors.JWTExpired) return 'expired'
-      const about = error instanceof errors.JWTClaimValidationFailed ? error.claim : undefined
-      return about === 'aud' ? 'wrong_resource' : 'invalid'
+      if (error instanceof errors.JOSEAlgNotAllowed) return 'algorithm'
+      if (!(error instanceof errors.JWTClaimValidationFailed)) return 'signature'
+      return NOTES[error.claim] ?? 'type'
     }
   }
 }

@@ -234,7 +234,7 @@ export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): Reso
     readCertificate: certificateReader(checks, options.clientCertificate),
   }
   if (options.mapScopes !== undefined)
-    checkFunction('mapScopes', options.mapScopes, 'it returns the scopes of a token')
+    checkFunction('mapScopes', options.mapScopes, 'set it to a function that returns the scopes of a token')
   if (options.mapUser !== undefined)
     checkFunction('mapUser', options.mapUser, 'set it to a function that returns the user for the claims')
   return { issuers, audiences, rules, keysOf: keySources(options, allowInsecureHttp), allowInsecureHttp }

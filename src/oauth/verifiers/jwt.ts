@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type * as Jose from 'jose'
 import type { JSONWebKeySet, JWTPayload } from 'jose'
 import { type GateValues, onJoin } from '../gate-values.ts'
-import { configuredResource, gateValuesIn, noteIssuer, noteRefusal } from '../inputs.ts'
+import { configuredResource, gateValuesIn, noteIssuer, noteRefusal, type RefusalNote } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { resourceIn } from './audience.ts'
 import { withCertificateReader } from './client-certificate.ts'
@@ -111,16 +111,18 @@ function makeVerifier<User>(
   let lastHeader: StatedHeader | undefined
   return async function verifyJwt(input) {
     const { bearerToken: token } = input
-    if (!token || !hasCanonicalSignature(token)) return undefined
+    if (!token) return undefined
+    if (!hasCanonicalSignature(token)) return rejected(input, isCompact(token) ? 'signature' : 'type')
     jose ??= await import('jose')
     // The tokens of one key have one header.
     const header = lastHeader?.isOf(token) === true ? lastHeader : readHeader(jose, token)
     lastHeader = header ?? lastHeader
-    if (header === undefined || !rules.algorithms.includes(header.alg)) return undefined
+    if (header === undefined) return rejected(input, 'type')
+    if (!rules.algorithms.includes(header.alg)) return rejected(input, 'algorithm')
     // Keys are fetched only for a token of a known issuer. With cached keys, the check itself compares the issuer.
     const verifier =
       only?.isReady(header) === true ? only : verifiers.get(statedIssuer(jose, token) as string)
-    return await verifier?.verify(token, header, input)
+    return verifier === undefined ? rejected(input, 'issuer') : await verifier.verify(token, header, input)
   }
 }
 
@@ -156,10 +158,22 @@ class IssuerVerifier<User> {
     }
     const checked = await check.run(token, header)
     if (typeof checked === 'object')
-      return hasUtf8Payload(token) ? await accept(checked.claims, this.#rules, input) : undefined
-    if (checked !== 'invalid') noteRefusal(input, checked)
-    return undefined
+      return hasUtf8Payload(token)
+        ? await accept(checked.claims, this.#rules, input)
+        : rejected(input, 'type')
+    return rejected(input, checked)
   }
+}
+
+/** Notes why a token is rejected. Returns the result of the verifier. */
+function rejected(input: VerifyTokenInput, note: RefusalNote): undefined {
+  noteRefusal(input, note)
+  return undefined
+}
+
+/** Returns `true` if a token has the three parts of a JWT. */
+function isCompact(token: string): boolean {
+  return token.split('.', 4).length === 3
 }
 
 async function accept<User>(
@@ -168,9 +182,11 @@ async function accept<User>(
   input: VerifyTokenInput,
 ): Promise<VerifiedToken<User> | undefined> {
   const now = Date.now() / 1000
-  if (!isWellFormed(claims, now + Math.max(rules.clockTolerance, FUTURE_IAT_SECONDS))) return undefined
-  if (!mayBePresented(claims, input, rules.readCertificate)) return undefined
-  for (const claim of rules.requiredClaims) if (!Object.hasOwn(claims, claim)) return undefined
+  if (!isWellFormed(claims)) return rejected(input, 'type')
+  const { iat = 0 } = claims
+  if (!(iat <= now + Math.max(rules.clockTolerance, FUTURE_IAT_SECONDS))) return rejected(input, 'not_active')
+  if (!mayBePresented(claims, input, rules.readCertificate)) return rejected(input, 'key_bound')
+  for (const claim of rules.requiredClaims) if (!Object.hasOwn(claims, claim)) return rejected(input, 'type')
   const exp = claims.exp as number
   const clientId =
     stringOrUndefined(claims.client_id) ?? stringOrUndefined(claims.azp) ?? stringOrUndefined(claims.cid)
@@ -189,9 +205,9 @@ async function accept<User>(
 }
 
 /** Checks the types of the claims by RFC 7519 §4.1. JSON may contain any value, also infinite numbers. */
-function isWellFormed({ exp, iat, sub, client_id: clientId, jti }: JWTPayload, latestIat: number): boolean {
+function isWellFormed({ exp, iat, sub, client_id: clientId, jti }: JWTPayload): boolean {
   if (!Number.isFinite(exp)) return false
-  if (iat !== undefined && !(typeof iat === 'number' && iat <= latestIat)) return false
+  if (iat !== undefined && typeof iat !== 'number') return false
   return isStringOrAbsent(sub) && isStringOrAbsent(clientId) && isStringOrAbsent(jti)
 }
 

@@ -174,22 +174,27 @@ describe('mcp: telemetry', () => {
         it(`a refusal emits its reason: ${reason} for ${authorization?.slice(0, 20)}`, async () => {
           const events = await recorded(served, legacy(rpc('tools/list'), { authorization }))
           expect(outline(events)).to.deep.equal([REFUSED])
-          expect(events[0]?.attributes).to.have.all.keys('reason', 'duration_ms')
+          const cause = reason === 'invalid' ? ['kit.mcp.auth.invalid.cause'] : []
+          expect(events[0]?.attributes).to.have.all.keys('reason', 'duration_ms', ...cause)
           expect(events[0]?.attributes?.reason).to.equal(reason)
           expect(events[0]).not.to.have.property('actor')
         })
       }
 
       it('a missing scope emits a refusal with the user, and no accepted event', async () => {
-        for (const request of [
-          legacy(call('write'), bearer('reader')),
-          legacy(rpc('tools/list'), bearer('stranger')),
-          modern('tools/call', { name: 'write' }, bearer('reader')),
-          { method: 'GET', headers: bearer('stranger') },
-        ]) {
+        for (const [request, required, granted] of [
+          [legacy(call('write'), bearer('reader')), 'mcp:read mcp:write', 'mcp:read'],
+          [legacy(rpc('tools/list'), bearer('stranger')), 'mcp:read', ''],
+          [modern('tools/call', { name: 'write' }, bearer('reader')), 'mcp:read mcp:write', 'mcp:read'],
+          [{ method: 'GET', headers: bearer('stranger') }, 'mcp:read', ''],
+        ] as const) {
           const events = await recorded(served, request)
           expect(outline(events)).to.deep.equal([REFUSED])
-          expect(events[0]?.attributes).to.include({ reason: 'insufficient_scope' })
+          expect(events[0]?.attributes).to.include({
+            reason: 'insufficient_scope',
+            'kit.mcp.auth.scopes.required': required,
+            'kit.mcp.auth.scopes.granted': granted,
+          })
           expect(events[0]?.actor?.type).to.equal('user')
         }
       })

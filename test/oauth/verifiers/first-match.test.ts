@@ -80,7 +80,10 @@ describe('firstMatch()', () => {
     note: RefusalNote | undefined,
   ])[] = [
     ['all refuse', [refuses, refuses], undefined],
-    ['all throw', [throws, rejects], undefined],
+    ['all throw', [throws, rejects], 'verifier'],
+    ['one throws and the other is for another issuer', [throws, notes('issuer')], 'verifier'],
+    ['only one knows the issuer', [notes('issuer'), notes('signature'), notes('type')], 'signature'],
+    ['none is for the algorithm or the type', [notes('type'), notes('algorithm')], 'algorithm'],
     ['the first says expired', [notes('expired'), refuses], 'expired'],
     ['the last says expired', [throws, notes('expired')], 'expired'],
     ['a later one says less', [notes('expired'), notes('wrong_resource'), refuses], 'expired'],

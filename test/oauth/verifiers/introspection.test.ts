@@ -211,14 +211,9 @@ describe('introspectionVerifier()', () => {
       expect(await verify(answer, options)).to.include({ valid: true }))
   }
 
-  const refused: readonly (readonly [
-    what: string,
-    answer: object,
-    note?: string | undefined,
-    options?: object,
-  ])[] = [
-    ['a token that is not active', { active: false }],
-    ['a token that is not active, whatever else is said', active({ active: false })],
+  const refused: readonly (readonly [what: string, answer: object, note: string, options?: object])[] = [
+    ['a token that is not active', { active: false }, 'not_active'],
+    ['a token that is not active, whatever else is said', active({ active: false }), 'not_active'],
     ['another audience', active({ aud: 'https://other.example.com/mcp' }), 'wrong_resource'],
     ['no audience', active({ aud: undefined }), 'wrong_resource'],
     ['an audience that is null', active({ aud: null }), 'wrong_resource'],
@@ -227,28 +222,28 @@ describe('introspectionVerifier()', () => {
     ['the audience with a slash', active({ aud: `${AUDIENCE}/` }), 'wrong_resource'],
     ['another audience than resource', active({ aud: 'x' }), 'wrong_resource', { resource: AUDIENCE }],
     ['an active token that has expired', active({ exp: nowSeconds() - 1 }), 'expired'],
-    ['an active token that is good only later', active({ nbf: nowSeconds() + 500 })],
-    ['an nbf that is not a number', active({ nbf: 'soon' })],
+    ['an active token that is good only later', active({ nbf: nowSeconds() + 500 }), 'not_active'],
+    ['an nbf that is not a number', active({ nbf: 'soon' }), 'not_active'],
     ['an expired token for another audience', active({ exp: 0, aud: 'x' }), 'expired'],
-    ['another issuer', active({ iss: 'https://evil.example.com' }), undefined, { issuer: ISSUER }],
-    ['no issuer, where one is expected', active(), undefined, { issuer: ISSUER }],
-    ['a token without a claim that is required', active(), undefined, { requiredClaims: ['tenant'] }],
+    ['another issuer', active({ iss: 'https://evil.example.com' }), 'issuer', { issuer: ISSUER }],
+    ['no issuer, where one is expected', active(), 'issuer', { issuer: ISSUER }],
+    ['a token without a claim that is required', active(), 'type', { requiredClaims: ['tenant'] }],
     [
       'a required claim that is a member of Object.prototype',
       active(),
-      undefined,
+      'type',
       { requiredClaims: ['constructor'] },
     ],
-    ['a token bound to a DPoP key', active({ cnf: { jkt: 'x' } })],
-    ['a token bound to a certificate', active({ cnf: { 'x5t#S256': 'x' } })],
-    ['a token of type DPoP', active({ token_type: 'DPoP' })],
-    ['a refresh token', active({ token_type: 'refresh_token' })],
-    ['a refresh token, by its use', active({ token_type: undefined, token_use: 'refresh_token' })],
-    ['a token of an unknown type', active({ token_type: 'mac' })],
-    ['a token of a type that is not a string', active({ token_type: ['Bearer'] })],
+    ['a token bound to a DPoP key', active({ cnf: { jkt: 'x' } }), 'key_bound'],
+    ['a token bound to a certificate', active({ cnf: { 'x5t#S256': 'x' } }), 'key_bound'],
+    ['a token of type DPoP', active({ token_type: 'DPoP' }), 'key_bound'],
+    ['a refresh token', active({ token_type: 'refresh_token' }), 'type'],
+    ['a refresh token, by its use', active({ token_type: undefined, token_use: 'refresh_token' }), 'type'],
+    ['a token of an unknown type', active({ token_type: 'mac' }), 'type'],
+    ['a token of a type that is not a string', active({ token_type: ['Bearer'] }), 'type'],
   ]
   for (const [what, answer, note, options] of refused) {
-    it(`introspectionVerifier() rejects ${what}${note === undefined ? '' : `: ${note}`}`, async () => {
+    it(`introspectionVerifier() rejects ${what}: ${note}`, async () => {
       const input = inputOf(TOKEN)
       expect(await verify(answer, options, input)).to.equal(undefined)
       expect(refusalNote(input)).to.equal(note)
