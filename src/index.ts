@@ -1,4 +1,5 @@
 export { mcpAuth } from './express/mcp-auth.ts'
+export type { AllowedOriginsOptions, McpAuthOptions } from './express/mcp-auth-options.ts'
 export { type CorsOrigin, type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
 export { mcpHandler } from './express/mcp-handler.ts'
 export { type McpServerOptions, mcpServer } from './express/mcp-server.ts'

@@ -2,16 +2,23 @@ import type { ServerResponse } from 'node:http'
 import type { NodeMiddleware, NodeRequest } from '../http/node-middleware.ts'
 import type { PlainResponse } from '../http/plain-response.ts'
 import { onceClosed } from '../http/response-close.ts'
+import { endpointOf } from '../mcp/adapter.ts'
 import type { Authenticator } from '../mcp/authenticator.ts'
+import { Instrumentation } from '../mcp/instrumentation/instrumented-request.ts'
 import type { Exchange } from '../mcp/wire/exchange.ts'
 import { CLIENT_GONE } from '../mcp/wire/json-rpc.ts'
 import { mirroredMessage } from '../mcp/wire/mirrored-headers.ts'
+import { originRefusal } from '../mcp/wire/origin-policy.ts'
 import { notFound } from '../oauth/protected-resource.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { authenticatedBy, setAuthenticated } from './authenticated-requests.ts'
+import { type McpAuthOptions, resolveMcpAuthOptions } from './mcp-auth-options.ts'
 import { holdsMessages, isPreflight, NodeMcpRequest } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
+
+/** The maximum number of messages of a batch that are recorded. */
+const MAX_MESSAGES = 100
 
 /**
  * Requires a valid access token (RFC 6750), for any route. It sets `req.auth` to an `AuthInfo`, which has the shape of the
@@ -21,8 +28,9 @@ import { type GateTarget, resolveTarget } from './target.ts'
  * verifying the token again.
  * @param target OAuth options, or the return value of `createMcpAdapter()` or `KitMcpServer…build()`. Pass the same object
  * to `protectedResourceRouter`.
+ * @param options telemetry for a gate in front of another server, and checks of `Origin` and `Host`.
  * @returns middleware for Express, Connect, or a plain `http.createServer`.
- * @throws {KitMcpConfigError} if an option is invalid, or the adapter has no OAuth.
+ * @throws {KitMcpConfigError} if an option is invalid, the adapter has no OAuth, or `telemetry` is set for an adapter.
  * @example
  * ```ts
  * import express from 'express'
@@ -40,12 +48,16 @@ import { type GateTarget, resolveTarget } from './target.ts'
  * ```
  * @see docs/guides/existing-servers.md
  */
-export function mcpAuth(target: GateTarget): NodeMiddleware {
-  const { gate, authenticator, isAdapter } = resolveTarget(target)
+export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeMiddleware {
+  const { telemetry, originPolicy } = resolveMcpAuthOptions(options, endpointOf(target) !== undefined)
+  const instrumentation = telemetry && new Instrumentation(telemetry, false)
+  const { gate, authenticator, isAdapter } = resolveTarget(target, instrumentation)
   const { trustProxy } = gate.options
   return function mcpAuth(req, res, next = () => writePlainResponse(req, res, notFound())) {
-    if (isPreflight(req) || authenticatedBy(req, gate) !== undefined) return next()
     const request = new NodeMcpRequest(req, res, trustProxy)
+    const forbidden = originPolicy && originRefusal(request, originPolicy)
+    if (forbidden !== undefined) return writePlainResponse(req, res, forbidden)
+    if (isPreflight(req) || authenticatedBy(req, gate) !== undefined) return next()
     authenticator
       .authenticate(request)
       .then((result) => {
@@ -56,7 +68,7 @@ export function mcpAuth(target: GateTarget): NodeMiddleware {
         if (refused !== undefined) return writePlainResponse(req, res, refused)
         const { exchange } = result as { exchange: Exchange }
         setAuthenticated(req, exchange, isAdapter)
-        if (exchange.telemetry.isOpen) completeWithResponse(exchange, req, res)
+        if (exchange.telemetry.isOpen) completeWithResponse(exchange, request, req, res, isAdapter)
         next()
       })
       // Only later middleware can throw here. Express catches such errors itself; a plain server does not.
@@ -79,14 +91,29 @@ function refusal(
   req: NodeRequest,
 ): Promise<PlainResponse> | undefined {
   if (exchange.auth === undefined || exchange.gate?.permits(exchange.auth.scopes) !== false) return undefined
-  const messages = holdsMessages(req) ? [req.body].flat() : [mirroredMessage(request)]
-  return authenticator.refuseScopes(exchange, request, authenticator.operationScopes(messages))
+  const operations = authenticator.operationScopes(messagesOf(request, req))
+  return authenticator.refuseScopes(exchange, request, operations)
+}
+
+/** Returns the messages that a body parser has read, or the part of a message that headers describe. */
+function messagesOf(request: NodeMcpRequest, req: NodeRequest): readonly unknown[] {
+  return holdsMessages(req) ? [req.body].flat() : [mirroredMessage(request)]
 }
 
 /** Records the response if something other than `mcpHandler` serves the route. */
-function completeWithResponse({ telemetry }: Exchange, req: NodeRequest, res: ServerResponse): void {
+function completeWithResponse(
+  { telemetry }: Exchange,
+  request: NodeMcpRequest,
+  req: NodeRequest,
+  res: ServerResponse,
+  isAdapter: boolean,
+): void {
   onceClosed(req, res, () => {
     if (!telemetry.isOpen) return
+    // Of another server, the messages are known only if a body parser has read them in the meantime.
+    const messages = isAdapter ? [] : messagesOf(request, req)
+    if (messages.length > 0 && messages.length <= MAX_MESSAGES)
+      telemetry.received(request.header('mcp-protocol-version'), messages, undefined)
     telemetry.accepted()
     telemetry.completed(res.headersSent ? res.statusCode : CLIENT_GONE.status)
   })

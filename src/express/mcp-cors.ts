@@ -1,16 +1,21 @@
 import cors from 'cors'
 import { CORS_EXPOSED_HEADERS, CORS_METHODS, corsRequestHeaders } from '../http/cors-headers.ts'
 import type { NodeMiddleware } from '../http/node-middleware.ts'
+import { originRefusal } from '../mcp/wire/origin-policy.ts'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { decideCors } from './cors-decision.ts'
+import { type AllowedOriginsOptions, resolveOriginPolicy } from './mcp-auth-options.ts'
+import { isPreflight, NodeMcpRequest } from './node-request.ts'
+import { writePlainResponse } from './node-response.ts'
 
-const { checkKnownOptions, invalidKind, invalidOption } = optionChecksOf('mcpCors')
+const checks = optionChecksOf('mcpCors')
+const { checkKnownOptions, invalidKind, invalidOption } = checks
 
 /** An origin or a rule for origins, as in the `cors` package. */
 export type CorsOrigin = boolean | string | RegExp | (boolean | string | RegExp)[]
 
 /** Options of {@link mcpCors}. */
-export interface McpCorsOptions {
+export interface McpCorsOptions extends AllowedOriginsOptions {
   /** The origins that may read responses, as in the `cors` package. Defaults to `*`, without credentials. */
   readonly origin?:
     | CorsOrigin
@@ -24,7 +29,9 @@ export interface McpCorsOptions {
 /**
  * Creates CORS middleware for MCP routes. It responds to preflights and sets the headers of every response, including
  * refusals. Mount it before `mcpAuth`. `mcpHandler` and `mcpServer` do not need it, unless you restrict the origins.
- * @param options the allowed origins.
+ *
+ * With `allowedOrigins` or `allowedHosts`, it also responds with 403 to requests whose `Origin` or `Host` is not allowed.
+ * @param options the origins that may read responses, and the origins and hosts that may send requests.
  * @returns middleware for Express, Connect, or a plain `http.createServer`.
  * @throws {KitMcpConfigError} if an option is invalid.
  * @example
@@ -48,9 +55,10 @@ export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
       `must be called with an object such as { origin: 'https://app.example.com' }`,
       options,
     )
-  checkKnownOptions('mcpCors', options, ['origin'])
+  checkKnownOptions('mcpCors', options, ['origin', 'allowedOrigins', 'allowedHosts'])
   const { origin = '*' } = options
   checkOrigin(origin)
+  const originPolicy = resolveOriginPolicy(checks, options)
   const fixed = { origin, methods: [...CORS_METHODS], exposedHeaders: [...CORS_EXPOSED_HEADERS] }
   const middleware = cors((req, callback) => {
     const requested = req.headers['access-control-request-headers']
@@ -63,7 +71,15 @@ export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
     // The allowed headers of a preflight response depend on the requested ones.
     if (req.method === 'OPTIONS') res.appendHeader('Vary', 'Access-Control-Request-Headers')
     decideCors(res)
-    middleware(req as Parameters<typeof middleware>[0], res, next)
+    const forbidden = originPolicy && originRefusal(new NodeMcpRequest(req, res, false), originPolicy)
+    const refuse = (): void => forbidden && writePlainResponse(req, res, forbidden)
+    // The page may read the refusal, but a refused preflight allows nothing.
+    if (forbidden !== undefined && isPreflight(req)) return refuse()
+    middleware(
+      req as Parameters<typeof middleware>[0],
+      res,
+      forbidden === undefined ? next : (error) => (error === undefined ? refuse() : next(error)),
+    )
   }
 }
 

@@ -1,6 +1,7 @@
 import { DEFAULT_BODY_LIMITS } from '../http/body-reader.ts'
 import { endpointOf, type McpAdapter } from '../mcp/adapter.ts'
 import { Authenticator } from '../mcp/authenticator.ts'
+import type { Instrumentation } from '../mcp/instrumentation/instrumented-request.ts'
 import { Gate, type GateRequest, type MetadataAnnouncement } from '../oauth/gate.ts'
 import { RequestContext } from '../oauth/inputs.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
@@ -22,8 +23,11 @@ export interface ResolvedTarget {
 /** Shared by the gates of one options object, so that the challenges of `mcpAuth` name the path that the router serves. */
 const announcements = new WeakMap<object, MetadataAnnouncement>()
 
-/** @throws {KitMcpConfigError} if an option is invalid, or the adapter has no OAuth. */
-export function resolveTarget(target: GateTarget): ResolvedTarget {
+/**
+ * @param telemetry the telemetry of a gate that is created from OAuth options
+ * @throws {KitMcpConfigError} if an option is invalid, or the adapter has no OAuth.
+ */
+export function resolveTarget(target: GateTarget, telemetry?: Instrumentation): ResolvedTarget {
   const endpoint = endpointOf(target)
   if (endpoint !== undefined) {
     const { gate, authenticator } = endpoint
@@ -43,8 +47,16 @@ export function resolveTarget(target: GateTarget): ResolvedTarget {
   announcements.set(target, announced)
   const makeContext = (request: GateRequest) => new RequestContext(request, {})
   const gate = new Gate(options, [], makeContext, announced)
-  const authenticator = new Authenticator({ gate, makeContext, bodyLimits: DEFAULT_BODY_LIMITS })
-  return { gate, authenticator, isAdapter: false }
+  return {
+    gate,
+    authenticator: new Authenticator({
+      gate,
+      makeContext,
+      instrumentation: telemetry,
+      bodyLimits: DEFAULT_BODY_LIMITS,
+    }),
+    isAdapter: false,
+  }
 }
 
 function refuseUnknownAdapter(target: unknown): void {

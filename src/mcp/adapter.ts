@@ -3,7 +3,7 @@ import { type PlainResponse, toResponse } from '../http/plain-response.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
 import { notFound } from '../oauth/protected-resource.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/option-checks.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import { McpEndpoint, type McpEndpointProps } from './endpoint.ts'
 import {
@@ -18,7 +18,8 @@ import { KitMcpRouter, tableOf } from './router/router.ts'
 import type { ServerFactory } from './sdk/sdk-servers.ts'
 import { WebMcpRequest } from './wire/mcp-request.ts'
 
-const { checkKnownOptions, invalidKind, invalidOption, missingOption } = optionChecksOf('createMcpAdapter')
+const checks = optionChecksOf('createMcpAdapter')
+const { checkKnownOptions, invalidKind, invalidOption, missingOption } = checks
 
 /** A web-standard request handler. */
 export type FetchHandler = (request: Request) => Promise<Response>
@@ -131,7 +132,7 @@ export function createMcpAdapter<
     oauth: oauth === undefined ? undefined : resolveOAuthOptions(oauth),
     serverInfo: serverInfo === undefined ? DEFAULT_SERVER_INFO : checkServerInfo(serverInfo),
     instructions: instructions === undefined ? undefined : checkInstructions(instructions),
-    telemetry: telemetry === undefined ? undefined : checkTelemetry(telemetry),
+    telemetry: telemetry === undefined ? undefined : checkTelemetry(telemetry, checks),
     options: resolveAdapterOptions(rest),
   })
   return adapterOf(endpoint, 'server')
@@ -225,7 +226,7 @@ export class KitMcpServer<App = unknown, User = any> {
    * @throws {KitMcpConfigError} if `manager` is not a telemetry manager.
    */
   withTelemetry(manager: KitTelemetryManager<any, any, any>): KitMcpServer<App, User> {
-    return new KitMcpServer({ ...this.#props, telemetry: checkTelemetry(manager) })
+    return new KitMcpServer({ ...this.#props, telemetry: checkTelemetry(manager, checks) })
   }
 
   /**
@@ -298,7 +299,11 @@ function checkInstructions(text: unknown): string {
   return text
 }
 
-function checkTelemetry(manager: KitTelemetryManager<any, any, any>): KitTelemetryManager<any, any, any> {
+/** @throws {KitMcpConfigError} if `manager` is not a telemetry manager. */
+export function checkTelemetry(
+  manager: KitTelemetryManager<any, any, any>,
+  { invalidKind }: OptionChecks,
+): KitTelemetryManager<any, any, any> {
   if (typeof (manager as { session?: unknown } | null)?.session !== 'function') {
     throw invalidKind('telemetry', 'must be the manager that KitTelemetry…build() returned', manager)
   }

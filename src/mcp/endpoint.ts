@@ -15,7 +15,7 @@ import type { SdkServersProps } from './sdk/sdk-servers.ts'
 import type { Exchange } from './wire/exchange.ts'
 import { jsonRpcError, type ParsedMessages } from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
-import { type OriginPolicyOptions, permitsOrigin } from './wire/origin-policy.ts'
+import { type OriginPolicyOptions, originRefusal } from './wire/origin-policy.ts'
 import { receiveMessages } from './wire/receive-messages.ts'
 
 const { invalidOption } = optionChecksOf('createMcpAdapter')
@@ -86,7 +86,7 @@ export class McpEndpoint {
 
     // 2. Origin and Host. Nothing else of a forbidden request is read.
     if (request.method === 'OPTIONS') return this.preflight(request)
-    const forbidden = this.#forbidden(request)
+    const forbidden = originRefusal(request, this.#originPolicy)
     if (forbidden !== undefined) {
       earlier?.telemetry.abandon()
       return forbidden
@@ -131,14 +131,7 @@ export class McpEndpoint {
   preflight(request: McpRequest): PlainResponse {
     const asked = request.header('access-control-request-headers')
     const headers = preflightHeaders(asked, request.decidesCors)
-    return this.#forbidden(request) ?? { status: 204, headers }
-  }
-
-  /** Returns the refusal of a request whose `Origin` or `Host` is not allowed. */
-  #forbidden(request: McpRequest): PlainResponse | undefined {
-    return permitsOrigin(request, this.#originPolicy)
-      ? undefined
-      : jsonRpcError(403, -32_000, 'Forbidden: this Origin or Host is not allowed', { id: undefined })
+    return originRefusal(request, this.#originPolicy) ?? { status: 204, headers }
   }
 
   /** @param foreign the exchange that `mcpAuth(oauthOptions)` has authenticated, for an adapter without OAuth */
@@ -154,6 +147,8 @@ export class McpEndpoint {
       return exchange
     }
     const { gate, auth } = foreign
+    // Only one of the two records the request.
+    if (exchange.telemetry.isOpen) foreign.telemetry.abandon()
     if (auth !== undefined) exchange.telemetry.identify(auth)
     return { ...exchange, gate, auth }
   }

@@ -128,8 +128,8 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
   return {
     sessions: checkSessions(sessions),
     streams: checkStreams(streams),
-    allowedOrigins: allowedOrigins === undefined ? undefined : checkAllowedOrigins(allowedOrigins),
-    allowedHosts: allowedHosts === undefined ? undefined : checkAllowedHosts(allowedHosts),
+    allowedOrigins: allowedOrigins === undefined ? undefined : checkAllowedOrigins(checks, allowedOrigins),
+    allowedHosts: allowedHosts === undefined ? undefined : checkAllowedHosts(checks, allowedHosts),
     listOnlyPermitted:
       listOnlyPermitted === undefined ? false : checkBoolean('listOnlyPermitted', listOnlyPermitted),
     maxBodyBytes:

@@ -84,11 +84,15 @@ const SHARED_RESOURCE = {
 }
 const BROADCAST = { channel: ['', 5], onError: NO_FUNCTION, onCaughtUp: NO_FUNCTION }
 
+const ORIGINS = {
+  allowedOrigins: ['https://app.example.com', ['https://app.example.com/path'], [5]],
+  allowedHosts: ['mcp.example.com', [], ['mcp.example.com:8080'], [5]],
+}
+
 const ADAPTER = {
   sessions: ['yes', 5, []],
   streams: NO_OBJECT,
-  allowedOrigins: ['https://app.example.com', ['https://app.example.com/path'], [5]],
-  allowedHosts: ['mcp.example.com', [], ['mcp.example.com:8080'], [5]],
+  ...ORIGINS,
   listOnlyPermitted: NO_BOOLEAN,
   maxBodyBytes: NO_NUMBER,
   bodyTimeoutMs: NO_NUMBER,
@@ -130,6 +134,13 @@ export const TAKERS: readonly OptionsTaker[] = [
       challengeInResult: ['yes', 1, null],
       securitySchemes: [true, ...NO_BOOLEAN],
     },
+  },
+  {
+    name: 'mcpAuth',
+    heading: 'mcpauth',
+    call: (options) => kit.mcpAuth(oauth, options),
+    good: {},
+    wrong: { telemetry: [null, 5, {}], ...ORIGINS },
   },
   {
     name: 'dpop',
@@ -361,7 +372,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'mcpcors',
     call: (options) => kit.mcpCors(options),
     good: {},
-    wrong: { origin: [null, 5, {}, [5]] },
+    wrong: { origin: [null, 5, {}, [5]], ...ORIGINS },
   },
   {
     name: 'mcpServer',
@@ -679,6 +690,13 @@ export const ARGUMENTS: readonly (readonly [
     () => kit.createMcpAdapter({ router, scopes: {} }),
   ],
   ['a server without a router', 'createmcpadapter', /^router /, () => kit.KitMcpServer.create().build()],
+  [
+    'telemetry next to an adapter',
+    'mcpauth',
+    /^telemetry /,
+    () =>
+      kit.mcpAuth(kit.createMcpAdapter({ router, oauth }), { telemetry: kit.KitTelemetry.create().build() }),
+  ],
   ['an adapter without OAuth', 'mcpauth', /^oauth /, () => kit.mcpAuth(kit.createMcpAdapter({ router }))],
   [
     'a copy of an adapter',

@@ -1,7 +1,7 @@
-import { isLoopbackHostname, optionChecksOf } from '../../options/option-checks.ts'
+import type { PlainResponse } from '../../http/plain-response.ts'
+import { isLoopbackHostname, type OptionChecks } from '../../options/option-checks.ts'
+import { jsonRpcError } from './json-rpc.ts'
 import type { McpRequest } from './mcp-request.ts'
-
-const { invalidKind, invalidOption } = optionChecksOf('createMcpAdapter')
 
 /** The part of a request that the checks read. Each member is read only if it matters. */
 export type OriginRequest = Pick<McpRequest, 'header' | 'host' | 'origin' | 'listensOnLoopback'>
@@ -28,6 +28,16 @@ export function permitsOrigin(request: OriginRequest, options: OriginPolicyOptio
   }
   if (isLoopbackHostname(hostnameOf(request.host) ?? '')) return isLoopbackHostname(origin.hostname)
   return options.hasOAuth || origin.origin === request.origin
+}
+
+/** Returns the refusal of a request whose `Origin` or `Host` is not allowed. */
+export function originRefusal(
+  request: OriginRequest,
+  options: OriginPolicyOptions,
+): PlainResponse | undefined {
+  return permitsOrigin(request, options)
+    ? undefined
+    : jsonRpcError(403, -32_000, 'Forbidden: this Origin or Host is not allowed', { id: undefined })
 }
 
 function permitsHost(
@@ -62,7 +72,10 @@ function parseOrigin(value: string): URL | undefined {
 }
 
 /** Checks the option `allowedOrigins`. */
-export function checkAllowedOrigins(value: unknown): '*' | ReadonlySet<string> {
+export function checkAllowedOrigins(
+  { invalidKind, invalidOption }: OptionChecks,
+  value: unknown,
+): '*' | ReadonlySet<string> {
   if (value === '*') return value
   if (!Array.isArray(value)) {
     throw invalidKind(
@@ -87,7 +100,7 @@ export function checkAllowedOrigins(value: unknown): '*' | ReadonlySet<string> {
 }
 
 /** Checks the option `allowedHosts`: host names without a port. */
-export function checkAllowedHosts(value: unknown): ReadonlySet<string> {
+export function checkAllowedHosts({ invalidOption }: OptionChecks, value: unknown): ReadonlySet<string> {
   const expected = `must be an array of host names without a port, such as ['mcp.example.com']`
   if (!Array.isArray(value) || value.length === 0) throw invalidOption('allowedHosts', expected, value)
   return new Set(
