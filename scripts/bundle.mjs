@@ -20,6 +20,8 @@ await bundle(
 )
 // The script of the console page, which `dev` serves.
 await bundle({ 'cli/page/main': `${COMPILED}cli/dev/page/main.js` }, [], {})
+// The observer of requests, which `dev` loads into the server.
+await bundle({ 'cli/observer/main': `${COMPILED}cli/dev/observer/main.js` }, [], {})
 await bundle(
   inputOf(libraries, 'src/', '.d.ts'),
   [dts({ dtsInput: true, tsconfig: false }), forEachFile(withoutPaths)],

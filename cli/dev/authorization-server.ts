@@ -1,7 +1,9 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import type { Configuration, Provider as OidcProvider } from 'oidc-provider'
+import { AuthorizationEvents, type AuthorizationEventsOptions } from './authorization-events.ts'
 import { CONSENT_STYLE, consentPage } from './consent-page.ts'
+import { withCors } from './cross-origin.ts'
 import { forLoopbackHosts, listenOnLoopback, type Port, stopServer } from './loopback.ts'
 
 export interface DevAuthorizationServerOptions {
@@ -10,6 +12,8 @@ export interface DevAuthorizationServerOptions {
   readonly port: Port
   /** The lifetime of an access token in seconds. */
   readonly tokenSeconds: number
+  /** Receives what clients and users do. By default, nothing is emitted. */
+  readonly events?: AuthorizationEventsOptions | undefined
 }
 
 /** A running authorization server on 127.0.0.1. */
@@ -45,6 +49,7 @@ export async function startDevAuthorizationServer({
   oidcProvider,
   port,
   tokenSeconds,
+  events: eventsOptions = { emit: () => undefined, fingerprint: () => '' },
 }: DevAuthorizationServerOptions): Promise<DevAuthorizationServer> {
   const http = createServer()
   const issuer = `http://127.0.0.1:${await listenOnLoopback(http, port, 'auth-port')}`
@@ -53,8 +58,17 @@ export async function startDevAuthorizationServer({
     const provider = await withoutWarnings(
       () => new module.Provider(issuer, configuration(module, tokenSeconds)),
     )
-    addConsentPage(provider)
-    http.on('request', forLoopbackHosts(withoutSessions(provider.callback())))
+    const events = new AuthorizationEvents(eventsOptions)
+    events.listenTo(provider)
+    addConsentPage(provider, events)
+    const handle = withCors(withoutSessions(provider.callback()))
+    http.on(
+      'request',
+      forLoopbackHosts((req, res) => {
+        events.observe(req, res)
+        handle(req, res)
+      }),
+    )
   } catch (error) {
     await stopServer(http)
     throw error
@@ -127,7 +141,7 @@ function configuration({ errors }: OidcProviderModule, tokenSeconds: number): Co
   }
 }
 
-function addConsentPage(provider: OidcProvider): void {
+function addConsentPage(provider: OidcProvider, events: AuthorizationEvents): void {
   let latestUser = 'dev'
   provider.use(async (ctx, next) => {
     // oidc-provider requires a scope. With openid, a client can get a token without scopes and see the server's 403.
@@ -146,7 +160,9 @@ function addConsentPage(provider: OidcProvider): void {
     const { params, ...interaction } = await provider.interactionDetails(ctx.req, ctx.res)
     const clientId = String(params.client_id)
     const asked = scopesOf(params.scope)
+    const request = { client_id: clientId, resource: params.resource }
     if (ctx.method !== 'POST') {
+      events.emit('consent.shown', ctx.req, { ...request, scope: params.scope })
       const client = await provider.Client.find(clientId)
       ctx.type = 'html'
       ctx.body = consentPage({
@@ -161,6 +177,7 @@ function addConsentPage(provider: OidcProvider): void {
     const form = await readForm(ctx.req)
     const user = form.get('user')?.trim() ?? ''
     if (form.get('answer') !== 'allow' || user === '') {
+      events.emit('consent.denied', ctx.req, request)
       const denied = { error: 'access_denied', error_description: 'The user denied access' }
       ctx.redirect(await provider.interactionResult(ctx.req, ctx.res, denied))
       return
@@ -170,6 +187,7 @@ function addConsentPage(provider: OidcProvider): void {
     const ticked = new Set([...form.getAll('scope'), 'openid'])
     const granted = asked.filter((scope) => ticked.has(scope)).join(' ')
     const rejected = asked.filter((scope) => !ticked.has(scope)).join(' ')
+    events.emit('consent.given', ctx.req, { ...request, user, scope: granted })
     grant.addOIDCScope(granted)
     grant.rejectOIDCScope(rejected)
     for (const resource of [params.resource ?? []].flat() as string[]) {

@@ -18,7 +18,8 @@ export async function devCommand(
     stdout.write(DEV_HELP)
     return 0
   }
-  const dev = await startDev(command.options)
+  const warn = (text: string): void => void stderr.write(`mcp-gatekit dev: ${text}\n`)
+  const dev = await startDev({ ...command.options, warn })
   try {
     // On stderr, because the output of the server can be piped.
     stderr.write(banner(dev, command.options, showsColors(stderr, env)))

@@ -1,10 +1,14 @@
 import { basename } from 'node:path'
+import type { AuthorizationEventsOptions } from './authorization-events.ts'
 import { type DevAuthorizationServer, startDevAuthorizationServer } from './authorization-server.ts'
 import { type ConsoleServer, startConsoleServer } from './console-server.ts'
 import { EventLog } from './event-log.ts'
+import { OBSERVER } from './feed.ts'
 import { fromProject } from './from-project.ts'
 import type { Port } from './loopback.ts'
+import { fingerprintOf } from './observer/fingerprint.ts'
 import { nodeArguments, type ProcessEnd, ServerProcess } from './server-process.ts'
+import { fetchResourceMetadata, type Listening, startupWarnings } from './startup-checks.ts'
 
 export interface DevOptions {
   /** The absolute path of the server's file. */
@@ -18,7 +22,15 @@ export interface DevOptions {
   readonly authorization: { readonly port: Port; readonly tokenSeconds: number } | undefined
   /** Restarts the server when its files change. */
   readonly watch: boolean
+  /** Receives warnings about the configuration of the server. */
+  readonly warn?: ((text: string) => void) | undefined
 }
+
+/** The time after which the earlier events of the server, which is another process, have arrived. */
+const AFTER_SERVER_MS = 150
+
+/** The file that observes the requests of the server. */
+const OBSERVER_FILE = new URL('./observer/main.js', import.meta.url).href
 
 /** A running console and authorization server. */
 export interface Dev {
@@ -36,49 +48,98 @@ export interface Dev {
 
 /** Starts the console and the authorization server. @throws {UsageError} */
 export async function startDev(options: DevOptions): Promise<Dev> {
-  const argv = [...nodeArguments(options.file, options.watch), ...options.serverArguments]
-  const { server: authorization, lacksOidcProvider } = await authorizationServerOf(options)
-  const log = new EventLog({
+  const argv = [
+    '--import',
+    OBSERVER_FILE,
+    ...nodeArguments(options.file, options.watch),
+    ...options.serverArguments,
+  ]
+  let log: EventLog | undefined
+  let console: ConsoleServer | undefined
+  const { server: authorization, lacksOidcProvider } = await authorizationServerOf(options, {
+    emit: (event) => {
+      setTimeout(
+        () => log?.add({ sender: OBSERVER, stats: undefined, events: [event] }),
+        AFTER_SERVER_MS,
+      ).unref()
+    },
+    fingerprint: (token) => fingerprintOf(console?.feedUrl ?? '', token),
+  })
+  const about = {
     command: [basename(options.file), ...options.serverArguments].join(' '),
     ...(authorization !== undefined && { issuer: authorization.issuer }),
-  })
-  let console: ConsoleServer
+  }
+  log = new EventLog(about, ({ attributes }) => void checkListening(attributes as Listening))
   try {
     console = await startConsoleServer(log, options.port)
   } catch (error) {
     await authorization?.close()
     throw error
   }
+  const { url, feedUrl } = console
+  const state = new ServerState(log)
+
+  /** Compares the configuration of a server that has begun to listen. */
+  async function checkListening(listening: Listening): Promise<void> {
+    const metadata = await fetchResourceMetadata(listening)
+    if (metadata === undefined) return
+    const warnings = startupWarnings(metadata, listening, authorization?.issuer)
+    for (const warning of warnings) if (!state.warnings.includes(warning)) options.warn?.(warning)
+    state.set({ expected: metadata, warnings })
+  }
+
   return {
-    url: console.url,
+    url,
     issuer: authorization?.issuer,
     lacksOidcProvider,
     run(env) {
       const server = new ServerProcess(argv, {
         ...env,
-        MCP_GATEKIT_DEV_URL: console.feedUrl,
+        MCP_GATEKIT_DEV_URL: feedUrl,
         ...(authorization !== undefined && { MCP_GATEKIT_ISSUER: authorization.issuer }),
       })
-      log.setServer({ state: 'running', ...(server.pid !== undefined && { pid: server.pid }) })
+      state.set({ state: 'running', ...(server.pid !== undefined && { pid: server.pid }) })
       void server.ended.then((end) => log.setServer({ state: 'ended', how: howOf(end) }))
       return server
     },
     async close() {
-      await Promise.all([console.close(), authorization?.close()])
+      await Promise.all([console?.close(), authorization?.close()])
     },
   }
 }
 
 /** @throws {UsageError} if its port is in use */
-async function authorizationServerOf({ file, authorization }: DevOptions): Promise<{
+async function authorizationServerOf(
+  { file, authorization }: DevOptions,
+  events: AuthorizationEventsOptions,
+): Promise<{
   readonly server?: DevAuthorizationServer
   readonly lacksOidcProvider: boolean
 }> {
   if (authorization === undefined) return { lacksOidcProvider: false }
   const oidcProvider = fromProject('oidc-provider', file)
   if (oidcProvider === undefined) return { lacksOidcProvider: true }
-  const server = await startDevAuthorizationServer({ ...authorization, oidcProvider })
+  const server = await startDevAuthorizationServer({ ...authorization, oidcProvider, events })
   return { server, lacksOidcProvider: false }
+}
+
+/** The state of the server that the page shows. */
+class ServerState {
+  readonly #log: EventLog
+  #state: Readonly<Record<string, unknown>> = {}
+
+  constructor(log: EventLog) {
+    this.#log = log
+  }
+
+  get warnings(): readonly string[] {
+    return (this.#state.warnings as readonly string[] | undefined) ?? []
+  }
+
+  set(changes: Readonly<Record<string, unknown>>): void {
+    this.#state = { ...this.#state, ...changes }
+    this.#log.setServer(this.#state)
+  }
 }
 
 function howOf({ code, signal }: ProcessEnd): string {

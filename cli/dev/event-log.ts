@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Feed } from './feed.ts'
+import type { Feed, FeedEvent } from './feed.ts'
 
 /** The maximum number of events that are kept for pages that open later. */
 const MAX_EVENTS = 2000
@@ -23,6 +23,7 @@ export class EventLog {
   readonly #run = randomBytes(4).toString('hex')
   readonly #listeners = new Set<Listener>()
   readonly #about: Readonly<Record<string, unknown>>
+  readonly #onObserved: (event: FeedEvent) => void
   #kept: Kept[] = []
   #characters = 0
   #latest = 0
@@ -30,13 +31,24 @@ export class EventLog {
   #sender: Feed['sender'] | undefined
   #stats: Feed['stats']
 
-  /** @param about constant facts for the header of the page */
-  constructor(about: Readonly<Record<string, unknown>>) {
+  /**
+   * @param about constant facts for the header of the page
+   * @param onObserved called with events of the observer that are not shown: `dev.listening`
+   */
+  constructor(
+    about: Readonly<Record<string, unknown>>,
+    onObserved: (event: FeedEvent) => void = () => undefined,
+  ) {
     this.#about = about
+    this.#onObserved = onObserved
   }
 
-  add({ sender, stats, events }: Feed): void {
-    this.#sender = sender
+  add({ sender, stats, events: received }: Feed): void {
+    const events = received.filter(({ name }) => name !== 'dev.listening')
+    if (events.length < received.length)
+      for (const event of received) if (event.name === 'dev.listening') this.#onObserved(event)
+    const isObserver = sender.observer === true
+    if (!isObserver) this.#sender = sender
     this.#stats = stats ?? this.#stats
     const first = this.#latest + 1
     const added = events.map((event) => ({ number: ++this.#latest, json: JSON.stringify(event) }))
@@ -46,7 +58,7 @@ export class EventLog {
     }
     this.#trim()
     if (added.length > 0) this.#send(this.#eventsMessage(first, added))
-    this.#send(this.#statisticsMessage())
+    if (!isObserver) this.#send(this.#statisticsMessage())
   }
 
   /** Sets the state of the server process. */

@@ -1,12 +1,19 @@
 import { isRecord } from '../../src/options/value-kinds.ts'
+
+/** The sender of events that `dev` has observed itself. It has no statistics. */
+export const OBSERVER: Readonly<Record<string, unknown>> = { observer: true }
+
 /** A message from the server's transport. It is parsed JSON from another process. */
 export interface Feed {
-  /** The process and the service that sent the message. */
+  /** The process and the service that sent the message, or {@link OBSERVER}. */
   readonly sender: Readonly<Record<string, unknown>>
   /** The result of `manager.stats()`. */
   readonly stats: Readonly<Record<string, unknown>> | undefined
-  readonly events: readonly Readonly<Record<string, unknown>>[]
+  readonly events: readonly FeedEvent[]
 }
+
+/** An event, whose other members depend on the sender. */
+export type FeedEvent = Readonly<Record<string, unknown>>
 
 /** Parses the body of a request of the transport. Returns `undefined` if it is invalid. */
 export function readFeed(body: string): Feed | undefined {
@@ -25,6 +32,6 @@ export function readFeed(body: string): Feed | undefined {
 
 const STRING_MEMBERS = ['name', 'time', 'level', 'sessionId']
 
-function isEvent(value: unknown): value is Readonly<Record<string, unknown>> {
+function isEvent(value: unknown): value is FeedEvent {
   return isRecord(value) && STRING_MEMBERS.every((member) => typeof value[member] === 'string')
 }

@@ -10,7 +10,7 @@ export const PAGE_DOCUMENT = `<!doctype html>
 <link rel="stylesheet" href="/style.css">
 <script type="module" src="/page/main.js"></script>
 </head>
-<body data-panel="list">
+<body data-panel="list" data-view="clients">
 <header>
   <h1><span class="mark" aria-hidden="true"></span><span id="service">mcp-gatekit dev</span></h1>
   <p class="state" role="status"><span id="connection" class="live">connecting</span></p>
@@ -19,6 +19,7 @@ export const PAGE_DOCUMENT = `<!doctype html>
     <div><dt>Authorization server</dt><dd><code id="issuer"></code></dd></div>
   </dl>
 </header>
+<ul id="warnings" class="warnings" aria-label="Warnings" hidden></ul>
 <section class="tiles" aria-label="Summary">
   <div class="tile good"><span class="name">accepted</span><strong id="accepted-value">0</strong><span id="accepted-note" class="note"></span></div>
   <div class="tile refusals" id="refused"><span class="name">refused</span><strong id="refused-value">0</strong><span id="refused-note" class="note"></span></div>
@@ -35,7 +36,8 @@ export const PAGE_DOCUMENT = `<!doctype html>
   <section class="panel list" aria-label="Events">
     <div class="tools">
       <div class="views" role="group" aria-label="Filter by kind">
-        <button type="button" id="view-all" aria-pressed="true">All</button>
+        <button type="button" id="view-clients" aria-pressed="true">Clients</button>
+        <button type="button" id="view-all" aria-pressed="false">All</button>
         <button type="button" id="view-gate" aria-pressed="false">Gate</button>
         <button type="button" id="view-tool" aria-pressed="false">Tools</button>
         <button type="button" id="view-problems" aria-pressed="false">Problems</button>
@@ -44,6 +46,8 @@ export const PAGE_DOCUMENT = `<!doctype html>
       <button type="button" id="pause" aria-pressed="false">Pause</button>
     </div>
     <div class="scroll">
+      <ol id="stories" aria-label="Clients, newest first"></ol>
+      <p id="no-stories" class="nothing" hidden>No request of a client was observed. Start the server with <code>npx mcp-gatekit dev</code>. <em>All</em> shows the events.</p>
       <ol id="events" role="listbox" aria-label="Events, newest first" tabindex="0"></ol>
       <p id="nothing" class="nothing" hidden>No event matches the filter. Press <kbd>Esc</kbd> to clear it.</p>
       <div id="welcome" class="welcome">
@@ -51,7 +55,7 @@ export const PAGE_DOCUMENT = `<!doctype html>
         <p>Add these lines where your server builds its telemetry:</p>
         <pre>.withSampling({ debugRate: 1, infoRate: 1 })
 .addTransport(DevConsoleTransportAdapter.create())</pre>
-        <p>Pass <code>telemetry</code> to <code>createMcpAdapter</code>. Then call a tool, or send a request without a token.</p>
+        <p>Pass <code>telemetry</code> to <code>createMcpAdapter</code>. Then connect a client, or send a request without a token.</p>
       </div>
     </div>
     <footer>

@@ -22,7 +22,7 @@ export const PAGE_STYLE = `:root {
 html { height: 100% }
 body {
   margin: 0; height: 100dvh; background: var(--ground); color: var(--text);
-  display: grid; grid-template-rows: auto auto 1fr; gap: 12px; padding: 14px 16px;
+  display: flex; flex-direction: column; gap: 12px; padding: 14px 16px;
 }
 h1, h2, p, dl, dd, ol, ul, pre { margin: 0; padding: 0 }
 ol, ul { list-style: none }
@@ -56,7 +56,7 @@ h1 { font-size: 17px; font-weight: 650; display: flex; align-items: center; gap:
 .tile.refusals.some strong, .tile.some .note { color: var(--bad) }
 
 nav.panels { display: none }
-main { display: grid; grid-template-columns: minmax(0, 1fr) minmax(330px, 400px); gap: 12px; min-height: 0 }
+main { flex: 1; display: grid; grid-template-columns: minmax(0, 1fr) minmax(330px, 400px); gap: 12px; min-height: 0 }
 .panel, .details { background: var(--card); border: 1px solid var(--line); border-radius: 10px }
 aside { display: flex; flex-direction: column; gap: 12px; overflow-y: auto; min-height: 0 }
 aside .panel { padding: 11px 14px }
@@ -72,7 +72,7 @@ h2 { font-size: 14px; font-weight: 650; margin-bottom: 6px }
 #search::placeholder { color: var(--dim) }
 #pause { white-space: nowrap }
 .scroll { flex: 1; overflow-y: auto; min-height: 0 }
-.list footer { display: flex; justify-content: space-between; gap: 12px; padding: 6px 12px; border-top: 1px solid var(--line); color: var(--dim); font-size: 12px }
+.list footer { display: flex; justify-content: space-between; min-height: 32px; align-items: center; gap: 12px; padding: 6px 12px; border-top: 1px solid var(--line); color: var(--dim); font-size: 12px }
 kbd { border: 1px solid var(--line); border-radius: 4px; padding: 0 4px; margin-left: 5px; background: var(--raised) }
 
 #events:focus-visible { outline-offset: -2px }
@@ -94,6 +94,33 @@ kbd { border: 1px solid var(--line); border-radius: 4px; padding: 0 4px; margin-
 .about { color: var(--dim); margin-left: 8px }
 .hint { display: block; color: var(--dim); font-size: 13px }
 .hint::before { content: '→ '; color: var(--accent) }
+.warnings { display: grid; gap: 4px; background: var(--warn-ground); border: 1px solid var(--warn); border-radius: 10px; padding: 8px 14px; font-size: 13px; overflow-wrap: anywhere }
+.warnings li::before { content: '! '; color: var(--warn); font-weight: 700 }
+.fact { display: block; font-family: var(--mono); font-size: 12px; color: var(--dim); overflow-wrap: anywhere }
+[data-view=clients] :is(#events, #nothing, #how-many) { display: none }
+body:not([data-view=clients]) #stories { display: none }
+#stories { display: grid; gap: 10px; padding: 10px }
+.story { border: 1px solid var(--line); border-radius: 9px; overflow: clip }
+h3 { margin: 0; font: inherit }
+.story .head { display: flex; align-items: center; gap: 4px 8px; width: 100%; text-align: left; border: 0; border-radius: 0; background: var(--raised); padding: 8px 12px; min-height: 38px }
+.story .head::before { content: '▾'; color: var(--dim); width: 12px }
+.story.closed .head::before { content: '▸' }
+.story .head strong { font-weight: 650; overflow-wrap: anywhere }
+.story .head .who { color: var(--dim); margin-right: auto; overflow-wrap: anywhere }
+.story .head .chip { flex: none; justify-self: auto }
+.chip.good { background: var(--good-ground); color: var(--good) }
+.chip.bad { background: var(--bad-ground); color: var(--bad) }
+.chip.warn { background: var(--warn-ground); color: var(--warn) }
+.story.closed :is(.steps, .next) { display: none }
+.step { display: grid; grid-template-columns: 88px 112px minmax(0, 1fr); gap: 0 10px; align-items: baseline; width: 100%; text-align: left; border: 0; border-radius: 0; border-top: 1px solid var(--line); padding: 4px 12px; min-height: 30px; background: none }
+.step:hover { background: var(--raised) }
+.step .hint { background: none; padding: 0; margin: 0 }
+.steps .bad .title { font-weight: 600 }
+.dropped { color: var(--dim); padding: 4px 12px; border-top: 1px solid var(--line) }
+.next { border-top: 1px solid var(--line); padding: 7px 12px; overflow-wrap: anywhere; background: var(--warn-ground) }
+.next strong { color: var(--warn); margin-right: 4px }
+.next.bad { background: var(--bad-ground) }
+.next.bad strong { color: var(--bad) }
 .nothing { padding: 22px; color: var(--dim); text-align: center }
 .welcome { max-width: 560px; margin: 9vh auto; padding: 0 22px; color: var(--dim) }
 .welcome h2 { font-size: 17px; color: var(--text) }
@@ -172,6 +199,13 @@ td.error { text-align: left; color: var(--bad); padding: 0 0 5px; overflow-wrap:
   .row .time { grid-area: 1 / 2 }
   .row .ms { grid-area: 1 / 3 }
   .row .what { grid-area: 2 / 1 / 3 / -1 }
+  .step { grid-template-columns: minmax(0, 1fr) auto; gap: 2px 8px; padding: 7px 12px }
+  .step .chip { grid-area: 1 / 1 }
+  .step .time { grid-area: 1 / 2 }
+  .step .what { grid-area: 2 / 1 / 3 / -1 }
+  .story .head { flex-wrap: wrap }
+  .story .head .time { display: none }
+  #stories { padding: 8px }
 }
 @media (forced-colors: active) {
   .row[aria-selected=true] { outline: 2px solid Highlight; outline-offset: -2px }

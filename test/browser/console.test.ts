@@ -60,6 +60,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     })
     await page.goto(served.url)
     await page.locator('#connection', { hasText: 'live' }).waitFor()
+    await page.locator('#view-all').click()
   })
   afterEach(async () => {
     expect(problems).to.deep.equal([])

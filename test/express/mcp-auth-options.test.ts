@@ -36,7 +36,7 @@ describe('mcpAuth(oauth, { telemetry })', () => {
   })
   after(() => telemetry.shutdown())
 
-  /** A server of somebody else, behind the gate. */
+  /** A server without this package behind the gate. */
   async function serve(...before: RequestHandler[]) {
     const app = express()
     app.use('/mcp', mcpAuth(oauth, { telemetry }), ...before, (req, res) => {
@@ -145,7 +145,7 @@ describe('mcpAuth(oauth, { telemetry })', () => {
   })
 })
 
-describe('Origin and Host in front of a server of somebody else', () => {
+describe('Origin and Host in front of a server without this package', () => {
   const arrangements: readonly (readonly [string, (options: McpAuthOptions) => readonly unknown[]])[] = [
     ['mcpAuth', (options) => [mcpAuth(oauth, options)]],
     ['mcpCors', (options) => [mcpCors(options), mcpAuth(oauth)]],

@@ -1,6 +1,7 @@
 import { browser } from './browser.ts'
 import type { StatisticsMessage } from './delivery-statistics.ts'
 import type { ConsoleEvent } from './event-kind.ts'
+import type { Expected } from './facts.ts'
 
 /** Facts that are constant while `mcp-gatekit dev` runs. */
 export interface HelloMessage {
@@ -14,6 +15,10 @@ export interface ServerMessage {
   readonly state: 'starting' | 'running' | 'ended'
   readonly pid?: number
   readonly how?: string
+  /** The metadata document of the server. */
+  readonly expected?: Expected
+  /** Disagreements in the configuration of the server. */
+  readonly warnings?: readonly string[]
 }
 
 /** Receives the messages of `mcp-gatekit dev`. */

@@ -1,6 +1,7 @@
 import { browser, byId, element, type PageElement } from './browser.ts'
 import { timeText } from './event-list.ts'
 import type { Entry } from './event-store.ts'
+import { factText } from './facts.ts'
 
 /** Members that are shown separately. */
 const SHOWN_APART = ['attributes', 'error', 'number', 'name', 'time']
@@ -34,6 +35,7 @@ export class Details {
     this.#body.replaceChildren(
       element('p', `verdict ${kind.tone}`, element('strong', '', kind.word), ` ${kind.title}`),
       ...(kind.hint === undefined ? [] : [element('p', 'hint', kind.hint)]),
+      ...(kind.facts ?? []).map((fact) => element('p', 'fact', factText(fact))),
       definitions([['time', timeText(event.time)], ...about]),
       ...(event.attributes === undefined ? [] : [definitions(Object.entries(event.attributes))]),
       ...(event.error === undefined ? [] : [errorOf(event.error)]),

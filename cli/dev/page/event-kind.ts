@@ -1,4 +1,6 @@
+import { type Fact, factsOf } from './facts.ts'
 import { refusalText } from './refusals.ts'
+import { requestKind, signInKind } from './sign-in-kind.ts'
 
 /** An event as the server sent it, with its sequence number. */
 export interface ConsoleEvent {
@@ -9,6 +11,8 @@ export interface ConsoleEvent {
   readonly sessionId: string
   readonly actor?: { readonly type: string; readonly id?: string }
   readonly attributes?: Readonly<Record<string, unknown>>
+  /** The HTTP request of the event, and the claims of its token, if the server runs in `mcp-gatekit dev`. */
+  readonly request?: { readonly id: string; readonly unverified?: Readonly<Record<string, string>> }
   readonly error?: {
     readonly name: string
     readonly message: string
@@ -21,14 +25,16 @@ export type Tone = 'good' | 'bad' | 'warn' | 'plain'
 
 /** The display form of an event. */
 export interface EventKind {
-  /** The view that contains the event. */
-  readonly group: 'gate' | 'tool' | 'request' | 'other'
+  /** The view that contains the event. `hidden` events are shown only in the stories of clients. */
+  readonly group: 'gate' | 'tool' | 'request' | 'other' | 'hidden'
   readonly tone: Tone
   /** One or two words for the outcome. */
   readonly word: string
   /** The most important fact about the event. */
   readonly title: string
   readonly hint?: string | undefined
+  /** The values that were expected and received. */
+  readonly facts?: readonly Fact[]
 }
 
 /** Returns the display form of an event. */
@@ -44,9 +50,9 @@ export function kindOf(event: ConsoleEvent): EventKind {
       }
     case 'kit.mcp.auth.refused': {
       const reason = String(attributes.reason)
-      const text = refusalText(reason)
+      const text = refusalText(reason, attributes['kit.mcp.auth.invalid.cause'])
       const title = text === undefined ? reason : `${reason}: ${text.says}`
-      return { group: 'gate', tone: 'bad', word: 'refused', title, hint: text?.hint }
+      return { group: 'gate', tone: 'bad', word: 'refused', title, hint: text?.hint, facts: factsOf(event) }
     }
     case 'kit.mcp.auth.unavailable':
       return {
@@ -80,8 +86,17 @@ export function kindOf(event: ConsoleEvent): EventKind {
         word: 'failed',
         title: `${operationOf(event) ?? 'a request'}: ${error?.message ?? 'a function of the application threw an error'}`,
       }
+    case 'dev.request':
+      return requestKind(attributes)
     default:
-      return { group: 'other', tone: toneOf(event.level), word: event.level, title: titleOf(event) }
+      return (
+        signInKind(name, attributes) ?? {
+          group: 'other',
+          tone: toneOf(event.level),
+          word: event.level,
+          title: titleOf(event),
+        }
+      )
   }
 }
 

@@ -1,6 +1,7 @@
 import { byId, element, type PageElement } from './browser.ts'
 import { durationOf, operationOf, type Tone, whoOf } from './event-kind.ts'
 import type { Entry } from './event-store.ts'
+import { factText } from './facts.ts'
 import { durationText } from './timings.ts'
 
 /** The maximum number of rows. */
@@ -72,11 +73,6 @@ export class EventList {
     this.#rows.get(entry)?.scrollIntoView({ block: 'nearest' })
   }
 
-  /** Selects the first or the last row. */
-  moveToEnd(end: 'top' | 'bottom'): void {
-    this.move(end === 'top' ? -MAX_ROWS : MAX_ROWS)
-  }
-
   focus(): void {
     this.#list.focus()
   }
@@ -104,6 +100,7 @@ export class EventList {
     const operation = kind.group === 'gate' && kind.tone === 'bad' ? operationOf(event) : undefined
     const text = [operation ?? '', whoOf(event)].filter((part) => part !== '').join(' · ')
     if (text !== '') what.append(element('span', 'about', text))
+    for (const fact of kind.facts ?? []) what.append(element('span', 'fact', factText(fact)))
     if (kind.hint !== undefined) what.append(element('span', 'hint', kind.hint))
     const ms = durationOf(event)
     const row = element(

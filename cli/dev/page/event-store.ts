@@ -1,4 +1,5 @@
 import { type ConsoleEvent, durationOf, type EventKind, kindOf } from './event-kind.ts'
+import { Stories } from './stories.ts'
 import { Timings } from './timings.ts'
 
 /** The maximum number of events that the page keeps. */
@@ -47,6 +48,11 @@ export interface Filter {
 /** The latest events, and counts of all events. Independent of the page. */
 export class EventStore {
   readonly timings: Timings = new Timings()
+  readonly stories: Stories = new Stories(() => this.issuer)
+  /** The URL of the authorization server of `dev`. */
+  issuer: string | undefined
+  /** `true` if sampling has dropped events, so that counts are incomplete. */
+  isSampled = false
   #counts: Counts = { ...NONE }
   #lastReason: string | undefined
   #entries: Entry[] = []
@@ -70,7 +76,9 @@ export class EventStore {
 
   /** Adds events. @returns the new entries */
   add(events: readonly ConsoleEvent[]): readonly Entry[] {
-    const added = events.map((event) => ({ event, kind: kindOf(event) }))
+    const all = events.map((event) => ({ event, kind: kindOf(event) }))
+    this.stories.add(all)
+    const added = all.filter(({ kind }) => kind.group !== 'hidden')
     for (const entry of added) this.#count(entry)
     this.#entries = [...this.#entries, ...added].slice(-MAX_EVENTS)
     return added
@@ -89,6 +97,8 @@ export class EventStore {
     this.#sessions.clear()
     this.#texts = new WeakMap()
     this.timings.clear()
+    this.stories.clear()
+    this.isSampled = false
   }
 
   matches(entry: Entry, { view, text }: Filter): boolean {

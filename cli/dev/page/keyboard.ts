@@ -1,5 +1,14 @@
 import { browser, byId, type PageEvent } from './browser.ts'
-import type { EventList } from './event-list.ts'
+
+/** The list in which the keyboard moves. */
+export interface KeyboardList {
+  /** @param by the number of rows down, or up if negative */
+  move(by: number): void
+  focus(): void
+}
+
+/** The distance to the end of every list. */
+const FAR = 10_000
 
 /** Actions of the keyboard that do not move the selection. */
 export interface KeyboardActions {
@@ -9,7 +18,7 @@ export interface KeyboardActions {
 }
 
 /** Handles the keys j, k, arrows, Page Up, Page Down, Home, End, /, Escape, and p. */
-export function listenToKeys(list: EventList, { leave, pause }: KeyboardActions): void {
+export function listenToKeys(list: KeyboardList, { leave, pause }: KeyboardActions): void {
   const search = byId('search')
   const moves: Readonly<Record<string, () => void>> = {
     j: () => list.move(1),
@@ -18,8 +27,8 @@ export function listenToKeys(list: EventList, { leave, pause }: KeyboardActions)
     ArrowUp: () => list.move(-1),
     PageDown: () => list.move(10),
     PageUp: () => list.move(-10),
-    Home: () => list.moveToEnd('top'),
-    End: () => list.moveToEnd('bottom'),
+    Home: () => list.move(-FAR),
+    End: () => list.move(FAR),
     '/': () => search.focus(),
     p: pause,
     Escape: leave,

@@ -1,21 +1,27 @@
 import { Announcer } from './announcer.ts'
-import { browser, byId } from './browser.ts'
+import { browser, byId, element } from './browser.ts'
 import { connect, type ServerMessage } from './connection.ts'
 import { type StatisticsMessage, showStatistics } from './delivery-statistics.ts'
 import { Details } from './details.ts'
 import { EventList } from './event-list.ts'
 import { type Entry, EventStore, type Filter } from './event-store.ts'
+import { setExpected } from './facts.ts'
 import { listenToKeys } from './keyboard.ts'
 import { Plot } from './plot.ts'
 import { Sessions } from './sessions.ts'
+import { StoryView } from './story-view.ts'
 import { showSummary } from './summary.ts'
 
-const VIEWS: readonly Filter['view'][] = ['all', 'gate', 'tool', 'problems']
+const VIEWS: readonly View[] = ['clients', 'all', 'gate', 'tool', 'problems']
 const PANELS = ['list', 'timing', 'sessions', 'delivery'] as const
+
+/** `clients` shows the stories instead of the list of events. */
+type View = Filter['view'] | 'clients'
 
 const store = new EventStore()
 const search = byId('search')
 const announcer = new Announcer()
+let view: View = 'clients'
 let filter: Filter = { view: 'all', text: '' }
 let paused = false
 
@@ -34,6 +40,7 @@ const plot = new Plot((number) => {
   if (entry !== undefined) list.select(entry)
 })
 const sessions = new Sessions(showSession)
+const storyView = new StoryView((entry) => list.select(entry))
 
 /** Schedules one update of the page for the next frame. */
 function drawSoon(): void {
@@ -49,7 +56,10 @@ function draw(): void {
     fresh = []
   }
   byId('pause').textContent = paused ? `Resume (${fresh.length.toLocaleString('en')} new)` : 'Pause'
-  byId('welcome').hidden = store.counts.events > 0
+  const isEmpty = store.counts.events === 0 && store.stories.all.length === 0
+  byId('welcome').hidden = !isEmpty
+  byId('no-stories').hidden = isEmpty || view !== 'clients' || store.stories.all.length > 0
+  if (!paused) storyView.draw(store.stories)
   showSummary(store)
   plot.draw(store.timings)
   sessions.draw(store)
@@ -73,15 +83,22 @@ function showFiltered(): void {
   drawSoon()
 }
 
+function setView(next: View): void {
+  view = next
+  browser.document.body.dataset.view = next
+  setFilter({ view: next === 'clients' ? 'all' : next })
+}
+
 function setFilter(changes: Partial<Filter>): void {
   filter = { ...filter, ...changes }
   if (search.value !== filter.text) search.value = filter.text
-  for (const view of VIEWS) byId(`view-${view}`).setAttribute('aria-pressed', String(view === filter.view))
+  for (const one of VIEWS) byId(`view-${one}`).setAttribute('aria-pressed', String(one === view))
   showFiltered()
 }
 
 function showSession(sessionId: string): void {
-  setFilter({ view: 'all', text: sessionId })
+  setView('all')
+  setFilter({ text: sessionId })
   showPanel('list')
 }
 
@@ -99,7 +116,12 @@ function pause(): void {
 function leave(): void {
   if (list.selected !== undefined) list.select(undefined)
   else if (filter.text !== '') setFilter({ text: '' })
-  else setFilter({ view: 'all' })
+  else if (view !== 'clients') setView('all')
+}
+
+function showWarnings(warnings: readonly string[]): void {
+  byId('warnings').hidden = warnings.length === 0
+  byId('warnings').replaceChildren(...warnings.map((warning) => element('li', '', warning)))
 }
 
 function serverText({ state, pid, how }: ServerMessage): string {
@@ -107,12 +129,22 @@ function serverText({ state, pid, how }: ServerMessage): string {
   return state === 'ended' ? `exited: ${how}` : 'starting'
 }
 
-search.addEventListener('input', () => setFilter({ text: search.value }))
+search.addEventListener('input', () => {
+  // The filter applies to events.
+  if (view === 'clients' && search.value !== '') setView('all')
+  setFilter({ text: search.value })
+})
 byId('pause').addEventListener('click', pause)
 byId('close').addEventListener('click', () => list.select(undefined))
-for (const view of VIEWS) byId(`view-${view}`).addEventListener('click', () => setFilter({ view }))
+for (const one of VIEWS) byId(`view-${one}`).addEventListener('click', () => setView(one))
 for (const panel of PANELS) byId(`to-${panel}`).addEventListener('click', () => showPanel(panel))
-listenToKeys(list, { leave, pause })
+listenToKeys(
+  {
+    move: (by) => (view === 'clients' ? storyView : list).move(by),
+    focus: () => list.focus(),
+  },
+  { leave, pause },
+)
 
 let run: string | undefined
 connect({
@@ -126,10 +158,13 @@ connect({
     run = message.run
     byId('command').textContent = message.command
     byId('issuer').textContent = message.issuer ?? 'none'
+    store.issuer = message.issuer
   },
   server(message) {
     byId('server').textContent = serverText(message)
     byId('server').classList.toggle('bad', message.state === 'ended')
+    if (message.expected !== undefined) setExpected(message.expected)
+    showWarnings(message.warnings ?? [])
   },
   events(events) {
     const added = store.add(events)
@@ -139,6 +174,7 @@ connect({
   },
   statistics(message) {
     freshStatistics = message
+    store.isSampled = (message.stats?.sampledOut ?? 0) > 0
     const { service, environment } = message.sender ?? {}
     if (service !== undefined) {
       byId('service').textContent = environment === undefined ? service : `${service} · ${environment}`

@@ -1,4 +1,4 @@
-import type { RefusalReason } from '../../../src/oauth/decision.ts'
+import type { InvalidCause, RefusalReason } from '../../../src/oauth/decision.ts'
 
 /** The explanation of a refusal, and the suggested fix. */
 export interface RefusalText {
@@ -38,7 +38,40 @@ const REFUSALS: Readonly<Record<RefusalReason, RefusalText>> = {
   },
 }
 
-/** Returns the explanation of a reason, or `undefined` if the reason is unknown. */
-export function refusalText(reason: unknown): RefusalText | undefined {
+/** The explanations of the reason `invalid`, by cause. */
+const CAUSES: Readonly<Record<InvalidCause, RefusalText>> = {
+  signature: {
+    says: 'the signature does not match a key of the issuer',
+    hint: 'If you restarted mcp-gatekit dev, sign in again: its authorization server has new keys. Otherwise compare jwksUri with the issuer.',
+  },
+  issuer: {
+    says: 'the token is of another issuer',
+    hint: 'The iss claim must be identical to the issuer of the verifier, including a slash at the end.',
+  },
+  algorithm: {
+    says: 'the token is signed with an algorithm that is not allowed',
+    hint: 'Compare alg in the header of the token with algorithms of the verifier.',
+  },
+  type: {
+    says: 'it is not an access token of the expected kind',
+    hint: 'Send the access token, not an ID token or a refresh token. Opaque tokens need introspectionVerifier.',
+  },
+  key_bound: {
+    says: 'it is bound to a key that the request does not prove',
+    hint: 'The client must send a DPoP proof, or request a bearer token.',
+  },
+  not_active: {
+    says: 'it is not active',
+    hint: 'It was revoked, is unknown to the authorization server, or is not valid yet. Sign in again, and compare the clocks.',
+  },
+  verifier: {
+    says: 'verifyToken rejected it',
+    hint: 'verifyToken threw, or returned a result without valid: true. Look for error.type in the event.',
+  },
+}
+
+/** Returns the explanation of a reason, or `undefined` if the reason is unknown. @param cause the cause of `invalid` */
+export function refusalText(reason: unknown, cause?: unknown): RefusalText | undefined {
+  if (reason === 'invalid' && Object.hasOwn(CAUSES, String(cause))) return CAUSES[cause as InvalidCause]
   return Object.hasOwn(REFUSALS, String(reason)) ? REFUSALS[reason as RefusalReason] : undefined
 }

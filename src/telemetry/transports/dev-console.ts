@@ -21,6 +21,8 @@ export interface DevConsoleTransportOptions {
 }
 
 const VARIABLE = 'MCP_GATEKIT_DEV_URL'
+/** The place of the function that `mcp-gatekit dev` provides. It returns the current HTTP request. */
+const CURRENT_REQUEST: unique symbol = Symbol.for('mcp-gatekit.dev.request')
 /** The maximum number of events in a request. */
 const BATCH = 500
 /** How long an event waits for others. */
@@ -112,9 +114,13 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
    * `undefined` if no console is running.
    */
   handle(envelope: TelemetryEnvelope): Promise<void> | undefined {
-    if (this.#target !== undefined) return this.#queue.add(envelope)
-    this.#unsent++
-    return undefined
+    if (this.#target === undefined) {
+      this.#unsent++
+      return undefined
+    }
+    // In `mcp-gatekit dev`, the event also names its HTTP request.
+    const request = (globalThis as { [CURRENT_REQUEST]?: () => unknown })[CURRENT_REQUEST]?.()
+    return this.#queue.add(request === undefined ? envelope : ({ ...envelope, request } as TelemetryEnvelope))
   }
 
   /** Sends all events. Resolves when they are delivered or have failed. */

@@ -12,6 +12,13 @@ import { startServerSentEvents } from '../../support/cli/events.ts'
 import { callTool } from '../../support/cli/sample.ts'
 import { listen } from '../../support/listen.ts'
 
+/** An event of the console. */
+interface SeenEvent {
+  readonly name: string
+  readonly attributes: object
+  readonly request?: { readonly id: string }
+}
+
 /** Runs the command in this process. */
 async function command(argv: readonly string[]) {
   const said = { stdout: '', stderr: '' }
@@ -179,9 +186,16 @@ describe('mcp-gatekit dev', function () {
     expect(await stream.next('hello')).to.include({ command: 'sample-server.js', issuer })
     expect(await stream.next('server')).to.include({ state: 'running' })
     expect(await callTool(origin, 'foreign', 'greet')).to.equal(401)
-    const { events } = (await stream.next('events')) as { events: { name: string; attributes: object }[] }
-    expect(events[0]?.name).to.equal('kit.mcp.auth.refused')
-    expect(events[0]?.attributes).to.include({ reason: 'wrong_resource' })
+    const events: SeenEvent[] = []
+    while (events.length < 2)
+      events.push(...((await stream.next('events')) as { events: SeenEvent[] }).events)
+    const [request, refused] = events.toSorted((a, b) => a.name.localeCompare(b.name))
+    expect(refused?.name).to.equal('kit.mcp.auth.refused')
+    expect(refused?.attributes).to.include({ reason: 'wrong_resource' })
+    expect(request?.name).to.equal('dev.request')
+    expect(request?.attributes).to.include({ 'url.path': '/mcp', 'http.response.status_code': 401 })
+    expect(request?.request?.id).to.be.a('string').and.to.equal(refused?.request?.id)
+    expect(JSON.stringify(events)).not.to.contain('"foreign"')
 
     program.kill('SIGTERM')
     expect(await stream.next('server')).to.deep.equal({ state: 'ended', how: 'exit code 0' })

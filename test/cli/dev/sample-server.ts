@@ -13,7 +13,8 @@ async function end(code: number): Promise<void> {
 }
 
 const control = createServer((req, res) => {
-  res.end(() => void end(Number(req.url?.slice(1))))
+  const code = /^\/(\d)$/.exec(req.url ?? '')?.[1]
+  res.end(() => void (code === undefined || end(Number(code))))
 }).listen(0, '127.0.0.1', () => {
   const ending = `http://127.0.0.1:${(control.address() as AddressInfo).port}/`
   console.log(JSON.stringify({ origin, ending, issuer }))

@@ -9,7 +9,13 @@ import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
 import type { OAuthOptions } from '../../../src/oauth/options.ts'
 import { KitTelemetry, MockTelemetryAdapter } from '../../../src/telemetry/index.ts'
 import { createProofKey, proofFor } from '../../support/dpop.ts'
-import { ENTRY_POINTS, type EntryPoint, onExpress, onNode, type Served } from '../../support/mcp/entry-points.ts'
+import {
+  ENTRY_POINTS,
+  type EntryPoint,
+  onExpress,
+  onNode,
+  type Served,
+} from '../../support/mcp/entry-points.ts'
 import { METADATA, notes, oauth, RESOURCE } from '../../support/mcp/notes.ts'
 import {
   bearer,

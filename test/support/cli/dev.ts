@@ -71,8 +71,8 @@ export async function stopDevPrograms(): Promise<void> {
   await Promise.all([...running].map(({ exitCode }) => exitCode))
 }
 
-/** Starts the sample server with a console. @param options by default, an authorization server, and free ports */
-export async function startSample(options: readonly string[] = ['--port', '0', '--auth-port', '0']): Promise<{
+/** The sample server, which runs in `mcp-gatekit dev`. */
+export interface DevSample {
   readonly program: DevProgram
   /** The URL of the console. */
   readonly url: string
@@ -81,7 +81,12 @@ export async function startSample(options: readonly string[] = ['--port', '0', '
   readonly issuer: string | undefined
   /** The URL that makes the server exit, to which an exit code is appended. */
   readonly ending: string
-}> {
+}
+
+/** Starts the sample server with a console. @param options by default, an authorization server, and free ports */
+export async function startSample(
+  options: readonly string[] = ['--port', '0', '--auth-port', '0'],
+): Promise<DevSample> {
   const program = startDevProgram([...options, SAMPLE])
   const [, url] = await program.said('stderr', /console +(http:\S+)/)
   const [line] = await program.said('stdout', /^\{.*\}$/m)

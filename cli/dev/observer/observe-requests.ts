@@ -1,0 +1,130 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { Agent, type IncomingMessage, request, Server, type ServerResponse } from 'node:http'
+import { Server as TlsServer } from 'node:https'
+import { type AddressInfo, Server as NetServer } from 'node:net'
+import { OBSERVER } from '../feed.ts'
+import { ObservedRequest } from './observed-request.ts'
+
+/** The function through which the transport finds the request that it runs in. */
+const CURRENT = Symbol.for('mcp-gatekit.dev.request')
+
+/** The maximum number of events that wait to be sent. Later ones are dropped. */
+const MAX_WAITING = 2000
+const BATCH = 200
+const WINDOW_MS = 20
+const TIMEOUT_MS = 2000
+
+/**
+ * Observes the HTTP requests of this process, and sends an event for each request of an MCP client to the console. It listens to
+ * the diagnostics channels of Node.js, so the server does not change.
+ * @param feedUrl the URL that takes events
+ * @returns a function that stops
+ */
+export function observeRequests(feedUrl: string): () => void {
+  const current = new AsyncLocalStorage<ObservedRequest>()
+  const feed = new Feed(feedUrl)
+  let count = 0
+
+  const started = (message: unknown): void => {
+    try {
+      const { request: req, response: res } = message as {
+        request: IncomingMessage
+        response: ServerResponse
+      }
+      const observed = new ObservedRequest(`${process.pid}-${++count}`, req, res)
+      current.enterWith(observed)
+      res.once('close', () => feed.add(() => observed.event(feedUrl)))
+    } catch {
+      // The server must not notice the observer.
+    }
+  }
+  const findCurrent = (): ObservedRequest | undefined => {
+    const observed = current.getStore()
+    if (observed !== undefined) observed.hasEvents = true
+    return observed
+  }
+
+  Object.defineProperty(globalThis, CURRENT, { value: findCurrent, configurable: true })
+  subscribe('http.server.request.start', started)
+  const restoreListen = observeListen((address) => feed.add(() => listeningEvent(address)))
+  return () => {
+    unsubscribe('http.server.request.start', started)
+    restoreListen()
+    Reflect.deleteProperty(globalThis, CURRENT)
+  }
+}
+
+function listeningEvent({ address, port }: AddressInfo): object {
+  const attributes = { address, port }
+  return {
+    name: 'dev.listening',
+    time: new Date().toISOString(),
+    level: 'info',
+    sessionId: 'dev',
+    attributes,
+  }
+}
+
+/** Calls `report` for each HTTP server that begins to listen. Returns a function that stops. */
+function observeListen(report: (address: AddressInfo) => void): () => void {
+  const { listen } = NetServer.prototype
+  NetServer.prototype.listen = function (this: NetServer, ...args: never[]): NetServer {
+    if (this instanceof Server || this instanceof TlsServer) {
+      this.once('listening', () => {
+        const address = this.address()
+        if (typeof address === 'object' && address !== null) report(address)
+      })
+    }
+    return Reflect.apply(listen, this, args) as NetServer
+  } as typeof listen
+  return () => {
+    NetServer.prototype.listen = listen
+  }
+}
+
+/** Sends events in batches. It never keeps the process alive, and never fails. */
+class Feed {
+  readonly #url: string
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  #waiting: object[] = []
+  #isBusy = false
+
+  constructor(url: string) {
+    this.#url = url
+  }
+
+  /** @param make returns an event, or `undefined` for none */
+  add(make: () => object | undefined): void {
+    try {
+      const event = this.#waiting.length < MAX_WAITING ? make() : undefined
+      if (event === undefined) return
+      this.#waiting.push(event)
+      this.#sendSoon()
+    } catch {
+      // An event that cannot be made is left out.
+    }
+  }
+
+  #sendSoon(): void {
+    if (this.#isBusy || this.#waiting.length === 0) return
+    this.#isBusy = true
+    setTimeout(() => this.#send(), WINDOW_MS).unref()
+  }
+
+  #send(): void {
+    const body = JSON.stringify({ sender: OBSERVER, events: this.#waiting.splice(0, BATCH) })
+    const done = (): void => {
+      this.#isBusy = false
+      this.#sendSoon()
+    }
+    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+    const req = request(this.#url, { method: 'POST', agent: this.#agent, headers, timeout: TIMEOUT_MS })
+    req.once('socket', (socket) => socket.unref())
+    req.once('timeout', () => req.destroy())
+    req.once('response', (res) => res.resume())
+    req.on('error', () => undefined)
+    req.once('close', done)
+    req.end(body)
+  }
+}

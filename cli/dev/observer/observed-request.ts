@@ -1,0 +1,159 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { fingerprintOf } from './fingerprint.ts'
+
+/** The claims of a token that was not verified. Each one is shortened. */
+export interface UnverifiedClaims {
+  readonly iss?: string
+  readonly aud?: string
+  readonly exp?: string
+  readonly scope?: string
+  readonly client_id?: string
+}
+
+/** The user agent of the requests that `mcp-gatekit dev` sends itself. They are not observed. */
+export const OWN_USER_AGENT = 'mcp-gatekit-dev'
+
+/** The maximum length of a recorded header, path, or claim. */
+const MAX_TEXT = 256
+const MAX_CHALLENGE = 1024
+/** The maximum length of a token whose claims are read. Longer ones do not fit in the headers of Node.js. */
+const MAX_TOKEN = 16_384
+
+/** A request to the user's server, as it was received. */
+export class ObservedRequest {
+  readonly id: string
+  readonly #req: IncomingMessage
+  readonly #res: ServerResponse
+  readonly #token: string | undefined
+  readonly #startedAt = performance.now()
+  readonly #time = new Date().toISOString()
+  /** `true` if the server has emitted an event during the request. */
+  hasEvents = false
+
+  constructor(id: string, req: IncomingMessage, res: ServerResponse) {
+    this.id = id
+    this.#req = req
+    this.#res = res
+    this.#token = /^(?:Bearer|DPoP) +(\S+) *$/i.exec(req.headers.authorization ?? '')?.[1]
+  }
+
+  /** The part of an event that names its request. */
+  toJSON(): { readonly id: string; readonly unverified?: UnverifiedClaims | undefined } {
+    return { id: this.id, unverified: this.#claims() }
+  }
+
+  /** Returns the event of the completed request, or `undefined` if it is not a request of an MCP client. */
+  event(key: string): Readonly<Record<string, unknown>> | undefined {
+    const { headers, method = 'GET', socket } = this.#req
+    const path = pathOf(this.#req)
+    const challenge = headerOf(this.#res, 'www-authenticate')
+    if (headers['user-agent']?.startsWith(OWN_USER_AGENT)) return undefined
+    if (!this.hasEvents && challenge === undefined && !isOfClient(this.#req, path)) return undefined
+    const attributes = {
+      'http.request.method': method,
+      'url.path': this.#clean(path),
+      'http.response.status_code': this.#res.headersSent ? this.#res.statusCode : 499,
+      'client.address': socket.remoteAddress,
+      'user_agent.original': this.#clean(headers['user-agent']),
+      origin: this.#clean(headers.origin),
+      host: this.#clean(headers.host),
+      preflight: isPreflight(this.#req) ? true : undefined,
+      'mcp.session.id': this.#clean(headers['mcp-session-id'] ?? headerOf(this.#res, 'mcp-session-id')),
+      'mcp.method.name': this.#clean(headers['mcp-method']),
+      'gen_ai.tool.name':
+        headers['mcp-method'] === 'tools/call' ? this.#clean(headers['mcp-name']) : undefined,
+      token: this.#token === undefined ? undefined : fingerprintOf(key, this.#token),
+      challenge: this.#clean(challenge, MAX_CHALLENGE),
+      covered: this.hasEvents,
+      duration_ms: Math.round((performance.now() - this.#startedAt) * 1000) / 1000,
+    }
+    const level = this.#res.statusCode >= 400 ? 'warn' : 'info'
+    return {
+      name: 'dev.request',
+      time: this.#time,
+      level,
+      sessionId: `request-${this.id}`,
+      request: this,
+      attributes,
+    }
+  }
+
+  #clean(value: string | readonly string[] | undefined, max: number = MAX_TEXT): string | undefined {
+    if (value === undefined) return undefined
+    // The header can be long, so it is cut before the token is searched.
+    const text = String(value).slice(0, max + MAX_TOKEN)
+    const token = this.#token
+    return (token === undefined ? text : text.replaceAll(token, '[token]')).slice(0, max)
+  }
+
+  /** Reads the claims of a JWT without checking its signature. */
+  #claims(): UnverifiedClaims | undefined {
+    const payload = (this.#token ?? '').length > MAX_TOKEN ? undefined : this.#token?.split('.', 4)[1]
+    if (payload === undefined) return undefined
+    try {
+      const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>
+      return {
+        ...textOf('iss', claims.iss),
+        ...textOf('aud', claims.aud),
+        ...(typeof claims.exp === 'number' && { exp: timeOf(claims.exp) }),
+        ...textOf('scope', claims.scope ?? claims.scp),
+        ...textOf('client_id', claims.client_id ?? claims.azp ?? claims.cid),
+      }
+    } catch {
+      return undefined
+    }
+  }
+}
+
+function textOf(name: string, value: unknown): Record<string, string> {
+  const text = Array.isArray(value)
+    ? value
+        .slice(0, 8)
+        .filter((one) => typeof one === 'string')
+        .join(' ')
+    : value
+  return typeof text === 'string' ? { [name]: text.slice(0, MAX_TEXT) } : {}
+}
+
+function timeOf(seconds: number): string {
+  const time = new Date(seconds * 1000)
+  return Number.isNaN(time.getTime()) ? String(seconds) : time.toISOString()
+}
+
+/** Returns the path without its query, which may contain secrets. */
+function pathOf(req: IncomingMessage): string {
+  const { originalUrl } = req as { originalUrl?: unknown }
+  const url = typeof originalUrl === 'string' ? originalUrl : (req.url ?? '/')
+  return url.slice(0, MAX_TEXT).split('?', 1)[0] as string
+}
+
+/** Returns a header of a response. Headers that were passed to `writeHead` are only in the text that was sent. */
+function headerOf(res: ServerResponse, name: string): string | undefined {
+  const value = res.getHeader(name)
+  if (value !== undefined) return String(value)
+  const { _header: sent } = res as { _header?: unknown }
+  if (typeof sent !== 'string') return undefined
+  const line = sent.split('\r\n').find((one) => one.toLowerCase().startsWith(`${name}:`))
+  return line?.slice(name.length + 1).trim()
+}
+
+function isPreflight({ method, headers }: IncomingMessage): boolean {
+  return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
+}
+
+/** Returns `true` if MCP clients send such requests. */
+function isOfClient(req: IncomingMessage, path: string): boolean {
+  const { headers } = req
+  if (
+    /^\/\.well-known\/(?:oauth-protected-resource|oauth-authorization-server|openid-configuration)\b/.test(
+      path,
+    )
+  )
+    return true
+  if (headers.authorization !== undefined || headers.accept?.includes('text/event-stream')) return true
+  if (Object.keys(headers).some((name) => name.startsWith('mcp-'))) return true
+  return (
+    isPreflight(req) &&
+    /\b(?:authorization|content-type|mcp-)/i.test(headers['access-control-request-headers'] ?? '')
+  )
+}
