@@ -192,6 +192,27 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await titleIs('other · mcp-gatekit dev')
   })
 
+  it('shows "sampled" instead of 0 if sampling has dropped events', async () => {
+    await titleIs('sample · mcp-gatekit dev')
+    const sent = { sender: { service: 'other' }, events: [] }
+    const stats = { emitted: 9, sampledOut: 0, droppedAfterShutdown: 0, transports: [] }
+    log.add({ ...sent, stats })
+    await page.locator('#delivery-total', { hasText: '0 sampled out' }).waitFor()
+    expect(await textOf('#accepted-value')).to.equal('0')
+    log.add({ ...sent, stats: { ...stats, sampledOut: 9 } })
+    await page.locator('#delivery-total', { hasText: '9 sampled out' }).waitFor()
+    for (const tile of ['accepted', 'refused', 'tools', 'median'])
+      expect(await textOf(`#${tile}-value`), tile).to.equal('sampled')
+    expect(await textOf('#accepted-note')).to.contain('not all are counted')
+  })
+
+  it('shows the warnings of dev, and removes them', async () => {
+    log.setServer({ state: 'running', warnings: ['resource is a, but the server listens on port 1.'] })
+    await page.locator('#warnings', { hasText: 'listens on port 1' }).waitFor()
+    log.setServer({ state: 'running', warnings: [] })
+    await page.locator('#warnings').waitFor({ state: 'hidden' })
+  })
+
   it('announces several refusals in one sentence, and later ones in another', async () => {
     const refusals = (count: number) => {
       const event = { name: 'kit.mcp.auth.refused', time: '2026-11-20T12:00:00.000Z', level: 'warn' }

@@ -14,16 +14,27 @@ const RESOURCE = 'http://127.0.0.1:3000/mcp'
 const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
 const INSECURE = { [oauth.allowInsecureRequests]: true }
 
+interface Seen {
+  readonly name: string
+  readonly attributes: Record<string, unknown>
+}
+
 describe('the authorization server of the dev command', () => {
   let server: DevAuthorizationServer
   let as: oauth.AuthorizationServer
   let client: oauth.Client
+  const events: Seen[] = []
+  const outline = () => events.map(({ name }) => name.replace('kit.authorization.', ''))
 
   before(async () => {
     server = await startDevAuthorizationServer({
       oidcProvider: fromProject('oidc-provider', fileURLToPath(import.meta.url)) as string,
       port: { number: 0, orAnother: false },
       tokenSeconds: 90,
+      events: {
+        emit: (event) => void events.push(event as unknown as Seen),
+        fingerprint: (token) => `fp-${token.length}`,
+      },
     })
     const issuer = new URL(server.issuer)
     const discovery = { ...INSECURE, algorithm: 'oauth2' } as const
@@ -241,6 +252,75 @@ describe('the authorization server of the dev command', () => {
     expect(policy).to.contain("frame-ancestors 'none'").and.to.contain("default-src 'none'")
     const style = await fetch(`${server.issuer}/consent.css`)
     expect(style.headers.get('content-type')).to.match(/^text\/css/)
+  })
+
+  it('emits what a client and its user do, without tokens and codes', async () => {
+    events.length = 0
+    await register({ client_name: 'x'.repeat(999) })
+    const visit = browser()
+    const page = await visit(await authorizationUrl())
+    const allowed = [
+      ['user', 'ada'],
+      ['scope', 'mcp:read'],
+      ['answer', 'allow'],
+    ] as const
+    const redirected = await answer(visit, page, allowed)
+    const { access_token: token, refresh_token: refresh } = await tokenFor(redirected)
+    await tokenFor(redirected).catch(() => undefined)
+    expect(outline()).to.deep.equal([
+      'client.registered',
+      'consent.shown',
+      'consent.given',
+      'token.issued',
+      'token.refused',
+    ])
+    const [registered, , given, issued, refused] = events.map(({ attributes }) => attributes)
+    expect(registered).to.include({ client_name: 'x'.repeat(256), 'client.address': '127.0.0.1' })
+    expect(given).to.include({
+      user: 'ada',
+      scope: 'openid mcp:read',
+      resource: RESOURCE,
+      client_id: client.client_id,
+    })
+    expect(issued).to.include({ token: `fp-${token.length}`, scope: 'mcp:read', client_id: client.client_id })
+    expect(refused).to.include({ error: 'invalid_grant', client_id: client.client_id })
+    const text = JSON.stringify(events)
+    for (const secret of [token, refresh, redirected.searchParams.get('code'), verifier])
+      expect(text).not.to.contain(secret)
+  })
+
+  it('emits what it refuses, and a denial once', async () => {
+    events.length = 0
+    await fetch(as.registration_endpoint as string, { method: 'POST', body: '{}' })
+    await browser()(await authorizationUrl({ resource: 'urn:a:b' }))
+    const visit = browser()
+    await answer(visit, await visit(await authorizationUrl()), [['answer', 'refuse']])
+    expect(outline()).to.deep.equal(['client.refused', 'request.refused', 'consent.shown', 'consent.denied'])
+    expect(events[1]?.attributes).to.include({ error: 'invalid_target', client_id: client.client_id })
+  })
+
+  const ORIGIN = 'http://localhost:5173'
+  for (const path of ['/reg', '/token', '/jwks', '/.well-known/oauth-authorization-server']) {
+    it(`lets pages of other origins request ${path}`, async () => {
+      const headers = { origin: ORIGIN, 'access-control-request-method': 'POST' }
+      const preflight = await fetch(server.issuer + path, { method: 'OPTIONS', headers })
+      expect(preflight.status).to.equal(204)
+      expect(preflight.headers.get('access-control-allow-headers')).to.contain('Content-Type')
+      const method = path === '/reg' || path === '/token' ? 'POST' : 'GET'
+      const response = await fetch(server.issuer + path, { method, headers: { origin: ORIGIN } })
+      for (const one of [preflight, response]) {
+        expect(one.headers.get('access-control-allow-origin')).to.equal('*')
+        expect(one.headers.get('access-control-allow-credentials')).to.equal(null)
+      }
+    })
+  }
+
+  it('does not let pages of other origins read the sign-in page', async () => {
+    const { url } = await browser()(await authorizationUrl())
+    for (const one of [url, await authorizationUrl()]) {
+      const response = await fetch(one, { headers: { origin: ORIGIN }, redirect: 'manual' })
+      expect(response.headers.get('access-control-allow-origin')).to.equal(null)
+    }
   })
 
   it('rejects requests with another Host', async () => {

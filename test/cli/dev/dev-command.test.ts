@@ -205,6 +205,28 @@ describe('mcp-gatekit dev', function () {
     expect(program.stdout).to.contain('asked to stop')
   })
 
+  it('warns if the resource names another port than the server', async () => {
+    await project({
+      'other-port.mjs': `
+        import { createServer } from 'node:http'
+        const document = JSON.stringify({ resource: 'http://127.0.0.1:1/mcp' })
+        createServer((req, res) => res.end(document)).listen(0, '127.0.0.1')`,
+    })
+    const program = startDevProgram(['--no-auth', '--port', '0', 'other-port.mjs'], { cwd: folder })
+    const [, port] = await program.said(
+      'stderr',
+      /resource is http:\/\/127\.0\.0\.1:1\/mcp, but the server listens on port (\d+)/,
+    )
+    expect(Number(port)).to.be.above(0)
+    const [, url] = (await program.said('stderr', /console +(http:\S+)/)) as unknown as [string, string]
+    const stream = await startServerSentEvents(`${url}events`)
+    expect((await stream.next('server')) as object)
+      .to.have.property('warnings')
+      .with.lengthOf(1)
+    program.kill('SIGTERM')
+    await program.exitCode
+  })
+
   it('exits with the exit code of the server', async () => {
     const { program, ending } = await startSample(['--no-auth', '--port', '0'])
     expect(program.stderr).to.contain('not started (--no-auth)')

@@ -1,0 +1,272 @@
+import { expect } from 'chai'
+import { type ConsoleEvent, kindOf } from '../../../cli/dev/page/event-kind.ts'
+import { setExpected } from '../../../cli/dev/page/facts.ts'
+import { MAX_STEPS, MAX_STORIES, Stories, type Story } from '../../../cli/dev/page/stories.ts'
+
+const ISSUER = 'http://127.0.0.1:4984'
+const CHALLENGE = 'Bearer error="invalid_token", resource_metadata="http://127.0.0.1:3000/.well-known/x"'
+const NODE = { 'client.address': '127.0.0.1', 'user_agent.original': 'node' }
+const PAGE = {
+  'client.address': '127.0.0.1',
+  'user_agent.original': 'Mozilla/5.0 x',
+  origin: 'http://localhost:5173',
+}
+
+let number = 0
+function event(name: string, attributes: object, more: Partial<ConsoleEvent> = {}): ConsoleEvent {
+  number++
+  const time = new Date(Date.UTC(2026, 10, 20) + number * 1000).toISOString()
+  return {
+    number,
+    name,
+    time,
+    level: 'info',
+    sessionId: `s-${number}`,
+    attributes: { ...attributes },
+    ...more,
+  }
+}
+
+/** A request to the server. */
+const asked = (path: string, status: number, more: object = {}, request?: ConsoleEvent['request']) =>
+  event(
+    'dev.request',
+    {
+      ...NODE,
+      'http.request.method': 'POST',
+      'url.path': path,
+      'http.response.status_code': status,
+      ...more,
+    },
+    request && { request },
+  )
+const signIn = (name: string, more: object = {}) => event(`kit.authorization.${name}`, { ...NODE, ...more })
+
+const first = () => asked('/mcp', 401, { challenge: CHALLENGE })
+const metadata = () => asked('/.well-known/oauth-protected-resource/mcp', 200)
+const issuerMetadata = (more: object = {}) =>
+  asked('/.well-known/oauth-authorization-server', 200, { server: 'authorization', ...more })
+const registered = (client = 'c1') =>
+  signIn('client.registered', { client_id: client, client_name: 'A client' })
+const shown = (client = 'c1') =>
+  event('kit.authorization.consent.shown', { ...PAGE, client_id: client, scope: 'mcp:read' })
+const given = (client = 'c1') =>
+  event('kit.authorization.consent.given', { ...PAGE, client_id: client, scope: 'mcp:read', user: 'ada' })
+const issued = (client = 'c1', token = 't1') =>
+  signIn('token.issued', { client_id: client, token, scope: 'mcp:read' })
+const called = (token = 't1') => asked('/mcp', 200, { token })
+
+const WHOLE = () => [
+  first(),
+  metadata(),
+  issuerMetadata(),
+  registered(),
+  shown(),
+  given(),
+  issued(),
+  called(),
+]
+
+function told(...events: readonly ConsoleEvent[]): readonly Story[] {
+  const stories = new Stories(() => ISSUER)
+  for (const one of events) stories.add([{ event: one, kind: kindOf(one) }])
+  return stories.all
+}
+
+const only = (stories: readonly Story[]): Story => {
+  expect(stories).to.have.length(1)
+  return stories[0] as Story
+}
+
+describe('Stories', () => {
+  it('a sign-in and the calls after it are one story', () => {
+    const { name, user, stage, next, steps } = only(told(...WHOLE(), called()))
+    expect({ name, user, stage, next }).to.deep.equal({
+      name: 'A client',
+      user: 'ada',
+      stage: 'called',
+      next: undefined,
+    })
+    expect(steps.map(({ word, count }) => `${word} ${count}`)).to.deep.equal([
+      '401 1',
+      'metadata 1',
+      'metadata 1',
+      'registered 1',
+      'sign-in page 1',
+      'allowed 1',
+      'token 1',
+      'call 2',
+    ])
+  })
+
+  for (const [stage, count, next] of [
+    ['challenged', 1, 'fetches http://127.0.0.1:3000/.well-known/x'],
+    ['metadata', 2, `fetches ${ISSUER}/.well-known/oauth-authorization-server`],
+    ['issuer-metadata', 3, 'registers at registration_endpoint'],
+    ['registered', 4, 'opens authorization_endpoint'],
+    ['page', 5, 'allows or denies'],
+    ['consented', 6, `exchanges it at ${ISSUER}/token within 60 s`],
+    ['token', 7, 'Authorization: Bearer'],
+  ] as const) {
+    it(`a story that stops at "${stage}" names the next step`, () => {
+      const story = only(told(...WHOLE().slice(0, count)))
+      expect(story.stage).to.equal(stage)
+      expect(story.next).to.contain(next)
+    })
+  }
+
+  for (const [what, last, stage, next] of [
+    ['a denied consent', () => signIn('consent.denied', { client_id: 'c1' }), 'denied', 'access was denied'],
+    [
+      'a refused registration',
+      () => signIn('client.refused', { error: 'invalid_redirect_uri' }),
+      'not-registered',
+      'registers again',
+    ],
+    [
+      'a refused authorization request',
+      () => signIn('request.refused', { client_id: 'c1', error: 'invalid_target' }),
+      'not-authorized',
+      'redirect_uri',
+    ],
+    [
+      'a refused token request',
+      () => signIn('token.refused', { client_id: 'c1', error: 'invalid_grant' }),
+      'token-refused',
+      'code_verifier',
+    ],
+    ['a forbidden origin', () => asked('/mcp', 403, { host: 'a' }), 'forbidden', 'allows the origin or host'],
+    [
+      'a forbidden preflight',
+      () => asked('/mcp', 403, { preflight: true }),
+      'forbidden',
+      'allows the origin or host',
+    ],
+    [
+      'missing metadata',
+      () => asked('/.well-known/oauth-protected-resource', 404),
+      'no-metadata',
+      'protectedResourceRouter',
+    ],
+    [
+      'missing scopes',
+      () => asked('/mcp', 403, { challenge: 'Bearer error="insufficient_scope", scope="a b"', token: 't' }),
+      'scopes',
+      'scope=a b',
+    ],
+    [
+      'a refused token',
+      () => asked('/mcp', 401, { challenge: CHALLENGE, token: 't' }),
+      'refused',
+      'signs in again',
+    ],
+  ] as const) {
+    it(`a story with ${what} names the next step`, () => {
+      const story = only(told(first(), registered(), last()))
+      expect(story.stage).to.equal(stage)
+      expect(story.next).to.contain(next)
+    })
+  }
+
+  it('telemetry events become part of the step of their request, in either order', () => {
+    setExpected({ resource: 'http://a/mcp', authorizationServers: [ISSUER] })
+    const request = { id: '1-1', unverified: { iss: 'http://other', aud: 'http://b/mcp' } }
+    const wire = asked('/mcp', 401, { challenge: CHALLENGE, token: 't', covered: true }, request)
+    const refused = event('kit.mcp.auth.refused', { reason: 'wrong_resource' }, { request })
+    for (const events of [
+      [wire, refused],
+      [refused, wire],
+    ]) {
+      const { steps } = only(told(...events))
+      expect(steps).to.have.length(1)
+      expect(steps[0]).to.deep.include({
+        word: '401',
+        tone: 'bad',
+        title: 'wrong_resource: the access token was issued for another resource',
+        facts: [
+          'aud: expected http://a/mcp, received http://b/mcp (unverified)',
+          `iss: expected ${ISSUER}, received http://other (unverified)`,
+        ],
+      })
+    }
+  })
+
+  it('a request without telemetry shows the description of its challenge, and the claims', () => {
+    setExpected({})
+    const challenge = 'Bearer error="invalid_token", error_description="The access token has expired"'
+    const { steps } = only(
+      told(asked('/mcp', 401, { challenge, token: 't' }, { id: '1', unverified: { iss: 'x' } })),
+    )
+    expect(steps[0]).to.deep.include({
+      title: 'The access token has expired',
+      facts: ['iss: received x (unverified)'],
+    })
+  })
+
+  it('two programs have two stories, also if they sign in at the same time', () => {
+    const stories = told(
+      first(),
+      asked('/mcp', 401, { ...PAGE, challenge: CHALLENGE }),
+      registered('c1'),
+      signIn('client.registered', { ...PAGE, client_id: 'c2', client_name: 'A page' }),
+      shown('c1'),
+      shown('c2'),
+      issued('c2', 't2'),
+      issued('c1', 't1'),
+      called('t2'),
+    )
+    expect(stories.map(({ name, stage }) => `${name} ${stage}`)).to.deep.equal([
+      'A page called',
+      'A client token',
+    ])
+  })
+
+  it('a program that starts again without a token has a new story, and one that steps up does not', () => {
+    const challenge = 'Bearer error="insufficient_scope", scope="a"'
+    expect(told(...WHOLE(), first(), registered('c2'))).to.have.length(2)
+    expect(
+      told(
+        ...WHOLE(),
+        asked('/mcp', 403, { token: 't1', challenge }),
+        shown(),
+        given(),
+        issued('c1', 't2'),
+        called('t2'),
+      ),
+    ).to.have.length(1)
+  })
+
+  it('the metadata that a server fetches at the first token belongs to no client', () => {
+    const { steps } = only(told(...WHOLE().slice(0, 7), issuerMetadata()))
+    expect(steps).to.have.length(7)
+    expect(told(issuerMetadata())).to.have.length(0)
+  })
+
+  it('a stream that ends late is shown at the time of its beginning', () => {
+    const begun = first()
+    const stream = asked('/stream', 200, { token: 't1' })
+    const { steps } = only(told(begun, asked('/call', 200, { token: 't1' }), stream))
+    expect(steps.map(({ title }) => title).slice(1)).to.deep.equal(['POST /stream → 200', 'POST /call → 200'])
+  })
+
+  it('stories are bounded in number and length', () => {
+    const many = Array.from({ length: 500 }, (_, index) => [
+      asked('/mcp', 401, { 'user_agent.original': `agent-${index}`, challenge: CHALLENGE }),
+      signIn('token.issued', { client_id: `c${index}`, token: `t${index}` }),
+    ]).flat()
+    expect(told(...many)).to.have.length(MAX_STORIES)
+    const long = only(
+      told(...Array.from({ length: 500 }, (_, index) => asked(`/${index}`, 200, { token: 't' }))),
+    )
+    expect(long.steps).to.have.length(MAX_STEPS)
+    expect(long.dropped).to.equal(500 - MAX_STEPS)
+    expect(long.steps[0]?.title).to.equal('POST /0 → 200')
+    expect(long.steps.at(-1)?.title).to.equal('POST /499 → 200')
+  })
+
+  for (const name of ['constructor', '__proto__', 'toString']) {
+    it(`an unknown event of the authorization server does no harm: ${name}`, () => {
+      expect(only(told(signIn(name, { client_id: 'x' }))).stage).to.equal('begun')
+    })
+  }
+})
