@@ -119,7 +119,7 @@ describe('table of the events of the gate and the router', () => {
     ])
   })
 
-  it('the page names every reason of a rejection', () => {
+  it('the page names every reason of a refusal', () => {
     const source = /type RefusalReason =(?<union>[^\n]*(?:\n {2}\| '\w+')+)/.exec(
       read('src/oauth/decision.ts'),
     )

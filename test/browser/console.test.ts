@@ -110,7 +110,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
       sample.telemetry.emit('sample.tick', { level: 'debug', attributes: { index, duration_ms: index % 50 } })
   }
 
-  it('shows setup instructions before the first event', async () => {
+  it('the console shows setup instructions before the first event', async () => {
     expect(await textOf('#welcome')).to.contain('.addTransport(DevConsoleTransportAdapter.create())')
     expect(await textOf('header'))
       .to.contain('running, pid')
@@ -118,7 +118,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await picture('empty')
   })
 
-  it('shows a refused call with its reason and a suggested fix within one second', async () => {
+  it('the console shows a refused call with its reason and a suggested fix within one second', async () => {
     // The time of the new row by the clock of the page.
     await page.evaluate(() => {
       const { document, MutationObserver, performance } = globalThis as unknown as InPage
@@ -142,7 +142,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     expect(await page.locator('#announcer').getAttribute('aria-live')).to.equal('polite')
   })
 
-  it('shows decisions, durations of tool calls, sessions, and delivery statistics', async () => {
+  it('the console shows decisions, durations of tool calls, sessions, and delivery statistics', async () => {
     for (let n = 0; n < 12; n++) {
       await callTool(sample.origin, 'good', 'search_notes', { ms: (n * 37) % 90 })
       if (n % 4 === 0) await callTool(sample.origin, 'good', 'break')
@@ -174,7 +174,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await picture('desk-dark')
   })
 
-  it('shows lost events of a transport with the error, and a note about sampling', async () => {
+  it('the console shows lost events of a transport with the error, and a note about sampling', async () => {
     const line = { type: 'http', accepted: 12, delivered: 9, failed: 2, dropped: 1, pending: 0 }
     const stats = {
       emitted: 1234,
@@ -192,7 +192,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await titleIs('other · mcp-gatekit dev')
   })
 
-  it('shows "sampled" instead of 0 if sampling has dropped events', async () => {
+  it('the console shows "sampled" instead of 0 if sampling has dropped events', async () => {
     await titleIs('sample · mcp-gatekit dev')
     const sent = { sender: { service: 'other' }, events: [] }
     const stats = { emitted: 9, sampledOut: 0, droppedAfterShutdown: 0, transports: [] }
@@ -206,14 +206,14 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     expect(await textOf('#accepted-note')).to.contain('not all are counted')
   })
 
-  it('shows the warnings of dev, and removes them', async () => {
+  it('the console shows the warnings of dev, and removes them', async () => {
     log.setServer({ state: 'running', warnings: ['resource is a, but the server listens on port 1.'] })
     await page.locator('#warnings', { hasText: 'listens on port 1' }).waitFor()
     log.setServer({ state: 'running', warnings: [] })
     await page.locator('#warnings').waitFor({ state: 'hidden' })
   })
 
-  it('announces several refusals in one sentence, and later ones in another', async () => {
+  it('the console announces several refusals in one sentence, and later ones in another', async () => {
     const refusals = (count: number) => {
       const event = { name: 'kit.mcp.auth.refused', time: '2026-11-20T12:00:00.000Z', level: 'warn' }
       const attributes = { reason: 'expired', 'mcp.method.name': 'tools/list' }
@@ -229,7 +229,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await announced('2 refused, most recently: expired')
   })
 
-  it('never shows a token', async () => {
+  it('the console never shows a token', async () => {
     const token = 'hunter2hunter2hunter2hunter2'
     await callTool(sample.origin, token, 'greet')
     await page.locator('.row.bad').waitFor()
@@ -238,7 +238,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     expect(await (await fetch(served.url)).text()).not.to.contain(token)
   })
 
-  it('can be used with the keyboard only', async () => {
+  it('the console can be used with the keyboard only', async () => {
     for (const token of [undefined, 'bad', 'good'])
       await callTool(sample.origin, token, 'greet', { name: 'Ada' })
     await page.locator('#how-many', { hasText: '5 events' }).waitFor()
@@ -287,7 +287,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     expect(await page.locator('#details').isVisible()).to.equal(false)
   })
 
-  it('copies an event, and shows only the events of its session', async () => {
+  it('the console copies an event, and shows only the events of its session', async () => {
     await context.grantPermissions(['clipboard-read', 'clipboard-write'])
     await callTool(sample.origin, 'good', 'greet', { name: 'Ada' })
     await callTool(sample.origin, 'bad', 'greet')
@@ -304,7 +304,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     expect(await page.locator('#details').isVisible()).to.equal(false)
   })
 
-  it('stays responsive with ten thousand events', async () => {
+  it('the console stays responsive with ten thousand events', async () => {
     await page.evaluate(() => {
       const { PerformanceObserver } = globalThis as unknown as InPage
       const tasks: number[] = []
@@ -340,7 +340,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
   })
 
   for (const colorScheme of ['light', 'dark'] as const) {
-    it(`is readable on a phone in the ${colorScheme} color scheme`, async () => {
+    it(`the console is readable on a phone in the ${colorScheme} color scheme`, async () => {
       await page.emulateMedia({ colorScheme })
       await page.setViewportSize({ width: 390, height: 844 })
       for (const token of [undefined, 'foreign', 'good'])
@@ -370,7 +370,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     })
   }
 
-  it('keeps its events when dev stops, and starts again when dev is restarted on the same port', async () => {
+  it('the console keeps its events when dev stops, and starts again when dev is restarted on the same port', async () => {
     await callTool(sample.origin, 'bad', 'greet')
     await page.locator('.row.bad').waitFor()
     const { port } = new URL(served.url)

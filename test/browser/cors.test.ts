@@ -177,7 +177,7 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
     describe(`of another origin, with ${name},`, () => {
       const { log, url } = serving((origin) => arrange(adapterWith(), origin))
 
-      it('can read the challenge after a preflight, and fetch the metadata', async () => {
+      it(`a web page can read the challenge after a preflight, and fetch the metadata (${name})`, async () => {
         const refused = await ask(url(), modern('tools/list'))
         expect(refused.status).to.equal(401)
         expect(log).to.deep.equal(['OPTIONS 204', 'POST 401'])
@@ -194,7 +194,7 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
         expect([url(), new URL(url()).origin]).to.include(document.resource)
       })
 
-      it('can call a tool in 2026-07-28 with a parameter in a header', async () => {
+      it(`a web page can call a tool in 2026-07-28 with a parameter in a header (${name})`, async () => {
         const request = modern(
           'tools/call',
           { name: 'forecast', arguments: { region: 'north' } },
@@ -209,14 +209,14 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
         expect(text).to.contain('rain in north for a page')
       })
 
-      it('can call a tool in a legacy revision with a session and Last-Event-ID', async () => {
+      it(`a web page can call a tool in a legacy revision with a session and Last-Event-ID (${name})`, async () => {
         const headers = { ...bearer('good'), 'mcp-session-id': 'a', 'last-event-id': 'b' }
         const { status, text } = await ask(url(), legacy(call('forecast', { region: 'west' }), headers))
         expect(status).to.equal(200)
         expect(text).to.contain('rain in west')
       })
 
-      it('can read a streamed response while the tool still runs', async () => {
+      it(`a web page can read a streamed response while the tool still runs (${name})`, async () => {
         const stream = modern('tools/call', { name: 'stream', _meta: { progressToken: 7 } }, bearer('good'))
         const ending = modern('tools/call', { name: 'release' }, bearer('good'))
         const pieces = await page.evaluate(
@@ -241,7 +241,7 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
         expect(pieces.slice(1).join('')).to.contain('whole')
       })
 
-      it('can read the required scopes', async () => {
+      it(`a web page can read the required scopes (${name})`, async () => {
         const { status, headers } = await ask(url(), modern('tools/call', { name: 'write' }, bearer('good')))
         expect(status).to.equal(403)
         expect(parseChallenge(headers['www-authenticate'] ?? '')).to.include({
@@ -250,13 +250,13 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
         })
       })
 
-      it('can read Retry-After after an outage', async () => {
+      it(`a web page can read Retry-After after an outage (${name})`, async () => {
         const { status, headers } = await ask(url(), modern('tools/list', {}, bearer('down')))
         expect(status).to.equal(503)
         expect(headers['retry-after']).to.equal('17')
       })
 
-      it('can read the response to a DELETE without a session', async () => {
+      it(`a web page can read the response to a DELETE without a session (${name})`, async () => {
         const headers = { ...bearer('good'), 'mcp-session-id': 'a' }
         const { status, text } = await ask(url(), { method: 'DELETE', headers })
         expect(status).to.equal(405)
@@ -265,7 +265,7 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
         expect(log).to.include('DELETE 405')
       })
 
-      it('can open an event stream with GET', async () => {
+      it(`a web page can open an event stream with GET (${name})`, async () => {
         const first = await page.evaluate(
           async ([url, headers]) => {
             const abort = new AbortController()
@@ -283,7 +283,7 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
         expect(first[1]).to.match(/^:/)
       })
 
-      it('cannot send a header that MCP clients do not use', async () => {
+      it(`a web page cannot send a header that MCP clients do not use (${name})`, async () => {
         const request = legacy(rpc('tools/list'), { ...bearer('good'), 'x-anything': '1' })
         expect(await ask(url(), request))
           .to.have.property('failed')
@@ -303,13 +303,13 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
     ] as const) {
       describe(`by allowedOrigins, with ${name},`, () => {
         const { log, url } = serving(() => arrange(adapterWith(options)))
-        it('can read nothing, and the server rejects the preflight', async () => {
+        it(`a web page that allowedOrigins excludes can read nothing, and its preflight gets a 403 (${name})`, async () => {
           expect(await ask(url(), CALL))
             .to.have.property('failed')
             .that.contains('TypeError')
           expect(log).to.deep.equal(['OPTIONS 403'])
         })
-        it('is rejected if the request needs no preflight', async () => {
+        it(`a web page that allowedOrigins excludes gets a 403 if the request needs no preflight (${name})`, async () => {
           // text/plain is a "simple" type, for which a browser sends no preflight.
           const { status } = await ask(url(), { headers: { 'content-type': 'text/plain' }, body: '{}' })
           expect(status).to.equal(403)
@@ -323,7 +323,7 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
         const adapter = adapterWith(options)
         return onExpress(adapter, mcpCors(), mcpAuth(adapter))
       })
-      it('can read that the call is rejected', async () => {
+      it('a web page that allowedOrigins excludes can read the 403 behind mcpCors for all origins', async () => {
         expect((await ask(url(), CALL)).status).to.equal(403)
         expect(log).to.deep.equal(['OPTIONS 204', 'POST 403'])
       })
@@ -334,7 +334,7 @@ describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missin
         const adapter = adapterWith()
         return onExpress(adapter, mcpCors({ origin: ['https://app.example.com'] }), mcpAuth(adapter))
       })
-      it('can read nothing and cannot call tools', async () => {
+      it('a web page that mcpCors excludes can read nothing and cannot call tools', async () => {
         expect(await ask(url(), CALL))
           .to.have.property('failed')
           .that.contains('TypeError')
