@@ -276,7 +276,7 @@ describe('attacks on sessions', () => {
             params: { requestId: 'wait' },
           }
           expect((await target.send(narrow, legacy(cancelled), session)).status).to.equal(202)
-          expect((await waiting).message.error.message).to.contain('cancelled')
+          expect((await waiting).message.error.message).to.contain('canceled')
         },
       },
       {
