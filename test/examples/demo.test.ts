@@ -45,7 +45,7 @@ describe('the demo', function () {
     expect(revisions).to.deep.equal(['2025-11-25', '2026-07-28', '2025-11-25'])
   })
 
-  it('the demo shows a table of accepted and rejected requests', () => {
+  it('the demo shows a table of accepted and refused requests', () => {
     const [, table = ''] = outcome.stdout.split('5. Telemetry')
     for (const event of ['auth.accepted', 'auth.refused', 'request.completed', 'tool.completed']) {
       expect(table).to.include(`kit.mcp.${event}`)

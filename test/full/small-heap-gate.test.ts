@@ -10,7 +10,7 @@ const MIB = 1024 * 1024
 
 /** The memory that an attack may leave behind: code that V8 compiled, and sockets that are not yet closed. */
 const NOISE = 4 * MIB
-/** The memory that a rejected request may leave behind: an entry with its address, but not its token. */
+/** The memory that a refused request may leave behind: an entry with its address, but not its token. */
 const PER_REQUEST = 500
 
 describe('a protected server in a small heap', function () {

@@ -214,7 +214,7 @@ for (const way of WAYS) {
         'context: application data is reachable through context.context': async () => {
           expect((await inputOf(post('x'))).context.context.db).to.equal('a data-access object')
         },
-        'undefined: the request is rejected': async () => expect(await statusFor(undefined)).to.equal(401),
+        'undefined: the request is refused': async () => expect(await statusFor(undefined)).to.equal(401),
         'valid: the outcome of verification': async () => {
           expect(await statusFor({ valid: true })).to.equal(200)
           expect(await statusFor({ valid: false })).to.equal(401)
