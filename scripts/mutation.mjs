@@ -6,7 +6,7 @@
 //   --only <path>      a file or a folder of build/src, such as oauth/verifiers
 //   --kind <name>      condition, boundary, statement, arithmetic, constant, or return
 //   --mutant <id>      this mutant, instead of random ones; may be repeated
-//   --wide             runs all tests of the area, of test/express, and of test/attacks instead of those of the folder
+//   --wide             if the tests of the folder notice nothing, runs all others of `npm test` that execute the code
 //   --jobs <number>    mutants that are tested at the same time; defaults to 1
 //   --list             prints the mutants without testing them
 import { spawn } from 'node:child_process'
@@ -25,14 +25,17 @@ import { constants, setPriority, tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { parseAst } from 'rolldown/parseAst'
+import { executes, measureCoverage } from './mutation-coverage.mjs'
 
 const AREAS = ['oauth', 'mcp', 'telemetry']
 const MOCHA = 'node_modules/mocha/bin/mocha.js'
-/** Tests that read the sources or that measure, which notice no mutant of the compiled code, or every one. */
-const OF_ALL_SOURCES = ['regular-expressions.test.js', 'growth.test.js', 'sessions.test.js']
 /** A test run of a mutant may take this many times as long as without the mutant, and `EXTRA_MS` more. */
 const TIME_FACTOR = 4
-const EXTRA_MS = 20_000
+const EXTRA_MS = 12_000
+/** A single test may take twice as long as the slowest file of its process, and this long at least. */
+const MIN_TEST_MS = 5_000
+/** Test files run in one process until they take this long together. */
+const STAGE_MS = 8_000
 /** Heap of a test process, in MiB. A mutant in an endless loop cannot use the memory of the machine up. */
 const HEAP_MIB = 1_024
 
@@ -178,30 +181,42 @@ function choose(mutants, count, random) {
 }
 
 /**
- * Returns the tests of a source file in the order in which they run: the one of the same name, then those of the same
- * folder, or of the nearest parent folder that has tests. With `--wide`, all of the area follow.
+ * Returns groups of the test files that execute the code of a mutant, in the order in which they run: the file of the
+ * same name, then those of the same folder, or of the nearest parent folder that has tests. With `--wide`, those of the
+ * same area and all others follow. The fastest files of a group are the first.
  */
-function stagesOf(file, project) {
-  const isNamed = (path) => basename(path, '.test.js') === basename(file, '.js')
-  let folder = dirname(file)
-  while (folder !== '.' && testsIn(project, folder, false).length === 0) folder = dirname(folder)
-  const mirror = folder === '.' ? [] : testsIn(project, folder, false)
-  const stages = [mirror.filter(isNamed), mirror.filter((path) => !isNamed(path))]
-  if (values.wide) {
-    const all = [file.split('/')[0], 'express', 'attacks'].flatMap((name) => testsIn(project, name, true))
-    stages.push(all.filter((path) => !mirror.includes(path)))
+function stagesOf({ file, start }) {
+  const mirror = mirrorOf(file)
+  const rankOf = (test) => {
+    if (dirname(test) === mirror) return basename(test, '.test.js') === basename(file, '.js') ? 0 : 1
+    return test.startsWith(`${file.split('/')[0]}/`) ? 2 : 3
   }
-  return stages.filter((stage) => stage.length > 0)
+  const ranked = [...measured]
+    .filter(([, { passed }]) => passed)
+    .filter(([, result]) => executes(result, file, start))
+    .map(([test, { ms }]) => ({ test, ms, rank: rankOf(test) }))
+    .filter(({ rank }) => values.wide || rank < 2)
+    .sort((one, other) => one.rank - other.rank || one.ms - other.ms)
+  const stages = []
+  for (const { test, ms, rank } of ranked) {
+    const last = stages.at(-1)
+    if (last === undefined || last.rank !== rank || last.ms + ms > STAGE_MS)
+      stages.push({ rank, ms, slowestMs: ms, tests: [join('build/test', test)] })
+    else {
+      last.ms += ms
+      last.slowestMs = Math.max(last.slowestMs, ms)
+      last.tests.push(join('build/test', test))
+    }
+  }
+  return stages
 }
 
-/** The paths of the tests in a folder of `test`, in a copy of the project. */
-function testsIn(project, folder, recursive) {
-  const path = join('build/test', folder)
-  if (!existsSync(join(project, path))) return []
-  return readdirSync(join(project, path), { recursive })
-    .filter((name) => name.endsWith('.test.js') && !OF_ALL_SOURCES.includes(basename(name)))
-    .sort()
-    .map((name) => join(path, name))
+/** The folder of the tests of a source file. */
+function mirrorOf(file) {
+  let folder = dirname(file)
+  while (folder !== '.' && ![...measured.keys()].some((test) => dirname(test) === folder))
+    folder = dirname(folder)
+  return folder
 }
 
 /** Makes a copy of the project in which `build` is a copy and the rest are links. */
@@ -211,14 +226,14 @@ function copyProject(folder) {
     if (name !== 'build' && name !== '.git') symlinkSync(resolve(name), join(folder, name))
   mkdirSync(join(folder, 'build'))
   for (const name of readdirSync('build'))
-    if (!name.startsWith('docs-'))
+    if (!name.startsWith('docs-') && !name.endsWith('.json'))
       cpSync(join('build', name), join(folder, 'build', name), { recursive: true })
 }
 
 const groups = new Set()
 
 /** Runs the tests in a copy of the project. Resolves to `passed`, `failed`, or `timeout`, and the output. */
-function runTests(folder, tests, timeoutMs) {
+function runTests(folder, tests, timeoutMs, { env = {}, testTimeoutMs = 20_000 } = {}) {
   const started = performance.now()
   const child = spawn(
     process.execPath,
@@ -229,10 +244,10 @@ function runTests(folder, tests, timeoutMs) {
       '--bail',
       '--exit',
       '--timeout',
-      '20000',
+      String(testTimeoutMs),
       ...tests,
     ],
-    { cwd: folder, detached: true, stdio: ['ignore', 'pipe', 'pipe'] },
+    { cwd: folder, detached: true, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] },
   )
   groups.add(child.pid)
   let output = ''
@@ -314,52 +329,47 @@ for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => report().
 
 const results = { killed: [], survived: [], timeout: [], untested: [] }
 const waiting = mutants.entries()
-/** Results of `baselineOf`, by the names of the tests. */
-const baselines = new Map()
-
-/** Returns the tests that pass without a mutant, and how long they take. */
-async function baselineOf(folder, tests) {
-  const key = tests.join(' ')
-  if (!baselines.has(key)) {
-    let passing = tests
-    let { outcome, ms } = await runTests(folder, tests, 600_000)
-    if (outcome !== 'passed') {
-      passing = []
-      for (const test of tests) {
-        const { outcome } = await runTests(folder, [test], 600_000)
-        if (outcome === 'passed') passing.push(test)
-        else console.log(`Without a mutant, ${test} does not pass. It is left out.`)
-      }
-      ;({ outcome, ms } = await runTests(folder, passing, 600_000))
-    }
-    baselines.set(key, { passing, ms })
-  }
-  return baselines.get(key)
-}
 
 async function work(job) {
   const folder = join(scratch, `job-${job}`)
-  copyProject(folder)
+  if (!existsSync(folder)) copyProject(folder)
   for (const [index, mutant] of waiting) {
     const { file, start, end, text } = mutant
-    const stages = stagesOf(file, folder)
+    const path = join(folder, 'build/src', file)
+    const code = sources.get(file)
+    const stages = stagesOf(mutant)
     let result = stages.length > 0 ? 'survived' : 'untested'
-    for (const tests of stages) {
-      const { passing, ms } = await baselineOf(folder, tests)
-      if (passing.length === 0) continue
-      const path = join(folder, 'build/src', file)
-      const code = sources.get(file)
-      writeFileSync(path, code.slice(0, start) + text + code.slice(end))
-      const { outcome } = await runTests(folder, passing, TIME_FACTOR * ms + EXTRA_MS)
-      writeFileSync(path, code)
+    let reason = ''
+    writeFileSync(path, code.slice(0, start) + text + code.slice(end))
+    for (const { tests, ms, slowestMs } of stages) {
+      const { outcome, output } = await runTests(folder, tests, TIME_FACTOR * ms + EXTRA_MS, {
+        testTimeoutMs: Math.max(MIN_TEST_MS, 2 * slowestMs),
+      })
       if (outcome === 'passed') continue
       result = outcome === 'failed' ? 'killed' : 'timeout'
+      reason = outcome === 'failed' ? ` by "${failureIn(output)}"` : ` in ${tests.join(' ')}`
       break
     }
+    writeFileSync(path, code)
     results[result].push(mutant)
-    console.log(`${index + 1}/${mutants.length} ${result}: ${titleOf(mutant)}`)
-    if (result === 'survived') console.log(diffOf(mutant))
+    console.log(`${index + 1}/${mutants.length} ${result}: ${titleOf(mutant)}${reason}`)
+    if (result === 'survived' || result === 'untested') console.log(diffOf(mutant))
   }
+}
+
+/** The title of the first test that failed, and its error. */
+function failureIn(output) {
+  const lines = output.slice(Math.max(output.lastIndexOf(' failing\n'), 0)).split('\n')
+  const first = Math.max(
+    lines.findIndex((line) => /^ {2}1\) /.test(line)),
+    0,
+  )
+  return lines
+    .slice(first, first + 8)
+    .map((line) => line.trim())
+    .join(' ')
+    .trim()
+    .slice(0, 300)
 }
 
 async function report() {
@@ -371,5 +381,7 @@ async function report() {
     console.log(`\n${titleOf(mutant)}\n${diffOf(mutant)}`)
 }
 
+copyProject(join(scratch, 'job-0'))
+const measured = await measureCoverage(join(scratch, 'job-0'), runTests, Number(values.jobs))
 await Promise.all(Array.from({ length: Number(values.jobs) }, (_, job) => work(job)))
 await report()

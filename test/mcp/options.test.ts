@@ -5,7 +5,7 @@ import {
   KitMcpServer,
   type McpAdapter,
 } from '../../src/mcp/adapter.ts'
-import type { McpAdapterOptions } from '../../src/mcp/options.ts'
+import { type McpAdapterOptions, resolveAdapterOptions } from '../../src/mcp/options.ts'
 import type { KitMcpConfigError } from '../../src/options/config-error.ts'
 import { configError } from '../support/mcp/config-error.ts'
 import { web } from '../support/mcp/entry-points.ts'
@@ -80,6 +80,17 @@ describe('mcp: options', () => {
 
   it('the error for an unknown option without a similar name suggests none', () => {
     expect(refusal({ zzzzzzzzzz: 1 }).message).not.to.contain('Did you mean')
+  })
+
+  it('sessions and streams have default limits', () => {
+    expect(resolveAdapterOptions({ sessions: true })).to.deep.include({
+      sessions: { idleTimeoutMs: 1_800_000, max: 1_000, maxPerOwner: 100, maxBufferedBytes: 1_048_576 },
+      streams: { max: 1_024, maxPerOwner: 32 },
+      maxBodyBytes: 4_194_304,
+      bodyTimeoutMs: 30_000,
+    })
+    expect(resolveAdapterOptions({ sessions: { max: 50 } }).sessions).to.include({ max: 50, maxPerOwner: 10 })
+    expect(resolveAdapterOptions({}).sessions).to.equal(undefined)
   })
 
   it('options that are undefined count as absent', async () => {

@@ -39,4 +39,19 @@ describe('RefusalCounter', () => {
     expect(await outcome(counter, 'client 0')).to.have.property('msBeforeNext')
     expect(await outcome(counter, 'client 1')).to.equal('counted')
   })
+
+  it('RefusalCounter starts a new period at the very end of the previous one', async () => {
+    const { now } = performance
+    try {
+      const counter = new RefusalCounter(1, 60)
+      performance.now = () => 1_000
+      expect(await outcome(counter, 'a')).to.equal('counted')
+      performance.now = () => 60_999
+      expect(await outcome(counter, 'a')).to.deep.equal({ msBeforeNext: 1 })
+      performance.now = () => 61_000
+      expect(await outcome(counter, 'a')).to.equal('counted')
+    } finally {
+      performance.now = now
+    }
+  })
 })

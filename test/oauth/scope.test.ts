@@ -31,4 +31,9 @@ describe('scopes', () => {
     expect(unionOfScopes([], ['b', 'a'], [])).to.deep.equal(['b', 'a'])
     expect(unionOfScopes(['b', 'a'], ['a', 'c'], ['b'])).to.deep.equal(['b', 'a', 'c'])
   })
+
+  it('unionOfScopes returns the only list that has scopes, without a copy', () => {
+    const list = ['b', 'a']
+    expect(unionOfScopes([], list, [])).to.equal(list)
+  })
 })

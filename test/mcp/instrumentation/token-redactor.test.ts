@@ -73,6 +73,11 @@ describe('TokenRedactor', () => {
     )
   })
 
+  it('a text of exactly the maximum length is returned whole', () => {
+    expect(eraser.cut('exact', 5)).to.equal('exact')
+    expect(eraser.cut(OPAQUE, OPAQUE.length)).to.equal('[token]')
+  })
+
   it('TokenRedactor searches for a bounded number of credentials', () => {
     const many = Array.from({ length: 1_000 }, (_, index) => `token-of-16-chars-${index}-`)
     const bounded = new TokenRedactor([`Bearer ${many.join(',')}`])

@@ -14,6 +14,15 @@ describe('lazySchema()', () => {
     expect(result.issues).to.have.length.above(0)
   })
 
+  it('lazySchema() has the JSON Schema of its input and its output, unchanged', () => {
+    const schema = { type: 'object' } as const
+    const standard = lazySchema(schema)['~standard'] as unknown as {
+      readonly jsonSchema: { input(): unknown; output(): unknown }
+    }
+    expect(standard.jsonSchema.input()).to.equal(schema)
+    expect(standard.jsonSchema.output()).to.equal(schema)
+  })
+
   it('lazySchema() accepts every value if the JSON Schema cannot be compiled', async () => {
     expect(await validate({ type: 'nonsense' }, 5)).to.deep.equal({ value: 5 })
   })

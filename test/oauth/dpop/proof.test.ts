@@ -51,4 +51,24 @@ describe('checkProof()', () => {
     const iat = nowSeconds() - OPTIONS.proofMaxAgeSeconds + 5
     expect(await check({}, { iat })).to.deep.include({ keyThumbprint: key.thumbprint })
   })
+
+  it('a checked proof expires a second after its maximum age', async () => {
+    const iat = nowSeconds() - 7.5
+    expect(await check({}, { iat })).to.deep.include({
+      expiresAtSeconds: Math.ceil(iat) + OPTIONS.proofMaxAgeSeconds + 1,
+    })
+  })
+
+  it('rejects no proof, several proofs, and a proof of more than 8,192 characters', async () => {
+    for (const proof of [undefined, [], ['a.b.c', 'a.b.c'], 'x'.repeat(8_193), ['x'.repeat(8_193)]]) {
+      const subject = { proof, method: 'POST', origin: ORIGIN, path: '/mcp', token: 'token' }
+      expect(await checkProof(subject, OPTIONS)).to.equal('invalid_dpop_proof')
+    }
+  })
+
+  it("resolveDpop('off') checks the other options and returns undefined", () => {
+    expect(resolveDpop('off')).to.equal(undefined)
+    expect(resolveDpop({ mode: 'off', proofMaxAgeSeconds: 60 })).to.equal(undefined)
+    expect(() => resolveDpop({ mode: 'off', proofMaxAgeSeconds: 0 })).to.throw(/dpop\.proofMaxAgeSeconds/)
+  })
 })

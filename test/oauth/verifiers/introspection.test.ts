@@ -285,6 +285,10 @@ describe('introspectionVerifier()', () => {
       ['is overloaded: 429', error(429, {}, { 'retry-after': '17' }), /responded with 429/, 17],
       ['fails: 500', error(500, {}), /responded with 500/],
       ['is down: 503', error(503, {}, { 'retry-after': '120' }), /responded with 503/, 120],
+      ['is down for an hour', error(503, {}, { 'retry-after': '3600' }), /responded with 503/, 3600],
+      ['is down for an hour and a second', error(503, {}, { 'retry-after': '3601' }), /responded with 503/],
+      ['is down for an hour', error(503, {}, { 'retry-after': '3600' }), /responded with 503/, 3_600],
+      ['is down for over an hour', error(503, {}, { 'retry-after': '3601' }), /responded with 503/],
       ['is down for a year', error(503, {}, { 'retry-after': '31536000' }), /responded with 503/],
       [
         'is down until a date',

@@ -1,4 +1,5 @@
 import { generateKeyPairSync, webcrypto } from 'node:crypto'
+import { mock } from 'node:test'
 import { expect } from 'chai'
 import { CompactSign, type JWK, type JWTPayload, UnsecuredJWT } from 'jose'
 import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
@@ -138,6 +139,17 @@ describe('jwtVerifier()', () => {
       expect(found).to.include({ valid: true })
       expect(found?.expiresAt).to.be.above(nowSeconds())
       await expectRefused(token)
+    })
+
+    it('a token within the clock tolerance at the second of its exp gets the expiry with the tolerance', async () => {
+      mock.timers.enable({ apis: ['Date'], now: nowSeconds() * 1_000 })
+      try {
+        const token = await signToken(rsa, { exp: nowSeconds() })
+        const found = await verify(token, { clockToleranceSeconds: 30 })
+        expect(found).to.include({ valid: true, expiresAt: nowSeconds() + 30 })
+      } finally {
+        mock.timers.reset()
+      }
     })
 
     it('a token with typ at+jwt in both spellings is accepted with strict', async () => {

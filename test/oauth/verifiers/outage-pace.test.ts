@@ -27,6 +27,16 @@ describe('OutagePace', () => {
     expect(made).to.deep.equal(['a'])
   })
 
+  it('an attempt that has ended leaves no timer', async () => {
+    const timers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length
+    // The test runner sets a timer of its own when the test first waits.
+    await new Promise((resolve) => setImmediate(resolve))
+    const before = timers()
+    await new OutagePace().make(async () => 'keys')
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(timers()).to.equal(before)
+  })
+
   it('an attempt that hangs lets others begin after a second', async () => {
     const pace = new OutagePace()
     const began = performance.now()

@@ -110,6 +110,14 @@ describe('mcp: URI templates', () => {
   }
 })
 
+describe('mcp: the length of a URI template', () => {
+  it('a template of 8,192 characters is accepted, and a longer one is refused', () => {
+    const template = (length: number) => `notes://{id}/${'x'.repeat(length - 13)}`
+    expect(checkUriTemplate('test', template(8_192)).canonical).to.equal(template(8_192))
+    expect(() => checkUriTemplate('test', template(8_193))).to.throw(/^uriTemplate of test /)
+  })
+})
+
 describe('mcp: the canonical form of a URI', () => {
   const hostile = fc.string({
     unit: fc.oneof(

@@ -1,0 +1,128 @@
+// Finds out which test files execute which parts of the compiled code, and how long they take. scripts/mutation.mjs
+// uses it to run the tests that can notice a mutant, the fastest first.
+import { createHash } from 'node:crypto'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+/** The results of earlier runs. They stay valid until the compiled code changes. */
+const CACHE = 'build/mutation-coverage.json'
+const BASELINE_TIMEOUT_MS = 300_000
+/** Tests that read the sources or that measure, which notice no mutant of the compiled code, or every one. */
+const OF_ALL_SOURCES = ['attacks/growth.test.js', 'attacks/regular-expressions.test.js']
+/** Tests that `npm test` does not run. */
+const NOT_IN_NPM_TEST =
+  /^(?:full\/|browser\/|frameworks\/|(?:api-reference|docs|package|mcp\/router\/hover)\.)/
+
+/** Returns the tests that `npm test` runs, as paths within `build/test`. */
+export function testFiles() {
+  return readdirSync('build/test', { recursive: true })
+    .filter((name) => name.endsWith('.test.js') && !NOT_IN_NPM_TEST.test(name))
+    .filter((name) => !OF_ALL_SOURCES.includes(name))
+    .sort()
+}
+
+/**
+ * Measures every test file that has changed since the last run, in a copy of the project. Returns a map from the test
+ * file to `{ passed, ms, covered }`. `covered` has a list of executed ranges for each file of `build/src`.
+ */
+export async function measureCoverage(folder, runTests, jobs) {
+  const code = hashOfCode()
+  const cached = existsSync(CACHE) ? JSON.parse(readFileSync(CACHE, 'utf8')) : {}
+  const known = cached.code === code ? cached.tests : {}
+  const tests = {}
+  const waiting = []
+  for (const test of testFiles()) {
+    const hash = hashOf(readFileSync(join('build/test', test)))
+    if (known[test]?.hash === hash) tests[test] = known[test]
+    else waiting.push({ test, hash })
+  }
+  if (waiting.length > 0) console.log(`Measuring ${waiting.length} test files without a mutant.`)
+  const save = () => writeFileSync(CACHE, JSON.stringify({ code, tests }))
+  const measureAll = async () => {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      // A test may fail because the machine is busy.
+      let result = await measure(folder, next.test, runTests)
+      if (!result.passed) result = await measure(folder, next.test, runTests)
+      if (!result.passed) console.log(`Without a mutant, ${next.test} does not pass. It is left out.`)
+      tests[next.test] = { hash: next.hash, ...result }
+      save()
+    }
+  }
+  await Promise.all(Array.from({ length: jobs }, measureAll))
+  return new Map(Object.entries(tests))
+}
+
+/** Runs one test file and returns its result, its time, and the ranges of the code that it executes. */
+async function measure(folder, test, runTests) {
+  const reports = mkdtempSync(join(tmpdir(), 'mcp-gatekit-coverage-'))
+  try {
+    const { outcome, ms } = await runTests(folder, [join('build/test', test)], BASELINE_TIMEOUT_MS, {
+      env: { NODE_V8_COVERAGE: reports },
+    })
+    return { passed: outcome === 'passed', ms: Math.round(ms), covered: coveredIn(reports, folder) }
+  } finally {
+    rmSync(reports, { recursive: true, force: true })
+  }
+}
+
+/** Returns the ranges that one or more of the processes of a test have executed, by file of `build/src`. */
+function coveredIn(reports, folder) {
+  const root = pathToFileURL(join(folder, 'build/src')).href
+  const painted = new Map()
+  for (const name of readdirSync(reports)) {
+    let scripts
+    try {
+      scripts = JSON.parse(readFileSync(join(reports, name), 'utf8')).result
+    } catch {
+      // The process was killed while it wrote its report.
+      continue
+    }
+    for (const { url, functions } of scripts) {
+      if (!url.startsWith(`${root}/`)) continue
+      const file = url.slice(root.length + 1)
+      const ranges = functions
+        .flatMap(({ ranges }) => ranges)
+        .sort((one, other) => one.startOffset - other.startOffset || other.endOffset - one.endOffset)
+      const executed = new Uint8Array(Math.max(...ranges.map(({ endOffset }) => endOffset)))
+      // Inner ranges follow the outer ones that they correct.
+      for (const { startOffset, endOffset, count } of ranges)
+        executed.fill(count > 0 ? 1 : 0, startOffset, endOffset)
+      const before = painted.get(file)
+      if (before === undefined) painted.set(file, executed)
+      else
+        for (let index = 0; index < before.length; index++)
+          before[index] = Math.max(before[index], executed[index])
+    }
+  }
+  return Object.fromEntries([...painted].map(([file, executed]) => [file, rangesOf(executed)]))
+}
+
+/** Returns the ranges of ones in a list of zeros and ones, as `[start, end, start, end, …]`. */
+function rangesOf(executed) {
+  const ranges = []
+  for (let index = 0; index <= executed.length; index++)
+    if ((executed[index] ?? 0) !== (executed[index - 1] ?? 0)) ranges.push(index)
+  return ranges
+}
+
+/** Reports whether a test executes the code at an offset of a file. */
+export function executes({ covered }, file, offset) {
+  const ranges = covered[file] ?? []
+  for (let index = 0; index < ranges.length; index += 2)
+    if (ranges[index] <= offset && offset < ranges[index + 1]) return true
+  return false
+}
+
+/** The hash of the code that is measured. */
+function hashOfCode() {
+  const hash = createHash('sha256')
+  for (const name of readdirSync('build/src', { recursive: true }).sort())
+    if (name.endsWith('.js')) hash.update(name).update(readFileSync(join('build/src', name)))
+  return hash.digest('hex')
+}
+
+function hashOf(content) {
+  return createHash('sha256').update(content).digest('hex')
+}
