@@ -6,7 +6,7 @@ import { issuerOf, readVerification } from '../../src/oauth/verification.ts'
 
 describe('readVerification()', () => {
   const read = (members: object) =>
-    readVerification({ valid: true, ...members } as VerifiedToken, undefined, undefined)
+    readVerification({ valid: true, ...members } as VerifiedToken, undefined, undefined, undefined)
 
   afterEach(() => mock.timers.reset())
 

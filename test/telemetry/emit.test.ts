@@ -393,6 +393,45 @@ describe('emit', () => {
       })
     }
 
+    for (const [input, reason] of [
+      [
+        { attributes: 'x' },
+        'attributes must be an object, or a function that returns one; received a string of 1 character',
+      ],
+      [
+        { attributes: Promise.resolve({}) },
+        'attributes must be an object, or a function that returns one; received a Promise',
+      ],
+      [{ sessionId: 5 }, 'sessionId must be a non-empty string; received a number'],
+      [{ actor: { id: 'u1' } }, 'actor must be an object with a type; received an object with 1 member'],
+      [{ actor: { type: 'user', id: {} } }, 'actor.id must be a string; received an empty object'],
+      [{ actor: { type: 'user', tags: [] } }, 'actor.tags must be an object; received an empty array'],
+      [{ scope: { type: '' } }, 'scope must be an object with a type; received an object with 1 member'],
+      [{ scope: { type: 'org' } }, 'scope.id must be a string; received undefined'],
+      [{ scope: { type: 'org', id: 'o', tags: 5 } }, 'scope.tags must be an object; received a number'],
+      [
+        { error: { name: 'E' } },
+        'error must be an Error, or an object with name and message; received an object with 1 member',
+      ],
+      [
+        { error: { name: 'E', message: 'm', code: {} } },
+        'error.code must be a string; received an empty object',
+      ],
+      [{ error: { name: 'E', message: 'm', stack: 5 } }, 'error.stack must be a string; received a number'],
+      [{ source: 'x' }, 'source must be an object; received a string of 1 character'],
+      [{ source: { causer: 5 } }, 'source.causer must be a string; received a number'],
+      [{ source: { file: 5 } }, 'source.file must be a string; received a number'],
+      [{ source: { line: '5' } }, 'source.line must be a number; received a string of 1 character'],
+    ] as Wrong[]) {
+      it(`the error of a dropped event names the member: ${reason}`, () => {
+        const { builder, logger } = recording()
+        builder.build().emit('some.event', input)
+        expect(logger.errors[0]?.message).to.equal(
+          `TELEMETRY_EMIT_FAILED: event 'some.event' was dropped: ${reason}`,
+        )
+      })
+    }
+
     it('null counts as a missing member', () => {
       const { builder, logger, events } = recording()
       const nothing = {

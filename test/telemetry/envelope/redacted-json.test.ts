@@ -145,8 +145,16 @@ describe('values that JSON cannot carry', () => {
         throw new Error('no')
       },
     }
-    expect(copied({ value })).to.deep.equal({ value: {} })
-    await settle()
+    const unhandled: unknown[] = []
+    const note = (reason: unknown) => unhandled.push(reason)
+    process.on('unhandledRejection', note)
+    try {
+      expect(copied({ value })).to.deep.equal({ value: {} })
+      await settle()
+    } finally {
+      process.off('unhandledRejection', note)
+    }
+    expect(unhandled).to.deep.equal([])
   })
 
   it('toRedactedJson() copies __proto__ and constructor like other keys', () => {
@@ -179,6 +187,22 @@ describe('values that JSON cannot carry', () => {
     expect(bytes.at(-1)).to.equal('[Truncated]')
     expect(bytes.length).to.be.within(99_000, 100_001)
     expect((copied({ set: new Set(Array(200_000).keys()) }).set as unknown[]).length).to.be.lessThan(100_002)
+  })
+
+  it('an event has up to 100,000 values, and one [Truncated] in the place of the next', () => {
+    const list = Array(99_997).fill(1)
+    const { list: copy, ...others } = copied({ list, a: 1, b: 1, c: 1, d: 1 })
+    expect(copy).to.have.length(list.length)
+    expect(others).to.deep.equal({ a: 1, b: 1, c: '[Truncated]' })
+    // The set itself is a value, too.
+    for (const [count, last] of [
+      [99_999, 99_998],
+      [100_000, '[Truncated]'],
+      [200_000, '[Truncated]'],
+    ] as const) {
+      const set = copied({ set: new Set(Array(count).keys()) }).set as unknown[]
+      expect([set.length, set.at(-1)]).to.deep.equal([Math.min(count, 100_000), last])
+    }
   })
 
   it('toRedactedJson() returns the right copy if a getter emits an event', () => {

@@ -1,3 +1,4 @@
+import { mock } from 'node:test'
 import { expect } from 'chai'
 import { createSessionId } from '../../../src/telemetry/envelope/session-id.ts'
 
@@ -10,6 +11,19 @@ describe('createSessionId()', () => {
 
   it('createSessionId() returns ids that sort in the order in which they were created', () => {
     expect(ids.toSorted()).to.deep.equal(ids)
+  })
+
+  it('createSessionId() makes ids that sort in the order in which they were made, also more than fit into a millisecond', () => {
+    const now = Date.now() + 1_000
+    mock.timers.enable({ apis: ['Date'], now })
+    try {
+      // The random part is left out: ids of one millisecond are told apart by the counter.
+      const many = Array.from({ length: 2 * 32_768 + 10 }, () => createSessionId().slice(4, 17))
+      expect(many.toSorted()).to.deep.equal(many)
+      expect(new Set(many).size).to.equal(many.length)
+    } finally {
+      mock.timers.reset()
+    }
   })
 
   it('createSessionId() returns ids whose last 13 characters are random', () => {

@@ -25,6 +25,19 @@ describe('attributesError()', () => {
     })
   }
 
+  it('attributesError() validates attributes that match their schema once', () => {
+    let calls = 0
+    const validate = () => {
+      calls++
+      return { value: {} }
+    }
+    const schema = { '~standard': { version: 1, vendor: 'test', validate } }
+    expect(attributesError('n.x', schema as unknown as TelemetryEventSchema, undefined, false)).to.equal(
+      undefined,
+    )
+    expect(calls).to.equal(1)
+  })
+
   for (const [library, schema] of [
     ['zod', z.object({ cents: z.number(), note: z.string(), tags: z.array(z.string()) })],
     ['valibot', v.object({ cents: v.number(), note: v.string(), tags: v.array(v.string()) })],

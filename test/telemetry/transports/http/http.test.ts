@@ -189,7 +189,7 @@ describe('HttpTransportAdapter', () => {
       })
     }
 
-    for (const status of [301, 307, 400, 401, 403, 404, 410, 413, 422]) {
+    for (const status of [300, 301, 307, 400, 401, 403, 404, 410, 413, 422]) {
       it(`HttpTransportAdapter does not send an event again after ${status}`, async () => {
         target.answers.push({ status, headers: { location: '/elsewhere', 'retry-after': '1' } })
         const transport = create({ retries: 3 })

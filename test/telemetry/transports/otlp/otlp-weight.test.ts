@@ -2,9 +2,9 @@ import { JsonLogsSerializer, ProtobufLogsSerializer } from '@opentelemetry/otlp-
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { SdkLogRecord } from '../../../../src/telemetry/transports/otlp/otlp-export-slot.ts'
-import type { OtlpAttributes } from '../../../../src/telemetry/transports/otlp/otlp-record.ts'
+import type { OtlpAttributes, OtlpValue } from '../../../../src/telemetry/transports/otlp/otlp-record.ts'
 import { toOtlpRecord, writeOtlpAttributes } from '../../../../src/telemetry/transports/otlp/otlp-record.ts'
-import { weighIn } from '../../../../src/telemetry/transports/otlp/otlp-weight.ts'
+import { weighAttributes, weighIn } from '../../../../src/telemetry/transports/otlp/otlp-weight.ts'
 import { runs } from '../../../support/runs.ts'
 
 const SERIALIZERS = { json: JsonLogsSerializer, protobuf: ProtobufLogsSerializer }
@@ -50,6 +50,41 @@ function count(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 1
   return Object.values(value as OtlpAttributes).reduce<number>((sum, inner) => sum + count(inner), 1)
 }
+
+describe('weighAttributes()', () => {
+  const table: [what: string, value: OtlpValue, json: number, protobuf: number][] = [
+    ['an empty string', '', 19, 5],
+    ['a string', 'text', 23, 9],
+    ['a string of two and three bytes per character', 'é漢', 24, 10],
+    ['a string of four bytes per character', '😀', 23, 9],
+    ['a quote and a backslash', '"\\', 23, 7],
+    ['a control character', '\u0001', 25, 6],
+    ['a string of 40 characters', 'x'.repeat(40), 59, 45],
+    ['a string of 41 characters', 'x'.repeat(41), 60, 46],
+    ['a string of 41 quotes', '"'.repeat(41), 101, 46],
+    ['an integer of five digits', 99_999, 20, 16],
+    ['a negative integer of five digits', -99_999, 20, 16],
+    ['an integer of six digits', 100_000, 31, 16],
+    ['a negative integer of six digits', -100_000, 31, 16],
+    ['a fraction', 0.5, 42, 16],
+    ['a boolean', true, 20, 7],
+    ['null', null, 3, 5],
+    ['an empty list', [], 29, 10],
+    ['a list', [true, null], 52, 22],
+    ['an empty map', {}, 30, 10],
+    ['a map', { k: true }, 72, 33],
+  ]
+  for (const [what, value, json, protobuf] of table) {
+    it(`the weight of ${what} is ${json} bytes in JSON and ${protobuf} bytes in protobuf, without its key`, () => {
+      const weights = (['json', 'protobuf'] as const).map(
+        (encoding) =>
+          weighAttributes({ a: value, b: value }, encoding) - weighAttributes({ a: null }, encoding),
+      )
+      const [keyInJson, keyInProtobuf] = [19 + 3, 15 + 1]
+      expect(weights).to.deep.equal([2 * json + keyInJson - 3, 2 * protobuf + keyInProtobuf - 5])
+    })
+  }
+})
 
 describe('The weight of an OTLP record', () => {
   const text = fc.oneof(

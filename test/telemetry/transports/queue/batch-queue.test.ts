@@ -599,6 +599,40 @@ describe('BatchQueue', () => {
     }).timeout(60_000)
   })
 
+  it('a batch that another attempt may help is retried after twice as long each time', async () => {
+    const { add, clock, sent } = start(() => ({ result: 'retry', failure }))
+    add(0)
+    await clock.advance(500 + 1_000 + 2_000 + 4_000)
+    expect(sent.map(({ atMs }) => atMs)).to.deep.equal([0, 500, 1_500, 3_500, 7_500])
+  })
+
+  it('a batch fails after maxAttempts attempts', async () => {
+    const { add, clock, sent, messageOf } = start(() => ({ result: 'retry', failure }), { maxAttempts: 3 })
+    add(0)
+    await clock.advance(60_000)
+    expect(sent).to.have.length(3)
+    expect(messageOf(0)).to.equal(
+      'transport "test": the target responded with 503 in the last of 3 attempts; 1 event is lost',
+    )
+  })
+
+  it('a target counts as down after as many attempts that are perhaps its fault as there are lanes', async () => {
+    const { addAll, clock, sent } = start(() => ({ result: 'retry', failure, targetDown: 'perhaps' }), {
+      lanes: 3,
+      maxItems: 1,
+    })
+    addAll(2)
+    await clock.settle()
+    expect(sent).to.have.length(2)
+    // Two failures do not make the target count as down, so that the third batch is sent at once.
+    addAll(1)
+    await clock.settle()
+    expect(sent).to.have.length(3)
+    addAll(1)
+    await clock.settle()
+    expect(sent).to.have.length(3)
+  })
+
   it('BatchQueue counts the attempts of a batch whose weight is exactly maxWeight', async () => {
     const { add, clock, ends, sent } = start(() => ({ result: 'retry', failure, maxAttempts: 2 }), {
       maxWeight: 10,

@@ -42,4 +42,23 @@ describe('readStreamFailure()', () => {
       expect(readStreamFailure(error)).to.deep.equal(failure)
     })
   }
+
+  for (const code of [
+    ...[
+      'LOADING',
+      'READONLY',
+      'OOM',
+      'BUSY',
+      'MASTERDOWN',
+      'CLUSTERDOWN',
+      'TRYAGAIN',
+      'MISCONF',
+      'NOREPLICAS',
+    ],
+    ...['EXECABORT', 'FAILOVER'],
+  ]) {
+    it(`the reply ${code} means that Redis does not accept entries at the moment`, () => {
+      expect(readStreamFailure(new Error(`${code} some reason`))).to.deep.equal({ kind: 'busy', code })
+    })
+  }
 })
