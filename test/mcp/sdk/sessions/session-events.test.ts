@@ -28,6 +28,11 @@ describe('mcp: SessionEvents', () => {
             ids.push(await events.storeEvent('one', notification(text)))
             expect(events.bytes).to.be.at.most(maxBytes)
           }
+          const sizes = texts.map((text) => Buffer.byteLength(JSON.stringify(notification(text))))
+          const keptBytes = sizes.filter(
+            (size, index) => size <= maxBytes && events.streamOf(ids[index] as string) !== undefined,
+          )
+          expect(events.bytes).to.equal(keptBytes.reduce((sum, size) => sum + size, 0))
           const first = ids.findIndex((id) => events.streamOf(id) !== undefined)
           if (first < 0) return
           const kept = texts
@@ -59,6 +64,17 @@ describe('mcp: SessionEvents', () => {
     for (let time = 0; time < 1_000; time++) await events.storeEvent('one', notification(''))
     expect(events.streamOf(first)).to.equal(undefined)
     expect(await replayed(events, first)).to.deep.equal([])
+  })
+
+  it('SessionEvents replays nothing after an unknown event, and returns the stream of a known one', async () => {
+    const events = new SessionEvents(1_000)
+    const id = await events.storeEvent('one', notification('x'))
+    await events.storeEvent('one', notification('y'))
+    const send = async () => {}
+    expect(await events.replayEventsAfter('unknown', { send: () => expect.fail('was sent') })).to.equal('')
+    expect(await events.replayEventsAfter(id, { send })).to.equal('one')
+    expect(await events.getStreamIdForEventId(id)).to.equal('one')
+    expect(await events.getStreamIdForEventId('unknown')).to.equal(undefined)
   })
 
   it('SessionEvents returns the scopes that its streams need', async () => {

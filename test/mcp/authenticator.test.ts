@@ -1,0 +1,15 @@
+import { expect } from 'chai'
+import { Authenticator } from '../../src/mcp/authenticator.ts'
+import { FAILED_ANSWER } from '../../src/oauth/refusal-answers.ts'
+
+describe('Authenticator', () => {
+  it('a context that cannot be created without OAuth gets the response of a failure', async () => {
+    const authenticator = new Authenticator({
+      gate: undefined,
+      makeContext: () => {
+        throw new Error('no context')
+      },
+    })
+    expect(await authenticator.authenticate({} as never)).to.deep.equal({ response: FAILED_ANSWER })
+  })
+})

@@ -1,0 +1,24 @@
+import { expect } from 'chai'
+import { Session } from '../../../../src/mcp/sdk/sessions/session.ts'
+
+describe('Session', () => {
+  it('a session ends once', () => {
+    let ends = 0
+    const session = new Session({
+      id: 'one',
+      owner: 'ada',
+      maxBufferedBytes: 1_024,
+      host: { makeServer: () => expect.fail('a server was made'), authorityOf: () => '' } as never,
+      onUse: () => {},
+      onEnd: () => {
+        ends++
+        // An application may end the session again while it ends.
+        session.end()
+      },
+    })
+    expect([session.hasEnded, session.isIdle]).to.deep.equal([false, true])
+    session.end()
+    session.end()
+    expect([session.hasEnded, ends]).to.deep.equal([true, 1])
+  })
+})
