@@ -433,6 +433,72 @@ describe('mcp: sessions', () => {
     await own.close()
   })
 
+  it('a call in a session can be cancelled while a server for its token is being made', async () => {
+    let granted = ['mcp:read']
+    let made = 0
+    const [asked, go] = [signalled(), signalled()]
+    const own = await Host.start({
+      oauth: oauth({ verifyToken: () => ({ valid: true, user: { id: 'u1' }, scopes: granted }) }),
+      router: async () => {
+        if (++made === 2) {
+          asked.resolve()
+          await go.promise
+        }
+        const server = new McpServer({ name: 'waiting', version: '1' })
+        server.registerTool('wait', { description: 'Waits for its cancellation' }, async (extra) => {
+          const { signal } = extra.mcpReq
+          if (!signal.aborted) await once(signal, 'abort')
+          return { content: [] }
+        })
+        return server
+      },
+    })
+    const session = await own.begin()
+    granted = ['mcp:read', 'mcp:write']
+    const called = own.send('reader', legacy(call('wait', {}, 7)), session)
+    await asked.promise
+    const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } }
+    expect((await own.send('reader', legacy(cancelled), session)).status).to.equal(202)
+    go.resolve()
+    expect((await called).message).to.deep.equal({
+      jsonrpc: '2.0',
+      id: 7,
+      error: { code: -32_800, message: 'The request was cancelled' },
+    })
+    await own.close()
+  })
+
+  it('a session ends when the application closes its server', async () => {
+    const closed = signalled()
+    const own = await Host.start({
+      router: () => {
+        const server = new McpServer({ name: 'closing', version: '1' })
+        server.registerTool('close', { description: 'Closes the server' }, () => {
+          setImmediate(() => server.close().then(() => closed.resolve()))
+          return { content: [] }
+        })
+        return server
+      },
+    })
+    const session = await own.begin()
+    expect((await own.send('reader', legacy(call('close')), session)).status).to.equal(200)
+    await closed.promise
+    expect((await own.send('reader', legacy(call('close')), session)).status).to.equal(404)
+    await own.close()
+  })
+
+  it('a session accepts only the revisions that its server supports', async () => {
+    const own = await Host.start({
+      router: () =>
+        new McpServer({ name: 'picky', version: '1' }, { supportedProtocolVersions: [LEGACY, '2025-06-18'] }),
+    })
+    const session = await own.begin()
+    const status = async (revision: string) =>
+      (await own.send('reader', legacy(rpc('ping'), { 'mcp-protocol-version': revision }), session)).status
+    expect([await status('2025-06-18'), await status('2025-03-26')]).to.deep.equal([200, 400])
+    await own.close()
+  })
+
   it('a session is idle after its web-standard client has disconnected, even if the host keeps the stream', async () => {
     const adapter = createMcpAdapter({ router, oauth: oauth(), sessions: { idleTimeoutMs: 30 } })
     const ask = (method: string, headers: Record<string, string>, init: RequestInit = {}) =>
