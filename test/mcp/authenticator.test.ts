@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { Authenticator } from '../../src/mcp/authenticator.ts'
-import { FAILED_ANSWER } from '../../src/oauth/refusal-answers.ts'
+import { FAILED_RESPONSE } from '../../src/oauth/refusal-responses.ts'
 
 describe('Authenticator', () => {
   it('a context that cannot be created without OAuth gets the response of a failure', async () => {
@@ -10,6 +10,6 @@ describe('Authenticator', () => {
         throw new Error('no context')
       },
     })
-    expect(await authenticator.authenticate({} as never)).to.deep.equal({ response: FAILED_ANSWER })
+    expect(await authenticator.authenticate({} as never)).to.deep.equal({ response: FAILED_RESPONSE })
   })
 })

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { mock } from 'node:test'
 import { inspect } from 'node:util'
 import { expect } from 'chai'
 import { expectTypeOf } from 'expect-type'
@@ -249,6 +250,17 @@ describe('introspectionVerifier()', () => {
       expect(refusalNote(input)).to.equal(note)
     })
   }
+
+  it('introspectionVerifier() accepts an nbf of up to 60 seconds from now', async () => {
+    const now = nowSeconds()
+    mock.timers.enable({ apis: ['Date'], now: now * 1_000 })
+    try {
+      expect(await verify(active({ nbf: now + 60 }))).to.include({ valid: true })
+      expect(await verify(active({ nbf: now + 60.001 }))).to.equal(undefined)
+    } finally {
+      mock.timers.reset()
+    }
+  })
 
   describe('outages', () => {
     const error = (status: number, body: object, headers: Record<string, string> = {}) =>

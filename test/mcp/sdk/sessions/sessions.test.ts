@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { mock } from 'node:test'
 import { ElicitRequestSchema as ELICIT_V1 } from '@modelcontextprotocol/sdk/types.js'
 import { inputRequired, McpServer } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
@@ -466,6 +467,63 @@ describe('mcp: sessions', () => {
       error: { code: -32_800, message: 'The request was cancelled' },
     })
     await own.close()
+  })
+
+  it('initialize may have 131,072 characters as JSON, and no more', async () => {
+    const initialize = (length: number) => {
+      const made = (name: string) =>
+        rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo: { name, version: '1' } })
+      return made('x'.repeat(length - JSON.stringify(made('')).length))
+    }
+    for (const [length, status] of [
+      [131_072, 200],
+      [131_073, 400],
+    ] as const) {
+      const request = legacy(initialize(length), { 'mcp-protocol-version': undefined })
+      expect((await host.send('reader', request)).status).to.equal(status)
+    }
+  })
+
+  it('a session that was used within idleTimeoutMs is kept, and an idle one ends', async () => {
+    mock.timers.enable({ apis: ['setInterval', 'Date'] })
+    try {
+      const { server } = createMcpAdapter({ router, oauth: oauth(), sessions: { idleTimeoutMs: 100_000 } })
+      const send = (request: WireRequest) => web(server).send(request)
+      const begin = async () => {
+        const begun = await send(as('reader', legacy(INITIALIZE, { 'mcp-protocol-version': undefined })))
+        return { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? '' }
+      }
+      const status = async (session: Record<string, string>) =>
+        (await send(as('reader', legacy(rpc('ping')), session))).status
+      const [used, idle] = [await begin(), await begin()]
+      mock.timers.tick(60_000)
+      expect(await status(used)).to.equal(200)
+      mock.timers.tick(60_000)
+      expect([await status(used), await status(idle)]).to.deep.equal([200, 404])
+    } finally {
+      mock.timers.reset()
+    }
+  })
+
+  it('the timer that looks for idle sessions stops when there are none', async () => {
+    mock.timers.enable({ apis: ['setInterval', 'Date'] })
+    const [set, clear] = [mock.method(globalThis, 'setInterval'), mock.method(globalThis, 'clearInterval')]
+    try {
+      const { server } = createMcpAdapter({ router, oauth: oauth(), sessions: { idleTimeoutMs: 54_321 } })
+      const begin = () =>
+        web(server).send(as('reader', legacy(INITIALIZE, { 'mcp-protocol-version': undefined })))
+      const timers = () => set.mock.calls.filter(({ arguments: [, ms] }) => ms === 54_321)
+      await begin()
+      await begin()
+      expect(timers()).to.have.length(1)
+      mock.timers.tick(54_321)
+      expect(clear.mock.calls.map(({ arguments: [timer] }) => timer)).to.include(timers()[0]?.result)
+      await begin()
+      expect(timers()).to.have.length(2)
+    } finally {
+      mock.restoreAll()
+      mock.timers.reset()
+    }
   })
 
   it('a session ends when the application closes its server', async () => {

@@ -69,6 +69,17 @@ describe('mcp: EventOutlet', () => {
     })
   })
 
+  for (const level of ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency']) {
+    it(`a dropped log message of level ${level} is counted in a notice of that level`, async () => {
+      const outlet = new EventOutlet()
+      outlet.write('x'.repeat(MIB))
+      const sent: JSONRPCNotification[] = []
+      await outlet.notify(log(level), async (message) => void sent.push(message))
+      await outlet.settle()
+      expect(sent.map(({ params }) => params?.level)).to.deep.equal([level])
+    })
+  }
+
   it('a relayed stream is canceled when the client disconnects', async () => {
     let cancelled = false
     const source = new ReadableStream<Uint8Array>({

@@ -1,0 +1,57 @@
+import {
+  type JSONRPCMessage,
+  McpServer,
+  ResourceTemplate,
+  type Transport,
+} from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import { guardUris } from '../../../src/mcp/sdk/uri-guard.ts'
+
+describe('guardUris()', () => {
+  /** Connects a server, and returns what it answers to a message. */
+  async function connected(server: McpServer) {
+    const waiting: ((message: JSONRPCMessage) => void)[] = []
+    const transport = {
+      start: async () => {},
+      close: async () => {},
+      send: async (message: JSONRPCMessage) => waiting.shift()?.(message),
+    } as Transport
+    await server.connect(transport)
+    let id = 0
+    return (method: string, params: object) =>
+      new Promise<any>((resolve) => {
+        waiting.push(resolve)
+        transport.onmessage?.({ jsonrpc: '2.0', id: ++id, method, params } as JSONRPCMessage)
+      })
+  }
+
+  it('a guarded server refuses a URI without a canonical form, and serves others', async () => {
+    const server = new McpServer({ name: 'notes', version: '1' })
+    server.registerResource('one', 'notes://one', {}, (uri) => ({ contents: [{ uri: uri.href, text: 'x' }] }))
+    guardUris(server)
+    guardUris(server)
+    const ask = await connected(server)
+    expect((await ask('resources/read', { uri: 'notes://a\u0000b' })).error).to.deep.equal({
+      code: -32_602,
+      message: 'The resource URI is not valid',
+    })
+    expect((await ask('resources/read', { uri: 'notes://one' })).result.contents[0].text).to.equal('x')
+  })
+
+  it('a template that is added after the connection matches in linear time', async () => {
+    const server = new McpServer({ name: 'notes', version: '1' })
+    const add = (name: string) => {
+      const template = new ResourceTemplate(`${name}://{a}-{b}-{c}`, { list: undefined })
+      server.registerResource(name, template, {}, (uri) => ({ contents: [{ uri: uri.href, text: name }] }))
+      return template.uriTemplate
+    }
+    const first = add('first')
+    const own = first.match
+    guardUris(server)
+    expect(first.match).not.to.equal(own)
+    const ask = await connected(server)
+    const later = add('later')
+    expect((await ask('resources/read', { uri: 'later://1-2-3' })).result.contents[0].text).to.equal('later')
+    expect(later.match).not.to.equal(own)
+  })
+})
