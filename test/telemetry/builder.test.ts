@@ -245,6 +245,11 @@ describe('KitTelemetry', () => {
         () => create.withLogger({} as Wrong),
         /withLogger/,
       ],
+      [
+        'TELEMETRY_INVALID_TRANSPORT',
+        'a transport with an empty type',
+        () => create.addTransport({ type: '', handle }),
+      ],
       ['TELEMETRY_INVALID_TRANSPORT', 'no transport', () => create.addTransport(undefined as Wrong)],
       [
         'TELEMETRY_INVALID_TRANSPORT',

@@ -20,6 +20,23 @@ function build() {
 }
 
 describe('a session', () => {
+  it('events of a session after id() have the new id', () => {
+    const { manager, events } = build()
+    const session = manager.session().attributes({ a: 1 })
+    session.emit('x')
+    session.id('mine').emit('x')
+    session.run(() => {
+      session.emit('x')
+      session.id('other').emit('x')
+    })
+    expect(
+      events()
+        .map(({ sessionId }) => sessionId)
+        .slice(1),
+    ).to.deep.equal(['mine', 'mine', 'other'])
+    expect(events().map(({ attributes }) => attributes)).to.deep.equal(Array(4).fill({ a: 1 }))
+  })
+
   it('events of a session have its actor, scope, attributes, and id', () => {
     const { manager, events } = build()
     const session = manager.session()

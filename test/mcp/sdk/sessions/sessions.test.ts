@@ -526,6 +526,27 @@ describe('mcp: sessions', () => {
     }
   })
 
+  it('a session that does not begin leaves no listener at the event bus', async () => {
+    let listeners = 0
+    const eventBus = {
+      publish: () => {},
+      subscribe: () => {
+        listeners++
+        return () => void listeners--
+      },
+    }
+    const own = await Host.start({ eventBus })
+    await own.begin()
+    const before = listeners
+    const clientInfo = { name: 'x'.repeat(131_072), version: '1' }
+    const tooLong = rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo })
+    expect(
+      (await own.send('reader', legacy(tooLong, { 'mcp-protocol-version': undefined }))).status,
+    ).to.equal(400)
+    expect(listeners).to.equal(before)
+    await own.close()
+  })
+
   it('a session ends when the application closes its server', async () => {
     const closed = signalled()
     const own = await Host.start({

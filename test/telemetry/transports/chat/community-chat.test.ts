@@ -59,6 +59,11 @@ describe('CommunityChatTransportAdapter', () => {
     })
   })
 
+  it('CommunityChatTransportAdapter takes a username of 80 characters', async () => {
+    const username = 'x'.repeat(80)
+    expect(await message({}, { username })).to.include({ username })
+  })
+
   it('CommunityChatTransportAdapter sends username and avatar', async () => {
     const avatarUrl = 'https://example.org/a.png'
     expect(await message({}, { username: 'Alerts', avatarUrl })).to.include({

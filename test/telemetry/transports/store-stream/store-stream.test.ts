@@ -190,6 +190,38 @@ describe('StoreStreamTransportAdapter', () => {
       }
     })
 
+    for (const [reply, reason] of [
+      [
+        'WRONGTYPE Operation against a key',
+        'Redis responded with WRONGTYPE (the key in the option stream does not contain a stream)',
+      ],
+      [
+        'NOPERM no permissions',
+        'Redis responded with NOPERM (the user of the client may not use XADD on this stream)',
+      ],
+      ['NOAUTH Authentication required.', 'Redis responded with NOAUTH (check the credentials of the store)'],
+      [
+        'WRONGPASS invalid username-password pair',
+        'Redis responded with WRONGPASS (check the credentials of the store)',
+      ],
+      ['ERR wrong number of arguments', 'Redis responded with ERR'],
+    ] as const) {
+      it(`the error after the reply ${reply} is: ${reason}`, async () => {
+        const store = {
+          xadd: () => {
+            throw new Error(reply)
+          },
+        }
+        const outcome = await CREATE({ store })
+          .handle(envelope(1))
+          .then(
+            () => 'delivered',
+            (error: Error) => error.message,
+          )
+        expect(outcome).to.equal(`transport "store-stream": ${reason}; 1 event is lost`)
+      })
+    }
+
     it('a client that is not ready is not called', async () => {
       const store = { status: 'reconnecting', calls: 0, xadd: async () => void store.calls++ }
       const transport = CREATE({ store })
