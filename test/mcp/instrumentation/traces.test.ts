@@ -257,6 +257,16 @@ describe('mcp: traces', () => {
         expect(metric?.descriptor).to.include({ name: 'mcp.server.operation.duration', unit: 's' })
       })
 
+      it('the duration of a message without a response ends with its request', async () => {
+        const before = performance.now()
+        const message = { jsonrpc: '2.0', method: 'notifications/initialized' }
+        expect((await server.send(legacy(message, bearer('reader')))).status).to.equal(202)
+        const elapsedMs = performance.now() - before
+        const [point] = await otel.durations()
+        expect(point?.attributes).to.include({ 'mcp.method.name': 'notifications/initialized' })
+        expect(point?.value.sum).to.be.within(0, elapsedMs / 1000)
+      })
+
       it('no span or event contains a token, of accepted or refused requests', async () => {
         const token = `eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1c2VyLTEyMzQ1In0.${'c2lnbmF0dXJl'.repeat(20)}`
         const refused = 'mF_9.B5f-4.1JqM-refused'

@@ -93,6 +93,7 @@ describe('sampling', () => {
       manager.session().id(high).emit('x')
       manager.session().id(high).emit('x', { sessionId: low })
       expect(events().map(({ sessionId }) => sessionId)).to.deep.equal([low, low, low])
+      expect(manager.stats()).to.include({ emitted: 5, sampledOut: 2 })
     })
 
     it('sampling by session id is uniform, and the same in every process', () => {

@@ -535,7 +535,12 @@ describe('mcp: sessions', () => {
         return () => void listeners--
       },
     }
-    const own = await Host.start({ eventBus })
+    let fails = false
+    const failing = () => {
+      if (fails) throw new Error('no server today')
+      return new McpServer({ name: 'failing', version: '1' })
+    }
+    const own = await Host.start({ eventBus, router: failing })
     await own.begin()
     const before = listeners
     const clientInfo = { name: 'x'.repeat(131_072), version: '1' }
@@ -543,6 +548,10 @@ describe('mcp: sessions', () => {
     expect(
       (await own.send('reader', legacy(tooLong, { 'mcp-protocol-version': undefined }))).status,
     ).to.equal(400)
+    expect(listeners).to.equal(before)
+    fails = true
+    const initialize = legacy(INITIALIZE, { 'mcp-protocol-version': undefined })
+    expect((await own.send('reader', initialize)).status).to.equal(500)
     expect(listeners).to.equal(before)
     await own.close()
   })
