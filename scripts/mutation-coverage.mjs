@@ -1,13 +1,13 @@
 // Finds out which test files execute which parts of the compiled code, and how long they take. scripts/mutation.mjs
 // uses it to run the tests that can notice a mutant, the fastest first.
 import { createHash } from 'node:crypto'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-/** The results of earlier runs. They stay valid until the compiled code changes. */
-const CACHE = 'build/mutation-coverage.json'
+/** The results of earlier runs. They stay valid until the compiled code changes. A build does not remove them. */
+const CACHE = 'coverage/mutation.json'
 const BASELINE_TIMEOUT_MS = 300_000
 /** Tests that read the sources or that measure, which notice no mutant of the compiled code, or every one. */
 const OF_ALL_SOURCES = ['attacks/growth.test.js', 'attacks/regular-expressions.test.js']
@@ -39,6 +39,7 @@ export async function measureCoverage(folder, runTests, jobs) {
     else waiting.push({ test, hash })
   }
   if (waiting.length > 0) console.log(`Measuring ${waiting.length} test files without a mutant.`)
+  mkdirSync(dirname(CACHE), { recursive: true })
   const save = () => writeFileSync(CACHE, JSON.stringify({ code, tests }))
   const measureAll = async () => {
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {

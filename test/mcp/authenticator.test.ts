@@ -9,6 +9,7 @@ describe('Authenticator', () => {
       makeContext: () => {
         throw new Error('no context')
       },
+      bodyLimits: { maxBytes: 1_000, timeoutMs: 1_000 },
     })
     expect(await authenticator.authenticate({} as never)).to.deep.equal({ response: FAILED_RESPONSE })
   })

@@ -5,6 +5,7 @@ import { mcpHandler } from '../../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import type { McpAdapterOptions } from '../../../src/mcp/options.ts'
 import { checkAllowedOrigins } from '../../../src/mcp/wire/origin-policy.ts'
+import { optionChecksOf } from '../../../src/options/option-checks.ts'
 import { onExpress, onNode, type Served, serving, web } from '../../support/mcp/entry-points.ts'
 import { notes, oauth } from '../../support/mcp/notes.ts'
 import { bearer, legacy, listen, rpc } from '../../support/mcp/wire.ts'
@@ -279,12 +280,15 @@ describe('mcp: Host', () => {
 })
 
 describe('checkAllowedOrigins()', () => {
+  const checks = optionChecksOf('createMcpAdapter')
   for (const scheme of ['http', 'https']) {
     it(`an ${scheme} origin may have 259 characters after https://, and no more`, () => {
       const origin = (length: number) => `${scheme}://${'a'.repeat(length - scheme.length - 3)}`
       const longest = 'https://'.length + 259
-      expect([...checkAllowedOrigins([origin(longest)])]).to.deep.equal([origin(longest)])
-      expect(() => checkAllowedOrigins([origin(longest + 1)])).to.throw(/^allowedOrigins must contain only/)
+      expect([...checkAllowedOrigins(checks, [origin(longest)])]).to.deep.equal([origin(longest)])
+      expect(() => checkAllowedOrigins(checks, [origin(longest + 1)])).to.throw(
+        /^allowedOrigins must contain only/,
+      )
     })
   }
 })

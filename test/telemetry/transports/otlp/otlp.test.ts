@@ -448,6 +448,19 @@ describe('OtlpTransportAdapter', () => {
       expect(Math.max(...receiver.requests.map(({ bytes }) => bytes))).to.be.within(2 ** 19, 2 ** 20)
     })
 
+    it('OTLP requests stay below 1 MiB together with a large resource', async () => {
+      const receiver = await receive()
+      const transport = OtlpTransportAdapter.create({ url: receiver.url })
+      await transport.init({ ...META, service: 's'.repeat(300_000) })
+      const text = 'x'.repeat(2_500)
+      await deliver(
+        transport,
+        Array.from({ length: 400 }, () => envelope({ attributes: { text } })),
+      )
+      expect(receiver.records).to.have.length(400)
+      expect(Math.max(...receiver.requests.map(({ bytes }) => bytes))).to.be.within(300_000, 2 ** 20)
+    })
+
     it('OTLP requests stay below the limit of 20 MiB of a collector, even if JSON needs six bytes for a character', async () => {
       const receiver = await receive()
       const transport = await ready({ url: receiver.url })
