@@ -17,7 +17,7 @@ describe('createSessionId()', () => {
     const now = Date.now() + 1_000
     mock.timers.enable({ apis: ['Date'], now })
     try {
-      // The random part is left out: ids of one millisecond are told apart by the counter.
+      // Without the random part, the counter distinguishes the ids of one millisecond.
       const many = Array.from({ length: 2 * 32_768 + 10 }, () => createSessionId().slice(4, 17))
       expect(many.toSorted()).to.deep.equal(many)
       expect(new Set(many).size).to.equal(many.length)

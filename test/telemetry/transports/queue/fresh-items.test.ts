@@ -63,7 +63,7 @@ describe('FreshItems', () => {
     const fresh = new FreshItems<number>({ maxItems: 2, maxWeight: 10, delayMs: 1_000 })
     for (const item of [0, 1, 2]) fresh.add(queued(item, 1))
     const { batch } = take(fresh)
-    if (batch === undefined) throw new Error('there is no batch')
+    if (batch === undefined) throw new Error('a batch is missing')
     fresh.hurry()
     fresh.putBack(batch)
     expect([fresh.count, fresh.readyMs]).to.deep.equal([3, Number.NEGATIVE_INFINITY])

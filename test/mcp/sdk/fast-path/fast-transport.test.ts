@@ -1,0 +1,27 @@
+import { expect } from 'chai'
+import { type FastCall, serveLegacy } from '../../../../src/mcp/sdk/fast-path/fast-transport.ts'
+
+describe('serveLegacy()', () => {
+  it('the connection to a server that throws while it receives a request is closed', async () => {
+    const thrown = new Error('the server is broken')
+    let closes = 0
+    const server = {
+      connect: async (transport: object) => {
+        Object.assign(transport, {
+          onclose: () => closes++,
+          onmessage: () => {
+            throw thrown
+          },
+        })
+      },
+    }
+    const call = {
+      message: { jsonrpc: '2.0', id: 1, method: 'tools/list' },
+      exchange: { auth: undefined },
+      request: { onDisconnect: () => {} },
+    } as unknown as FastCall
+    const outcome = await serveLegacy(server as never, call).catch((error: unknown) => error)
+    expect(outcome).to.equal(thrown)
+    expect(closes).to.equal(1)
+  })
+})
