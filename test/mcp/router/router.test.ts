@@ -394,3 +394,13 @@ describe('KitMcpRouter: the size of a resource', () => {
     expect(listed(-1)).to.throw(KitMcpConfigError, 'size')
   })
 })
+
+describe('KitMcpRouter: the length of a resource URI', () => {
+  const listed = (length: number) => () =>
+    KitMcpRouter.create().resource('a', { uri: `notes://${'x'.repeat(length - 8)}` }, () => 'x')
+
+  it('may be 8,192 characters, and not more', () => {
+    expect(listed(8_192)).not.to.throw()
+    expect(listed(8_193)).to.throw(KitMcpConfigError, 'uri')
+  })
+})

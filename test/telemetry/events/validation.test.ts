@@ -38,6 +38,16 @@ describe('attributesError()', () => {
     expect(calls).to.equal(1)
   })
 
+  it('attributesError() accepts an event without attributes if its schema accepts undefined, and not an empty object', () => {
+    const validate = (value: unknown) =>
+      value === undefined ? { value } : { issues: [{ message: 'm', path: ['a'] }] }
+    const schema = {
+      '~standard': { version: 1, vendor: 'test', validate },
+    } as unknown as TelemetryEventSchema
+    expect(attributesError('n.x', schema, undefined, false)).to.equal(undefined)
+    expect(attributesError('n.x', schema, {}, false)?.message).to.match(/'a'\. Run /)
+  })
+
   for (const [library, schema] of [
     ['zod', z.object({ cents: z.number(), note: z.string(), tags: z.array(z.string()) })],
     ['valibot', v.object({ cents: v.number(), note: v.string(), tags: v.array(v.string()) })],
