@@ -10,7 +10,7 @@ import { calledId, receivesResult, toolResult } from './wire/challenge-result.ts
 import type { Exchange } from './wire/exchange.ts'
 import type { ReceivedMessages } from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
-import { receiveMessages } from './wire/receive-messages.ts'
+import { RefusedBodies } from './wire/refused-bodies.ts'
 import { NO_TELEMETRY } from './wire/request-telemetry.ts'
 
 /** An authenticated request, or the response to a request that was refused. */
@@ -32,10 +32,12 @@ export interface AuthenticatorProps {
 export class Authenticator {
   readonly gate: Gate | undefined
   readonly #props: AuthenticatorProps
+  readonly #refusedBodies: RefusedBodies
 
   constructor(props: AuthenticatorProps) {
     this.gate = props.gate
     this.#props = props
+    this.#refusedBodies = new RefusedBodies(props.bodyLimits)
   }
 
   /** Verifies the token of a request. If OAuth is disabled, only creates its context. Does not check scopes. */
@@ -98,11 +100,13 @@ export class Authenticator {
       return gate.responseTo(decision, request)
     const challenge = gate.challengeResult(decision, request)
     if (challenge === undefined) return gate.responseTo(decision, request)
-    const parsed = received ?? (await receiveMessages(request, this.#props.bodyLimits))
-    const id = 'response' in parsed ? undefined : calledId(parsed.body)
+    const parsed = received ?? (await this.#refusedBodies.receive(request))
+    const messages = parsed !== undefined && 'body' in parsed ? parsed : undefined
+    const id = messages && calledId(messages.body)
     if (id !== undefined) return toolResult(id, challenge, request)
     const response = gate.responseTo(decision, request)
-    const isCut = 'response' in parsed && parsed.response.headers.Connection !== undefined
+    const isCut =
+      parsed !== undefined && 'response' in parsed && parsed.response.headers.Connection !== undefined
     return isCut ? { ...response, headers: { ...response.headers, Connection: 'close' } } : response
   }
 }

@@ -7,6 +7,8 @@ import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
 import { oauthOptions } from '../support/gate-app.ts'
 import { onNode } from '../support/mcp/entry-points.ts'
 import { call, definedOf, legacy, type WireAnswer, type WireRequest } from '../support/mcp/wire.ts'
+import { RawConnection } from '../support/raw-http.ts'
+import { until } from '../support/until.ts'
 
 const MAX_BYTES = 70_000
 
@@ -23,6 +25,27 @@ const SERVERS = {
     const adapter = createMcpAdapter(setup)
     return onNode(mcpAuth(adapter), mcpHandler(adapter))
   },
+}
+
+/** Sends a request whose body does not end. */
+async function hold(port: number): Promise<{ close(): void; readonly refused: Promise<boolean> }> {
+  const connection = await RawConnection.open(port)
+  const head = 'POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n'
+  const answer = connection.send(`${head}Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n`)
+  const refused = answer.then(
+    ({ status }) => status === 401,
+    () => false,
+  )
+  return { close: () => connection.close(), refused }
+}
+
+/** Returns `true` if a request whose body does not end is refused without waiting for its end. */
+async function isRefusedAtOnce(port: number): Promise<boolean> {
+  const { close, refused } = await hold(port)
+  const late = new Promise<false>((resolve) => setTimeout(resolve, 100, false))
+  const outcome = await Promise.race([refused, late])
+  close()
+  return outcome
 }
 
 async function expectRefused(sent: Promise<WireAnswer>): Promise<WireAnswer> {
@@ -136,6 +159,48 @@ describe('bodies of requests without a token on the web-standard handler', () =>
         const { status } = await server(new Request('http://localhost/mcp', init))
         expect(status).to.equal(401)
         expect(pulled).to.be.at.most(MAX_BYTES + 2_000)
+      },
+    },
+  ])
+})
+
+describe('many bodies of requests without a token at the same time', () => {
+  attackTable('many requests without a token', [
+    {
+      attack: 'bodies of unknown length that never end, and one more',
+      outcome:
+        'at most 64 MiB are reserved: the further one gets 401 at once until others end, and a small call its result',
+      async run() {
+        const large = { ...setup, maxBodyBytes: 32 * 1024 * 1024, bodyTimeoutMs: 60_000 }
+        const server = await onNode(mcpHandler(createMcpAdapter(large)))
+        const held = [await hold(server.port), await hold(server.port)]
+        await until(() => isRefusedAtOnce(server.port))
+        const { status, message } = await server.send(legacy(call('echo')))
+        expect({ status, isError: message.result.isError }).to.deep.equal({ status: 200, isError: true })
+        for (const { close } of held) close()
+        await until(async () => !(await isRefusedAtOnce(server.port)))
+        await server.close()
+      },
+    },
+    {
+      attack: 'a web-standard request with a body that is longer than its Content-Length',
+      outcome: '401, and no more than the length and one chunk are read',
+      async run() {
+        const { server } = createMcpAdapter({ ...setup, maxBodyBytes: 32 * 1024 * 1024 })
+        let pulled = 0
+        const body = new ReadableStream<Uint8Array>(
+          {
+            pull(controller) {
+              pulled += 1_000
+              controller.enqueue(new Uint8Array(1_000).fill(0x20))
+            },
+          },
+          { highWaterMark: 0 },
+        )
+        const headers = { ...definedOf(legacy('').headers ?? {}), 'content-length': '5000' }
+        const init = { method: 'POST', headers, body, duplex: 'half' as const }
+        expect((await server(new Request('http://localhost/mcp', init))).status).to.equal(401)
+        expect(pulled).to.be.at.most(7_000)
       },
     },
   ])
