@@ -1,7 +1,13 @@
 import { createHash, X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { connect as connectHttp2, createSecureServer } from 'node:http2'
-import { Agent, createServer, request as httpsRequest, type RequestOptions } from 'node:https'
+import {
+  Agent,
+  createServer,
+  request as httpsRequest,
+  type RequestOptions,
+  type ServerOptions,
+} from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { expect } from 'chai'
@@ -53,8 +59,8 @@ const serverOptions = {
 } as const
 
 /** Serves the gate over TLS, and asks clients for a certificate. */
-async function overTls(verifyToken: VerifyToken): Promise<number> {
-  const started = createServer(serverOptions, gatedApp({ issuer: ISSUER, verifyToken }))
+async function overTls(verifyToken: VerifyToken, options: ServerOptions = {}): Promise<number> {
+  const started = createServer({ ...serverOptions, ...options }, gatedApp({ issuer: ISSUER, verifyToken }))
   started.listen(0, '127.0.0.1')
   await once(started, 'listening')
   closers.push(() => {
@@ -349,6 +355,19 @@ describe('clientCertificate', () => {
   }
 
   describe('clientCertificate: other verifiers and HTTP/2', () => {
+    it('a server that requires certificates of its authority accepts a bound token with its certificate only', async () => {
+      const { verifier, token } = await (KINDS[0] as Kind).make('tls')
+      const port = await overTls(verifier, { rejectUnauthorized: true })
+      const bound = await token({ cnf: BOUND })
+      expect(await statusOf(port, bound, ada)).to.equal(200)
+      expect(await statusOf(port, bound, eve)).to.equal(401)
+      const stranger = createAuthority('stranger').issue('ada')
+      const refused = await statusOf(port, bound, stranger).catch(
+        (error: NodeJS.ErrnoException) => error.code,
+      )
+      expect(refused).to.be.a('string')
+    })
+
     it('a bound token that a verifier of the application accepts is rejected', async () => {
       for (const cnf of [BOUND, { 'x5t#S256': undefined }, { 'x5t#S256': '' }]) {
         const port = await overTls(() => ({ valid: true, cnf }))
