@@ -135,6 +135,7 @@ const STAND_INS: readonly StandIn[] = [
       scopes: ['openid', `${resource}/mcp.read`],
     }),
     rejected: {
+      'a token whose token_use is not access': { claims: () => ({ token_use: 'id' }) },
       'an ID token': { claims: () => ({ token_use: 'id', aud: 'app2', client_id: undefined }) },
       'a token without aud of an app client that is not listed': { claims: () => ({ client_id: 'app3' }) },
       'a token that is bound to another resource': { claims: () => ({ aud: 'https://other.example/mcp' }) },
