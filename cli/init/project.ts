@@ -37,6 +37,7 @@ export function projectFiles(options: ProjectOptions): ReadonlyMap<string, strin
 }
 
 /** The expression in the template that `--resource` replaces. */
+// biome-ignore lint/suspicious/noTemplateCurlyInString: code of the template
 const DEFAULT_RESOURCE = '`http://127.0.0.1:${PORT ?? 3000}/mcp`'
 
 /** Returns the replacements that turn the template into the project. */
