@@ -44,7 +44,7 @@ const SECONDS = {
   'cli/faults-of-serving': 4,
   'cli/init': 4,
   docs: 4,
-  'examples/identity-providers': 4,
+  'examples/identity-providers': 10,
   'oauth/rate-limit': 4,
   'oauth/verifiers/outage-pace': 4,
   'openapi/real-documents': 4,
