@@ -37,6 +37,7 @@ Next steps:
 ${folder === '.' ? '' : `  cd ${quoted(folder)}\n`}  npm install
   npm test
   npm start        ${options.issuer === undefined ? '# prints a test token' : `# accepts tokens from ${options.issuer}`}
+  npm run dev      # signs in at a local authorization server, and shows each request
 `)
   return 0
 }

@@ -85,6 +85,7 @@ describe('mcp-gatekit init', () => {
     for (const name of FILES) expect(stdout).to.contain(`wrote ${join(folder, name)}\n`)
     expect(stdout).to.contain(`  cd '${folder}'\n  npm install\n  npm test\n  npm start `)
     expect(stdout).to.contain('prints a test token')
+    expect(stdout).to.match(/^ {2}npm run dev /m)
     const { name, dependencies } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
     expect({ name, kit: dependencies['mcp-gatekit'] }).to.deep.equal({
       name: 'ber-my_server',
