@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { expect } from 'chai'
 import express, { type ErrorRequestHandler, type RequestHandler } from 'express'
 import request from 'supertest'
+import { z } from 'zod'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { writeResponse } from '../../src/express/node-response.ts'
@@ -301,4 +302,29 @@ describe('telemetry of mcpAuth(adapter)', () => {
       ['kit.mcp.auth.refused', 'insufficient_scope'],
     ])
   })
+})
+
+describe('mcpHandler behind middleware that has set an encoding', () => {
+  for (const name of ['Ada', 'Zoë']) {
+    it(`mcpHandler reads a body whose encoding middleware has set: ${name}`, async () => {
+      const router = KitMcpRouter.create().tool(
+        'echo',
+        { description: 'Echoes', input: z.object({ name: z.string() }) },
+        (args) => args.name,
+      )
+      const handler = mcpHandler(createMcpAdapter({ router }))
+      const { origin } = await listen((req, res) => {
+        req.setEncoding('utf8')
+        handler(req, res)
+      })
+      const params = { name: 'echo', arguments: { name } }
+      const response = await fetch(origin, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
+      })
+      expect(response.status).to.equal(200)
+      expect(await response.text()).to.contain(name)
+    })
+  }
 })
