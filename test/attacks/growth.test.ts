@@ -1,24 +1,44 @@
-import { execFile } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
+import { expect } from 'chai'
 
 const FOLDER = new URL('growth/', import.meta.url)
 const MOCHA = fileURLToPath(new URL('../../../node_modules/mocha/bin/mocha.js', import.meta.url))
 
+/** The part of the report of mocha in JSON that the tests read. */
+interface Report {
+  readonly tests: readonly {
+    readonly file: string
+    readonly fullTitle: string
+    readonly err: { readonly stack?: string }
+  }[]
+}
+
 describe('growth of work', () => {
-  // Each file runs in a separate process, because counting steps resets the counters of c8.
-  for (const name of readdirSync(FOLDER).filter((file) => file.endsWith('.growth.js'))) {
-    it(`the work in ${name.replace('.growth.js', '')} grows linearly with the input`, async function () {
-      this.timeout(120_000)
-      const env = { ...process.env, NODE_V8_COVERAGE: undefined }
-      const file = fileURLToPath(new URL(name, FOLDER))
-      const options = [MOCHA, '--no-config', '--timeout', '30000', file]
-      const run = promisify(execFile)(process.execPath, options, { env })
-      const { stdout } = await run.catch((error) => {
-        throw new Error(error.stdout)
-      })
-      console.log(stdout)
+  const names = readdirSync(FOLDER).filter((file) => file.endsWith('.growth.js'))
+  let report: Report
+
+  // The files run in a process of their own, because counting steps resets the counters of c8.
+  before(async function () {
+    this.timeout(180_000)
+    const files = names.map((name) => fileURLToPath(new URL(name, FOLDER)))
+    const options = ['--no-config', '--timeout', '30000', '--reporter', 'json']
+    const child = spawn(process.execPath, [MOCHA, ...options, ...files], {
+      env: { ...process.env, NODE_V8_COVERAGE: undefined },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const [output] = await Promise.all([text(child.stdout), once(child, 'close')])
+    report = JSON.parse(output)
+  })
+
+  for (const name of names) {
+    it(`the work in ${name.replace('.growth.js', '')} grows linearly with the input`, () => {
+      const tests = report.tests.filter(({ file }) => file.endsWith(`/${name}`))
+      expect(tests).not.to.deep.equal([])
+      for (const { fullTitle, err } of tests) expect(err.stack, fullTitle).to.equal(undefined)
     })
   }
 })

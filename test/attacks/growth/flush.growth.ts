@@ -19,7 +19,7 @@ describe('flush', () => {
         void queue.add(event)
         void queue.flush()
       }
-    }, 20_000))
+    }, 5_000))
 
   for (const [order, at] of Object.entries({
     'in order': (index: number) => index,

@@ -67,13 +67,13 @@ describe('URIs', function () {
     expectLinearGrowth((count) => {
       const message = { method: 'resources/read', params: { uri } }
       neededScopes(table, new Array(count).fill(message))
-    }, 25)
+    }, 10)
     expectLinearGrowth((count) => {
       const resourceSubscriptions = new Array(count).fill(uri)
       neededScopes(table, [
         { method: 'subscriptions/listen', params: { notifications: { resourceSubscriptions } } },
       ])
-    }, 250)
+    }, 100)
   })
 
   it('a URI whose host has many non-ASCII characters is rejected in linear time', () => {
