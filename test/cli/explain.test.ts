@@ -15,7 +15,7 @@ interface Outcome {
 }
 
 /** Runs the compiled program as a process. */
-function explain(...argv: string[]): Promise<Outcome> {
+function explainAsProgram(...argv: string[]): Promise<Outcome> {
   const file = fileURLToPath(new URL('../../cli/main.js', import.meta.url))
   return new Promise((resolve) => {
     execFile(process.execPath, [file, 'explain', ...argv], (error, stdout, stderr) =>
@@ -24,7 +24,20 @@ function explain(...argv: string[]): Promise<Outcome> {
   })
 }
 
-/** Runs the command in this process, as if on a terminal. */
+/** Runs the command in the process of the test, as if its output went to pipes. */
+async function explain(...argv: string[]): Promise<Outcome> {
+  const printed = { stdout: '', stderr: '' }
+  const streamTo = (name: 'stdout' | 'stderr') => ({
+    write: (text: string) => {
+      printed[name] += text
+    },
+  })
+  const context = { stdout: streamTo('stdout'), stderr: streamTo('stderr'), env: {} }
+  const exitCode = await run(['explain', ...argv], context)
+  return { exitCode, ...printed }
+}
+
+/** Runs the command in the process of the test, as if on a terminal. */
 async function explainOnTerminal(columns: number, env: Readonly<Record<string, string>>, ...argv: string[]) {
   let printed = ''
   const stream = {
@@ -109,6 +122,19 @@ describe('mcp-gatekit explain', function () {
       expect(stderr)
         .to.match(/^mcp-gatekit: [^\n]+\n$/)
         .and.contain(complaint)
+    })
+  }
+
+  for (const [argv, exitCode] of [
+    [[], 0],
+    [['jwtVerifier'], 0],
+    [['jwtVerifer'], 2],
+    [['--json'], 2],
+  ] as const) {
+    it(`exits with ${exitCode} and prints the same as a program: explain ${argv.join(' ')}`, async () => {
+      const outcome = await explainAsProgram(...argv)
+      expect(outcome.exitCode).to.equal(exitCode)
+      expect(outcome).to.deep.equal(await explain(...argv))
     })
   }
 
