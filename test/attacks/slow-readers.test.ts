@@ -11,8 +11,8 @@ import { listen } from '../support/listen.ts'
 import { definedOf, eventsOf, LEGACY, legacy, modern, rpc, type WireRequest } from '../support/mcp/wire.ts'
 import { until } from '../support/until.ts'
 
-const REPORT = 'x'.repeat(10_000)
-const REPORTS = 2_000
+const REPORT = 'x'.repeat(20_000)
+const REPORTS = 1_000
 
 /** The number of reports of the handler so far. */
 let reportCount = 0
@@ -39,13 +39,13 @@ async function reportAtOnce(tell: Tell): Promise<void> {
 const router = KitMcpRouter.create()
   .tool('patient', { description: 'x' }, async (_args, { progress, log }) => {
     await reportInTurn((what, n) =>
-      what === 'progress' ? progress(n, REPORTS, REPORT) : log(n === 1601 ? 'error' : 'info', REPORT),
+      what === 'progress' ? progress(n, REPORTS, REPORT) : log(n === 801 ? 'error' : 'info', REPORT),
     )
     return 'done'
   })
   .tool('flood', { description: 'x' }, async (_args, { progress, log }) => {
     await reportAtOnce((what, n) =>
-      what === 'progress' ? progress(n, REPORTS, REPORT) : log(n === 1601 ? 'error' : 'info', REPORT),
+      what === 'progress' ? progress(n, REPORTS, REPORT) : log(n === 801 ? 'error' : 'info', REPORT),
     )
     return 'done'
   })
@@ -61,7 +61,7 @@ const ofSdk: ServerFactory = () => {
               method: 'notifications/progress',
               params: { progressToken, progress: n, total: REPORTS, message: REPORT },
             })
-          : mcpReq.log(n === 1601 ? 'error' : 'info', REPORT),
+          : mcpReq.log(n === 801 ? 'error' : 'info', REPORT),
       ).catch(() => {
         // The SDK rejects when the client has disconnected.
         isDone = true

@@ -24,6 +24,8 @@ import {
 } from '../support/mcp/wire.ts'
 import { runs } from '../support/runs.ts'
 
+const CONCURRENT = runs(200)
+
 /** The latest call of each tool. */
 let started: Signalled
 let aborted: Signalled
@@ -188,10 +190,10 @@ describe('mcp: clients that misbehave', () => {
         }
       })
 
-      it('200 concurrent calls each see their own user', async () => {
+      it(`${CONCURRENT} concurrent calls each see their own user`, async () => {
         const users = { reader: 'u1', writer: 'u2', admin: 'u3' }
         const answers = await Promise.all(
-          Array.from({ length: 200 }, async (_, index) => {
+          Array.from({ length: CONCURRENT }, async (_, index) => {
             const token = (['reader', 'writer', 'admin'] as const)[index % 3] as keyof typeof users
             const text = `call ${index}`
             const request =
@@ -203,8 +205,8 @@ describe('mcp: clients that misbehave', () => {
             return status === 200 && said === text && user.id === users[token]
           }),
         )
-        expect(answers.filter(Boolean)).to.have.length(200)
-        expect(calls).to.equal(200)
+        expect(answers.filter(Boolean)).to.have.length(CONCURRENT)
+        expect(calls).to.equal(CONCURRENT)
       })
     })
   }

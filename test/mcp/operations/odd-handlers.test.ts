@@ -16,6 +16,7 @@ import {
   type WireAnswer,
   type WireRequest,
 } from '../../support/mcp/wire.ts'
+import { runs } from '../../support/runs.ts'
 
 /** Throws a value that is not an error at every access. */
 const hostile = (): object => {
@@ -293,16 +294,17 @@ describe('mcp: a handler that', () => {
     expect(sent).to.have.length(4)
   })
 
-  it('progress that a handler reports 10 000 times is received each time, in order, before its result', async () => {
+  const reports = runs(10_000)
+  it(`progress that a handler reports ${reports} times is received each time, in order, before its result`, async () => {
     const chatty = KitMcpRouter.create().tool('chatty', { description: 'x' }, async (_args, { progress }) => {
-      for (let n = 0; n < 10_000; n++) await progress(n)
+      for (let n = 0; n < reports; n++) await progress(n)
       return 'done'
     })
     const served = await onNode(mcpHandler(adapter(true, chatty)))
     try {
       for (const request of both('tools/call', { name: 'chatty', _meta: { progressToken: 1 } })) {
         const { messages } = await served.send(request)
-        expect(messages).to.have.length(10_001)
+        expect(messages).to.have.length(reports + 1)
         expect(messages.slice(0, -1).every(({ params }, n) => params.progress === n)).to.equal(true)
         expect(messages.at(-1).result.content[0].text).to.equal('done')
       }

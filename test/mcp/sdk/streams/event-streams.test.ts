@@ -11,6 +11,7 @@ import { KitMcpRouter } from '../../../../src/mcp/router/router.ts'
 import { listen } from '../../../support/listen.ts'
 import { oauth } from '../../../support/mcp/notes.ts'
 import { bearer, call, eventsOf, legacy, rpc } from '../../../support/mcp/wire.ts'
+import { runs } from '../../../support/runs.ts'
 
 const router = KitMcpRouter.create()
   .tool('echo', { description: 'x', input: z.object({ text: z.string() }) }, ({ text }) => text)
@@ -82,9 +83,10 @@ describe('mcp: event streams', function () {
     port = listening.port
   })
 
-  it('1 000 open event streams each receive every notification once, and leave nothing behind', async () => {
-    const streams = await Promise.all(Array.from({ length: 1000 }, () => Stream.open(port)))
-    expect(bus.listenerCount).to.equal(1000)
+  const many = runs(1_000)
+  it(`${many} open event streams each receive every notification once, and leave nothing behind`, async () => {
+    const streams = await Promise.all(Array.from({ length: many }, () => Stream.open(port)))
+    expect(bus.listenerCount).to.equal(many)
     const { notify } = adapter
     notify.toolsChanged()
     notify.resourcesChanged()
@@ -179,7 +181,10 @@ describe('mcp: event streams', function () {
         await Promise.all(streams.map((stream) => stream.until(() => stream.received.length === sent.length)))
       }
     }
-    const [statuses] = await Promise.all([Promise.all(Array.from({ length: 1000 }, (_, n) => ask(n))), say()])
+    const [statuses] = await Promise.all([
+      Promise.all(Array.from({ length: runs(1_000) }, (_, n) => ask(n))),
+      say(),
+    ])
     expect(new Set(statuses)).to.deep.equal(new Set([200]))
     for (const { received } of streams) expect(received).to.deep.equal(sent)
     for (const stream of streams) stream.cut()

@@ -17,6 +17,7 @@ import {
   type OtlpReceiverOptions,
   startOtlpReceiver,
 } from '../../../support/otlp-receiver.ts'
+import { runs } from '../../../support/runs.ts'
 
 const ENCODINGS = ['json', 'protobuf'] as const
 
@@ -32,21 +33,22 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     return receiver
   }
 
-  it('OtlpTransportAdapter delivers 100 000 events of one tick, each once', async function () {
+  const many = runs(100_000)
+  it(`OtlpTransportAdapter delivers ${many} events of one tick, each once`, async function () {
     this.timeout(60_000)
     const receiver = await receive()
     const telemetry = manager({ url: receiver.url })
-    emit(telemetry, 100_000)
+    emit(telemetry, many)
     await telemetry.flush()
-    expect(countArrivals(receiver)).to.deep.equal({ arrived: 100_000, twice: 0 })
+    expect(countArrivals(receiver)).to.deep.equal({ arrived: many, twice: 0 })
     expect(statistics(telemetry)).to.deep.equal({
-      accepted: 100_000,
-      delivered: 100_000,
+      accepted: many,
+      delivered: many,
       failed: 0,
       dropped: 0,
       pending: 0,
     })
-    expect(receiver.requests.length).to.equal(Math.ceil(100_000 / 512))
+    expect(receiver.requests.length).to.equal(Math.ceil(many / 512))
     await telemetry.shutdown()
   })
 

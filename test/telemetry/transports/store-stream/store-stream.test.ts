@@ -17,6 +17,7 @@ import {
   startCuttingProxy,
   startRedis,
 } from '../../../support/redis.ts'
+import { runs } from '../../../support/runs.ts'
 import { expectCode, expectRejection, RecordingLogger } from '../../../support/telemetry/recording.ts'
 import { until } from '../../../support/until.ts'
 
@@ -282,13 +283,14 @@ describe('StoreStreamTransportAdapter', () => {
         expect((await redis.command('XRANGE', 'own', '-', '+'))[0][1]).to.deep.equal(fields)
       })
 
-      it(`many entries keep their order in one flush (${library})`, async () => {
+      const many = runs(5_000)
+      it(`${many} entries keep their order in one flush (${library})`, async () => {
         const redis = await client()
         const { manager } = managerOf(CREATE({ store: redis.store }))
-        const names = emit(manager, 0, 5_000)
+        const names = emit(manager, 0, many)
         await manager.flush()
         expect(await namesIn(redis)).to.deep.equal(names)
-        expect(manager.stats().transports[0]).to.include({ delivered: 5_000, pending: 0, failed: 0 })
+        expect(manager.stats().transports[0]).to.include({ delivered: many, pending: 0, failed: 0 })
       })
 
       it(`the stream is trimmed to maxLen (${library})`, async () => {
