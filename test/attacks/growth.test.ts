@@ -23,7 +23,7 @@ describe('growth of work', () => {
 
   // The files run in a process of their own, because counting steps resets the counters of c8.
   before(async function () {
-    this.timeout(180_000)
+    this.timeout(600_000)
     const files = names.map((name) => fileURLToPath(new URL(name, FOLDER)))
     const options = ['--no-config', '--timeout', '30000', '--reporter', 'json']
     const child = spawn(process.execPath, [MOCHA, ...options, ...files], {
