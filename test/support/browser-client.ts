@@ -7,7 +7,7 @@ import {
   UnauthorizedError,
 } from '@modelcontextprotocol/client'
 
-/** What a test does in a page, with the official client. This file is bundled and runs in the browser. */
+/** The actions of a page with the official client. This file is bundled and runs in the browser. */
 export interface BrowserClient {
   /** Connects, or resolves with the URL of the sign-in page. */
   connect(url: string): Promise<string | undefined>

@@ -106,5 +106,10 @@ export function nextStep(
 
 /** Returns a parameter of a challenge. */
 export function parameterOf(challenge: string, name: string): string | undefined {
-  return new RegExp(`\\b${name}="([^"]{0,512})"`).exec(challenge)?.[1]
+  const before = `${name}="`
+  // A space precedes each parameter, after the scheme or a comma.
+  const at = challenge.indexOf(` ${before}`) + 1
+  if (at === 0) return undefined
+  const value = challenge.slice(at + before.length)
+  return value.includes('"') ? value.slice(0, value.indexOf('"')) : undefined
 }

@@ -27,7 +27,7 @@ export interface Story {
   /** The step that the client has to take next, or `undefined` if it is signed in. */
   next: string | undefined
   readonly steps: Step[]
-  /** The number of steps that are no longer shown. */
+  /** The number of steps that were removed. */
   dropped: number
 }
 

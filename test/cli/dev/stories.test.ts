@@ -67,7 +67,7 @@ const WHOLE = () => [
   called(),
 ]
 
-function told(...events: readonly ConsoleEvent[]): readonly Story[] {
+function storiesOf(...events: readonly ConsoleEvent[]): readonly Story[] {
   const stories = new Stories(() => ISSUER)
   for (const one of events) stories.add([{ event: one, kind: kindOf(one) }])
   return stories.all
@@ -80,7 +80,7 @@ const only = (stories: readonly Story[]): Story => {
 
 describe('Stories', () => {
   it('a sign-in and the calls after it are one story', () => {
-    const { name, user, stage, next, steps } = only(told(...WHOLE(), called()))
+    const { name, user, stage, next, steps } = only(storiesOf(...WHOLE(), called()))
     expect({ name, user, stage, next }).to.deep.equal({
       name: 'A client',
       user: 'ada',
@@ -109,7 +109,7 @@ describe('Stories', () => {
     ['token', 7, 'Authorization: Bearer'],
   ] as const) {
     it(`a story that stops at "${stage}" names the next step`, () => {
-      const story = only(told(...WHOLE().slice(0, count)))
+      const story = only(storiesOf(...WHOLE().slice(0, count)))
       expect(story.stage).to.equal(stage)
       expect(story.next).to.contain(next)
     })
@@ -162,7 +162,7 @@ describe('Stories', () => {
     ],
   ] as const) {
     it(`a story with ${what} names the next step`, () => {
-      const story = only(told(first(), registered(), last()))
+      const story = only(storiesOf(first(), registered(), last()))
       expect(story.stage).to.equal(stage)
       expect(story.next).to.contain(next)
     })
@@ -177,7 +177,7 @@ describe('Stories', () => {
       [wire, refused],
       [refused, wire],
     ]) {
-      const { steps } = only(told(...events))
+      const { steps } = only(storiesOf(...events))
       expect(steps).to.have.length(1)
       expect(steps[0]).to.deep.include({
         word: '401',
@@ -195,7 +195,7 @@ describe('Stories', () => {
     setExpected({})
     const challenge = 'Bearer error="invalid_token", error_description="The access token has expired"'
     const { steps } = only(
-      told(asked('/mcp', 401, { challenge, token: 't' }, { id: '1', unverified: { iss: 'x' } })),
+      storiesOf(asked('/mcp', 401, { challenge, token: 't' }, { id: '1', unverified: { iss: 'x' } })),
     )
     expect(steps[0]).to.deep.include({
       title: 'The access token has expired',
@@ -204,7 +204,7 @@ describe('Stories', () => {
   })
 
   it('two programs have two stories, also if they sign in at the same time', () => {
-    const stories = told(
+    const stories = storiesOf(
       first(),
       asked('/mcp', 401, { ...PAGE, challenge: CHALLENGE }),
       registered('c1'),
@@ -223,9 +223,9 @@ describe('Stories', () => {
 
   it('a program that starts again without a token has a new story, and one that steps up does not', () => {
     const challenge = 'Bearer error="insufficient_scope", scope="a"'
-    expect(told(...WHOLE(), first(), registered('c2'))).to.have.length(2)
+    expect(storiesOf(...WHOLE(), first(), registered('c2'))).to.have.length(2)
     expect(
-      told(
+      storiesOf(
         ...WHOLE(),
         asked('/mcp', 403, { token: 't1', challenge }),
         shown(),
@@ -237,15 +237,15 @@ describe('Stories', () => {
   })
 
   it('the metadata that a server fetches at the first token belongs to no client', () => {
-    const { steps } = only(told(...WHOLE().slice(0, 7), issuerMetadata()))
+    const { steps } = only(storiesOf(...WHOLE().slice(0, 7), issuerMetadata()))
     expect(steps).to.have.length(7)
-    expect(told(issuerMetadata())).to.have.length(0)
+    expect(storiesOf(issuerMetadata())).to.have.length(0)
   })
 
   it('a stream that ends late is shown at the time of its beginning', () => {
     const begun = first()
     const stream = asked('/stream', 200, { token: 't1' })
-    const { steps } = only(told(begun, asked('/call', 200, { token: 't1' }), stream))
+    const { steps } = only(storiesOf(begun, asked('/call', 200, { token: 't1' }), stream))
     expect(steps.map(({ title }) => title).slice(1)).to.deep.equal(['POST /stream → 200', 'POST /call → 200'])
   })
 
@@ -254,9 +254,9 @@ describe('Stories', () => {
       asked('/mcp', 401, { 'user_agent.original': `agent-${index}`, challenge: CHALLENGE }),
       signIn('token.issued', { client_id: `c${index}`, token: `t${index}` }),
     ]).flat()
-    expect(told(...many)).to.have.length(MAX_STORIES)
+    expect(storiesOf(...many)).to.have.length(MAX_STORIES)
     const long = only(
-      told(...Array.from({ length: 500 }, (_, index) => asked(`/${index}`, 200, { token: 't' }))),
+      storiesOf(...Array.from({ length: 500 }, (_, index) => asked(`/${index}`, 200, { token: 't' }))),
     )
     expect(long.steps).to.have.length(MAX_STEPS)
     expect(long.dropped).to.equal(500 - MAX_STEPS)
@@ -266,7 +266,7 @@ describe('Stories', () => {
 
   for (const name of ['constructor', '__proto__', 'toString']) {
     it(`an unknown event of the authorization server does no harm: ${name}`, () => {
-      expect(only(told(signIn(name, { client_id: 'x' }))).stage).to.equal('begun')
+      expect(only(storiesOf(signIn(name, { client_id: 'x' }))).stage).to.equal('begun')
     })
   }
 })
