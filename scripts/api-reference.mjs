@@ -26,6 +26,7 @@ const ENTRIES = [
   { page: 'telemetry', specifier: 'mcp-gatekit/telemetry', declarations: 'telemetry/index.d.ts' },
   { page: 'testing', specifier: 'mcp-gatekit/testing', declarations: 'testing/index.d.ts' },
   { page: 'openapi', specifier: 'mcp-gatekit/openapi', declarations: 'openapi/index.d.ts' },
+  { page: 'upstream', specifier: 'mcp-gatekit/upstream', declarations: 'upstream/index.d.ts' },
 ]
 
 /**

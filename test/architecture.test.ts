@@ -54,6 +54,7 @@ const MAP: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>>> =
   telemetry: { options: 'all', http: 'all' },
   openapi: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
   testing: { options: 'all', oauth: 'all', telemetry: 'all' },
+  upstream: { options: 'all', oauth: 'all', mcp: 'all' },
 }
 
 /** The files of mcp/ that may import types of telemetry. */

@@ -141,6 +141,7 @@ const SECRET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
   introspectionVerifier: ['clientSecret'],
   createMcpAdapter: ['requestStateSecret'],
   toolsFromOpenApi: ['headers'],
+  upstreamToken: ['clientSecret'],
   withRedaction: ['hashSecret'],
   'HttpTransportAdapter.create': ['url', 'headers'],
   'OtlpTransportAdapter.create': ['url', 'headers'],

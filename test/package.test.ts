@@ -237,6 +237,7 @@ describe('the package', function () {
       './openapi',
       './telemetry',
       './testing',
+      './upstream',
     ])
     const esm = Object.values<{ kind: string; resolutionKind?: string }>(analysis.problems).filter(
       ({ resolutionKind }) => resolutionKind === undefined || /node16-esm|bundler/.test(resolutionKind),
@@ -252,7 +253,13 @@ describe('the package', function () {
     await link([...needed, '@types/node', 'undici-types'], consumer)
     await writeFile(
       join(consumer, 'use.ts'),
-      ['mcp-gatekit', 'mcp-gatekit/openapi', 'mcp-gatekit/telemetry', 'mcp-gatekit/testing']
+      [
+        'mcp-gatekit',
+        'mcp-gatekit/openapi',
+        'mcp-gatekit/telemetry',
+        'mcp-gatekit/testing',
+        'mcp-gatekit/upstream',
+      ]
         .map((name, index) => `export * as entry${index} from '${name}'`)
         .join('\n'),
     )

@@ -30,6 +30,7 @@ export type OptionsHeading =
   | 'gracefulShutdown'
   | 'toolsFromOpenApi'
   | 'createTestIssuer'
+  | 'upstreamToken'
 
 /** The checks of the options that one function of this package takes. Every error names the option and its anchor. */
 export interface OptionChecks extends OptionKit<KitMcpConfigError> {

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import * as kit from '../../src/index.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import { createTestIssuer } from '../../src/testing/index.ts'
+import { upstreamToken } from '../../src/upstream/index.ts'
 
 /** Marks arguments that TypeScript would reject. */
 type Wrong = any
@@ -422,6 +423,26 @@ export const TAKERS: readonly OptionsTaker[] = [
       timeoutMs: NO_NUMBER,
       maxResponseBytes: NO_NUMBER,
       onLeftOut: NO_FUNCTION,
+    },
+  },
+  {
+    name: 'upstreamToken',
+    heading: 'upstreamtoken',
+    call: (options) => upstreamToken(options),
+    good: { issuer: url, clientId: 'mcp', clientSecret: 's', style: 'token-exchange' },
+    wrong: {
+      issuer: [undefined, ...NO_URL],
+      tokenEndpoint: [url, 'token'],
+      clientId: [undefined, ...NO_TEXT],
+      clientSecret: [undefined, ...NO_TEXT],
+      clientAuthentication: [...NO_FUNCTION],
+      style: [undefined, 'exchange', 5],
+      audience: [5, [5], ['']],
+      resource: [5, ['api'], 'api'],
+      scope: [5, ['a b'], 'a\u00e9'],
+      cache: [...NO_OBJECT, { maxEntries: 0 }, { store: {} }, { secret: 5 }],
+      timeoutMs: NO_NUMBER,
+      allowInsecureHttp: NO_BOOLEAN,
     },
   },
   {

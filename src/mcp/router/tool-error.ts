@@ -17,7 +17,7 @@ const BRAND = Symbol.for('mcp-gatekit.KitToolError')
  * @see docs/reference/mcp.md
  */
 export class KitToolError extends Error {
-  override readonly name = 'KitToolError'
+  override readonly name: string = 'KitToolError'
 
   /**
    * @param message the message for the client.

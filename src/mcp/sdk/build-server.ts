@@ -9,7 +9,7 @@ import {
 import { complete } from '../operations/complete.ts'
 import { CallContext, runSafely, type Serving } from '../operations/operation.ts'
 import { getPrompt } from '../operations/prompt-get.ts'
-import { ownerOf } from '../operations/request-state.ts'
+import { ownerOf } from '../../oauth/owner.ts'
 import { repeatedUri, requestedUri } from '../operations/requested-uri.ts'
 import { readResource } from '../operations/resource-read.ts'
 import { callTool } from '../operations/tool-call.ts'

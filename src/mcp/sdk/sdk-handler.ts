@@ -9,7 +9,7 @@ import {
 import { clientKey } from '../../http/client-address.ts'
 import type { PlainResponse } from '../../http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
-import { ownerOf } from '../operations/request-state.ts'
+import { ownerOf } from '../../oauth/owner.ts'
 import { MAX_SUBSCRIBED_LENGTH } from '../operations/subscriptions.ts'
 import { MODERN_REVISION } from '../revisions.ts'
 import { neededScopes, type ScopedOperations } from '../router/operation-scopes.ts'

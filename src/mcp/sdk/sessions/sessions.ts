@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { isInitializeRequest, type ServerEvent, type ServerEventBus } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../http/plain-response.ts'
-import { ownerOf } from '../../operations/request-state.ts'
+import { ownerOf } from '../../../oauth/owner.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
 import { jsonRpcError } from '../../wire/json-rpc.ts'
 import { notificationOf } from '../streams/event-stream.ts'

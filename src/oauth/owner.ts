@@ -1,0 +1,29 @@
+import { createHash } from 'node:crypto'
+import { tryOrUndefined } from '../try-or-undefined.ts'
+import { type AuthInfo, tokenIssuer } from './auth-info.ts'
+
+/**
+ * Returns the owner of state that is kept between requests: the user of a token or, for a token without a user, its client,
+ * together with the issuer of the token. If the verifier names neither, or a user without `id` and `sub`, the owner is the
+ * token itself (its hash).
+ */
+export function ownerOf(auth: AuthInfo | undefined): string {
+  if (auth === undefined) return ''
+  const { clientId, user, token } = auth
+  const identity = user === undefined && clientId !== '' ? [clientId] : identityOf(user)
+  return identity === undefined
+    ? createHash('sha256').update(token).digest('base64')
+    : JSON.stringify([tokenIssuer(auth) ?? null, ...identity])
+}
+
+/** Identifies a user. The type counts too. Returns undefined for a user whose members cannot be read. */
+function identityOf(user: unknown): readonly unknown[] | undefined {
+  // An identity that was read only in part could be that of another user.
+  return tryOrUndefined(() => {
+    const { id, sub } = Object(user ?? undefined) as { id?: unknown; sub?: unknown }
+    const known = typeof user === 'object' ? (id ?? sub) : user
+    const text = String(known)
+    if (known === undefined || known === null || text.startsWith('[object ')) return undefined
+    return [typeof known, text]
+  })
+}

@@ -1,0 +1,224 @@
+import type * as OAuth from 'oauth4webapi'
+import type { AuthorizationServer, ClientAuth, TokenEndpointResponse } from 'oauth4webapi'
+import { boundedFetch } from '../oauth/verifiers/bounded-fetch.ts'
+import { isLoopbackHostname } from '../options/option-checks.ts'
+import { UpstreamConsentError, UpstreamUnavailableError } from './errors.ts'
+import type { ResolvedUpstreamTokenOptions } from './options.ts'
+
+/** A token for the upstream API. */
+export interface UpstreamAccessToken {
+  /** The access token. */
+  readonly token: string
+  /** Its expiry in seconds since 1970; `undefined` if the authorization server did not name it. */
+  readonly expiresAt: number | undefined
+}
+
+/** How long the metadata of an issuer is used. */
+const METADATA_MS = 3_600_000
+
+/** The maximum length of a token, in characters. */
+const MAX_TOKEN_LENGTH = 65_536
+
+/** The maximum length of an error description in a message, in characters. */
+const MAX_DESCRIPTION_LENGTH = 500
+
+/** The longest `Retry-After` that is passed on, in seconds. */
+const MAX_RETRY_AFTER_SECONDS = 3_600
+
+const ACCESS_TOKEN_TYPE = 'urn:ietf:params:oauth:token-type:access_token'
+
+/** The types of issued tokens that are access tokens (RFC 8693 §3). */
+const ISSUED_TYPES: readonly unknown[] = [
+  undefined,
+  null,
+  ACCESS_TOKEN_TYPE,
+  'urn:ietf:params:oauth:token-type:jwt',
+]
+
+/** The errors that a new sign-in or a consent of the user resolves. */
+const CONSENT_ERRORS: ReadonlySet<string> = new Set([
+  'interaction_required',
+  'consent_required',
+  'login_required',
+  'invalid_grant',
+])
+
+/** Loaded with the first token, so that importing the package stays cheap. */
+let oauth: typeof OAuth | undefined
+
+/** Exchanges access tokens of users at the token endpoint. */
+export class TokenEndpoint {
+  readonly #options: ResolvedUpstreamTokenOptions
+  #found: { readonly server: AuthorizationServer; readonly untilMs: number } | undefined
+  #discovery: Promise<AuthorizationServer> | undefined
+
+  constructor(options: ResolvedUpstreamTokenOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Requests a token for the upstream API.
+   * @param subjectToken the token that the client sent to this server
+   * @throws {UpstreamUnavailableError} if the authorization server is down, slow, or overloaded.
+   * @throws {UpstreamConsentError} if the user must sign in again or consent.
+   */
+  async exchange(subjectToken: string): Promise<UpstreamAccessToken> {
+    const signal = AbortSignal.timeout(this.#options.timeoutMs)
+    oauth ??= await import('oauth4webapi')
+    const server = await this.#server(oauth, signal)
+    const client = { client_id: this.#options.clientId }
+    let response: Response
+    try {
+      response = await oauth.genericTokenEndpointRequest(
+        server,
+        client,
+        this.#authentication(oauth, server),
+        this.#options.style === 'entra-obo'
+          ? 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+          : 'urn:ietf:params:oauth:grant-type:token-exchange',
+        this.#parameters(subjectToken),
+        {
+          signal,
+          // The options and the metadata have been checked for http.
+          [oauth.allowInsecureRequests]: true,
+          [oauth.customFetch]: (url: string, init: object) => boundedFetch(url, init),
+        },
+      )
+    } catch (error) {
+      throw new UpstreamUnavailableError({ cause: withoutToken(error, subjectToken) })
+    }
+    if (response.status >= 500 || response.status === 429 || response.status === 408) {
+      const cause = new Error(`the token endpoint responded with ${response.status}`)
+      throw new UpstreamUnavailableError({ cause, ...retryAfter(response) })
+    }
+    try {
+      return accessTokenIn(
+        await oauth.processGenericTokenEndpointResponse(server, client, response),
+        subjectToken,
+      )
+    } catch (error) {
+      throw this.#failure(oauth, error, subjectToken)
+    }
+  }
+
+  #parameters(subjectToken: string): URLSearchParams {
+    const { style, audience, resource, scopes } = this.#options
+    const parameters = new URLSearchParams()
+    if (style === 'entra-obo') {
+      parameters.set('assertion', subjectToken)
+      parameters.set('requested_token_use', 'on_behalf_of')
+    } else {
+      parameters.set('subject_token', subjectToken)
+      parameters.set('subject_token_type', ACCESS_TOKEN_TYPE)
+      parameters.set('requested_token_type', ACCESS_TOKEN_TYPE)
+      for (const value of audience) parameters.append('audience', value)
+      for (const value of resource) parameters.append('resource', value)
+    }
+    if (scopes.length > 0) parameters.set('scope', scopes.join(' '))
+    return parameters
+  }
+
+  #authentication(library: typeof OAuth, server: AuthorizationServer): ClientAuth {
+    const { clientAuthentication, clientSecret = '', style } = this.#options
+    if (clientAuthentication !== undefined) return clientAuthentication
+    const methods = server.token_endpoint_auth_methods_supported
+    const inBody =
+      methods === undefined
+        ? style === 'entra-obo'
+        : !methods.includes('client_secret_basic') && methods.includes('client_secret_post')
+    return inBody ? library.ClientSecretPost(clientSecret) : library.ClientSecretBasic(clientSecret)
+  }
+
+  async #server(library: typeof OAuth, signal: AbortSignal): Promise<AuthorizationServer> {
+    const { tokenEndpoint, issuer = '' } = this.#options
+    if (tokenEndpoint !== undefined) return { issuer: tokenEndpoint, token_endpoint: tokenEndpoint }
+    if (this.#found !== undefined && performance.now() < this.#found.untilMs) return this.#found.server
+    this.#discovery ??= this.#discover(library, new URL(issuer), signal).finally(() => {
+      this.#discovery = undefined
+    })
+    try {
+      return await this.#discovery
+    } catch (cause) {
+      // An old document is better than none: endpoints rarely move.
+      if (this.#found !== undefined) return this.#found.server
+      throw new UpstreamUnavailableError({ cause })
+    }
+  }
+
+  async #discover(library: typeof OAuth, issuer: URL, signal: AbortSignal): Promise<AuthorizationServer> {
+    const { allowInsecureHttp } = this.#options
+    let first: unknown
+    for (const algorithm of ['oauth2', 'oidc'] as const) {
+      try {
+        const response = await library.discoveryRequest(issuer, {
+          algorithm,
+          signal,
+          [library.allowInsecureRequests]: allowInsecureHttp || isLoopbackHostname(issuer.hostname),
+          [library.customFetch]: (url: string, init: object) => boundedFetch(url, init),
+        })
+        const server = await library.processDiscoveryResponse(issuer, response)
+        if (server.token_endpoint === undefined)
+          throw new Error('the metadata document has no token_endpoint')
+        const { protocol, hostname } = new URL(server.token_endpoint)
+        // A remote issuer must not make this machine send tokens to itself.
+        const isLocal = isLoopbackHostname(hostname) && isLoopbackHostname(issuer.hostname)
+        if (protocol !== 'https:' && !allowInsecureHttp && !isLocal)
+          throw new Error('token_endpoint is not https')
+        this.#found = { server, untilMs: performance.now() + METADATA_MS }
+        return server
+      } catch (error) {
+        first ??= error
+      }
+    }
+    throw first
+  }
+
+  #failure(library: typeof OAuth, error: unknown, subjectToken: string): Error {
+    if (!(error instanceof library.ResponseBodyError)) {
+      if (error instanceof library.WWWAuthenticateChallengeError)
+        return new Error('the token endpoint rejected the credentials of this server')
+      return new UpstreamUnavailableError({ cause: withoutToken(error, subjectToken) })
+    }
+    const { error: code, error_description: description = '', cause: body } = error
+    const text = String(description).replaceAll(subjectToken, '[token]').slice(0, MAX_DESCRIPTION_LENGTH)
+    const cause = new Error(
+      `the token endpoint responded with ${JSON.stringify(code.slice(0, 100))}${text === '' ? '' : `: ${text}`}`,
+    )
+    if (code === 'temporarily_unavailable' || code === 'server_error')
+      return new UpstreamUnavailableError({ cause })
+    if (!CONSENT_ERRORS.has(code)) return cause
+    const { claims } = body
+    const { scopes } = this.#options
+    return new UpstreamConsentError({
+      error: code,
+      claims: typeof claims === 'string' ? claims : undefined,
+      scopes,
+      cause,
+    })
+  }
+}
+
+/** @throws if the response does not contain a Bearer token that this server may send to the upstream API. */
+function accessTokenIn(response: TokenEndpointResponse, subjectToken: string): UpstreamAccessToken {
+  const { access_token: token, token_type: type, expires_in: seconds, issued_token_type: issued } = response
+  if (type !== 'bearer') throw new Error('the token is not a Bearer token')
+  if (!ISSUED_TYPES.includes(issued)) throw new Error('the token is not an access token')
+  if (token.length > MAX_TOKEN_LENGTH || !/^[\x21-\x7e]+$/.test(token))
+    throw new Error('the token cannot be sent in a header')
+  if (token === subjectToken) throw new Error('the authorization server returned the token of the client')
+  const expiresAt = seconds === undefined ? undefined : Math.floor(Date.now() / 1000) + seconds
+  return { token, expiresAt }
+}
+
+/** Returns an error with the message only: the properties of errors may contain the response, which has tokens. */
+function withoutToken(error: unknown, subjectToken: string): Error {
+  const { name, message } = error instanceof Error ? error : new Error('unknown error')
+  const copy = new Error(message.replaceAll(subjectToken, '[token]'))
+  copy.name = name
+  return copy
+}
+
+function retryAfter(response: Response): { retryAfterSeconds?: number } {
+  const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
+  return seconds >= 0 && seconds <= MAX_RETRY_AFTER_SECONDS ? { retryAfterSeconds: seconds } : {}
+}
