@@ -158,7 +158,7 @@ export async function createConnectedAccountServer(options: ConnectedAccountOpti
   })
   app.get('/connect/done', async (req, res) => {
     const { visit, tokens } = await finish(req)
-    if (visit.user === undefined) throw new Error('nobody has signed in')
+    if (visit.user === undefined) throw new Error('the user has not signed in')
     keep(visit.user, tokens)
     res.type('text').send('Your calendar is connected. You can close this page and return to your client.')
   })

@@ -6,10 +6,10 @@ import {
   type ServerContext,
   type ServerOptions,
 } from '@modelcontextprotocol/server'
+import { ownerOf } from '../../oauth/owner.ts'
 import { complete } from '../operations/complete.ts'
 import { CallContext, runSafely, type Serving } from '../operations/operation.ts'
 import { getPrompt } from '../operations/prompt-get.ts'
-import { ownerOf } from '../../oauth/owner.ts'
 import { repeatedUri, requestedUri } from '../operations/requested-uri.ts'
 import { readResource } from '../operations/resource-read.ts'
 import { callTool } from '../operations/tool-call.ts'
