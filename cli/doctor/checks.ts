@@ -6,6 +6,7 @@ import { LIMITS } from './limits.ts'
 import { ORIGINS } from './origins.ts'
 import { PROTECTION } from './protection.ts'
 import { PROTOCOL } from './protocol.ts'
+import { PUBLIC_OPERATIONS } from './public-operations.ts'
 import { REACHABILITY } from './reachability.ts'
 import { RESOURCE_METADATA } from './resource-metadata.ts'
 import { TOKENS } from './tokens.ts'
@@ -18,7 +19,7 @@ export interface CheckGroup {
 /** All checks in order. The checks that a check needs come before it. */
 export const CHECK_GROUPS: readonly CheckGroup[] = [
   { title: 'Server', checks: REACHABILITY },
-  { title: 'Protection', checks: PROTECTION },
+  { title: 'Protection', checks: [...PROTECTION, ...PUBLIC_OPERATIONS] },
   { title: 'Resource metadata', checks: RESOURCE_METADATA },
   { title: 'Authorization servers', checks: AUTHORIZATION_SERVERS },
   { title: 'Tokens', checks: TOKENS },

@@ -9,7 +9,7 @@ import {
   MODERN_REVISION,
   modernMessage,
 } from './messages.ts'
-import { isGuarded } from './protection.ts'
+import { callUnknownTool, hasPublicOperations, isGuarded } from './protection.ts'
 
 /** The response to a handshake with the token. @throws {InconclusiveError} without a token */
 export const handshake: Observation<HttpExchange> = observation(async (examination) => {
@@ -26,11 +26,27 @@ export const handshake: Observation<HttpExchange> = observation(async (examinati
   )
 })
 
+/**
+ * The response to a protected request with the token. A server with public operations can answer the handshake without
+ * looking at the token. @throws {InconclusiveError} without a token
+ */
+export const tokenResponse: Observation<HttpExchange> = observation(async (examination) => {
+  const response = await handshake(examination)
+  return !isRefused(response) && (await hasPublicOperations(examination))
+    ? await callUnknownTool(examination, examination.token)
+    : response
+})
+
+/** Returns `true` if the server rejects the token of a request. */
+export function isRefused({ status }: HttpExchange): boolean {
+  return status === 401 || status === 403
+}
+
 /** Returns the token for further requests, or `undefined` if the server requires none. @throws {InconclusiveError} without a valid token */
 export async function goodToken(examination: Examination): Promise<string | undefined> {
   if (!(await isGuarded(examination))) return undefined
-  const { status } = await handshake(examination)
-  if (status === 401 || status === 403)
+  if (examination.token === undefined && (await hasPublicOperations(examination))) return undefined
+  if (isRefused(await tokenResponse(examination)))
     throw new InconclusiveError('the server rejects the token: see token.accepted')
   return examination.token
 }

@@ -5,12 +5,15 @@ import type { Examination } from './examination.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 import { type HttpExchange, NoResponseError } from './http-exchange.ts'
 import { initialize, NEWEST_LEGACY } from './messages.ts'
-import { isGuarded, refusal } from './protection.ts'
+import { answersWithoutToken, refusal } from './protection.ts'
 
 const ATTACKER = 'attacker.example'
 
 const REBINDING =
   'check Origin and Host first and respond with 403: otherwise a web page can use the server by DNS rebinding (mcp-gatekit: allowedOrigins, allowedHosts)'
+
+const LOCAL_GUARDED =
+  'check Origin and Host, as MCP requires of local servers (mcp-gatekit: mcpServer and mcpHandler do; in front of another server: createMcpExpressApp of @modelcontextprotocol/express)'
 
 /** Sends a handshake as an attacking web page would, with a valid token if there is one. */
 async function asAttacker(
@@ -23,9 +26,11 @@ async function asAttacker(
 }
 
 async function checkServed(examination: Examination, seen: string): Promise<Finding> {
-  if (examination.isLocal) return fail(seen, REBINDING)
+  if (await answersWithoutToken(examination))
+    return examination.isLocal ? fail(seen, REBINDING) : warn(seen, REBINDING)
   // Browsers never add a bearer token themselves, so a page without a token gets nothing.
-  return (await isGuarded(examination)) ? ok(`${seen}, but only with a token`) : warn(seen, REBINDING)
+  const guarded = `${seen}, but only with a token`
+  return examination.isLocal ? warn(guarded, LOCAL_GUARDED) : ok(guarded)
 }
 
 /** Returns `true` if the challenge sends clients to a document on the host of the attacker. */

@@ -18,6 +18,47 @@ const openListing: Observation<HttpExchange> = observation(async (examination) =
   return await examination.post(legacyMessage(NEWEST_LEGACY, 'tools/list', {}, { sessionId }))
 })
 
+/** The name of a tool that no server has, so that nothing is called. */
+const UNKNOWN_TOOL = 'mcp-gatekit-doctor-unknown'
+
+/** Calls a tool that does not exist. A server with public operations treats the name like that of a protected tool. */
+export async function callUnknownTool(
+  examination: Examination,
+  token: string | undefined,
+): Promise<HttpExchange> {
+  const first = await firstResponse(examination)
+  const params = { name: UNKNOWN_TOOL, arguments: {} }
+  if (first.message?.result === undefined)
+    return await examination.post(modernMessage('tools/call', params), { token })
+  const sessionId = first.header('mcp-session-id')
+  return await examination.post(legacyMessage(NEWEST_LEGACY, 'tools/call', params, { sessionId }), { token })
+}
+
+const openCall: Observation<HttpExchange> = observation((examination) =>
+  callUnknownTool(examination, undefined),
+)
+
+/** Returns `true` if the result of a call contains a challenge, which some clients accept instead of a 401. */
+function isChallengedInResult({ message }: HttpExchange): boolean {
+  const { _meta } = (message?.result ?? {}) as {
+    readonly _meta?: { readonly [name: string]: unknown } | null
+  }
+  return _meta?.['mcp/www_authenticate'] !== undefined
+}
+
+/** Returns `true` if the handshake and the lists work without a token, and protected calls get a 401. */
+export async function hasPublicOperations(examination: Examination): Promise<boolean> {
+  if (!(await answersWithoutToken(examination)) || (await openListing(examination)).status === 401)
+    return false
+  return (await openCall(examination)).status === 401
+}
+
+/** Returns the tools that are listed without a token. */
+export async function openTools(examination: Examination): Promise<readonly unknown[]> {
+  const { tools } = ((await openListing(examination)).message?.result ?? {}) as { readonly tools?: unknown }
+  return Array.isArray(tools) ? tools : []
+}
+
 /** Returns `true` if the MCP server itself responds to the handshake, instead of a gate. */
 async function isAnswered(examination: Examination): Promise<boolean> {
   const { status, message } = await firstResponse(examination)
@@ -38,6 +79,7 @@ export const refusal: Observation<HttpExchange> = observation(async (examination
   if (await isAnswered(examination)) {
     const listing = await openListing(examination)
     if (listing.status === 401) return listing
+    if (await hasPublicOperations(examination)) return await openCall(examination)
   }
   throw new InconclusiveError('the server never responds with 401: see auth.required')
 })
@@ -45,7 +87,14 @@ export const refusal: Observation<HttpExchange> = observation(async (examination
 /** Returns `true` if the server requires a token for any request. */
 export async function isGuarded(examination: Examination): Promise<boolean> {
   if (!(await isAnswered(examination)) || !(await isOpen(examination))) return true
-  return (await openListing(examination)).status === 401
+  if ((await openListing(examination)).status === 401) return true
+  const call = await openCall(examination)
+  return call.status === 401 || isChallengedInResult(call)
+}
+
+/** Returns `true` if the handshake or `tools/list` works without a token. */
+export async function answersWithoutToken(examination: Examination): Promise<boolean> {
+  return (await isAnswered(examination)) && (await isOpen(examination))
 }
 
 /** Returns the `Bearer` challenge of the 401, or `undefined` if it cannot be parsed. */
@@ -71,6 +120,14 @@ export const PROTECTION: readonly Check[] = [
       }
       if (!(await isOpen(examination)))
         return fail(`a JSON-RPC error (${status}) for a request without a token`, hint)
+      if (await hasPublicOperations(examination))
+        return ok('initialize and tools/list work without a token, calls get a 401: see public.operations')
+      if (isChallengedInResult(await openCall(examination))) {
+        return warn(
+          'a call without a token gets a challenge in a response with status 200',
+          'respond with 401: most clients do not look for a challenge in the result of a call',
+        )
+      }
       const meantToBeGuarded =
         examination.options.token !== undefined ||
         examination.options.login !== undefined ||

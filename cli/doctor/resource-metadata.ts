@@ -1,4 +1,5 @@
 import { isScopeToken } from '../../src/options/scope-token.ts'
+import type { Challenge } from './challenges.ts'
 import type { Check } from './check.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn, worst } from './finding.ts'
@@ -8,9 +9,17 @@ import { quote, quoteAll } from './quote.ts'
 
 /** The metadata documents of this resource, in the order in which clients read them. */
 const documents: Observation<readonly PlacedDocument[]> = observation(async (examination) => {
-  const challenge = (await isGuarded(examination)) ? await bearerChallenge(examination) : undefined
+  const challenge = (await isGuarded(examination)) ? await challengeOf(examination) : undefined
   return await placedDocuments(examination, challenge?.parameters.get('resource_metadata'))
 })
+
+/** Returns the challenge of the 401, or `undefined` if the server sends challenges only in results. */
+async function challengeOf(examination: Examination): Promise<Challenge | undefined> {
+  return await bearerChallenge(examination).catch((error: unknown) => {
+    if (error instanceof InconclusiveError) return undefined
+    throw error
+  })
+}
 
 /** Returns the document that clients use. @throws {InconclusiveError} if there is none */
 export async function resourceMetadata(

@@ -1,6 +1,6 @@
 import { bearerChallengeOf } from './challenges.ts'
 import type { Check } from './check.ts'
-import { conversation, goodToken, handshake, memberOf } from './conversation.ts'
+import { conversation, goodToken, handshake, memberOf, tokenResponse } from './conversation.ts'
 import type { Examination } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
 import { type ForgedClaims, forgedToken, randomToken, unsignedToken } from './forged-tokens.ts'
@@ -156,7 +156,7 @@ export const TOKENS: readonly Check[] = [
     needs: ['auth.required'],
     async run(examination) {
       await refusal(examination)
-      const { status, header } = await handshake(examination).then((response) => ({
+      const { status, header } = await tokenResponse(examination).then((response) => ({
         status: response.status,
         header: response.header('www-authenticate'),
       }))

@@ -3,7 +3,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import express from 'express'
 import { z } from 'zod'
-import { type DoctorReport, examine } from '../../../cli/doctor/doctor.ts'
+import { type CheckReport, type DoctorReport, examine } from '../../../cli/doctor/doctor.ts'
 import type { ExaminationOptions } from '../../../cli/doctor/examination.ts'
 import { mcpAuth } from '../../../src/express/mcp-auth.ts'
 import { mcpCors } from '../../../src/express/mcp-cors.ts'
@@ -166,6 +166,16 @@ export async function examineTarget(
 export async function look(url: URL, changes: Partial<ExaminationOptions> = {}): Promise<DoctorReport> {
   const options = { url, callArguments: {}, timeoutMs: 5000, ignore: [], print: () => undefined, ...changes }
   return await examine(options, { begins: () => undefined })
+}
+
+/** Returns the report of one check. */
+export function findingOf({ checks }: DoctorReport, id: string): CheckReport | undefined {
+  return checks.find((check) => check.id === id)
+}
+
+/** Returns the IDs of the checks that failed. */
+export function failuresOf({ checks }: DoctorReport): string[] {
+  return checks.filter(({ status }) => status === 'fail').map(({ id }) => id)
 }
 
 /** Returns the findings that are warnings or failures, as `id: status`. */
