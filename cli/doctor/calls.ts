@@ -5,6 +5,7 @@ import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
 import type { HttpExchange } from './http-exchange.ts'
 import { isGuarded } from './protection.ts'
 import { quote, quoteAll } from './quote.ts'
+import { describeRefusal } from './stated-reason.ts'
 
 /** The names that the API of every model accepts. */
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/
@@ -61,7 +62,10 @@ export const CALLS: readonly Check[] = [
         arguments: callArguments,
       })
       if (response.status === 403)
-        return fail(`403 for ${quote(name)}`, 'get a token with the scopes that the challenge names')
+        return fail(
+          `${quote(name)}: ${describeRefusal(response)}`,
+          'get a token with the scopes that the challenge names',
+        )
       const { message } = response
       if (message?.result === undefined)
         return fail(errorOf(response), `check the name and --arguments, or ${SEE_LOG}`)

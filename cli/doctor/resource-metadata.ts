@@ -4,6 +4,7 @@ import type { Check } from './check.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn, worst } from './finding.ts'
 import { metadataUrls, type PlacedDocument, placedDocuments, textsOf } from './metadata-documents.ts'
+import { nearMiss } from './near-miss.ts'
 import { bearerChallenge, isGuarded } from './protection.ts'
 import { quote, quoteAll } from './quote.ts'
 
@@ -137,12 +138,16 @@ function checkResource(resource: unknown, url: URL): Finding {
   if (typeof resource !== 'string' || !URL.canParse(resource))
     return fail(`resource is ${resource === undefined ? 'missing' : 'not a URL'}`, hint)
   if (resource === used || resource === url.href) return ok(quote(resource))
+  const near = nearMiss(resource, used)
   return isResourceOf(resource, url)
     ? warn(
         `resource is ${quote(resource)}: official clients accept it, clients that follow RFC 9728 §3.3 reject it`,
         hint,
       )
-    : fail(`resource is ${quote(resource)}, which clients of ${used} reject`, hint)
+    : fail(
+        `resource is ${quote(resource)}, which clients of ${used} reject${near === undefined ? '' : `: ${near}`}`,
+        hint,
+      )
 }
 
 /** Returns `true` if `resource` has the origin of `url`, and its path or a parent of it. */

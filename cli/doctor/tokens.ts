@@ -1,9 +1,10 @@
 import { bearerChallengeOf } from './challenges.ts'
 import type { Check } from './check.ts'
-import { conversation, goodToken, handshake, memberOf, tokenResponse } from './conversation.ts'
+import { conversation, goodToken, handshake, isRefused, memberOf, tokenResponse } from './conversation.ts'
+import { EDGE_PROXY, losesToken, randomTokenResponse, tryToken } from './edge-proxy.ts'
 import type { Examination } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
-import { type ForgedClaims, forgedToken, randomToken, unsignedToken } from './forged-tokens.ts'
+import { type ForgedClaims, forgedToken, unsignedToken } from './forged-tokens.ts'
 import type { HttpExchange } from './http-exchange.ts'
 import { initialize, legacyMessage, type McpMessage, modernMessage, NEWEST_LEGACY } from './messages.ts'
 import { textsOf } from './metadata-documents.ts'
@@ -11,12 +12,8 @@ import { bearerChallenge, refusal } from './protection.ts'
 import { quote } from './quote.ts'
 import { resourceMetadata } from './resource-metadata.ts'
 import { signIn } from './sign-in.ts'
-
-/** Repeats the request that was refused without a token, with an invalid token. */
-async function tryToken(examination: Examination, token: string): Promise<HttpExchange> {
-  const { method, headers, body } = (await refusal(examination)).outgoing
-  return await examination.send(method, headers, { ...(body !== undefined && { body }), token })
-}
+import { describeRefusal } from './stated-reason.ts'
+import { TOKEN_CLAIMS } from './token-claims.ts'
 
 /** JSON-RPC errors of a server that has accepted the token and does not support the request. */
 const BEHIND_THE_GATE: readonly unknown[] = [-32_022, -32_020, -32_600, -32_601, -32_602]
@@ -31,10 +28,10 @@ function checkRejection(response: HttpExchange, hintIfAccepted: string): Finding
   if (status !== 401)
     return fail(response.succeeded ? `an error in a response with status ${status}` : String(status), hint)
   const challenge = bearerChallengeOf(response.header('www-authenticate'))
-  if (challenge === undefined) return fail('401 without a Bearer challenge', hint)
+  if (challenge === undefined) return fail(`${describeRefusal(response)}, without a Bearer challenge`, hint)
   const error = challenge.parameters.get('error')
   return error === 'invalid_token'
-    ? ok('401, invalid_token')
+    ? ok(describeRefusal(response))
     : warn(`401 with ${error === undefined ? 'no error' : `error ${quote(error)}`}`, hint)
 }
 
@@ -118,6 +115,9 @@ function refusesForgery(
   }
 }
 
+const REFUSED =
+  'see token.claims: the issuer of the token must be an authorization server of the metadata, and its audience the resource; if they are, check the issuer, audience, keys, and algorithms of the verifier'
+
 export const TOKENS: readonly Check[] = [
   {
     id: 'token.wrong',
@@ -125,7 +125,7 @@ export const TOKENS: readonly Check[] = [
     needs: ['auth.required'],
     async run(examination) {
       return checkRejection(
-        await tryToken(examination, randomToken()),
+        await randomTokenResponse(examination),
         'verify tokens: the server accepts any string (mcp-gatekit: jwtVerifier or introspectionVerifier)',
       )
     },
@@ -150,34 +150,32 @@ export const TOKENS: readonly Check[] = [
       return await signIn(examination, examination.options.login)
     },
   },
+  EDGE_PROXY,
   {
     id: 'token.accepted',
     title: 'The token is accepted',
     needs: ['auth.required'],
     async run(examination) {
       await refusal(examination)
-      const { status, header } = await tokenResponse(examination).then((response) => ({
-        status: response.status,
-        header: response.header('www-authenticate'),
-      }))
-      const error = bearerChallengeOf(header)?.parameters.get('error')
-      const seen = `${status}${error === undefined ? '' : `, ${quote(error)}`}`
-      if (status === 401) {
-        return fail(
-          seen,
-          'get a new token; its issuer must be the authorization server and its audience the resource in the metadata',
-        )
-      }
+      const response = await tokenResponse(examination)
+      const { status } = response
+      const seen = describeRefusal(response)
+      if (isRefused(response) && (await losesToken(examination)))
+        return fail(seen, 'see edge.proxy: the token does not reach the server')
+      if (status === 401) return fail(seen, REFUSED)
       if (status === 403) {
-        const scope = bearerChallengeOf(header)?.parameters.get('scope')
+        const scope = bearerChallengeOf(response.header('www-authenticate'))?.parameters.get('scope')
         return fail(
           seen,
           `get a token with the scopes ${scope === undefined ? 'that the server requires' : quote(scope)}`,
         )
       }
-      return status >= 500 ? fail(seen, 'check the log of the server: it fails for a valid token') : ok(seen)
+      return status >= 500
+        ? fail(seen, 'check the log of the server: it fails for a valid token')
+        : ok(String(status))
     },
   },
+  TOKEN_CLAIMS,
   {
     id: 'token.scheme-case',
     title: 'The Authorization scheme is case-insensitive',
@@ -191,7 +189,10 @@ export const TOKENS: readonly Check[] = [
         { body },
       )
       return response.status === 401
-        ? warn('401 for "bearer" in lowercase', 'compare the scheme case-insensitively (RFC 9110 §11.1)')
+        ? warn(
+            `${describeRefusal(response)} for "bearer" in lowercase`,
+            'compare the scheme case-insensitively (RFC 9110 §11.1)',
+          )
         : ok(String(response.status))
     },
   },
@@ -214,14 +215,14 @@ export const TOKENS: readonly Check[] = [
               'check the scopes of the token for each operation; or use --call with a tool that requires another scope',
             )
       }
-      if (status !== 403) return fail(String(status), hint)
+      if (status !== 403) return fail(describeRefusal(response), hint)
       const parameters = bearerChallengeOf(response.header('www-authenticate'))?.parameters
       if (parameters?.get('error') !== 'insufficient_scope')
         return fail('403 without error="insufficient_scope"', hint)
       const missing = ['scope', 'resource_metadata'].filter((name) => !parameters.has(name))
       return missing.length > 0
         ? warn(`403, insufficient_scope, without ${missing.join(' and ')}`, hint)
-        : ok(`403, insufficient_scope, ${quote(parameters.get('scope') ?? '')}`)
+        : ok(`${describeRefusal(response)}, for ${quote(parameters.get('scope') ?? '')}`)
     },
   },
 ]

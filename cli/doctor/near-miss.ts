@@ -1,0 +1,36 @@
+import { isLoopbackHostname } from '../../src/options/option-checks.ts'
+
+/**
+ * Describes the difference between two URLs that look alike, such as `only the slash at the end differs`. Returns `undefined`
+ * if they differ in more than the scheme, the name of this machine, and the slash at the end.
+ */
+export function nearMiss(received: string, expected: string): string | undefined {
+  if (received === expected || !URL.canParse(received) || !URL.canParse(expected)) return undefined
+  const [one, other] = [new URL(received), new URL(expected)]
+  const areLoopback = isLoopbackHostname(one.hostname) && isLoopbackHostname(other.hostname)
+  if (one.hostname !== other.hostname && !areLoopback) return undefined
+  const hasSamePort = one.port === other.port || one.protocol !== other.protocol
+  if (!hasSamePort || one.search !== other.search) return undefined
+  if (withoutSlash(one.pathname) !== withoutSlash(other.pathname)) return undefined
+  const parts = [
+    ...(one.protocol === other.protocol ? [] : [`the scheme (${scheme(one)} against ${scheme(other)})`]),
+    ...(one.hostname === other.hostname ? [] : [`the host name (${one.hostname} against ${other.hostname})`]),
+    ...(received.endsWith('/') === expected.endsWith('/') ? [] : ['the slash at the end']),
+  ]
+  if (parts.length === 0) return 'only the spelling differs'
+  return `only ${parts.join(' and ')} ${parts.length === 1 ? 'differs' : 'differ'}`
+}
+
+/** Returns `true` if both are the same origin without a path, with or without a slash at the end. */
+export function isSameOrigin(one: string, other: string): boolean {
+  return URL.canParse(one) && withoutSlash(one) === withoutSlash(other) && new URL(one).pathname === '/'
+}
+
+/** Removes one slash at the end. */
+export function withoutSlash(url: string): string {
+  return url.endsWith('/') ? url.slice(0, -1) : url
+}
+
+function scheme({ protocol }: URL): string {
+  return protocol.slice(0, -1)
+}
