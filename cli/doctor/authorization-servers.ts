@@ -1,8 +1,10 @@
 import type { Check } from './check.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn, worst } from './finding.ts'
+import type { NoResponseError } from './http-exchange.ts'
 import { type FoundDocument, fetchDocument, textsOf } from './metadata-documents.ts'
 import { quote, quoteAll, quoteValue } from './quote.ts'
+import { noResponse } from './reachability.ts'
 import { resourceMetadata } from './resource-metadata.ts'
 
 /** Further servers are ignored. */
@@ -16,6 +18,8 @@ export interface AuthorizationServerSeen {
   readonly issuer: string
   /** The first document that a client finds. */
   readonly found: (FoundDocument & { readonly document: Metadata }) | undefined
+  /** The reason if the authorization server does not respond. */
+  readonly failure?: NoResponseError
 }
 
 /** Returns the metadata URLs of an issuer (RFC 8414 §3.1, OpenID Connect Discovery §4), in the order of MCP clients. */
@@ -44,11 +48,21 @@ export const authorizationServers: Observation<readonly AuthorizationServerSeen[
 )
 
 async function discover(examination: Examination, issuer: string): Promise<AuthorizationServerSeen> {
+  let failure: NoResponseError | undefined
   for (const url of discoveryUrls(issuer)) {
     const found = await fetchDocument(examination, url)
     if (found.document !== undefined) return { issuer, found: { ...found, document: found.document } }
+    failure = found.failure
+    // The other URLs are on the same host. Only a closed connection can depend on the path.
+    if (failure !== undefined && failure.kind !== 'closed') break
   }
-  return { issuer, found: undefined }
+  return { issuer, found: undefined, ...(failure !== undefined && { failure }) }
+}
+
+/** Returns `true` if an authorization server does not respond. */
+export async function isAuthorizationServerDown(examination: Examination): Promise<boolean> {
+  const servers = await authorizationServers(examination).catch(() => [])
+  return servers.some(({ failure }) => failure !== undefined)
 }
 
 /** Returns a check of each authorization server whose metadata was found. */
@@ -66,14 +80,18 @@ export const AUTHORIZATION_SERVERS: readonly Check[] = [
     needs: ['metadata.authorization-servers'],
     async run(examination) {
       return worst(
-        (await authorizationServers(examination)).map(({ issuer, found }) =>
-          found === undefined
+        (await authorizationServers(examination)).map(({ issuer, found, failure }) => {
+          if (failure !== undefined) {
+            const { seen, hint = '' } = noResponse(failure)
+            return fail(`${quote(issuer)}: ${seen}`, `authorization server: ${hint}`)
+          }
+          return found === undefined
             ? fail(
                 `${quote(issuer)} has no metadata`,
                 `serve it at ${quote(discoveryUrls(issuer)[0]?.href ?? '')} (RFC 8414) or as an OpenID configuration, or correct the URL of the issuer in the resource metadata`,
               )
-            : ok(quote(found.url.href)),
-        ),
+            : ok(quote(found.url.href))
+        }),
       )
     },
   },

@@ -2,6 +2,7 @@ import { AUTHORIZATION_SERVERS } from './authorization-servers.ts'
 import { CALLS } from './calls.ts'
 import type { Check } from './check.ts'
 import { CORS } from './cors.ts'
+import { ISSUER_CORS } from './issuer-cors.ts'
 import { LIMITS } from './limits.ts'
 import { ORIGINS } from './origins.ts'
 import { PROTECTION } from './protection.ts'
@@ -25,7 +26,7 @@ export const CHECK_GROUPS: readonly CheckGroup[] = [
   { title: 'Tokens', checks: TOKENS },
   { title: 'Protocol', checks: PROTOCOL },
   { title: 'Calls', checks: CALLS },
-  { title: 'CORS', checks: CORS },
+  { title: 'CORS', checks: [...CORS, ...ISSUER_CORS] },
   { title: 'Origin and Host', checks: ORIGINS },
   { title: 'Limits', checks: LIMITS },
 ]

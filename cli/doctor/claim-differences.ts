@@ -7,6 +7,9 @@ type JsonObject = Readonly<Record<string, unknown>>
 /** The greatest number of seconds that a `Date` can represent. */
 const MAX_SECONDS = 8.64e12
 
+/** About 100 years. */
+const MAX_DURATION_SECONDS = 3.2e9
+
 /** The values that a server and its authorization servers require of a token. */
 export interface ExpectedClaims {
   /** The `resource` of the metadata document. */
@@ -237,6 +240,7 @@ function timeOf(seconds: number): string {
 
 /** Returns a duration in its largest unit, such as `3 hours`. */
 export function durationOf(seconds: number): string {
+  if (seconds > MAX_DURATION_SECONDS) return 'more than 100 years'
   const [unit, size] =
     seconds < 120
       ? ['second', 1]

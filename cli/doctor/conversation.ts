@@ -46,8 +46,11 @@ export function isRefused({ status }: HttpExchange): boolean {
 export async function goodToken(examination: Examination): Promise<string | undefined> {
   if (!(await isGuarded(examination))) return undefined
   if (examination.token === undefined && (await hasPublicOperations(examination))) return undefined
-  if (isRefused(await tokenResponse(examination)))
-    throw new InconclusiveError('the server rejects the token: see token.accepted')
+  const response = await tokenResponse(examination)
+  if (isRefused(response) || response.status === 503)
+    throw new InconclusiveError(
+      `the server ${response.status === 503 ? 'cannot verify' : 'rejects'} the token: see token.accepted`,
+    )
   return examination.token
 }
 

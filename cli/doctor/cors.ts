@@ -1,4 +1,3 @@
-import { authorizationServers } from './authorization-servers.ts'
 import type { Check } from './check.ts'
 import { conversation, goodToken, revisions } from './conversation.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
@@ -22,12 +21,12 @@ async function preflight(examination: Examination, headers: readonly string[]): 
 }
 
 /** Returns `true` if a web page at the examined origin can read the response. */
-function readable(response: HttpExchange | undefined, { pageOrigin }: Examination): boolean {
+export function readable(response: HttpExchange | undefined, { pageOrigin }: Examination): boolean {
   const allowed = response?.header('access-control-allow-origin')?.trim()
   return allowed === '*' || allowed === pageOrigin
 }
 
-function allows(response: HttpExchange, header: string): boolean {
+export function allows(response: HttpExchange, header: string): boolean {
   const allowed = namesIn(response.header('access-control-allow-headers'))
   // The wildcard does not include Authorization (Fetch §4.8).
   return allowed.includes(header) || (header !== 'authorization' && allowed.includes('*'))
@@ -83,7 +82,8 @@ const isForPages: Observation<boolean> = observation(
     (await pageResponse(examination)).header('access-control-allow-origin') !== undefined,
 )
 
-async function onlyForPages(examination: Examination): Promise<void> {
+/** @throws {InconclusiveError} if the server is not meant for web pages */
+export async function onlyForPages(examination: Examination): Promise<void> {
   if (!(await isForPages(examination)))
     throw new InconclusiveError('the server sends no CORS headers: see cors.preflight')
 }
@@ -209,25 +209,6 @@ export const CORS: readonly Check[] = [
       return asked.succeeded && readable(asked, examination) && allows(asked, 'mcp-protocol-version')
         ? ok('the document and its preflight')
         : warn(`its preflight gets ${asked.status}`, hint)
-    },
-  },
-  {
-    id: 'cors.issuers',
-    title: 'Web pages can read the metadata of the authorization servers',
-    needs: ['cors.preflight', 'issuer.metadata'],
-    async run(examination) {
-      await onlyForPages(examination)
-      const servers = await authorizationServers(examination)
-      return worst(
-        servers.map(({ issuer, found }) =>
-          readable(found?.response, examination)
-            ? ok(quote(issuer))
-            : warn(
-                `${quote(issuer)} sends no Access-Control-Allow-Origin`,
-                'enable CORS at the authorization server, for its metadata, registration, and token endpoints: otherwise web pages cannot sign in',
-              ),
-        ),
-      )
     },
   },
 ]

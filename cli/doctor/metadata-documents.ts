@@ -1,6 +1,6 @@
 import { isRecord } from '../../src/options/value-kinds.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
-import type { HttpExchange } from './http-exchange.ts'
+import { type HttpExchange, NoResponseError } from './http-exchange.ts'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 const MAX_REDIRECTS = 3
@@ -12,6 +12,8 @@ export interface FoundDocument {
   readonly response: HttpExchange | undefined
   /** The document, if the response was 200 with a JSON object. */
   readonly document: Readonly<Record<string, unknown>> | undefined
+  /** The reason for a missing response, if the URL was fetched. */
+  readonly failure?: NoResponseError
 }
 
 /** Returns the URLs that clients try if a challenge names none (RFC 9728 §3.1): first with the path, then at the root. */
@@ -27,19 +29,22 @@ export async function fetchDocument(examination: Examination, url: URL): Promise
     if (!examination.mayFetch(at)) break
     const response = await examination
       .fetch('GET', at, { headers: { accept: 'application/json', origin: examination.pageOrigin } })
-      .catch(() => undefined)
-    const location = response?.header('location')
-    if (response === undefined || response.status < 300 || response.status > 399 || location === undefined) {
+      .catch((error: Error) =>
+        error instanceof NoResponseError ? error : new NoResponseError('network', error.name),
+      )
+    if (response instanceof NoResponseError)
+      return { url, response: undefined, document: undefined, failure: response }
+    const location = response.header('location')
+    if (response.status < 300 || response.status > 399 || location === undefined)
       return { url, response, document: documentOf(response) }
-    }
     if (!URL.canParse(location, at.href)) return { url, response, document: undefined }
     at = new URL(location, at)
   }
   return { url, response: undefined, document: undefined }
 }
 
-function documentOf(response: HttpExchange | undefined): Readonly<Record<string, unknown>> | undefined {
-  const json = response?.status === 200 ? response.json : undefined
+function documentOf(response: HttpExchange): Readonly<Record<string, unknown>> | undefined {
+  const json = response.status === 200 ? response.json : undefined
   return isRecord(json) ? json : undefined
 }
 

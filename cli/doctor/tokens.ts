@@ -1,3 +1,4 @@
+import { isAuthorizationServerDown } from './authorization-servers.ts'
 import { bearerChallengeOf } from './challenges.ts'
 import type { Check } from './check.ts'
 import { conversation, goodToken, handshake, isRefused, memberOf, tokenResponse } from './conversation.ts'
@@ -18,8 +19,13 @@ import { TOKEN_CLAIMS } from './token-claims.ts'
 /** JSON-RPC errors of a server that has accepted the token and does not support the request. */
 const BEHIND_THE_GATE: readonly unknown[] = [-32_022, -32_020, -32_600, -32_601, -32_602]
 
-function checkRejection(response: HttpExchange, hintIfAccepted: string): Finding {
+async function checkRejection(
+  examination: Examination,
+  response: HttpExchange,
+  hintIfAccepted: string,
+): Promise<Finding> {
   const { status, message } = response
+  if (status === 503) return await unavailable(examination, response)
   const code = memberOf(message?.error, 'code')
   if ((response.succeeded && code === undefined) || (status === 400 && BEHIND_THE_GATE.includes(code)))
     return fail(`${status}: the token was accepted`, hintIfAccepted)
@@ -33,6 +39,19 @@ function checkRejection(response: HttpExchange, hintIfAccepted: string): Finding
   return error === 'invalid_token'
     ? ok(describeRefusal(response))
     : warn(`401 with ${error === undefined ? 'no error' : `error ${quote(error)}`}`, hint)
+}
+
+/** Reports a server that cannot verify tokens. @throws {InconclusiveError} if an authorization server does not respond */
+async function unavailable(examination: Examination, response: HttpExchange): Promise<Finding> {
+  const seen = describeRefusal(response)
+  if (await isAuthorizationServerDown(examination))
+    throw new InconclusiveError(
+      `${seen}: the server cannot verify tokens without the authorization server: see issuer.metadata`,
+    )
+  return fail(
+    seen,
+    'check that the server reaches the keys or the introspection endpoint of the authorization server: DNS, firewall, proxy, and certificates',
+  )
 }
 
 /** Returns claims that a server accepts if it does not verify the signature. */
@@ -110,7 +129,7 @@ function refusesForgery(
     needs: [need],
     async run(examination) {
       const token = make(await temptingClaims(examination, expiresIn))
-      return checkRejection(await tryToken(examination, token), VERIFY)
+      return await checkRejection(examination, await tryToken(examination, token), VERIFY)
     },
   }
 }
@@ -124,7 +143,8 @@ export const TOKENS: readonly Check[] = [
     title: 'A random token is rejected',
     needs: ['auth.required'],
     async run(examination) {
-      return checkRejection(
+      return await checkRejection(
+        examination,
         await randomTokenResponse(examination),
         'verify tokens: the server accepts any string (mcp-gatekit: jwtVerifier or introspectionVerifier)',
       )
@@ -162,6 +182,7 @@ export const TOKENS: readonly Check[] = [
       const seen = describeRefusal(response)
       if (isRefused(response) && (await losesToken(examination)))
         return fail(seen, 'see edge.proxy: the token does not reach the server')
+      if (status === 503) return await unavailable(examination, response)
       if (status === 401) return fail(seen, REFUSED)
       if (status === 403) {
         const scope = bearerChallengeOf(response.header('www-authenticate'))?.parameters.get('scope')

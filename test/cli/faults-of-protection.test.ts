@@ -411,9 +411,23 @@ describe('doctor, for a fault in the protection of a server,', () => {
         what: 'an authorization server without CORS headers',
         issuerAnswer: (path) =>
           path === '/.well-known/oauth-authorization-server' ? { status: 200, headers: {} } : undefined,
-        problem: 'cors.issuers: warn',
-        seen: /no Access-Control-Allow-Origin/,
+        problem: 'issuer.cors: warn',
+        seen: /^the metadata of http:\/\/\S+ is sent without Access-Control-Allow-Origin$/,
         hint: /token endpoints/,
+      },
+      {
+        what: 'a registration endpoint without a preflight',
+        issuerAnswer: (path) => (path === '/register' ? { status: 404, headers: {} } : undefined),
+        problem: 'issuer.cors: warn',
+        seen: /^registration_endpoint of http:\/\/\S+: the preflight gets 404 without Access-Control-Allow-Origin$/,
+        hint: /other clients do not need it/,
+      },
+      {
+        what: 'a token endpoint without CORS headers',
+        issuerAnswer: (path) => (path === '/token' ? { status: 400, headers: {} } : undefined),
+        problem: 'issuer.cors: warn',
+        seen: /^token_endpoint of http:\/\/\S+: the preflight gets 400 without Access-Control-Allow-Origin$/,
+        hint: /other clients do not need it/,
       },
     ]))
 

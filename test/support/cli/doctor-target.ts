@@ -78,8 +78,14 @@ export async function startTarget(fault: Fault = {}): Promise<DoctorTarget> {
     }
     fault.issuer?.(document)
     const known = path === '/.well-known/oauth-authorization-server'
-    const headers = { 'content-type': 'application/json', 'access-control-allow-origin': '*' }
-    res.writeHead(instead?.status ?? (known ? 200 : 404), instead?.headers ?? headers)
+    const headers = {
+      'content-type': 'application/json',
+      'access-control-allow-origin': '*',
+      'access-control-allow-headers': 'content-type',
+    }
+    const endpoint = path === '/token' || path === '/register' ? 400 : 404
+    const status = req.method === 'OPTIONS' ? 204 : known ? 200 : endpoint
+    res.writeHead(instead?.status ?? status, instead?.headers ?? headers)
     res.end(JSON.stringify(document))
   })
   const inner = express()
