@@ -12,6 +12,8 @@ import type { DoctorReport } from '../../cli/doctor/doctor.ts'
 import { Secrets } from '../../cli/doctor/secrets.ts'
 import { textReport } from '../../cli/doctor/text-report.ts'
 import { run } from '../../cli/run.ts'
+import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
+import { createTestIssuer } from '../../src/testing/test-issuer.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
 import { look, startTarget } from '../support/cli/doctor-target.ts'
 import { listen } from '../support/listen.ts'
@@ -134,7 +136,29 @@ describe('attacks on the command line', function () {
           },
         })
         const report = await look(target.url, { token })
-        expect(seenOf(report, 'token.accepted')).to.match(/^401, x{150}\[secret\]…$/)
+        expect(seenOf(report, 'token.accepted')).to.match(/^401, x{150}\[secret\]…: "/)
+      },
+    },
+    {
+      attack: 'an error_description of 1 MiB of escape sequences and parts of the token, in the body',
+      outcome: 'it is cut, and no part of the token is printed',
+      run: async () => {
+        const target = await startTarget({
+          alter: (answer, { headers }) => {
+            const token = headers.authorization?.slice('Bearer '.length)
+            if (token === undefined || answer.status !== 401) return
+            answer.headers['www-authenticate'] = 'Bearer'
+            const parts = [token, token.split('.')[1], token.split('.')[2]].join('\x1b[2J')
+            answer.body = JSON.stringify({ error_description: parts + '\x9b31m'.repeat(200_000) })
+          },
+        })
+        const issuer = createTestIssuer({ issuer: target.issuer, audience: 'https://a.example' })
+        const token = await issuer.issueToken()
+        const report = await look(target.url, { token })
+        expect(seenOf(report, 'token.accepted')).to.match(/^401: "\[secret\]…"$/)
+        expect(seenOf(report, 'token.claims')).to.contain('aud is https://a.example, expected ')
+        expectPrintable(report)
+        expectNoLeak(report, [token, ...token.split('.').slice(1)])
       },
     },
     {
