@@ -4,7 +4,7 @@ import { CHECK_GROUPS } from './checks.ts'
 import { Examination, type ExaminationOptions } from './examination.ts'
 import { type Finding, fail, InconclusiveError, type Status, skip } from './finding.ts'
 import { NoResponseError } from './http-exchange.ts'
-import { printableLine } from './quote.ts'
+import { printableLine, quote } from './quote.ts'
 import { noResponse } from './reachability.ts'
 
 /** The result of one check. */
@@ -52,9 +52,11 @@ export async function examine(options: ExaminationOptions, watcher: Watcher): Pr
     for (const check of group.checks) {
       watcher.begins(check.title)
       const began = performance.now()
+      examination.slow.length = 0
       const found = await findingOf(check, examination, statuses)
       statuses.set(check.id, found.status)
-      const finding = options.ignore.includes(check.id) ? skip('ignored') : found
+      const observed = { ...found, seen: `${found.seen}${slowRemark(examination)}` }
+      const finding = options.ignore.includes(check.id) ? skip('ignored') : observed
       checks.push({
         id: check.id,
         group: group.title,
@@ -82,6 +84,15 @@ export async function examine(options: ExaminationOptions, watcher: Watcher): Pr
     summary,
     checks,
   }
+}
+
+/** Returns a remark about the slowest response of a check, or an empty string. */
+function slowRemark({ slow, url }: Examination): string {
+  const [slowest] = slow.toSorted((one, other) => other.durationMs - one.durationMs)
+  if (slowest === undefined) return ''
+  const { outgoing, durationMs } = slowest
+  const server = outgoing.url.origin === url.origin ? 'the server' : quote(outgoing.url.host)
+  return `; slow: ${server} took ${(durationMs / 1000).toFixed(1)} s to respond to ${outgoing.method}`
 }
 
 function withoutQuery({ origin, pathname, search }: URL): string {

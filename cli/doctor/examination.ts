@@ -4,6 +4,9 @@ import { type HttpExchange, sendRequest } from './http-exchange.ts'
 import type { McpMessage } from './messages.ts'
 import { Secrets } from './secrets.ts'
 
+/** Users notice a longer response time. */
+const SLOW_MS = 2_000
+
 /** The options of `--login`. */
 export interface LoginOptions {
   /** The ID of a registered client. By default, doctor registers a new client. */
@@ -28,6 +31,8 @@ export interface ExaminationOptions {
   readonly origin?: string | undefined
   /** The timeout of each request. */
   readonly timeoutMs: number
+  /** The duration from which a response is reported as slow. Defaults to 2 s. */
+  readonly slowMs?: number | undefined
   /** The IDs of checks whose results are ignored. */
   readonly ignore: readonly string[]
   /** Prints a message for the user, such as the URL to open for `--login`. */
@@ -51,6 +56,8 @@ export class Examination {
   readonly closing: (() => Promise<unknown>)[] = []
   /** The number of requests to any server. */
   requests = 0
+  /** The slow responses of the current check. */
+  readonly slow: HttpExchange[] = []
   #token: string | undefined
 
   constructor(options: ExaminationOptions) {
@@ -91,11 +98,20 @@ export class Examination {
   async send(
     method: string,
     headers: Readonly<Record<string, string>>,
-    { body, token }: { readonly body?: string; readonly token?: string | undefined } = {},
+    {
+      body,
+      token,
+      readsFirstEvent,
+    }: {
+      readonly body?: string
+      readonly token?: string | undefined
+      readonly readsFirstEvent?: boolean
+    } = {},
   ): Promise<HttpExchange> {
     const response = await this.fetch(method, this.url, {
       headers: { ...headers, ...(token !== undefined && { authorization: `Bearer ${token}` }) },
       body,
+      readsFirstEvent,
     })
     this.exchanges.push(response)
     this.#endLater(response, token)
@@ -123,16 +139,24 @@ export class Examination {
     {
       headers,
       body,
-    }: { readonly headers: Readonly<Record<string, string>>; readonly body?: string | undefined },
+      readsFirstEvent,
+    }: {
+      readonly headers: Readonly<Record<string, string>>
+      readonly body?: string | undefined
+      readonly readsFirstEvent?: boolean | undefined
+    },
   ): Promise<HttpExchange> {
     this.requests++
-    return await sendRequest({
+    const response = await sendRequest({
       method,
       url,
       headers: { 'user-agent': 'mcp-gatekit-doctor', ...headers },
       body,
       timeoutMs: this.options.timeoutMs,
+      readsFirstEvent,
     })
+    if (response.durationMs > (this.options.slowMs ?? SLOW_MS)) this.slow.push(response)
+    return response
   }
 
   /** Returns `true` if it is safe to fetch a document at a URL that a server has named. */

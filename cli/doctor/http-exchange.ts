@@ -16,6 +16,8 @@ export interface Outgoing {
   readonly body?: string | undefined
   /** The timeout of the whole exchange. */
   readonly timeoutMs: number
+  /** Reads an event stream that a GET opens until its first event, instead of until its headers. */
+  readonly readsFirstEvent?: boolean | undefined
 }
 
 /** The reason for a missing response. */
@@ -148,11 +150,11 @@ function responseIn(stream: string): RpcResponse | undefined {
 
 /**
  * Sends one request over a new connection and reads the response. Does not follow redirects or keep cookies. An event
- * stream that a GET opens is closed when its headers have arrived.
+ * stream that a GET opens is closed when its headers have arrived, unless its first event is wanted.
  * @throws {NoResponseError}
  */
 export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
-  const { method, url, headers, body, timeoutMs } = outgoing
+  const { method, url, headers, body, timeoutMs, readsFirstEvent = false } = outgoing
   const startedAt = performance.now()
   return new Promise((resolve, reject) => {
     const options = {
@@ -177,13 +179,15 @@ export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
       const events = new EventReader(received)
       const finish = (): void =>
         end(() => resolve(new HttpExchange(outgoing, response, received.text(), startedAt)))
-      const hasResponse = (): boolean => {
+      const isWanted = (data: string): boolean =>
+        readsFirstEvent ? data !== '' : responseOf(data) !== undefined
+      const hasWantedEvent = (): boolean => {
         for (let data = events.next(); data !== undefined; data = events.next())
-          if (responseOf(data) !== undefined) return true
+          if (isWanted(data)) return true
         return false
       }
       const streams = /^text\/event-stream\b/i.test(response.headers['content-type'] ?? '')
-      if (streams && method === 'GET') {
+      if (streams && method === 'GET' && !readsFirstEvent) {
         finish()
         return
       }
@@ -192,7 +196,7 @@ export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
         // Chunks that were read together still arrive after the request was destroyed.
         if (isOver) return
         received.append(chunk)
-        isOver = received.length > MAX_BODY_BYTES || (streams && hasResponse())
+        isOver = received.length > MAX_BODY_BYTES || (streams && hasWantedEvent())
         if (isOver) finish()
       })
       response.on('end', finish)

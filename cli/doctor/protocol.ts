@@ -1,7 +1,9 @@
 import type { Check } from './check.ts'
-import { conversation, goodToken, memberOf, revisions } from './conversation.ts'
+import { conversation, goodToken, handshake, memberOf, revisions } from './conversation.ts'
 import { fail, InconclusiveError, ok, warn } from './finding.ts'
+import { legacySse } from './legacy-sse.ts'
 import { LEGACY_REVISIONS, MODERN_REVISION, NEWEST_LEGACY } from './messages.ts'
+import { firstResponse } from './reachability.ts'
 
 export const PROTOCOL: readonly Check[] = [
   {
@@ -11,8 +13,14 @@ export const PROTOCOL: readonly Check[] = [
     async run(examination) {
       const { served, refused } = await revisions(examination)
       const hint = `support ${NEWEST_LEGACY} and ${MODERN_REVISION}: update the MCP library of the server (@modelcontextprotocol/server 2)`
-      if (served.length === 0)
+      if (served.length === 0) {
+        const token = await goodToken(examination)
+        const { status } =
+          token === undefined ? await firstResponse(examination) : await handshake(examination)
+        const legacy = await legacySse(examination, status, token)
+        if (legacy !== undefined) return legacy
         return fail(`none of ${[...LEGACY_REVISIONS, MODERN_REVISION].join(', ')}`, hint)
+      }
       const seen = `${served.join(', ')}${refused.length > 0 ? `; not ${refused.join(', ')}` : ''}`
       const current = served.includes(NEWEST_LEGACY) || served.includes(MODERN_REVISION)
       return current ? ok(seen) : warn(seen, hint)

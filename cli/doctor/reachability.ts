@@ -2,6 +2,7 @@ import type { Check } from './check.ts'
 import { type Observation, observation } from './examination.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 import { type HttpExchange, NoResponseError, type NoResponseKind } from './http-exchange.ts'
+import { legacySse } from './legacy-sse.ts'
 import { initialize, NEWEST_LEGACY } from './messages.ts'
 import { quote } from './quote.ts'
 
@@ -91,6 +92,8 @@ export const REACHABILITY: readonly Check[] = [
           'give clients the target URL: many clients do not follow a redirect of a POST, or drop the token',
         )
       }
+      const legacy = await legacySse(examination, status)
+      if (legacy !== undefined) return legacy
       if (status === 404 || status === 405) {
         return fail(
           `${status} for a POST`,

@@ -145,6 +145,60 @@ describe('doctor', () => {
     expect([...open.keys()]).to.deep.equal([])
   })
 
+  it('adds a remark about a slow response, without changing the status', async () => {
+    const { origin } = await listen((_req, res) => {
+      setTimeout(() => res.writeHead(401, { 'www-authenticate': 'Bearer' }).end(), 40)
+    })
+    const report = await look(new URL(`${origin}/mcp`), { slowMs: 20 })
+    expect(findingOf(report, 'server.reachable')).to.include({ status: 'ok' })
+    expect(findingOf(report, 'server.reachable')?.seen).to.match(
+      /^401 within \d+ ms; slow: the server took 0\.\d s to respond to POST$/,
+    )
+    expect(findingOf(report, 'server.endpoint')?.seen).to.equal('401: it is protected')
+    const fast = await look(new URL(`${origin}/mcp`))
+    expect(fast.checks.filter(({ seen }) => seen.includes('slow'))).to.deep.equal([])
+  })
+
+  describe('for a server of the transport HTTP+SSE,', () => {
+    /** A server of revision 2024-11-05. @param event the first event of its stream, if any */
+    const startLegacy = async (event: string | undefined, token?: string) => {
+      const { origin } = await listen((req, res) => {
+        if (token !== undefined && req.headers.authorization !== `Bearer ${token}`) {
+          res.writeHead(401, { 'www-authenticate': 'Bearer error="invalid_token"' }).end()
+        } else if (req.method === 'GET' && req.url === '/sse') {
+          res.writeHead(200, { 'content-type': 'text/event-stream' })
+          res.write(': hello\n\n')
+          if (event !== undefined) res.write(`event: ${event}\ndata: /messages?sessionId=1\n\n`)
+        } else res.writeHead(404).end()
+      })
+      return new URL(`${origin}/sse`)
+    }
+
+    for (const [what, token, id] of [
+      ['without a token', undefined, 'server.endpoint'],
+      ['that requires a token', 'a-good-token', 'protocol.revisions'],
+    ] as const) {
+      it(`names the transport of a server ${what}`, async () => {
+        const report = await look(await startLegacy('endpoint', token), { token })
+        expect(findingOf(report, id)?.status).to.equal('fail')
+        expect(findingOf(report, id)?.seen).to.equal(
+          '404 for a POST; a GET opens the HTTP+SSE transport of revision 2024-11-05 (event: endpoint)',
+        )
+        expect(findingOf(report, id)?.hint).to.match(/^serve Streamable HTTP, which replaced it/)
+      })
+    }
+
+    for (const [what, event] of [
+      ['other events', 'message'],
+      ['no event', undefined],
+    ] as const) {
+      it(`does not name the transport if the stream has ${what}`, async () => {
+        const report = await look(await startLegacy(event), { timeoutMs: 300 })
+        expect(findingOf(report, 'server.endpoint')?.seen).to.equal('404 for a POST')
+      })
+    }
+  })
+
   describe('for servers of other packages,', () => {
     const server = () => {
       const made = new McpServer({ name: 'official', version: '1.0.0' })

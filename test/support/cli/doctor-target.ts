@@ -14,7 +14,7 @@ import type { McpAdapterOptions } from '../../../src/mcp/options.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import type { OAuthOptions } from '../../../src/oauth/options.ts'
 import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
-import { createTestIssuer } from '../../../src/testing/test-issuer.ts'
+import { createTestIssuer, type TestIssuer } from '../../../src/testing/test-issuer.ts'
 import { listen } from '../listen.ts'
 
 /** A request to the server. */
@@ -57,6 +57,8 @@ export interface DoctorTarget {
   readonly token: string
   /** A token without the scope of the tool `erase`. */
   readonly weakToken: string
+  /** Issues another token with the key of the authorization server. */
+  readonly issueToken: TestIssuer['issueToken']
 }
 
 const router = KitMcpRouter.create()
@@ -118,6 +120,7 @@ export async function startTarget(fault: Fault = {}): Promise<DoctorTarget> {
     issuer: authorization.origin,
     token: await issuer.issueToken({ scopes: ['mcp:read', 'mcp:write'] }),
     weakToken: await issuer.issueToken({ scopes: ['mcp:read'] }),
+    issueToken: issuer.issueToken,
   }
 }
 

@@ -1,0 +1,353 @@
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { pipeline } from 'node:stream/promises'
+import { expect } from 'chai'
+import type { DoctorReport } from '../../cli/doctor/doctor.ts'
+import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.ts'
+import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
+import { createTestIssuer, type TestTokenOptions } from '../../src/testing/test-issuer.ts'
+import {
+  type DoctorTarget,
+  type Fault,
+  failuresOf,
+  findingOf,
+  look,
+  startTarget,
+} from '../support/cli/doctor-target.ts'
+import { freePorts } from '../support/free-port.ts'
+import { listen } from '../support/listen.ts'
+import { nginxMissing, startNginxProxy } from '../support/nginx.ts'
+
+/** A finding that must name the cause and the fix. */
+interface ExpectedFinding {
+  readonly id: string
+  readonly seen: RegExp
+  readonly hint: RegExp
+}
+
+interface Cause {
+  readonly what: string
+  readonly fault?: Fault
+  /** The token, or `undefined` for a correct one. */
+  readonly token?: (target: DoctorTarget) => Promise<string> | string
+  readonly url?: (target: DoctorTarget) => URL
+  /** All failures, and possibly warnings. */
+  readonly expected: readonly ExpectedFinding[]
+  /** IDs of checks that are skipped, with the reason. */
+  readonly skipped?: Readonly<Record<string, RegExp>>
+}
+
+/** Issues a token that is wrong for a server in the given respects, with the key that the server accepts. */
+const issue =
+  (change: (target: DoctorTarget) => TestTokenOptions) =>
+  (target: DoctorTarget): Promise<string> =>
+    target.issueToken({ scopes: ['mcp:read', 'mcp:write'], ...change(target) })
+
+const REJECTED: Omit<ExpectedFinding, 'seen'> = { id: 'token.accepted', hint: /see token\.claims/ }
+
+const CAUSES: readonly Cause[] = [
+  {
+    what: 'a token with another audience',
+    token: issue(() => ({ audience: 'https://a.example' })),
+    expected: [
+      { ...REJECTED, seen: /^401, invalid_token: "The access token was issued for another resource"$/ },
+      {
+        id: 'token.claims',
+        seen: /^aud is https:\/\/a\.example, expected http:\/\/127\.0\.0\.1:\d+\/mcp$/,
+        hint: /request the token with resource=http:\/\/127\.0\.0\.1:\d+\/mcp \(RFC 8707\)/,
+      },
+    ],
+  },
+  {
+    what: 'a token of another issuer',
+    token: issue(() => ({ claims: { iss: 'https://other.example' } })),
+    expected: [
+      { ...REJECTED, seen: /^401, invalid_token: "The access token is invalid"$/ },
+      {
+        id: 'token.claims',
+        seen: /^iss is https:\/\/other\.example, expected http:\/\/127\.0\.0\.1:\d+$/,
+        hint: /correct authorization_servers and the issuer of the verifier/,
+      },
+    ],
+  },
+  {
+    what: 'a token of an issuer that is spelled with a slash',
+    token: issue(({ issuer }) => ({ claims: { iss: `${issuer}/` } })),
+    expected: [
+      { ...REJECTED, seen: /^401, invalid_token: / },
+      {
+        id: 'token.claims',
+        seen: /^iss is http:\S+\/, expected http:\S+: only the slash at the end differs$/,
+        hint: /every character counts/,
+      },
+    ],
+  },
+  {
+    what: 'an expired token',
+    token: issue(() => ({ expiresIn: -7_200 })),
+    expected: [
+      { ...REJECTED, seen: /^401, invalid_token: "The access token has expired"$/ },
+      {
+        id: 'token.claims',
+        seen: /^exp is \d{4}-\S+Z: the token expired 2 hours ago$/,
+        hint: /get a new token; if it is new, synchronize the clocks/,
+      },
+    ],
+  },
+  {
+    what: 'a token that is not valid yet, with another audience and another issuer',
+    token: issue(() => {
+      const nbf = Math.floor(Date.now() / 1000) + 3_600
+      return { audience: 'https://a.example', claims: { nbf, iss: 'https://other.example' } }
+    }),
+    expected: [
+      { ...REJECTED, seen: /^401, invalid_token: / },
+      {
+        id: 'token.claims',
+        seen: /^iss is .*; aud is .*; nbf is \d{4}-\S+Z: the token is valid in 60 minutes$/,
+        hint: /issuer of the verifier; .*RFC 8707.*; synchronize the clocks/,
+      },
+    ],
+  },
+  {
+    what: 'an opaque token for a server that expects a JWT',
+    token: () => 'gho_16C7e42F292c6912E7710c838347Ae178B4a',
+    expected: [
+      { ...REJECTED, seen: /^401, invalid_token: "The access token is invalid"$/ },
+      {
+        id: 'token.claims',
+        seen: /^the token is opaque \(not a JWT\), so its claims cannot be compared$/,
+        hint: /introspection endpoint must report this token as active, with the audience of this server and an expiry/,
+      },
+    ],
+  },
+  {
+    what: 'a token that was cut while it was copied',
+    token: async (target) => (await target.issueToken({})).slice(0, -20),
+    expected: [
+      { ...REJECTED, seen: /^401, invalid_token: / },
+      {
+        id: 'token.claims',
+        seen: /^the token is a JWT, but its signature has 49 bytes/,
+        hint: /copy the whole token/,
+      },
+    ],
+  },
+  {
+    what: 'a token that is bound to a key for DPoP',
+    token: issue(() => ({ claims: { cnf: { jkt: 'NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs' } } })),
+    expected: [
+      { ...REJECTED, seen: /^401, invalid_token: / },
+      { id: 'token.claims', seen: /^cnf\.jkt binds the token to a key for DPoP/, hint: /without DPoP/ },
+    ],
+  },
+  {
+    what: 'a token without a required scope',
+    fault: { oauth: { scopes: ['mcp:admin'] } },
+    expected: [
+      {
+        id: 'token.accepted',
+        seen: /^403, insufficient_scope: "The access token does not have the required scope"$/,
+        hint: /get a token with the scopes mcp:admin/,
+      },
+      {
+        id: 'token.claims',
+        seen: /^scope is mcp:read mcp:write, expected also mcp:admin$/,
+        hint: /request the scopes mcp:admin, and grant them to this client and user/,
+      },
+    ],
+  },
+  {
+    what: 'a server that names localhost, with a token for 127.0.0.1',
+    fault: { oauth: { resource: ({ url }) => `http://localhost:${new URL(url).port}/mcp` } },
+    url: ({ url }) => new URL(url.href.replace('127.0.0.1', 'localhost')),
+    token: issue(() => ({})),
+    expected: [
+      { ...REJECTED, seen: /^401, invalid_token: "The access token was issued for another resource"$/ },
+      {
+        id: 'token.claims',
+        seen: /^aud is http:\/\/127\.0\.0\.1:\d+\/mcp, expected http:\/\/localhost:\d+\/mcp: only the host name \(127\.0\.0\.1 against localhost\) differs$/,
+        hint: /use one of the names localhost and 127\.0\.0\.1 everywhere/,
+      },
+    ],
+  },
+  {
+    what: 'a server whose metadata names 127.0.0.1, at the URL with localhost',
+    url: ({ url }) => new URL(url.href.replace('127.0.0.1', 'localhost')),
+    expected: [
+      {
+        id: 'metadata.resource',
+        seen: /^resource is http:\/\/127\.0\.0\.1:\d+\/mcp, which clients of http:\/\/localhost:\d+\/mcp reject: only the host name \(127\.0\.0\.1 against localhost\) differs$/,
+        hint: /scheme, host, and trailing slash must match/,
+      },
+    ],
+  },
+]
+
+describe('doctor names the cause and the fix', () => {
+  for (const { what, fault, token, url, expected, skipped = {} } of CAUSES) {
+    it(`for ${what}`, async () => {
+      const target = await startTarget(fault)
+      const given = (await token?.(target)) ?? target.token
+      expectCauses(await look(url?.(target) ?? target.url, { token: given }), expected, skipped, given)
+    })
+  }
+
+  it('for an authorization server that is down, and skips what depends on it', async () => {
+    const [port] = await freePorts(1)
+    const issuer = `http://127.0.0.1:${port}`
+    const verifyToken = jwtVerifier({ issuer, audience: 'https://mcp.example.com/mcp' })
+    const target = await startTarget({ oauth: { issuer, verifyToken } })
+    const given = await createTestIssuer({ issuer, audience: target.url.href }).issueToken()
+    const report = await look(target.url, { token: given })
+    expectCauses(
+      report,
+      [
+        {
+          id: 'issuer.metadata',
+          seen: new RegExp(`^${issuer}: no response \\(ECONNREFUSED\\)$`),
+          hint: /^authorization server: start the server/,
+        },
+      ],
+      {
+        'issuer.pkce': /see issuer\.metadata/,
+        'token.forged': /^503, temporarily_unavailable: ".*": .*see issuer\.metadata$/,
+        'token.accepted': /^503, temporarily_unavailable/,
+        'protocol.revisions': /cannot verify the token: see token\.accepted/,
+        'issuer.cors': /see issuer\.metadata/,
+      },
+      given,
+    )
+  })
+
+  it('for an authorization server that does not respond in time', async () => {
+    const silent = await listen(() => undefined)
+    const target = await startTarget({ oauth: { issuer: silent.origin } })
+    const report = await look(target.url, { timeoutMs: 300 })
+    expectCauses(report, [
+      {
+        id: 'issuer.metadata',
+        seen: /no response \(timeout after 0\.3 s\)$/,
+        hint: /^authorization server: /,
+      },
+    ])
+  })
+
+  it('for an introspection endpoint that is down', async () => {
+    const [port] = await freePorts(1)
+    const endpoint = `http://127.0.0.1:${port}/introspect`
+    const target = await startTarget({
+      oauth: {
+        verifyToken: introspectionVerifier({
+          endpoint,
+          clientId: 'a',
+          clientSecret: 'hunter2hunter2',
+          audience: false,
+        }),
+      },
+    })
+    const report = await look(target.url, { token: 'an-opaque-token' })
+    expect(failuresOf(report)).to.include.members(['token.wrong', 'token.accepted'])
+    expect(findingOf(report, 'token.accepted')?.seen).to.match(/^503, temporarily_unavailable/)
+    expect(findingOf(report, 'token.accepted')?.hint).to.match(
+      /reaches the keys or the introspection endpoint/,
+    )
+  })
+
+  it('for an authorization server without CORS headers, as a warning', async () => {
+    const target = await startTarget({
+      issuerAnswer: (path) =>
+        path.startsWith('/.well-known/') ? { status: 200, headers: {} } : { status: 404, headers: {} },
+    })
+    const report = await look(target.url, { token: target.token })
+    expectCauses(report, [
+      {
+        id: 'issuer.cors',
+        seen: /^the metadata of \S+ is sent without .*; registration_endpoint of \S+: the preflight gets 404 .*; token_endpoint of /,
+        hint: /^enable CORS at the authorization server for its metadata, registration, and token endpoints/,
+      },
+    ])
+    expect(findingOf(report, 'issuer.cors')?.status).to.equal('warn')
+  })
+
+  it('for nginx that removes the Authorization header', async function () {
+    const missing = nginxMissing()
+    if (missing !== undefined) {
+      console.log(`    skipped: ${missing}`)
+      return this.skip()
+    }
+    const target = await startTarget({ oauth: { resource: undefined } })
+    const nginx = await startNginxProxy(target.url.origin, 'proxy_set_header Authorization "";')
+    try {
+      const url = new URL('/mcp', nginx.origin)
+      const token = await target.issueToken({ audience: url.href, scopes: ['mcp:read'] })
+      const report = await look(url, { token })
+      expectCauses(report, [STRIPPED, LOST_TOKEN], {}, token)
+      expect(findingOf(report, 'edge.proxy')?.seen).to.match(/\(from nginx\/[\d.]+\S*\)/)
+      expect(findingOf(report, 'edge.proxy')?.hint).to.match(/header\. nginx: remove proxy_set_header/)
+    } finally {
+      await nginx.stop()
+    }
+  })
+
+  it('for a proxy that removes the Authorization header, with and without a token', async () => {
+    const target = await startTarget({ oauth: { resource: undefined } })
+    const proxy = await listen((req, res) => {
+      const { authorization: _, ...headers } = req.headers
+      const outgoing = request({
+        port: target.url.port,
+        method: req.method,
+        path: req.url,
+        headers,
+        agent: false,
+      })
+      const forward = async () => {
+        const responded = once(outgoing, 'response')
+        await pipeline(req, outgoing)
+        const [response] = await responded
+        res.writeHead(response.statusCode, { ...response.headers, via: '1.1 front (Apache/2.4)' })
+        await pipeline(response, res)
+      }
+      forward().catch(() => res.destroy())
+    })
+    const url = new URL('/mcp', proxy.origin)
+    const token = await target.issueToken({ audience: url.href, scopes: ['mcp:read'] })
+    expectCauses(await look(url, { token }), [STRIPPED, LOST_TOKEN], {}, token)
+    const report = await look(url)
+    expectCauses(report, [STRIPPED])
+    expect(findingOf(report, 'edge.proxy')?.hint).to.match(/header\. Apache: CGIPassAuth On/)
+  })
+})
+
+const STRIPPED: ExpectedFinding = {
+  id: 'edge.proxy',
+  seen: /^a request with a token gets 401, invalid_token: "An access token is required", like a request without one.*: something between doctor and the server removes the header$/,
+  hint: /^let every proxy .*nginx: remove proxy_set_header Authorization ""/,
+}
+
+const LOST_TOKEN: ExpectedFinding = {
+  id: 'token.accepted',
+  seen: /An access token is required/,
+  hint: /^see edge\.proxy: the token does not reach the server$/,
+}
+
+/** Expects the findings and no other failures, and that the token is not in the report. */
+function expectCauses(
+  report: DoctorReport,
+  expected: readonly ExpectedFinding[],
+  skipped: Readonly<Record<string, RegExp>> = {},
+  token?: string,
+): void {
+  for (const { id, seen, hint } of expected) {
+    expect(findingOf(report, id)?.seen, id).to.match(seen)
+    expect(findingOf(report, id)?.hint, id).to.match(hint)
+  }
+  const ids = expected.map(({ id }) => id)
+  expect(failuresOf(report).filter((id) => !ids.includes(id))).to.deep.equal([])
+  for (const [id, reason] of Object.entries(skipped)) {
+    expect(findingOf(report, id)?.status, id).to.equal('skip')
+    expect(findingOf(report, id)?.seen, id).to.match(reason)
+  }
+  if (token !== undefined) expectNoLeak(report, [token, ...token.split('.').slice(1)])
+}
