@@ -35,6 +35,7 @@ Options:
   --list                        list all checks and exit
   --timeout <seconds>           timeout of each request (default: ${DEFAULT_TIMEOUT_SECONDS})
   --json                        print the report as JSON
+  --html <file>                 also write the report to this file, as one HTML page
   -h, --help                    print this help
 
 Exit codes: 0 if no check fails (there may be warnings), 1 if a check fails, 2 for an invalid command line.
@@ -56,6 +57,7 @@ const OPTIONS = {
   list: { type: 'boolean' },
   timeout: { type: 'string' },
   json: { type: 'boolean' },
+  html: { type: 'string' },
 } as const satisfies OptionDefinitions
 
 type OptionName = keyof typeof OPTIONS
@@ -67,6 +69,8 @@ export type DoctorCommand =
   | {
       readonly kind: 'examine'
       readonly json: boolean
+      /** The file for the report as an HTML page. */
+      readonly html: string | undefined
       readonly options: Omit<ExaminationOptions, 'print'>
     }
 
@@ -99,10 +103,12 @@ export function parseDoctorArguments(argv: readonly string[], env: CliContext['e
     )
   if (values.arguments !== undefined && values.call === undefined)
     throw new UsageError('--arguments requires --call')
+  if (values.html === '') throw new UsageError('--html must be the name of a file, such as report.html')
   if (values.call === '') throw new UsageError('--call must be the name of a tool')
   return {
     kind: 'examine',
     json: values.json,
+    html: values.html,
     options: {
       url: readUrl(url),
       token:

@@ -1,8 +1,11 @@
+import { type FileHandle, open } from 'node:fs/promises'
 import { type CliContext, showsColors } from '../cli-context.ts'
 import { Spinner } from '../spinner.ts'
+import { UsageError } from '../usage-error.ts'
 import { DOCTOR_HELP, parseDoctorArguments } from './arguments.ts'
 import { CHECK_GROUPS } from './checks.ts'
 import { examine } from './doctor.ts'
+import { htmlReport } from './html-report.ts'
 import { textReport } from './text-report.ts'
 
 /** Runs `mcp-gatekit doctor …`. Resolves with the exit code: 0, or 1 if a check fails. @throws {UsageError} */
@@ -20,6 +23,7 @@ export async function doctorCommand(
     stdout.write(checks.map(({ id, title }) => `${id.padEnd(32)}${title}\n`).join(''))
     return 0
   }
+  const file = command.html === undefined ? undefined : await openFile(command.html)
   const spinner = new Spinner(command.json ? undefined : stderr)
   const print = (text: string): void => {
     spinner.clear()
@@ -31,8 +35,19 @@ export async function doctorCommand(
     stdout.write(
       command.json ? `${JSON.stringify(report, null, 2)}\n` : textReport(report, showsColors(stdout, env)),
     )
+    await file?.writeFile(htmlReport(report)).catch(cannotWrite)
     return report.verdict === 'fail' ? 1 : 0
   } finally {
     spinner.clear()
+    await file?.close()
   }
+}
+
+/** Creates or empties a file before the examination, which takes some time. @throws {UsageError} */
+async function openFile(path: string): Promise<FileHandle> {
+  return await open(path, 'w').catch(cannotWrite)
+}
+
+function cannotWrite(error: { readonly code?: string }): never {
+  throw new UsageError(`the file of --html cannot be written (${error.code}). Use another path`)
 }

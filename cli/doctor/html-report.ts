@@ -1,0 +1,139 @@
+import { createHash } from 'node:crypto'
+import type { CheckReport, DoctorReport } from './doctor.ts'
+import type { Status } from './finding.ts'
+
+const LABELS: Readonly<Record<Status, string>> = {
+  ok: 'Passed',
+  warn: 'Warning',
+  fail: 'Failure',
+  skip: 'Skipped',
+}
+
+const MARKS: Readonly<Record<Status, string>> = { ok: '✓', warn: '!', fail: '✗', skip: '–' }
+
+const STYLE = `:root {
+  color-scheme: light dark;
+  --ground: light-dark(#f3f4f7, #0d1015);
+  --card: light-dark(#ffffff, #151920);
+  --line: light-dark(#dfe2e8, #2a303b);
+  --text: light-dark(#171b23, #e6e9ef);
+  --dim: light-dark(#596172, #98a2b3);
+  --ok: light-dark(#14713d, #56d08b);
+  --warn: light-dark(#8a5200, #f0b45a);
+  --fail: light-dark(#b3202c, #ff8c8c);
+  --skip: var(--dim);
+  font: 15px/1.5 system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif;
+}
+* { box-sizing: border-box }
+body { margin: 0 auto; max-width: 860px; padding: 24px 16px 48px; background: var(--ground); color: var(--text) }
+h1, h2, h3, p, ul, dl, dd { margin: 0; padding: 0; overflow-wrap: anywhere }
+h1 { font-size: 20px; font-weight: 650 }
+h2 { font-size: 16px; font-weight: 650; margin: 28px 0 8px }
+h3 { font-size: 15px; font-weight: 600 }
+ul { list-style: none; background: var(--card); border: 1px solid var(--line); border-radius: 10px }
+li { display: grid; grid-template-columns: 22px minmax(0, 1fr); padding: 10px 14px }
+li + li { border-top: 1px solid var(--line) }
+code { font: .87em ui-monospace, 'SF Mono', Menlo, Consolas, monospace; color: var(--dim); overflow-wrap: anywhere }
+.mark { font-weight: 700; color: var(--skip) }
+.ok .mark, strong.ok { color: var(--ok) }
+.warn .mark, strong.warn { color: var(--warn) }
+.fail .mark, strong.fail { color: var(--fail) }
+.skip, .about { color: var(--dim) }
+.hint { margin-top: 4px; padding: 6px 10px; border-left: 3px solid currentcolor; color: var(--warn) }
+.hint span { color: var(--text) }
+.fail .hint { color: var(--fail) }
+.summary { margin-top: 12px; display: flex; flex-wrap: wrap; gap: 4px 18px }
+.about { margin-top: 8px; font-size: 13px }
+.warn .label { color: var(--warn) }
+.fail .label { color: var(--fail) }
+.ok .label, .skip .label { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
+@media print { body { max-width: none; padding: 0 } li { break-inside: avoid } }`
+
+/**
+ * Formats a report as an HTML page. The page has no scripts and loads nothing, so it can be sent to others. Its Content
+ * Security Policy forbids everything except its own style sheet.
+ */
+export function htmlReport(report: DoctorReport): string {
+  const { url, summary, checks, verdict, version, startedAt, requests, durationMs } = report
+  const style = createHash('sha256').update(STYLE).digest('base64')
+  const problems = [
+    ...checks.filter(({ status }) => status === 'fail'),
+    ...checks.filter(({ status }) => status === 'warn'),
+  ]
+  const groups = [...new Set(checks.map(({ group }) => group))]
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'sha256-${style}'; base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<meta name="robots" content="noindex">
+<title>Report on ${escapeHtml(url)}</title>
+<style>${STYLE}</style>
+</head>
+<body>
+<header>
+<h1>Report on ${escapeHtml(url)}</h1>
+<p class="summary"><strong class="${verdict}">${VERDICTS[verdict]}</strong>${counts(summary)}</p>
+<p class="about">mcp-gatekit doctor ${escapeHtml(version)}, <time datetime="${escapeHtml(startedAt)}">${escapeHtml(startedAt.slice(0, 19).replace('T', ' '))} UTC</time>, ${requests} requests in ${(durationMs / 1000).toFixed(1)} s</p>
+</header>
+<main>
+${problems.length === 0 ? '' : section('Problems', problems)}
+${groups
+  .map((group) =>
+    section(
+      group,
+      checks.filter((check) => check.group === group),
+    ),
+  )
+  .join('\n')}
+</main>
+</body>
+</html>
+`
+}
+
+const VERDICTS: Readonly<Record<DoctorReport['verdict'], string>> = {
+  ok: 'No problems found',
+  warn: 'The server works, with warnings',
+  fail: 'The server has failures',
+}
+
+function counts({ ok, warn, fail, skip }: DoctorReport['summary']): string {
+  return [
+    `${ok} passed`,
+    `${warn} ${warn === 1 ? 'warning' : 'warnings'}`,
+    `${fail} ${fail === 1 ? 'failure' : 'failures'}`,
+    `${skip} skipped`,
+  ]
+    .map((text) => `<span>${text}</span>`)
+    .join(' ')
+}
+
+function section(title: string, checks: readonly CheckReport[]): string {
+  return `<section>
+<h2>${escapeHtml(title)}</h2>
+<ul>
+${checks.map(item).join('\n')}
+</ul>
+</section>`
+}
+
+function item({ status, id, title, seen, hint }: CheckReport): string {
+  return `<li class="${status}"><span class="mark" aria-hidden="true">${MARKS[status]}</span><div>
+<h3><span class="label">${LABELS[status]}: </span>${escapeHtml(title)} <code>${escapeHtml(id)}</code></h3>
+<p>${escapeHtml(seen)}</p>${hint === undefined ? '' : `\n<p class="hint"><span><b>Fix:</b> ${escapeHtml(hint)}</span></p>`}
+</div></li>`
+}
+
+/** Escapes text for HTML, in elements and in quoted attributes. */
+function escapeHtml(text: string): string {
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+    .replaceAll("'", '&#39;')
+}

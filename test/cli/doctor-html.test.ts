@@ -1,0 +1,150 @@
+import { createHash } from 'node:crypto'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { expect } from 'chai'
+import type { Browser } from 'playwright-core'
+import type { DoctorReport } from '../../cli/doctor/doctor.ts'
+import { htmlReport } from '../../cli/doctor/html-report.ts'
+import { run } from '../../cli/run.ts'
+import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
+import { chromiumMissing, startChromium } from '../support/chromium.ts'
+import { startTarget } from '../support/cli/doctor-target.ts'
+
+const EVIL = `"><script>alert(1)</script><img src=x onerror='alert(2)'>&amp;</style>`
+
+/** A report with every status, and with markup in every text. */
+const REPORT: DoctorReport = {
+  schema: 1,
+  tool: 'mcp-gatekit doctor',
+  version: EVIL,
+  url: `https://mcp.example.com/${EVIL}`,
+  startedAt: '2026-11-20T12:00:00.000Z',
+  durationMs: 1234,
+  requests: 29,
+  verdict: 'fail',
+  summary: { ok: 1, warn: 1, fail: 1, skip: 1 },
+  checks: (['ok', 'warn', 'fail', 'skip'] as const).map((status) => ({
+    id: `x.${status}`,
+    group: EVIL,
+    title: `A title ${EVIL}`,
+    status,
+    seen: `${EVIL} ${'x'.repeat(4_000)}`,
+    ...((status === 'warn' || status === 'fail') && { hint: EVIL }),
+    durationMs: 1,
+  })),
+}
+
+describe('the HTML report of doctor', () => {
+  let folder: string
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'doctor-'))
+  })
+  afterEach(() => rm(folder, { recursive: true }))
+
+  /** Runs doctor with --html. Resolves with what it printed, and with the page. */
+  async function examineTo(file: string, argv: readonly string[], env = {}) {
+    const stdout: string[] = []
+    const stderr: string[] = []
+    const exitCode = await run(['doctor', ...argv, '--html', file], {
+      stdout: { write: (text: string) => stdout.push(text) },
+      stderr: { write: (text: string) => stderr.push(text) },
+      env,
+    })
+    return { exitCode, stdout: stdout.join(''), stderr: stderr.join('') }
+  }
+
+  it('is written next to the report on the terminal, with every check', async () => {
+    const { url } = await startTarget()
+    const file = join(folder, 'report.html')
+    const { exitCode, stdout } = await examineTo(file, [url.href, '--json'])
+    const page = await readFile(file, 'utf8')
+    expect(exitCode).to.equal(0)
+    const { checks } = JSON.parse(stdout) as DoctorReport
+    for (const { id } of checks) expect(page).to.contain(`<code>${id}</code>`)
+    expect(page).to.contain('No problems found')
+  })
+
+  it('contains no secret, even if the server sends it back', async () => {
+    const { url, token } = await startTarget({
+      alter: (answer, { headers }) => {
+        const given = headers.authorization?.slice('Bearer '.length)
+        if (given !== undefined && answer.headers['www-authenticate'] !== undefined)
+          answer.headers['www-authenticate'] =
+            `Bearer error="invalid_token", error_description="<b>${given}</b>"`
+      },
+      oauth: { verifyToken: () => undefined },
+    })
+    const file = join(folder, 'report.html')
+    await examineTo(file, [`${url.href}?key=hunter2hunter2`, '--token-env', 'TOKEN'], { TOKEN: token })
+    const page = await readFile(file, 'utf8')
+    expect(page).to.contain('&quot;&lt;b&gt;[secret]…&quot;')
+    expectNoLeak(page, [token, ...token.split('.').slice(1), 'hunter2hunter2'])
+  })
+
+  it('a file that cannot be written is an error before the examination', async () => {
+    const { url } = await startTarget({
+      instead: () => {
+        throw new Error('no request is expected')
+      },
+    })
+    const outcome = await examineTo(join(folder, 'missing', 'report.html'), [url.href])
+    expect(outcome).to.deep.equal({
+      exitCode: 2,
+      stdout: '',
+      stderr: 'mcp-gatekit: the file of --html cannot be written (ENOENT). Use another path\n',
+    })
+  })
+
+  it('escapes every text and allows only its own style sheet', () => {
+    const page = htmlReport(REPORT)
+    expect(page.match(/<script|<img|<link|<a |javascript:|onerror='/g)).to.equal(null)
+    expect(page.match(/<\/style>/g)).to.have.length(1)
+    const style = /<style>(.*?)<\/style>/s.exec(page)?.[1] ?? ''
+    const hash = createHash('sha256').update(style).digest('base64')
+    expect(page).to.contain(
+      `content="default-src 'none'; style-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'"`,
+    )
+    expect(style).not.to.match(/url\(|@import/)
+  })
+
+  describe('in a browser', function () {
+    this.timeout(30_000)
+    let browser: Browser
+    before(async function () {
+      const missing = chromiumMissing()
+      if (missing !== undefined) {
+        console.log(`    skipped: ${missing}`)
+        return this.skip()
+      }
+      browser = await startChromium()
+    })
+    after(() => browser?.close())
+
+    for (const colorScheme of ['light', 'dark'] as const) {
+      it(`is styled, fits 360 pixels, and runs nothing, in ${colorScheme} colors`, async () => {
+        const file = join(folder, 'report.html')
+        await writeFile(file, htmlReport(REPORT))
+        const page = await browser.newPage({ viewport: { width: 360, height: 740 }, colorScheme })
+        const seen: string[] = []
+        page.on('console', (message) => seen.push(message.text()))
+        page.on('dialog', (dialog) => {
+          seen.push(dialog.message())
+          void dialog.dismiss()
+        })
+        page.on('request', (request) => {
+          if (!request.url().startsWith('file:')) seen.push(request.url())
+        })
+        await page.goto(pathToFileURL(file).href)
+        const widths = await page.evaluate('[document.documentElement.scrollWidth, innerWidth]')
+        expect(widths).to.deep.equal([360, 360])
+        const ground = await page.evaluate('getComputedStyle(document.body).backgroundColor')
+        expect(ground).to.equal(colorScheme === 'light' ? 'rgb(243, 244, 247)' : 'rgb(13, 16, 21)')
+        expect(await page.locator('li h3').allInnerTexts()).to.have.length(6)
+        expect(seen).to.deep.equal([])
+        await page.close()
+      })
+    }
+  })
+})
