@@ -131,6 +131,7 @@ describe('the command mcp-gatekit', () => {
       [['doctor', 'https://example.com', '--login', '--redirect-port', '70000'], '0 to 65535'],
       [['doctor', 'https://example.com', '--arguments', '{}'], '--arguments requires --call'],
       [['doctor', 'https://example.com', '--call', ''], 'name of a tool'],
+      [['doctor', 'https://example.com', '--html', ''], 'name of a file'],
       [['doctor', 'https://example.com', '--call', 'a', '--arguments', '[hunter2]'], 'JSON object'],
       [['doctor', 'https://example.com', '--call', 'a', '--arguments', '[]'], 'JSON object'],
       [['doctor', 'https://example.com', '--timeout', '0'], '--timeout must be a number of seconds'],
