@@ -13,6 +13,7 @@ import {
   failuresOf,
   findingOf,
   look,
+  type Outgoing,
   startTarget,
 } from '../support/cli/doctor-target.ts'
 import { freePorts } from '../support/free-port.ts'
@@ -22,6 +23,8 @@ import { nginxMissing, startNginxProxy } from '../support/nginx.ts'
 /** A finding that must name the cause and the fix. */
 interface ExpectedFinding {
   readonly id: string
+  /** Defaults to `fail`. */
+  readonly status?: 'warn'
   readonly seen: RegExp
   readonly hint: RegExp
 }
@@ -45,6 +48,23 @@ const issue =
     target.issueToken({ scopes: ['mcp:read', 'mcp:write'], ...change(target) })
 
 const REJECTED: Omit<ExpectedFinding, 'seen'> = { id: 'token.accepted', hint: /see token\.claims/ }
+
+/** Accepts every token of the test issuer, whatever its claims, and no forged one. */
+function acceptsIssued({ bearerToken = '' }: { readonly bearerToken?: string | undefined }) {
+  const payload = Buffer.from(bearerToken.split('.')[1] ?? '', 'base64url').toString()
+  return payload.includes('"sub":"test-user"')
+    ? { valid: true, scopes: ['mcp:read', 'mcp:write'] }
+    : undefined
+}
+
+/** Describes every 401 in the same way. */
+function givesOneReason(answer: Outgoing): void {
+  if (answer.status !== 401) return
+  const description = 'error_description="Authentication required"'
+  const challenge = String(answer.headers['www-authenticate'])
+  answer.headers['www-authenticate'] = challenge.replace(/error_description="[^"]*"/, description)
+  answer.body = ''
+}
 
 const CAUSES: readonly Cause[] = [
   {
@@ -117,6 +137,7 @@ const CAUSES: readonly Cause[] = [
       { ...REJECTED, seen: /^401, invalid_token: "The access token is invalid"$/ },
       {
         id: 'token.claims',
+        status: 'warn',
         seen: /^the token is opaque \(not a JWT\), so its claims cannot be compared$/,
         hint: /introspection endpoint must report this token as active, with the audience of this server and an expiry/,
       },
@@ -180,6 +201,79 @@ const CAUSES: readonly Cause[] = [
         id: 'metadata.resource',
         seen: /^resource is http:\/\/127\.0\.0\.1:\d+\/mcp, which clients of http:\/\/localhost:\d+\/mcp reject: only the host name \(127\.0\.0\.1 against localhost\) differs$/,
         hint: /scheme, host, and trailing slash must match/,
+      },
+    ],
+  },
+  {
+    what: 'a token that is rejected although it matches the metadata, with the reason only in the challenge',
+    fault: {
+      oauth: { verifyToken: () => undefined },
+      alter: (answer) => {
+        if (answer.status === 401) answer.body = ''
+      },
+    },
+    expected: [
+      {
+        id: 'token.accepted',
+        seen: /^401, invalid_token: "The access token is invalid"$/,
+        hint: /if they are, check the issuer, audience, keys, and algorithms of the verifier$/,
+      },
+    ],
+  },
+  {
+    what: 'a token of which typ is the only possible cause',
+    fault: { oauth: { verifyToken: () => undefined } },
+    token: async (target) => {
+      const [, ...rest] = (await target.issueToken({ scopes: ['mcp:read'] })).split('.')
+      return [Buffer.from('{"alg":"ES256","typ":"JWT"}').toString('base64url'), ...rest].join('.')
+    },
+    expected: [
+      { ...REJECTED, seen: /^401, invalid_token: / },
+      {
+        id: 'token.claims',
+        status: 'warn',
+        seen: /^typ is JWT, expected at\+jwt if the server is strict$/,
+        hint: /RFC 9068/,
+      },
+    ],
+  },
+  {
+    what: 'a server that accepts a token with another audience',
+    fault: { oauth: { verifyToken: acceptsIssued } },
+    token: issue(() => ({ audience: 'https://a.example' })),
+    expected: [
+      {
+        id: 'token.claims',
+        status: 'warn',
+        seen: /^the server accepts the token, although aud is https:\/\/a\.example, expected http\S+$/,
+        hint: /otherwise it accepts tokens for other servers/,
+      },
+    ],
+  },
+  {
+    what: 'a server that accepts an expired token',
+    fault: { oauth: { verifyToken: acceptsIssued } },
+    token: issue(() => ({ expiresIn: -7_200 })),
+    expected: [
+      {
+        id: 'token.claims',
+        seen: /^the server accepts the token, although exp is .*: the token expired 2 hours ago$/,
+        hint: /^verify exp, and reject expired tokens/,
+      },
+    ],
+  },
+  {
+    what: 'a server that gives the same reason for a missing and an invalid token',
+    fault: { alter: givesOneReason },
+    token: issue(() => ({ audience: 'https://a.example' })),
+    expected: [
+      { ...REJECTED, seen: /^401, invalid_token: "Authentication required"$/ },
+      { id: 'token.claims', seen: /^aud is https:\/\/a\.example, expected /, hint: /RFC 8707/ },
+      {
+        id: 'edge.proxy',
+        status: 'warn',
+        seen: /either something removes the header, or the server gives no reason$/,
+        hint: /^respond to an invalid token with .* If the log of the server shows no token, let every proxy/,
       },
     ],
   },
@@ -264,11 +358,23 @@ describe('doctor names the cause and the fix', () => {
     expectCauses(report, [
       {
         id: 'issuer.cors',
+        status: 'warn',
         seen: /^the metadata of \S+ is sent without .*; registration_endpoint of \S+: the preflight gets 404 .*; token_endpoint of /,
         hint: /^enable CORS at the authorization server for its metadata, registration, and token endpoints/,
       },
     ])
-    expect(findingOf(report, 'issuer.cors')?.status).to.equal('warn')
+  })
+
+  it('for a server that gives one reason for every 401, only if the token is rejected', async () => {
+    const target = await startTarget({ alter: givesOneReason })
+    const accepted = await look(target.url, { token: target.token })
+    expect(findingOf(accepted, 'edge.proxy')).to.include({
+      status: 'ok',
+      seen: 'the server distinguishes requests with a token',
+    })
+    const without = await look(target.url)
+    expect(findingOf(without, 'edge.proxy')?.status).to.equal('skip')
+    expect(findingOf(without, 'edge.proxy')?.seen).to.match(/use --token-env or --login$/)
   })
 
   it('for nginx that removes the Authorization header', async function () {
@@ -339,7 +445,8 @@ function expectCauses(
   skipped: Readonly<Record<string, RegExp>> = {},
   token?: string,
 ): void {
-  for (const { id, seen, hint } of expected) {
+  for (const { id, status = 'fail', seen, hint } of expected) {
+    expect(findingOf(report, id)?.status, id).to.equal(status)
     expect(findingOf(report, id)?.seen, id).to.match(seen)
     expect(findingOf(report, id)?.hint, id).to.match(hint)
   }
