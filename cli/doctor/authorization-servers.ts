@@ -83,7 +83,7 @@ export const AUTHORIZATION_SERVERS: readonly Check[] = [
         (await authorizationServers(examination)).map(({ issuer, found, failure }) => {
           if (failure !== undefined) {
             const { seen, hint = '' } = noResponse(failure)
-            return fail(`${quote(issuer)}: ${seen}`, `authorization server: ${hint}`)
+            return fail(`${quote(issuer)}: ${seen}`, `at the authorization server: ${hint}`)
           }
           return found === undefined
             ? fail(

@@ -196,7 +196,8 @@ function notBeforeDifference({ nbf }: JsonObject, { now }: ExpectedClaims): Diff
 
 function scopeDifference(claims: JsonObject, { scopes }: ExpectedClaims): Differences {
   const granted = [claims.scope, claims.scp].flatMap(scopesOf)
-  const missing = scopes.filter((scope) => !granted.includes(scope))
+  const known = new Set(granted)
+  const missing = scopes.filter((scope) => !known.has(scope))
   if (missing.length === 0) return []
   const isMissing = claims.scope === undefined && claims.scp === undefined
   return [

@@ -19,7 +19,7 @@ export const randomTokenResponse: Observation<HttpExchange> = observation((exami
   tryToken(examination, randomToken()),
 )
 
-/** Phrases with which servers describe a missing token. Some servers use the others for invalid tokens, too. */
+/** Phrases that describe a missing token. Others, such as `Authentication required`, can also describe an invalid one. */
 const MISSING = [
   'missing',
   'no token',
@@ -32,7 +32,9 @@ const MISSING = [
 
 function saysMissing(description: string | undefined): boolean {
   const words = quote(description ?? '').toLowerCase()
-  return MISSING.some((phrase) => words.includes(phrase)) && !words.includes('invalid')
+  // `Missing or expired token` is one reason for several causes.
+  const isAmbiguous = words.includes('invalid') || words.includes(' or ')
+  return !isAmbiguous && MISSING.some((phrase) => words.includes(phrase))
 }
 
 function hasSameReason(one: HttpExchange, other: HttpExchange): boolean {

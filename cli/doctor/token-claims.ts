@@ -9,7 +9,7 @@ import {
 } from './claim-differences.ts'
 import { isRefused, tokenResponse } from './conversation.ts'
 import { type DecodedToken, decodeToken } from './decoded-token.ts'
-import type { Examination } from './examination.ts'
+import { type Examination, type Observation, observation } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
 import type { HttpExchange } from './http-exchange.ts'
 import { bearerChallenge, isGuarded } from './protection.ts'
@@ -22,28 +22,31 @@ const MAX_CLOCK_SKEW_SECONDS = 60
 /** A server that accepts a token this long after its expiry does not check it. Caches and tolerances are shorter. */
 const MAX_EXPIRED_SECONDS = 600
 
+/** The comparison of the token with the metadata. */
+export const comparedToken: Observation<Finding> = observation(async (examination) => {
+  if (!(await isGuarded(examination)))
+    throw new InconclusiveError('the server requires no token: see auth.required')
+  const response = await tokenResponse(examination)
+  const decoded = decodeToken(examination.token ?? '')
+  const isAccepted = !isRefused(response) && response.status < 500
+  if (decoded.kind !== 'jwt') return withoutClaims(decoded, isAccepted)
+  const expected = await expectedClaims(examination, response, isAccepted)
+  const differences = claimDifferences(decoded.header, decoded.claims, expected)
+  const clock = clockRemark(expected.now)
+  if (isAccepted) return whenAccepted(differences, decoded.claims, expected)
+  const certain = differences.filter(({ isUncertain }) => isUncertain !== true)
+  const relevant = certain.length > 0 ? certain : differences
+  if (relevant.length === 0) return ok(`${comparedClaims(decoded.claims, expected)}${clock}`)
+  const seen = `${relevant.map((one) => one.seen).join('; ')}${clock}`
+  const hint = hintsOf(relevant)
+  return certain.length > 0 ? fail(seen, hint) : warn(seen, hint)
+})
+
 export const TOKEN_CLAIMS: Check = {
   id: 'token.claims',
   title: 'The token matches the metadata',
   needs: ['auth.required'],
-  async run(examination) {
-    if (!(await isGuarded(examination)))
-      throw new InconclusiveError('the server requires no token: see auth.required')
-    const response = await tokenResponse(examination)
-    const decoded = decodeToken(examination.token ?? '')
-    const isAccepted = !isRefused(response) && response.status < 500
-    if (decoded.kind !== 'jwt') return withoutClaims(decoded, isAccepted)
-    const expected = await expectedClaims(examination, response, isAccepted)
-    const differences = claimDifferences(decoded.header, decoded.claims, expected)
-    const clock = clockRemark(expected.now)
-    if (isAccepted) return whenAccepted(differences, decoded.claims, expected)
-    const certain = differences.filter(({ isUncertain }) => isUncertain !== true)
-    const relevant = certain.length > 0 ? certain : differences
-    if (relevant.length === 0) return ok(`${comparedClaims(decoded.claims, expected)}${clock}`)
-    const seen = `${relevant.map((one) => one.seen).join('; ')}${clock}`
-    const hint = hintsOf(relevant)
-    return certain.length > 0 ? fail(seen, hint) : warn(seen, hint)
-  },
+  run: comparedToken,
 }
 
 function withoutClaims(decoded: Exclude<DecodedToken, { kind: 'jwt' }>, isAccepted: boolean): Finding {
@@ -107,7 +110,7 @@ function whenAccepted(
     return fail(seen, 'verify exp, and reject expired tokens (mcp-gatekit: jwtVerifier)')
   return warn(
     seen,
-    'make the metadata and the tokens agree, or check that the server verifies these claims: otherwise it accepts tokens for other servers',
+    'check that the server verifies these claims: otherwise it accepts stolen tokens and tokens for other servers. If the metadata and the tokens differ on purpose, ignore this check',
   )
 }
 

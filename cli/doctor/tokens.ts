@@ -14,7 +14,7 @@ import { quote } from './quote.ts'
 import { resourceMetadata } from './resource-metadata.ts'
 import { signIn } from './sign-in.ts'
 import { describeRefusal } from './stated-reason.ts'
-import { TOKEN_CLAIMS } from './token-claims.ts'
+import { comparedToken, TOKEN_CLAIMS } from './token-claims.ts'
 
 /** JSON-RPC errors of a server that has accepted the token and does not support the request. */
 const BEHIND_THE_GATE: readonly unknown[] = [-32_022, -32_020, -32_600, -32_601, -32_602]
@@ -134,8 +134,8 @@ function refusesForgery(
   }
 }
 
-const REFUSED =
-  'see token.claims: the issuer of the token must be an authorization server of the metadata, and its audience the resource; if they are, check the issuer, audience, keys, and algorithms of the verifier'
+const CHECK_VERIFIER =
+  'check the issuer, audience, keys, and algorithms of the verifier, and the log of the server: the token matches the metadata'
 
 export const TOKENS: readonly Check[] = [
   {
@@ -183,7 +183,10 @@ export const TOKENS: readonly Check[] = [
       if (isRefused(response) && (await losesToken(examination)))
         return fail(seen, 'see edge.proxy: the token does not reach the server')
       if (status === 503) return await unavailable(examination, response)
-      if (status === 401) return fail(seen, REFUSED)
+      if (status === 401) {
+        const { status: compared } = await comparedToken(examination)
+        return fail(seen, compared === 'ok' ? CHECK_VERIFIER : 'see token.claims')
+      }
       if (status === 403) {
         const scope = bearerChallengeOf(response.header('www-authenticate'))?.parameters.get('scope')
         return fail(

@@ -1,40 +1,14 @@
 import { createHash } from 'node:crypto'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { expect } from 'chai'
-import type { Browser } from 'playwright-core'
 import type { DoctorReport } from '../../cli/doctor/doctor.ts'
 import { htmlReport } from '../../cli/doctor/html-report.ts'
 import { run } from '../../cli/run.ts'
 import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
-import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import { startTarget } from '../support/cli/doctor-target.ts'
-
-const EVIL = `"><script>alert(1)</script><img src=x onerror='alert(2)'>&amp;</style>`
-
-/** A report with every status, and with markup in every text. */
-const REPORT: DoctorReport = {
-  schema: 1,
-  tool: 'mcp-gatekit doctor',
-  version: EVIL,
-  url: `https://mcp.example.com/${EVIL}`,
-  startedAt: '2026-11-20T12:00:00.000Z',
-  durationMs: 1234,
-  requests: 29,
-  verdict: 'fail',
-  summary: { ok: 1, warn: 1, fail: 1, skip: 1 },
-  checks: (['ok', 'warn', 'fail', 'skip'] as const).map((status) => ({
-    id: `x.${status}`,
-    group: EVIL,
-    title: `A title ${EVIL}`,
-    status,
-    seen: `${EVIL} ${'x'.repeat(4_000)}`,
-    ...((status === 'warn' || status === 'fail') && { hint: EVIL }),
-    durationMs: 1,
-  })),
-}
+import { EVIL_REPORT } from '../support/cli/evil-report.ts'
 
 describe('the HTML report of doctor', () => {
   let folder: string
@@ -98,7 +72,7 @@ describe('the HTML report of doctor', () => {
   })
 
   it('escapes every text and allows only its own style sheet', () => {
-    const page = htmlReport(REPORT)
+    const page = htmlReport(EVIL_REPORT)
     expect(page.match(/<script|<img|<link|<a |javascript:|onerror='/g)).to.equal(null)
     expect(page.match(/<\/style>/g)).to.have.length(1)
     const style = /<style>(.*?)<\/style>/s.exec(page)?.[1] ?? ''
@@ -107,44 +81,5 @@ describe('the HTML report of doctor', () => {
       `content="default-src 'none'; style-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'"`,
     )
     expect(style).not.to.match(/url\(|@import/)
-  })
-
-  describe('in a browser', function () {
-    this.timeout(30_000)
-    let browser: Browser
-    before(async function () {
-      const missing = chromiumMissing()
-      if (missing !== undefined) {
-        console.log(`    skipped: ${missing}`)
-        return this.skip()
-      }
-      browser = await startChromium()
-    })
-    after(() => browser?.close())
-
-    for (const colorScheme of ['light', 'dark'] as const) {
-      it(`is styled, fits 360 pixels, and runs nothing, in ${colorScheme} colors`, async () => {
-        const file = join(folder, 'report.html')
-        await writeFile(file, htmlReport(REPORT))
-        const page = await browser.newPage({ viewport: { width: 360, height: 740 }, colorScheme })
-        const seen: string[] = []
-        page.on('console', (message) => seen.push(message.text()))
-        page.on('dialog', (dialog) => {
-          seen.push(dialog.message())
-          void dialog.dismiss()
-        })
-        page.on('request', (request) => {
-          if (!request.url().startsWith('file:')) seen.push(request.url())
-        })
-        await page.goto(pathToFileURL(file).href)
-        const widths = await page.evaluate('[document.documentElement.scrollWidth, innerWidth]')
-        expect(widths).to.deep.equal([360, 360])
-        const ground = await page.evaluate('getComputedStyle(document.body).backgroundColor')
-        expect(ground).to.equal(colorScheme === 'light' ? 'rgb(243, 244, 247)' : 'rgb(13, 16, 21)')
-        expect(await page.locator('li h3').allInnerTexts()).to.have.length(6)
-        expect(seen).to.deep.equal([])
-        await page.close()
-      })
-    }
   })
 })

@@ -503,7 +503,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
         oauth: { verifyToken: () => undefined },
         problem: 'token.accepted: fail',
         seen: /401, invalid_token: "The access token is invalid"/,
-        hint: /see token\.claims/,
+        hint: /algorithms of the verifier/,
         asked: { underScopedToken: undefined },
       },
       {

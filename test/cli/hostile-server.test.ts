@@ -14,6 +14,8 @@ const anything = fc.oneof(
 const documentOf = (...members: string[]) =>
   fc.record(Object.fromEntries(members.map((name) => [name, anything])), { requiredKeys: [] })
 
+const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url')
+
 describe('doctor, with a hostile server,', () => {
   it('reports findings without an internal error for any documents and responses', async function () {
     this.timeout(30_000)
@@ -53,6 +55,12 @@ describe('doctor, with a hostile server,', () => {
             anything,
             fc.record({ tools: fc.array(anything, { maxLength: 3 }), cacheScope: anything }),
           ),
+          token: fc.oneof(
+            fc.constant('some-token'),
+            fc
+              .tuple(documentOf('alg', 'typ'), documentOf('iss', 'aud', 'exp', 'nbf', 'scope', 'scp', 'cnf'))
+              .map((parts) => `${parts.map((part) => encode(part)).join('.')}.c2lnbmF0dXJl`),
+          ),
           challenge: fc.oneof(
             fc.constant(`Bearer resource_metadata="${url}/.well-known/x"`),
             fc.stringMatching(/^Bearer [ -~]{0,30}$/),
@@ -60,7 +68,7 @@ describe('doctor, with a hostile server,', () => {
         }),
         async (given) => {
           said = given
-          const { checks } = await look(target.url, { token: 'some-token', timeoutMs: 2000 })
+          const { checks } = await look(target.url, { token: given.token, timeoutMs: 2000 })
           expect(checks.filter(({ seen }) => seen.includes('internal error in this check'))).to.deep.equal([])
           for (const { status, hint } of checks)
             expect(hint !== undefined).to.equal(status === 'warn' || status === 'fail')
