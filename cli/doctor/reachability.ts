@@ -21,7 +21,7 @@ const NO_RESPONSE_HINTS: Readonly<Record<NoResponseKind, string>> = {
   closed:
     'check the logs of the server and of the proxy in front of it: the connection was closed without a response',
   timeout: 'find out what the server waits for, or use a longer --timeout',
-  certificate: 'replace the certificate',
+  certificate: 'use a certificate of a known authority; for a private authority, set NODE_EXTRA_CA_CERTS',
   tls: 'check the port, and https against http: the server does not support TLS, or only versions that are obsolete',
   'not-http': 'check the port, and http against https: the response is not HTTP',
   network: 'check the network between this machine and the server',

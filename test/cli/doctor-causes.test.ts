@@ -1,5 +1,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
 import { pipeline } from 'node:stream/promises'
 import { expect } from 'chai'
 import type { DoctorReport } from '../../cli/doctor/doctor.ts'
@@ -19,6 +21,7 @@ import {
 import { freePorts } from '../support/free-port.ts'
 import { listen } from '../support/listen.ts'
 import { nginxMissing, startNginxProxy } from '../support/nginx.ts'
+import { selfSigned } from '../support/self-signed.ts'
 
 /** A finding that must name the cause and the fix. */
 interface ExpectedFinding {
@@ -330,6 +333,25 @@ describe('doctor names the cause and the fix', () => {
         hint: /^at the authorization server: /,
       },
     ])
+  })
+
+  it('for an authorization server whose certificate is not trusted', async () => {
+    const tls = createTlsServer(selfSigned(), (_req, res) => res.end()).listen(0, '127.0.0.1')
+    await once(tls, 'listening')
+    try {
+      const issuer = `https://127.0.0.1:${(tls.address() as AddressInfo).port}`
+      const report = await look((await startTarget({ oauth: { issuer } })).url)
+      expectCauses(report, [
+        {
+          id: 'issuer.metadata',
+          seen: /^https:\/\/127\.0\.0\.1:\d+: no response \(DEPTH_ZERO_SELF_SIGNED_CERT\)$/,
+          hint: /^at the authorization server: use a certificate of a known authority; .*NODE_EXTRA_CA_CERTS$/,
+        },
+      ])
+    } finally {
+      tls.close()
+      tls.closeAllConnections()
+    }
   })
 
   it('for an introspection endpoint that is down', async () => {
