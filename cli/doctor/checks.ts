@@ -20,13 +20,15 @@ export interface CheckGroup {
 /** All checks in order. The checks that a check needs come before it. */
 export const CHECK_GROUPS: readonly CheckGroup[] = [
   { title: 'Server', checks: REACHABILITY },
-  { title: 'Protection', checks: [...PROTECTION, ...PUBLIC_OPERATIONS] },
+  { title: 'Protection', checks: PROTECTION },
+  { title: 'Protection', checks: PUBLIC_OPERATIONS },
   { title: 'Resource metadata', checks: RESOURCE_METADATA },
   { title: 'Authorization servers', checks: AUTHORIZATION_SERVERS },
   { title: 'Tokens', checks: TOKENS },
   { title: 'Protocol', checks: PROTOCOL },
   { title: 'Calls', checks: CALLS },
-  { title: 'CORS', checks: [...CORS, ...ISSUER_CORS] },
+  { title: 'CORS', checks: CORS },
+  { title: 'CORS', checks: ISSUER_CORS },
   { title: 'Origin and Host', checks: ORIGINS },
   { title: 'Limits', checks: LIMITS },
 ]

@@ -9,21 +9,11 @@ import { quote } from './quote.ts'
 const HINT =
   'enable CORS at the authorization server for its metadata, registration, and token endpoints, or add the origins of the web pages there: other clients do not need it'
 
-/** An endpoint, with a request that has no effect: the body is invalid, so the response is an error. */
-interface Endpoint {
-  readonly name: 'registration_endpoint' | 'token_endpoint'
-  readonly contentType: string
-  readonly body: string
-}
+/** The registration endpoint gets only a preflight, because a request could register a client. */
+const ENDPOINTS = ['registration_endpoint', 'token_endpoint'] as const
 
-const ENDPOINTS: readonly Endpoint[] = [
-  { name: 'registration_endpoint', contentType: 'application/json', body: '{' },
-  {
-    name: 'token_endpoint',
-    contentType: 'application/x-www-form-urlencoded',
-    body: 'grant_type=authorization_code',
-  },
-]
+/** A request without a code and a client, which gets an error and has no effect. */
+const TOKEN_REQUEST = 'grant_type=authorization_code'
 
 export const ISSUER_CORS: readonly Check[] = [
   {
@@ -63,40 +53,35 @@ async function findingsOf(
       : warn(`the metadata of ${quote(issuer)} is sent without Access-Control-Allow-Origin`, HINT),
   ]
   for (const endpoint of ENDPOINTS) {
-    const address = found.document[endpoint.name]
+    const address = found.document[endpoint]
     if (typeof address !== 'string' || !URL.canParse(address)) continue
     const url = new URL(address)
     if (!examination.mayFetch(url)) continue
     // Another host than that of the metadata gets no POST, because it did not name this endpoint itself.
-    const sends = url.origin === found.url.origin
-    const problem = await problemOf(examination, endpoint, url, sends)
+    const sends = endpoint === 'token_endpoint' && url.origin === found.url.origin
+    const problem = await problemOf(examination, url, sends)
     findings.push(
-      problem === undefined
-        ? ok(endpoint.name)
-        : warn(`${endpoint.name} of ${quote(issuer)}: ${problem}`, HINT),
+      problem === undefined ? ok(endpoint) : warn(`${endpoint} of ${quote(issuer)}: ${problem}`, HINT),
     )
   }
   return findings
 }
 
-/** Returns the reason why a web page cannot use an endpoint, or `undefined`. */
-async function problemOf(
-  examination: Examination,
-  { name, contentType, body }: Endpoint,
-  url: URL,
-  sends: boolean,
-): Promise<string | undefined> {
+/**
+ * Returns the reason why a web page cannot use an endpoint, or `undefined`.
+ * @param sends `true` to send a token request. Its response is sufficient, because a form needs no preflight (Fetch §4.8)
+ */
+async function problemOf(examination: Examination, url: URL, sends: boolean): Promise<string | undefined> {
   const origin = examination.pageOrigin
   try {
-    const response = sends
-      ? await examination.fetch('POST', url, {
-          headers: { origin, 'content-type': contentType, accept: 'application/json' },
-          body,
-        })
-      : undefined
-    const isReadable = response === undefined || readable(response, examination)
-    // A form needs no preflight (Fetch §4.8).
-    if (response !== undefined && isReadable && name === 'token_endpoint') return undefined
+    if (sends) {
+      const response = await examination.fetch('POST', url, {
+        headers: { origin, 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' },
+        body: TOKEN_REQUEST,
+      })
+      if (readable(response, examination)) return undefined
+    }
+    // The response of a token endpoint can depend on the client, which the request does not name, but its preflight cannot.
     const preflight = await examination.fetch('OPTIONS', url, {
       headers: {
         origin,
@@ -104,12 +89,7 @@ async function problemOf(
         'access-control-request-headers': 'content-type',
       },
     })
-    const problem = preflightProblem(preflight, examination)
-    if (problem !== undefined) return problem
-    // The responses of a token endpoint can depend on the client, which these requests do not name.
-    return isReadable || name === 'token_endpoint'
-      ? undefined
-      : `the response (${response.status}) has no Access-Control-Allow-Origin`
+    return preflightProblem(preflight, examination)
   } catch (error) {
     if (error instanceof NoResponseError) return `no response (${error.detail})`
     throw error
