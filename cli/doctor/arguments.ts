@@ -3,6 +3,7 @@ import { nearestName } from '../../src/options/nearest-name.ts'
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
 import { isRecord } from '../../src/options/value-kinds.ts'
 import type { CliContext } from '../cli-context.ts'
+import { CLIENT_IDS, type ClientId } from '../clients/client-id.ts'
 import { type OptionDefinitions, readArguments } from '../read-arguments.ts'
 import { UsageError } from '../usage-error.ts'
 import { CHECK_GROUPS } from './checks.ts'
@@ -31,6 +32,9 @@ Options:
   --arguments <json>            with --call: arguments of the tool (default: {})
   --origin <origin>             origin of a web page that must be able to use the server,
                                 such as https://app.example.com
+  --as <client>                 replay the discovery of a client, and treat its known problems as failures:
+                                ${CLIENT_IDS.join(', ')}
+  --register                    register clients at the authorization servers to check how they respond
   --ignore <check>              ignore the result of a check; can be repeated
   --list                        list all checks and exit
   --timeout <seconds>           timeout of each request (default: ${DEFAULT_TIMEOUT_SECONDS})
@@ -53,6 +57,8 @@ const OPTIONS = {
   call: { type: 'string' },
   arguments: { type: 'string' },
   origin: { type: 'string' },
+  as: { type: 'string' },
+  register: { type: 'boolean' },
   ignore: { type: 'string', multiple: true },
   list: { type: 'boolean' },
   timeout: { type: 'string' },
@@ -130,6 +136,8 @@ export function parseDoctorArguments(argv: readonly string[], env: CliContext['e
       callArguments: readObject(values.arguments),
       origin: readOrigin(values.origin),
       timeoutMs: readTimeout(values.timeout),
+      as: readClient(values.as),
+      register: values.register,
       ignore: values.ignore.map(readCheck),
     },
   }
@@ -211,4 +219,11 @@ function readCheck(id: string): string {
   throw new UsageError(
     `--ignore must be the ID of a check. ${nearest === undefined ? 'Run mcp-gatekit doctor --list' : `Did you mean ${nearest}?`}`,
   )
+}
+
+function readClient(value: string | undefined): ClientId | undefined {
+  if (value === undefined) return undefined
+  const id = CLIENT_IDS.find((one) => one === value)
+  if (id === undefined) throw new UsageError(`--as must be one of ${CLIENT_IDS.join(', ')}`)
+  return id
 }

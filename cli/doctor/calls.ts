@@ -1,6 +1,7 @@
 import { counted } from '../../src/options/counted.ts'
 import type { Check } from './check.ts'
 import { conversation, memberOf } from './conversation.ts'
+import { type Observation, observation } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
 import type { HttpExchange } from './http-exchange.ts'
 import { isGuarded } from './protection.ts'
@@ -17,6 +18,18 @@ function errorOf(response: HttpExchange): string {
   const code = memberOf(response.message?.error, 'code')
   return typeof code === 'number' ? `${response.status}, JSON-RPC error ${code}` : response.summary
 }
+
+/** The response to `tools/list`. */
+export const toolsResponse: Observation<HttpExchange> = observation(
+  async (examination) => await (await conversation(examination)).request('tools/list'),
+)
+
+/** The response to the call of `--call`, which is sent once. @throws {InconclusiveError} without `--call` */
+export const callResponse: Observation<HttpExchange> = observation(async (examination) => {
+  const { call: name, callArguments } = examination.options
+  if (name === undefined) throw new InconclusiveError('only with --call')
+  return await (await conversation(examination)).request('tools/call', { name, arguments: callArguments })
+})
 
 export const CALLS: readonly Check[] = [
   {
@@ -37,7 +50,7 @@ export const CALLS: readonly Check[] = [
     title: 'The tools can be listed',
     needs: ['protocol.revisions'],
     async run(examination) {
-      const response = await (await conversation(examination)).request('tools/list')
+      const response = await toolsResponse(examination)
       if (memberOf(response.message?.error, 'code') === -32_601) return ok('the server has no tools')
       const tools = memberOf(response.message?.result, 'tools')
       if (!Array.isArray(tools)) return fail(errorOf(response), SEE_LOG)
@@ -55,12 +68,8 @@ export const CALLS: readonly Check[] = [
     title: 'The tool of --call can be called',
     needs: ['protocol.revisions'],
     async run(examination) {
-      const { call: name, callArguments } = examination.options
-      if (name === undefined) throw new InconclusiveError('only with --call')
-      const response = await (await conversation(examination)).request('tools/call', {
-        name,
-        arguments: callArguments,
-      })
+      const response = await callResponse(examination)
+      const name = examination.options.call as string
       if (response.status === 403)
         return fail(
           `${quote(name)}: ${describeRefusal(response)}`,

@@ -1,4 +1,5 @@
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
+import type { ClientId } from '../clients/client-id.ts'
 import { InconclusiveError } from './finding.ts'
 import { type HttpExchange, sendRequest } from './http-exchange.ts'
 import type { McpMessage } from './messages.ts'
@@ -29,6 +30,10 @@ export interface ExaminationOptions {
   readonly callArguments: Readonly<Record<string, unknown>>
   /** The origin of a web page that must be able to use the server. Defaults to an example origin, on loopback to the MCP Inspector's. */
   readonly origin?: string | undefined
+  /** The client whose discovery is replayed, and whose known problems are failures. */
+  readonly as?: ClientId | undefined
+  /** `true` if clients may be registered at the authorization servers. */
+  readonly register?: boolean
   /** The timeout of each request. */
   readonly timeoutMs: number
   /** The duration from which a response is reported as slow. Defaults to 2 s. */

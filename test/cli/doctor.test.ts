@@ -36,7 +36,7 @@ describe('doctor', () => {
     const report = await examineTarget(await startTarget())
     expect(problemsOf(report)).to.deep.equal([])
     const skipped = report.checks.filter(({ status }) => status === 'skip').map(({ id }) => id)
-    expect(skipped).to.deep.equal(['token.login'])
+    expect(skipped).to.deep.equal(['issuer.register', 'token.login', 'client.discovery'])
     expect(report.verdict).to.equal('ok')
   })
 
@@ -99,7 +99,7 @@ describe('doctor', () => {
           : undefined,
     })
     const followed = await look((await startTarget(moved('/.well-known/oauth-protected-resource'))).url)
-    expect(problemsOf(followed)).to.deep.equal([])
+    expect(problemsOf(followed)).to.deep.equal(['wellknown.format: warn'])
     for (const location of [
       'http://mcp.example.com/',
       'http://[',
@@ -107,7 +107,7 @@ describe('doctor', () => {
       '/.well-known/oauth-protected-resource/mcp',
     ]) {
       const report = await look((await startTarget(moved(location))).url)
-      expect(problemsOf(report), location).to.deep.equal(['metadata.found: fail'])
+      expect(problemsOf(report), location).to.deep.equal(['metadata.found: fail', 'wellknown.format: warn'])
     }
     await look((await startTarget(moved(`${elsewhere.origin}/moved`))).url, { token: 'secret-token' })
     expect(asked).to.deep.equal(['/moved'])
@@ -217,6 +217,7 @@ describe('doctor', () => {
       protectBySdk(app, issuer, resource, toNodeHandler(createMcpHandler(server)))
       const report = await look(new URL(resource), { token: 'right' })
       expect(problemsOf(report)).to.deep.equal([
+        'tools.directory: warn',
         'cors.preflight: warn',
         'origin.foreign: warn',
         'host.foreign: warn',

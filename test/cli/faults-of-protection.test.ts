@@ -231,6 +231,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
         problem: 'metadata.found: fail',
         seen: /401/,
         hint: /without requiring a token/,
+        asked: { ignore: ['wellknown.format'] },
       },
       {
         what: 'a metadata document that is sent as plain text',

@@ -113,6 +113,7 @@ describe('doctor, for a fault in the responses of a server,', () => {
         problem: 'call.tools-list: warn',
         seen: /unsupported names: add two \[31m$/,
         hint: /A-Z a-z/,
+        asked: { ignore: ['tools.directory'] },
       },
       {
         what: 'a public cache scope for a list that requires a token',

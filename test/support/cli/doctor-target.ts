@@ -61,9 +61,16 @@ export interface DoctorTarget {
   readonly issueToken: TestIssuer['issueToken']
 }
 
+const tool = {
+  title: 'A tool',
+  description: 'A tool',
+  annotations: { readOnlyHint: true },
+  input: z.object({}),
+} as const
+
 const router = KitMcpRouter.create()
-  .tool('greet', { description: 'A tool', input: z.object({}) }, () => 'Hello!')
-  .tool('erase', { description: 'A tool', input: z.object({}), scopes: ['mcp:write'] }, () => 'Gone.')
+  .tool('greet', tool, () => 'Hello!')
+  .tool('erase', { ...tool, scopes: ['mcp:write'] }, () => 'Gone.')
 
 /** Starts a server with an authorization server. Both are correct except for the given fault. */
 export async function startTarget(fault: Fault = {}): Promise<DoctorTarget> {
@@ -124,11 +131,7 @@ export async function startTarget(fault: Fault = {}): Promise<DoctorTarget> {
   }
 }
 
-const openRouter = KitMcpRouter.create().tool(
-  'greet',
-  { description: 'A tool', input: z.object({}) },
-  () => 'Hello!',
-)
+const openRouter = KitMcpRouter.create().tool('greet', tool, () => 'Hello!')
 
 async function forward(req: IncomingMessage, port: number, fault: Fault): Promise<Outgoing> {
   const body = (await buffer(req)).toString('utf8')

@@ -48,7 +48,7 @@ export const challenge = (change: (value: string) => string | undefined): NonNul
 /** Changes the metadata documents in place. */
 export function metadata(change: (document: Record<string, any>) => void): NonNullable<Fault['alter']> {
   return (answer, { method, path }) => {
-    if (!path.startsWith('/.well-known/') || method !== 'GET') return
+    if (!path.startsWith('/.well-known/') || method !== 'GET' || answer.status !== 200) return
     const document = JSON.parse(answer.body)
     change(document)
     answer.body = JSON.stringify(document)

@@ -1,0 +1,275 @@
+import { CLIENT_IDS, type ClientId } from './client-id.ts'
+
+/** A request to the MCP endpoint without a token. */
+export interface EndpointRequest {
+  readonly method: 'POST' | 'GET' | 'HEAD'
+  /** The message of a POST. */
+  readonly message?: 'initialize' | 'server/discover'
+  /** `undefined` if the client sends no `User-Agent`. */
+  readonly userAgent: string | undefined
+  readonly accept: string | undefined
+}
+
+/**
+ * A place where clients look for the resource metadata: the URL of the challenge, the well-known URL with the path of the
+ * server, the path of the server followed by the well-known part, or the well-known URL of the host.
+ */
+export type MetadataPlace = 'challenge' | 'path' | 'appended' | 'root'
+
+/** The forms of the metadata URL of an authorization server. For an issuer without a path, most of them are the same. */
+export type IssuerForm =
+  | 'oauth-inserted'
+  | 'openid-inserted'
+  | 'openid-appended'
+  | 'oauth-root'
+  | 'openid-root'
+
+export type Registration = 'metadata-document' | 'dynamic'
+
+export type ScopeSource = 'challenge' | 'resource' | 'issuer'
+
+/** The discovery of one client, as `doctor --as` replays it. */
+export interface ClientProfile {
+  readonly id: ClientId
+  readonly name: string
+  /** `true` if the client connects from the internet, so that it cannot reach a private network. */
+  readonly hosted: boolean
+  /** The requests to the MCP endpoint that begin the discovery. */
+  readonly requests: readonly EndpointRequest[]
+  /** The first request after the sign-in, if its headers differ from those before. */
+  readonly requestAfterSignIn?: EndpointRequest
+  /** The headers of requests for metadata. */
+  readonly metadataHeaders: Readonly<Record<string, string>>
+  /** The places of the resource metadata, in order. */
+  readonly places: readonly MetadataPlace[]
+  /** `true` if the client tries the well-known URLs although the challenge names a URL. */
+  readonly searchesOn: boolean
+  /** The well-known places of which one must also have the document. */
+  readonly requiredPlaces?: readonly MetadataPlace[]
+  /** `exact` if `resource` must be the URL of the server, `parent` if it can be a parent of it. */
+  readonly resource: 'exact' | 'parent'
+  /** The forms of the metadata URL of the authorization server, in order. */
+  readonly issuerForms: readonly IssuerForm[]
+  /** `true` if `issuer` in the metadata must be the issuer that the resource names. */
+  readonly comparesIssuer: boolean
+  /** `true` if a 200 without JSON, or a 5xx, ends the search. */
+  readonly isStrict: boolean
+  /** The host whose `/authorize` the client opens if it finds no metadata of the authorization server. */
+  readonly guesses?: 'server' | 'issuer'
+  /** `true` if the client searches the host of the MCP server if the resource metadata is missing. */
+  readonly acceptsServerAsIssuer: boolean
+  /** `true` if `code_challenge_methods_supported` must be present. */
+  readonly requiresListedPkce: boolean
+  /** The ways to register, in order of preference. */
+  readonly registration: readonly Registration[]
+  /** `true` if the client ID metadata document requires `none` among the authentication methods. */
+  readonly metadataDocumentNeedsNone: boolean
+  /** The sources of the requested scopes, in order. */
+  readonly scopes: readonly ScopeSource[]
+  /** Parts that could not be verified, in Markdown. */
+  readonly unverified?: string
+  /** The URL of the source code or documentation that the profile is based on. */
+  readonly source: string
+  /** The date on which that source was read, or the version of it, as YYYY-MM-DD. */
+  readonly seen: string
+}
+
+const BOTH_TYPES = 'application/json, text/event-stream'
+
+/** The behavior that all clients of the official TypeScript SDK share. */
+const SDK = {
+  places: ['challenge', 'path', 'root'],
+  searchesOn: false,
+  resource: 'parent',
+  issuerForms: ['oauth-inserted', 'openid-inserted', 'openid-appended'],
+  comparesIssuer: false,
+  isStrict: true,
+  guesses: 'issuer',
+  acceptsServerAsIssuer: true,
+  requiresListedPkce: false,
+  metadataDocumentNeedsNone: true,
+  scopes: ['challenge', 'resource'],
+} as const
+
+const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
+  claude: {
+    ...SDK,
+    name: 'Claude',
+    hosted: true,
+    requests: [{ method: 'POST', message: 'initialize', userAgent: 'python-httpx/0.28.1', accept: '*/*' }],
+    requestAfterSignIn: {
+      method: 'POST',
+      message: 'initialize',
+      userAgent: 'Claude-User',
+      accept: BOTH_TYPES,
+    },
+    metadataHeaders: { 'user-agent': 'python-httpx/0.28.1', accept: '*/*' },
+    searchesOn: true,
+    requiredPlaces: ['path'],
+    issuerForms: ['oauth-inserted', 'openid-inserted'],
+    isStrict: false,
+    guesses: 'server',
+    registration: ['metadata-document', 'dynamic'],
+    unverified: 'The order of the requests comes from logs of servers.',
+    source: 'https://github.com/anthropics/claude-ai-mcp/issues/968',
+    seen: '2026-09-05',
+  },
+  'claude-code': {
+    ...SDK,
+    name: 'Claude Code',
+    hosted: false,
+    requests: [
+      {
+        method: 'POST',
+        message: 'initialize',
+        userAgent: 'claude-code/2.1.204 (cli)',
+        accept: BOTH_TYPES,
+      },
+    ],
+    metadataHeaders: { 'mcp-protocol-version': '2025-11-25', accept: 'application/json' },
+    registration: ['metadata-document', 'dynamic'],
+    unverified: 'The order of the requests is that of the official SDK.',
+    source: 'https://github.com/anthropics/claude-code/issues/47390',
+    seen: '2026-04-13',
+  },
+  chatgpt: {
+    ...SDK,
+    name: 'ChatGPT',
+    hosted: true,
+    requests: [
+      { method: 'POST', message: 'server/discover', userAgent: 'openai-mcp/1.0.0', accept: BOTH_TYPES },
+    ],
+    metadataHeaders: { 'user-agent': 'openai-mcp/1.0.0', accept: 'application/json' },
+    searchesOn: true,
+    isStrict: false,
+    acceptsServerAsIssuer: false,
+    requiresListedPkce: true,
+    registration: ['metadata-document', 'dynamic'],
+    metadataDocumentNeedsNone: false,
+    unverified: 'The order of the well-known URLs and the headers of metadata requests are not documented.',
+    source: 'https://developers.openai.com/apps-sdk/build/auth',
+    seen: '2026-11-22',
+  },
+  codex: {
+    name: 'Codex',
+    hosted: false,
+    requests: [
+      { method: 'GET', userAgent: undefined, accept: '*/*' },
+      { method: 'POST', message: 'initialize', userAgent: undefined, accept: BOTH_TYPES },
+    ],
+    metadataHeaders: { 'mcp-protocol-version': '2024-11-05', accept: '*/*' },
+    places: ['challenge', 'path', 'appended', 'root'],
+    searchesOn: false,
+    resource: 'parent',
+    issuerForms: ['oauth-inserted', 'openid-inserted', 'openid-appended', 'oauth-root'],
+    comparesIssuer: true,
+    isStrict: false,
+    guesses: 'server',
+    acceptsServerAsIssuer: true,
+    requiresListedPkce: false,
+    registration: ['metadata-document', 'dynamic'],
+    metadataDocumentNeedsNone: true,
+    scopes: ['issuer', 'challenge', 'resource'],
+    unverified: 'The `User-Agent` of its requests is not documented.',
+    source: 'https://github.com/modelcontextprotocol/rust-sdk/blob/main/crates/rmcp/src/transport/auth.rs',
+    seen: '2026-08-20',
+  },
+  cursor: {
+    ...SDK,
+    name: 'Cursor',
+    hosted: false,
+    requests: [{ method: 'POST', message: 'initialize', userAgent: 'node', accept: BOTH_TYPES }],
+    metadataHeaders: {
+      'user-agent': 'node',
+      'mcp-protocol-version': '2025-11-25',
+      accept: 'application/json',
+    },
+    requiredPlaces: ['path', 'root'],
+    registration: ['dynamic'],
+    unverified:
+      'The order of the requests is that of the official SDK, and the `User-Agent` that of Node.js.',
+    source: 'https://cursor.com/docs/mcp',
+    seen: '2026-11-22',
+  },
+  vscode: {
+    name: 'VS Code',
+    hosted: false,
+    requests: [
+      {
+        method: 'POST',
+        message: 'initialize',
+        userAgent: 'Visual Studio Code/1.127.0',
+        accept: 'text/event-stream, application/json',
+      },
+    ],
+    metadataHeaders: {
+      'user-agent': 'Visual Studio Code/1.127.0',
+      'mcp-protocol-version': '2025-11-25',
+      accept: 'application/json',
+    },
+    places: ['challenge', 'path', 'root'],
+    searchesOn: false,
+    resource: 'exact',
+    issuerForms: ['oauth-inserted', 'openid-inserted', 'openid-appended'],
+    comparesIssuer: false,
+    isStrict: false,
+    guesses: 'server',
+    acceptsServerAsIssuer: true,
+    requiresListedPkce: false,
+    registration: ['metadata-document', 'dynamic'],
+    metadataDocumentNeedsNone: false,
+    scopes: ['challenge', 'resource'],
+    source: 'https://github.com/microsoft/vscode/blob/main/src/vs/workbench/api/common/extHostMcp.ts',
+    seen: '2026-11-22',
+  },
+  gemini: {
+    name: 'Gemini CLI',
+    hosted: false,
+    requests: [
+      { method: 'POST', message: 'initialize', userAgent: 'node', accept: BOTH_TYPES },
+      { method: 'HEAD', userAgent: 'node', accept: 'application/json' },
+    ],
+    metadataHeaders: { 'user-agent': 'node', accept: '*/*' },
+    places: ['challenge', 'path', 'root'],
+    searchesOn: true,
+    resource: 'exact',
+    issuerForms: ['oauth-inserted', 'openid-inserted', 'openid-appended', 'oauth-root', 'openid-root'],
+    comparesIssuer: false,
+    isStrict: false,
+    acceptsServerAsIssuer: true,
+    requiresListedPkce: false,
+    registration: ['dynamic'],
+    metadataDocumentNeedsNone: false,
+    scopes: ['issuer'],
+    source: 'https://github.com/google-gemini/gemini-cli/blob/main/packages/core/src/mcp/oauth-utils.ts',
+    seen: '2026-08-21',
+  },
+  inspector: {
+    ...SDK,
+    name: 'MCP Inspector',
+    hosted: false,
+    requests: [{ method: 'POST', message: 'initialize', userAgent: 'node', accept: BOTH_TYPES }],
+    metadataHeaders: {
+      'user-agent': 'node',
+      'mcp-protocol-version': '2025-11-25',
+      accept: 'application/json',
+    },
+    places: ['path', 'root'],
+    registration: ['metadata-document', 'dynamic'],
+    metadataDocumentNeedsNone: false,
+    source: 'https://github.com/modelcontextprotocol/inspector/issues/2071',
+    seen: '2026-08-21',
+  },
+}
+
+/** Returns the profile of a client. */
+export function profileOf(id: ClientId): ClientProfile {
+  return { id, ...PROFILES[id] }
+}
+
+/** Returns the display names of clients, in the order of the guide. */
+export function namesOf(ids: readonly ClientId[]): string {
+  return CLIENT_IDS.filter((id) => ids.includes(id))
+    .map((id) => PROFILES[id].name)
+    .join(', ')
+}

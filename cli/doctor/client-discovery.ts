@@ -1,0 +1,395 @@
+import {
+  type ClientProfile,
+  type EndpointRequest,
+  type MetadataPlace,
+  profileOf,
+} from '../clients/profiles.ts'
+import { bearerChallengeOf, type Challenge } from './challenges.ts'
+import type { Check } from './check.ts'
+import { requestEndpoint, sendAsClient } from './client-requests.ts'
+import type { Examination } from './examination.ts'
+import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
+import { type HttpExchange, NoResponseError } from './http-exchange.ts'
+import { acceptsMetadataDocuments, acceptsPublicClients, formUrl } from './issuer-support.ts'
+import { metadataUrls, textsOf } from './metadata-documents.ts'
+import { quote, quoteAll, quoteValue } from './quote.ts'
+import { isResourceOf } from './resource-metadata.ts'
+
+type Metadata = Readonly<Record<string, unknown>>
+
+const MAX_REDIRECTS = 3
+
+export const CLIENT: readonly Check[] = [
+  {
+    id: 'client.discovery',
+    title: 'The client of --as finds out where to sign in',
+    needs: ['server.tls'],
+    async run(examination) {
+      const { as } = examination.options
+      if (as === undefined) throw new InconclusiveError('only with --as')
+      return await new Discovery(examination, profileOf(as)).run()
+    },
+  },
+]
+
+/** The request after which a client gives up. */
+class Stop extends Error {
+  override readonly name = 'Stop'
+  readonly hint: string
+
+  constructor(reason: string, hint: string) {
+    super(reason)
+    this.hint = hint
+  }
+}
+
+/** Repeats the requests of one client, up to the sign-in. */
+class Discovery {
+  readonly #examination: Examination
+  readonly #client: ClientProfile
+  /** The requests so far, each with its result. */
+  readonly #trail: string[] = []
+  /** Facts that do not stop the client. */
+  readonly #notes: string[] = []
+  /** Suggestions for problems that do not stop the client. */
+  readonly #hints: string[] = []
+
+  constructor(examination: Examination, client: ClientProfile) {
+    this.#examination = examination
+    this.#client = client
+  }
+
+  async run(): Promise<Finding> {
+    const { name, hosted } = this.#client
+    if (hosted && this.#examination.isLocal)
+      this.#notes.push(`${name} connects from the internet and needs a public URL of this server`)
+    try {
+      const isProtected = await this.#signIn()
+      const seen = [
+        `${name} ${isProtected ? 'gets to the sign-in' : 'connects without a sign-in'} after ${this.#trail.length} requests: ${this.#trail.join(', ')}`,
+        ...this.#notes,
+      ].join('; ')
+      return this.#hints.length === 0 ? ok(seen) : warn(seen, this.#hints.join('; '))
+    } catch (error) {
+      if (!(error instanceof Stop)) throw error
+      const before = this.#trail.slice(0, -1)
+      return fail(
+        [
+          `${name} stops at request ${this.#trail.length}, ${this.#trail.at(-1)}: ${error.message}`,
+          ...(before.length > 0 ? [`requests before: ${before.join(', ')}`] : []),
+        ].join('; '),
+        error.hint,
+      )
+    }
+  }
+
+  /** Returns `false` if the server requires no sign-in. @throws {Stop} */
+  async #signIn(): Promise<boolean> {
+    const { isOpen, challenge } = await this.#begin()
+    if (isOpen) return false
+    const resource = await this.#resource(challenge)
+    const metadata = await this.#issuer(resource)
+    this.#checkFlow(metadata)
+    this.#noteRegistration(metadata)
+    this.#noteScopes(challenge, resource, metadata)
+    await this.#afterSignIn()
+    return true
+  }
+
+  /** Sends the requests to the endpoint. @throws {Stop} unless the server responds with 401, or without a gate */
+  async #begin(): Promise<{ readonly isOpen: boolean; readonly challenge: Challenge | undefined }> {
+    let challenge: Challenge | undefined
+    let isOpen = false
+    for (const request of this.#client.requests) {
+      const response = await this.#endpoint(request)
+      if (response.status === 401) challenge ??= challengeOf(response)
+      else if (request.method === 'POST') isOpen = this.#checkOpen(response)
+    }
+    if (this.#client.id === 'codex' && challenge?.parameters.has('error') === true) {
+      this.#notes.push('the challenge contains error, with which Codex Desktop starts no sign-in')
+      this.#hints.push(
+        "send no error if the request has no token (mcp-gatekit: challengeWithoutToken: 'bare')",
+      )
+    }
+    return { isOpen, challenge }
+  }
+
+  /** Returns `true` for the response of an open server. @throws {Stop} for any other response */
+  #checkOpen(response: HttpExchange): boolean {
+    const { status, summary } = response
+    // A JSON-RPC error is a response of the MCP server: it does not support the message.
+    if (response.message !== undefined && status !== 403) return true
+    if (status === 403)
+      throw new Stop(
+        '403 instead of 401, as from a firewall',
+        'respond with 401 and a challenge, and allow this client in the firewall: see edge.user-agents',
+      )
+    if (status >= 300 && status < 400)
+      throw new Stop(
+        `a redirect to ${quote(response.header('location') ?? 'no location')}`,
+        'respond at the URL that users enter, or give them the target URL',
+      )
+    throw new Stop(
+      `${summary} instead of a 401 or a JSON-RPC response`,
+      'use the URL of the MCP endpoint; see server.endpoint',
+    )
+  }
+
+  /** Returns the resource metadata, or `undefined` if the client continues without it. @throws {Stop} */
+  async #resource(challenge: Challenge | undefined): Promise<Metadata | undefined> {
+    const { name, places, searchesOn, requiredPlaces, acceptsServerAsIssuer } = this.#client
+    const named = challenge?.parameters.get('resource_metadata')
+    const url = named !== undefined && URL.canParse(named) ? new URL(named) : undefined
+    const isDecided = url !== undefined && places.includes('challenge') && !searchesOn
+    const tried = isDecided ? (['challenge'] as const) : places
+    for (const place of tried) {
+      const document = await this.#documentAt(this.#placeUrl(place, url))
+      if (document === undefined) continue
+      this.#checkResource(document.resource)
+      if (place === 'challenge' && requiredPlaces !== undefined) await this.#require(requiredPlaces, url)
+      else if (place === 'root' && requiredPlaces?.includes('root') === false) await this.#require(['path'])
+      return document
+    }
+    if (acceptsServerAsIssuer) return undefined
+    throw new Stop(
+      'the resource metadata is missing',
+      `serve it at ${metadataUrls(this.#examination.url).path.href} (RFC 9728)${this.#challengeHint(name, url)}`,
+    )
+  }
+
+  #challengeHint(name: string, url: URL | undefined): string {
+    return url === undefined || this.#client.places.includes('challenge')
+      ? ''
+      : `; ${name} does not read resource_metadata of the challenge`
+  }
+
+  #placeUrl(place: MetadataPlace, challenged: URL | undefined): URL | undefined {
+    const { path, root } = metadataUrls(this.#examination.url)
+    if (place === 'challenge') return challenged
+    if (place === 'path') return path
+    if (place === 'root') return path.href === root.href ? undefined : root
+    const { origin, pathname } = this.#examination.url
+    if (pathname === '/') return undefined
+    return new URL(`${pathname.replace(/\/$/, '')}${root.pathname}`, origin)
+  }
+
+  /** @throws {Stop} if none of these well-known places has the document */
+  async #require(required: readonly MetadataPlace[], challenged?: URL): Promise<void> {
+    const urls = required.flatMap((place) => this.#placeUrl(place, undefined) ?? [])
+    if (urls.some(({ href }) => href === challenged?.href)) return
+    for (const url of urls) if ((await this.#documentAt(url)) !== undefined) return
+    throw new Stop(
+      `the resource metadata is not at ${quote(urls.map(({ href }) => href).join(' or '))}, which ${this.#client.name} needs later`,
+      'serve it there, too (RFC 9728 §3.1; mcp-gatekit: leave resourceMetadataPath unset)',
+    )
+  }
+
+  #checkResource(resource: unknown): void {
+    const { url } = this.#examination
+    const { name, resource: rule } = this.#client
+    const isRight =
+      typeof resource === 'string' &&
+      URL.canParse(resource) &&
+      (rule === 'parent' ? isResourceOf(resource, url) : isSameUrl(new URL(resource), url))
+    if (isRight) return
+    throw new Stop(
+      `resource is ${quoteValue(resource)}, and ${name} accepts only ${rule === 'exact' ? 'the URL of the server' : 'the URL of the server or a parent of it'}`,
+      `set resource to ${url.origin}${url.pathname}, including the trailing slash if users enter one (mcp-gatekit: option resource)`,
+    )
+  }
+
+  /** Returns the metadata of the authorization server. @throws {Stop} if the client does not find it */
+  async #issuer(resource: Metadata | undefined): Promise<Metadata> {
+    const { origin } = this.#examination.url
+    const issuer =
+      resource === undefined ? origin : (textsOf(resource, 'authorization_servers')?.[0] ?? origin)
+    if (!URL.canParse(issuer)) throw new Stop(`the issuer is ${quote(issuer)}`, 'use an https URL')
+    const found = await this.#searchIssuer(issuer)
+    if (found !== undefined) return found
+    // VS Code then searches the host of the MCP server.
+    if (this.#client.guesses === 'server' && new URL(issuer).origin !== origin) {
+      const own = await this.#searchIssuer(origin)
+      if (own !== undefined) return own
+    }
+    throw this.#withoutIssuer(issuer, resource)
+  }
+
+  async #searchIssuer(issuer: string): Promise<Metadata | undefined> {
+    const { issuerForms, comparesIssuer, isStrict, name } = this.#client
+    const urls = issuerForms.map((form) => formUrl(issuer, form))
+    const isFirst = (url: URL, index: number) => urls.findIndex(({ href }) => href === url.href) === index
+    for (const url of urls.filter(isFirst)) {
+      const response = await this.#get(url)
+      if (response === undefined) continue
+      const document = objectOf(response)
+      if (isStrict && (response.status >= 500 || (response.succeeded && document === undefined)))
+        throw new Stop(
+          `${response.summary} instead of JSON or 404, with which ${name} does not try the next URL`,
+          'respond with the metadata, or with 404',
+        )
+      if (typeof document?.authorization_endpoint !== 'string') continue
+      if (comparesIssuer && !isSameIssuer(document.issuer, issuer))
+        throw new Stop(
+          `issuer is ${quoteValue(document.issuer)}, the resource names ${quote(issuer)}`,
+          'make both identical (RFC 8414 §3.3)',
+        )
+      return document
+    }
+    return undefined
+  }
+
+  #withoutIssuer(issuer: string, resource: Metadata | undefined): Stop {
+    const { name, guesses } = this.#client
+    const base = guesses === 'server' ? this.#examination.url.origin : new URL(issuer).origin
+    const reason =
+      resource === undefined
+        ? 'there is neither resource metadata nor metadata of an authorization server on this host'
+        : `${quote(issuer)} has no metadata`
+    return new Stop(
+      guesses === undefined
+        ? reason
+        : `${reason}, so that ${name} opens ${quote(`${base}/authorize`)}, which it guesses`,
+      resource === undefined
+        ? `serve the resource metadata at ${metadataUrls(this.#examination.url).path.href} (RFC 9728)${this.#challengeHint(name, new URL(issuer))}`
+        : `serve the metadata at ${quote(formUrl(issuer, 'oauth-inserted').href)}, or a copy of it on the host of the MCP server (mcp-gatekit: authorizationServerMetadata)`,
+    )
+  }
+
+  #checkFlow(metadata: Metadata): void {
+    const { name, requiresListedPkce } = this.#client
+    if (typeof metadata.token_endpoint !== 'string')
+      throw new Stop('the metadata has no token_endpoint', 'see issuer.endpoints')
+    const given = metadata.code_challenge_methods_supported
+    if (given === undefined && !requiresListedPkce) return
+    if (textsOf(metadata, 'code_challenge_methods_supported')?.includes('S256') === true) return
+    throw new Stop(
+      `code_challenge_methods_supported is ${given === undefined ? 'missing' : quoteValue(given)}`,
+      `list S256 in it: ${name} does not sign in otherwise`,
+    )
+  }
+
+  #noteRegistration(metadata: Metadata): void {
+    const { name, registration, metadataDocumentNeedsNone } = this.#client
+    const canUseDocument =
+      registration.includes('metadata-document') &&
+      acceptsMetadataDocuments(metadata) &&
+      (!metadataDocumentNeedsNone || acceptsPublicClients(metadata))
+    if (canUseDocument) this.#notes.push('it uses its client ID metadata document')
+    else if (typeof metadata.registration_endpoint === 'string') this.#notes.push('it registers dynamically')
+    else {
+      this.#notes.push('it cannot register')
+      this.#hints.push(
+        `enable client ID metadata documents or dynamic registration, or configure a client ID in ${name}`,
+      )
+    }
+  }
+
+  #noteScopes(challenge: Challenge | undefined, resource: Metadata | undefined, metadata: Metadata): void {
+    const lists = {
+      challenge: challenge?.parameters.get('scope')?.split(' ') ?? [],
+      resource: textsOf(resource ?? {}, 'scopes_supported') ?? [],
+      issuer: textsOf(metadata, 'scopes_supported') ?? [],
+    }
+    const { id, scopes } = this.#client
+    const source = scopes.find((name) => lists[name].length > 0)
+    this.#notes.push(
+      source === undefined
+        ? 'it requests no scope'
+        : `it requests the scopes ${quoteAll(lists[source])} of the ${SCOPE_SOURCES[source]}`,
+    )
+    if (id === 'chatgpt' && lists.resource.length === 0)
+      this.#hints.push(
+        'list at least one scope in scopes_supported of the resource metadata: ChatGPT sends an empty scope otherwise',
+      )
+  }
+
+  /** Sends the first request after the sign-in, without a token. @throws {Stop} if it is blocked */
+  async #afterSignIn(): Promise<void> {
+    const { requestAfterSignIn: request } = this.#client
+    if (request === undefined) return
+    const { status, summary } = await this.#endpoint(request)
+    if (status !== 401)
+      throw new Stop(
+        `${summary} instead of 401. ${this.#client.name} sends this User-Agent only after the sign-in, which therefore seems to succeed`,
+        `allow ${request.userAgent} in the firewall: see edge.user-agents`,
+      )
+  }
+
+  async #endpoint(request: EndpointRequest): Promise<HttpExchange> {
+    const agent = request.userAgent ?? 'none'
+    const label = `${request.method} ${quote(this.#examination.url.pathname)} with User-Agent ${agent}`
+    try {
+      const response = await requestEndpoint(this.#examination, request)
+      this.#trail.push(`${label} (${response.status})`)
+      return response
+    } catch (error) {
+      if (!(error instanceof NoResponseError)) throw error
+      this.#trail.push(`${label} (${error.detail})`)
+      throw new Stop('no response', 'allow this client in the firewall: see edge.user-agents')
+    }
+  }
+
+  /** Returns the JSON object at a URL, or `undefined`. */
+  async #documentAt(url: URL | undefined): Promise<Metadata | undefined> {
+    const response = url === undefined ? undefined : await this.#get(url)
+    return response === undefined ? undefined : objectOf(response)
+  }
+
+  /** Fetches a document, and follows redirects. Returns `undefined` without a response. */
+  async #get(url: URL): Promise<HttpExchange | undefined> {
+    let at = url
+    for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
+      const label = at.origin === this.#examination.url.origin ? at.pathname : `${at.origin}${at.pathname}`
+      if (!this.#examination.mayFetch(at)) {
+        this.#trail.push(`GET ${quote(label)} (not sent, because it is not https)`)
+        return undefined
+      }
+      const response = await this.#send(at, quote(label))
+      const location = response?.header('location')
+      if (response === undefined || response.status < 300 || response.status > 399 || location === undefined)
+        return response
+      if (!URL.canParse(location, at.href)) return undefined
+      at = new URL(location, at)
+    }
+    return undefined
+  }
+
+  async #send(url: URL, label: string): Promise<HttpExchange | undefined> {
+    try {
+      const headers = this.#client.metadataHeaders
+      const response = await sendAsClient(this.#examination, { method: 'GET', url, headers })
+      this.#trail.push(`GET ${label} (${response.status})`)
+      return response
+    } catch (error) {
+      if (!(error instanceof NoResponseError)) throw error
+      this.#trail.push(`GET ${label} (${error.detail})`)
+      return undefined
+    }
+  }
+}
+
+const SCOPE_SOURCES = {
+  challenge: 'challenge',
+  resource: 'resource metadata',
+  issuer: 'authorization server',
+} as const
+
+/** Returns the `Bearer` challenge, or `undefined` if it cannot be parsed. */
+function challengeOf(response: HttpExchange): Challenge | undefined {
+  return bearerChallengeOf(response.header('www-authenticate'))
+}
+
+function objectOf({ status, json }: HttpExchange): Metadata | undefined {
+  return status === 200 && typeof json === 'object' && json !== null && !Array.isArray(json)
+    ? (json as Metadata)
+    : undefined
+}
+
+/** Compares the origins and paths. Clients ignore the query of the URL of the server. */
+function isSameUrl(one: URL, other: URL): boolean {
+  return one.origin === other.origin && one.pathname === other.pathname
+}
+
+function isSameIssuer(said: unknown, issuer: string): boolean {
+  return typeof said === 'string' && said.replace(/\/$/, '') === issuer.replace(/\/$/, '')
+}

@@ -1,0 +1,25 @@
+import { namesOf } from '../clients/profiles.ts'
+import { type QuirkId, quirkOf } from '../clients/quirks.ts'
+import type { Examination } from './examination.ts'
+import { type Finding, fail, warn } from './finding.ts'
+
+/**
+ * Reports a problem that only some clients have: a failure if `--as` names one of them, otherwise a warning. The finding
+ * names the clients and the source.
+ */
+export function clientProblem(
+  { options }: Examination,
+  id: QuirkId,
+  seen: string,
+  hint: string = plain(quirkOf(id).remedy),
+): Finding {
+  const { clients, others = [], sources } = quirkOf(id)
+  const affected = [namesOf(clients), ...others].filter((name) => name !== '').join(', ')
+  const concerns = options.as !== undefined && clients.includes(options.as)
+  return (concerns ? fail : warn)(`${seen}; affects ${affected}`, `${hint} (${sources[0]})`)
+}
+
+/** Removes the marks of Markdown and the period at the end. */
+function plain(markdown: string): string {
+  return markdown.replaceAll('`', '').replace(/\.$/, '')
+}

@@ -1,0 +1,124 @@
+import { callResponse, toolsResponse } from './calls.ts'
+import type { Check } from './check.ts'
+import { clientProblem } from './client-problem.ts'
+import { memberOf } from './conversation.ts'
+import type { Examination } from './examination.ts'
+import { type Finding, InconclusiveError, ok, warn, worst } from './finding.ts'
+import { quoteAll } from './quote.ts'
+
+/** The names that every model API accepts. */
+const TOOL_NAME = /^[A-Za-z0-9_-]{1,64}$/
+
+const CHARACTERS_PER_TOKEN = 4
+/** The number of tokens from which Claude Code warns. */
+const LARGE_TOKENS = 10_000
+/** The number of tokens from which Claude Code cuts a result. */
+const MAX_TOKENS = 25_000
+/** The number of characters from which Claude rejects a result. */
+const MAX_CHARACTERS = 150_000
+
+export const TOOLS: readonly Check[] = [
+  {
+    id: 'tools.directory',
+    title: 'The tools meet the rules of clients and directories',
+    needs: ['call.tools-list'],
+    async run(examination) {
+      const tools = await listedTools(examination)
+      if (tools.length === 0) return ok('the server has no tools')
+      return worst([checkNames(examination, tools), checkAnnotations(tools), ok(`${tools.length} tools`)])
+    },
+  },
+  {
+    id: 'tools.result-size',
+    title: 'The result of the tool of --call is not too large',
+    needs: ['call.tool'],
+    async run(examination) {
+      const { call } = examination.options
+      const result = (await callResponse(examination)).message?.result
+      if (call === undefined || result === undefined) throw new InconclusiveError('only with --call')
+      const tool = (await listedTools(examination)).find((one) => memberOf(one, 'name') === call)
+      return checkSize(examination, sizeOf(result), memberOf(tool, '_meta'))
+    },
+  },
+]
+
+async function listedTools(examination: Examination): Promise<readonly unknown[]> {
+  const tools = memberOf((await toolsResponse(examination)).message?.result, 'tools')
+  return Array.isArray(tools) ? tools : []
+}
+
+function checkNames(examination: Examination, tools: readonly unknown[]): Finding {
+  const names = tools.map((tool) => memberOf(tool, 'name'))
+  const wrong = names.filter((name) => typeof name !== 'string' || !TOOL_NAME.test(name))
+  return wrong.length === 0
+    ? ok(`${tools.length} tools`)
+    : clientProblem(
+        examination,
+        'tool-names',
+        `names with other characters than A-Z a-z 0-9 _ -, or with more than 64: ${quoteAll(wrong)}`,
+      )
+}
+
+/** Only a warning for every client: a tool without annotations works, but cannot be listed in a directory. */
+function checkAnnotations(tools: readonly unknown[]): Finding {
+  const without = (isComplete: (tool: unknown) => boolean): readonly unknown[] =>
+    tools.filter((tool) => !isComplete(tool)).map((tool) => memberOf(tool, 'name'))
+  const untitled = without((tool) => isText(memberOf(tool, 'title')) || isText(annotation(tool, 'title')))
+  const unhinted = without((tool) =>
+    ['readOnlyHint', 'destructiveHint'].some((hint) => typeof annotation(tool, hint) === 'boolean'),
+  )
+  const problems = [
+    ...(untitled.length > 0 ? [`without a title: ${quoteAll(untitled)}`] : []),
+    ...(unhinted.length > 0 ? [`without readOnlyHint or destructiveHint: ${quoteAll(unhinted)}`] : []),
+  ]
+  return problems.length === 0
+    ? ok(`${tools.length} tools`)
+    : warn(
+        `${problems.join('; ')}; the directories of Claude and ChatGPT reject such servers`,
+        'set title, annotations.readOnlyHint or annotations.destructiveHint, and for ChatGPT annotations.openWorldHint of every tool (https://claude.com/docs/connectors/faq)',
+      )
+}
+
+function annotation(tool: unknown, name: string): unknown {
+  return memberOf(memberOf(tool, 'annotations'), name)
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string' && value.trim() !== ''
+}
+
+/** Returns the number of characters of the texts of a result, or of its JSON if it has none. */
+function sizeOf(result: unknown): number {
+  const content = memberOf(result, 'content')
+  const texts = Array.isArray(content) ? content.map((item) => memberOf(item, 'text')) : []
+  const length = texts.reduce<number>((sum, text) => sum + (typeof text === 'string' ? text.length : 0), 0)
+  const structured = memberOf(result, 'structuredContent')
+  return Math.max(length, structured === undefined ? 0 : JSON.stringify(structured).length)
+}
+
+function checkSize(examination: Examination, characters: number, meta: unknown): Finding {
+  const tokens = Math.ceil(characters / CHARACTERS_PER_TOKEN)
+  const seen = `${characters} characters, about ${tokens} tokens`
+  const raised = memberOf(meta, 'anthropic/maxResultSizeChars')
+  const isRaised = typeof raised === 'number' && characters <= raised
+  const findings = [
+    ...(characters > MAX_CHARACTERS ? [clientProblem(examination, 'result-characters', seen)] : []),
+    ...(tokens > MAX_TOKENS && !isRaised
+      ? [
+          clientProblem(
+            examination,
+            'result-tokens',
+            `${seen}: the rest after ${MAX_TOKENS} tokens is cut off`,
+            'return pages, or set _meta["anthropic/maxResultSizeChars"] of the tool',
+          ),
+        ]
+      : []),
+  ]
+  if (findings.length > 0) return worst(findings)
+  return tokens > LARGE_TOKENS && !isRaised
+    ? warn(
+        `${seen}; Claude Code warns above ${LARGE_TOKENS} tokens`,
+        'return pages, or less detail, so that the model keeps room for the conversation',
+      )
+    : ok(seen)
+}
