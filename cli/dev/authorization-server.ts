@@ -58,6 +58,7 @@ export async function startDevAuthorizationServer({
     const provider = await withoutWarnings(
       () => new module.Provider(issuer, configuration(module, tokenSeconds)),
     )
+    removeScopes(provider)
     const events = new AuthorizationEvents(eventsOptions)
     events.listenTo(provider)
     addConsentPage(provider, events)
@@ -139,6 +140,14 @@ function configuration({ errors }: OidcProviderModule, tokenSeconds: number): Co
       Session: 3600,
     },
   }
+}
+
+/** Removes the scopes from the metadata. Some clients request only listed scopes, and those of the MCP server are not known. */
+function removeScopes(provider: OidcProvider): void {
+  provider.use(async (ctx, next) => {
+    await next()
+    if (ctx.oidc?.route === 'discovery') delete (ctx.body as { scopes_supported?: unknown }).scopes_supported
+  })
 }
 
 function addConsentPage(provider: OidcProvider, events: AuthorizationEvents): void {
