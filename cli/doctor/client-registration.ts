@@ -43,6 +43,9 @@ const ATTEMPTS: readonly Attempt[] = [
   },
 ]
 
+/** The maximum number of scopes in a registration. The examined server names them. */
+const MAX_SCOPES = 50
+
 /** The members that the official SDK parses as URLs. */
 const URL_MEMBERS = ['client_uri', 'logo_uri', 'tos_uri', 'policy_uri', 'jwks_uri']
 
@@ -83,7 +86,7 @@ async function tryRegistration(
   endpoint: URL,
   { name, redirectUris, hasScope, quirk }: Attempt,
 ): Promise<Finding> {
-  const scopes = hasScope === true ? [...(await scopesOfResource(examination)), 'offline_access'] : []
+  const scopes = hasScope === true ? await scopesToRegister(examination) : []
   const response = await examination.fetch('POST', endpoint, {
     headers: { accept: 'application/json', 'content-type': 'application/json' },
     body: JSON.stringify({
@@ -109,6 +112,10 @@ async function tryRegistration(
   }
   deleteLater(examination, endpoint, client)
   return checkMembers(examination, name, client)
+}
+
+async function scopesToRegister(examination: Examination): Promise<readonly string[]> {
+  return [...(await scopesOfResource(examination)).slice(0, MAX_SCOPES), 'offline_access']
 }
 
 /** Checks the members that the official SDK validates. */

@@ -51,7 +51,7 @@ export const EDGE: readonly Check[] = [
       if (url.pathname === '/') return ok('the URL has no path')
       const hasSlash = url.pathname.endsWith('/')
       const other = new URL(url)
-      other.pathname = hasSlash ? url.pathname.replace(/\/+$/, '') : `${url.pathname}/`
+      other.pathname = hasSlash ? url.pathname.slice(0, -1) : `${url.pathname}/`
       const expected = await firstResponse(examination)
       const received = await responseOf(
         requestEndpoint(examination, handshakeOf('mcp-gatekit-doctor'), other),

@@ -3,7 +3,8 @@ import type { Check } from './check.ts'
 import { clientProblem } from './client-problem.ts'
 import { memberOf } from './conversation.ts'
 import type { Examination } from './examination.ts'
-import { type Finding, InconclusiveError, ok, warn, worst } from './finding.ts'
+import { type Finding, ok, warn, worst } from './finding.ts'
+import type { HttpExchange } from './http-exchange.ts'
 import { quoteAll } from './quote.ts'
 
 /** The names that every model API accepts. */
@@ -34,10 +35,9 @@ export const TOOLS: readonly Check[] = [
     needs: ['call.tool'],
     async run(examination) {
       const { call } = examination.options
-      const result = (await callResponse(examination)).message?.result
-      if (call === undefined || result === undefined) throw new InconclusiveError('only with --call')
+      const response = await callResponse(examination)
       const tool = (await listedTools(examination)).find((one) => memberOf(one, 'name') === call)
-      return checkSize(examination, sizeOf(result), memberOf(tool, '_meta'))
+      return checkSize(examination, sizeOf(response), memberOf(tool, '_meta'))
     },
   },
 ]
@@ -87,13 +87,17 @@ function isText(value: unknown): boolean {
   return typeof value === 'string' && value.trim() !== ''
 }
 
-/** Returns the number of characters of the texts of a result, or of its JSON if it has none. */
-function sizeOf(result: unknown): number {
-  const content = memberOf(result, 'content')
-  const texts = Array.isArray(content) ? content.map((item) => memberOf(item, 'text')) : []
-  const length = texts.reduce<number>((sum, text) => sum + (typeof text === 'string' ? text.length : 0), 0)
-  const structured = memberOf(result, 'structuredContent')
-  return Math.max(length, structured === undefined ? 0 : JSON.stringify(structured).length)
+/** Returns the number of characters of the texts of a result, or of the response if the result has other content. */
+function sizeOf({ message, body }: HttpExchange): number {
+  const content = memberOf(message?.result, 'content')
+  if (!Array.isArray(content) || memberOf(message?.result, 'structuredContent') !== undefined)
+    return body.length
+  return content.reduce<number>((sum, item) => sum + textLengthOf(item), 0)
+}
+
+function textLengthOf(item: unknown): number {
+  const text = memberOf(item, 'text')
+  return typeof text === 'string' ? text.length : 0
 }
 
 function checkSize(examination: Examination, characters: number, meta: unknown): Finding {

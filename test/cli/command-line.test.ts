@@ -141,6 +141,12 @@ describe('the command mcp-gatekit', () => {
         '--origin must be the scheme, host, and port',
       ],
       [['doctor', 'https://example.com', '--ignore', 'cors.preflght'], 'Did you mean cors.preflight?'],
+      [
+        ['doctor', 'https://example.com', '--as', 'copilot'],
+        '--as must be one of claude, claude-code, chatgpt, codex, cursor, vscode, gemini, inspector',
+      ],
+      [['doctor', 'https://example.com', '--as', ''], '--as must be one of claude'],
+      [['doctor', 'https://example.com', '--register=yes'], '--register takes no value'],
     ] as const) {
       it(`exits with 2 and explains in one line why "${argv.join(' ')}" is invalid`, async () => {
         const { exitCode, stdout, stderr } = await command(argv)

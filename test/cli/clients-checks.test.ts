@@ -1,0 +1,683 @@
+import { buffer } from 'node:stream/consumers'
+import { expect } from 'chai'
+import type { ClientId } from '../../cli/clients/client-id.ts'
+import type { DoctorReport } from '../../cli/doctor/doctor.ts'
+import type { ExaminationOptions } from '../../cli/doctor/examination.ts'
+import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
+import {
+  examineTarget,
+  type Fault,
+  type Incoming,
+  look,
+  type Outgoing,
+  startTarget,
+} from '../support/cli/doctor-target.ts'
+import { json } from '../support/cli/faults.ts'
+import { listen } from '../support/listen.ts'
+
+const findingOf = (report: DoctorReport, id: string) => {
+  const finding = report.checks.find((check) => check.id === id)
+  if (finding === undefined) throw new Error(`${id} did not run`)
+  return { hint: '', ...finding }
+}
+
+const agentOf = ({ headers }: Incoming): string | undefined => headers['user-agent']
+const html = (status = 200): Partial<Outgoing> => ({
+  status,
+  headers: { 'content-type': 'text/html' },
+  body: '<!doctype html><title>App</title>',
+})
+
+interface Row {
+  readonly what: string
+  readonly fault: Fault
+  readonly status: 'ok' | 'warn' | 'fail'
+  readonly seen: RegExp
+  readonly hint?: RegExp
+  /** The client for which the warning is a failure. */
+  readonly failsAs?: ClientId
+  /** A client for which it stays a warning. */
+  readonly warnsAs?: ClientId
+  /** A part of the path of the examined URL after `/mcp`. */
+  readonly suffix?: string
+}
+
+/** Tests the result of one check for each server. */
+function itChecks(id: string, rows: readonly Row[]): void {
+  for (const { what, fault, status, seen, hint, failsAs, warnsAs, suffix = '' } of rows) {
+    const examined = async (as?: ClientId) => {
+      const target = await startTarget(fault)
+      const url = new URL(`${target.url.href}${suffix}`)
+      return findingOf(await examineTarget({ ...target, url }, { as, call: 'greet' }), id)
+    }
+
+    it(`${id} is "${status}" for ${what}`, async () => {
+      const finding = await examined()
+      expect(finding.status).to.equal(status)
+      expect(finding.seen).to.match(seen)
+      if (hint !== undefined) expect(finding.hint).to.match(hint)
+    })
+    if (failsAs !== undefined) {
+      it(`${id} is "fail" with --as ${failsAs} for ${what}`, async () =>
+        expect(await examined(failsAs)).to.include({ status: 'fail' }))
+    }
+    if (warnsAs !== undefined) {
+      it(`${id} is "warn" with --as ${warnsAs} for ${what}`, async () =>
+        expect(await examined(warnsAs)).to.include({ status: 'warn' }))
+    }
+  }
+}
+
+/** Responds like a firewall to the requests that match. */
+const firewall = (blocks: (request: Incoming) => boolean, headers: Outgoing['headers']): Fault => ({
+  instead: (request) =>
+    blocks(request)
+      ? { status: 403, headers: { 'content-type': 'text/plain', ...headers }, body: 'Blocked' }
+      : undefined,
+})
+
+describe('doctor, for firewalls and spellings of the URL,', () => {
+  itChecks('edge.user-agents', [
+    { what: 'a correct server', fault: {}, status: 'ok', seen: /no User-Agent is blocked/ },
+    {
+      what: 'Cloudflare blocking Claude-User',
+      fault: firewall((request) => agentOf(request) === 'Claude-User', { 'cf-ray': '8f0-FRA' }),
+      status: 'warn',
+      seen: /^User-Agent Claude-User: 403 text\/plain from cloudflare, other requests: 401; affects Claude$/,
+      hint: /^Allow Claude-User in the firewall.*Block AI bots, and AI Crawl Control.*\(https:\/\/github\.com\/anthropics\/claude-ai-mcp\/issues\/1061\)$/,
+      failsAs: 'claude',
+      warnsAs: 'codex',
+    },
+    {
+      what: 'a firewall that blocks the User-Agent of ChatGPT',
+      fault: firewall((request) => agentOf(request)?.startsWith('openai-mcp') === true, { server: 'waf/2' }),
+      status: 'warn',
+      seen: /openai-mcp\/1\.0\.0: 403 text\/plain from waf\/2/,
+      hint: /Allow openai-mcp/,
+      failsAs: 'chatgpt',
+      warnsAs: 'claude',
+    },
+    {
+      what: 'a firewall that blocks requests without a User-Agent',
+      fault: firewall((request) => agentOf(request) === undefined, {}),
+      status: 'warn',
+      seen: /^without User-Agent: 403 text\/plain, other requests: 401; affects Claude, Claude Code, Codex; \/\.well-known\/oauth-protected-resource\/mcp without User-Agent: 403/,
+      hint: /Accept requests without a User-Agent/,
+      failsAs: 'claude-code',
+      warnsAs: 'vscode',
+    },
+    {
+      what: 'a firewall that requires a User-Agent only for metadata',
+      fault: firewall(
+        (request) => agentOf(request) === undefined && request.path.startsWith('/.well-known/'),
+        {},
+      ),
+      status: 'warn',
+      seen: /^\/\.well-known\/oauth-protected-resource\/mcp without User-Agent: 403/,
+      hint: /below \/\.well-known\//,
+      failsAs: 'claude-code',
+    },
+    {
+      what: 'a User-Agent that makes the token unnecessary',
+      fault: {
+        instead: (request) =>
+          agentOf(request) === 'Claude-User'
+            ? json({ result: { protocolVersion: '2025-11-25' } })
+            : undefined,
+      },
+      status: 'fail',
+      seen: /Claude-User: 200, other requests: 401/,
+      hint: /require the token for every User-Agent/,
+    },
+  ])
+
+  it('edge.user-agents is "warn" for a connection that is closed', async () => {
+    const { origin } = await listen((req, res) => {
+      if (req.headers['user-agent'] === 'Claude-User') res.destroy()
+      else res.writeHead(401, { 'www-authenticate': 'Bearer' }).end()
+    })
+    const finding = findingOf(await look(new URL(`${origin}/mcp`)), 'edge.user-agents')
+    expect(finding).to.include({ status: 'warn' })
+    expect(finding.seen).to.contain('Claude-User: ECONNRESET')
+  })
+
+  itChecks('endpoint.trailing-slash', [
+    { what: 'a correct server', fault: {}, status: 'ok', seen: /^\/mcp\/: 401$/ },
+    {
+      what: 'a URL with a slash whose other spelling redirects',
+      suffix: '/',
+      fault: {
+        instead: ({ path }) =>
+          path === '/mcp' ? { status: 307, headers: { location: '/mcp/' } } : undefined,
+      },
+      status: 'warn',
+      seen: /^\/mcp: 307, with the other spelling 401; affects Claude$/,
+      hint: /Respond at both spellings.*issues\/1056/,
+      failsAs: 'claude',
+      warnsAs: 'cursor',
+    },
+    {
+      what: 'a URL with a slash whose other spelling does not exist',
+      suffix: '/',
+      fault: { instead: ({ path }) => (path === '/mcp' ? { status: 404 } : undefined) },
+      status: 'warn',
+      seen: /^\/mcp: 404/,
+      failsAs: 'claude',
+    },
+    {
+      what: 'a URL without a slash whose other spelling redirects',
+      fault: {
+        instead: ({ path }) =>
+          path === '/mcp/' ? { status: 308, headers: { location: '/mcp' } } : undefined,
+      },
+      status: 'warn',
+      seen: /^\/mcp\/: 308/,
+      hint: /without a redirect/,
+      warnsAs: 'claude',
+    },
+    {
+      what: 'a URL without a slash whose other spelling does not exist',
+      fault: { instead: ({ path }) => (path === '/mcp/' ? { status: 404 } : undefined) },
+      status: 'ok',
+      seen: /^\/mcp\/: 404/,
+    },
+    {
+      what: 'a gate that does not protect the other spelling',
+      fault: {
+        instead: ({ path }) =>
+          path === '/mcp/' ? json({ result: { protocolVersion: '2025-11-25' } }) : undefined,
+      },
+      status: 'fail',
+      seen: /^\/mcp\/: 200 without a token, with the other spelling 401$/,
+      hint: /gate in front of both spellings/,
+    },
+  ])
+
+  it('endpoint.trailing-slash is "ok" for a URL without a path', async () => {
+    const { origin } = await listen((_req, res) => res.writeHead(401, { 'www-authenticate': 'Bearer' }).end())
+    const finding = findingOf(await look(new URL(origin)), 'endpoint.trailing-slash')
+    expect(finding).to.include({ status: 'ok', seen: 'the URL has no path' })
+  })
+})
+
+describe('doctor, for well-known URLs,', () => {
+  const issuerPaths = ({ path }: Incoming) => /^\/\.well-known\/(?:oauth-a|openid)/.test(path)
+
+  itChecks('wellknown.format', [
+    { what: 'a correct server', fault: {}, status: 'ok', seen: /^5 URLs$/ },
+    {
+      what: 'a single-page application that responds to every path',
+      fault: { instead: (request) => (issuerPaths(request) ? html() : undefined) },
+      status: 'warn',
+      seen: /\/\.well-known\/oauth-authorization-server\/mcp: 200 text\/html, which is not a JSON object/,
+      hint: /JSON or with 404/,
+      failsAs: 'inspector',
+      warnsAs: 'gemini',
+    },
+    {
+      what: 'a gate in front of every path',
+      fault: { instead: (request) => (issuerPaths(request) ? { status: 401 } : undefined) },
+      status: 'warn',
+      seen: /openid-configuration: 401, which requires a token/,
+      failsAs: 'cursor',
+    },
+    {
+      what: 'a redirect to a sign-in page',
+      fault: {
+        instead: (request) =>
+          issuerPaths(request) ? { status: 302, headers: { location: '/login' } } : undefined,
+      },
+      status: 'warn',
+      seen: /302, a redirect to \/login/,
+      failsAs: 'claude',
+    },
+    {
+      what: 'a JSON string instead of an object',
+      fault: { instead: (request) => (issuerPaths(request) ? { body: '"hello"' } : undefined) },
+      status: 'warn',
+      seen: /which is not a JSON object/,
+    },
+    {
+      what: 'an error of the server',
+      fault: { instead: (request) => (issuerPaths(request) ? html(502) : undefined) },
+      status: 'warn',
+      seen: /502 text\/html/,
+    },
+    {
+      what: 'other statuses that mean that there is nothing',
+      fault: { instead: (request) => (issuerPaths(request) ? html(410) : undefined) },
+      status: 'ok',
+      seen: /^5 URLs$/,
+    },
+    {
+      what: 'a page at the URL of the endpoint',
+      fault: {
+        instead: ({ method, path }) => (method === 'GET' && path === '/mcp' ? html() : undefined),
+      },
+      status: 'warn',
+      seen: /^GET \/mcp without a token: 200 text\/html, which is not JSON; affects Codex, goose$/,
+      hint: /401 or 405/,
+      failsAs: 'codex',
+      warnsAs: 'claude',
+    },
+  ])
+})
+
+/** Serves the metadata of an issuer with a path at some of its forms. */
+async function startTenant(forms: readonly string[]): Promise<string> {
+  const { origin } = await listen((req, res) => {
+    const known = forms.includes(req.url ?? '')
+    res.writeHead(known ? 200 : 404, { 'content-type': 'application/json' })
+    res.end(
+      JSON.stringify({
+        issuer: `${origin}/tenant`,
+        authorization_endpoint: `${origin}/authorize`,
+        token_endpoint: `${origin}/token`,
+        response_types_supported: ['code'],
+        code_challenge_methods_supported: ['S256'],
+      }),
+    )
+  })
+  return `${origin}/tenant`
+}
+
+describe('doctor, for what authorization servers support,', () => {
+  for (const [what, forms, status, as, asStatus] of [
+    ['RFC 8414', ['/.well-known/oauth-authorization-server/tenant'], 'ok', 'claude', 'ok'],
+    ['OpenID in front of the path', ['/.well-known/openid-configuration/tenant'], 'ok', 'claude', 'ok'],
+    ['OpenID after the path', ['/tenant/.well-known/openid-configuration'], 'warn', 'claude', 'fail'],
+    ['OpenID after the path', ['/tenant/.well-known/openid-configuration'], 'warn', 'gemini', 'warn'],
+  ] as const) {
+    it(`issuer.path-forms is "${status}", and "${asStatus}" with --as ${as}, for metadata only at the form ${what}`, async () => {
+      const issuer = await startTenant(forms)
+      const target = await startTarget({ oauth: { authorizationServers: [issuer] } })
+      const finding = findingOf(await look(target.url), 'issuer.path-forms')
+      expect(finding.status).to.equal(status)
+      expect(finding.seen).to.contain(forms[0])
+      if (status === 'warn') expect(finding.hint).to.contain('/.well-known/oauth-authorization-server/tenant')
+      expect(findingOf(await look(target.url, { as }), 'issuer.path-forms').status).to.equal(asStatus)
+    })
+  }
+
+  itChecks('issuer.path-forms', [
+    { what: 'an issuer without a path', fault: {}, status: 'ok', seen: /the issuer has no path/ },
+  ])
+
+  const withMethods = (methods: unknown): Fault => ({
+    issuer: (document) => {
+      document.client_id_metadata_document_supported = true
+      if (methods !== undefined) document.token_endpoint_auth_methods_supported = methods
+    },
+  })
+  itChecks('issuer.cimd', [
+    {
+      what: 'a server without client ID metadata documents',
+      fault: {},
+      status: 'ok',
+      seen: /^not supported/,
+    },
+    { what: 'the method none', fault: withMethods(['none']), status: 'ok', seen: /the method none/ },
+    {
+      what: 'client ID metadata documents without authentication methods',
+      fault: withMethods(undefined),
+      status: 'warn',
+      seen: /token_endpoint_auth_methods_supported is missing; affects Claude, Claude Code, Codex/,
+      hint: /add none/,
+      failsAs: 'claude',
+      warnsAs: 'vscode',
+    },
+    {
+      what: 'client ID metadata documents with only a secret',
+      fault: withMethods(['client_secret_basic']),
+      status: 'warn',
+      seen: /is client_secret_basic/,
+      failsAs: 'codex',
+    },
+  ])
+
+  const withScopes = (scopes: readonly string[]): Fault => ({
+    issuer: (document) => {
+      document.scopes_supported = scopes
+    },
+  })
+  itChecks('issuer.scopes', [
+    { what: 'a server that lists no scopes', fault: {}, status: 'ok', seen: /lists no scopes/ },
+    {
+      what: 'the scopes of the resource and of OpenID Connect',
+      fault: withScopes(['openid', 'offline_access', 'mcp:read', 'mcp:write']),
+      status: 'ok',
+      seen: /^4 scopes$/,
+    },
+    {
+      what: 'a list without a scope of the resource',
+      fault: withScopes(['openid', 'mcp:read']),
+      status: 'warn',
+      seen: /does not contain mcp:write; affects Codex, Gemini CLI/,
+      hint: /add them/,
+      failsAs: 'gemini',
+      warnsAs: 'claude',
+    },
+    {
+      what: 'a list with scopes of other services',
+      fault: withScopes(['mcp:read', 'mcp:write', 'billing', 'admin']),
+      status: 'warn',
+      seen: /2 other scopes: billing, admin/,
+      hint: /Codex and Gemini CLI/,
+      warnsAs: 'codex',
+    },
+  ])
+})
+
+interface Registrar {
+  readonly register?: (client: any) => Readonly<Record<string, unknown>> | number
+  readonly token?: { readonly status: number; readonly error?: string }
+}
+
+/** Starts an authorization server that registers clients. */
+async function startRegistrar({
+  register = () => ({}),
+  token = { status: 401, error: 'invalid_client' },
+}: Registrar) {
+  const requests: {
+    readonly method: string
+    readonly url: string
+    readonly body: any
+    readonly authorization?: string | undefined
+  }[] = []
+  const { origin } = await listen(async (req, res) => {
+    const { method = '', url = '', headers } = req
+    const body = (await buffer(req)).toString()
+    requests.push({ method, url, body, authorization: headers.authorization })
+    const send = (status: number, value: unknown) =>
+      res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
+    if (url === '/register') {
+      const client = JSON.parse(body)
+      const registered = register(client)
+      if (typeof registered === 'number') send(registered, { error: 'invalid_redirect_uri' })
+      else send(201, { client_id: 'new', ...client, ...registered })
+    } else if (url === '/token') send(token.status, { error: token.error })
+    else if (url === '/.well-known/oauth-authorization-server') {
+      send(200, {
+        issuer: origin,
+        authorization_endpoint: `${origin}/authorize`,
+        token_endpoint: `${origin}/token`,
+        registration_endpoint: `${origin}/register`,
+        response_types_supported: ['code'],
+        code_challenge_methods_supported: ['S256'],
+      })
+    } else send(method === 'DELETE' ? 204 : 404, {})
+  })
+  const target = await startTarget({ oauth: { authorizationServers: [origin] } })
+  const examine = async (changes: Partial<ExaminationOptions> = { register: true }) => {
+    const report = await look(target.url, changes)
+    return { report, ...findingOf(report, 'issuer.register') }
+  }
+  return { origin, requests, examine }
+}
+
+describe('doctor --register', () => {
+  it('issuer.register is "skip" without --register, and no client is registered', async () => {
+    const { requests, examine } = await startRegistrar({})
+    const { status, seen } = await examine({})
+    expect({ status, seen }).to.deep.equal({
+      status: 'skip',
+      seen: 'only with --register, because it registers clients',
+    })
+    expect(requests.filter(({ method }) => method !== 'GET')).to.deep.equal([])
+  })
+
+  it('issuer.register is "ok" for a server that registers every kind of client', async () => {
+    const { requests, examine } = await startRegistrar({})
+    expect(await examine()).to.include({
+      status: 'ok',
+      seen: 'loopback, cursor://, no scope, and offline_access',
+    })
+    const registered = requests.filter(({ url }) => url === '/register').map(({ body }) => JSON.parse(body))
+    expect(registered.map(({ scope }) => scope)).to.deep.equal([
+      undefined,
+      undefined,
+      'mcp:read mcp:write offline_access',
+    ])
+    expect(registered[1].redirect_uris[0]).to.equal('cursor://anysphere.cursor-mcp/oauth/callback')
+  })
+
+  const REFUSALS: readonly {
+    readonly what: string
+    readonly registrar: Registrar
+    readonly seen: RegExp
+    readonly hint: RegExp
+    readonly failsAs: ClientId
+  }[] = [
+    {
+      what: 'a server that rejects loopback redirect URIs',
+      registrar: {
+        register: ({ redirect_uris }) => (redirect_uris[0].startsWith('http://localhost:3118') ? 400 : {}),
+      },
+      seen: /registration with a loopback redirect URI and no scope: 400, invalid_redirect_uri/,
+      hint: /without a scope/,
+      failsAs: 'claude-code',
+    },
+    {
+      what: 'a server that rejects the scheme of Cursor',
+      registrar: {
+        register: ({ redirect_uris }) => (redirect_uris[0].startsWith('cursor:') ? 400 : {}),
+      },
+      seen: /the redirect URIs of Cursor: 400, invalid_redirect_uri; affects Cursor/,
+      hint: /Allow all three redirect URIs/,
+      failsAs: 'cursor',
+    },
+    {
+      what: 'a server that rejects offline_access',
+      registrar: { register: ({ scope }) => (scope?.includes('offline_access') === true ? 400 : {}) },
+      seen: /the scopes of the resource and offline_access: 400/,
+      hint: /Allow offline_access/,
+      failsAs: 'codex',
+    },
+    {
+      what: 'a response with members that are null',
+      registrar: { register: () => ({ contacts: null, jwks: null, logo_uri: '' }) },
+      seen: /contains null in contacts, jwks and an empty string in logo_uri/,
+      hint: /leave out members/,
+      failsAs: 'claude-code',
+    },
+    {
+      what: 'an unknown client that gets a 400',
+      registrar: { token: { status: 400, error: 'invalid_grant' } },
+      seen: /token request with an unknown client_id: 400, invalid_grant/,
+      hint: /401 and invalid_client/,
+      failsAs: 'claude',
+    },
+  ]
+  for (const { what, registrar, seen, hint, failsAs } of REFUSALS) {
+    it(`issuer.register is "warn", and "fail" with --as ${failsAs}, for ${what}`, async () => {
+      const { examine } = await startRegistrar(registrar)
+      const finding = await examine()
+      expect(finding.status).to.equal('warn')
+      expect(finding.seen).to.match(seen)
+      expect(finding.hint).to.match(hint)
+      expect((await examine({ register: true, as: failsAs })).status).to.equal('fail')
+      expect((await examine({ register: true, as: 'gemini' })).status).to.equal('warn')
+    })
+  }
+
+  for (const [what, registrar, seen] of [
+    ['a registration without a client ID', { register: () => ({ client_id: '' }) }, /without a client_id/],
+    ['a token for an unknown client', { token: { status: 200 } }, /responds with 200 to an unknown/],
+  ] as const) {
+    it(`issuer.register is "fail" for ${what}`, async () => {
+      const { examine } = await startRegistrar(registrar)
+      const finding = await examine()
+      expect(finding.status).to.equal('fail')
+      expect(finding.seen).to.match(seen)
+    })
+  }
+
+  it('the registered clients are deleted, with their own tokens, and no secret is printed', async () => {
+    const secrets = ['registration-token-of-client', 'secret-of-the-new-client']
+    const { origin, requests, examine } = await startRegistrar({
+      register: () => ({
+        registration_client_uri: `${origin}/register/new`,
+        registration_access_token: secrets[0],
+        client_secret: secrets[1],
+        client_id: secrets[1],
+        contacts: null,
+      }),
+      token: { status: 400, error: secrets[1] as string },
+    })
+    const { report } = await examine()
+    const deleted = requests.filter(({ method }) => method === 'DELETE')
+    expect(deleted.map(({ url, authorization }) => `${url} ${authorization}`)).to.deep.equal(
+      Array(3).fill(`/register/new Bearer ${secrets[0]}`),
+    )
+    expectNoLeak(report, secrets)
+  })
+
+  it('a registration token is not sent to another host', async () => {
+    const stolen: unknown[] = []
+    const elsewhere = await listen((req, res) => {
+      stolen.push(req.headers.authorization)
+      res.end()
+    })
+    const { examine } = await startRegistrar({
+      register: () => ({
+        registration_client_uri: `${elsewhere.origin}/register/new`,
+        registration_access_token: 'registration-token',
+      }),
+    })
+    await examine()
+    expect(stolen).to.deep.equal([])
+  })
+})
+
+/** Replaces the list of tools. */
+const listing = (tools: readonly object[]): Fault => ({
+  instead: ({ message }) =>
+    message?.method === 'tools/list'
+      ? json({ result: { tools: tools.map((tool) => ({ inputSchema: { type: 'object' }, ...tool })) } })
+      : undefined,
+})
+/** Replaces the result of the call. */
+const result = (characters: number, tools?: Fault['instead']): Fault => ({
+  instead: (request) =>
+    request.message?.method === 'tools/call' && request.message.params.name === 'greet'
+      ? json({ result: { content: [{ type: 'text', text: 'x'.repeat(characters) }] } })
+      : tools?.(request),
+})
+const COMPLETE = { title: 'A tool', annotations: { readOnlyHint: true } }
+
+describe('doctor, for tools,', () => {
+  itChecks('tools.directory', [
+    { what: 'a correct server', fault: {}, status: 'ok', seen: /^2 tools$/ },
+    { what: 'a server without tools', fault: listing([]), status: 'ok', seen: /no tools/ },
+    {
+      what: 'a name of 64 characters',
+      fault: listing([{ ...COMPLETE, name: 'a'.repeat(64) }]),
+      status: 'ok',
+      seen: /^1 tools$/,
+    },
+    {
+      what: 'a name of 65 characters',
+      fault: listing([{ ...COMPLETE, name: 'a'.repeat(65) }]),
+      status: 'warn',
+      seen: /more than 64: a{65}; affects Claude, Claude Code, ChatGPT, Codex/,
+      hint: /short names/,
+      failsAs: 'claude',
+      warnsAs: 'vscode',
+    },
+    {
+      what: 'a name with a dot',
+      fault: listing([{ ...COMPLETE, name: 'notes.list' }]),
+      status: 'warn',
+      seen: /notes\.list/,
+      failsAs: 'chatgpt',
+    },
+    {
+      what: 'a tool without a title',
+      fault: listing([{ name: 'greet', annotations: { destructiveHint: false } }]),
+      status: 'warn',
+      seen: /^without a title: greet; the directories/,
+      hint: /openWorldHint/,
+      warnsAs: 'claude',
+    },
+    {
+      what: 'a title among the annotations',
+      fault: listing([{ name: 'greet', annotations: { title: 'Greet', readOnlyHint: true } }]),
+      status: 'ok',
+      seen: /^1 tools$/,
+    },
+    {
+      what: 'a tool without hints',
+      fault: listing([{ name: 'greet', title: 'Greet', annotations: { readOnlyHint: 'yes' } }]),
+      status: 'warn',
+      seen: /^without readOnlyHint or destructiveHint: greet/,
+      warnsAs: 'chatgpt',
+    },
+  ])
+
+  itChecks('tools.result-size', [
+    { what: 'a small result', fault: {}, status: 'ok', seen: /^\d+ characters, about \d+ tokens$/ },
+    { what: '10,000 tokens', fault: result(40_000), status: 'ok', seen: /^40000 characters, about 10000/ },
+    {
+      what: '10,001 tokens',
+      fault: result(40_001),
+      status: 'warn',
+      seen: /Claude Code warns above 10000 tokens/,
+      warnsAs: 'claude-code',
+    },
+    {
+      what: '25,001 tokens',
+      fault: result(100_001),
+      status: 'warn',
+      seen: /about 25001 tokens: the rest after 25000 tokens is cut off; affects Claude Code/,
+      hint: /maxResultSizeChars/,
+      failsAs: 'claude-code',
+      warnsAs: 'claude',
+    },
+    {
+      what: 'a tool that allows a large result',
+      fault: result(
+        120_000,
+        listing([{ ...COMPLETE, name: 'greet', _meta: { 'anthropic/maxResultSizeChars': 120_000 } }]).instead,
+      ),
+      status: 'ok',
+      seen: /^120000 characters/,
+    },
+    {
+      what: '150,001 characters',
+      fault: result(150_001),
+      status: 'warn',
+      seen: /150001 characters.*affects Claude/,
+      failsAs: 'claude',
+      warnsAs: 'vscode',
+    },
+  ])
+
+  it('tools.result-size is "skip" without --call, and calls no tool itself', async () => {
+    const called: unknown[] = []
+    const fault: Fault = {
+      alter: (_answer, { message }) => {
+        if (message?.method === 'tools/call') called.push(message.params.name)
+      },
+    }
+    const target = await startTarget(fault)
+    const report = await look(target.url, { token: target.token })
+    expect(findingOf(report, 'tools.result-size').status).to.equal('skip')
+    expect(called).to.deep.equal([])
+    await look(target.url, { token: target.token, call: 'greet' })
+    expect(called).to.deep.equal(['greet'])
+  })
+
+  it('a result with structured content is measured by its response', async () => {
+    const target = await startTarget({
+      instead: ({ message }) =>
+        message?.method === 'tools/call'
+          ? json({ result: { content: [], structuredContent: { rows: 'x'.repeat(120_000) } } })
+          : undefined,
+    })
+    const finding = findingOf(
+      await look(target.url, { token: target.token, call: 'greet' }),
+      'tools.result-size',
+    )
+    expect(finding.status).to.equal('warn')
+  })
+})

@@ -1,0 +1,343 @@
+import { expect } from 'chai'
+import { CLIENT_IDS, type ClientId } from '../../cli/clients/client-id.ts'
+import type { Fault, Incoming } from '../support/cli/doctor-target.ts'
+import { look, problemsOf, startTarget } from '../support/cli/doctor-target.ts'
+import { challenge, metadata } from '../support/cli/faults.ts'
+import { listen } from '../support/listen.ts'
+
+/** The result of replaying a client. */
+async function replay(as: ClientId, fault: Fault = {}) {
+  const target = await startTarget(fault)
+  const report = await look(target.url, { as })
+  const finding = report.checks.find(({ id }) => id === 'client.discovery')
+  return { report, seen: finding?.seen ?? '', hint: finding?.hint ?? '', status: finding?.status }
+}
+
+const isEndpoint = ({ path }: Incoming): boolean => path === '/mcp'
+const agentOf = ({ headers }: Incoming): string | undefined => headers['user-agent']
+
+/** Responds like a firewall to the requests that match. */
+const firewall = (blocks: (request: Incoming) => boolean): Fault => ({
+  instead: (request) =>
+    blocks(request)
+      ? { status: 403, headers: { 'content-type': 'text/plain', server: 'cloudflare' }, body: 'Blocked' }
+      : undefined,
+})
+
+/** Serves the resource metadata only at the URL of the challenge. */
+const onlyAtChallenge: Fault = { oauth: { resourceMetadataPath: '/metadata' } }
+
+interface Stop {
+  readonly as: ClientId
+  readonly what: string
+  readonly fault: Fault
+  readonly seen: RegExp
+  readonly hint: RegExp
+}
+
+const STOPS: readonly Stop[] = [
+  {
+    as: 'claude',
+    what: 'a firewall that blocks Claude-User, which only the last request has',
+    fault: firewall((request) => agentOf(request) === 'Claude-User'),
+    seen: /^Claude stops at request 4, POST \/mcp with User-Agent Claude-User \(403\): 403 text\/plain instead of 401\. Claude sends this User-Agent only after the sign-in/,
+    hint: /allow Claude-User in the firewall/,
+  },
+  {
+    as: 'claude',
+    what: 'resource metadata that is only at the root',
+    fault: {
+      alter: challenge((value) => value.replace(/resource_metadata="[^"]*",? ?/, '')),
+      instead: ({ path }) =>
+        path === '/.well-known/oauth-protected-resource/mcp' ? { status: 404 } : undefined,
+    },
+    seen: /stops at request 4, GET \/\.well-known\/oauth-protected-resource\/mcp \(404\): the resource metadata is not at/,
+    hint: /serve it there/,
+  },
+  {
+    as: 'claude',
+    what: 'an authorization server without metadata',
+    fault: { issuerAnswer: () => ({ status: 404 }) },
+    seen: /has no metadata, so that Claude opens http:\/\/127\.0\.0\.1:\d+\/authorize, which it guesses/,
+    hint: /authorizationServerMetadata/,
+  },
+  {
+    as: 'claude',
+    what: 'a redirect of the endpoint',
+    fault: {
+      instead: (request) => (isEndpoint(request) ? { status: 307, headers: { location: '/x' } } : undefined),
+    },
+    seen: /stops at request 1, POST \/mcp with User-Agent python-httpx\/0\.28\.1 \(307\): a redirect to \/x/,
+    hint: /target URL/,
+  },
+  {
+    as: 'claude-code',
+    what: 'a firewall that blocks requests without a User-Agent',
+    fault: firewall((request) => agentOf(request) === undefined),
+    seen: /^Claude Code stops at request 4, GET \/\.well-known\/openid-configuration \(403\): there is neither resource metadata/,
+    hint: /oauth-protected-resource\/mcp/,
+  },
+  {
+    as: 'claude-code',
+    what: 'an authorization server that responds with 500',
+    fault: { issuerAnswer: () => ({ status: 500 }) },
+    seen: /\(500\): 500 application\/json instead of JSON or 404, with which Claude Code does not try the next URL/,
+    hint: /respond with the metadata, or with 404/,
+  },
+  {
+    as: 'chatgpt',
+    what: 'an authorization server that does not list S256',
+    fault: { issuer: (document) => delete document.code_challenge_methods_supported },
+    seen: /code_challenge_methods_supported is missing/,
+    hint: /list S256.*ChatGPT/,
+  },
+  {
+    as: 'chatgpt',
+    what: 'a server without resource metadata',
+    fault: {
+      instead: ({ path }) => (path.startsWith('/.well-known/') ? { status: 404 } : undefined),
+    },
+    seen: /stops at request \d, GET \/\.well-known\/oauth-protected-resource \(404\): the resource metadata is missing/,
+    hint: /RFC 9728/,
+  },
+  {
+    as: 'codex',
+    what: 'a GET that does not lead to the challenge, with metadata at another URL',
+    fault: {
+      ...onlyAtChallenge,
+      instead: ({ method, path }) => (method === 'GET' && path === '/mcp' ? { status: 405 } : undefined),
+      alter: challenge((value) => value.replace(/resource_metadata="[^"]*",? ?/, '')),
+    },
+    seen: /^Codex stops at request \d+, .*neither resource metadata nor metadata of an authorization server/,
+    hint: /RFC 9728/,
+  },
+  {
+    as: 'codex',
+    what: 'an issuer with another name',
+    fault: { issuer: (document) => Object.assign(document, { issuer: 'https://other.example' }) },
+    seen: /issuer is https:\/\/other\.example, the resource names http/,
+    hint: /RFC 8414 §3\.3/,
+  },
+  {
+    as: 'cursor',
+    what: 'metadata that is only at the URL of the challenge',
+    fault: onlyAtChallenge,
+    seen: /^Cursor stops at request 4.*which Cursor needs later/,
+    hint: /resourceMetadataPath unset/,
+  },
+  {
+    as: 'vscode',
+    what: 'a resource that is only the origin',
+    fault: {
+      alter: metadata((document) => {
+        document.resource = new URL(document.resource).origin
+      }),
+    },
+    seen: /^VS Code stops at request 2, .*: resource is http:\/\/127\.0\.0\.1:\d+, and VS Code accepts only the URL of the server/,
+    hint: /set resource to http.*\/mcp/,
+  },
+  {
+    as: 'gemini',
+    what: 'a resource with a slash at the end',
+    fault: {
+      alter: metadata((document) => {
+        document.resource += '/'
+      }),
+    },
+    seen: /^Gemini CLI stops at request 3, .*resource is .*\/mcp\/, and Gemini CLI accepts only/,
+    hint: /trailing slash/,
+  },
+  {
+    as: 'inspector',
+    what: 'metadata that is only at the URL of the challenge',
+    fault: onlyAtChallenge,
+    seen: /^MCP Inspector stops at request \d, .*neither resource metadata/,
+    hint: /MCP Inspector does not read resource_metadata of the challenge/,
+  },
+]
+
+describe('doctor --as', () => {
+  for (const as of CLIENT_IDS) {
+    it(`a correct server has no failures as ${as}, and the report lists each request`, async () => {
+      const { report, seen, status } = await replay(as)
+      expect(report.summary.fail).to.equal(0)
+      expect(status).to.equal(as === 'codex' ? 'warn' : 'ok')
+      expect(seen).to.match(
+        /gets to the sign-in after \d requests: (?:POST|GET) \/mcp with User-Agent \S.* \(401\), /,
+      )
+      expect(seen).to.contain('GET /.well-known/oauth-protected-resource/mcp (200)')
+      expect(seen).to.contain('/.well-known/oauth-authorization-server (200)')
+    })
+
+    it(`a server that requires no token lets ${as} connect without a sign-in`, async () => {
+      const { seen, status } = await replay(as, { open: true, instead: noStream })
+      expect(status).to.equal('ok')
+      expect(seen).to.contain('connects without a sign-in')
+    })
+  }
+
+  for (const { as, what, fault, seen, hint } of STOPS) {
+    it(`${as} stops because of ${what}`, async () => {
+      const found = await replay(as, fault)
+      expect(found.status).to.equal('fail')
+      expect(found.seen).to.match(seen)
+      expect(found.hint).to.match(hint)
+    })
+  }
+
+  it('every client is stopped by at least one server of these tests', () => {
+    expect([...new Set(STOPS.map(({ as }) => as))]).to.have.members([...CLIENT_IDS])
+  })
+
+  it('the requests have the headers of the client, and no token', async () => {
+    const received: Incoming[] = []
+    const target = await startTarget({
+      alter: (_answer, request) => {
+        received.push(request)
+      },
+    })
+    await look(target.url, { as: 'vscode', token: target.token })
+    const own = received.filter((request) => agentOf(request)?.startsWith('Visual Studio Code/') === true)
+    expect(own.map(({ method, path }) => `${method} ${path}`)).to.deep.equal([
+      'POST /mcp',
+      'GET /.well-known/oauth-protected-resource/mcp',
+    ])
+    expect(own[1]?.headers).to.include({ accept: 'application/json', 'mcp-protocol-version': '2025-11-25' })
+    for (const { headers } of own) expect(headers.authorization).to.equal(undefined)
+  })
+
+  it('Claude Code requests metadata without a User-Agent', async () => {
+    const agents: unknown[] = []
+    const target = await startTarget({
+      alter: (_answer, request) => {
+        if (request.headers['mcp-protocol-version'] === '2025-11-25' && request.method === 'GET')
+          agents.push(agentOf(request))
+      },
+    })
+    await look(target.url, { as: 'claude-code' })
+    expect(agents).to.deep.equal([undefined])
+  })
+
+  it('Claude finds the copy of the metadata on the host of the server', async () => {
+    const target = await startTarget({
+      issuerAnswer: () => ({ status: 404 }),
+      instead: ({ path }) =>
+        path === '/.well-known/oauth-authorization-server'
+          ? {
+              headers: { 'content-type': 'application/json' },
+              body: JSON.stringify({
+                issuer: 'https://auth.example.com',
+                authorization_endpoint: 'https://auth.example.com/authorize',
+                token_endpoint: 'https://auth.example.com/token',
+                registration_endpoint: 'https://auth.example.com/register',
+              }),
+            }
+          : undefined,
+    })
+    const report = await look(target.url, { as: 'claude' })
+    expect(report.checks.find(({ id }) => id === 'client.discovery')?.status).to.equal('ok')
+  })
+
+  it('a challenge with an error is a warning for Codex, and without one it is not', async () => {
+    const withError = await replay('codex')
+    expect(withError).to.include({ status: 'warn' })
+    expect(withError.hint).to.contain("challengeWithoutToken: 'bare'")
+    const bare = await replay('codex', {
+      alter: challenge((value) =>
+        value.replace(/error(?:_description)?="[^"]*",? ?/g, '').replace(/, *$/, ''),
+      ),
+    })
+    expect(bare.status).to.equal('ok')
+  })
+
+  it('an authorization server without registration is a warning that suggests a client ID', async () => {
+    const { status, hint } = await replay('gemini', {
+      issuer: (document) => delete document.registration_endpoint,
+    })
+    expect(status).to.equal('warn')
+    expect(hint).to.contain('configure a client ID in Gemini CLI')
+  })
+
+  for (const [as, methods, expected] of [
+    ['claude', ['none'], 'it uses its client ID metadata document'],
+    ['claude', ['client_secret_basic'], 'it registers dynamically'],
+    ['cursor', ['none'], 'it registers dynamically'],
+    ['vscode', ['client_secret_basic'], 'it uses its client ID metadata document'],
+  ] as const) {
+    it(`${as} says "${expected}" if the authentication methods are ${methods.join()}`, async () => {
+      const { seen } = await replay(as, {
+        issuer: (document) => {
+          document.client_id_metadata_document_supported = true
+          document.token_endpoint_auth_methods_supported = methods
+        },
+      })
+      expect(seen).to.contain(expected)
+    })
+  }
+
+  for (const [as, expected] of [
+    ['claude', /the scopes mcp:read of the challenge/],
+    ['gemini', /the scopes openid, billing of the authorization server/],
+    ['codex', /the scopes openid, billing of the authorization server/],
+  ] as const) {
+    it(`${as} requests the scopes that its profile describes`, async () => {
+      const { seen } = await replay(as, {
+        issuer: (document) => Object.assign(document, { scopes_supported: ['openid', 'billing'] }),
+      })
+      expect(seen).to.match(expected)
+    })
+  }
+
+  it('ChatGPT without a scope in the resource metadata is a warning', async () => {
+    const { status, hint } = await replay('chatgpt', {
+      alter: metadata((document) => delete document.scopes_supported),
+    })
+    expect(status).to.equal('warn')
+    expect(hint).to.contain('ChatGPT sends an empty scope')
+  })
+
+  it('a client that connects from the internet is mentioned for a server on loopback', async () => {
+    expect((await replay('claude')).seen).to.contain('needs a public URL of this server')
+    expect((await replay('codex')).seen).not.to.contain('public URL')
+  })
+
+  it('a server that closes the connection stops the client at the first request', async () => {
+    const { origin } = await listen((req, res) => {
+      if (req.headers['user-agent'] === 'node') res.destroy()
+      else res.writeHead(401, { 'www-authenticate': 'Bearer' }).end()
+    })
+    const report = await look(new URL(`${origin}/mcp`), { as: 'cursor' })
+    const finding = report.checks.find(({ id }) => id === 'client.discovery')
+    expect(finding?.seen).to.match(/^Cursor stops at request 1, .*\(ECONNRESET\): no response/)
+  })
+
+  it('an endless chain of redirects ends the search for a document', async () => {
+    const { status } = await replay('chatgpt', {
+      instead: ({ path }) =>
+        path.startsWith('/.well-known/') ? { status: 302, headers: { location: path } } : undefined,
+    })
+    expect(status).to.equal('fail')
+  })
+
+  it('metadata at a URL that is not safe to fetch is not requested', async () => {
+    const { seen } = await replay('vscode', {
+      alter: challenge((value) =>
+        value.replace(/resource_metadata="[^"]*"/, 'resource_metadata="http://169.254.169.254/"'),
+      ),
+    })
+    expect(seen).to.contain('GET http://169.254.169.254/ (not sent, because it is not https)')
+  })
+
+  it('without --as, no client is replayed', async () => {
+    const report = await look((await startTarget()).url)
+    const finding = report.checks.find(({ id }) => id === 'client.discovery')
+    expect(finding).to.include({ status: 'skip', seen: 'only with --as' })
+    expect(problemsOf(report)).to.deep.equal([])
+  })
+})
+
+/** The test server sends a stream only when it ends, so that a GET would never get a response. */
+function noStream({ method, path, headers }: Incoming) {
+  const opensStream = method === 'GET' && path === '/mcp' && headers.accept !== 'application/json'
+  return opensStream ? { status: 405 } : undefined
+}

@@ -1,0 +1,97 @@
+import { buffer } from 'node:stream/consumers'
+import { expect } from 'chai'
+import { CLIENT_IDS } from '../../cli/clients/client-id.ts'
+import { textReport } from '../../cli/doctor/text-report.ts'
+import { look, startTarget } from '../support/cli/doctor-target.ts'
+import { json } from '../support/cli/faults.ts'
+import { listen } from '../support/listen.ts'
+
+/** Characters that control a terminal, end a line, or reverse the direction of a string. */
+const STEERING = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
+const EVIL = '\x1b[2J\x07\u202e\u2028\x9b31m'
+const NESTED = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
+
+/** Starts a server whose every response is hostile: members, header values, and statuses. */
+async function startHostileServer() {
+  const server = await listen(async (req, res) => {
+    await buffer(req)
+    const { origin } = server
+    if (req.url === '/mcp' && req.method !== 'DELETE') {
+      res.writeHead(401, {
+        'www-authenticate': `Bearer resource_metadata="${origin}/.well-known/oauth-protected-resource/mcp", scope="a"`,
+        server: 'x'.repeat(5000),
+      })
+      res.end(NESTED)
+      return
+    }
+    res.writeHead(200, { 'content-type': 'application/json' })
+    const many = Array.from({ length: 20_000 }, (_, index) => `${EVIL}${index}`)
+    const document = {
+      resource: `${origin}/mcp`,
+      authorization_servers: [`${origin}/${encodeURIComponent(EVIL)}`, EVIL],
+      scopes_supported: many,
+      issuer: EVIL,
+      authorization_endpoint: `${origin}/authorize?${EVIL}`,
+      token_endpoint: `${origin}/token`,
+      registration_endpoint: `${origin}/register`,
+      client_id: 'new',
+      client_id_metadata_document_supported: true,
+      token_endpoint_auth_methods_supported: many,
+      code_challenge_methods_supported: [EVIL],
+      error: EVIL,
+      ...Object.fromEntries(many.map((name) => [name, null])),
+    }
+    res.end(JSON.stringify(document))
+  })
+  return new URL(`${server.origin}/mcp`)
+}
+
+describe('doctor --as for hostile servers', function () {
+  this.timeout(20_000)
+
+  for (const as of CLIENT_IDS) {
+    it(`the report as ${as} contains no control characters and no endless text`, async () => {
+      const report = await look(await startHostileServer(), { as, register: true })
+      for (const { id, seen, hint = '' } of report.checks) {
+        expect(seen, id).not.to.match(STEERING)
+        expect(hint, id).not.to.match(STEERING)
+        expect(seen.length, id).to.be.at.most(4_001)
+        expect(seen, id).not.to.contain('internal error')
+      }
+      expect(textReport(report, false).replaceAll('\n', '')).not.to.match(STEERING)
+    })
+  }
+
+  for (const [what, body] of [
+    ['deeply nested structured content', `{"content":[],"structuredContent":${NESTED}}`],
+    ['content that is not an array', '{"content":{"text":"x"}}'],
+    ['texts that are not strings', '{"content":[{"text":1},null,{"text":{"length":9}}]}'],
+  ] as const) {
+    it(`a result with ${what} is measured without an error`, async () => {
+      const target = await startTarget({
+        instead: ({ message }) =>
+          message?.method === 'tools/call'
+            ? { ...json({}), body: `{"jsonrpc":"2.0","id":1,"result":${body}}` }
+            : undefined,
+      })
+      const report = await look(target.url, { token: target.token, call: 'greet' })
+      const finding = report.checks.find(({ id }) => id === 'tools.result-size')
+      expect(finding?.seen).to.match(/^\d+ characters/)
+    })
+  }
+
+  it('tools with names and annotations of other types are reported, not thrown', async () => {
+    const tools = [
+      { name: 'a', inputSchema: { type: 'object' }, annotations: null, title: 7 },
+      { name: 'b', inputSchema: { type: 'object' }, annotations: [[]], title: ' ' },
+      { name: EVIL.repeat(50), inputSchema: { type: 'object' }, annotations: { readOnlyHint: 'true' } },
+    ]
+    const target = await startTarget({
+      instead: ({ message }) => (message?.method === 'tools/list' ? json({ result: { tools } }) : undefined),
+    })
+    const report = await look(target.url, { token: target.token, as: 'claude' })
+    const finding = report.checks.find(({ id }) => id === 'tools.directory')
+    expect(finding?.status).to.equal('fail')
+    expect(finding?.seen).not.to.match(STEERING)
+  })
+})

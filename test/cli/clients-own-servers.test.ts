@@ -1,0 +1,93 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import express from 'express'
+import { CLIENT_IDS } from '../../cli/clients/client-id.ts'
+import {
+  type DevAuthorizationServer,
+  startDevAuthorizationServer,
+} from '../../cli/dev/authorization-server.ts'
+import type { DoctorReport } from '../../cli/doctor/doctor.ts'
+import { type AuthorizationServer, startAuthorizationServer } from '../../examples/authorization-server.ts'
+import { createNotesServer } from '../../examples/server.ts'
+import { notesTelemetry } from '../../examples/telemetry.ts'
+import { mcpServer } from '../../src/express/mcp-server.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { look } from '../support/cli/doctor-target.ts'
+import { listen } from '../support/listen.ts'
+
+const failuresOf = ({ checks }: DoctorReport): string[] =>
+  checks.filter(({ status }) => status === 'fail').map(({ id, seen }) => `${id}: ${seen}`)
+
+describe('the server of the examples', () => {
+  let authorization: AuthorizationServer | undefined
+  let folder: string | undefined
+
+  afterEach(async () => {
+    await authorization?.close()
+    if (folder !== undefined) await rm(folder, { recursive: true })
+  })
+
+  for (const as of CLIENT_IDS) {
+    it(`the server of the examples has no failures with --as ${as}, --call, and --register`, async () => {
+      folder = await mkdtemp(join(tmpdir(), 'notes-'))
+      const app = express()
+      app.set('env', 'test')
+      const { origin } = await listen(app)
+      const resource = `${origin}/mcp`
+      authorization = await startAuthorizationServer({
+        resources: [resource],
+        scopes: ['mcp:read', 'mcp:write'],
+      })
+      const { issuer, jwksUri } = authorization
+      app.use(
+        await createNotesServer({ issuer, jwksUri, resource, telemetry: notesTelemetry('test', []), folder }),
+      )
+      const token = await authorization.issueToken(['mcp:read', 'mcp:write'])
+      const report = await look(new URL(resource), { as, token, call: 'list_notes', register: true })
+      expect(failuresOf(report)).to.deep.equal([])
+      expect(report.checks.filter(({ status }) => status === 'skip').map(({ id }) => id)).to.deep.equal([
+        'token.login',
+        'token.under-scoped',
+      ])
+    })
+  }
+})
+
+describe('the server of the quick start', () => {
+  let authorization: DevAuthorizationServer | undefined
+
+  afterEach(() => authorization?.close())
+
+  for (const as of CLIENT_IDS) {
+    it(`the server of the quick start, with the authorization server of dev, has no failures with --as ${as}`, async () => {
+      const oidcProvider = import.meta.resolve('oidc-provider')
+      authorization = await startDevAuthorizationServer({
+        oidcProvider,
+        port: { number: 0, orAnother: false },
+        tokenSeconds: 60,
+      })
+      const { issuer } = authorization
+      const app = express()
+      app.set('env', 'test')
+      const { origin } = await listen(app)
+      const resource = `${origin}/mcp`
+      const router = KitMcpRouter.create().tool(
+        'greet',
+        { description: 'Greets someone', scopes: ['mcp:greet'] },
+        () => 'Hello!',
+      )
+      const verifyToken = jwtVerifier({ issuer, audience: resource })
+      app.use(
+        mcpServer(
+          createMcpAdapter({ router, oauth: { issuer, resource, scopes: ['mcp:read'], verifyToken } }),
+        ),
+      )
+      const report = await look(new URL(resource), { as, register: true })
+      expect(failuresOf(report)).to.deep.equal([])
+    })
+  }
+})
