@@ -11,7 +11,7 @@ interface Section {
   /** The reaction to a 403 with `insufficient_scope`. */
   readonly stepUp: string
   readonly source: string
-  /** The date on which the source was read, as YYYY-MM-DD. */
+  /** The date on which the facts were collected, as YYYY-MM-DD. */
   readonly seen: string
 }
 
@@ -143,7 +143,8 @@ const INTRODUCTION = `# Clients
 <!-- Generated from cli/clients by \`npm run clients\`. Change those files instead. -->
 
 Clients differ in how they search for the sign-in, how they register, and which mistakes of a server they forgive. This page lists what is known about
-each, with sources and dates. A client can change at any time: check your server with the profile of a client before you search for a mistake.
+each, with sources and dates. The facts come from documentation, source code, and reports, which sometimes only quote the documentation. No client was
+run for this page, and a client can change at any time. Check your server with the profile of a client before you search for a mistake.
 
 \`\`\`sh
 npx mcp-gatekit doctor https://mcp.example.com/mcp --as claude
@@ -198,7 +199,7 @@ ${section.add}
 - Registration: ${section.registration}
 - Callback: ${section.callback}${section.callback.endsWith('.') ? '' : '.'}
 - Requests more scopes: ${section.stepUp}
-- Source: <${section.source}>, read on ${section.seen}.
+- Source: <${section.source}>, as of ${section.seen}.
 
 ${discoveryOf(client)}
 
@@ -234,7 +235,7 @@ function discoveryOf(client: ClientProfile): string {
     `Metadata of the authorization server: ${client.issuerForms.map((form) => forms[form]).join(', then ')}.`,
     `Scopes: those of ${client.scopes.map((source) => sources[source]).join(', otherwise of ')}.`,
   ]
-  const basis = `The profile is based on <${client.source}> as of ${client.seen}.${client.unverified === undefined ? '' : ` Not verified: ${client.unverified}`}`
+  const basis = `The profile is based on <${client.source}> as of ${client.seen}.${client.assumption === undefined ? '' : ` ${client.assumption}`}`
   return `Discovery, as \`doctor --as ${client.id}\` replays it:\n\n${steps.map((step, index) => `${index + 1}. ${step}`).join('\n')}\n\n${basis}`
 }
 

@@ -66,8 +66,8 @@ export interface ClientProfile {
   readonly metadataDocumentNeedsNone: boolean
   /** The sources of the requested scopes, in order. */
   readonly scopes: readonly ScopeSource[]
-  /** Parts that could not be verified, in Markdown. */
-  readonly unverified?: string
+  /** The parts of the profile that are assumed, as a sentence in Markdown. */
+  readonly assumption?: string
   /** The URL of the source code or documentation that the profile is based on. */
   readonly source: string
   /** The date on which that source was read, or the version of it, as YYYY-MM-DD. */
@@ -110,7 +110,7 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     isStrict: false,
     guesses: 'server',
     registration: ['metadata-document', 'dynamic'],
-    unverified: 'The order of the requests comes from logs of servers.',
+    assumption: 'The order of the requests is taken from logs of servers.',
     source: 'https://github.com/anthropics/claude-ai-mcp/issues/968',
     seen: '2026-09-05',
   },
@@ -128,7 +128,7 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     ],
     metadataHeaders: { 'mcp-protocol-version': '2025-11-25', accept: 'application/json' },
     registration: ['metadata-document', 'dynamic'],
-    unverified: 'The order of the requests is that of the official SDK.',
+    assumption: 'The order of the requests is assumed to be that of the official SDK.',
     source: 'https://github.com/anthropics/claude-code/issues/47390',
     seen: '2026-04-13',
   },
@@ -146,7 +146,8 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     requiresListedPkce: true,
     registration: ['metadata-document', 'dynamic'],
     metadataDocumentNeedsNone: false,
-    unverified: 'The order of the well-known URLs and the headers of metadata requests are not documented.',
+    assumption:
+      'The order of the well-known URLs and the headers of the metadata requests are not documented, and therefore assumed.',
     source: 'https://developers.openai.com/apps-sdk/build/auth',
     seen: '2026-11-22',
   },
@@ -170,7 +171,7 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     registration: ['metadata-document', 'dynamic'],
     metadataDocumentNeedsNone: true,
     scopes: ['issuer', 'challenge', 'resource'],
-    unverified: 'The `User-Agent` of its requests is not documented.',
+    assumption: 'The `User-Agent` of its requests is not documented. It is assumed to be missing.',
     source: 'https://github.com/modelcontextprotocol/rust-sdk/blob/main/crates/rmcp/src/transport/auth.rs',
     seen: '2026-08-20',
   },
@@ -186,10 +187,10 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     },
     requiredPlaces: ['path', 'root'],
     registration: ['dynamic'],
-    unverified:
-      'The order of the requests is that of the official SDK, and the `User-Agent` that of Node.js.',
-    source: 'https://cursor.com/docs/mcp',
-    seen: '2026-11-22',
+    assumption:
+      'The order of the requests is assumed to be that of the official SDK, and the `User-Agent` that of Node.js.',
+    source: 'https://github.com/jztan/redmine-mcp-server/issues/188',
+    seen: '2026-07-21',
   },
   vscode: {
     name: 'VS Code',

@@ -481,6 +481,13 @@ describe('doctor --register', () => {
       failsAs: 'claude-code',
     },
     {
+      what: 'an unknown client that gets a 400 with invalid_client',
+      registrar: { token: { status: 400, error: 'invalid_client' } },
+      seen: /token request with an unknown client_id: 400, invalid_client/,
+      hint: /clients register again only then/,
+      failsAs: 'claude-code',
+    },
+    {
       what: 'an unknown client that gets a 400',
       registrar: { token: { status: 400, error: 'invalid_grant' } },
       seen: /token request with an unknown client_id: 400, invalid_grant/,

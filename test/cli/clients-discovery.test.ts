@@ -238,6 +238,33 @@ describe('doctor --as', () => {
     expect(report.checks.find(({ id }) => id === 'client.discovery')?.status).to.equal('ok')
   })
 
+  for (const [as, host] of [
+    ['claude', 'server'],
+    ['vscode', 'server'],
+    ['claude-code', 'issuer'],
+    ['cursor', 'issuer'],
+  ] as const) {
+    it(`${as} guesses the sign-in page on the host of the ${host}`, async () => {
+      const target = await startTarget({ issuerAnswer: () => ({ status: 404 }) })
+      const report = await look(target.url, { as })
+      const seen = report.checks.find(({ id }) => id === 'client.discovery')?.seen
+      expect(seen).to.contain(
+        `opens ${host === 'server' ? target.url.origin : target.issuer}/authorize, which`,
+      )
+    })
+  }
+
+  it('a document behind a redirect is found, and both requests are listed', async () => {
+    const { status, seen } = await replay('chatgpt', {
+      instead: ({ path }) =>
+        path === '/.well-known/oauth-protected-resource/mcp'
+          ? { status: 302, headers: { location: '/.well-known/oauth-protected-resource' } }
+          : undefined,
+    })
+    expect(status).to.equal('ok')
+    expect(seen).to.contain('/mcp (302), GET /.well-known/oauth-protected-resource (200)')
+  })
+
   it('a challenge with an error is a warning for Codex, and without one it is not', async () => {
     const withError = await replay('codex')
     expect(withError).to.include({ status: 'warn' })
