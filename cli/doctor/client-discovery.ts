@@ -4,6 +4,7 @@ import {
   type MetadataPlace,
   profileOf,
 } from '../clients/profiles.ts'
+import { type QuirkId, quirkOf } from '../clients/quirks.ts'
 import { bearerChallengeOf, type Challenge } from './challenges.ts'
 import type { Check } from './check.ts'
 import { requestEndpoint, sendAsClient } from './client-requests.ts'
@@ -96,6 +97,16 @@ class Discovery {
     return true
   }
 
+  #has(quirk: QuirkId): boolean {
+    return quirkOf(quirk).clients.includes(this.#client.id)
+  }
+
+  /** Returns the source of the first of these quirks that the client has, in parentheses. */
+  #sourceOf(...quirks: readonly QuirkId[]): string {
+    const quirk = quirks.find((id) => this.#has(id))
+    return quirk === undefined ? '' : ` (${quirkOf(quirk).sources[0]})`
+  }
+
   /** Sends the requests to the endpoint. @throws {Stop} unless the server responds with 401, or without a gate */
   async #begin(): Promise<{ readonly isOpen: boolean; readonly challenge: Challenge | undefined }> {
     let challenge: Challenge | undefined
@@ -105,10 +116,10 @@ class Discovery {
       if (response.status === 401) challenge ??= challengeOf(response)
       else if (request.method === 'POST') isOpen = this.#checkOpen(response)
     }
-    if (this.#client.id === 'codex' && challenge?.parameters.has('error') === true) {
+    if (this.#has('error-in-challenge') && challenge?.parameters.has('error') === true) {
       this.#notes.push('the challenge contains error, with which Codex Desktop starts no sign-in')
       this.#hints.push(
-        "send no error if the request has no token (mcp-gatekit: challengeWithoutToken: 'bare')",
+        `send no error if the request has no token (mcp-gatekit: challengeWithoutToken: 'bare')${this.#sourceOf('error-in-challenge')}`,
       )
     }
     return { isOpen, challenge }
@@ -160,7 +171,7 @@ class Discovery {
   #challengeHint(name: string, url: URL | undefined): string {
     return url === undefined || this.#client.places.includes('challenge')
       ? ''
-      : `; ${name} does not read resource_metadata of the challenge`
+      : `; ${name} does not read resource_metadata of the challenge${this.#sourceOf('ignores-challenge')}`
   }
 
   #placeUrl(place: MetadataPlace, challenged: URL | undefined): URL | undefined {
@@ -180,7 +191,7 @@ class Discovery {
     for (const url of urls) if ((await this.#documentAt(url)) !== undefined) return
     throw new Stop(
       `the resource metadata is not at ${quote(urls.map(({ href }) => href).join(' or '))}, which ${this.#client.name} needs later`,
-      'serve it there, too (RFC 9728 §3.1; mcp-gatekit: leave resourceMetadataPath unset)',
+      `serve it there, too (RFC 9728 §3.1; mcp-gatekit: leave resourceMetadataPath unset)${this.#sourceOf('needs-path-metadata', 'forgets-metadata-url')}`,
     )
   }
 
@@ -194,7 +205,7 @@ class Discovery {
     if (isRight) return
     throw new Stop(
       `resource is ${quoteValue(resource)}, and ${name} accepts only ${rule === 'exact' ? 'the URL of the server' : 'the URL of the server or a parent of it'}`,
-      `set resource to ${url.origin}${url.pathname}, including the trailing slash if users enter one (mcp-gatekit: option resource)`,
+      `set resource to ${url.origin}${url.pathname}, including the trailing slash if users enter one (mcp-gatekit: option resource)${this.#sourceOf('exact-resource')}`,
     )
   }
 
@@ -206,7 +217,7 @@ class Discovery {
     if (!URL.canParse(issuer)) throw new Stop(`the issuer is ${quote(issuer)}`, 'use an https URL')
     const found = await this.#searchIssuer(issuer)
     if (found !== undefined) return found
-    // VS Code then searches the host of the MCP server.
+    // A client that guesses on the host of the MCP server searches there before.
     if (this.#client.guesses === 'server' && new URL(issuer).origin !== origin) {
       const own = await this.#searchIssuer(origin)
       if (own !== undefined) return own
@@ -251,7 +262,7 @@ class Discovery {
         : `${reason}, so that ${name} opens ${quote(`${base}/authorize`)}, which it guesses`,
       resource === undefined
         ? `serve the resource metadata at ${metadataUrls(this.#examination.url).path.href} (RFC 9728)${this.#challengeHint(name, new URL(issuer))}`
-        : `serve the metadata at ${quote(formUrl(issuer, 'oauth-inserted').href)}, or a copy of it on the host of the MCP server (mcp-gatekit: authorizationServerMetadata)`,
+        : `serve the metadata at ${quote(formUrl(issuer, 'oauth-inserted').href)}, or a copy of it on the host of the MCP server (mcp-gatekit: authorizationServerMetadata)${this.#sourceOf('guesses-endpoints', 'cursor-guesses')}`,
     )
   }
 
@@ -264,7 +275,7 @@ class Discovery {
     if (textsOf(metadata, 'code_challenge_methods_supported')?.includes('S256') === true) return
     throw new Stop(
       `code_challenge_methods_supported is ${given === undefined ? 'missing' : quoteValue(given)}`,
-      `list S256 in it: ${name} does not sign in otherwise`,
+      `list S256 in it: ${name} does not sign in otherwise${this.#sourceOf('pkce-must-be-listed')}`,
     )
   }
 
@@ -290,16 +301,16 @@ class Discovery {
       resource: textsOf(resource ?? {}, 'scopes_supported') ?? [],
       issuer: textsOf(metadata, 'scopes_supported') ?? [],
     }
-    const { id, scopes } = this.#client
+    const { name: client, scopes } = this.#client
     const source = scopes.find((name) => lists[name].length > 0)
     this.#notes.push(
       source === undefined
         ? 'it requests no scope'
         : `it requests the scopes ${quoteAll(lists[source])} of the ${SCOPE_SOURCES[source]}`,
     )
-    if (id === 'chatgpt' && lists.resource.length === 0)
+    if (this.#has('empty-scope') && lists.resource.length === 0)
       this.#hints.push(
-        'list at least one scope in scopes_supported of the resource metadata: ChatGPT sends an empty scope otherwise',
+        `list at least one scope in scopes_supported of the resource metadata: ${client} sends an empty scope otherwise${this.#sourceOf('empty-scope')}`,
       )
   }
 
@@ -311,7 +322,7 @@ class Discovery {
     if (status !== 401)
       throw new Stop(
         `${summary} instead of 401. ${this.#client.name} sends this User-Agent only after the sign-in, which therefore seems to succeed`,
-        `allow ${request.userAgent} in the firewall: see edge.user-agents`,
+        `allow ${request.userAgent} in the firewall: see edge.user-agents${this.#sourceOf('claude-user-agent')}`,
       )
   }
 

@@ -41,7 +41,7 @@ const STOPS: readonly Stop[] = [
     what: 'a firewall that blocks Claude-User, which only the last request has',
     fault: firewall((request) => agentOf(request) === 'Claude-User'),
     seen: /^Claude stops at request 4, POST \/mcp with User-Agent Claude-User \(403\): 403 text\/plain instead of 401\. Claude sends this User-Agent only after the sign-in/,
-    hint: /allow Claude-User in the firewall/,
+    hint: /allow Claude-User in the firewall.*\(https:\/\/github\.com\/anthropics\/claude-ai-mcp\/issues\/1061\)$/,
   },
   {
     as: 'claude',
@@ -59,7 +59,7 @@ const STOPS: readonly Stop[] = [
     what: 'an authorization server without metadata',
     fault: { issuerAnswer: () => ({ status: 404 }) },
     seen: /has no metadata, so that Claude opens http:\/\/127\.0\.0\.1:\d+\/authorize, which it guesses/,
-    hint: /authorizationServerMetadata/,
+    hint: /authorizationServerMetadata.*issues\/341/,
   },
   {
     as: 'claude',
@@ -145,14 +145,14 @@ const STOPS: readonly Stop[] = [
       }),
     },
     seen: /^Gemini CLI stops at request 3, .*resource is .*\/mcp\/, and Gemini CLI accepts only/,
-    hint: /trailing slash/,
+    hint: /trailing slash.*https:\/\/github\.com\/microsoft\/vscode/,
   },
   {
     as: 'inspector',
     what: 'metadata that is only at the URL of the challenge',
     fault: onlyAtChallenge,
     seen: /^MCP Inspector stops at request \d, .*neither resource metadata/,
-    hint: /MCP Inspector does not read resource_metadata of the challenge/,
+    hint: /MCP Inspector does not read resource_metadata of the challenge \(https:/,
   },
 ]
 
