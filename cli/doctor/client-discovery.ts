@@ -1,24 +1,17 @@
-import {
-  type ClientProfile,
-  type EndpointRequest,
-  type MetadataPlace,
-  profileOf,
-} from '../clients/profiles.ts'
+import { type ClientProfile, type MetadataPlace, profileOf } from '../clients/profiles.ts'
 import { type QuirkId, quirkOf } from '../clients/quirks.ts'
 import { bearerChallengeOf, type Challenge } from './challenges.ts'
 import type { Check } from './check.ts'
-import { requestEndpoint, sendAsClient } from './client-requests.ts'
+import { ClientTrail, objectOf, Stop } from './client-trail.ts'
 import type { Examination } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
-import { type HttpExchange, NoResponseError } from './http-exchange.ts'
+import type { HttpExchange } from './http-exchange.ts'
 import { acceptsMetadataDocuments, acceptsPublicClients, formUrl } from './issuer-support.ts'
 import { metadataUrls, textsOf } from './metadata-documents.ts'
 import { quote, quoteAll, quoteValue } from './quote.ts'
 import { isResourceOf } from './resource-metadata.ts'
 
 type Metadata = Readonly<Record<string, unknown>>
-
-const MAX_REDIRECTS = 3
 
 export const CLIENT: readonly Check[] = [
   {
@@ -33,23 +26,11 @@ export const CLIENT: readonly Check[] = [
   },
 ]
 
-/** The request after which a client gives up. */
-class Stop extends Error {
-  override readonly name = 'Stop'
-  readonly hint: string
-
-  constructor(reason: string, hint: string) {
-    super(reason)
-    this.hint = hint
-  }
-}
-
 /** Repeats the requests of one client, up to the sign-in. */
 class Discovery {
   readonly #examination: Examination
   readonly #client: ClientProfile
-  /** The requests so far, each with its result. */
-  readonly #trail: string[] = []
+  readonly #trail: ClientTrail
   /** Facts that do not stop the client. */
   readonly #notes: string[] = []
   /** Suggestions for problems that do not stop the client. */
@@ -58,6 +39,7 @@ class Discovery {
   constructor(examination: Examination, client: ClientProfile) {
     this.#examination = examination
     this.#client = client
+    this.#trail = new ClientTrail(examination, client.metadataHeaders)
   }
 
   async run(): Promise<Finding> {
@@ -67,16 +49,16 @@ class Discovery {
     try {
       const isProtected = await this.#signIn()
       const seen = [
-        `${name} ${isProtected ? 'gets to the sign-in' : 'connects without a sign-in'} after ${this.#trail.length} requests: ${this.#trail.join(', ')}`,
+        `${name} ${isProtected ? 'gets to the sign-in' : 'connects without a sign-in'} after ${this.#trail.requests.length} requests: ${this.#trail.requests.join(', ')}`,
         ...this.#notes,
       ].join('; ')
       return this.#hints.length === 0 ? ok(seen) : warn(seen, this.#hints.join('; '))
     } catch (error) {
       if (!(error instanceof Stop)) throw error
-      const before = this.#trail.slice(0, -1)
+      const before = this.#trail.requests.slice(0, -1)
       return fail(
         [
-          `${name} stops at request ${this.#trail.length}, ${this.#trail.at(-1)}: ${error.message}`,
+          `${name} stops at request ${this.#trail.requests.length}, ${this.#trail.requests.at(-1)}: ${error.message}`,
           ...(before.length > 0 ? [`requests before: ${before.join(', ')}`] : []),
         ].join('; '),
         error.hint,
@@ -112,7 +94,7 @@ class Discovery {
     let challenge: Challenge | undefined
     let isOpen = false
     for (const request of this.#client.requests) {
-      const response = await this.#endpoint(request)
+      const response = await this.#trail.endpoint(request)
       if (response.status === 401) challenge ??= challengeOf(response)
       else if (request.method === 'POST') isOpen = this.#checkOpen(response)
     }
@@ -154,7 +136,7 @@ class Discovery {
     const isDecided = url !== undefined && places.includes('challenge') && !searchesOn
     const tried = isDecided ? (['challenge'] as const) : places
     for (const place of tried) {
-      const document = await this.#documentAt(this.#placeUrl(place, url))
+      const document = await this.#trail.documentAt(this.#placeUrl(place, url))
       if (document === undefined) continue
       this.#checkResource(document.resource)
       if (place === 'challenge' && requiredPlaces !== undefined) await this.#require(requiredPlaces, url)
@@ -188,7 +170,7 @@ class Discovery {
   async #require(required: readonly MetadataPlace[], challenged?: URL): Promise<void> {
     const urls = required.flatMap((place) => this.#placeUrl(place, undefined) ?? [])
     if (urls.some(({ href }) => href === challenged?.href)) return
-    for (const url of urls) if ((await this.#documentAt(url)) !== undefined) return
+    for (const url of urls) if ((await this.#trail.documentAt(url)) !== undefined) return
     throw new Stop(
       `the resource metadata is not at ${quote(urls.map(({ href }) => href).join(' or '))}, which ${this.#client.name} needs later`,
       `serve it there, too (RFC 9728 §3.1; mcp-gatekit: leave resourceMetadataPath unset)${this.#sourceOf('needs-path-metadata', 'forgets-metadata-url')}`,
@@ -197,7 +179,7 @@ class Discovery {
 
   #checkResource(resource: unknown): void {
     const { url } = this.#examination
-    const { name, resource: rule } = this.#client
+    const { name, resource: rule, source } = this.#client
     const isRight =
       typeof resource === 'string' &&
       URL.canParse(resource) &&
@@ -205,7 +187,7 @@ class Discovery {
     if (isRight) return
     throw new Stop(
       `resource is ${quoteValue(resource)}, and ${name} accepts only ${rule === 'exact' ? 'the URL of the server' : 'the URL of the server or a parent of it'}`,
-      `set resource to ${url.origin}${url.pathname}, including the trailing slash if users enter one (mcp-gatekit: option resource)${this.#sourceOf('exact-resource')}`,
+      `set resource to ${url.origin}${url.pathname}, including the trailing slash if users enter one (mcp-gatekit: option resource; ${source})`,
     )
   }
 
@@ -230,7 +212,7 @@ class Discovery {
     const urls = issuerForms.map((form) => formUrl(issuer, form))
     const isFirst = (url: URL, index: number) => urls.findIndex(({ href }) => href === url.href) === index
     for (const url of urls.filter(isFirst)) {
-      const response = await this.#get(url)
+      const response = await this.#trail.get(url)
       if (response === undefined) continue
       const document = objectOf(response)
       if (isStrict && (response.status >= 500 || (response.succeeded && document === undefined)))
@@ -318,64 +300,12 @@ class Discovery {
   async #afterSignIn(): Promise<void> {
     const { requestAfterSignIn: request } = this.#client
     if (request === undefined) return
-    const { status, summary } = await this.#endpoint(request)
+    const { status, summary } = await this.#trail.endpoint(request)
     if (status !== 401)
       throw new Stop(
         `${summary} instead of 401. ${this.#client.name} sends this User-Agent only after the sign-in, which therefore seems to succeed`,
         `allow ${request.userAgent} in the firewall: see edge.user-agents${this.#sourceOf('claude-user-agent')}`,
       )
-  }
-
-  async #endpoint(request: EndpointRequest): Promise<HttpExchange> {
-    const agent = request.userAgent ?? 'none'
-    const label = `${request.method} ${quote(this.#examination.url.pathname)} with User-Agent ${agent}`
-    try {
-      const response = await requestEndpoint(this.#examination, request)
-      this.#trail.push(`${label} (${response.status})`)
-      return response
-    } catch (error) {
-      if (!(error instanceof NoResponseError)) throw error
-      this.#trail.push(`${label} (${error.detail})`)
-      throw new Stop('no response', 'allow this client in the firewall: see edge.user-agents')
-    }
-  }
-
-  /** Returns the JSON object at a URL, or `undefined`. */
-  async #documentAt(url: URL | undefined): Promise<Metadata | undefined> {
-    const response = url === undefined ? undefined : await this.#get(url)
-    return response === undefined ? undefined : objectOf(response)
-  }
-
-  /** Fetches a document, and follows redirects. Returns `undefined` without a response. */
-  async #get(url: URL): Promise<HttpExchange | undefined> {
-    let at = url
-    for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
-      const label = at.origin === this.#examination.url.origin ? at.pathname : `${at.origin}${at.pathname}`
-      if (!this.#examination.mayFetch(at)) {
-        this.#trail.push(`GET ${quote(label)} (not sent, because it is not https)`)
-        return undefined
-      }
-      const response = await this.#send(at, quote(label))
-      const location = response?.header('location')
-      if (response === undefined || response.status < 300 || response.status > 399 || location === undefined)
-        return response
-      if (!URL.canParse(location, at.href)) return undefined
-      at = new URL(location, at)
-    }
-    return undefined
-  }
-
-  async #send(url: URL, label: string): Promise<HttpExchange | undefined> {
-    try {
-      const headers = this.#client.metadataHeaders
-      const response = await sendAsClient(this.#examination, { method: 'GET', url, headers })
-      this.#trail.push(`GET ${label} (${response.status})`)
-      return response
-    } catch (error) {
-      if (!(error instanceof NoResponseError)) throw error
-      this.#trail.push(`GET ${label} (${error.detail})`)
-      return undefined
-    }
   }
 }
 
@@ -388,12 +318,6 @@ const SCOPE_SOURCES = {
 /** Returns the `Bearer` challenge, or `undefined` if it cannot be parsed. */
 function challengeOf(response: HttpExchange): Challenge | undefined {
   return bearerChallengeOf(response.header('www-authenticate'))
-}
-
-function objectOf({ status, json }: HttpExchange): Metadata | undefined {
-  return status === 200 && typeof json === 'object' && json !== null && !Array.isArray(json)
-    ? (json as Metadata)
-    : undefined
 }
 
 /** Compares the origins and paths. Clients ignore the query of the URL of the server. */

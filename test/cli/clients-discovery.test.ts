@@ -145,7 +145,7 @@ const STOPS: readonly Stop[] = [
       }),
     },
     seen: /^Gemini CLI stops at request 3, .*resource is .*\/mcp\/, and Gemini CLI accepts only/,
-    hint: /trailing slash.*https:\/\/github\.com\/microsoft\/vscode/,
+    hint: /trailing slash.*https:\/\/github\.com\/google-gemini/,
   },
   {
     as: 'inspector',
