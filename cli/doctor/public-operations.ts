@@ -1,3 +1,4 @@
+import { counted } from '../../src/options/counted.ts'
 import type { Check } from './check.ts'
 import { memberOf } from './conversation.ts'
 import { InconclusiveError, ok, warn, worst } from './finding.ts'
@@ -28,7 +29,7 @@ export const PUBLIC_OPERATIONS: readonly Check[] = [
       const tools = await openTools(examination)
       const marked = tools.map(schemesOf).filter((schemes) => schemes !== undefined)
       const open = marked.filter((schemes) => schemes.some((scheme) => memberOf(scheme, 'type') === 'noauth'))
-      const seen = `initialize and tools/list work without a token (${tools.length} tools, ${open.length} of them marked as public); calls get a 401`
+      const seen = `initialize and tools/list work without a token (${counted(tools.length, 'tool')}, ${open.length} of them marked as public); calls get a 401`
       const first = await firstResponse(examination)
       const message =
         first.message?.result === undefined
@@ -49,7 +50,7 @@ export const PUBLIC_OPERATIONS: readonly Check[] = [
           ? []
           : [
               warn(
-                `${tools.length - marked.length} of ${tools.length} tools have no securitySchemes`,
+                `${tools.length - marked.length} of ${counted(tools.length, 'tool')} without securitySchemes`,
                 'add _meta.securitySchemes to each listed tool: ChatGPT uses it to find out which tools need a sign-in',
               ),
             ]),

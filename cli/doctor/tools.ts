@@ -1,3 +1,4 @@
+import { counted } from '../../src/options/counted.ts'
 import { callResponse, toolsResponse } from './calls.ts'
 import type { Check } from './check.ts'
 import { clientProblem } from './client-problem.ts'
@@ -26,7 +27,11 @@ export const TOOLS: readonly Check[] = [
     async run(examination) {
       const tools = await listedTools(examination)
       if (tools.length === 0) return ok('the server has no tools')
-      return worst([checkNames(examination, tools), checkAnnotations(tools), ok(`${tools.length} tools`)])
+      return worst([
+        checkNames(examination, tools),
+        checkAnnotations(tools),
+        ok(`${counted(tools.length, 'tool')}`),
+      ])
     },
   },
   {
@@ -51,7 +56,7 @@ function checkNames(examination: Examination, tools: readonly unknown[]): Findin
   const names = tools.map((tool) => memberOf(tool, 'name'))
   const wrong = names.filter((name) => typeof name !== 'string' || !TOOL_NAME.test(name))
   return wrong.length === 0
-    ? ok(`${tools.length} tools`)
+    ? ok(`${counted(tools.length, 'tool')}`)
     : clientProblem(
         examination,
         'tool-names',
@@ -72,7 +77,7 @@ function checkAnnotations(tools: readonly unknown[]): Finding {
     ...(unhinted.length > 0 ? [`without readOnlyHint or destructiveHint: ${quoteAll(unhinted)}`] : []),
   ]
   return problems.length === 0
-    ? ok(`${tools.length} tools`)
+    ? ok(`${counted(tools.length, 'tool')}`)
     : warn(
         `${problems.join('; ')}; the directories of Claude and ChatGPT reject such servers`,
         'set title, annotations.readOnlyHint or annotations.destructiveHint, and for ChatGPT annotations.openWorldHint of every tool (https://claude.com/docs/connectors/faq)',

@@ -134,7 +134,7 @@ export function resolveUpstreamTokenOptions(options: UpstreamTokenOptions): Reso
     )
   }
   if (issuer !== undefined && tokenEndpoint !== undefined)
-    throw invalidOption('tokenEndpoint', 'and issuer exclude each other')
+    throw invalidOption('tokenEndpoint', 'cannot be given together with issuer. Remove one of them')
   if (issuer !== undefined) checkIssuer('issuer', issuer, { allowInsecureHttp })
   if (tokenEndpoint !== undefined) checkUrl('tokenEndpoint', tokenEndpoint, { allowInsecureHttp })
   if (clientId === undefined || clientId === null)
@@ -143,7 +143,10 @@ export function resolveUpstreamTokenOptions(options: UpstreamTokenOptions): Reso
   if (clientSecret === undefined && clientAuthentication === undefined)
     throw missingOption('clientSecret', 'set it, or set clientAuthentication')
   if (clientSecret !== undefined && clientAuthentication !== undefined)
-    throw invalidOption('clientAuthentication', 'and clientSecret exclude each other')
+    throw invalidOption(
+      'clientAuthentication',
+      'cannot be given together with clientSecret. Remove one of them',
+    )
   if (clientSecret !== undefined) checkSecret('clientSecret', clientSecret)
   if (clientAuthentication !== undefined)
     checkFunction('clientAuthentication', clientAuthentication, 'use a ClientAuth of oauth4webapi')

@@ -586,7 +586,7 @@ describe('doctor, for tools,', () => {
       what: 'a name of 64 characters',
       fault: listing([{ ...COMPLETE, name: 'a'.repeat(64) }]),
       status: 'ok',
-      seen: /^1 tools$/,
+      seen: /^1 tool$/,
     },
     {
       what: 'a name of 65 characters',
@@ -616,7 +616,7 @@ describe('doctor, for tools,', () => {
       what: 'a title among the annotations',
       fault: listing([{ name: 'greet', annotations: { title: 'Greet', readOnlyHint: true } }]),
       status: 'ok',
-      seen: /^1 tools$/,
+      seen: /^1 tool$/,
     },
     {
       what: 'a tool without hints',

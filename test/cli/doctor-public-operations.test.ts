@@ -64,11 +64,11 @@ describe('doctor, for a server with public and protected operations,', () => {
     expect(findingOf(report, 'auth.required')?.seen).to.match(/calls get a 401: see public\.operations/)
     expect(findingOf(report, 'public.operations')).to.include({
       status: 'ok',
-      seen: 'initialize and tools/list work without a token (1 tools, 0 of them marked as public); calls get a 401',
+      seen: 'initialize and tools/list work without a token (1 tool, 0 of them marked as public); calls get a 401',
     })
     expect(findingOf(report, 'challenge.scope')?.seen).to.equal('mcp:read')
     expect(findingOf(report, 'metadata.resource')?.status).to.equal('ok')
-    expect(findingOf(report, 'call.tools-list')?.seen).to.match(/^1 tools/)
+    expect(findingOf(report, 'call.tools-list')?.seen).to.match(/^1 tool/)
   })
 
   it('reports no failures with a token', async () => {
@@ -91,7 +91,7 @@ describe('doctor, for a server with public and protected operations,', () => {
     const report = await look(url)
     expect(failuresOf(report)).to.deep.equal([])
     expect(findingOf(report, 'public.operations')?.status).to.equal('warn')
-    expect(findingOf(report, 'public.operations')?.seen).to.equal('1 of 1 tools have no securitySchemes')
+    expect(findingOf(report, 'public.operations')?.seen).to.equal('1 of 1 tool without securitySchemes')
     expect(findingOf(report, 'public.operations')?.hint).to.match(/_meta\.securitySchemes/)
   })
 

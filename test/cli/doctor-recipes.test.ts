@@ -118,7 +118,7 @@ describe('doctor, for the recipes of the guide on existing servers,', () => {
       expect(failuresOf(report)).to.deep.equal([])
       for (const id of ['origin.foreign', 'host.foreign'])
         expect(findingOf(report, id)?.status, id).to.equal(checksOrigin ? 'ok' : 'warn')
-      expect(findingOf(report, 'call.tools-list')?.seen).to.match(/^1 tools/)
+      expect(findingOf(report, 'call.tools-list')?.seen).to.match(/^1 tool/)
     })
   }
 })

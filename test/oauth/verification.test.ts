@@ -13,7 +13,11 @@ describe('readVerification()', () => {
   for (const [what, expiresAt, expected] of [
     ['is rejected at the second of its expiry', 1_000, { outcome: 'refused', reason: 'expired' }],
     ['is rejected after its expiry', 999.999, { outcome: 'refused', reason: 'expired' }],
-    ['is rejected if its expiry is not finite', Number.NaN, { outcome: 'refused', reason: 'invalid' }],
+    [
+      'is rejected if its expiry is not finite',
+      Number.NaN,
+      { outcome: 'refused', reason: 'invalid', invalidCause: 'verifier' },
+    ],
   ] as const) {
     it(`a token ${what}`, () => {
       mock.timers.enable({ apis: ['Date'], now: 1_000_000 })

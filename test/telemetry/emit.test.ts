@@ -427,7 +427,7 @@ describe('emit', () => {
         const { builder, logger } = recording()
         builder.build().emit('some.event', input)
         expect(logger.errors[0]?.message).to.equal(
-          `TELEMETRY_EMIT_FAILED: event 'some.event' was dropped: ${reason}`,
+          `TELEMETRY_EMIT_FAILED: event 'some.event' was dropped: ${reason}. Run "npx mcp-gatekit explain telemetry_emit_failed" for help.`,
         )
       })
     }

@@ -35,7 +35,9 @@ describe('TypeRule', () => {
     it(`the ${kind} ${JSON.stringify(value)} is refused with ${code}: ${message}`, () => {
       const error = new TypeRule(kind, types).check('x', value)
       expect(error).to.include({ code })
-      if (typeof message === 'string') expect(error?.message).to.equal(message)
+      const help = `Run "npx mcp-gatekit explain ${code.toLowerCase()}" for help.`
+      if (typeof message === 'string')
+        expect(error?.message).to.equal(`${message}${message.endsWith('?') ? '' : '.'} ${help}`)
       else expect(error?.message).to.match(message)
     })
   }

@@ -464,7 +464,7 @@ describe('mcp: sessions', () => {
     expect((await called).message).to.deep.equal({
       jsonrpc: '2.0',
       id: 7,
-      error: { code: -32_800, message: 'The request was cancelled' },
+      error: { code: -32_800, message: 'The request was canceled' },
     })
     await own.close()
   })
