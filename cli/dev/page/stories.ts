@@ -24,6 +24,8 @@ export interface Story {
   name: string
   user: string | undefined
   stage: Stage
+  /** The time of the event that led to this stage. Events of two processes do not arrive in the order of their times. */
+  stageAt: string
   /** The step that the client has to take next, or `undefined` if it is signed in. */
   next: string | undefined
   readonly steps: Step[]
@@ -113,7 +115,7 @@ export class Stories {
     const kept = this.#push(story, step)
     record.story = story
     record.step = kept
-    if (stage !== undefined) this.#enter(story, stage, attributes)
+    if (stage !== undefined) this.#enter(story, stage, entry)
     for (const detail of record.events) this.#detail(story, kept, detail)
     record.events = []
   }
@@ -169,7 +171,7 @@ export class Stories {
     story.name = nameOf(story, attributes)
     if (typeof attributes.user === 'string') story.user = attributes.user
     this.#push(story, stepOf(entry))
-    if (stage !== undefined) this.#enter(story, stage, attributes)
+    if (stage !== undefined) this.#enter(story, stage, entry)
   }
 
   /** Finds the story of a request to the server, or begins one. */
@@ -209,6 +211,7 @@ export class Stories {
       name: 'a client',
       user: undefined,
       stage: 'begun',
+      stageAt: '',
       next: undefined,
       steps: [],
       dropped: 0,
@@ -236,11 +239,13 @@ export class Stories {
     dropFirst(this.#byKey, MAX_KEYS)
   }
 
-  #enter(story: Story, stage: Stage, attributes: Attributes): void {
+  #enter(story: Story, stage: Stage, { event }: Entry): void {
+    if (event.time < story.stageAt) return
     // Metadata that is fetched again, or preflights, are not a step back.
     if ((stage === 'metadata' || stage === 'issuer-metadata') && !EARLY.includes(story.stage)) return
     story.stage = stage
-    story.next = nextStep(stage, attributes, this.#issuer())
+    story.stageAt = event.time
+    story.next = nextStep(stage, event.attributes ?? {}, this.#issuer())
   }
 
   /** Inserts a step by its time: the response of a stream ends later than those of the requests after it. */

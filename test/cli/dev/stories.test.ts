@@ -249,6 +249,14 @@ describe('Stories', () => {
     expect(steps.map(({ title }) => title).slice(1)).to.deep.equal(['POST /stream → 200', 'POST /call → 200'])
   })
 
+  it('an event that arrives late does not set a story back to an earlier stage', () => {
+    const events = WHOLE()
+    const [token, call] = events.splice(-2) as [ConsoleEvent, ConsoleEvent]
+    const { stage, next, steps } = only(storiesOf(...events, call, token))
+    expect({ stage, next }).to.deep.equal({ stage: 'called', next: undefined })
+    expect(steps).to.have.length(8)
+  })
+
   it('stories are bounded in number and length', () => {
     const many = Array.from({ length: 500 }, (_, index) => [
       asked('/mcp', 401, { 'user_agent.original': `agent-${index}`, challenge: CHALLENGE }),
