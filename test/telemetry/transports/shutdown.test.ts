@@ -66,7 +66,8 @@ describe('a transport that is shut down with a deadline', () => {
           const overMs = performance.now()
           const [code] = await ended
           expect(code).to.equal(0)
-          expect(performance.now() - overMs).to.be.below(1_000)
+          // A connection that was left open would end with the timeout of its request, after 10 s.
+          expect(performance.now() - overMs).to.be.below(5_000)
         } finally {
           child.kill('SIGKILL')
           await hanging.close()
