@@ -1,4 +1,4 @@
-// Runs what takes too long for `npm test`: the tests of the package, the tests of test/full, then the whole suite on the
+// Runs what takes too long for `npm test`: the tests of the package, the slow tests, the tests of test/full, then the whole suite on the
 // other supported lines of Node, with the full number of random inputs. The Node binaries come from the npm packages node@22 and node@24. They
 // are not in package.json, because they would put themselves on PATH. The soak, which mostly waits, runs alongside.
 import { spawn } from 'node:child_process'
@@ -47,9 +47,13 @@ async function run(title, command, args, { inBackground = false } = {}) {
   failures.push(`${title} failed: ${signal ?? `exit code ${status}`}\n${failure.trimEnd()}`)
 }
 
+const groups = [
+  ['The tests of the package', 'package'],
+  ['The slow tests', 'slow'],
+]
 const tests = readdirSync(FULL).filter((name) => name.endsWith('.test.js'))
 const soak = run('The soak', 'node', [...LONG, FULL + SOAK], { inBackground: true })
-await run('The tests of the package', 'node', ['scripts/test.mjs', '--group', 'package'])
+for (const [title, group] of groups) await run(title, 'node', ['scripts/test.mjs', '--group', group])
 for (const name of tests) if (name !== SOAK) await run(FULL + name, 'node', [...LONG, FULL + name])
 for (const line of ['22', '24']) {
   console.log(`\nNode ${line}`)

@@ -1,6 +1,7 @@
 // Runs all tests outside test/full in several mocha processes at a time, since many of them wait for sockets, timers, and
-// other processes. `npm test` runs the group `code`, and `npm run test:package` runs the group `package`.
-// usage: node scripts/test.mjs [--lint] [--group package|code] [--reporter <name>] [--ignore <path within test> ...] [--jobs <number>]
+// other processes. `npm test` runs the group `code`, `npm run test:package` the group `package`, and `npm run test:slow` the
+// group `slow`.
+// usage: node scripts/test.mjs [--lint] [--group code|package|slow] [--reporter <name>] [--ignore <path within test> ...] [--jobs <number>]
 import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -75,6 +76,24 @@ const PACKAGE = [
   'package',
 ]
 
+/**
+ * Files that measure time or memory, wait for real timeouts, or start a process for each test. Faster tests cover the same
+ * code in the group `code`.
+ */
+const SLOW = [
+  'attacks/chats',
+  'attacks/growth',
+  'attacks/otlp',
+  'attacks/regular-expressions',
+  'attacks/slow-readers',
+  'attacks/target-secrets',
+  'examples/identity-providers',
+  'openapi/real-documents',
+  'telemetry/transports/otlp/otlp-faults',
+  'telemetry/transports/otlp/otlp-process',
+  'telemetry/transports/shutdown',
+]
+
 const { values } = parseArgs({
   options: {
     lint: { type: 'boolean', default: false },
@@ -91,20 +110,21 @@ const names = readdirSync('build/test', { recursive: true })
   .filter((file) => file.endsWith('.test.js') && !ignored.some((path) => file.startsWith(path)))
   .map((file) => file.replace(/\.test\.js$/, ''))
   .sort()
-const jobs = [
-  ...(values.group === 'code'
-    ? []
-    : jobsOf(
-        names.filter((name) => PACKAGE.includes(name)),
-        false,
-      )),
-  ...(values.group === 'package'
-    ? []
-    : jobsOf(
-        names.filter((name) => !PACKAGE.includes(name)),
-        true,
-      )),
-].sort((one, other) => other.seconds - one.seconds)
+/** The group of a file. */
+function groupOf(name) {
+  if (PACKAGE.includes(name)) return 'package'
+  return SLOW.includes(name) ? 'slow' : 'code'
+}
+
+const jobs = ['code', 'package', 'slow']
+  .filter((group) => values.group === undefined || values.group === group)
+  .flatMap((group) =>
+    jobsOf(
+      names.filter((name) => groupOf(name) === group),
+      group === 'code',
+    ),
+  )
+  .sort((one, other) => other.seconds - one.seconds)
 if (values.lint) {
   // It starts first, since it is the fastest to fail.
   jobs.unshift({ title: 'The linter', args: ['node_modules/@biomejs/biome/bin/biome', 'check'] })
