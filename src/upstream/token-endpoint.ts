@@ -1,6 +1,7 @@
 import type * as OAuth from 'oauth4webapi'
 import type { AuthorizationServer, ClientAuth, TokenEndpointResponse } from 'oauth4webapi'
 import { boundedFetch } from '../oauth/verifiers/bounded-fetch.ts'
+import { IssuerDiscovery } from '../oauth/verifiers/issuer-discovery.ts'
 import { isLoopbackHostname } from '../options/option-checks.ts'
 import { UpstreamConsentError, UpstreamUnavailableError } from './errors.ts'
 import type { ResolvedUpstreamTokenOptions } from './options.ts'
@@ -50,6 +51,7 @@ let oauth: typeof OAuth | undefined
 export class TokenEndpoint {
   readonly #options: ResolvedUpstreamTokenOptions
   #found: { readonly server: AuthorizationServer; readonly untilMs: number } | undefined
+  #issuer: IssuerDiscovery | undefined
   #discovery: Promise<AuthorizationServer> | undefined
 
   constructor(options: ResolvedUpstreamTokenOptions) {
@@ -65,7 +67,7 @@ export class TokenEndpoint {
   async exchange(subjectToken: string): Promise<UpstreamAccessToken> {
     const signal = AbortSignal.timeout(this.#options.timeoutMs)
     oauth ??= await import('oauth4webapi')
-    const server = await this.#server(oauth, signal)
+    const server = await this.#server(signal)
     const client = { client_id: this.#options.clientId }
     let response: Response
     try {
@@ -129,15 +131,22 @@ export class TokenEndpoint {
     return inBody ? library.ClientSecretPost(clientSecret) : library.ClientSecretBasic(clientSecret)
   }
 
-  async #server(library: typeof OAuth, signal: AbortSignal): Promise<AuthorizationServer> {
-    const { tokenEndpoint, issuer = '' } = this.#options
+  async #server(signal: AbortSignal): Promise<AuthorizationServer> {
+    const { tokenEndpoint, issuer = '', allowInsecureHttp, timeoutMs } = this.#options
     if (tokenEndpoint !== undefined) return { issuer: tokenEndpoint, token_endpoint: tokenEndpoint }
     if (this.#found !== undefined && performance.now() < this.#found.untilMs) return this.#found.server
-    this.#discovery ??= this.#discover(library, new URL(issuer), signal).finally(() => {
-      this.#discovery = undefined
-    })
+    this.#issuer ??= new IssuerDiscovery(issuer, allowInsecureHttp, timeoutMs)
+    this.#discovery ??= this.#issuer
+      .find((server) => this.#checked(server))
+      .then((server) => {
+        this.#found = { server, untilMs: performance.now() + METADATA_MS }
+        return server
+      })
+      .finally(() => {
+        this.#discovery = undefined
+      })
     try {
-      return await this.#discovery
+      return await Promise.race([this.#discovery, rejectedBy(signal)])
     } catch (cause) {
       // An old document is better than none: endpoints rarely move.
       if (this.#found !== undefined) return this.#found.server
@@ -145,32 +154,15 @@ export class TokenEndpoint {
     }
   }
 
-  async #discover(library: typeof OAuth, issuer: URL, signal: AbortSignal): Promise<AuthorizationServer> {
-    const { allowInsecureHttp } = this.#options
-    let first: unknown
-    for (const algorithm of ['oauth2', 'oidc'] as const) {
-      try {
-        const response = await library.discoveryRequest(issuer, {
-          algorithm,
-          signal,
-          [library.allowInsecureRequests]: allowInsecureHttp || isLoopbackHostname(issuer.hostname),
-          [library.customFetch]: (url: string, init: object) => boundedFetch(url, init),
-        })
-        const server = await library.processDiscoveryResponse(issuer, response)
-        if (server.token_endpoint === undefined)
-          throw new Error('the metadata document has no token_endpoint')
-        const { protocol, hostname } = new URL(server.token_endpoint)
-        // A remote issuer must not make this machine send tokens to itself.
-        const isLocal = isLoopbackHostname(hostname) && isLoopbackHostname(issuer.hostname)
-        if (protocol !== 'https:' && !allowInsecureHttp && !isLocal)
-          throw new Error('token_endpoint is not https')
-        this.#found = { server, untilMs: performance.now() + METADATA_MS }
-        return server
-      } catch (error) {
-        first ??= error
-      }
-    }
-    throw first
+  /** @throws if the metadata does not name a token endpoint to which tokens may be sent. */
+  #checked(server: AuthorizationServer): AuthorizationServer {
+    if (server.token_endpoint === undefined) throw new Error('the metadata document has no token_endpoint')
+    const { protocol, hostname } = new URL(server.token_endpoint)
+    // A remote issuer must not make this machine send tokens to itself.
+    const isLocal = isLoopbackHostname(hostname) && isLoopbackHostname(new URL(server.issuer).hostname)
+    if (protocol !== 'https:' && !this.#options.allowInsecureHttp && !isLocal)
+      throw new Error('token_endpoint is not https')
+    return server
   }
 
   #failure(library: typeof OAuth, error: unknown, subjectToken: string): Error {
@@ -196,6 +188,12 @@ export class TokenEndpoint {
       cause,
     })
   }
+}
+
+function rejectedBy(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })
 }
 
 /** @throws if the response does not contain a Bearer token that this server may send to the upstream API. */
