@@ -1,5 +1,5 @@
 import { CLIENT_IDS, type ClientId } from './client-id.ts'
-import { type ClientProfile, type EndpointRequest, namesOf, profileOf } from './profiles.ts'
+import { affectedBy, type ClientProfile, type EndpointRequest, profileOf } from './profiles.ts'
 import { QUIRKS, type Quirk } from './quirks.ts'
 
 /** The texts of a section of the guide, in Markdown. */
@@ -39,7 +39,8 @@ project, the file \`.mcp.json\` has the same effect:
 \`\`\``,
     registration:
       'Client ID metadata document `https://claude.ai/oauth/claude-code-client-metadata`, dynamic registration, or `--client-id`.',
-    callback: '`http://localhost:<port>/callback`, with a free port or that of `--callback-port`',
+    callback:
+      '`http://localhost:<port>/callback`, with port 3118 in the run, or with that of `--callback-port`',
     stepUp: 'Not reliably: see the known problems.',
     source: 'https://code.claude.com/docs/en/mcp',
     seen: '2026-11-22',
@@ -71,7 +72,7 @@ scopes = ["mcp:read"]
     registration:
       'Client ID metadata document, dynamic registration, or `codex mcp add --oauth-client-id <id>`.',
     callback:
-      '`http://127.0.0.1:<port>/callback/<id>`. The ID depends on the URL of the server. `mcp_oauth_callback_port` in the configuration sets the port.',
+      '`http://127.0.0.1:<port>/callback` in the run. Documentation and reports up to September 2026 name `http://127.0.0.1:<port>/callback/<id>`, with an ID that depends on the URL of the server, so allow both. `mcp_oauth_callback_port` in the configuration sets the port.',
     stepUp: 'Not documented.',
     source: 'https://developers.openai.com/codex/mcp',
     seen: '2026-11-22',
@@ -143,14 +144,19 @@ const INTRODUCTION = `# Clients
 <!-- Generated from cli/clients by \`npm run clients\`. Change those files instead. -->
 
 Clients differ in how they search for the sign-in, how they register, and which mistakes of a server they forgive. This page lists what is known about
-each, with sources and dates. The facts come from documentation, source code, and reports, which sometimes only quote the documentation. No client was
-run for this page, and a client can change at any time. Check your server with the profile of a client before you search for a mistake.
+each, with sources and dates. The facts come from documentation, source code, and reports, which sometimes only quote the documentation. Some clients
+were run against the example server of this package, and what they sent was recorded. The overview names their versions. The others were not run. A
+client can change at any time. Check your server with the profile of a client before you search for a mistake.
 
 \`\`\`sh
 npx mcp-gatekit doctor https://mcp.example.com/mcp --as claude
 \`\`\`
 
 [The doctor](../reference/doctor.md#check-a-server-for-one-client) replays the requests of the client and names the request at which it would stop.`
+
+const OTHER_RUN = `mcp-remote 0.15.1 was run on 2026-11-22, and has no profile. It first sends GET without a token, then the POST, and follows the challenge of each 401.
+It registers dynamically with the callback \`http://localhost:9401/oauth/callback\`, and requests the scopes of the challenge. Its \`User-Agent\` is \`node\` or
+\`undici\`.`
 
 const SETTINGS = `## Settings that help
 
@@ -169,29 +175,34 @@ that users enter.`
 /** Returns the page docs/guides/clients.md. */
 export function guidePage(): string {
   const sections = CLIENT_IDS.map((id) => sectionOf(profileOf(id), SECTIONS[id]))
-  const others = quirks().filter(({ clients }) => clients.length === 0)
+  const others = quirks().filter(
+    ({ clients, formerClients = [] }) => [...clients, ...formerClients].length === 0,
+  )
   return `${[
     INTRODUCTION,
     `## Overview\n\n${overview()}`,
     SETTINGS,
     ...sections,
-    `## Other clients\n\n${quirkTable(others, true)}`,
+    `## Other clients\n\n${OTHER_RUN}\n\n${quirkTable(others, true)}`,
   ].join('\n\n')}\n`
 }
 
 function overview(): string {
   return table(
-    ['Client', 'Registration', 'Callback', 'Requests more scopes'],
+    ['Client', 'Run', 'Registration', 'Callback', 'Requests more scopes'],
     CLIENT_IDS.map((id) => {
       const { registration, callback, stepUp } = SECTIONS[id]
-      return [`[${profileOf(id).name}](#${anchorOf(profileOf(id).name)})`, registration, callback, stepUp]
+      const { name, run } = profileOf(id)
+      return [`[${name}](#${anchorOf(name)})`, run?.version ?? 'No', registration, callback, stepUp]
     }),
   )
 }
 
 function sectionOf(client: ClientProfile, section: Section): string {
   const { name, id } = client
-  const known = quirks().filter(({ clients }) => clients.includes(id))
+  const known = quirks().filter(({ clients, formerClients = [] }) =>
+    [...clients, ...formerClients].includes(id),
+  )
   return `## ${name}
 
 ${section.add}
@@ -200,12 +211,20 @@ ${section.add}
 - Callback: ${section.callback}${section.callback.endsWith('.') ? '' : '.'}
 - Requests more scopes: ${section.stepUp}
 - Source: <${section.source}>, as of ${section.seen}.
+- Run: ${runOf(client)}
 
 ${discoveryOf(client)}
 
 ### Known problems of ${name}
 
 ${quirkTable(known, false)}`
+}
+
+/** Describes the version of a client that was run. */
+function runOf({ name, run }: ClientProfile): string {
+  if (run === undefined) return 'No version was run.'
+  const { program = name, version, date } = run
+  return `${program} ${version}, on ${date}. It registered dynamically and signed in to the example server.`
 }
 
 /** Describes the discovery of a client, as \`doctor --as\` replays it. */
@@ -229,13 +248,13 @@ function discoveryOf(client: ClientProfile): string {
     issuer: 'the authorization server',
   }
   const steps = [
-    `Requests to the server: ${client.requests.map(describe).join(', then ')}.${client.requestAfterSignIn === undefined ? '' : ` After the sign-in: ${describe(client.requestAfterSignIn)}.`}`,
+    `Requests to the server: ${client.requests.map(describe).join(', then ') || 'none before the sign-in'}.${client.requestAfterSignIn === undefined ? '' : ` After the sign-in: ${describe(client.requestAfterSignIn)}.`}`,
     `Resource metadata: ${client.places.map((place) => places[place]).join(', then ')}.${client.places.includes('challenge') && !client.searchesOn ? ' If the challenge contains a URL, the client uses no other one.' : ''}`,
     `\`resource\`: ${client.resource === 'exact' ? 'must be the URL of the server' : 'can be a parent of the URL of the server'}.`,
     `Metadata of the authorization server: ${client.issuerForms.map((form) => forms[form]).join(', then ')}.`,
     `Scopes: those of ${client.scopes.map((source) => sources[source]).join(', otherwise of ')}.`,
   ]
-  const basis = `The profile is based on <${client.source}> as of ${client.seen}.${client.assumption === undefined ? '' : ` ${client.assumption}`}`
+  const basis = `The profile is based on ${client.run === undefined ? '' : 'the run and on '}<${client.source}> as of ${client.seen}.${client.assumption === undefined ? '' : ` ${client.assumption}`}`
   return `Discovery, as \`doctor --as ${client.id}\` replays it:\n\n${steps.map((step, index) => `${index + 1}. ${step}`).join('\n')}\n\n${basis}`
 }
 
@@ -251,16 +270,17 @@ function quirks(): readonly Quirk[] {
 function quirkTable(rows: readonly Quirk[], namesClients: boolean): string {
   return table(
     [...(namesClients ? ['Client'] : []), 'Problem', 'Server', 'This package', 'Check', 'Seen'],
-    rows.map(({ clients, others = [], behavior, sources, seen, remedy, setting, check }) => [
-      ...(namesClients
-        ? [capitalized([namesOf(clients), ...others].filter((name) => name !== '').join(', '))]
-        : []),
-      `${behavior} (${sources.map((url, index) => `[${index + 1}](${url})`).join(', ')})`,
-      remedy,
-      setting ?? '',
-      check === undefined ? '' : `[\`${check}\`](../reference/doctor.md#${check.replace('.', '')})`,
-      seen,
-    ]),
+    rows.map((quirk) => {
+      const { behavior, sources, seen, remedy, setting, check } = quirk
+      return [
+        ...(namesClients ? [capitalized(affectedBy(quirk))] : []),
+        `${behavior} (${sources.map((url, index) => `[${index + 1}](${url})`).join(', ')})`,
+        remedy,
+        setting ?? '',
+        check === undefined ? '' : `[\`${check}\`](../reference/doctor.md#${check.replace('.', '')})`,
+        seen,
+      ]
+    }),
   )
 }
 

@@ -1,4 +1,5 @@
 import { CLIENT_IDS, type ClientId } from './client-id.ts'
+import type { Quirk } from './quirks.ts'
 
 /** A request to the MCP endpoint without a token. */
 export interface EndpointRequest {
@@ -8,6 +9,17 @@ export interface EndpointRequest {
   /** `undefined` if the client sends no `User-Agent`. */
   readonly userAgent: string | undefined
   readonly accept: string | undefined
+  /** The `MCP-Protocol-Version` of a GET or HEAD. */
+  readonly protocolVersion?: string
+}
+
+/** A version of a client that was run against the example server, and signed in. */
+export interface ClientRun {
+  /** The name of the program, if it is not that of the profile. */
+  readonly program?: string
+  readonly version: string
+  /** The date as YYYY-MM-DD. */
+  readonly date: string
 }
 
 /**
@@ -34,12 +46,16 @@ export interface ClientProfile {
   readonly name: string
   /** `true` if the client connects from the internet, so that it cannot reach a private network. */
   readonly hosted: boolean
+  /** The version that was run. If it is missing, no version was. */
+  readonly run?: ClientRun
   /** The requests to the MCP endpoint that begin the discovery. */
   readonly requests: readonly EndpointRequest[]
-  /** The first request after the sign-in, if its headers differ from those before. */
+  /** The first request after the sign-in, if it differs from those before. Required if `requests` contains no POST. */
   readonly requestAfterSignIn?: EndpointRequest
   /** The headers of requests for metadata. */
   readonly metadataHeaders: Readonly<Record<string, string>>
+  /** The `Accept` header of requests for the metadata of the authorization server, if it differs. */
+  readonly issuerAccept?: string
   /** The places of the resource metadata, in order. */
   readonly places: readonly MetadataPlace[]
   /** `true` if the client tries the well-known URLs although the challenge names a URL. */
@@ -75,6 +91,9 @@ export interface ClientProfile {
 }
 
 const BOTH_TYPES = 'application/json, text/event-stream'
+const RUN_DATE = '2026-11-22'
+
+const CODEX = 'codex-mcp-client/0.169.0'
 
 /** The behavior that all clients of the official TypeScript SDK share. */
 const SDK = {
@@ -118,19 +137,22 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     ...SDK,
     name: 'Claude Code',
     hosted: false,
-    requests: [
-      {
-        method: 'POST',
-        message: 'initialize',
-        userAgent: 'claude-code/2.1.204 (cli)',
-        accept: BOTH_TYPES,
-      },
-    ],
-    metadataHeaders: { 'mcp-protocol-version': '2025-11-25', accept: 'application/json' },
+    run: { version: '2.1.197', date: RUN_DATE },
+    requests: [],
+    requestAfterSignIn: {
+      method: 'POST',
+      message: 'initialize',
+      userAgent: 'claude-code/2.1.197 (sdk-cli)',
+      accept: BOTH_TYPES,
+    },
+    metadataHeaders: { 'user-agent': 'Bun/1.4.0', 'mcp-protocol-version': '2025-11-25', accept: '*/*' },
+    issuerAccept: 'application/json',
+    places: ['path', 'root'],
     registration: ['metadata-document', 'dynamic'],
-    assumption: 'The order of the requests is assumed to be that of the official SDK.',
-    source: 'https://github.com/anthropics/claude-code/issues/47390',
-    seen: '2026-04-13',
+    assumption:
+      'Its search after the first well-known URL is assumed to be that of the official SDK. The recorded sign-in begins without a request to the server, so that Claude Code knows no challenge.',
+    source: 'https://code.claude.com/docs/en/mcp',
+    seen: RUN_DATE,
   },
   chatgpt: {
     ...SDK,
@@ -154,11 +176,10 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
   codex: {
     name: 'Codex',
     hosted: false,
-    requests: [
-      { method: 'GET', userAgent: undefined, accept: '*/*' },
-      { method: 'POST', message: 'initialize', userAgent: undefined, accept: BOTH_TYPES },
-    ],
-    metadataHeaders: { 'mcp-protocol-version': '2024-11-05', accept: '*/*' },
+    run: { program: 'Codex CLI', version: '0.169.0', date: RUN_DATE },
+    requests: [{ method: 'GET', userAgent: CODEX, accept: '*/*', protocolVersion: '2024-11-05' }],
+    requestAfterSignIn: { method: 'POST', message: 'initialize', userAgent: CODEX, accept: BOTH_TYPES },
+    metadataHeaders: { 'user-agent': CODEX, 'mcp-protocol-version': '2024-11-05', accept: '*/*' },
     places: ['challenge', 'path', 'appended', 'root'],
     searchesOn: false,
     resource: 'parent',
@@ -170,8 +191,9 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     requiresListedPkce: false,
     registration: ['metadata-document', 'dynamic'],
     metadataDocumentNeedsNone: true,
-    scopes: ['issuer', 'challenge', 'resource'],
-    assumption: 'The `User-Agent` of its requests is not documented. It is assumed to be missing.',
+    scopes: ['challenge', 'resource', 'issuer'],
+    assumption:
+      'No request after the sign-in was recorded. Its headers are assumed, and so is the search after the first well-known URL, from the source code.',
     source: 'https://github.com/modelcontextprotocol/rust-sdk/blob/main/crates/rmcp/src/transport/auth.rs',
     seen: '2026-08-20',
   },
@@ -183,8 +205,9 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     metadataHeaders: {
       'user-agent': 'node',
       'mcp-protocol-version': '2025-11-25',
-      accept: 'application/json',
+      accept: '*/*',
     },
+    issuerAccept: 'application/json',
     requiredPlaces: ['path', 'root'],
     registration: ['dynamic'],
     assumption:
@@ -226,6 +249,7 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
   gemini: {
     name: 'Gemini CLI',
     hosted: false,
+    run: { version: '0.61.0', date: RUN_DATE },
     requests: [
       { method: 'POST', message: 'initialize', userAgent: 'node', accept: BOTH_TYPES },
       { method: 'HEAD', userAgent: 'node', accept: 'application/json' },
@@ -243,23 +267,25 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     metadataDocumentNeedsNone: false,
     scopes: ['issuer'],
     source: 'https://github.com/google-gemini/gemini-cli/blob/main/packages/core/src/mcp/oauth-utils.ts',
-    seen: '2026-08-21',
+    seen: RUN_DATE,
   },
   inspector: {
     ...SDK,
     name: 'MCP Inspector',
     hosted: false,
+    run: { version: '2.12.0', date: RUN_DATE },
     requests: [{ method: 'POST', message: 'initialize', userAgent: 'node', accept: BOTH_TYPES }],
     metadataHeaders: {
       'user-agent': 'node',
       'mcp-protocol-version': '2025-11-25',
-      accept: 'application/json',
+      accept: '*/*',
     },
-    places: ['path', 'root'],
+    issuerAccept: 'application/json',
     registration: ['metadata-document', 'dynamic'],
     metadataDocumentNeedsNone: false,
-    source: 'https://github.com/modelcontextprotocol/inspector/issues/2071',
-    seen: '2026-08-21',
+    assumption: 'The web page was run, not the command line.',
+    source: 'https://github.com/modelcontextprotocol/inspector/pull/2113',
+    seen: RUN_DATE,
   },
 }
 
@@ -268,8 +294,14 @@ export function profileOf(id: ClientId): ClientProfile {
   return { id, ...PROFILES[id] }
 }
 
+/** Returns the names of the clients that have a quirk, separated by commas. */
+export function affectedBy({ clients, formerClients = [], others = [] }: Quirk): string {
+  const former = formerClients.map((id) => `older versions of ${PROFILES[id].name}`)
+  return [namesOf(clients), ...former, ...others].filter((name) => name !== '').join(', ')
+}
+
 /** Returns the display names of clients, in the order of the guide. */
-export function namesOf(ids: readonly ClientId[]): string {
+function namesOf(ids: readonly ClientId[]): string {
   return CLIENT_IDS.filter((id) => ids.includes(id))
     .map((id) => PROFILES[id].name)
     .join(', ')

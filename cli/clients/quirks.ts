@@ -3,6 +3,8 @@ import type { ClientId } from './client-id.ts'
 /** A behavior of some clients that differs from the specifications or from other clients. */
 export interface Quirk {
   readonly clients: readonly ClientId[]
+  /** Clients of which only older versions have the behavior. */
+  readonly formerClients?: readonly ClientId[]
   /** Names of clients with the same behavior that have no profile. */
   readonly others?: readonly string[]
   /** The behavior, in Markdown. */
@@ -36,9 +38,10 @@ export const QUIRKS = {
     check: 'edge.user-agents',
   },
   'missing-user-agent': {
-    clients: ['claude-code', 'claude', 'codex'],
+    clients: ['claude'],
+    formerClients: ['claude-code'],
     behavior:
-      'Discovery and token requests of Claude Code have no `User-Agent` header. Claude sends some requests without it, too. Firewalls that require the header reject them.',
+      'Claude sends some requests without a `User-Agent` header. Reports of April 2026 say the same of discovery and token requests of Claude Code. Claude Code 2.1.197 sends `Bun/1.4.0` with them. Firewalls that require the header reject such requests.',
     sources: [
       'https://github.com/anthropics/claude-code/issues/47390',
       'https://github.com/anthropics/claude-ai-mcp/issues/923',
@@ -327,30 +330,32 @@ export const QUIRKS = {
     check: 'issuer.pkce',
   },
   'issuer-scopes': {
-    clients: ['codex', 'gemini'],
+    clients: ['gemini'],
+    formerClients: ['codex'],
     behavior:
-      'The client requests all scopes that the metadata of the authorization server lists, not those of the challenge or of the resource metadata. Codex retries without scopes if the authorization server rejects them.',
+      'The client requests all scopes that the metadata of the authorization server lists, not those of the challenge or of the resource metadata. Reports up to September 2026 say the same of Codex, which retries without scopes if the authorization server rejects them. Codex CLI 0.169.0 requests the scopes of the challenge.',
     sources: [
+      'https://github.com/google-gemini/gemini-cli/blob/main/packages/core/src/mcp/oauth-utils.ts',
       'https://github.com/openai/codex/issues/15643',
       'https://github.com/openai/codex/issues/35253',
-      'https://github.com/google-gemini/gemini-cli/blob/main/packages/core/src/mcp/oauth-utils.ts',
     ],
-    seen: '2026-09-03',
+    seen: '2026-11-22',
     remedy:
       'List the scopes of the resource in the metadata of the authorization server, and few others. Users can also configure the scopes.',
     check: 'issuer.scopes',
   },
   'ignores-challenge': {
-    clients: ['codex', 'inspector'],
+    clients: ['codex'],
+    formerClients: ['inspector'],
     others: ['goose'],
     behavior:
-      'The client does not read `resource_metadata` of the challenge. Codex sends a GET first and reads the challenge only if that gets a 401. The Inspector uses only the well-known URLs.',
+      'The client does not always read `resource_metadata` of the challenge. Codex sends a GET first and reads the challenge only if that gets a 401. Versions of the Inspector before September 2026 use only the well-known URLs.',
     sources: [
       'https://github.com/openai/codex/issues/42427',
       'https://github.com/modelcontextprotocol/inspector/issues/576',
-      'https://github.com/modelcontextprotocol/inspector/issues/2071',
+      'https://github.com/modelcontextprotocol/inspector/pull/2113',
     ],
-    seen: '2026-09-06',
+    seen: '2026-11-22',
     remedy: 'Serve the resource metadata at the well-known URLs, and require the token for GET, too.',
     setting: 'Leave `oauth.resourceMetadataPath` unset.',
     check: 'client.discovery',

@@ -9,6 +9,7 @@ import type { HttpExchange } from './http-exchange.ts'
 import { acceptsMetadataDocuments, acceptsPublicClients, formUrl } from './issuer-support.ts'
 import { metadataUrls, textsOf } from './metadata-documents.ts'
 import { quote, quoteAll, quoteValue } from './quote.ts'
+import { firstResponse } from './reachability.ts'
 import { isResourceOf } from './resource-metadata.ts'
 
 type Metadata = Readonly<Record<string, unknown>>
@@ -98,6 +99,7 @@ class Discovery {
       if (response.status === 401) challenge ??= challengeOf(response)
       else if (request.method === 'POST') isOpen = this.#checkOpen(response)
     }
+    if (await this.#isUnprotected()) isOpen = await this.#connect()
     if (this.#has('error-in-challenge') && challenge?.parameters.has('error') === true) {
       this.#notes.push('the challenge contains error, with which Codex Desktop starts no sign-in')
       this.#hints.push(
@@ -105,6 +107,20 @@ class Discovery {
       )
     }
     return { isOpen, challenge }
+  }
+
+  /** Returns `true` if the client connects before it searches for a sign-in, because nothing required one. */
+  async #isUnprotected(): Promise<boolean> {
+    if (this.#client.requests.some(({ method }) => method === 'POST')) return false
+    return (await firstResponse(this.#examination)).status !== 401
+  }
+
+  /** Sends the first request of a connection. @throws {Stop} unless the server responds with 401, or without a gate */
+  async #connect(): Promise<boolean> {
+    const { requestAfterSignIn: request } = this.#client
+    if (request === undefined) return false
+    const response = await this.#trail.endpoint(request)
+    return response.status !== 401 && this.#checkOpen(response)
   }
 
   /** Returns `true` for the response of an open server. @throws {Stop} for any other response */
@@ -153,7 +169,7 @@ class Discovery {
   #challengeHint(name: string, url: URL | undefined): string {
     return url === undefined || this.#client.places.includes('challenge')
       ? ''
-      : `; ${name} does not read resource_metadata of the challenge${this.#sourceOf('ignores-challenge')}`
+      : `; ${name} does not read resource_metadata of the challenge`
   }
 
   #placeUrl(place: MetadataPlace, challenged: URL | undefined): URL | undefined {
@@ -208,11 +224,11 @@ class Discovery {
   }
 
   async #searchIssuer(issuer: string): Promise<Metadata | undefined> {
-    const { issuerForms, comparesIssuer, isStrict, name } = this.#client
+    const { issuerForms, issuerAccept, comparesIssuer, isStrict, name } = this.#client
     const urls = issuerForms.map((form) => formUrl(issuer, form))
     const isFirst = (url: URL, index: number) => urls.findIndex(({ href }) => href === url.href) === index
     for (const url of urls.filter(isFirst)) {
-      const response = await this.#trail.get(url)
+      const response = await this.#trail.get(url, issuerAccept)
       if (response === undefined) continue
       const document = objectOf(response)
       if (isStrict && (response.status >= 500 || (response.succeeded && document === undefined)))
@@ -298,12 +314,13 @@ class Discovery {
 
   /** Sends the first request after the sign-in, without a token. @throws {Stop} if it is blocked */
   async #afterSignIn(): Promise<void> {
-    const { requestAfterSignIn: request } = this.#client
+    const { requestAfterSignIn: request, metadataHeaders } = this.#client
     if (request === undefined) return
+    const isNew = request.userAgent !== metadataHeaders['user-agent']
     const { status, summary } = await this.#trail.endpoint(request)
     if (status !== 401)
       throw new Stop(
-        `${summary} instead of 401. ${this.#client.name} sends this User-Agent only after the sign-in, which therefore seems to succeed`,
+        `${summary} instead of 401. ${this.#client.name} sends ${isNew ? 'this User-Agent' : 'this request'} only after the sign-in, which therefore seems to succeed`,
         `allow ${request.userAgent} in the firewall: see edge.user-agents${this.#sourceOf('claude-user-agent')}`,
       )
   }

@@ -1,4 +1,4 @@
-import { namesOf } from '../clients/profiles.ts'
+import { affectedBy } from '../clients/profiles.ts'
 import { type QuirkId, quirkOf } from '../clients/quirks.ts'
 import type { Examination } from './examination.ts'
 import { type Finding, fail, warn } from './finding.ts'
@@ -13,10 +13,9 @@ export function clientProblem(
   seen: string,
   hint: string = plain(quirkOf(id).remedy),
 ): Finding {
-  const { clients, others = [], sources } = quirkOf(id)
-  const affected = [namesOf(clients), ...others].filter((name) => name !== '').join(', ')
-  const concerns = options.as !== undefined && clients.includes(options.as)
-  return (concerns ? fail : warn)(`${seen}; affects ${affected}`, `${hint} (${sources[0]})`)
+  const quirk = quirkOf(id)
+  const concerns = options.as !== undefined && quirk.clients.includes(options.as)
+  return (concerns ? fail : warn)(`${seen}; affects ${affectedBy(quirk)}`, `${hint} (${quirk.sources[0]})`)
 }
 
 /** Removes the marks of Markdown and the period at the end. */

@@ -27,7 +27,7 @@ export async function sendAsClient(
  */
 export async function requestEndpoint(
   examination: Examination,
-  { method, message, userAgent, accept }: EndpointRequest,
+  { method, message, userAgent, accept, protocolVersion }: EndpointRequest,
   url: URL = examination.url,
 ): Promise<HttpExchange> {
   const { headers, body } =
@@ -39,6 +39,7 @@ export async function requestEndpoint(
       ...(method === 'POST' && headers),
       ...(accept !== undefined && { accept }),
       ...(userAgent !== undefined && { 'user-agent': userAgent }),
+      ...(protocolVersion !== undefined && { 'mcp-protocol-version': protocolVersion }),
     },
     body: method === 'POST' ? body : undefined,
   })

@@ -51,8 +51,11 @@ export class ClientTrail {
     return response === undefined ? undefined : objectOf(response)
   }
 
-  /** Fetches a document, and follows redirects. Returns `undefined` without a response. */
-  async get(url: URL): Promise<HttpExchange | undefined> {
+  /**
+   * Fetches a document, and follows redirects. Returns `undefined` without a response.
+   * @param accept the `Accept` header, if it differs from that of other requests for metadata
+   */
+  async get(url: URL, accept?: string): Promise<HttpExchange | undefined> {
     let at = url
     for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
       const label = at.origin === this.#examination.url.origin ? at.pathname : `${at.origin}${at.pathname}`
@@ -60,7 +63,7 @@ export class ClientTrail {
         this.requests.push(`GET ${quote(label)} (not sent, because it is not https)`)
         return undefined
       }
-      const response = await this.#send(at, quote(label))
+      const response = await this.#send(at, quote(label), accept)
       const location = response?.header('location')
       if (response === undefined || response.status < 300 || response.status > 399 || location === undefined)
         return response
@@ -70,9 +73,9 @@ export class ClientTrail {
     return undefined
   }
 
-  async #send(url: URL, label: string): Promise<HttpExchange | undefined> {
+  async #send(url: URL, label: string, accept: string | undefined): Promise<HttpExchange | undefined> {
     try {
-      const headers = this.#headers
+      const headers = accept === undefined ? this.#headers : { ...this.#headers, accept }
       const response = await sendAsClient(this.#examination, { method: 'GET', url, headers })
       this.requests.push(`GET ${label} (${response.status})`)
       return response

@@ -140,6 +140,6 @@ function checkScopes(examination: Examination, metadata: Metadata, wanted: reado
     ? ok(`${listed.length} scopes`)
     : warn(
         `scopes_supported of the authorization server contains ${unrelated.length} other scopes: ${quoteAll(unrelated)}`,
-        'shorten the list, or configure the scopes in Codex and Gemini CLI: they request all of them (https://github.com/openai/codex/issues/15643)',
+        'shorten the list, or configure the scopes in Gemini CLI and in older versions of Codex: they request all of them (https://github.com/openai/codex/issues/15643)',
       )
 }

@@ -14,7 +14,7 @@ async function replay(as: ClientId, fault: Fault = {}) {
 }
 
 const isEndpoint = ({ path }: Incoming): boolean => path === '/mcp'
-const agentOf = ({ headers }: Incoming): string | undefined => headers['user-agent']
+const agentOf = ({ headers }: Pick<Incoming, 'headers'>): string | undefined => headers['user-agent']
 
 /** Responds like a firewall to the requests that match. */
 const firewall = (blocks: (request: Incoming) => boolean): Fault => ({
@@ -72,9 +72,23 @@ const STOPS: readonly Stop[] = [
   },
   {
     as: 'claude-code',
-    what: 'a firewall that blocks requests without a User-Agent',
-    fault: firewall((request) => agentOf(request) === undefined),
+    what: 'a firewall that blocks the User-Agent Bun, which only requests for metadata have',
+    fault: firewall((request) => agentOf(request)?.startsWith('Bun/') === true),
     seen: /^Claude Code stops at request 4, GET \/\.well-known\/openid-configuration \(403\): there is neither resource metadata/,
+    hint: /oauth-protected-resource\/mcp/,
+  },
+  {
+    as: 'claude-code',
+    what: 'a firewall that blocks the User-Agent of Claude Code, which only the last request has',
+    fault: firewall((request) => agentOf(request)?.startsWith('claude-code/') === true),
+    seen: /^Claude Code stops at request 3, POST \/mcp with User-Agent claude-code\/\S+ \(sdk-cli\) \(403\): 403 text\/plain instead of 401\. Claude Code sends this User-Agent only after the sign-in/,
+    hint: /allow claude-code\/2\.1\.197 \(sdk-cli\) in the firewall: see edge\.user-agents$/,
+  },
+  {
+    as: 'claude-code',
+    what: 'metadata that is only at the URL of the challenge',
+    fault: onlyAtChallenge,
+    seen: /^Claude Code stops at request \d, .*neither resource metadata/,
     hint: /oauth-protected-resource\/mcp/,
   },
   {
@@ -119,6 +133,15 @@ const STOPS: readonly Stop[] = [
     hint: /RFC 8414 §3\.3/,
   },
   {
+    as: 'codex',
+    what: 'a firewall that blocks the POST of Codex',
+    fault: firewall(
+      (request) => request.method === 'POST' && agentOf(request)?.startsWith('codex-mcp-client/') === true,
+    ),
+    seen: /^Codex stops at request 4, POST .*: 403 text\/plain instead of 401\. Codex sends this request only after the sign-in/,
+    hint: /allow codex-mcp-client\/0\.169\.0 in the firewall/,
+  },
+  {
     as: 'cursor',
     what: 'metadata that is only at the URL of the challenge',
     fault: onlyAtChallenge,
@@ -149,12 +172,58 @@ const STOPS: readonly Stop[] = [
   },
   {
     as: 'inspector',
-    what: 'metadata that is only at the URL of the challenge',
-    fault: onlyAtChallenge,
-    seen: /^MCP Inspector stops at request \d, .*neither resource metadata/,
-    hint: /MCP Inspector does not read resource_metadata of the challenge \(https:/,
+    what: 'an authorization server that responds with 503',
+    fault: { issuerAnswer: () => ({ status: 503 }) },
+    seen: /^MCP Inspector stops at request 3, .*\(503\).* instead of JSON or 404/,
+    hint: /respond with the metadata, or with 404/,
   },
 ]
+
+type RequestHead = Pick<Incoming, 'method' | 'path' | 'headers'>
+
+/** The requests that clients sent in a run, up to the sign-in, and the first one after it. */
+const RECORDED: readonly { readonly as: ClientId; readonly runs: readonly string[] }[] = [
+  {
+    as: 'claude-code',
+    runs: [
+      'GET /.well-known/oauth-protected-resource/mcp | Bun/1.4.0 | */* | 2025-11-25',
+      'GET /.well-known/oauth-authorization-server | Bun/1.4.0 | application/json | 2025-11-25',
+      'POST /mcp | claude-code/2.1.197 (sdk-cli) | application/json, text/event-stream | none',
+    ],
+  },
+  {
+    as: 'codex',
+    runs: [
+      'GET /mcp | codex-mcp-client/0.169.0 | */* | 2024-11-05',
+      'GET /.well-known/oauth-protected-resource/mcp | codex-mcp-client/0.169.0 | */* | 2024-11-05',
+      'GET /.well-known/oauth-authorization-server | codex-mcp-client/0.169.0 | */* | 2024-11-05',
+      'POST /mcp | codex-mcp-client/0.169.0 | application/json, text/event-stream | none',
+    ],
+  },
+  {
+    as: 'gemini',
+    runs: [
+      'POST /mcp | node | application/json, text/event-stream | none',
+      'HEAD /mcp | node | application/json | none',
+      'GET /.well-known/oauth-protected-resource/mcp | node | */* | none',
+      'GET /.well-known/oauth-authorization-server | node | */* | none',
+    ],
+  },
+  {
+    as: 'inspector',
+    runs: [
+      'POST /mcp | node | application/json, text/event-stream | none',
+      'GET /.well-known/oauth-protected-resource/mcp | node | */* | 2025-11-25',
+      'GET /.well-known/oauth-authorization-server | node | application/json | 2025-11-25',
+    ],
+  },
+]
+
+/** Describes a request in the form of the recorded ones. */
+function lineOf({ method, path, headers }: RequestHead): string {
+  const version = headers['mcp-protocol-version'] ?? 'none'
+  return `${method} ${path} | ${headers['user-agent'] ?? 'none'} | ${headers.accept ?? 'none'} | ${version}`
+}
 
 describe('doctor --as', () => {
   for (const as of CLIENT_IDS) {
@@ -163,7 +232,7 @@ describe('doctor --as', () => {
       expect(report.summary.fail).to.equal(0)
       expect(status).to.equal(as === 'codex' ? 'warn' : 'ok')
       expect(seen).to.match(
-        /gets to the sign-in after \d requests: (?:POST|GET) \/mcp with User-Agent \S.* \(401\), /,
+        /gets to the sign-in after \d requests: (?:.*, )?(?:POST|GET) \/mcp with User-Agent \S.* \(401\)[,;]/,
       )
       expect(seen).to.contain('GET /.well-known/oauth-protected-resource/mcp (200)')
       expect(seen).to.contain('/.well-known/oauth-authorization-server (200)')
@@ -206,16 +275,41 @@ describe('doctor --as', () => {
     for (const { headers } of own) expect(headers.authorization).to.equal(undefined)
   })
 
-  it('Claude Code requests metadata without a User-Agent', async () => {
-    const agents: unknown[] = []
-    const target = await startTarget({
-      alter: (_answer, request) => {
-        if (request.headers['mcp-protocol-version'] === '2025-11-25' && request.method === 'GET')
-          agents.push(agentOf(request))
-      },
+  for (const { as, runs } of RECORDED) {
+    it(`the requests as ${as} are those that a run of the client sent, in the same order`, async () => {
+      const received: string[] = []
+      const issuerRequests: string[] = []
+      const isOwn = (request: RequestHead) =>
+        runs.some((line) => line.split(' | ')[1] === (agentOf(request) ?? 'none'))
+      const target = await startTarget({
+        alter: (_answer, request) => {
+          if (isOwn(request)) received.push(lineOf(request))
+        },
+        issuerAnswer: (path, { method = '', headers }) => {
+          const request = { method, path, headers }
+          if (isOwn(request)) issuerRequests.push(lineOf(request))
+          return undefined
+        },
+      })
+      await look(target.url, { as })
+      const isIssuer = (line: string) => line.includes('/.well-known/oauth-authorization-server')
+      expect(received).to.deep.equal(runs.filter((line) => !isIssuer(line)))
+      expect(issuerRequests).to.deep.equal(runs.filter(isIssuer))
     })
-    await look(target.url, { as: 'claude-code' })
-    expect(agents).to.deep.equal([undefined])
+  }
+
+  it('a client that starts its sign-in without a request finds metadata of a GET that gets a 405', async () => {
+    const { seen, status } = await replay('claude-code', {
+      instead: ({ method, path }) => (method === 'GET' && path === '/mcp' ? { status: 405 } : undefined),
+    })
+    expect(status).to.equal('ok')
+    expect(seen).to.match(/after 3 requests: GET .*, POST \/mcp with User-Agent claude-code\/.*\(401\)/)
+  })
+
+  it('the Inspector reads metadata that is only at the URL of the challenge', async () => {
+    const { seen, status } = await replay('inspector', onlyAtChallenge)
+    expect(status).to.equal('ok')
+    expect(seen).to.match(/GET \/metadata\S* \(200\)/)
   })
 
   it('Claude finds the copy of the metadata on the host of the server', async () => {
@@ -305,7 +399,8 @@ describe('doctor --as', () => {
   for (const [as, expected] of [
     ['claude', /the scopes mcp:read of the challenge/],
     ['gemini', /the scopes openid, billing of the authorization server/],
-    ['codex', /the scopes openid, billing of the authorization server/],
+    ['codex', /the scopes mcp:read of the challenge/],
+    ['claude-code', /the scopes mcp:read, mcp:write of the resource metadata/],
   ] as const) {
     it(`${as} requests the scopes that its profile describes`, async () => {
       const { seen } = await replay(as, {

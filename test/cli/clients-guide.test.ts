@@ -19,15 +19,24 @@ describe('docs/guides/clients.md', () => {
       expect(page).to.contain(`\n## ${profileOf(id).name}\n`)
       expect(page).to.contain(`\`doctor --as ${id}\``)
     })
+
+    it(`the page says for ${id} which version was run, or that none was`, () => {
+      const { name, run } = profileOf(id)
+      const section = page.split(`\n## ${name}\n`)[1]?.split('\n## ')[0]
+      expect(section).to.contain(
+        run === undefined ? '- Run: No version was run.' : ` ${run.version}, on ${run.date}.`,
+      )
+    })
   }
 })
 
 describe('the table of quirks', () => {
   for (const [id, quirk] of Object.entries<Quirk>(QUIRKS)) {
     it(`the quirk ${id} has clients, https sources, a date, and an existing check`, () => {
-      const { clients, others = [], sources, seen, check } = quirk
-      expect([...clients, ...others]).to.not.deep.equal([])
-      expect(CLIENT_IDS).to.include.members([...clients])
+      const { clients, formerClients = [], others = [], sources, seen, check } = quirk
+      expect([...clients, ...formerClients, ...others]).to.not.deep.equal([])
+      expect(CLIENT_IDS).to.include.members([...clients, ...formerClients])
+      for (const client of clients) expect(formerClients).not.to.include(client)
       expect(sources).to.not.deep.equal([])
       for (const source of sources) expect(new URL(source)).to.include({ protocol: 'https:', href: source })
       expect(seen).to.match(/^202[56]-\d\d-\d\d$/)

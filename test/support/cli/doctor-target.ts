@@ -45,7 +45,10 @@ export interface Fault {
   /** Changes the metadata of the authorization server in place. */
   readonly issuer?: (document: Record<string, any>) => void
   /** Replaces the response of the authorization server. */
-  readonly issuerAnswer?: (path: string) => { status: number; headers?: Record<string, string> } | undefined
+  readonly issuerAnswer?: (
+    path: string,
+    request: IncomingMessage,
+  ) => { status: number; headers?: Record<string, string> } | undefined
   /** Removes the gate. */
   readonly open?: true
 }
@@ -76,7 +79,7 @@ const router = KitMcpRouter.create()
 export async function startTarget(fault: Fault = {}): Promise<DoctorTarget> {
   const authorization = await listen((req, res) => {
     const path = req.url ?? ''
-    const instead = fault.issuerAnswer?.(path)
+    const instead = fault.issuerAnswer?.(path, req)
     const document: Record<string, any> = {
       issuer: authorization.origin,
       authorization_endpoint: `${authorization.origin}/authorize`,
