@@ -15,7 +15,12 @@ const { ISSUER = '', RESOURCE = '' } = process.env
 
 const router = KitMcpRouter.create().tool(
   'greet',
-  { description: 'Greets someone', input: z.object({ name: z.string() }) },
+  {
+    title: 'Greet',
+    description: 'Greets someone',
+    input: z.object({ name: z.string() }),
+    annotations: { readOnlyHint: true },
+  },
   ({ name }) => `Hello, ${name}!`,
 )
 const oauth = {

@@ -82,7 +82,11 @@ export async function createConnectedAccountServer(options: ConnectedAccountOpti
 
   const router = KitMcpRouter.create().tool(
     'list_events',
-    { description: 'Lists the events of the connected calendar' },
+    {
+      title: 'List events',
+      description: 'Lists the events of the connected calendar',
+      annotations: { readOnlyHint: true, openWorldHint: true },
+    },
     async (_args, context) => {
       const token = await tokenOf(String(context.auth?.user?.id))
       if (token === undefined) {

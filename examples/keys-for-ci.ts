@@ -61,7 +61,7 @@ const verifyJob: VerifyToken<unknown, CiUser> = async (input) => {
 
 const router = KitMcpRouter.create().tool(
   'whoami',
-  { description: 'Returns the caller' },
+  { title: 'Who am I?', description: 'Returns the caller', annotations: { readOnlyHint: true } },
   (_args, { auth }) => ({ user: auth?.user?.id, client: auth?.clientId, scopes: auth?.scopes }),
 )
 

@@ -32,9 +32,13 @@ export interface KnownToken {
 /** Creates the MCP server, which does not change: both gates set `req.auth`, which it reads. */
 function whoami(): McpServer {
   const server = new McpServer({ name: 'whoami', version: '1.0.0' })
-  server.registerTool('whoami', { description: 'Returns the caller' }, ({ http }) => ({
-    content: [{ type: 'text', text: http?.authInfo?.clientId ?? 'unknown' }],
-  }))
+  server.registerTool(
+    'whoami',
+    { title: 'Who am I?', description: 'Returns the caller', annotations: { readOnlyHint: true } },
+    ({ http }) => ({
+      content: [{ type: 'text', text: http?.authInfo?.clientId ?? 'unknown' }],
+    }),
+  )
   return server
 }
 

@@ -105,26 +105,33 @@ export function notesRouter(store: NoteStore) {
     .tool(
       'list_notes',
       {
+        title: 'List notes',
         description: 'Lists the names of all notes',
         input: z.object({}),
         output: z.object({ notes: z.array(z.string()) }),
-        annotations: { readOnlyHint: true },
+        annotations: { readOnlyHint: true, openWorldHint: false },
       },
       async (_args, { context }) => ({ notes: await context.notes.list() }),
     )
     .tool(
       'search_notes',
       {
+        title: 'Search notes',
         description: 'Finds the lines that contain a string, in all notes',
         input: z.object({ text: z.string().min(1) }),
         output: z.object({ found: z.array(z.object({ name: z.string(), line: z.string() })) }),
-        annotations: { readOnlyHint: true },
+        annotations: { readOnlyHint: true, openWorldHint: false },
       },
       async ({ text }, { context }) => ({ found: await context.notes.search(text) }),
     )
     .tool(
       'read_note',
-      { description: 'Reads one note', input: z.object({ name }), annotations: { readOnlyHint: true } },
+      {
+        title: 'Read a note',
+        description: 'Reads one note',
+        input: z.object({ name }),
+        annotations: { readOnlyHint: true, openWorldHint: false },
+      },
       async ({ name }, { context }) => {
         const text = await context.notes.read(name)
         if (text === undefined) throw new KitToolError(`The note ${name} does not exist`)
@@ -134,10 +141,11 @@ export function notesRouter(store: NoteStore) {
     .tool(
       'write_note',
       {
+        title: 'Write a note',
         description: 'Writes a note, replacing an existing note with the same name',
         input: z.object({ name, text: z.string().max(100_000) }),
         scopes: ['mcp:write'],
-        annotations: { idempotentHint: true },
+        annotations: { destructiveHint: true, idempotentHint: true, openWorldHint: false },
       },
       async ({ name, text }, { context, session }) => {
         await context.notes.write(name, text)
@@ -149,10 +157,11 @@ export function notesRouter(store: NoteStore) {
     .tool(
       'delete_note',
       {
+        title: 'Delete a note',
         description: 'Deletes a note',
         input: z.object({ name }),
         scopes: ['mcp:write'],
-        annotations: { destructiveHint: true },
+        annotations: { destructiveHint: true, openWorldHint: false },
       },
       async ({ name }, { context }) => {
         if (!(await context.notes.delete(name))) throw new KitToolError(`The note ${name} does not exist`)
@@ -162,10 +171,11 @@ export function notesRouter(store: NoteStore) {
     .tool(
       'whoami',
       {
+        title: 'Who am I?',
         description: 'Returns the user, the client, and the scopes of the caller',
         input: z.object({}),
         output: z.object({ user: z.string(), client: z.string(), scopes: z.array(z.string()) }),
-        annotations: { readOnlyHint: true },
+        annotations: { readOnlyHint: true, openWorldHint: false },
       },
       (_args, { context, auth }) => ({
         user: context.user?.id ?? 'unknown',

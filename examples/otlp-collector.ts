@@ -28,7 +28,12 @@ const telemetry = KitTelemetry.create()
 
 const router = KitMcpRouter.create().tool(
   'forecast',
-  { description: 'Returns tomorrow’s weather', input: z.object({ city: z.string() }) },
+  {
+    title: 'Weather forecast',
+    description: 'Returns tomorrow’s weather',
+    input: z.object({ city: z.string() }),
+    annotations: { readOnlyHint: true, openWorldHint: false },
+  },
   ({ city }) => {
     // The adapter also emits an event for every call. Both have the same session.id.
     telemetry.emit('forecast.asked', { attributes: { city } })

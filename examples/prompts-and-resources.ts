@@ -54,9 +54,11 @@ export function createRecipesServer(oauth: OAuthOptions): Express {
     .tool(
       'save_recipe',
       {
+        title: 'Save a recipe',
         description: 'Saves a recipe',
         input: z.object({ recipe: name, text: z.string() }),
         scopes: ['mcp:write'],
+        annotations: { destructiveHint: true, openWorldHint: false },
       },
       ({ recipe, text }) => {
         const isNew = !recipes.has(recipe)

@@ -14,12 +14,23 @@ import { z } from 'zod'
 const router = KitMcpRouter.create()
   .tool(
     'greet',
-    { description: 'Greets someone', input: z.object({ name: z.string() }) },
+    {
+      title: 'Greet',
+      description: 'Greets someone',
+      input: z.object({ name: z.string() }),
+      annotations: { readOnlyHint: true, openWorldHint: false },
+    },
     ({ name }) => `Hello, ${name}!`,
   )
   .tool(
     'forget',
-    { description: 'Forgets someone', input: z.object({ name: z.string() }), scopes: ['mcp:write'] },
+    {
+      title: 'Forget',
+      description: 'Forgets someone',
+      input: z.object({ name: z.string() }),
+      scopes: ['mcp:write'],
+      annotations: { destructiveHint: true, openWorldHint: false },
+    },
     ({ name }, { auth }) => `${auth?.clientId} has forgotten ${name}`,
   )
 

@@ -73,13 +73,37 @@ const verifyToken = shareInvalidations(
 
 const BOARD = 'board://notes'
 const router = KitMcpRouter.create()
-  .tool('greet', { description: 'Greets someone', input: z.object({ name: z.string() }) }, ({ name }) => {
-    return `Hello, ${name}!`
-  })
-  .tool('post', { description: 'Puts a note on the board', input: z.object({ note: z.string() }) }, (args) =>
-    post(args.note),
+  .tool(
+    'greet',
+    {
+      title: 'Greet',
+      description: 'Greets someone',
+      input: z.object({ name: z.string() }),
+      annotations: { readOnlyHint: true },
+    },
+    ({ name }) => {
+      return `Hello, ${name}!`
+    },
   )
-  .tool('clear', { description: 'Takes all notes off the board' }, (_args, context) => clear(context))
+  .tool(
+    'post',
+    {
+      title: 'Post a note',
+      description: 'Puts a note on the board',
+      input: z.object({ note: z.string() }),
+      annotations: { destructiveHint: false },
+    },
+    (args) => post(args.note),
+  )
+  .tool(
+    'clear',
+    {
+      title: 'Clear the board',
+      description: 'Takes all notes off the board',
+      annotations: { destructiveHint: true },
+    },
+    (_args, context) => clear(context),
+  )
   .resource('board', { uri: BOARD }, async () => (await redis.lrange('board', 0, -1)).join('\n'))
 
 /** The state of the tools is in Redis, because the next request can reach another node. */

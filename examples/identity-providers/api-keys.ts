@@ -79,7 +79,7 @@ const verifyKey: VerifyToken<unknown, { id: string }> = async ({ bearerToken }) 
 
 const router = KitMcpRouter.create().tool(
   'whoami',
-  { description: 'Returns the caller' },
+  { title: 'Who am I?', description: 'Returns the caller', annotations: { readOnlyHint: true } },
   (_args, { auth }) => ({ user: auth?.user, key: auth?.clientId, scopes: auth?.scopes }),
 )
 

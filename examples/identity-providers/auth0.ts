@@ -31,7 +31,7 @@ const issuer = `https://${AUTH0_DOMAIN}/`
 
 const router = KitMcpRouter.create().tool(
   'whoami',
-  { description: 'Returns the caller' },
+  { title: 'Who am I?', description: 'Returns the caller', annotations: { readOnlyHint: true } },
   (_args, { auth }) => ({ user: auth?.user, client: auth?.clientId, scopes: auth?.scopes }),
 )
 

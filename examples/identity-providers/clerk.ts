@@ -22,7 +22,7 @@ const issuer = CLERK_FRONTEND_API.replace(/\/$/, '')
 
 const router = KitMcpRouter.create().tool(
   'whoami',
-  { description: 'Returns the caller' },
+  { title: 'Who am I?', description: 'Returns the caller', annotations: { readOnlyHint: true } },
   (_args, { auth }) => ({ user: auth?.user, client: auth?.clientId, scopes: auth?.scopes }),
 )
 

@@ -42,7 +42,7 @@ const verifyToken = cachedVerifier(
 
 const router = KitMcpRouter.create().tool(
   'whoami',
-  { description: 'Returns the caller' },
+  { title: 'Who am I?', description: 'Returns the caller', annotations: { readOnlyHint: true } },
   (_args, { auth }) => ({ user: auth?.user?.id, client: auth?.clientId, scopes: auth?.scopes }),
 )
 

@@ -16,8 +16,16 @@ import { mcpServer } from '../../src/express/mcp-server.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { createTestIssuer } from '../../src/testing/test-issuer.ts'
+import { createApp } from '../../template/app.ts'
 import { look } from '../support/cli/doctor-target.ts'
 import { listen } from '../support/listen.ts'
+
+/** Returns the result of the check on the rules of directories. */
+const directoryOf = ({ checks }: DoctorReport) => {
+  const { status, seen } = checks.find(({ id }) => id === 'tools.directory') ?? {}
+  return { status, seen }
+}
 
 const failuresOf = ({ checks }: DoctorReport): string[] =>
   checks.filter(({ status }) => status === 'fail').map(({ id, seen }) => `${id}: ${seen}`)
@@ -49,12 +57,25 @@ describe('the server of the examples', () => {
       const token = await authorization.issueToken(['mcp:read', 'mcp:write'])
       const report = await look(new URL(resource), { as, token, call: 'list_notes', register: true })
       expect(failuresOf(report)).to.deep.equal([])
+      expect(directoryOf(report)).to.deep.equal({ status: 'ok', seen: '6 tools' })
       expect(report.checks.filter(({ status }) => status === 'skip').map(({ id }) => id)).to.deep.equal([
         'token.login',
         'token.under-scoped',
       ])
     })
   }
+})
+
+describe('the server that init writes', () => {
+  it('the tools of the template have the titles and hints that directories require', async () => {
+    const { origin } = await listen((req, res) => void app(req, res))
+    const resource = `${origin}/mcp`
+    const issuer = createTestIssuer({ audience: resource })
+    const app = createApp(issuer.issuer, resource, jwtVerifier(issuer.verifierOptions))
+    const token = await issuer.issueToken({ scopes: ['mcp:read', 'mcp:write'] })
+    const report = await look(new URL(resource), { token })
+    expect(directoryOf(report)).to.deep.equal({ status: 'ok', seen: '2 tools' })
+  })
 })
 
 describe('the server of the quick start', () => {
