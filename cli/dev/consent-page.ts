@@ -1,3 +1,5 @@
+import { escapeHtml } from '../escape-html.ts'
+
 /** The contents of the consent page. */
 export interface ConsentQuestion {
   /** The name of the client, as it registered. */
@@ -58,7 +60,3 @@ button { font: inherit; padding: .5rem 1.25rem; border-radius: 8px; border: 1px 
 button[value=allow] { background: var(--accent); border-color: var(--accent); color: light-dark(#fff, #0e1116); font-weight: 600 }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px }
 `
-
-function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
-}

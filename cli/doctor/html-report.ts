@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { escapeHtml } from '../escape-html.ts'
 import type { CheckReport, DoctorReport } from './doctor.ts'
 import type { Status } from './finding.ts'
 
@@ -126,14 +127,4 @@ function item({ status, id, title, seen, hint }: CheckReport): string {
 <h3><span class="label">${LABELS[status]}: </span>${escapeHtml(title)} <code>${escapeHtml(id)}</code></h3>
 <p>${escapeHtml(seen)}</p>${hint === undefined ? '' : `\n<p class="hint"><span><b>Fix:</b> ${escapeHtml(hint)}</span></p>`}
 </div></li>`
-}
-
-/** Escapes text for HTML, in elements and in quoted attributes. */
-function escapeHtml(text: string): string {
-  return text
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replaceAll('"', '&quot;')
-    .replaceAll("'", '&#39;')
 }

@@ -140,7 +140,7 @@ describe('the authorization server of the dev command', () => {
   it('issues a token for one resource with the selected scopes and the entered user name', async () => {
     const visit = browser()
     const page = await visit(await authorizationUrl())
-    expect(page.html).to.contain('The &#60;b&#62;Client&#60;/b&#62;').and.not.to.contain('<b>')
+    expect(page.html).to.contain('The &lt;b&gt;Client&lt;/b&gt;').and.not.to.contain('<b>')
     for (const text of [RESOURCE, REDIRECT_URI, 'mcp:read', 'mcp:write']) expect(page.html).to.contain(text)
     const redirected = await answer(visit, page, [
       ['user', 'ada'],
