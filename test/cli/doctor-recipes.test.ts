@@ -18,6 +18,9 @@ import { listen } from '../support/listen.ts'
 
 const INFO = { name: 'notes', version: '1.0.0' }
 
+/** The object of the section on Origin and Host of the guide. */
+const CHECKS = { allowedHosts: ['127.0.0.1'], allowedOrigins: ['https://app.example.com'] }
+
 function serverV2(): McpServer {
   const server = new McpServer(INFO)
   server.registerTool('whoami', { description: 'Returns the caller' }, ({ http }) => ({
@@ -27,9 +30,9 @@ function serverV2(): McpServer {
 }
 
 /** Adds the gate of docs/guides/existing-servers.md. */
-function protect(app: Express, oauth: OAuthOptions): void {
+function protect(app: Express, oauth: OAuthOptions, checks: Partial<typeof CHECKS> = {}): void {
   app.use(protectedResourceRouter(oauth))
-  app.use('/mcp', mcpCors(), mcpAuth(oauth))
+  app.use('/mcp', mcpCors(checks), mcpAuth(oauth, checks))
 }
 
 /** The recipes of docs/guides/existing-servers.md, and an application of the official SDK behind the same gate. */
@@ -39,6 +42,8 @@ const RECIPES: readonly {
   readonly mount: (app: Express, oauth: OAuthOptions) => void
   /** `true` if the server rejects unknown origins and hosts. */
   readonly checksOrigin: boolean
+  /** The origin that the server allows, for `--origin`. */
+  readonly origin?: string
 }[] = [
   {
     name: 'a server of SDK 1.x behind mcpAuth',
@@ -68,6 +73,16 @@ const RECIPES: readonly {
     checksOrigin: false,
   },
   {
+    name: 'a server of SDK 2.x behind mcpAuth with allowedHosts and allowedOrigins',
+    mount(app, oauth) {
+      protect(app, oauth, CHECKS)
+      const serve = toNodeHandler(createMcpHandler(serverV2))
+      app.all('/mcp', (req, res) => void serve(req as never, res))
+    },
+    checksOrigin: true,
+    origin: 'https://app.example.com',
+  },
+  {
     name: 'a server of SDK 2.x in createMcpExpressApp() behind mcpAuth',
     app: () => createMcpExpressApp(),
     mount(app, oauth) {
@@ -94,7 +109,7 @@ const RECIPES: readonly {
 ]
 
 describe('doctor, for the recipes of the guide on existing servers,', () => {
-  for (const { name, app: create = express, mount, checksOrigin } of RECIPES) {
+  for (const { name, app: create = express, mount, checksOrigin, origin: pageOrigin } of RECIPES) {
     const start = async () => {
       const { issuer } = await startTarget()
       const app = create()
@@ -109,12 +124,12 @@ describe('doctor, for the recipes of the guide on existing servers,', () => {
 
     it(`reports no failures for ${name}, without a token`, async () => {
       const { url } = await start()
-      expect(failuresOf(await look(url))).to.deep.equal([])
+      expect(failuresOf(await look(url, { origin: pageOrigin }))).to.deep.equal([])
     })
 
     it(`reports no failures for ${name}, with a token`, async () => {
       const { url, token } = await start()
-      const report = await look(url, { token })
+      const report = await look(url, { token, origin: pageOrigin })
       expect(failuresOf(report)).to.deep.equal([])
       for (const id of ['origin.foreign', 'host.foreign'])
         expect(findingOf(report, id)?.status, id).to.equal(checksOrigin ? 'ok' : 'warn')
