@@ -149,6 +149,7 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     issuerAccept: 'application/json',
     places: ['path', 'root'],
     registration: ['metadata-document', 'dynamic'],
+    scopes: ['resource'],
     assumption:
       'Its search after the first well-known URL is assumed to be that of the official SDK. The recorded sign-in begins without a request to the server, so that Claude Code knows no challenge.',
     source: 'https://code.claude.com/docs/en/mcp',
