@@ -19,6 +19,7 @@ import { KitTelemetryManager } from './manager.ts'
 import { errorWithHelp, telemetryOptions } from './options.ts'
 import {
   copySamplingPolicy,
+  mergeSamplingPolicies,
   resolveSamplingPolicy,
   type TelemetrySamplingPolicy,
 } from './session/sampling.ts'
@@ -254,11 +255,11 @@ export class KitTelemetry<
 
   /**
    * Sets which events are kept. A further call replaces only the members that it names. `undefined` restores the default.
-   * @param policy rates by level, and patterns of event names.
+   * @param policy rates by level, patterns of event names, and conditions under which whole sessions are kept.
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the policy is invalid.
    */
   withSampling(policy: TelemetrySamplingPolicy): KitTelemetry<Actors, Scopes, Events> {
-    return this.#with({ sampling: { ...this.#props.sampling, ...copySamplingPolicy(policy) } })
+    return this.#with({ sampling: mergeSamplingPolicies(this.#props.sampling, copySamplingPolicy(policy)) })
   }
 
   /**

@@ -1,6 +1,7 @@
 import type { TelemetryLogger } from './delivery/reporter.ts'
 import type { TelemetryTransport } from './delivery/transport.ts'
 import type { TelemetryEventsDescriptor } from './events/event-registry.ts'
+import type { TelemetryLevel } from './levels.ts'
 
 /** The frozen configuration of a manager, with every default filled in. `KitTelemetry.buildConfig()` returns it. */
 export interface TelemetryConfig {
@@ -34,6 +35,12 @@ export interface TelemetryConfig {
     readonly always: readonly string[]
     readonly never: readonly string[]
     readonly unit: 'event' | 'session'
+    readonly keep?: {
+      readonly level?: TelemetryLevel
+      readonly slowerThanMs?: number
+      readonly names: readonly string[]
+      readonly maxBuffered: number
+    }
   }
   /** The redaction policy. `hashSecret` is not enumerable, so that it is not printed or serialized. */
   readonly redaction: {

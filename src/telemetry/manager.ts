@@ -26,13 +26,27 @@ import type { TelemetryEventMap, TelemetryEventSchema } from './events/schema.ts
 import { attributesError, isValidationOn } from './events/validation.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from './levels.ts'
 import { errorWithHelp } from './options.ts'
-import { activeRun, contextOf, inheritance, type SessionContext, SessionRecord } from './session/context.ts'
+import {
+  activeRun,
+  ambientSession,
+  contextOf,
+  inheritance,
+  type SessionContext,
+  SessionRecord,
+} from './session/context.ts'
 import { Sampler, sessionDraw } from './session/sampling.ts'
 import {
   KitTelemetrySession,
   type TelemetryEmitArguments,
   type TelemetryEventName,
 } from './session/session.ts'
+import {
+  MAX_HELD,
+  type SessionTail,
+  sampledBy,
+  type TailDecision,
+  TailSampling,
+} from './session/tail-sampling.ts'
 
 /** The default timeout of `flush` and `shutdown`, in milliseconds. */
 const DEFAULT_TIMEOUT_MS = 30_000
@@ -59,6 +73,8 @@ interface ResolvedEvent {
   /** The schema of the attributes, if they are validated. */
   readonly schema: { readonly schema: TelemetryEventSchema; readonly strict: boolean } | undefined
   readonly fixedRate: 0 | 1 | undefined
+  /** `true` if the event makes its session meet the condition `names`. */
+  readonly keepsSession: boolean
 }
 
 /**
@@ -91,6 +107,7 @@ export class KitTelemetryManager<
 
   readonly #origin: EnvelopeOrigin
   readonly #sampler: Sampler
+  readonly #tails: TailSampling | undefined
   readonly #redactor: Redactor
   readonly #reporter: Reporter
   readonly #delivery: Delivery
@@ -114,6 +131,7 @@ export class KitTelemetryManager<
     this.version = version
     this.#origin = { service, environment, version }
     this.#sampler = new Sampler(config.sampling)
+    this.#tails = config.sampling.keep && this.#tailSampling(config.sampling.keep)
     this.#redactor = new Redactor(new KeyRules(config.redaction))
     this.#reporter = new Reporter(config.logger)
     this.#warn = (error) => this.#reporter.warning('', error)
@@ -159,12 +177,14 @@ export class KitTelemetryManager<
    * @returns a session that is active until its `end()` is called.
    */
   session(): KitTelemetrySession<Actors, Scopes, Events> {
-    const record = new SessionRecord(this, createSessionId(), isoTime(Date.now()), inheritance(this))
+    const startedAt = isoTime(Date.now())
+    const record = new SessionRecord(this, createSessionId(), startedAt, inheritance(this), this.#tails)
     return KitTelemetrySession.of(record, (name, input, context) => this.#emit(name, input, context))
   }
 
   /**
-   * Flushes every transport. Never rejects. A transport that calls it in its own `flush` does not wait for itself.
+   * Flushes every transport. Never rejects. Events that wait for the end of their session stay held. A transport that calls
+   * it in its own `flush` does not wait for itself.
    * @param options the timeout.
    * @returns a promise that resolves when all previous events are delivered or have failed, and when the `flush` of every
    * transport has settled, but after the timeout at the latest.
@@ -178,7 +198,7 @@ export class KitTelemetryManager<
 
   /**
    * Flushes and closes every transport within one timeout. Never rejects. Events that are not settled by then stay
-   * `pending` in `stats()`.
+   * `pending` in `stats()`. Held events are decided as if their sessions had ended.
    * @param options the timeout. Further calls return the promise of the first call, with its timeout.
    * @returns a promise that resolves when every transport is closed, or after the timeout. A transport that calls this
    * method in its own `flush` or `shutdown` gets a resolved promise, because it cannot wait for itself.
@@ -187,6 +207,7 @@ export class KitTelemetryManager<
     const isCallingTransport = this.#delivery.isCallingTransport
     if (!this.#isShutDown) {
       this.#isShutDown = true
+      this.#tails?.decideAll()
       const closing = this.#closing.add()
       this.#shutdown = this.#delivery.close(readTimeout(options), () => this.#closing.settle(closing))
     }
@@ -210,6 +231,7 @@ export class KitTelemetryManager<
     return {
       emitted: this.#emitted,
       sampledOut: this.#sampledOut,
+      held: this.#tails?.held ?? 0,
       droppedAfterShutdown: this.#droppedAfterShutdown,
       transports: this.#delivery.stats(),
     }
@@ -280,11 +302,19 @@ export class KitTelemetryManager<
 
     const rate = event.fixedRate ?? levelRate
     let sessionId: string | undefined
+    let tail: SessionTail | undefined
+    let decision: TailDecision | undefined
     if (this.#sampler.bySession) {
-      sessionId = readSessionId(input)
-      const context = sessionId === undefined ? contextOfEvent() : undefined
-      sessionId ??= context?.sessionId ?? createSessionId()
-      if ((context?.draw ?? sessionDraw(sessionId)) >= rate) {
+      const ownId = readSessionId(input)
+      const context = ownId === undefined ? contextOfEvent() : undefined
+      sessionId = ownId ?? context?.sessionId ?? createSessionId()
+      const isSampledOut = (context?.draw ?? sessionDraw(sessionId)) >= rate
+      if (this.#tails !== undefined && event.fixedRate !== 0) {
+        tail = ownId === undefined ? context?.session.tail : this.#tailOf(ownId, contextOfEvent())
+        decision = this.#tails.decideEvent(tail, level, event.keepsSession)
+      }
+      if (!isSampledOut) decision = undefined
+      else if (decision === undefined) {
         this.#sampledOut++
         return undefined
       }
@@ -306,8 +336,31 @@ export class KitTelemetryManager<
       attributes,
       this.#warn,
     )
-    this.#delivery.send(envelope, context?.session.pending)
+    if (decision === undefined) this.#delivery.send(envelope, context?.session.pending)
+    else if (decision !== 'hold') this.#delivery.send(sampledBy(envelope, decision), context?.session.pending)
+    else if (tail !== undefined) this.#tails?.hold(tail, envelope)
     return undefined
+  }
+
+  /** Returns the tail of the session with the id of an event: the given session, or one in whose run the event is emitted. */
+  #tailOf(sessionId: string, context: SessionContext | undefined): SessionTail | undefined {
+    const session = context?.sessionId === sessionId ? context.session : ambientSession(this, sessionId)
+    return session?.tail
+  }
+
+  #tailSampling(keep: NonNullable<TelemetryConfig['sampling']['keep']>): TailSampling {
+    return new TailSampling(keep, {
+      deliver: (event, pending) => this.#delivery.sendHeld(event, pending),
+      drop: () => {
+        this.#sampledOut++
+      },
+      warnOfLimit: () =>
+        this.#reporter.warning(
+          `the limit of ${MAX_HELD} held events was reached, so sessions are decided before their end. End every session with end(), or lower maxBuffered of withSampling({ keep })`,
+          undefined,
+          'held',
+        ),
+    })
   }
 
   #typeError(
@@ -334,7 +387,12 @@ export class KitTelemetryManager<
         `the event ${quotedName(name)} is not registered.${didYouMean(name, this.#registered.keys())}`,
       )
     }
-    const event = { builtIn, schema: this.#registered?.get(name), fixedRate: this.#sampler.fixedRate(name) }
+    const event = {
+      builtIn,
+      schema: this.#registered?.get(name),
+      fixedRate: this.#sampler.fixedRate(name),
+      keepsSession: this.#tails?.hasName(name) ?? false,
+    }
     if (this.#resolved.size >= MAX_NAMES + (this.#registered?.size ?? 0)) this.#resolved.clear()
     this.#resolved.set(name, event)
     return event

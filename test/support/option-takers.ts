@@ -485,6 +485,19 @@ export const TAKERS: readonly OptionsTaker[] = [
       always: ['a.*', [5], ['']],
       never: ['a.*', [5], ['']],
       unit: ['sesion', 5, null],
+      keep: [5, null, ['level'], { level: 'error' }],
+    },
+  },
+  {
+    name: 'withSampling with keep',
+    heading: 'withsampling',
+    call: (keep) => telemetry().withSampling({ unit: 'session', keep }),
+    good: { level: 'error' },
+    wrong: {
+      level: ['errror', 5, null],
+      slowerThanMs: NO_NUMBER,
+      names: ['a.*', [5], ['']],
+      maxBuffered: [0, 10_001, ...NO_NUMBER],
     },
   },
   {

@@ -113,8 +113,11 @@ export class TransportChannel {
     }
   }
 
-  /** Passes an envelope to the transport, unless too many events are pending. */
-  offer(envelope: TelemetryEnvelope, session: PendingWork | undefined): void {
+  /**
+   * Passes an envelope to the transport, unless too many events are pending.
+   * @param emittedAtMs when the event was emitted, if that is not now.
+   */
+  offer(envelope: TelemetryEnvelope, session: PendingWork | undefined, emittedAtMs?: number): void {
     const pending = this.#pending
     this.#accepted++
     if (this.#state === 'disabled') {
@@ -125,10 +128,11 @@ export class TransportChannel {
     ) {
       this.#drop()
     } else if (this.#state === 'ready') {
-      this.#deliver(envelope, session)
+      this.#deliver(envelope, session, emittedAtMs)
     } else {
       const context = new AsyncResource('KitTelemetryEvent')
-      this.#waiting.push({ envelope, counted: this.#count(session), context, emittedAtMs: Date.now() })
+      const counted = this.#count(session)
+      this.#waiting.push({ envelope, counted, context, emittedAtMs: emittedAtMs ?? Date.now() })
     }
   }
 
@@ -204,10 +208,17 @@ export class TransportChannel {
     return JSON.stringify(this.#type)
   }
 
-  #deliver(envelope: TelemetryEnvelope, session: PendingWork | undefined): void {
+  #deliver(
+    envelope: TelemetryEnvelope,
+    session: PendingWork | undefined,
+    emittedAtMs: number | undefined,
+  ): void {
     let handled: unknown
     try {
-      handled = this.#transport.handle(envelope)
+      handled =
+        emittedAtMs === undefined
+          ? this.#transport.handle(envelope)
+          : this.#transport.handle(envelope, emittedAtMs)
       if (!isPromiseLike(handled)) {
         this.#delivered++
         return

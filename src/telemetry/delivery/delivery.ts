@@ -21,6 +21,7 @@ interface Nested {
   readonly pending: PendingWork | undefined
   readonly nesting: number
   readonly context: AsyncResource
+  readonly emittedAtMs: number | undefined
 }
 
 /** Passes every envelope to every transport, in the order of the `emit` calls. A transport cannot delay or break another. */
@@ -46,17 +47,33 @@ export class Delivery {
   }
 
   /**
+   * Passes an envelope of an event that was emitted earlier to every transport, in the async context of its `emit` call.
+   * @param emittedAtMs when the event was emitted.
+   */
+  sendHeld(
+    {
+      envelope,
+      context,
+      emittedAtMs,
+    }: Pick<Nested, 'envelope' | 'context'> & { readonly emittedAtMs: number },
+    pending: PendingWork,
+  ): void {
+    context.runInAsyncScope(() => this.send(envelope, pending, emittedAtMs))
+  }
+
+  /**
    * Passes an envelope to every transport.
    * @param pending counts the event once for each transport until it is delivered or has failed.
+   * @param emittedAtMs when the event was emitted, if that is not now.
    */
-  send(envelope: TelemetryEnvelope, pending: PendingWork | undefined): void {
+  send(envelope: TelemetryEnvelope, pending: PendingWork | undefined, emittedAtMs?: number): void {
     if (this.#delivering) {
-      this.#sendLater(envelope, pending)
+      this.#sendLater(envelope, pending, emittedAtMs)
       return
     }
     this.#delivering = true
     try {
-      for (const channel of this.#channels) channel.offer(envelope, pending)
+      for (const channel of this.#channels) channel.offer(envelope, pending, emittedAtMs)
     } finally {
       this.#delivering = false
     }
@@ -111,7 +128,11 @@ export class Delivery {
   }
 
   /** Queues an event that a transport emits while it handles another, until every transport has received the other. */
-  #sendLater(envelope: TelemetryEnvelope, pending: PendingWork | undefined): void {
+  #sendLater(
+    envelope: TelemetryEnvelope,
+    pending: PendingWork | undefined,
+    emittedAtMs: number | undefined,
+  ): void {
     const nesting = this.#nesting + 1
     if (nesting > MAX_NESTING) {
       this.#reporter.error(
@@ -122,17 +143,18 @@ export class Delivery {
       )
       return
     }
-    this.#nested.push({ envelope, pending, nesting, context: new AsyncResource('KitTelemetryEvent') })
+    const context = new AsyncResource('KitTelemetryEvent')
+    this.#nested.push({ envelope, pending, nesting, context, emittedAtMs })
   }
 
   #sendNested(): void {
     for (let next = this.#nested.shift(); next !== undefined; next = this.#nested.shift()) {
-      const { envelope, pending, nesting, context } = next
+      const { envelope, pending, nesting, context, emittedAtMs } = next
       this.#delivering = true
       this.#nesting = nesting
       try {
         context.runInAsyncScope(() => {
-          for (const channel of this.#channels) channel.offer(envelope, pending)
+          for (const channel of this.#channels) channel.offer(envelope, pending, emittedAtMs)
         })
       } finally {
         this.#delivering = false

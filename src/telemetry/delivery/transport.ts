@@ -14,7 +14,8 @@ export interface TelemetryTransportMeta {
 /**
  * A destination of events.
  *
- * `handle` is called in the order of the `emit` calls, synchronously within `emit`. A promise that it returns settles only
+ * `handle` is called in the order of the `emit` calls, synchronously within `emit`. Events that `withSampling({ keep })` has
+ * held are passed when their session ends. A promise that it returns settles only
  * when the event is delivered or has failed. If it does not return a promise, the event is delivered.
  *
  * @example
@@ -39,7 +40,8 @@ export interface TelemetryTransport {
   /**
    * Delivers one deeply frozen envelope.
    * @param envelope the event.
-   * @param emittedAtMs when the event was emitted, in milliseconds since 1970, if it had to wait for `init`.
+   * @param emittedAtMs when the event was emitted, in milliseconds since 1970, if it had to wait for `init` or for the end of
+   * its session.
    */
   handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> | void
   /** Sends buffered events. Resolves when they are delivered or have failed. */
@@ -98,6 +100,8 @@ export interface TelemetryStats {
   readonly emitted: number
   /** Emitted events that sampling did not keep. */
   readonly sampledOut: number
+  /** Emitted events that wait for the end of their session, because the sampling policy has `keep`. */
+  readonly held: number
   /** Events emitted after `shutdown()`. */
   readonly droppedAfterShutdown: number
   /** The statistics of each transport, in the order in which they were added. */

@@ -3,6 +3,7 @@ import { PendingWork } from '../delivery/pending-work.ts'
 import type { TelemetryActor, TelemetryScope } from '../envelope/envelope.ts'
 import type { Redactor } from '../envelope/redactor.ts'
 import { sessionDraw } from './sampling.ts'
+import type { SessionTail, TailSampling } from './tail-sampling.ts'
 
 /** The values that events inherit from their session, and an inner session from an outer one. Frozen JSON, not redacted. */
 export interface InheritedValues {
@@ -21,13 +22,22 @@ export class SessionRecord {
   readonly inherited: InheritedValues
   /** The pending events that it emitted. */
   readonly pending: PendingWork = new PendingWork()
+  /** Its held events, if the sampling policy has `keep`. */
+  readonly tail: SessionTail | undefined
   id: string
   own: InheritedValues = NOTHING_INHERITED
   ended = false
   /** The context outside of its runs. It is valid until `id` or `own` changes. */
   context: SessionContext | undefined
 
-  constructor(manager: object, id: string, startedAt: string, inherited: InheritedValues) {
+  constructor(
+    manager: object,
+    id: string,
+    startedAt: string,
+    inherited: InheritedValues,
+    tails: TailSampling | undefined,
+  ) {
+    this.tail = tails?.session(this.pending)
     this.manager = manager
     this.id = id
     this.startedAt = startedAt
@@ -118,6 +128,11 @@ export function activeRun(manager?: object): RunNode | undefined {
     if (!node.session.ended && (manager === undefined || node.session.manager === manager)) return node
   }
   return undefined
+}
+
+/** Returns the session with an id, of the innermost run in which it is. The session may have ended. */
+export function ambientSession(manager: object, id: string): SessionRecord | undefined {
+  return ambientRuns().find(({ session }) => session.manager === manager && session.id === id)?.session
 }
 
 /**

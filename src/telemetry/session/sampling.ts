@@ -1,7 +1,25 @@
-import type { TelemetryLevel } from '../levels.ts'
+import { isRecord } from '../../options/value-kinds.ts'
+import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { telemetryOptions, withDefaults } from '../options.ts'
 
-const { checkOneOf, checkTexts, copyOptions, invalidOption } = telemetryOptions
+const {
+  checkKnownOptions,
+  checkMs,
+  checkOneOf,
+  checkTexts,
+  checkWholeNumber,
+  copyOptions,
+  invalidKind,
+  invalidOption,
+  unusableOption,
+} = telemetryOptions
+
+/** The names of the levels. */
+const LEVELS = Object.keys(LEVEL_PRIORITY) as TelemetryLevel[]
+
+/** The default and the largest value of `maxBuffered`. */
+const DEFAULT_MAX_BUFFERED = 200
+const LARGEST_MAX_BUFFERED = 10_000
 
 /**
  * The rules that decide which events are kept. `never` has priority over `always`, and `always` over the rate of the
@@ -28,6 +46,24 @@ export interface TelemetrySamplingPolicy {
    * kept or dropped together, consistently across processes. Defaults to `event`.
    */
   readonly unit?: 'event' | 'session' | undefined
+  /**
+   * The conditions under which all events of a session are kept. It requires `unit: 'session'` and at least one condition.
+   * Events that sampling would drop are held until their session ends. If the session has met a condition, they are delivered
+   * in order, with the condition as the attribute `kit.sampled_by`. Events that sampling keeps are delivered at once. Defaults
+   * to none.
+   */
+  readonly keep?:
+    | {
+        /** The session has an event of this level or above. */
+        readonly level?: TelemetryLevel | undefined
+        /** The session has lasted longer than this time, in milliseconds. */
+        readonly slowerThanMs?: number | undefined
+        /** The session has an event whose name matches one of these patterns. */
+        readonly names?: readonly string[] | undefined
+        /** The maximum number of held events of a session, from 1 to 10 000. Beyond it, the oldest are dropped. Defaults to 200. */
+        readonly maxBuffered?: number | undefined
+      }
+    | undefined
 }
 
 /** A sampling policy with all defaults. */
@@ -41,6 +77,13 @@ export interface ResolvedSamplingPolicy {
   /** Patterns of event names that are never kept. */
   readonly never: readonly string[]
   readonly unit: 'event' | 'session'
+  /** The conditions under which all events of a session are kept. */
+  readonly keep?: {
+    readonly level?: TelemetryLevel
+    readonly slowerThanMs?: number
+    readonly names: readonly string[]
+    readonly maxBuffered: number
+  }
 }
 
 const DEFAULTS: ResolvedSamplingPolicy = Object.freeze({
@@ -55,7 +98,7 @@ const DEFAULTS: ResolvedSamplingPolicy = Object.freeze({
 
 /** Copies and checks a policy. @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if it is invalid. */
 export function copySamplingPolicy(policy: TelemetrySamplingPolicy): TelemetrySamplingPolicy {
-  return copyOptions<TelemetrySamplingPolicy>('withSampling', policy, {
+  const copy = copyOptions<TelemetrySamplingPolicy>('withSampling', policy, {
     debugRate: checkRate,
     infoRate: checkRate,
     warnRate: checkRate,
@@ -63,11 +106,48 @@ export function copySamplingPolicy(policy: TelemetrySamplingPolicy): TelemetrySa
     always: checkTexts,
     never: checkTexts,
     unit: (option, value) => checkOneOf(option, value, ['event', 'session']),
+    keep: checkKeep,
   })
+  return copy.keep === undefined ? copy : Object.freeze({ ...copy, keep: resolveKeep(copy.keep) })
+}
+
+/**
+ * Merges two policies. Members of the later one replace those of the earlier one.
+ * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the result has `keep` without `unit: 'session'`.
+ */
+export function mergeSamplingPolicies(
+  earlier: TelemetrySamplingPolicy,
+  later: TelemetrySamplingPolicy,
+): TelemetrySamplingPolicy {
+  const merged = { ...earlier, ...later }
+  if (merged.keep !== undefined && merged.unit !== 'session') {
+    throw unusableOption(
+      'withSampling({ keep })',
+      "can be used only with unit: 'session'",
+      "Set unit: 'session' in the same call",
+    )
+  }
+  return merged
 }
 
 export function resolveSamplingPolicy(policy: TelemetrySamplingPolicy): ResolvedSamplingPolicy {
   return Object.freeze(withDefaults<ResolvedSamplingPolicy>(DEFAULTS, policy))
+}
+
+type KeepPolicy = NonNullable<TelemetrySamplingPolicy['keep']>
+
+function resolveKeep({
+  level,
+  slowerThanMs,
+  names,
+  maxBuffered,
+}: KeepPolicy): ResolvedSamplingPolicy['keep'] {
+  return Object.freeze({
+    ...(level !== undefined && { level }),
+    ...(slowerThanMs !== undefined && { slowerThanMs }),
+    names: Object.freeze([...(names ?? [])]),
+    maxBuffered: maxBuffered ?? DEFAULT_MAX_BUFFERED,
+  })
 }
 
 /** Computes the rates of event names and levels. */
@@ -153,6 +233,20 @@ export function compileGlob(pattern: string): GlobMatcher {
       }
     }
     return g === glob.length || (g === glob.length - 1 && glob[g] === '*')
+  }
+}
+
+function checkKeep(option: string, value: unknown): void {
+  if (!isRecord(value)) throw invalidKind(option, 'must be an object', value)
+  checkKnownOptions(option, value, ['level', 'slowerThanMs', 'names', 'maxBuffered'])
+  const nameOf = (member: string): string => option.replace('keep', `keep: { ${member} }`)
+  const { level, slowerThanMs, names, maxBuffered } = value
+  if (level !== undefined) checkOneOf(nameOf('level'), level, LEVELS)
+  if (slowerThanMs !== undefined) checkMs(nameOf('slowerThanMs'), slowerThanMs, 'more than 0')
+  const patterns = names === undefined ? [] : checkTexts(nameOf('names'), names)
+  if (maxBuffered !== undefined) checkWholeNumber(nameOf('maxBuffered'), maxBuffered, 1, LARGEST_MAX_BUFFERED)
+  if (level === undefined && slowerThanMs === undefined && patterns.length === 0) {
+    throw unusableOption(option, 'must have at least one condition', 'Set level, slowerThanMs, or names')
   }
 }
 

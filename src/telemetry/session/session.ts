@@ -227,7 +227,8 @@ export class KitTelemetrySession<
 
   #end(): Promise<void> {
     this.#record.ended = true
-    const { pending } = this.#record
+    const { pending, tail } = this.#record
+    tail?.end()
     if (pending.count === 0) return Promise.resolve()
     return settledWithin(END_TIMEOUT_MS, (done) => pending.whenSettled(done))
   }

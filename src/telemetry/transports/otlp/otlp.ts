@@ -108,7 +108,8 @@ export class OtlpTransportAdapter implements TelemetryTransport {
   /**
    * Sends an event. Its record refers to the active span.
    * @param envelope the event.
-   * @param emittedAtMs when the event was emitted, in milliseconds since 1970, if it had to wait for `init`.
+   * @param emittedAtMs when the event was emitted, in milliseconds since 1970, if it had to wait for `init` or for the end of
+   * its session.
    * @returns `undefined` with a `loggerProvider`. Otherwise a promise that resolves when the collector has accepted the batch
    * of the event, and rejects with `TELEMETRY_TRANSPORT_FAILED` if the event is lost.
    */

@@ -1,0 +1,216 @@
+import { AsyncResource } from 'node:async_hooks'
+import type { PendingWork } from '../delivery/pending-work.ts'
+import type { TelemetryEnvelope } from '../envelope/envelope.ts'
+import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
+import { compileGlob, type GlobMatcher, type ResolvedSamplingPolicy } from './sampling.ts'
+
+type KeepPolicy = NonNullable<ResolvedSamplingPolicy['keep']>
+
+/** A condition that a session can meet: the name of the member of `keep`. */
+export type KeepCondition = 'level' | 'slowerThanMs' | 'names'
+
+/**
+ * The decision about an event that sampling would drop: to hold it, or to deliver it at once because of a condition.
+ * `undefined` means that it is dropped.
+ */
+export type TailDecision = 'hold' | KeepCondition
+
+/** The attribute of a delivered event that contains the condition. */
+const SAMPLED_BY = 'kit.sampled_by'
+
+/**
+ * The maximum number of held events of a manager. Beyond it, the session that has held events for the longest time is
+ * decided. Otherwise, sessions that never end would fill the memory.
+ */
+export const MAX_HELD = 10_000
+
+/** The minimum time between two warnings about the limit, in milliseconds. */
+const WARNING_MS = 10_000
+
+/** An event that was emitted earlier, and the async context in which it was emitted, which contains the active span. */
+export interface HeldEvent {
+  readonly envelope: TelemetryEnvelope
+  readonly context: AsyncResource
+  readonly emittedAtMs: number
+}
+
+/** The functions of the manager that receive the decisions. */
+export interface TailOutcomes {
+  /** Delivers an event that was held. */
+  deliver(event: HeldEvent, pending: PendingWork): void
+  /** Counts an event that was held as sampled out. */
+  drop(): void
+  /** Is called if a session is decided before its end because too many events are held. */
+  warnOfLimit(): void
+}
+
+/** The held events of all sessions of a manager, which `keep` decides when their session ends. */
+export class TailSampling {
+  readonly #keep: KeepPolicy
+  readonly #names: readonly GlobMatcher[]
+  readonly #minPriority: number
+  readonly #outcomes: TailOutcomes
+  /** The sessions with held events. The session that has held events for the longest time is the first. */
+  readonly #holding = new Set<SessionTail>()
+  #held = 0
+  #isClosed = false
+  #lastWarning = Number.NEGATIVE_INFINITY
+
+  constructor(keep: KeepPolicy, outcomes: TailOutcomes) {
+    this.#keep = keep
+    this.#names = keep.names.map(compileGlob)
+    this.#minPriority = keep.level === undefined ? Number.POSITIVE_INFINITY : LEVEL_PRIORITY[keep.level]
+    this.#outcomes = outcomes
+  }
+
+  /** The number of held events. */
+  get held(): number {
+    return this.#held
+  }
+
+  /** Begins a session. @param pending counts the delivered events of the session until they have settled. */
+  session(pending: PendingWork): SessionTail {
+    return new SessionTail(this, pending)
+  }
+
+  /** Returns `true` if an event with this name makes its session meet the condition `names`. */
+  hasName(name: string): boolean {
+    return this.#names.some((matches) => matches(name))
+  }
+
+  /** Returns the condition that a session with these properties meets. */
+  condition(hasLevel: boolean, hasName: boolean, durationMs: number): KeepCondition | undefined {
+    if (hasLevel) return 'level'
+    const { slowerThanMs } = this.#keep
+    if (slowerThanMs !== undefined && durationMs > slowerThanMs) return 'slowerThanMs'
+    return hasName ? 'names' : undefined
+  }
+
+  /**
+   * Records the conditions that an event meets, and decides the event in case that sampling would drop it.
+   * @param session the session of the event. An event without one, or after the end of its session, is decided at once.
+   */
+  decideEvent(
+    session: SessionTail | undefined,
+    level: TelemetryLevel,
+    hasName: boolean,
+  ): TailDecision | undefined {
+    const hasLevel = LEVEL_PRIORITY[level] >= this.#minPriority
+    if (session === undefined || session.ended)
+      return session?.condition() ?? this.condition(hasLevel, hasName, 0)
+    session.record(hasLevel, hasName)
+    return 'hold'
+  }
+
+  /** Holds an event until its session ends. */
+  hold(session: SessionTail, envelope: TelemetryEnvelope): void {
+    const context = new AsyncResource('KitTelemetryEvent')
+    const event = { envelope, context, emittedAtMs: Date.now() }
+    if (session.push(event, this.#keep.maxBuffered)) {
+      this.#outcomes.drop()
+      return
+    }
+    this.#held++
+    this.#holding.add(session)
+    // Code that reads the input of the event may have ended the session or shut down the manager.
+    if (session.ended || this.#isClosed) this.decide(session)
+    else if (this.#held > MAX_HELD) this.#decideLongest()
+  }
+
+  /** Delivers the held events of a session if it has met a condition, and drops them otherwise. */
+  decide(session: SessionTail): void {
+    if (!this.#holding.delete(session)) return
+    const condition = session.condition()
+    for (const event of session.take()) {
+      this.#held--
+      if (condition === undefined) this.#outcomes.drop()
+      else
+        this.#outcomes.deliver({ ...event, envelope: sampledBy(event.envelope, condition) }, session.pending)
+    }
+  }
+
+  /** Decides all sessions as if they had ended. Later events are decided at once. */
+  decideAll(): void {
+    this.#isClosed = true
+    for (const session of this.#holding) this.decide(session)
+  }
+
+  #decideLongest(): void {
+    const now = performance.now()
+    if (now - this.#lastWarning >= WARNING_MS) {
+      this.#lastWarning = now
+      this.#outcomes.warnOfLimit()
+    }
+    for (const longest of this.#holding) {
+      this.decide(longest)
+      return
+    }
+  }
+}
+
+/** The held events of one session, and the conditions that it has met. */
+export class SessionTail {
+  readonly pending: PendingWork
+  readonly #all: TailSampling
+  readonly #startedAt = performance.now()
+  #endedAt: number | undefined
+  #hasLevel = false
+  #hasName = false
+  /** A ring: from `#oldest` to the end, and then from the start. */
+  #events: HeldEvent[] = []
+  #oldest = 0
+
+  constructor(all: TailSampling, pending: PendingWork) {
+    this.#all = all
+    this.pending = pending
+  }
+
+  /** `true` after the session has ended. */
+  get ended(): boolean {
+    return this.#endedAt !== undefined
+  }
+
+  /** Records the conditions that an event meets. */
+  record(hasLevel: boolean, hasName: boolean): void {
+    this.#hasLevel ||= hasLevel
+    this.#hasName ||= hasName
+  }
+
+  /** Returns the condition that the session has met by now, or had met when it ended. */
+  condition(): KeepCondition | undefined {
+    const durationMs = (this.#endedAt ?? performance.now()) - this.#startedAt
+    return this.#all.condition(this.#hasLevel, this.#hasName, durationMs)
+  }
+
+  /** Adds an event. @returns `true` if it has replaced the oldest event, because there are `max` events already. */
+  push(event: HeldEvent, max: number): boolean {
+    if (this.#events.length < max) {
+      this.#events.push(event)
+      return false
+    }
+    this.#events[this.#oldest] = event
+    this.#oldest = (this.#oldest + 1) % max
+    return true
+  }
+
+  /** Removes and returns the events in the order in which they were emitted. */
+  take(): HeldEvent[] {
+    const events = this.#events
+    const oldest = this.#oldest
+    this.#events = []
+    this.#oldest = 0
+    return oldest === 0 ? events : [...events.slice(oldest), ...events.slice(0, oldest)]
+  }
+
+  /** Decides the session. */
+  end(): void {
+    this.#endedAt = performance.now()
+    this.#all.decide(this)
+  }
+}
+
+/** Returns the envelope with the attribute that contains the condition. */
+export function sampledBy(envelope: TelemetryEnvelope, condition: KeepCondition): TelemetryEnvelope {
+  const attributes = Object.freeze({ ...envelope.attributes, [SAMPLED_BY]: condition })
+  return Object.freeze({ ...envelope, attributes })
+}

@@ -1,0 +1,761 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import {
+  type KitTelemetryManager,
+  type KitTelemetrySession,
+  LEVEL_PRIORITY,
+  type TelemetryEnvelope,
+  type TelemetryLevel,
+  type TelemetrySamplingPolicy,
+  type TelemetryTransport,
+} from '../../../src/telemetry/index.ts'
+import { sessionDraw } from '../../../src/telemetry/session/sampling.ts'
+import { MAX_HELD } from '../../../src/telemetry/session/tail-sampling.ts'
+import { deferred, expectCode, expectDeeplyFrozen, recording } from '../../support/telemetry/recording.ts'
+
+type Keep = NonNullable<TelemetrySamplingPolicy['keep']>
+
+/** A policy that drops every event below `warn`, unless `keep` keeps it. */
+const NOTHING_BELOW_WARN = { unit: 'session', debugRate: 0, infoRate: 0 } as const
+
+function keeping(keep: Keep, policy: TelemetrySamplingPolicy = {}) {
+  const { builder, events, logger } = recording()
+  const manager = builder
+    .withRedaction({ denylistKeys: ['password'] })
+    .withSampling({ ...NOTHING_BELOW_WARN, ...policy, keep })
+    .build()
+  return { manager, logger, events, summary: () => events().map(summaryOf) }
+}
+
+/** The name of an event, and the condition under which it was delivered. */
+function summaryOf({ name, attributes }: TelemetryEnvelope): string {
+  const condition = attributes?.['kit.sampled_by']
+  return condition === undefined ? name : `${name} by ${condition}`
+}
+
+function expectSum(manager: KitTelemetryManager): void {
+  const { emitted, sampledOut, held, transports } = manager.stats()
+  for (const { accepted } of transports) expect(sampledOut + held + accepted).to.equal(emitted)
+}
+
+/** A transport that passes each event to a function. */
+function transportOf(handle: TelemetryTransport['handle'], more: Partial<TelemetryTransport> = {}) {
+  return { type: 'test', handle, ...more }
+}
+
+describe('tail sampling', () => {
+  const now = performance.now
+  let offsetMs = 0
+  beforeEach(() => {
+    offsetMs = 0
+    performance.now = () => now.call(performance) + offsetMs
+  })
+  afterEach(() => {
+    performance.now = now
+  })
+
+  const conditions: readonly {
+    readonly title: string
+    readonly keep: Keep
+    readonly emits: readonly [name: string, level?: TelemetryLevel][]
+    readonly lastsMs?: number
+    readonly policy?: TelemetrySamplingPolicy
+    readonly delivered: readonly string[]
+  }[] = [
+    {
+      title: 'a session without a condition is dropped when it ends',
+      keep: { level: 'warn', slowerThanMs: 1000, names: ['*.kept'] },
+      emits: [['a'], ['b', 'debug']],
+      delivered: [],
+    },
+    {
+      title:
+        'a session with an event of the level is delivered in order after the events that sampling keeps',
+      keep: { level: 'warn' },
+      emits: [['a'], ['b', 'debug'], ['c', 'warn'], ['d']],
+      delivered: ['c', 'a by level', 'b by level', 'd by level'],
+    },
+    {
+      title: 'a session with an event above the level is delivered',
+      keep: { level: 'warn' },
+      emits: [['a'], ['b', 'fatal']],
+      delivered: ['b', 'a by level'],
+    },
+    {
+      title: 'a session with events below the level is dropped',
+      keep: { level: 'error' },
+      emits: [['a'], ['b', 'warn']],
+      delivered: ['b'],
+    },
+    {
+      title: 'a held event itself can meet the condition level',
+      keep: { level: 'info' },
+      emits: [['a', 'debug'], ['b']],
+      delivered: ['a by level', 'b by level'],
+    },
+    {
+      title: 'a session that lasts longer than slowerThanMs is delivered',
+      keep: { slowerThanMs: 1000 },
+      emits: [['a'], ['b', 'warn']],
+      lastsMs: 1001,
+      delivered: ['b', 'a by slowerThanMs'],
+    },
+    {
+      title: 'a session that ends before slowerThanMs is dropped',
+      keep: { slowerThanMs: 60_000 },
+      emits: [['a']],
+      lastsMs: 50_000,
+      delivered: [],
+    },
+    {
+      title: 'a session with an event whose name matches a pattern is delivered',
+      keep: { names: ['order.*', 'x?'] },
+      emits: [['a'], ['order.item.paid'], ['b']],
+      delivered: ['a by names', 'order.item.paid by names', 'b by names'],
+    },
+    {
+      title: 'the condition level has precedence over slowerThanMs and names',
+      keep: { level: 'warn', slowerThanMs: 10, names: ['a'] },
+      emits: [['a'], ['b', 'warn']],
+      lastsMs: 20,
+      delivered: ['b', 'a by level'],
+    },
+    {
+      title: 'the condition slowerThanMs has precedence over names',
+      keep: { slowerThanMs: 10, names: ['a'] },
+      emits: [['a']],
+      lastsMs: 20,
+      delivered: ['a by slowerThanMs'],
+    },
+    {
+      title: 'an event that never matches is dropped and does not meet a condition',
+      keep: { level: 'error', names: ['*'] },
+      policy: { never: ['secret'] },
+      emits: [['secret', 'fatal']],
+      delivered: [],
+    },
+    {
+      title: 'an event that never matches is dropped in a session that is kept',
+      keep: { level: 'error' },
+      policy: { never: ['secret'] },
+      emits: [['secret'], ['a'], ['b', 'error']],
+      delivered: ['b', 'a by level'],
+    },
+    {
+      title: 'an event that always matches is delivered at once and meets a condition',
+      keep: { names: ['login'] },
+      policy: { always: ['login'] },
+      emits: [['a'], ['login'], ['b']],
+      delivered: ['login', 'a by names', 'b by names'],
+    },
+    {
+      title: 'the oldest held events beyond maxBuffered are dropped',
+      keep: { level: 'warn', maxBuffered: 2 },
+      emits: [['a'], ['b'], ['c'], ['d'], ['e'], ['f', 'warn']],
+      delivered: ['f', 'd by level', 'e by level'],
+    },
+    {
+      title: 'a dropped event beyond maxBuffered still meets its condition',
+      keep: { names: ['a'], maxBuffered: 1 },
+      emits: [['a'], ['b']],
+      delivered: ['b by names'],
+    },
+  ]
+  for (const { title, keep, emits, lastsMs = 0, policy, delivered } of conditions) {
+    it(title, () => {
+      const { manager, summary } = keeping(keep, policy)
+      const session = manager.session()
+      for (const [name, level] of emits) {
+        session.emit(name, { level })
+        expectSum(manager)
+      }
+      const atOnce = delivered.filter((one) => !one.includes(' by '))
+      expect(summary()).to.deep.equal(atOnce)
+      offsetMs += lastsMs
+      void session.end()
+      expect(summary()).to.deep.equal(delivered)
+      expect(manager.stats()).to.include({
+        emitted: emits.length,
+        held: 0,
+        sampledOut: emits.length - delivered.length,
+      })
+    })
+  }
+
+  it('200 events of a session are held if maxBuffered is not set', () => {
+    const { manager, summary } = keeping({ names: ['*'] })
+    const session = manager.session()
+    for (let index = 0; index < 201; index++) session.emit(`e${index}`)
+    expect(manager.stats()).to.include({ emitted: 201, held: 200, sampledOut: 1 })
+    void session.end()
+    expect(summary()).to.have.length(200)
+    expect(summary()[0]).to.equal('e1 by names')
+    expect(summary()[199]).to.equal('e200 by names')
+  })
+
+  it('a session whose id the rate keeps is delivered at once without the attribute', () => {
+    const kept = Array.from({ length: 100 }, (_, i) => `s${i}`).find((id) => sessionDraw(id) < 0.5) as string
+    const { manager, summary } = keeping({ level: 'warn' }, { infoRate: 0.5 })
+    manager.session().id(kept).emit('a')
+    expect(summary()).to.deep.equal(['a'])
+    expect(manager.stats()).to.include({ held: 0, sampledOut: 0 })
+  })
+
+  it('a held event keeps its values of the time at which it was emitted, and is deeply frozen', () => {
+    const { manager, events } = keeping({ level: 'warn' })
+    const session = manager.session().actor('user', 'u1').attributes({ plan: 'pro' })
+    const attributes = { items: [1], password: 'p4ss' }
+    session.emit('a', { attributes, time: '2026-01-01T00:00:00Z' })
+    attributes.items.push(2)
+    session.actor('user', 'u2').emit('b', { level: 'warn' })
+    void session.end()
+    const held = events()[1] as TelemetryEnvelope
+    expect(held).to.deep.include({
+      name: 'a',
+      time: '2026-01-01T00:00:00.000Z',
+      actor: { type: 'user', id: 'u1' },
+    })
+    expect(held.attributes).to.deep.include({ plan: 'pro', items: [1], 'kit.sampled_by': 'level' })
+    expect(JSON.stringify(held)).not.to.include('p4ss')
+    expectDeeplyFrozen(held)
+  })
+
+  it('a held event reaches the transport in the async context and with the time of its emit call', () => {
+    const storage = new AsyncLocalStorage<string>()
+    const handled: unknown[] = []
+    const manager = recording()
+      .builder.addTransport(
+        transportOf(
+          (envelope, emittedAtMs) => void handled.push([envelope.name, storage.getStore(), emittedAtMs]),
+        ),
+      )
+      .withSampling({ ...NOTHING_BELOW_WARN, keep: { level: 'warn' } })
+      .build()
+    const session = manager.session()
+    const before = Date.now()
+    storage.run('span of a', () => session.emit('a'))
+    const after = Date.now()
+    storage.run('span of b', () => session.emit('b', { level: 'warn' }))
+    storage.run('span of end', () => void session.end())
+    const [b, a] = handled as [unknown, [string, string, number]]
+    expect(b).to.deep.equal(['b', 'span of b', undefined])
+    expect(a.slice(0, 2)).to.deep.equal(['a', 'span of a'])
+    expect(a[2]).to.be.within(before, after)
+  })
+
+  it('a held event that is delivered before init has finished keeps its async context and time', async () => {
+    const storage = new AsyncLocalStorage<string>()
+    const started = deferred()
+    const handled: unknown[] = []
+    const transport = transportOf(
+      (envelope, emittedAtMs) => void handled.push([envelope.name, storage.getStore(), emittedAtMs]),
+      { init: () => started.promise },
+    )
+    const manager = recording()
+      .builder.addTransport(transport)
+      .withSampling({ ...NOTHING_BELOW_WARN, keep: { names: ['a'] } })
+      .build()
+    const session = manager.session()
+    const dateNow = Date.now
+    try {
+      Date.now = () => 1_000
+      storage.run('span', () => session.emit('a'))
+    } finally {
+      Date.now = dateNow
+    }
+    const ended = session.end()
+    expect(handled).to.deep.equal([])
+    started.resolve()
+    await ended
+    expect(handled).to.deep.equal([['a', 'span', 1_000]])
+  })
+
+  it('the promise of end() resolves after the held events are delivered', async () => {
+    const sent = deferred()
+    const manager = recording()
+      .builder.addTransport(transportOf(() => sent.promise))
+      .withSampling({ ...NOTHING_BELOW_WARN, keep: { names: ['a'] } })
+      .build()
+    const session = manager.session()
+    session.emit('a')
+    let isEnded = false
+    const ended = session.end().then(() => {
+      isEnded = true
+    })
+    await new Promise(setImmediate)
+    expect(isEnded).to.equal(false)
+    sent.resolve()
+    await ended
+    expect(manager.stats().transports[1]).to.include({ delivered: 1, pending: 0 })
+  })
+
+  it('an inner session and the session around it are decided separately', async () => {
+    const { manager, summary } = keeping({ level: 'warn' })
+    const outer = manager.session()
+    const inner = await outer.run(() => manager.session())
+    await outer.run(async () => {
+      manager.emit('outer.first')
+      await inner.run(() => manager.emit('inner.first'))
+      await inner.run(() => manager.emit('inner.failed', { level: 'error' }))
+      void inner.end()
+      manager.emit('outer.second')
+    })
+    expect(summary()).to.deep.equal(['inner.failed', 'inner.first by level'])
+    void outer.end()
+    expect(manager.stats()).to.include({ emitted: 4, held: 0, sampledOut: 2 })
+  })
+
+  it('an event with the id of a session around it belongs to that session', async () => {
+    const { manager, summary } = keeping({ names: ['outer.*'] })
+    const outer = manager.session().id('outer')
+    await outer.run(() => manager.session().run(() => manager.emit('outer.named', { sessionId: 'outer' })))
+    expect(manager.stats().held).to.equal(1)
+    void outer.end()
+    expect(summary()).to.deep.equal(['outer.named by names'])
+  })
+
+  it('an event outside of all sessions is decided at once', () => {
+    const { manager, summary } = keeping({ level: 'warn', slowerThanMs: 1, names: ['a'] }, { warnRate: 0 })
+    manager.emit('a')
+    manager.emit('b', { level: 'warn' })
+    manager.emit('c')
+    manager.emit('d', { sessionId: 'of another process' })
+    expect(summary()).to.deep.equal(['a by names', 'b by level'])
+    expect(manager.stats()).to.include({ emitted: 4, held: 0, sampledOut: 2 })
+  })
+
+  for (const [title, level, endsAfterMs, delivered] of [
+    ['is kept if the session was kept', 'error', 0, ['failed', 'late by level']],
+    ['is kept if the session was slow', 'info', 1001, ['failed by slowerThanMs', 'late by slowerThanMs']],
+    ['is dropped if the session was dropped', 'info', 0, []],
+  ] as const) {
+    it(`an event after the end of its session ${title}`, async () => {
+      const { manager, summary } = keeping({ level: 'error', slowerThanMs: 1000 })
+      const session = manager.session()
+      await session.run(() => {
+        manager.emit('failed', { level })
+        offsetMs += endsAfterMs
+        void session.end()
+        offsetMs += 2000
+        manager.emit('late', { sessionId: session.getState().sessionId })
+      })
+      expect(summary()).to.deep.equal(delivered)
+      expect(manager.stats().held).to.equal(0)
+      expectSum(manager)
+    })
+  }
+
+  it('shutdown decides held events as if their sessions had ended', async () => {
+    const { manager, summary } = keeping({ level: 'error' })
+    const [kept, dropped] = [manager.session(), manager.session()]
+    dropped.emit('a')
+    kept.emit('b')
+    kept.emit('c', { level: 'error' })
+    await manager.flush()
+    expect(manager.stats().held).to.equal(2)
+    await manager.shutdown()
+    expect(summary()).to.deep.equal(['c', 'b by level'])
+    expect(manager.stats()).to.include({ emitted: 3, held: 0, sampledOut: 1 })
+    await kept.end()
+    await dropped.end()
+    expect(manager.stats()).to.include({ held: 0, sampledOut: 1 })
+  })
+
+  it('shutdown waits until the held events are delivered', async () => {
+    const sent = deferred()
+    const manager = recording()
+      .builder.addTransport(transportOf(() => sent.promise))
+      .withSampling({ ...NOTHING_BELOW_WARN, keep: { names: ['a'] } })
+      .build()
+    manager.session().emit('a')
+    const closed = manager.shutdown()
+    await new Promise(setImmediate)
+    expect(manager.stats().transports[1]).to.include({ accepted: 1, pending: 1 })
+    sent.resolve()
+    await closed
+    expect(manager.stats().transports[1]).to.include({ delivered: 1, pending: 0 })
+  })
+
+  for (const [what, stop] of [
+    ['the session', (_: KitTelemetryManager, session: KitTelemetrySession) => void session.end()],
+    ['the manager', (manager: KitTelemetryManager) => void manager.shutdown()],
+  ] as const) {
+    it(`an event whose attributes end ${what} is not held forever`, () => {
+      const { manager, summary } = keeping({ names: ['b'] })
+      const session = manager.session()
+      session.emit('a')
+      session.emit('b', {
+        attributes: () => {
+          stop(manager, session)
+          return {}
+        },
+      })
+      expect(summary()).to.deep.equal(['a by names', 'b by names'])
+      expect(manager.stats().held).to.equal(0)
+      expectSum(manager)
+    })
+  }
+
+  it('an unreadable event is not held, and meets its condition', () => {
+    const { manager, summary, logger } = keeping({ names: ['b'] })
+    const session = manager.session()
+    session.emit('a')
+    session.emit('b', {
+      attributes: () => {
+        throw new Error('unreadable')
+      },
+    })
+    expect(logger.codes).to.deep.equal(['TELEMETRY_EMIT_FAILED'])
+    expect(manager.stats().held).to.equal(1)
+    void session.end()
+    expect(summary()).to.deep.equal(['a by names'])
+  })
+
+  it('the statistics add up within the calls of a transport', () => {
+    let calls = 0
+    const transport = transportOf(() => {
+      calls++
+      const { emitted, sampledOut, held, transports } = manager.stats()
+      expect(sampledOut + held + (transports[0]?.accepted as number)).to.equal(emitted)
+    })
+    const manager: KitTelemetryManager = recording()
+      .builder.addTransport(transport)
+      .withSampling({ ...NOTHING_BELOW_WARN, keep: { level: 'warn' } })
+      .build()
+    const session = manager.session()
+    for (let index = 0; index < 5; index++) session.emit('a')
+    session.emit('b', { level: 'warn' })
+    void session.end()
+    expect(calls).to.equal(6)
+    expect(manager.stats().transports[1]).to.include({ delivered: 6, failed: 0 })
+  })
+
+  it('a transport that emits and ends sessions loses no held event', () => {
+    const names: string[] = []
+    const inner: KitTelemetrySession[] = []
+    const transport = transportOf((envelope) => {
+      names.push(summaryOf(envelope))
+      if (envelope.name !== 'a') return
+      inner[0]?.emit('nested', { level: 'warn' })
+      void inner[0]?.end()
+    })
+    const manager = recording()
+      .builder.addTransport(transport)
+      .withSampling({ ...NOTHING_BELOW_WARN, keep: { level: 'warn', names: ['a'] } })
+      .build()
+    inner.push(manager.session())
+    inner[0]?.emit('held')
+    const session = manager.session()
+    session.emit('a')
+    void session.end()
+    expect(names).to.deep.equal(['a by names', 'nested', 'held by level'])
+    expectSum(manager)
+    expect(manager.stats()).to.include({ held: 0, sampledOut: 0 })
+  })
+
+  it('sessions that never end hold a limited number of events, and the longest holding session is decided first', () => {
+    const { manager, logger, summary } = keeping({ level: 'warn' })
+    const first = manager.session()
+    first.emit('first')
+    first.emit('first.failed', { level: 'warn' })
+    const second = manager.session()
+    second.emit('second')
+    const more = Array.from({ length: MAX_HELD }, () => manager.session())
+    for (const session of more.slice(2)) session.emit('a')
+    expect(manager.stats()).to.include({ held: MAX_HELD, sampledOut: 0 })
+    expect(logger.warnings).to.deep.equal([])
+    more[0]?.emit('a')
+    expect(summary()).to.deep.equal(['first.failed', 'first by level'])
+    expect(manager.stats()).to.include({ held: MAX_HELD, sampledOut: 0 })
+    more[1]?.emit('a')
+    expect(manager.stats()).to.include({ held: MAX_HELD, sampledOut: 1 })
+    expect(logger.warnings.map(({ message }) => message)).to.have.length(1)
+    expect(logger.warnings[0]?.message).to.include(`the limit of ${MAX_HELD} held events was reached`)
+    first.emit('first.later')
+    void first.end()
+    expect(summary().at(-1)).to.equal('first.later by level')
+    expectSum(manager)
+  })
+
+  for (const [title, policies] of [
+    ['keep without unit', [{ keep: { level: 'error' } }]],
+    ['keep with the unit event', [{ unit: 'event', keep: { level: 'error' } }]],
+    ['the unit event after keep', [{ unit: 'session', keep: { level: 'error' } }, { unit: 'event' }]],
+    ['an undefined unit after keep', [{ unit: 'session', keep: { level: 'error' } }, { unit: undefined }]],
+  ] as const) {
+    it(`${title} is rejected`, () => {
+      const apply = () =>
+        (policies as readonly TelemetrySamplingPolicy[]).reduce(
+          (builder, policy) => builder.withSampling(policy),
+          recording().builder,
+        )
+      const { message } = expectCode('TELEMETRY_CONFIGURATION_INVALID', apply)
+      expect(message).to.include("withSampling({ keep }) can be used only with unit: 'session'. Set unit:")
+    })
+  }
+
+  for (const keep of [{}, { maxBuffered: 5 }, { names: [] }, { level: undefined }]) {
+    it(`keep without a condition is rejected: ${JSON.stringify(keep)}`, () => {
+      const { message } = expectCode('TELEMETRY_CONFIGURATION_INVALID', () => keeping(keep))
+      expect(message).to.include('withSampling({ keep }) must have at least one condition. Set level')
+    })
+  }
+
+  it('keep is copied with its defaults, and a later undefined removes it', () => {
+    const names = ['a']
+    const builder = recording().builder.withSampling({ unit: 'session', keep: { names } })
+    names.push('b')
+    const { sampling } = builder.withSampling({ infoRate: 0 }).buildConfig()
+    expect(sampling.keep).to.deep.equal({ names: ['a'], maxBuffered: 200 })
+    expectDeeplyFrozen(sampling)
+    expect(builder.withSampling({ keep: undefined }).buildConfig().sampling.keep).to.equal(undefined)
+  })
+
+  describe('for any order of calls', () => {
+    const KEEP = { level: 'error', slowerThanMs: 1000, names: ['n.*'], maxBuffered: 3 } as const
+    const POLICY = {
+      unit: 'session',
+      debugRate: 0,
+      infoRate: 0.5,
+      warnRate: 0.5,
+      always: ['always'],
+      never: ['never'],
+    } as const
+    const ids = Array.from({ length: 100 }, (_, index) => `s${index}`)
+    const keptIds = ids.filter((id) => sessionDraw(id) < 0.5)
+    const droppedIds = ids.filter((id) => sessionDraw(id) >= 0.5)
+
+    interface ModelSession {
+      readonly startedAtMs: number
+      readonly isKeptByRate: boolean
+      readonly meets: Set<string>
+      held: string[]
+      decision: string | undefined
+      ended: boolean
+    }
+
+    /** The documented rules, one list at a time. */
+    class Model {
+      nowMs = 0
+      emitted = 0
+      sampledOut = 0
+      late = 0
+      isShutDown = false
+      readonly delivered: string[] = []
+      readonly sessions: ModelSession[] = []
+
+      get held(): number {
+        return this.sessions.reduce((sum, { held }) => sum + held.length, 0)
+      }
+
+      begin(isKeptByRate: boolean): void {
+        const startedAtMs = this.nowMs
+        this.sessions.push({
+          startedAtMs,
+          isKeptByRate,
+          meets: new Set(),
+          held: [],
+          decision: undefined,
+          ended: false,
+        })
+      }
+
+      emit(session: ModelSession, name: string, level: TelemetryLevel): void {
+        if (this.isShutDown) {
+          this.late++
+          return
+        }
+        this.emitted++
+        if (name === 'never') {
+          this.sampledOut++
+          return
+        }
+        const meets = [
+          ...(LEVEL_PRIORITY[level] >= LEVEL_PRIORITY.error ? ['level'] : []),
+          ...(name.startsWith('n.') ? ['names'] : []),
+        ]
+        if (!session.ended) for (const condition of meets) session.meets.add(condition)
+        const isKept =
+          name === 'always' ||
+          level === 'error' ||
+          level === 'fatal' ||
+          (level !== 'debug' && session.isKeptByRate)
+        if (isKept) this.delivered.push(name)
+        else if (session.ended) {
+          const condition = session.decision ?? meets[0]
+          if (condition === undefined) this.sampledOut++
+          else this.delivered.push(`${name} by ${condition}`)
+        } else {
+          session.held.push(name)
+          if (session.held.length > KEEP.maxBuffered) {
+            session.held.shift()
+            this.sampledOut++
+          }
+        }
+      }
+
+      decide(session: ModelSession): void {
+        const isSlow = this.nowMs - session.startedAtMs > KEEP.slowerThanMs
+        const condition = ['level', ...(isSlow ? ['slowerThanMs'] : []), 'names'].find(
+          (one) => one === 'slowerThanMs' || session.meets.has(one),
+        )
+        for (const name of session.held) {
+          if (condition === undefined) this.sampledOut++
+          else this.delivered.push(`${name} by ${condition}`)
+        }
+        session.held = []
+        session.decision = condition
+      }
+
+      end(session: ModelSession): void {
+        if (session.ended) return
+        session.ended = true
+        this.decide(session)
+      }
+
+      shutdown(): void {
+        if (this.isShutDown) return
+        this.isShutDown = true
+        // The session that has held events for the longest time is decided first, which the names do not show.
+        for (const session of this.sessions) if (!session.ended) this.decide(session)
+      }
+    }
+
+    const which = fc.nat(9)
+    const commands = fc.array(
+      fc.oneof(
+        {
+          weight: 2,
+          arbitrary: fc.record({ do: fc.constant('begin' as const), isKept: fc.boolean(), which }),
+        },
+        {
+          weight: 12,
+          arbitrary: fc.record({
+            do: fc.constant('emit' as const),
+            which,
+            name: fc.constantFrom('a', 'b', 'c', 'n.x', 'always', 'never'),
+            level: fc.constantFrom<TelemetryLevel>(
+              'debug',
+              'debug',
+              'info',
+              'info',
+              'warn',
+              'error',
+              'fatal',
+            ),
+            how: fc.constantFrom('session', 'run', 'id'),
+          }),
+        },
+        { weight: 3, arbitrary: fc.record({ do: fc.constant('end' as const), which }) },
+        {
+          weight: 2,
+          arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(400, 1000) }),
+        },
+        { weight: 1, arbitrary: fc.record({ do: fc.constant('flush' as const) }) },
+        { weight: 1, arbitrary: fc.record({ do: fc.constant('settle' as const) }) },
+        { weight: 1, arbitrary: fc.record({ do: fc.constant('shutdown' as const) }) },
+      ),
+      { minLength: 1, maxLength: 60 },
+    )
+
+    it('the statistics add up at every moment, and the events are those of a model', async () => {
+      await fc.assert(
+        fc.asyncProperty(commands, async (list) => {
+          const model = new Model()
+          performance.now = () => model.nowMs
+          const sent: (() => void)[] = []
+          const slow = transportOf(() => new Promise<void>((resolve) => void sent.push(resolve)))
+          const { builder, events } = recording()
+          const manager = builder
+            .withSampling({ ...POLICY, keep: KEEP })
+            .addTransport(slow)
+            .build()
+          const sessions: KitTelemetrySession[] = []
+          const work: Promise<unknown>[] = []
+          for (const command of list) {
+            const index = 'which' in command && sessions.length > 0 ? command.which % sessions.length : -1
+            const [session, ofModel] = [sessions[index], model.sessions[index]]
+            switch (command.do) {
+              case 'begin': {
+                const id = (command.isKept ? keptIds : droppedIds)[sessions.length % 40] as string
+                // Every other session is created in the run of an active one.
+                const isInner = command.which % 2 === 0 && session !== undefined && ofModel?.ended === false
+                let created: KitTelemetrySession | undefined
+                const create = () => {
+                  created = manager.session().id(`${id}`)
+                }
+                if (isInner) work.push(session.run(create))
+                else create()
+                sessions.push(created as KitTelemetrySession | undefined as KitTelemetrySession)
+                model.begin(command.isKept)
+                break
+              }
+              case 'emit': {
+                if (session === undefined || ofModel === undefined) break
+                const { name, level, how } = command
+                const { sessionId } = session.getState()
+                if (ofModel.ended) {
+                  // Outside of its runs, an event with the id of an ended session is decided on its own.
+                  const alone: ModelSession = { ...ofModel, decision: undefined }
+                  manager.emit(name, { level, sessionId })
+                  model.emit(alone, name, level)
+                  break
+                }
+                if (how === 'session') session.emit(name, { level })
+                else if (how === 'run') work.push(session.run(() => manager.emit(name, { level })))
+                else work.push(session.run(() => manager.emit(name, { level, sessionId })))
+                model.emit(ofModel, name, level)
+                break
+              }
+              case 'end':
+                if (session === undefined || ofModel === undefined) break
+                work.push(session.end())
+                model.end(ofModel)
+                break
+              case 'wait':
+                model.nowMs += command.ms
+                break
+              case 'flush':
+                work.push(manager.flush())
+                break
+              case 'settle':
+                for (const resolve of sent.splice(0)) resolve()
+                await new Promise(setImmediate)
+                break
+              case 'shutdown':
+                work.push(manager.shutdown())
+                model.shutdown()
+                break
+            }
+            const { emitted, sampledOut, held, droppedAfterShutdown, transports } = manager.stats()
+            for (const { accepted } of transports) expect(sampledOut + held + accepted).to.equal(emitted)
+            expect({ emitted, sampledOut, held, droppedAfterShutdown }).to.deep.equal({
+              emitted: model.emitted,
+              sampledOut: model.sampledOut,
+              held: model.held,
+              droppedAfterShutdown: model.late,
+            })
+            const delivered = events().map(summaryOf)
+            if (model.isShutDown) expect(delivered).to.have.members(model.delivered)
+            else expect(delivered).to.deep.equal(model.delivered)
+          }
+          for (const resolve of sent.splice(0)) resolve()
+          work.push(manager.shutdown())
+          while (sent.length > 0) sent.pop()?.()
+          await Promise.all(work)
+          expect(manager.stats().held).to.equal(0)
+          for (const { pending } of manager.stats().transports) expect(pending).to.equal(0)
+        }),
+        { numRuns: 400 },
+      )
+    })
+  })
+
+  it('no event is held if keep is not set', () => {
+    const { builder } = recording()
+    const manager = builder.withSampling(NOTHING_BELOW_WARN).build()
+    manager.session().emit('a')
+    expect(manager.stats()).to.include({ emitted: 1, held: 0, sampledOut: 1 })
+  })
+})
