@@ -178,7 +178,8 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     const line = { type: 'http', accepted: 12, delivered: 9, failed: 2, dropped: 1, pending: 0 }
     const stats = {
       emitted: 1234,
-      sampledOut: 1222,
+      sampledOut: 1215,
+      held: 7,
       droppedAfterShutdown: 3,
       transports: [{ ...line, lastError: 'transport "http": the target answered 500' }],
     }
@@ -186,7 +187,9 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await titleIs('sample · mcp-gatekit dev')
     log.add({ sender: { service: 'other', environment: 'test' }, stats, events: [] })
     await statisticsAre(/^http 12 9 2 1 0 transport "http": the target answered 500$/)
-    expect(await textOf('#delivery-total')).to.equal('1,234 emitted, 1,222 sampled out, 3 after shutdown.')
+    expect(await textOf('#delivery-total')).to.equal(
+      '1,234 emitted, 1,215 sampled out, 7 held until their sessions end, 3 after shutdown.',
+    )
     expect(await textOf('#sampled')).to.contain('.withSampling({ debugRate: 1, infoRate: 1 })')
     expect(await page.locator('#delivery td.bad').allInnerTexts()).to.deep.equal(['2', '1'])
     await titleIs('other · mcp-gatekit dev')

@@ -6,6 +6,8 @@ export interface StatisticsMessage {
   readonly stats?: {
     readonly emitted: number
     readonly sampledOut: number
+    /** Missing if the sender is of an older version. */
+    readonly held?: number
     readonly droppedAfterShutdown: number
     readonly transports: readonly TransportLine[]
   }
@@ -26,9 +28,11 @@ const COLUMNS = ['accepted', 'delivered', 'failed', 'dropped', 'pending'] as con
 /** Shows the number of events by outcome and transport. */
 export function showStatistics({ stats }: StatisticsMessage): void {
   if (stats === undefined) return
-  const { emitted, sampledOut, droppedAfterShutdown, transports } = stats
+  const { emitted, sampledOut, held = 0, droppedAfterShutdown, transports } = stats
+  const waiting = held === 0 ? '' : `, ${count(held)} held until their sessions end`
   const late = droppedAfterShutdown === 0 ? '' : `, ${count(droppedAfterShutdown)} after shutdown`
-  byId('delivery-total').textContent = `${count(emitted)} emitted, ${count(sampledOut)} sampled out${late}.`
+  byId('delivery-total').textContent =
+    `${count(emitted)} emitted, ${count(sampledOut)} sampled out${waiting}${late}.`
   byId('sampled').hidden = sampledOut === 0
   byId('delivery').replaceChildren(...transports.flatMap(linesOf))
 }
