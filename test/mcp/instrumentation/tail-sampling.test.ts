@@ -80,6 +80,12 @@ describe('mcp: tail sampling', () => {
 
       const requests: readonly [title: string, request: WireRequest, events: readonly string[]][] = [
         ['no event of a fast request that succeeds', legacy(call('fast'), bearer('reader')), []],
+        ['no event of a call of an unknown tool', legacy(call('unknown'), bearer('reader')), []],
+        [
+          'no event of a call of 2026-07-28 of an unknown tool',
+          modern('tools/call', { name: 'unknown' }, bearer('reader')),
+          [],
+        ],
         [
           'all events of a request whose tool failed',
           legacy(call('fail'), bearer('reader')),
