@@ -18,10 +18,18 @@ export {
   type McpNotifier,
   type RouterOption,
 } from './mcp/adapter.ts'
+export type { Authorize, PolicyDecision, PolicyDenial, PolicyQuery } from './mcp/operations/policy.ts'
 export type { McpAdapterOptions, McpStreamOptions, ServerInfo } from './mcp/options.ts'
 export type { Completer, CompletionInput } from './mcp/router/completers.ts'
 export type { KitContext } from './mcp/router/context.ts'
 export type { InputRequired } from './mcp/router/input-required.ts'
+export type {
+  Middleware,
+  MiddlewareCall,
+  MiddlewareNext,
+  MiddlewareResult,
+  OperationKind,
+} from './mcp/router/middleware.ts'
 export type { OperationScopes } from './mcp/router/operation-scopes.ts'
 export type { PromptConfig, PromptHandler, PromptResult } from './mcp/router/prompt.ts'
 export type {

@@ -169,6 +169,7 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
     .tool('echo', { description: 'x', input: z.object({ text: z.string() }) }, ({ text }) => text)
     .tool('write', { description: 'x', scopes: ['mcp:write'] }, () => 'x')
     .tool('crash', { description: 'x' }, fail)
+    .tool('denied', { description: 'x' }, () => 'x')
     .prompt('broken', {}, fail)
     .resource('broken', { uri: 'x://broken' }, fail)
   const { verifyToken } = oauth()
@@ -177,6 +178,7 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
     telemetry,
     recordPayloads: true,
     sessions: true,
+    authorize: ({ name }) => name !== 'denied' || fail(),
     oauth: oauth({
       verifyToken: (input) => {
         if (input.bearerToken === 'outage') throw new VerifierUnavailableError('x')
@@ -198,6 +200,7 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
     legacy(call('echo', { text: 5 }), session),
     legacy(call('write'), session),
     legacy(call('crash'), session),
+    legacy(call('denied'), session),
     legacy(rpc('prompts/get', { name: 'broken' }), session),
     legacy(rpc('resources/read', { uri: 'x://broken' }), session),
     legacy(rpc('nonsense'), session),

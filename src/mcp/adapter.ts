@@ -75,7 +75,7 @@ type UserOfRouter<Router> = Router extends KitMcpRouter<any, infer User> ? User 
 
 /** Options of {@link createMcpAdapter}. */
 export interface CreateMcpAdapterOptions<Router extends RouterOption = RouterOption, User = any>
-  extends McpAdapterOptions {
+  extends McpAdapterOptions<AppOf<Router>, NoInfer<User>> {
   /** The typed router, or a function that returns a server of the official SDK for each request. */
   readonly router: Router
   /**
@@ -235,7 +235,7 @@ export class KitMcpServer<App = unknown, User = any> {
    * @returns a new builder.
    * @throws {KitMcpConfigError} if an option is invalid or unknown.
    */
-  withOptions(options: McpAdapterOptions): KitMcpServer<App, User> {
+  withOptions(options: McpAdapterOptions<App, User>): KitMcpServer<App, User> {
     if (!isOptionsObject(options)) throw invalidKind('options', 'must be an object', options)
     const given = { ...this.#props.given, ...options }
     return new KitMcpServer({ ...this.#props, given, options: resolveAdapterOptions(given) })

@@ -4,10 +4,13 @@ import type { PlainResponse } from '../http/plain-response.ts'
 import { Gate, type GateRequest } from '../oauth/gate.ts'
 import { LazyRequest, RequestContext } from '../oauth/inputs.ts'
 import type { ResolvedOAuthOptions, VerifyContext } from '../oauth/options.ts'
+import { unionOfScopes } from '../oauth/scope.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import { type AuthenticationResult, Authenticator } from './authenticator.ts'
 import { Instrumentation } from './instrumentation/instrumented-request.ts'
+import { authorizeCalls } from './operations/authorize-calls.ts'
+import type { Policy } from './operations/policy.ts'
 import type { AppContextFactory, RouterTable } from './router/router-table.ts'
 import { tableWithSecuritySchemes } from './router/security-schemes.ts'
 import { SdkHandler } from './sdk/sdk-handler.ts'
@@ -60,6 +63,12 @@ export class McpEndpoint {
         'can be used only with a KitMcpRouter; a router function must filter its own lists',
       )
     }
+    if (this.#table === undefined && props.options.policy !== undefined) {
+      throw invalidOption(
+        'authorize',
+        'can be used only with a KitMcpRouter; a router function must check each call itself',
+      )
+    }
     const operations = this.#table ?? scopes
     const makeContext = (request: GateRequest) => this.#makeContext(request)
     this.gate = props.oauth && new Gate(props.oauth, operations?.scopes ?? [], makeContext)
@@ -109,12 +118,19 @@ export class McpEndpoint {
       const { messages } = parsed
       if (messages.length > 0) telemetry.received(revisionOf(request, messages), messages, this.#table?.tools)
 
-      // 5. The scopes of the endpoint and of the operations that the messages name.
+      // 5. The scopes of the endpoint and of the operations that the messages name, and the policy.
       const scopes = this.authenticator.operationScopes(messages)
       if (exchange.auth === undefined || exchange.gate === undefined) {
         if (scopes.length > 0) return telemetry.responded(scopesWithoutOAuth(), request)
       } else if (!exchange.gate.permits(exchange.auth.scopes, scopes)) {
         return await this.authenticator.refuseScopes(exchange, request, scopes, parsed)
+      }
+      const { policy } = this.#props.options
+      const missing = policy && (await this.#authorize(policy, exchange, messages))
+      if (missing !== undefined && missing.length > 0) {
+        if (exchange.gate === undefined) return telemetry.responded(scopesWithoutOAuth(), request)
+        const needed = unionOfScopes(scopes, missing)
+        return await this.authenticator.refuseScopes(exchange, request, needed, parsed)
       }
       telemetry.accepted()
 
@@ -132,6 +148,17 @@ export class McpEndpoint {
     const asked = request.header('access-control-request-headers')
     const headers = preflightHeaders(asked, request.decidesCors)
     return originRefusal(request, this.#originPolicy) ?? { status: 204, headers }
+  }
+
+  /** Asks the policy about the calls in these messages. Returns the scopes that the policy asks for. */
+  async #authorize(
+    policy: Policy,
+    exchange: Exchange,
+    messages: readonly unknown[],
+  ): Promise<readonly string[]> {
+    // A router function is not combined with a policy.
+    const table = this.#table as RouterTable
+    return await exchange.telemetry.run(() => authorizeCalls(policy, table, exchange, messages))
   }
 
   /** @param foreign the exchange that `mcpAuth(oauthOptions)` has authenticated, for an adapter without OAuth */

@@ -2,6 +2,7 @@ import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextpro
 import { DEFAULT_BODY_LIMITS } from '../http/body-reader.ts'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { MAX_TIMER_MS } from '../timers.ts'
+import { type Authorize, Policy } from './operations/policy.ts'
 import { objectCopy } from './router/definition.ts'
 import {
   checkOperationScopes,
@@ -16,6 +17,7 @@ import { checkAllowedHosts, checkAllowedOrigins } from './wire/origin-policy.ts'
 const checks = optionChecksOf('createMcpAdapter')
 const {
   checkBoolean,
+  checkFunction,
   checkKnownMembers,
   checkKnownOptions,
   checkString,
@@ -36,7 +38,7 @@ export interface McpStreamOptions {
 }
 
 /** The adapter options: all options of an adapter except the router, OAuth, server info, instructions, and telemetry. */
-export interface McpAdapterOptions {
+export interface McpAdapterOptions<App = any, User = any> {
   /**
    * Enables sessions for clients of the 2025 revisions: `Mcp-Session-Id`, streams that can be resumed, and DELETE. Clients of
    * 2026-07-28 do not have sessions. Defaults to `false`: any node can serve any request.
@@ -86,6 +88,14 @@ export interface McpAdapterOptions {
    * `gen_ai.tool.call.result`), with the redaction of the telemetry manager. Defaults to `false`.
    */
   readonly recordPayloads?: boolean | undefined
+  /**
+   * Decides about each tool call, prompt get, and resource read, after scopes and validation, and about each entry of a list.
+   * Only `true` permits the operation. Requires a `KitMcpRouter`. By default, scopes decide.
+   * @see docs/guides/policy.md
+   */
+  readonly authorize?: Authorize<App, User> | undefined
+  /** The time in which `authorize` must decide, in milliseconds. A later decision denies. Defaults to 5 000 ms. */
+  readonly authorizeTimeoutMs?: number | undefined
 }
 
 /** `McpAdapterOptions`, validated and with defaults. */
@@ -102,6 +112,7 @@ export interface ResolvedAdapterOptions {
   readonly eventBus: ServerEventBus | undefined
   readonly scopes: ScopedOperations | undefined
   readonly recordPayloads: boolean
+  readonly policy: Policy | undefined
 }
 
 export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
@@ -117,6 +128,8 @@ export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
   'eventBus',
   'scopes',
   'recordPayloads',
+  'authorize',
+  'authorizeTimeoutMs',
 ]
 
 /** @throws {KitMcpConfigError} if an option is invalid or unknown. */
@@ -125,6 +138,7 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
   checkKnownOptions('the adapter', options, ADAPTER_OPTIONS)
   const { allowedOrigins, allowedHosts, listOnlyPermitted, maxBodyBytes, bodyTimeoutMs } = options
   const { sessions, streams, cache, requestStateSecret, eventBus, scopes, recordPayloads } = options
+  const { authorize, authorizeTimeoutMs } = options
   return {
     sessions: checkSessions(sessions),
     streams: checkStreams(streams),
@@ -145,7 +159,17 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
     eventBus: eventBus === undefined ? undefined : checkEventBus(eventBus),
     scopes: scopes === undefined ? undefined : checkOperationScopes(scopes),
     recordPayloads: recordPayloads === undefined ? false : checkBoolean('recordPayloads', recordPayloads),
+    policy: checkPolicy(authorize, authorizeTimeoutMs),
   }
+}
+
+function checkPolicy(authorize: unknown, timeoutMs: unknown): Policy | undefined {
+  const ms = timeoutMs === undefined ? 5_000 : checkWholeNumber('authorizeTimeoutMs', timeoutMs, 1)
+  if (ms > MAX_TIMER_MS)
+    throw invalidOption('authorizeTimeoutMs', `must be at most ${MAX_TIMER_MS} milliseconds`, timeoutMs)
+  if (authorize === undefined) return undefined
+  checkFunction('authorize', authorize, 'set it to a function (query) => true or false')
+  return new Policy(authorize as Authorize<any>, ms)
 }
 
 function checkSessions(sessions: unknown): ResolvedSessionOptions | undefined {

@@ -4,7 +4,7 @@ import { VerifierUnavailableError } from './errors.ts'
 interface Pending {
   readonly name: string
   readonly dueAtMs: number
-  readonly reject: (error: VerifierUnavailableError) => void
+  readonly reject: (error: Error) => void
 }
 
 /**
@@ -16,15 +16,21 @@ export class Deadlines {
   /** In the order in which they are due. */
   readonly #pending = new Set<Pending>()
   #timer: NodeJS.Timeout | undefined
+  readonly #errorOf: (message: string) => Error
 
-  constructor(timeoutMs: number) {
+  /** @param errorOf creates the error for a promise that takes too long. Defaults to a `VerifierUnavailableError`. */
+  constructor(
+    timeoutMs: number,
+    errorOf: (message: string) => Error = (message) => new VerifierUnavailableError(message),
+  ) {
     this.#timeoutMs = timeoutMs
+    this.#errorOf = errorOf
   }
 
   /**
    * Settles like `promise`, or rejects if it does not settle in time.
    * @param name the function that returned the promise, for the error
-   * @throws {VerifierUnavailableError} if the timeout expires.
+   * @throws the error of `errorOf` if the timeout expires.
    */
   within(promise: PromiseLike<unknown>, name: string): Promise<unknown> {
     return new Promise((resolve, reject) => {
@@ -66,7 +72,7 @@ export class Deadlines {
       }
       this.#pending.delete(pending)
       const { name, reject } = pending
-      reject(new VerifierUnavailableError(`${name} did not settle within ${this.#timeoutMs} ms`))
+      reject(this.#errorOf(`${name} did not settle within ${this.#timeoutMs} ms`))
     }
   }
 }

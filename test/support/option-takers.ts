@@ -102,6 +102,8 @@ const ADAPTER = {
   eventBus: [{}, 5, 'bus'],
   scopes: [...NO_OBJECT, { tools: { wipe: 'mcp:admin' } }],
   recordPayloads: NO_BOOLEAN,
+  authorize: NO_FUNCTION,
+  authorizeTimeoutMs: [...NO_NUMBER, 2 ** 31],
 }
 
 /** Every function that takes options. A new option fails the tests until it has an entry here. */

@@ -248,6 +248,22 @@ export class InstrumentedRequest implements RequestTelemetry {
     })
   }
 
+  policyDenied(
+    call: Omit<TimedCall, 'startedAt'>,
+    purpose: 'call' | 'list',
+    failure: Failure | undefined,
+  ): void {
+    tryOrUndefined(() => {
+      const type = failure === undefined ? undefined : (kindOf(failure.thrown) ?? '_OTHER')
+      const attributes = {
+        ...this.#attributesOf(observedMessage(call, this.#redact)),
+        'kit.mcp.policy.purpose': purpose,
+        ...(type !== undefined && { 'error.type': type }),
+      }
+      this.#emit(this.#operationOf(call.id), 'policy.denied', 'warn', attributes, failure)
+    })
+  }
+
   responded(
     response: PlainResponse | Response,
     client: ClientConnection,

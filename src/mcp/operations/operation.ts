@@ -20,6 +20,7 @@ import type { RouterTable } from '../router/router-table.ts'
 import { KitToolError } from '../router/tool-error.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
+import type { Policy } from './policy.ts'
 import { holderOf, type RequestStates } from './request-state.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
@@ -34,6 +35,8 @@ export interface Serving {
   /** `true` if lists leave out the operations that the token may not use. */
   readonly listOnlyPermitted: boolean
   readonly cache: CacheHint
+  /** The option `authorize`. */
+  readonly policy: Policy | undefined
   /** The capabilities that the client of a session has sent. */
   readonly sessionCapabilities?: ClientCapabilities | undefined
 }

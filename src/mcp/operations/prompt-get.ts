@@ -7,10 +7,12 @@ import {
   ProtocolErrorCode,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import { isInputRequired } from '../router/input-required.ts'
-import { validate } from '../router/json-schema.ts'
+import { type InputRequired, isInputRequired } from '../router/input-required.ts'
 import type { PromptEntry, PromptResult } from '../router/prompt.ts'
+import { promptArguments } from './call-arguments.ts'
+import { OperationCall } from './middleware-call.ts'
 import { runRound, runSafely, type Serving } from './operation.ts'
+import { argumentsOf, permittedCall } from './policy.ts'
 
 /**
  * Serves `prompts/get`.
@@ -25,30 +27,32 @@ export async function getPrompt(
   const prompt = serving.table.prompts.get(name)
   if (prompt === undefined)
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Prompt ${name} not found`)
+  const permitted = permittedCall(serving, sdk, 'prompt', prompt)
   return await runSafely(serving, request, sdk, 'The prompt', () =>
     runRound(serving, sdk, name, async (context) => {
-      const result = await prompt.handler(await argumentsOf(prompt, given), context)
-      return isInputRequired(result) ? result : promptResult(prompt, result)
+      const args = permitted === undefined ? await promptArguments(prompt, given) : argumentsOf(permitted)
+      const run = async (): Promise<GetPromptResult | InputRequired> =>
+        promptResult(prompt, await prompt.handler(args, context))
+      if (prompt.around === undefined) return await run()
+      const call = new OperationCall(context, { kind: 'prompt', name, args })
+      const result = await prompt.around(call, run)
+      if (isInputRequired(result) || isPromptResult(result)) return result
+      throw new TypeError(`Middleware of prompt ${name} must return a result of prompts/get`)
     }),
   )
 }
 
-async function argumentsOf({ definition, input }: PromptEntry, given: object): Promise<unknown> {
-  if (input === undefined) return {}
-  const validation = await validate(input, given)
-  if ('value' in validation) return validation.value
-  throw new ProtocolError(
-    ProtocolErrorCode.InvalidParams,
-    `Invalid arguments for prompt ${definition.name}: ${validation.problem}`,
-  )
-}
-
-function promptResult({ definition }: PromptEntry, returned: PromptResult): GetPromptResult {
+function promptResult({ definition }: PromptEntry, returned: PromptResult): GetPromptResult | InputRequired {
+  if (isInputRequired(returned)) return returned
   const described = definition.description === undefined ? {} : { description: definition.description }
   if (typeof returned === 'string') {
     return { ...described, messages: [{ role: 'user', content: { type: 'text', text: returned } }] }
   }
   if (Array.isArray(returned)) return { ...described, messages: [...(returned as PromptMessage[])] }
-  if (Array.isArray((returned as GetPromptResult | undefined)?.messages)) return returned as GetPromptResult
+  if (isPromptResult(returned)) return returned
   throw new TypeError(`Prompt ${definition.name} must return a string, messages, or a result`)
+}
+
+function isPromptResult(value: unknown): value is GetPromptResult {
+  return Array.isArray((value as GetPromptResult | undefined)?.messages)
 }

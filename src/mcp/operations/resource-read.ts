@@ -6,10 +6,13 @@ import {
   ResourceNotFoundError,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import { isInputRequired } from '../router/input-required.ts'
+import { type InputRequired, isInputRequired } from '../router/input-required.ts'
+import type { Around } from '../router/middleware.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from '../router/resource.ts'
 import { findResource } from '../router/router-table.ts'
+import { OperationCall } from './middleware-call.ts'
 import { type CallContext, runRound, runSafely, type Serving } from './operation.ts'
+import { permittedCall } from './policy.ts'
 import { repeatedUri, requestedUri } from './requested-uri.ts'
 
 /**
@@ -26,22 +29,48 @@ export async function readResource(
   const found = findResource(serving.table, canonical)
   if (found === undefined) throw notFound(uri)
   const { entry, variables } = found
-  const read = (context: CallContext): unknown =>
-    'matcher' in entry
+  permittedCall(serving, sdk, 'resource', entry)
+  const read = async (context: CallContext): Promise<ReadResourceResult | InputRequired> => {
+    const returned = await ('matcher' in entry
       ? entry.handler(new URL(canonical), variables ?? {}, context)
-      : entry.handler(new URL(canonical), context)
+      : entry.handler(new URL(canonical), context))
+    if (returned === undefined) throw notFound(uri)
+    if (isInputRequired(returned) || isReadResult(returned)) return returned
+    return { contents: [contentsOf(entry, uri, returned)] }
+  }
   return await runSafely(serving, request, sdk, 'Reading the resource', () =>
     runRound(serving, sdk, canonical, async (context) => {
-      const returned = await read(context)
-      if (returned === undefined) throw notFound(uri)
-      if (isInputRequired(returned)) return returned
-      const result = isReadResult(returned) ? returned : { contents: [contentsOf(entry, uri, returned)] }
+      const result =
+        entry.around === undefined
+          ? await read(context)
+          : await readAround(
+              entry.around,
+              new OperationCall(context, {
+                kind: 'resource',
+                name: entry.definition.name,
+                uri: canonical,
+                args: variables ?? {},
+              }),
+              () => read(context),
+            )
+      if (isInputRequired(result)) return result
       // The revisions before 2026-07-28 do not have cache hints.
       return sdk.mcpReq.envelope === undefined
         ? result
         : { ...cacheHint(serving, entry), ...result, ...forced(serving, entry) }
     }),
   )
+}
+
+/** Reads a resource inside its middleware. */
+async function readAround(
+  around: Around,
+  call: OperationCall,
+  read: () => Promise<ReadResourceResult | InputRequired>,
+): Promise<ReadResourceResult | InputRequired> {
+  const result = await around(call, read)
+  if (isInputRequired(result) || isReadResult(result)) return result
+  throw new TypeError(`Middleware of resource ${call.name} must return a result of resources/read`)
 }
 
 function notFound(uri: string): ResourceNotFoundError {
@@ -77,6 +106,8 @@ function cacheHint({ cache }: Serving, entry: ResourceEntry | ResourceTemplateEn
 }
 
 /** Returns a hint that overrides all others: a resource that needs a token must not be in a shared cache. */
-function forced({ exchange }: Serving, { scopes }: ResourceEntry | ResourceTemplateEntry): CacheHint {
-  return exchange.auth !== undefined || scopes.length > 0 ? { cacheScope: 'private' } : {}
+function forced({ exchange, policy }: Serving, { scopes }: ResourceEntry | ResourceTemplateEntry): CacheHint {
+  return exchange.auth !== undefined || policy !== undefined || scopes.length > 0
+    ? { cacheScope: 'private' }
+    : {}
 }

@@ -12,11 +12,14 @@ import {
 } from '@modelcontextprotocol/server'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
 import { validate } from '../router/json-schema.ts'
+import type { Around } from '../router/middleware.ts'
 import type { ToolEntry } from '../router/tool.ts'
-import { KitToolError } from '../router/tool-error.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
 import { problemIn } from '../wire/schema-issues.ts'
+import { toolArguments } from './call-arguments.ts'
+import { OperationCall } from './middleware-call.ts'
 import { type CallContext, isStateRefusal, runRound, type Serving, textForClient } from './operation.ts'
+import { argumentsOf, checkedCall } from './policy.ts'
 
 /**
  * Serves `tools/call`. Every error in the tool becomes a result with `isError: true`. Its text is the message of a
@@ -33,6 +36,9 @@ export async function callTool(
   if (tool === undefined) {
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Tool ${request.params.name} not found`)
   }
+  const permitted = checkedCall(serving, sdk, 'tool', tool)
+  if (permitted !== undefined && 'denied' in permitted)
+    return server.projectCallToolResult(errorResult(permitted.denied), tool.outputJsonSchema)
   const { telemetry } = serving.exchange
   const startedAt = telemetry.now()
   let result: CallToolResult | InputRequiredResult
@@ -40,9 +46,15 @@ export async function callTool(
   let failure: { readonly thrown: unknown } | undefined
   let reference: string | undefined
   try {
-    result = await runRound(serving, sdk, tool.definition.name, (context) =>
-      runTool(tool, request.params.arguments ?? {}, context),
-    )
+    result = await runRound(serving, sdk, tool.definition.name, async (context) => {
+      const args =
+        permitted === undefined
+          ? await toolArguments(tool, request.params.arguments ?? {})
+          : argumentsOf(permitted)
+      return tool.around === undefined
+        ? resultOf(tool, await tool.handler(args, context))
+        : runAround(tool, tool.around, args, context)
+    })
     isError = result.isError === true
   } catch (thrown) {
     if (isStateRefusal(thrown)) throw thrown
@@ -62,20 +74,31 @@ export async function callTool(
   return isInputRequiredResult(result) ? result : server.projectCallToolResult(result, tool.outputJsonSchema)
 }
 
-async function runTool(
+/** The tools by structured content that has been validated. Middleware may return it again, unchanged. */
+const validated = new WeakMap<object, ToolEntry>()
+
+/** Runs a tool inside its middleware. */
+async function runAround(
   tool: ToolEntry,
+  around: Around,
   args: unknown,
   context: CallContext,
 ): Promise<CallToolResult | InputRequired> {
-  let parsed: unknown = {}
-  if (tool.input !== undefined) {
-    const validation = await validate(tool.input, args)
-    if ('problem' in validation) {
-      throw new KitToolError(`Invalid arguments for tool ${tool.definition.name}: ${validation.problem}`)
-    }
-    parsed = validation.value
-  }
-  const returned = await tool.handler(parsed, context)
+  const { name } = tool.definition
+  const call = new OperationCall(context, { kind: 'tool', name, args })
+  const returned = await around(call, async () => {
+    const result = await resultOf(tool, await tool.handler(args, context))
+    const { structuredContent } = result
+    if (typeof structuredContent === 'object' && structuredContent !== null)
+      validated.set(structuredContent, tool)
+    return result
+  })
+  if (isToolResult(returned) || isInputRequired(returned)) return await resultOf(tool, returned)
+  throw new TypeError(`Middleware of tool ${name} must return a result of tools/call`)
+}
+
+/** Returns the MCP result for the value that a handler, or middleware, has returned. */
+async function resultOf(tool: ToolEntry, returned: unknown): Promise<CallToolResult | InputRequired> {
   const isResult = isToolResult(returned)
   if (isResult || isInputRequired(returned)) checkJson(returned)
   if (isInputRequired(returned)) return returned
@@ -83,6 +106,7 @@ async function runTool(
   if (result !== undefined && !isPlain(result)) checkToolResult(tool.definition.name, result)
   if (tool.output === undefined) return result ?? { content: textContent(returned) }
   if (result?.isError === true) return result
+  if (result !== undefined && isValidated(tool, returned as CallToolResult)) return result
   const validation = await validate(tool.output, result === undefined ? returned : result.structuredContent)
   if ('problem' in validation) {
     throw new TypeError(
@@ -94,6 +118,10 @@ async function runTool(
     return { content: textContent(structured), structuredContent: plainCopy(structured) }
   checkJson(structured)
   return { ...result, structuredContent: plainCopy(structured) }
+}
+
+function isValidated(tool: ToolEntry, { structuredContent }: CallToolResult): boolean {
+  return tool.around !== undefined && validated.get(structuredContent as object) === tool
 }
 
 const RESULT_MEMBERS = new Set(['content', 'structuredContent', 'isError', '_meta', 'resultType'])

@@ -13,6 +13,7 @@ import {
 } from './definition.ts'
 import type { InputRequired } from './input-required.ts'
 import { type JsonSchema, jsonSchemaOf } from './json-schema.ts'
+import type { Wrapped } from './middleware.ts'
 import type { ArgsOf } from './tool.ts'
 
 const { checkFunction } = optionChecksOf('KitMcpRouter')
@@ -55,7 +56,7 @@ export type PromptHandler<App, Input, User = any> = (
 ) => PromptResult | Promise<PromptResult>
 
 /** A prompt, with everything that can be computed before a request. */
-export interface PromptEntry {
+export interface PromptEntry extends Wrapped {
   readonly definition: Prompt
   readonly scopes: readonly string[]
   readonly input: StandardSchemaV1 | undefined

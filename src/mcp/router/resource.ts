@@ -11,6 +11,7 @@ import {
   scopesOf,
   textMember,
 } from './definition.ts'
+import type { Wrapped } from './middleware.ts'
 import { canonicalUri, MAX_URI_LENGTH } from './uris/canonical-uri.ts'
 import { checkUriTemplate, type TemplateVariables, type UriMatcher } from './uris/uri-template.ts'
 
@@ -76,7 +77,7 @@ export type ResourceTemplateHandler<App, Template extends string, User = any> = 
 ) => unknown
 
 /** A resource, with everything that can be computed before a request. */
-export interface ResourceEntry {
+export interface ResourceEntry extends Wrapped {
   readonly definition: Resource
   /** The URI in canonical form. */
   readonly canonical: string
@@ -86,7 +87,7 @@ export interface ResourceEntry {
 }
 
 /** A resource template, with everything that can be computed before a request. */
-export interface ResourceTemplateEntry {
+export interface ResourceTemplateEntry extends Wrapped {
   readonly definition: ResourceTemplateType
   /** The template in canonical form. */
   readonly canonical: string

@@ -1,5 +1,6 @@
 import type { ServerCapabilities, Tool } from '@modelcontextprotocol/server'
 import { unionOfScopes } from '../../oauth/scope.ts'
+import { composedMiddleware, type Middleware, type Wrapped } from './middleware.ts'
 import type { PromptEntry } from './prompt.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from './resource.ts'
 import type { ToolEntry } from './tool.ts'
@@ -33,8 +34,10 @@ export interface RouterEntries {
 
 export function routerTable(
   makeContext: AppContextFactory<unknown> | undefined,
-  { tools, prompts, resources, templates }: RouterEntries,
+  entries: RouterEntries,
+  middleware: readonly Middleware<any>[],
 ): RouterTable {
+  const { tools, prompts, resources, templates } = wrappedEntries(entries, middleware)
   const hasResources = resources.length > 0 || templates.length > 0
   const completes = [...prompts, ...templates].some(({ completers }) => completers !== undefined)
   return {
@@ -53,6 +56,23 @@ export function routerTable(
     }),
     declaresHeaders: tools.some((entry) => entry.declaresHeaders),
     scopes: unionOfScopes(...[...tools, ...prompts, ...resources, ...templates].map((entry) => entry.scopes)),
+  }
+}
+
+/** Returns the entries with the middleware of the router around that of merged routers. */
+function wrappedEntries(
+  { tools, prompts, resources, templates }: RouterEntries,
+  middleware: readonly Middleware<any>[],
+): RouterEntries {
+  const wrapped = <Entry extends Wrapped>(entry: Entry): Entry => {
+    const around = composedMiddleware([...middleware, ...(entry.merged ?? [])])
+    return around === undefined ? entry : { ...entry, around }
+  }
+  return {
+    tools: tools.map(wrapped),
+    prompts: prompts.map(wrapped),
+    resources: resources.map(wrapped),
+    templates: templates.map(wrapped),
   }
 }
 

@@ -4,6 +4,7 @@ import { optionChecksOf } from '../../options/option-checks.ts'
 import type { KitContext } from './context.ts'
 import { checkName, type DefinitionKind, renamed } from './definition.ts'
 import { Entries } from './entries.ts'
+import type { Middleware, Wrapped } from './middleware.ts'
 import { type PromptConfig, type PromptEntry, type PromptHandler, promptEntry } from './prompt.ts'
 import {
   type ResourceConfig,
@@ -30,6 +31,8 @@ interface RouterProps {
   readonly prompts: Entries<PromptEntry>
   readonly resources: Entries<ResourceEntry>
   readonly templates: Entries<ResourceTemplateEntry>
+  /** Outermost first. */
+  readonly middleware: readonly Middleware<any>[]
 }
 
 /** The message of a compiler error if a router does not fit into another. */
@@ -76,6 +79,7 @@ export class KitMcpRouter<App = unknown, User = any> {
       prompts: Entries.empty(),
       resources: Entries.empty(),
       templates: Entries.empty(),
+      middleware: [],
     })
   }
 
@@ -185,6 +189,36 @@ export class KitMcpRouter<App = unknown, User = any> {
   }
 
   /**
+   * Adds middleware around every tool call, prompt get, and resource read of this router and of the routers that are merged
+   * into it, also of operations that are added later. It runs after scopes, policy, and validation, in the order in which it is
+   * added, the first outermost. The middleware of a merged router runs inside that of this router.
+   * @param middleware receives the call, and `next`, which runs the remaining middleware and the handler. It returns the result
+   * of `next()`, or another MCP result.
+   * @returns a new router.
+   * @throws {KitMcpConfigError} if `middleware` is not a function.
+   * @example
+   * ```ts
+   * import { KitMcpRouter } from 'mcp-gatekit'
+   *
+   * export const router = KitMcpRouter.create()
+   *   .use(async (call, next) => {
+   *     const startedAt = performance.now()
+   *     try {
+   *       return await next()
+   *     } finally {
+   *       console.log(`${call.kind} ${call.name}: ${performance.now() - startedAt} ms`)
+   *     }
+   *   })
+   *   .tool('ping', { description: 'Replies with pong' }, () => 'pong')
+   * ```
+   * @see docs/guides/middleware.md
+   */
+  use(middleware: Middleware<App, User>): KitMcpRouter<App, User> {
+    checkFunction('use', middleware, 'set it to a function (call, next) => next()')
+    return new KitMcpRouter({ ...this.#props, middleware: [...this.#props.middleware, middleware] })
+  }
+
+  /**
    * Adds all operations of another router. Their handlers receive the context of this router; the other router's `.context()`
    * is not called.
    * @param prefix is put before every name, followed by `_`. URIs do not change.
@@ -205,24 +239,30 @@ export class KitMcpRouter<App = unknown, User = any> {
     if (other.makeContext !== undefined && this.#props.makeContext === undefined) {
       throw invalidOption('merge', `'${prefix}' needs a context. Call .context() of this router first`)
     }
+    const { middleware } = other
     return new KitMcpRouter({
-      makeContext: this.#props.makeContext,
-      tools: merged(this.#props.tools, 'tool', prefix, other.tools),
-      prompts: merged(this.#props.prompts, 'prompt', prefix, other.prompts),
-      resources: merged(this.#props.resources, 'resource', prefix, other.resources),
-      templates: merged(this.#props.templates, 'resourceTemplate', prefix, other.templates),
+      ...this.#props,
+      tools: merged(this.#props.tools, 'tool', prefix, other.tools, middleware),
+      prompts: merged(this.#props.prompts, 'prompt', prefix, other.prompts, middleware),
+      resources: merged(this.#props.resources, 'resource', prefix, other.resources, middleware),
+      templates: merged(this.#props.templates, 'resourceTemplate', prefix, other.templates, middleware),
     })
   }
 
   static {
     readProps = (router) => router.#props
     readTable = (router) => {
-      router.#table ??= routerTable(router.#props.makeContext, {
-        tools: router.#props.tools.toArray(),
-        prompts: router.#props.prompts.toArray(),
-        resources: router.#props.resources.toArray(),
-        templates: router.#props.templates.toArray(),
-      })
+      const { makeContext, tools, prompts, resources, templates, middleware } = router.#props
+      router.#table ??= routerTable(
+        makeContext,
+        {
+          tools: tools.toArray(),
+          prompts: prompts.toArray(),
+          resources: resources.toArray(),
+          templates: templates.toArray(),
+        },
+        middleware,
+      )
       return router.#table
     }
   }
@@ -257,17 +297,20 @@ function added<Entry extends Named>(
   return entries.with([nameKey, uriKey], entry)
 }
 
-function merged<Entry extends Named>(
+function merged<Entry extends Named & Wrapped>(
   entries: Entries<Entry>,
   kind: DefinitionKind,
   prefix: string,
   others: Entries<Entry>,
+  middleware: readonly Middleware<any>[],
 ): Entries<Entry> {
   let all = entries
   for (const entry of others.toArray()) {
     const name = `${prefix}_${entry.definition.name}`
     checkName(kind, name)
-    all = added(all, kind, { ...entry, definition: renamed(entry.definition, name) })
+    const around = [...middleware, ...(entry.merged ?? [])]
+    const definition = renamed(entry.definition, name)
+    all = added(all, kind, { ...entry, definition, ...(around.length > 0 && { merged: around }) })
   }
   return all
 }

@@ -12,6 +12,7 @@ import {
 } from './definition.ts'
 import type { InputRequired } from './input-required.ts'
 import { type JsonSchema, jsonSchemaOf } from './json-schema.ts'
+import type { Wrapped } from './middleware.ts'
 import { declaresHeaders } from './param-headers.ts'
 
 const { checkFunction, invalidOption } = optionChecksOf('KitMcpRouter')
@@ -63,7 +64,7 @@ export type ToolHandler<App, Input, Output, User = any> = (
 ) => ReturnOf<GivenOf<Output>>
 
 /** A tool, with everything that can be computed before a request. */
-export interface ToolEntry {
+export interface ToolEntry extends Wrapped {
   readonly definition: Tool
   readonly scopes: readonly string[]
   readonly input: StandardSchemaV1 | undefined

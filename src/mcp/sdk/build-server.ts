@@ -9,12 +9,15 @@ import {
 import { ownerOf } from '../../oauth/owner.ts'
 import { complete } from '../operations/complete.ts'
 import { CallContext, runSafely, type Serving } from '../operations/operation.ts'
+import { permittedEntries } from '../operations/policy.ts'
 import { getPrompt } from '../operations/prompt-get.ts'
 import { repeatedUri, requestedUri } from '../operations/requested-uri.ts'
 import { readResource } from '../operations/resource-read.ts'
 import { callTool } from '../operations/tool-call.ts'
 import type { ServerInfo } from '../options.ts'
+import type { OperationKind } from '../router/middleware.ts'
 import { findResource, type RouterTable } from '../router/router-table.ts'
+import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { scopesOfUri } from '../router/uris/uri-scopes.ts'
 
 /**
@@ -94,7 +97,9 @@ function addHandler(server: Server, method: unknown, table: RouterTable, serving
   switch (method) {
     case 'tools/list':
       if (capabilities.tools)
-        server.setRequestHandler(method, (_request, sdk) => ({ tools: listed(servingOf(sdk), table.tools) }))
+        server.setRequestHandler(method, (_request, sdk) =>
+          listResult(listed(servingOf(sdk), sdk, 'tool', table.tools), (tools) => ({ tools })),
+        )
       break
     case 'tools/call':
       if (capabilities.tools)
@@ -102,9 +107,9 @@ function addHandler(server: Server, method: unknown, table: RouterTable, serving
       break
     case 'prompts/list':
       if (capabilities.prompts)
-        server.setRequestHandler(method, (_request, sdk) => ({
-          prompts: listed(servingOf(sdk), table.prompts),
-        }))
+        server.setRequestHandler(method, (_request, sdk) =>
+          listResult(listed(servingOf(sdk), sdk, 'prompt', table.prompts), (prompts) => ({ prompts })),
+        )
       break
     case 'prompts/get':
       if (capabilities.prompts)
@@ -126,16 +131,19 @@ function addResourceHandler(server: Server, method: unknown, table: RouterTable,
         const serving = servingOf(sdk)
         return {
           resources: [
-            ...listed(serving, table.resources),
+            ...(await listed(serving, sdk, 'resource', table.resources)),
             ...(await listedByTemplates(serving, request, sdk)),
           ],
         }
       })
       break
     case 'resources/templates/list':
-      server.setRequestHandler(method, (_request, sdk) => ({
-        resourceTemplates: listed(servingOf(sdk), new Map(table.templates.entries())),
-      }))
+      server.setRequestHandler(method, (_request, sdk) =>
+        listResult(
+          listed(servingOf(sdk), sdk, 'resource', new Map(table.templates.entries())),
+          (resourceTemplates) => ({ resourceTemplates }),
+        ),
+      )
       break
     case 'resources/read':
       server.setRequestHandler(method, (read, sdk) => readResource(servingOf(sdk), read, sdk))
@@ -161,15 +169,39 @@ function addResourceHandler(server: Server, method: unknown, table: RouterTable,
 interface Listable<Definition> {
   readonly definition: Definition
   readonly scopes: readonly string[]
+  /** The URI or template in canonical form. */
+  readonly canonical?: string
 }
 
-function listed<Definition>(
+/** Returns the definitions in a list. Returns a promise only if there is a policy. */
+function listed<Definition extends { readonly name: string }>(
   serving: Serving,
+  sdk: ServerContext,
+  kind: OperationKind,
   entries: ReadonlyMap<unknown, Listable<Definition>>,
-): Definition[] {
+): Definition[] | Promise<Definition[]> {
   const all = [...entries.values()]
   const shown = serving.listOnlyPermitted ? all.filter(({ scopes }) => permits(serving, scopes)) : all
-  return shown.map(({ definition }) => definition)
+  if (serving.policy === undefined) return shown.map(({ definition }) => definition)
+  return permittedEntries(
+    serving.policy,
+    serving.exchange,
+    sdk.mcpReq,
+    shown.map(({ definition, canonical }) => ({
+      entry: definition,
+      kind,
+      name: definition.name,
+      // A template does not have a URI.
+      ...(canonical !== undefined && !('uriTemplate' in definition) && { uri: canonical }),
+    })),
+  )
+}
+
+function listResult<Definition, Result>(
+  definitions: Definition[] | Promise<Definition[]>,
+  result: (definitions: Definition[]) => Result,
+): Result | Promise<Result> {
+  return definitions instanceof Promise ? definitions.then(result) : result(definitions)
 }
 
 /** Returns `true` if the token has the scopes. Without a verified token, only an empty list of scopes is permitted. */
@@ -186,7 +218,7 @@ async function listedByTemplates(
   request: { readonly method: string; readonly params?: object | undefined },
   sdk: ServerContext,
 ): Promise<Resource[]> {
-  const resources: Resource[] = []
+  const resources: { readonly entry: Resource; readonly template: string }[] = []
   for (const { list, scopes, definition } of serving.table.templates) {
     if (list === undefined || !permits(serving, scopes)) continue
     const context = new CallContext(serving.exchange, sdk, undefined, serving.sessionCapabilities)
@@ -202,8 +234,22 @@ async function listedByTemplates(
       },
     )
     for (const resource of own) {
-      if (permits(serving, scopesOfUri(serving.table, resource.uri))) resources.push(resource)
+      if (permits(serving, scopesOfUri(serving.table, resource.uri)))
+        resources.push({ entry: resource, template: definition.name })
     }
   }
-  return resources
+  const { policy, exchange } = serving
+  if (policy === undefined) return resources.map(({ entry }) => entry)
+  return await permittedEntries(
+    policy,
+    exchange,
+    sdk.mcpReq,
+    resources.map(({ entry, template }) => {
+      const uri = canonicalUri(entry.uri)
+      const read = uri === undefined ? undefined : findResource(serving.table, uri)
+      // Another template, or a resource, may serve the URI.
+      const name = read?.entry.definition.name ?? template
+      return { entry, kind: 'resource', name, uri: uri ?? entry.uri }
+    }),
+  )
 }

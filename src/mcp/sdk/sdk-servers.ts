@@ -166,8 +166,8 @@ export class SdkServers {
   }
 
   #serving(table: RouterTable, exchange: Exchange, subscriptions: Subscriptions): Serving {
-    const { listOnlyPermitted, cache } = this.#props.options
-    return { table, exchange, states: this.#states, subscriptions, listOnlyPermitted, cache }
+    const { listOnlyPermitted, cache, policy } = this.#props.options
+    return { table, exchange, states: this.#states, subscriptions, listOnlyPermitted, cache, policy }
   }
 }
 
@@ -190,8 +190,9 @@ async function callFactory(
 /** Returns the options that all servers share. */
 function serverOptions({ router, instructions, options }: SdkServersProps): ServerOptions {
   const table = typeof router === 'function' ? undefined : router
-  const { cache, listOnlyPermitted } = options
-  const ownLists: CacheHint = listOnlyPermitted ? { ...cache, cacheScope: 'private' } : cache
+  const { cache, listOnlyPermitted, policy } = options
+  const ownLists: CacheHint =
+    listOnlyPermitted || policy !== undefined ? { ...cache, cacheScope: 'private' } : cache
   const listing = table?.templates.some(({ list }) => list !== undefined) === true
   return {
     ...(table !== undefined && { capabilities: table.capabilities }),

@@ -68,6 +68,15 @@ export interface RequestTelemetry {
   toolFailed(call: TimedCall, failure: Failure | undefined, reference: string | undefined): void
   /** Records that the application's code for a prompt, a resource, or a completion threw `error`. */
   operationFailed(call: TimedCall, error: unknown, reference: string | undefined): void
+  /**
+   * Records that the policy has denied a call or, if the policy has failed, entries of a list.
+   * @param failure the reason why the policy has failed. Absent if it has decided.
+   */
+  policyDenied(
+    call: Omit<TimedCall, 'startedAt'>,
+    purpose: 'call' | 'list',
+    failure: Failure | undefined,
+  ): void
   /** Records the response. Ends the telemetry when the response is complete. @returns the response to send */
   responded(
     response: PlainResponse | Response,
@@ -96,6 +105,7 @@ export const NO_TELEMETRY: RequestTelemetry = Object.freeze({
   toolCompleted: () => undefined,
   toolFailed: () => undefined,
   operationFailed: () => undefined,
+  policyDenied: () => undefined,
   responded: (response: PlainResponse | Response) => response,
   completed: () => undefined,
   servedHere: () => undefined,

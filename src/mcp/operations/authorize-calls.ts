@@ -1,0 +1,99 @@
+import { unionOfScopes } from '../../oauth/scope.ts'
+import { isRecord } from '../../options/value-kinds.ts'
+import type { OperationKind } from '../router/middleware.ts'
+import { findResource, type RouterTable } from '../router/router-table.ts'
+import { canonicalUri } from '../router/uris/canonical-uri.ts'
+import type { Exchange } from '../wire/exchange.ts'
+import { promptArguments, toolArguments } from './call-arguments.ts'
+import { type AuthorizedCall, keepCalls, type Policy, textOf } from './policy.ts'
+
+/** A call of an operation that exists. */
+interface KnownCall {
+  readonly id: string | number
+  readonly method: string
+  readonly params: object
+  readonly kind: OperationKind
+  readonly name: string
+  readonly uri?: string
+  /** The entry of the router's table. */
+  readonly operation: object
+  /** Validates the arguments. */
+  readonly validate: () => unknown
+}
+
+/**
+ * Validates the arguments of the calls in these messages, asks the policy about each, and keeps the verdicts for the handlers.
+ * The policy is not asked about calls that are invalid, or that name operations which do not exist.
+ * @returns the scopes that denials ask for. If there are any, the request must be refused.
+ */
+export async function authorizeCalls(
+  policy: Policy,
+  table: RouterTable,
+  exchange: Exchange,
+  messages: readonly unknown[],
+): Promise<readonly string[]> {
+  const known = messages.flatMap((message) => knownCall(table, message) ?? [])
+  if (known.length === 0) return []
+  const verdicts = await Promise.all(
+    known.map(async (call) => ({ id: call.id, ...(await verdictOf(policy, exchange, call)) })),
+  )
+  keepCalls(exchange, new Map(verdicts.map((verdict) => [verdict.id, verdict])))
+  return unionOfScopes(...verdicts.map(({ scopes }) => scopes))
+}
+
+async function verdictOf(
+  policy: Policy,
+  exchange: Exchange,
+  { id, method, params, kind, name, uri, operation, validate }: KnownCall,
+): Promise<AuthorizedCall & { readonly scopes: readonly string[] }> {
+  let args: unknown
+  try {
+    args = await validate()
+  } catch (thrown) {
+    return { operation, failure: { thrown }, scopes: [] }
+  }
+  const denied = await policy.denial(exchange, {
+    purpose: 'call',
+    kind,
+    name,
+    ...(uri !== undefined && { uri }),
+    args: args as Readonly<Record<string, unknown>>,
+  })
+  if (denied === undefined) return { operation, args, scopes: [] }
+  exchange.telemetry.policyDenied({ method, params, id }, 'call', denied.failure)
+  return { operation, denied: textOf(kind, denied), scopes: denied.scopes }
+}
+
+/** Returns the call of a message. Returns undefined if the SDK rejects the message, or if the operation does not exist. */
+function knownCall(table: RouterTable, message: unknown): KnownCall | undefined {
+  if (!isRecord(message)) return undefined
+  const { id, method, params } = message
+  if ((typeof id !== 'string' && typeof id !== 'number') || !isRecord(params)) return undefined
+  switch (method) {
+    case 'tools/call': {
+      const { name, arguments: given = {} } = params
+      const operation = typeof name === 'string' ? table.tools.get(name) : undefined
+      if (operation === undefined || !isRecord(given)) return undefined
+      const validate = (): unknown => toolArguments(operation, given)
+      return { id, method, params, kind: 'tool', name: operation.definition.name, operation, validate }
+    }
+    case 'prompts/get': {
+      const { name, arguments: given = {} } = params
+      const operation = typeof name === 'string' ? table.prompts.get(name) : undefined
+      if (operation === undefined || !isRecord(given)) return undefined
+      if (!Object.values(given).every((value) => typeof value === 'string')) return undefined
+      const validate = (): unknown => promptArguments(operation, given)
+      return { id, method, params, kind: 'prompt', name: operation.definition.name, operation, validate }
+    }
+    case 'resources/read': {
+      const uri = typeof params.uri === 'string' ? canonicalUri(params.uri) : undefined
+      const found = uri === undefined ? undefined : findResource(table, uri)
+      if (uri === undefined || found === undefined) return undefined
+      const { entry: operation, variables = {} } = found
+      const { name } = operation.definition
+      return { id, method, params, kind: 'resource', name, uri, operation, validate: () => variables }
+    }
+    default:
+      return undefined
+  }
+}

@@ -1,0 +1,205 @@
+import { ProtocolError, type ServerContext } from '@modelcontextprotocol/server'
+import type { AuthInfo } from '../../oauth/auth-info.ts'
+import { Deadlines } from '../../oauth/deadlines.ts'
+import { LazyRequest } from '../../oauth/inputs.ts'
+import { isScopeToken } from '../../options/scope-token.ts'
+import { isPromiseLike, isRecord } from '../../options/value-kinds.ts'
+import type { OperationKind } from '../router/middleware.ts'
+import type { Exchange } from '../wire/exchange.ts'
+import type { Failure } from '../wire/request-telemetry.ts'
+
+/** The argument of `authorize`: an operation that a client wants to use, or to see in a list. */
+export interface PolicyQuery<App = unknown, User = any> {
+  /** `call` for a tool call, a prompt get, or a resource read. `list` for an entry of a list. */
+  readonly purpose: 'call' | 'list'
+  /** The kind of the operation. A resource template is a `resource`. */
+  readonly kind: OperationKind
+  /** The full name of the operation, with the prefixes of `merge()`. */
+  readonly name: string
+  /** The canonical URI of a resource. Absent for tools, prompts, and the templates in a list. */
+  readonly uri?: string
+  /** The validated arguments or, for a resource, the variables of its template. Absent for lists. */
+  readonly args?: Readonly<Record<string, unknown>>
+  /** The verified token. Undefined if OAuth is disabled. */
+  readonly auth: AuthInfo<User> | undefined
+  /** The value that the router's `.context()` returned for this request. */
+  readonly context: App
+  /** The HTTP request, without its body. */
+  readonly request: Request
+}
+
+/** A denial with a reason for the client. */
+export interface PolicyDenial {
+  /** The text that the client receives. */
+  readonly deny: string
+  /** The scopes that would permit the operation. The response is then the 403 challenge for them. */
+  readonly scopes?: readonly string[] | undefined
+}
+
+/** The result of `authorize`. `true` permits the operation; everything else denies it. */
+export type PolicyDecision = boolean | PolicyDenial
+
+/** Decides whether a request may use an operation, or see it in a list. If it throws or rejects, the operation is denied. */
+export type Authorize<App = unknown, User = any> = (
+  query: PolicyQuery<App, User>,
+) => PolicyDecision | Promise<PolicyDecision>
+
+/** An operation that was denied. */
+export interface Denied {
+  readonly text: string | undefined
+  readonly scopes: readonly string[]
+  /** The reason why the policy has failed, if it has. */
+  readonly failure: Failure | undefined
+}
+
+/** The JSON-RPC code for a prompt or a resource that the policy denies. */
+const DENIED_CODE = -32_003
+
+const DENIED_TEXTS: Readonly<Record<OperationKind, string>> = {
+  tool: 'You are not allowed to use this tool.',
+  prompt: 'You are not allowed to use this prompt.',
+  resource: 'You are not allowed to read this resource.',
+}
+
+/** The members of a query that depend on the operation. */
+export type PolicySubject = Pick<PolicyQuery, 'purpose' | 'kind' | 'name' | 'uri' | 'args'>
+
+/** The option `authorize`, with its timeout. */
+export class Policy {
+  readonly #authorize: Authorize<any>
+  readonly #deadlines: Deadlines
+
+  constructor(authorize: Authorize<any>, timeoutMs: number) {
+    this.#authorize = authorize
+    this.#deadlines = new Deadlines(timeoutMs, (message) => new DOMException(message, 'TimeoutError'))
+  }
+
+  /** Returns undefined if the operation is permitted. Never rejects. */
+  async denial(exchange: Exchange, subject: PolicySubject): Promise<Denied | undefined> {
+    try {
+      const returned: unknown = this.#authorize(new Query(exchange, subject))
+      const decision = isPromiseLike(returned)
+        ? await this.#deadlines.within(returned, 'authorize')
+        : returned
+      return decision === true ? undefined : deniedBy(decision)
+    } catch (thrown) {
+      return { text: undefined, scopes: [], failure: { thrown } }
+    }
+  }
+}
+
+function deniedBy(decision: unknown): Denied {
+  if (decision === false) return { text: undefined, scopes: [], failure: undefined }
+  const { deny, scopes = [] } = isRecord(decision) ? (decision as Partial<PolicyDenial>) : {}
+  if (typeof deny !== 'string' || !Array.isArray(scopes) || !scopes.every(isScopeToken))
+    throw new TypeError('authorize must return true, false, or { deny: string, scopes?: string[] }')
+  // A challenge never asks for `offline_access`.
+  const asked = scopes.filter((scope) => scope !== 'offline_access')
+  return { text: deny === '' ? undefined : deny, scopes: asked, failure: undefined }
+}
+
+/** Implements `PolicyQuery`. Every member is an own property. */
+class Query extends LazyRequest implements PolicyQuery {
+  readonly purpose: 'call' | 'list'
+  readonly kind: OperationKind
+  readonly name: string
+  declare readonly uri?: string
+  declare readonly args?: Readonly<Record<string, unknown>>
+  readonly auth: AuthInfo | undefined
+  readonly context: unknown
+
+  constructor({ context, auth }: Exchange, { purpose, kind, name, uri, args }: PolicySubject) {
+    super(context)
+    this.purpose = purpose
+    this.kind = kind
+    this.name = name
+    if (uri !== undefined) this.uri = uri
+    if (args !== undefined) this.args = args
+    this.auth = auth
+    this.context = context.context
+  }
+}
+
+/** A call with a verdict, or with the error that validating its arguments has thrown. */
+export type AuthorizedCall = { readonly operation: object } & (
+  | { readonly args: unknown }
+  | { readonly failure: Failure }
+  | { readonly denied: string }
+)
+
+/** The calls of each request that the policy has checked, by the id of the message. */
+const checkedCalls = new WeakMap<Exchange, ReadonlyMap<unknown, AuthorizedCall>>()
+
+/** Keeps the verdicts for the handlers of the request. */
+export function keepCalls(exchange: Exchange, calls: ReadonlyMap<unknown, AuthorizedCall>): void {
+  checkedCalls.set(exchange, calls)
+}
+
+/** The parts of a `Serving` that are used here. */
+interface PolicyServing {
+  readonly policy: Policy | undefined
+  readonly exchange: Exchange
+}
+
+/**
+ * Returns the verdict on a call. A call without a verdict is denied. Returns undefined if `authorize` is not set.
+ * @param operation the entry of the router's table
+ */
+export function checkedCall(
+  { policy, exchange }: PolicyServing,
+  { mcpReq }: ServerContext,
+  kind: OperationKind,
+  operation: object,
+): AuthorizedCall | undefined {
+  if (policy === undefined) return undefined
+  const call = checkedCalls.get(exchange)?.get(mcpReq.id)
+  return call?.operation === operation ? call : { operation, denied: DENIED_TEXTS[kind] }
+}
+
+/** Like `checkedCall`, for a prompt or a resource. @throws {ProtocolError} -32003 if the call is denied. */
+export function permittedCall(
+  serving: PolicyServing,
+  sdk: ServerContext,
+  kind: 'prompt' | 'resource',
+  operation: object,
+): AuthorizedCall | undefined {
+  const call = checkedCall(serving, sdk, kind, operation)
+  if (call !== undefined && 'denied' in call) throw new ProtocolError(DENIED_CODE, call.denied)
+  return call
+}
+
+/** Returns the validated arguments of a call. @throws the error that validating them has thrown. */
+export function argumentsOf(call: AuthorizedCall): unknown {
+  if ('failure' in call) throw call.failure.thrown
+  return 'args' in call ? call.args : undefined
+}
+
+/** Returns the text that the client receives. */
+export function textOf(kind: OperationKind, { text }: Denied): string {
+  return text ?? DENIED_TEXTS[kind]
+}
+
+/** An entry of a list, and the operation that it shows. */
+interface ListEntry<Entry> {
+  readonly entry: Entry
+  readonly kind: OperationKind
+  readonly name: string
+  readonly uri?: string
+}
+
+/** Returns the entries of a list that the policy permits. One event is emitted if the policy has failed. */
+export async function permittedEntries<Entry>(
+  policy: Policy,
+  exchange: Exchange,
+  { id, method }: { readonly id: string | number; readonly method: string },
+  entries: readonly ListEntry<Entry>[],
+): Promise<Entry[]> {
+  const denials = await Promise.all(
+    entries.map(({ kind, name, uri }) =>
+      policy.denial(exchange, { purpose: 'list', kind, name, ...(uri !== undefined && { uri }) }),
+    ),
+  )
+  const failure = denials.find((denied) => denied?.failure !== undefined)?.failure
+  if (failure !== undefined) exchange.telemetry.policyDenied({ method, id }, 'list', failure)
+  return entries.filter((_entry, index) => denials[index] === undefined).map(({ entry }) => entry)
+}
