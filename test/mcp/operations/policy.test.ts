@@ -1,9 +1,17 @@
+import type { ServerContext } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { expectTypeOf } from 'expect-type'
 import { z } from 'zod'
 import { createMcpAdapter, KitMcpServer } from '../../../src/mcp/adapter.ts'
-import type { Authorize, PolicyQuery } from '../../../src/mcp/operations/policy.ts'
+import {
+  type Authorize,
+  checkedCall,
+  keepCalls,
+  Policy,
+  type PolicyQuery,
+} from '../../../src/mcp/operations/policy.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import type { Exchange } from '../../../src/mcp/wire/exchange.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { CALL_MODES, responseIn } from '../../support/mcp/call-modes.ts'
 import { configError } from '../../support/mcp/config-error.ts'
@@ -341,6 +349,16 @@ describe('mcp: the option authorize', () => {
     } finally {
       await served.close()
     }
+  })
+
+  it('a call that the policy was not asked about is denied', () => {
+    const serving = { policy: new Policy(() => true, 1000), exchange: {} as Exchange }
+    const sdk = { mcpReq: { id: 1 } } as ServerContext
+    expect(checkedCall(serving, sdk, 'tool', router)).to.have.property('denied')
+    keepCalls(serving.exchange, new Map([[1, { operation: {}, args: {} }]]))
+    expect(checkedCall(serving, sdk, 'tool', router)).to.have.property('denied')
+    keepCalls(serving.exchange, new Map([[1, { operation: router, args: {} }]]))
+    expect(checkedCall(serving, sdk, 'tool', router)).to.not.have.property('denied')
   })
 
   it('authorize with a router function is a configuration error that names authorize', () => {

@@ -11,7 +11,7 @@ import { CALL_MODES, responseIn } from '../../support/mcp/call-modes.ts'
 import { configError } from '../../support/mcp/config-error.ts'
 import { type Served, web } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
-import { call, legacy } from '../../support/mcp/wire.ts'
+import { call, legacy, modern } from '../../support/mcp/wire.ts'
 
 interface App {
   tenant?: string
@@ -266,7 +266,16 @@ describe('mcp: router middleware', () => {
           void next()
           return text('early')
         }
-        expect(await called('crashes')).to.deep.include(text('early'))
+        const unhandled: unknown[] = []
+        const listener = (error: unknown): unknown => unhandled.push(error)
+        process.on('unhandledRejection', listener)
+        try {
+          expect(await called('crashes')).to.deep.include(text('early'))
+          await new Promise(setImmediate)
+          expect(unhandled).to.deep.equal([])
+        } finally {
+          process.off('unhandledRejection', listener)
+        }
       })
 
       it('a missing resource stays missing behind middleware', async () => {
@@ -319,6 +328,24 @@ describe('mcp: router middleware', () => {
     const failed = transport.getEvents().filter(({ name }) => name === 'kit.mcp.tool.failed')
     expect(failed.map(({ error }) => error?.message)).to.deep.equal(['the cause'])
     expect(calls[0]?.session).to.not.equal(undefined)
+  })
+
+  it('middleware runs in every round of a call, and its copy of a result keeps the state', async () => {
+    const rounds = KitMcpRouter.create()
+      .use(async (given, next) => {
+        steps.push(given.name)
+        return { ...(await next()) }
+      })
+      .tool('ask', { description: 'x' }, (_args, { state, inputRequired }) =>
+        state === undefined ? inputRequired({}, { round: 1 }) : JSON.stringify(state),
+      )
+    const { send } = web(createMcpAdapter({ router: rounds, authorize: () => true }).server)
+    const first = await send(modern('tools/call', { name: 'ask', arguments: {} }))
+    const { requestState } = first.message.result
+    expect(requestState).to.be.a('string').that.does.not.contain('round')
+    const second = await send(modern('tools/call', { name: 'ask', arguments: {}, requestState }))
+    expect(second.message.result.content[0].text).to.equal('{"round":1}')
+    expect(steps).to.deep.equal(['ask', 'ask'])
   })
 
   for (const [title, given] of [
