@@ -15,7 +15,7 @@ import type { Exchange } from '../../../src/mcp/wire/exchange.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { CALL_MODES, responseIn } from '../../support/mcp/call-modes.ts'
 import { configError } from '../../support/mcp/config-error.ts'
-import { type Served, web } from '../../support/mcp/entry-points.ts'
+import { ENTRY_POINTS, type Served, web } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
 import { bearer, call, legacy, rpc } from '../../support/mcp/wire.ts'
 
@@ -350,6 +350,23 @@ describe('mcp: the option authorize', () => {
       await served.close()
     }
   })
+
+  for (const { name, serve } of ENTRY_POINTS) {
+    it(`${name} asks the policy once per call, and sends its 403`, async () => {
+      policy = ({ args }) => args?.a === 2 || { deny: 'x', scopes: ['mcp:admin'] }
+      const served = await serve({ router, oauth: oauth(), authorize })
+      try {
+        const permitted = await served.send(legacy(call('add', { a: 2 }), bearer('reader')))
+        expect(permitted.message.result.content[0].text).to.equal('3')
+        const denied = await served.send(legacy(call('add', { a: 1 }), bearer('reader')))
+        expect(denied.status).to.equal(403)
+        expect(denied.headers.get('www-authenticate')).to.contain('scope="mcp:read mcp:admin"')
+        expect(queries).to.have.length(2)
+      } finally {
+        await served.close()
+      }
+    })
+  }
 
   it('a call that the policy was not asked about is denied', () => {
     const serving = { policy: new Policy(() => true, 1000), exchange: {} as Exchange }
