@@ -25,7 +25,8 @@ const MAX_MESSAGES = 100
  * official SDK's type, plus `user`. CORS preflights pass without a token.
  *
  * For an adapter, `mcpAuth` checks the scopes of the endpoint. `mcpHandler` then checks those of the operation, without
- * verifying the token again.
+ * verifying the token again. With the OAuth option `anonymous` it passes on a request without a token only if the parsed
+ * body, or `Mcp-Method` and `Mcp-Name`, name a public operation. `mcpHandler` then decides by the body.
  * @param target OAuth options, or the return value of `createMcpAdapter()` or `KitMcpServer…build()`. Pass the same object
  * to `protectedResourceRouter`.
  * @param options telemetry for a gate in front of another server, and checks of `Origin` and `Host`.
@@ -58,8 +59,12 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
     const forbidden = originPolicy && originRefusal(request, originPolicy)
     if (forbidden !== undefined) return writePlainResponse(req, res, forbidden)
     if (isPreflight(req) || authenticatedBy(req, gate) !== undefined) return next()
+    const known = gate.options.anonymous ? () => messagesOf(request, req) : undefined
+    // `mcpHandler` reads the body and decides again.
+    if (known !== undefined && authenticator.mayAdmit(request) && authenticator.arePublic(known()))
+      return next()
     authenticator
-      .authenticate(request)
+      .authenticate(request, known)
       .then((result) => {
         const refused =
           'response' in result ? result.response : refusal(authenticator, result.exchange, request, req)

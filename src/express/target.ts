@@ -43,6 +43,13 @@ export function resolveTarget(target: GateTarget, telemetry?: Instrumentation): 
       'Set it in the OAuth options of createMcpAdapter or withOAuth.',
     )
   }
+  if (options.anonymous) {
+    throw oauthChecks.unusableOption(
+      'anonymous',
+      'must not be set for mcpAuth(oauthOptions), which does not know the operations',
+      'Set it in the OAuth options of createMcpAdapter or withOAuth, and serve the adapter with mcpHandler.',
+    )
+  }
   const announced = announcements.get(target) ?? { suffixed: false }
   announcements.set(target, announced)
   const makeContext = (request: GateRequest) => new RequestContext(request, {})

@@ -1,20 +1,25 @@
 import type { BodyLimits } from '../http/body-reader.ts'
 import type { PlainResponse } from '../http/plain-response.ts'
-import type { Decision } from '../oauth/decision.ts'
-import type { Gate, GateRequest } from '../oauth/gate.ts'
+import type { Decision, Refusal } from '../oauth/decision.ts'
+import type { Admission, Gate, GateRequest } from '../oauth/gate.ts'
 import type { VerifyContext } from '../oauth/options.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import type { Instrumentation } from './instrumentation/instrumented-request.ts'
-import { neededScopes, type ScopedOperations } from './router/operation-scopes.ts'
+import { arePublic, neededScopes, type ScopedOperations } from './router/operation-scopes.ts'
 import { calledId, receivesResult, toolResult } from './wire/challenge-result.ts'
 import type { Exchange } from './wire/exchange.ts'
-import type { ReceivedMessages } from './wire/json-rpc.ts'
+import { type ParsedMessages, type ReceivedMessages, retryLater } from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
 import { RefusedBodies } from './wire/refused-bodies.ts'
 import { NO_TELEMETRY } from './wire/request-telemetry.ts'
 
 /** An authenticated request, or the response to a request that was refused. */
 export type AuthenticationResult = { readonly exchange: Exchange } | { readonly response: PlainResponse }
+
+/** A request that is served without a token, with its messages, or the response to a request that was refused. */
+export type AdmissionResult =
+  | { readonly exchange: Exchange; readonly received: ReceivedMessages }
+  | { readonly response: PlainResponse }
 
 export interface AuthenticatorProps {
   /** Undefined if OAuth is disabled. */
@@ -24,7 +29,7 @@ export interface AuthenticatorProps {
   /** The operations that declare scopes. */
   readonly operations?: ScopedOperations | undefined
   readonly instrumentation?: Instrumentation | undefined
-  /** The limits of the body of a refused request, which is read only for `challengeInResult`. */
+  /** The limits of the body of a request without a valid token, which is read only for `challengeInResult` and `anonymous`. */
   readonly bodyLimits: BodyLimits
 }
 
@@ -40,8 +45,11 @@ export class Authenticator {
     this.#refusedBodies = new RefusedBodies(props.bodyLimits)
   }
 
-  /** Verifies the token of a request. If OAuth is disabled, only creates its context. Does not check scopes. */
-  async authenticate(request: McpRequest): Promise<AuthenticationResult> {
+  /**
+   * Verifies the token of a request. If OAuth is disabled, only creates its context. Does not check scopes.
+   * @param known the messages of the request as far as they are known, for the challenge if the token is missing
+   */
+  async authenticate(request: McpRequest, known?: () => readonly unknown[]): Promise<AuthenticationResult> {
     const { gate } = this
     const { instrumentation, makeContext } = this.#props
     if (instrumentation?.loading !== undefined) await instrumentation.loading
@@ -58,11 +66,62 @@ export class Authenticator {
     const decision = await telemetry.run(() => gate.authenticate(request))
     if (decision.outcome !== 'accepted') {
       telemetry.decided(decision)
-      return { response: await this.#refusal(gate, decision, request) }
+      const named = known === undefined ? decision : this.#withScopesOf(known(), gate, decision)
+      return { response: await this.#refusal(gate, named, request) }
     }
     const { auth, context } = decision
     telemetry.identify(auth)
     return { exchange: { gate, auth, context, telemetry } }
+  }
+
+  /** Returns `true` for a POST without an `Authorization` header, if the gate serves public operations without a token. */
+  mayAdmit(request: McpRequest): boolean {
+    return (
+      this.gate?.options.anonymous === true &&
+      request.method === 'POST' &&
+      request.authorization === undefined
+    )
+  }
+
+  /** Returns `true` if these messages need no token. The request must be one that `mayAdmit` allows. */
+  arePublic(messages: readonly unknown[]): boolean {
+    return arePublic(this.#props.operations, messages)
+  }
+
+  /**
+   * Reads the body of a request that `mayAdmit` allows, and admits the request if all of its messages are public. A request
+   * with any other body is refused in the same way as every request without a token.
+   */
+  async admit(request: McpRequest): Promise<AdmissionResult> {
+    const gate = this.gate as Gate
+    const { instrumentation } = this.#props
+    if (instrumentation?.loading !== undefined) await instrumentation.loading
+    const telemetry = instrumentation?.begin(request) ?? NO_TELEMETRY
+    const parsed = await this.#refusedBodies.receive(request)
+    if (parsed === undefined) {
+      const busy = retryLater(503, 'Too many requests without a token are being read')
+      telemetry.completed(busy.status)
+      return { response: busy }
+    }
+    const messages = 'messages' in parsed ? parsed.messages : []
+    const isPublic = 'messages' in parsed && this.arePublic(messages)
+    const decision = await telemetry.run<Decision | Admission>(() =>
+      isPublic ? gate.admit(request) : gate.authenticate(request),
+    )
+    if (isPublic && decision.outcome === 'admitted') {
+      const { context } = decision
+      return { exchange: { gate, auth: undefined, context, telemetry }, received: parsed }
+    }
+    // Without an `Authorization` header, the gate accepts nothing.
+    if (decision.outcome === 'accepted' || decision.outcome === 'admitted')
+      return { response: FAILED_RESPONSE }
+    telemetry.decided(decision)
+    const named = this.#withScopesOf(messages, gate, decision)
+    return { response: await this.#refusal(gate, named, request, parsed) }
+  }
+
+  #withScopesOf<D extends Decision>(messages: readonly unknown[], gate: Gate, decision: D): D {
+    return gate.withOperationScopes(decision, this.operationScopes(messages))
   }
 
   /** Returns the scopes that the operations of these messages need, in addition to those of the endpoint. */
@@ -72,7 +131,7 @@ export class Authenticator {
   }
 
   /**
-   * Refuses a request whose token lacks scopes.
+   * Refuses a request whose token lacks scopes, or which has no token.
    * @param operation the scopes that the challenge names, in addition to those of the endpoint
    * @param received the messages of the request, if its body has been read
    */
@@ -83,7 +142,11 @@ export class Authenticator {
     received?: ReceivedMessages,
   ): Promise<PlainResponse> {
     if (gate === undefined) return FAILED_RESPONSE
-    const refusal = await gate.limited(gate.insufficientScope(operation, auth?.scopes), request)
+    const refused: Refusal =
+      auth === undefined
+        ? gate.withOperationScopes({ outcome: 'refused', reason: 'missing' }, operation)
+        : gate.insufficientScope(operation, auth.scopes)
+    const refusal = await gate.limited(refused, request)
     telemetry.decided(refusal)
     return await this.#refusal(gate, refusal, request, received)
   }
@@ -93,7 +156,7 @@ export class Authenticator {
     gate: Gate,
     decision: Exclude<Decision, { outcome: 'accepted' }>,
     request: McpRequest,
-    received?: ReceivedMessages,
+    received?: ParsedMessages,
   ): Promise<PlainResponse> {
     const { challengeInResult } = gate.options
     if (challengeInResult === false || !receivesResult(challengeInResult, request))

@@ -16,7 +16,7 @@ import { tableWithSecuritySchemes } from './router/security-schemes.ts'
 import { SdkHandler } from './sdk/sdk-handler.ts'
 import type { SdkServersProps } from './sdk/sdk-servers.ts'
 import type { Exchange } from './wire/exchange.ts'
-import { jsonRpcError, type ParsedMessages } from './wire/json-rpc.ts'
+import { jsonRpcError, type ParsedMessages, type ReceivedMessages } from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
 import { type OriginPolicyOptions, originRefusal } from './wire/origin-policy.ts'
 import { receiveMessages } from './wire/receive-messages.ts'
@@ -46,7 +46,7 @@ export class McpEndpoint {
   readonly #bodyLimits: BodyLimits
 
   constructor(given: McpEndpointProps) {
-    const props = given.oauth?.securitySchemes === true ? withSecuritySchemes(given, given.oauth) : given
+    const props = given.oauth === undefined ? given : withSecuritySchemes(given, given.oauth)
     this.#props = props
     this.#table = typeof props.router === 'function' ? undefined : props.router
     const { scopes, recordPayloads, maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = props.options
@@ -101,16 +101,28 @@ export class McpEndpoint {
       return forbidden
     }
 
-    // 3. Authentication, unless `mcpAuth` has done it.
-    const exchange =
-      this.gate === undefined || earlier === undefined ? await this.#authenticate(request, earlier) : earlier
+    // 3. Authentication, unless `mcpAuth` has done it. A request without a token may be admitted for its messages.
+    let exchange: Exchange | { readonly response: PlainResponse }
+    let admitted: ReceivedMessages | undefined
+    if (earlier === undefined && this.authenticator.mayAdmit(request)) {
+      const admission = await this.authenticator.admit(request)
+      if ('response' in admission) return admission.response
+      exchange = admission.exchange
+      admitted = admission.received
+    } else {
+      exchange =
+        this.gate === undefined || earlier === undefined
+          ? await this.#authenticate(request, earlier)
+          : earlier
+    }
     if ('response' in exchange) return exchange.response
     const { telemetry } = exchange
     telemetry.servedHere(true)
     try {
       // 4. The messages in the body.
       const parsed =
-        request.method === 'POST' ? await receiveMessages(request, this.#bodyLimits) : NO_MESSAGES
+        admitted ??
+        (request.method === 'POST' ? await receiveMessages(request, this.#bodyLimits) : NO_MESSAGES)
       if ('response' in parsed) {
         telemetry.accepted()
         return telemetry.responded(parsed.response, request)
@@ -119,7 +131,7 @@ export class McpEndpoint {
       if (messages.length > 0) telemetry.received(revisionOf(request, messages), messages, this.#table?.tools)
 
       // 5. The scopes of the endpoint and of the operations that the messages name, and the policy.
-      const scopes = this.authenticator.operationScopes(messages)
+      const scopes = admitted === undefined ? this.authenticator.operationScopes(messages) : []
       if (exchange.auth === undefined || exchange.gate === undefined) {
         if (scopes.length > 0) return telemetry.responded(scopesWithoutOAuth(), request)
       } else if (!exchange.gate.permits(exchange.auth.scopes, scopes)) {
@@ -132,7 +144,8 @@ export class McpEndpoint {
         const needed = unionOfScopes(scopes, missing)
         return await this.authenticator.refuseScopes(exchange, request, needed, parsed)
       }
-      telemetry.accepted()
+      if (admitted === undefined) telemetry.accepted()
+      else telemetry.admitted()
 
       // 6. The official SDK serves the messages, and telemetry records the response.
       const response = await telemetry.run(() => this.sdkHandler.handle(request, exchange, parsed))
@@ -186,16 +199,19 @@ export class McpEndpoint {
   }
 }
 
-/** Returns the properties with a router whose tools are listed with their security schemes. */
-function withSecuritySchemes(props: McpEndpointProps, { scopes }: ResolvedOAuthOptions): McpEndpointProps {
+/** Returns the properties with a router whose tools are listed with their security schemes, if the options ask for them. */
+function withSecuritySchemes(props: McpEndpointProps, oauth: ResolvedOAuthOptions): McpEndpointProps {
+  const { scopes, anonymous, securitySchemes = anonymous } = oauth
+  if (!securitySchemes) return props
   if (typeof props.router === 'function') {
+    if (oauth.securitySchemes === undefined) return props
     throw oauthChecks.unusableOption(
       'securitySchemes',
       'must not be set together with a router function',
       'Set _meta.securitySchemes of each tool in the server that the router function returns.',
     )
   }
-  return { ...props, router: tableWithSecuritySchemes(props.router, scopes) }
+  return { ...props, router: tableWithSecuritySchemes(props.router, scopes, anonymous) }
 }
 
 async function makeContext(make: AppContextFactory<unknown>, request: GateRequest): Promise<VerifyContext> {

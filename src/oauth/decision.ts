@@ -48,6 +48,8 @@ export type Refusal =
       readonly cause?: unknown
       /** The problem with the DPoP proof, or with a missing one. */
       readonly fault?: ProofFault
+      /** The scopes that the challenge names. Absent if it names those of the endpoint. */
+      readonly scopes?: readonly string[]
       /** Present for the reason `invalid`. */
       readonly invalidCause?: InvalidCause
     }

@@ -54,6 +54,11 @@ export interface MetadataAnnouncement {
   suffixed: boolean
 }
 
+/** The outcome of a request that is served without a token. */
+export type Admission =
+  | { readonly outcome: 'admitted'; readonly context: VerifyContext }
+  | Extract<Decision, { outcome: 'failed' }>
+
 /** Creates the context for verifiers and handlers. */
 export type ContextFactory = (request: GateRequest) => VerifyContext | Promise<VerifyContext>
 
@@ -120,9 +125,8 @@ export class Gate {
     }
     let context: VerifyContext
     try {
-      const made = this.#makeContext(request)
-      context =
-        made instanceof Promise ? ((await this.#deadlines.within(made, '.context()')) as VerifyContext) : made
+      const made = this.#contextOf(request)
+      context = made instanceof Promise ? await made : made
     } catch (cause) {
       return { outcome: 'failed', cause }
     }
@@ -162,6 +166,25 @@ export class Gate {
       }
     }
     return { outcome: 'accepted', auth, context }
+  }
+
+  /**
+   * Creates the context of a request that is served without a token. Nothing is verified: the caller has checked that the
+   * request may be served.
+   */
+  async admit(request: GateRequest): Promise<Admission> {
+    try {
+      return { outcome: 'admitted', context: await this.#contextOf(request) }
+    } catch (cause) {
+      return { outcome: 'failed', cause }
+    }
+  }
+
+  /** Returns a decision whose challenge, if the token is missing, also names the scopes of the operation. */
+  withOperationScopes<D extends Decision>(decision: D, operation: readonly string[]): D {
+    if (operation.length === 0 || decision.outcome !== 'refused' || decision.reason !== 'missing')
+      return decision
+    return { ...decision, scopes: unionOfScopes(this.options.scopes, operation) }
   }
 
   /** Returns `true` if `granted` satisfies the scopes of the endpoint and of the operation. */
@@ -274,6 +297,12 @@ export class Gate {
     const named = typeof address === 'string' ? clientKey(address) : undefined
     // The returned value may come from a header that the client controls.
     return named ?? clientKey(request.clientAddress) ?? 'unknown'
+  }
+
+  #contextOf(request: GateRequest): VerifyContext | Promise<VerifyContext> {
+    const made = this.#makeContext(request)
+    if (!(made instanceof Promise)) return made
+    return this.#deadlines.within(made, '.context()') as Promise<VerifyContext>
   }
 
   #verify(input: VerifyInput): unknown {

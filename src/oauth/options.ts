@@ -189,9 +189,15 @@ export interface OAuthOptions<App = any, User = any> {
   readonly challengeInResult?: boolean | 'auto' | undefined
   /**
    * Lists tools with `_meta.securitySchemes`, which names the scopes of the endpoint and of the tool. Needs a `KitMcpRouter`.
-   * Read by ChatGPT (2026-11). Defaults to `false`.
+   * Read by ChatGPT (2026-11). Defaults to the value of `anonymous`.
    */
   readonly securitySchemes?: boolean | undefined
+  /**
+   * Serves requests without an `Authorization` header if they discover the server (`initialize`, `ping`, `server/discover`,
+   * lists) or use an operation with `public: true`. All other requests need a token, and a token that is sent is always
+   * verified. Needs an adapter: `mcpAuth(oauthOptions)` does not know the operations. Defaults to `false`.
+   */
+  readonly anonymous?: boolean | undefined
 }
 
 /** `OAuthOptions`, checked, copied, and with their defaults. */
@@ -219,7 +225,9 @@ export interface ResolvedOAuthOptions {
   readonly clientAddress: ((request: Request) => string | undefined) | undefined
   readonly challengeWithoutToken: 'error' | 'bare'
   readonly challengeInResult: boolean | 'auto'
-  readonly securitySchemes: boolean
+  /** Undefined if the option was not set. */
+  readonly securitySchemes: boolean | undefined
+  readonly anonymous: boolean
   readonly allowInsecureHttp: boolean
 }
 
@@ -246,6 +254,7 @@ const KNOWN_OPTIONS = [
   'challengeWithoutToken',
   'challengeInResult',
   'securitySchemes',
+  'anonymous',
 ] as const
 
 /**
@@ -335,8 +344,8 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
         checkOneOf('challengeWithoutToken', value, ['error', 'bare']),
       ) ?? 'error',
     challengeInResult: optional(raw.challengeInResult, checkChallengeInResult) ?? false,
-    securitySchemes:
-      optional(raw.securitySchemes, (value) => checkBoolean('securitySchemes', value)) ?? false,
+    securitySchemes: optional(raw.securitySchemes, (value) => checkBoolean('securitySchemes', value)),
+    anonymous: optional(raw.anonymous, (value) => checkBoolean('anonymous', value)) ?? false,
     allowInsecureHttp,
   })
   joinGate(resolved.verifyToken, resolved.gateValues)

@@ -95,7 +95,7 @@ function partsOf(refusal: ChallengedRefusal, { scopes }: ResolvedOAuthOptions): 
   return {
     error: isAboutScope ? 'insufficient_scope' : 'invalid_token',
     errorDescription: fault?.description ?? DESCRIPTIONS[refusal.reason],
-    scopes: isAboutScope ? refusal.scopes : scopes,
+    scopes: refusal.scopes ?? scopes,
     fault,
   }
 }

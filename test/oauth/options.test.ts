@@ -441,7 +441,8 @@ describe('good OAuth options', () => {
       clientAddress: undefined,
       challengeWithoutToken: 'error',
       challengeInResult: false,
-      securitySchemes: false,
+      securitySchemes: undefined,
+      anonymous: false,
       allowInsecureHttp: false,
     })
   })

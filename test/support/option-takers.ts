@@ -74,7 +74,13 @@ const NO_URL: readonly unknown[] = [
 ]
 const NO_SCOPES: readonly unknown[] = ['mcp:read', ['mcp:read mcp:write'], [5], {}]
 
-const DEFINITION = { title: NO_TEXT, icons: ['x', [5]], scopes: NO_SCOPES, _meta: NO_OBJECT }
+const DEFINITION = {
+  title: NO_TEXT,
+  icons: ['x', [5]],
+  scopes: NO_SCOPES,
+  public: NO_BOOLEAN,
+  _meta: NO_OBJECT,
+}
 const CACHE = { ttlMs: NO_NUMBER, cacheScope: ['publc', 5, null] }
 const SHARED_RESOURCE = {
   ...DEFINITION,
@@ -136,6 +142,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       challengeWithoutToken: ['none', true, null],
       challengeInResult: ['yes', 1, null],
       securitySchemes: [true, ...NO_BOOLEAN],
+      anonymous: [true, ...NO_BOOLEAN],
     },
   },
   {
@@ -316,6 +323,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       tools: [...NO_OBJECT, { wipe: 'mcp:admin' }],
       prompts: [...NO_OBJECT, { write: ['a b'] }],
       resources: [...NO_OBJECT, { 'notes://{': ['mcp:read'] }, { 'notes://a': [5] }],
+      public: [...NO_OBJECT, { tools: 'search' }, { prompts: [5] }, { resources: ['a b'] }],
     },
     elsewhere: { resources: '(?:resources|uriTemplate)' },
   },

@@ -179,6 +179,13 @@ export class InstrumentedRequest implements RequestTelemetry {
     })
   }
 
+  admitted(): void {
+    tryOrUndefined(() => {
+      const [operation] = this.#begun()
+      this.#emit(operation, 'auth.anonymous', 'debug', { ...this.#known(), ...this.#duration() })
+    })
+  }
+
   received(
     protocolVersion: unknown,
     messages: readonly unknown[],

@@ -10,7 +10,7 @@ export interface KitContext<App = unknown, User = any> {
   readonly context: App
   /** The HTTP request, without its body. */
   readonly request: Request
-  /** The verified token. Absent if OAuth is disabled. */
+  /** The verified token. Absent if OAuth is disabled, and for a request that is served without a token (`anonymous`). */
   readonly auth?: AuthInfo<User>
   /** Aborts when the client cancels the call or, outside a session, disconnects. */
   readonly signal: AbortSignal

@@ -1,8 +1,15 @@
 import type { Icon } from '@modelcontextprotocol/server'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
 
-const { checkKnownOptions, checkRequiredScopes, checkString, invalidKind, invalidOption } =
-  optionChecksOf('KitMcpRouter')
+const {
+  checkBoolean,
+  checkKnownOptions,
+  checkRequiredScopes,
+  checkString,
+  invalidKind,
+  invalidOption,
+  unusableOption,
+} = optionChecksOf('KitMcpRouter')
 
 /** The options that tools, prompts, resources, and resource templates share. */
 export interface DefinitionConfig {
@@ -15,12 +22,17 @@ export interface DefinitionConfig {
    * challenge lists every scope needed (step-up).
    */
   readonly scopes?: readonly string[] | undefined
+  /**
+   * Opens this operation to requests without a token if the OAuth option `anonymous` is `true`; otherwise it has no effect.
+   * Must not be set together with `scopes`. Defaults to `false`.
+   */
+  readonly public?: boolean | undefined
   /** Metadata for clients, under prefixed keys. */
   readonly _meta?: Readonly<Record<string, unknown>> | undefined
 }
 
 /** The options of `DefinitionConfig`. */
-export const DEFINITION_OPTIONS = ['title', 'icons', 'scopes', '_meta'] as const
+export const DEFINITION_OPTIONS = ['title', 'icons', 'scopes', 'public', '_meta'] as const
 
 /** The kind of a definition: the name of the builder's method. */
 export type DefinitionKind = 'tool' | 'prompt' | 'resource' | 'resourceTemplate'
@@ -69,6 +81,17 @@ export function commonMembers(owner: string, { title, icons, _meta }: Definition
 
 export function scopesOf(owner: string, { scopes }: DefinitionConfig): readonly string[] {
   return scopes === undefined ? NO_SCOPES : checkRequiredScopes(`scopes of ${owner}`, scopes)
+}
+
+/** Returns `true` for a public operation. @throws {KitMcpConfigError} if it needs scopes, too. */
+export function isPublic(owner: string, { public: given, scopes = [] }: DefinitionConfig): boolean {
+  if (given === undefined || !checkBoolean(`public of ${owner}`, given)) return false
+  if (scopes.length === 0) return true
+  throw unusableOption(
+    `public of ${owner}`,
+    'must not be true for an operation with scopes',
+    'Remove public, or remove scopes.',
+  )
 }
 
 /** Returns `{ [member]: text }`, or `{}` if `text` is undefined. @throws {KitMcpConfigError} if it is not a string. */

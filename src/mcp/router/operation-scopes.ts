@@ -1,13 +1,21 @@
 import { unionOfScopes } from '../../oauth/scope.ts'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { isRecord } from '../../options/value-kinds.ts'
 import { canonicalTemplate } from './uris/canonical-template.ts'
 import { canonicalUri, MAX_URI_LENGTH } from './uris/canonical-uri.ts'
 import { MAX_LISTENED_URIS } from './uris/message-uris.ts'
-import { type Scoped, type ScopedResources, type ScopedTemplate, scopesOfUri } from './uris/uri-scopes.ts'
+import {
+  isOpen,
+  isPublicUri,
+  type Scoped,
+  type ScopedResources,
+  type ScopedTemplate,
+  scopesOfUri,
+} from './uris/uri-scopes.ts'
 import { checkUriTemplate } from './uris/uri-template.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
-const { checkKnownMembers, checkRequiredScopes, invalidKind, invalidOption } = checks
+const { checkKnownMembers, checkRequiredScopes, invalidKind, invalidOption, unusableOption } = checks
 
 /** The operations that need scopes in addition to those of the endpoint. A router's table is one. */
 export interface ScopedOperations extends ScopedResources {
@@ -25,6 +33,27 @@ export interface OperationScopes {
   readonly prompts?: Readonly<Record<string, readonly string[]>> | undefined
   /** The scopes of resources, by URI or by URI template. */
   readonly resources?: Readonly<Record<string, readonly string[]>> | undefined
+  /**
+   * The operations that are open to requests without a token if the OAuth option `anonymous` is `true`. An operation with
+   * scopes cannot be public.
+   */
+  readonly public?: PublicOperations | undefined
+}
+
+/** The public operations of a router that is a function. */
+export interface PublicOperations {
+  /** The names of tools. */
+  readonly tools?: readonly string[] | undefined
+  /** The names of prompts. */
+  readonly prompts?: readonly string[] | undefined
+  /** The URIs and URI templates of resources. */
+  readonly resources?: readonly string[] | undefined
+}
+
+interface Reference {
+  readonly type?: unknown
+  readonly name?: unknown
+  readonly uri?: unknown
 }
 
 interface Message {
@@ -32,7 +61,7 @@ interface Message {
   readonly params?: {
     readonly name?: unknown
     readonly uri?: unknown
-    readonly ref?: { readonly type?: unknown; readonly name?: unknown; readonly uri?: unknown } | null
+    readonly ref?: Reference | null
     readonly notifications?: { readonly resourceSubscriptions?: unknown } | null
   } | null
 }
@@ -65,6 +94,64 @@ function scopesOf(operations: ScopedOperations, { method, params }: Message): (r
   }
 }
 
+/** The methods that `anonymous` opens for all requests without a token. */
+const DISCOVERY: ReadonlySet<unknown> = new Set([
+  'initialize',
+  'notifications/initialized',
+  'ping',
+  'server/discover',
+  'tools/list',
+  'prompts/list',
+  'resources/list',
+  'resources/templates/list',
+])
+
+/**
+ * Returns `true` if a request without a token may send these messages: each discovers the server or uses a public operation.
+ * Everything else needs a token, including unknown methods and names, and values that are not messages.
+ */
+export function arePublic(
+  operations: ScopedOperations | undefined,
+  messages: readonly unknown[],
+): messages is readonly [unknown, ...unknown[]] {
+  return messages.length > 0 && messages.every((message) => isPublicMessage(operations, message))
+}
+
+function isPublicMessage(operations: ScopedOperations | undefined, message: unknown): boolean {
+  if (!isRecord(message) || 'result' in message || 'error' in message) return false
+  const { method, params } = message as Message
+  if (DISCOVERY.has(method)) return true
+  if (operations === undefined) return false
+  switch (method) {
+    case 'tools/call':
+      return isPublicName(operations.tools, params?.name)
+    case 'prompts/get':
+      return isPublicName(operations.prompts, params?.name)
+    case 'resources/read':
+      return isPublicResource(operations, params?.uri)
+    case 'completion/complete':
+      return isPublicReference(operations, params?.ref ?? {})
+    default:
+      return false
+  }
+}
+
+function isPublicName(known: ReadonlyMap<string, Scoped>, name: unknown): boolean {
+  const entry = typeof name === 'string' ? known.get(name) : undefined
+  return entry !== undefined && isOpen(entry)
+}
+
+function isPublicResource(operations: ScopedOperations, uri: unknown): boolean {
+  return typeof uri === 'string' && isPublicUri(operations, uri)
+}
+
+function isPublicReference(operations: ScopedOperations, { type, name, uri }: Reference): boolean {
+  if (type === 'ref/prompt') return isPublicName(operations.prompts, name)
+  if (type !== 'ref/resource' || typeof uri !== 'string') return false
+  const named = templatesNamed(operations, uri)
+  return named === undefined ? isPublicUri(operations, uri) : named.length > 0 && named.every(isOpen)
+}
+
 /** A name that is not a string has no scopes. The SDK rejects it. */
 function scopesNamed(known: ReadonlyMap<string, Scoped>, name: unknown): readonly string[] {
   return (typeof name === 'string' ? known.get(name)?.scopes : undefined) ?? []
@@ -75,28 +162,38 @@ function scopesOfResource(operations: ScopedOperations, uri: unknown): readonly 
 }
 
 /** Returns the scopes of a reference, which names a prompt, a template, or a resource by its URI. */
-function scopesOfReference(
-  operations: ScopedOperations,
-  { type, name, uri }: { readonly type?: unknown; readonly name?: unknown; readonly uri?: unknown },
-): readonly string[] {
+function scopesOfReference(operations: ScopedOperations, { type, name, uri }: Reference): readonly string[] {
   if (type === 'ref/prompt') return scopesNamed(operations.prompts, name)
   if (typeof uri !== 'string') return []
+  const named = templatesNamed(operations, uri)
+  return named === undefined
+    ? scopesOfUri(operations, uri)
+    : unionOfScopes(...named.map(({ scopes }) => scopes))
+}
+
+/** Returns the templates that a reference names, or undefined if it names a resource by its URI. */
+function templatesNamed({ templates }: ScopedOperations, uri: string): readonly ScopedTemplate[] | undefined {
   const template = uri.includes('{') && uri.length <= MAX_URI_LENGTH ? canonicalTemplate(uri) : undefined
-  if (template === undefined || template.expressions.length === 0) return scopesOfUri(operations, uri)
-  const named = operations.templates.filter(({ matcher }) => matcher.canonical === template.text)
-  return unionOfScopes(...named.map(({ scopes }) => scopes))
+  if (template === undefined || template.expressions.length === 0) return undefined
+  return templates.filter(({ matcher }) => matcher.canonical === template.text)
 }
 
 /** Checks the option `scopes`. @throws {KitMcpConfigError} if it is invalid. */
 export function checkOperationScopes(given: unknown): ScopedOperations {
   if (!isOptionsObject(given))
     throw invalidKind('scopes', `must be an object such as { tools: { wipe: ['mcp:admin'] } }`, given)
-  checkKnownMembers('scopes', given, ['tools', 'prompts', 'resources'])
-  const { tools, prompts, resources } = given as Readonly<Record<keyof OperationScopes, unknown>>
+  checkKnownMembers('scopes', given, ['tools', 'prompts', 'resources', 'public'])
+  const {
+    tools,
+    prompts,
+    resources,
+    public: open,
+  } = given as Readonly<Record<keyof OperationScopes, unknown>>
+  const names = checkPublicOperations(open)
   const operations = {
-    tools: checkScopesBy('tools', tools),
-    prompts: checkScopesBy('prompts', prompts),
-    ...checkScopesByUri(checkScopesBy('resources', resources)),
+    tools: withPublic('tools', checkScopesBy('tools', tools), names),
+    prompts: withPublic('prompts', checkScopesBy('prompts', prompts), names),
+    ...checkScopesByUri(checkScopesBy('resources', resources), names.resources),
   }
   const all = [
     operations.tools.values(),
@@ -107,24 +204,71 @@ export function checkOperationScopes(given: unknown): ScopedOperations {
   return { ...operations, scopes: unionOfScopes(...all.map(({ scopes }) => scopes)) }
 }
 
-function checkScopesByUri(byUri: ReadonlyMap<string, Scoped>): ScopedResources {
+/** @param open the public URIs and URI templates */
+function checkScopesByUri(byUri: ReadonlyMap<string, Scoped>, open: readonly string[]): ScopedResources {
   const resources = new Map<string, Scoped>()
   const templates: ScopedTemplate[] = []
-  for (const [uri, { scopes }] of byUri) {
-    const option = `scopes.resources['${uri}']`
+  const add = (option: string, uri: string, scoped: Scoped): void => {
     const matcher = uri.includes('{') ? checkUriTemplate(option, uri, checks) : undefined
     const canonical = matcher?.canonical ?? canonicalUri(uri)
     if (canonical === undefined)
       throw invalidOption(option, `must name an absolute URI such as 'notes://today'`, uri)
     if (resources.has(canonical) || templates.some((template) => template.matcher.canonical === canonical))
       throw invalidOption(option, `names the same URI as another entry: '${canonical}'. Remove one of them`)
-    if (matcher === undefined) resources.set(canonical, { scopes })
-    else templates.push({ scopes, matcher })
+    if (matcher === undefined) resources.set(canonical, scoped)
+    else templates.push({ ...scoped, matcher })
   }
+  for (const [uri, scoped] of byUri) add(`scopes.resources['${uri}']`, uri, scoped)
+  for (const uri of open) add('scopes.public.resources', uri, { scopes: [], isPublic: true })
   return { resources, templates }
 }
 
-function checkScopesBy(kind: keyof OperationScopes, given: unknown): Map<string, Scoped> {
+type OperationKind = 'tools' | 'prompts' | 'resources'
+
+/** Returns the names of the public operations. */
+function checkPublicOperations(given: unknown): Readonly<Record<OperationKind, readonly string[]>> {
+  if (given === undefined) return { tools: [], prompts: [], resources: [] }
+  if (!isOptionsObject(given))
+    throw invalidKind('scopes.public', `must be an object such as { tools: ['search'] }`, given)
+  checkKnownMembers('scopes.public', given, ['tools', 'prompts', 'resources'])
+  const { tools, prompts, resources } = given as Readonly<Record<OperationKind, unknown>>
+  return {
+    tools: checkNames('tools', tools),
+    prompts: checkNames('prompts', prompts),
+    resources: checkNames('resources', resources),
+  }
+}
+
+function checkNames(kind: OperationKind, given: unknown): readonly string[] {
+  if (given === undefined) return []
+  if (Array.isArray(given) && given.every((name) => typeof name === 'string' && name !== ''))
+    return [...new Set<string>(given)]
+  throw invalidKind(
+    `scopes.public.${kind}`,
+    `must be an array of ${kind === 'resources' ? 'URIs and URI templates' : 'names'}`,
+    given,
+  )
+}
+
+/** Returns the operations of a kind, together with those that are public. */
+function withPublic(
+  kind: 'tools' | 'prompts',
+  byName: Map<string, Scoped>,
+  open: Readonly<Record<OperationKind, readonly string[]>>,
+): ReadonlyMap<string, Scoped> {
+  for (const name of open[kind]) {
+    if (byName.has(name))
+      throw unusableOption(
+        `scopes.public.${kind}`,
+        `must not contain '${name}', which is an entry of scopes.${kind}`,
+        'Remove one of them.',
+      )
+    byName.set(name, { scopes: [], isPublic: true })
+  }
+  return byName
+}
+
+function checkScopesBy(kind: OperationKind, given: unknown): Map<string, Scoped> {
   if (given === undefined) return new Map()
   if (!isOptionsObject(given))
     throw invalidKind(

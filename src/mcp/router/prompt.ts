@@ -8,6 +8,7 @@ import {
   commonMembers,
   DEFINITION_OPTIONS,
   type DefinitionConfig,
+  isPublic,
   scopesOf,
   textMember,
 } from './definition.ts'
@@ -59,6 +60,7 @@ export type PromptHandler<App, Input, User = any> = (
 export interface PromptEntry extends Wrapped {
   readonly definition: Prompt
   readonly scopes: readonly string[]
+  readonly isPublic: boolean
   readonly input: StandardSchemaV1 | undefined
   readonly completers: Completers | undefined
   readonly handler: (args: unknown, context: KitContext) => PromptResult | Promise<PromptResult>
@@ -93,7 +95,14 @@ export function promptEntry(
     complete,
     args.map((argument) => argument.name),
   )
-  return { definition, scopes: scopesOf(owner, config), input, completers, handler }
+  return {
+    definition,
+    scopes: scopesOf(owner, config),
+    isPublic: isPublic(owner, config),
+    input,
+    completers,
+    handler,
+  }
 }
 
 function promptArguments({ properties, required }: JsonSchema): PromptArgument[] {

@@ -7,6 +7,7 @@ import {
   commonMembers,
   DEFINITION_OPTIONS,
   type DefinitionConfig,
+  isPublic,
   objectCopy,
   scopesOf,
   textMember,
@@ -82,6 +83,7 @@ export interface ResourceEntry extends Wrapped {
   /** The URI in canonical form. */
   readonly canonical: string
   readonly scopes: readonly string[]
+  readonly isPublic: boolean
   readonly cache: CacheHint
   readonly handler: (uri: URL, context: KitContext) => unknown
 }
@@ -92,6 +94,7 @@ export interface ResourceTemplateEntry extends Wrapped {
   /** The template in canonical form. */
   readonly canonical: string
   readonly scopes: readonly string[]
+  readonly isPublic: boolean
   readonly cache: CacheHint
   readonly matcher: UriMatcher
   readonly completers: Completers | undefined
@@ -133,6 +136,7 @@ export function resourceEntry(
     definition,
     canonical,
     scopes: scopesOf(owner, config),
+    isPublic: isPublic(owner, config),
     cache: checkCache(`cache of ${owner}`, config.cache),
     handler,
   }
@@ -160,6 +164,7 @@ export function resourceTemplateEntry(
     definition,
     canonical: matcher.canonical,
     scopes: scopesOf(owner, config),
+    isPublic: isPublic(owner, config),
     cache: checkCache(`cache of ${owner}`, config.cache),
     matcher,
     completers: checkCompleters(owner, complete, matcher.variableNames),

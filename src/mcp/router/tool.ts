@@ -7,6 +7,7 @@ import {
   commonMembers,
   DEFINITION_OPTIONS,
   type DefinitionConfig,
+  isPublic,
   objectCopy,
   scopesOf,
 } from './definition.ts'
@@ -67,6 +68,7 @@ export type ToolHandler<App, Input, Output, User = any> = (
 export interface ToolEntry extends Wrapped {
   readonly definition: Tool
   readonly scopes: readonly string[]
+  readonly isPublic: boolean
   readonly input: StandardSchemaV1 | undefined
   readonly output: StandardSchemaV1 | undefined
   readonly outputJsonSchema: JsonSchema | undefined
@@ -117,6 +119,7 @@ export function toolEntry(
   return {
     definition,
     scopes: scopesOf(owner, config),
+    isPublic: isPublic(owner, config),
     input,
     output,
     outputJsonSchema,

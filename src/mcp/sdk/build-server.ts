@@ -18,7 +18,8 @@ import type { ServerInfo } from '../options.ts'
 import type { OperationKind } from '../router/middleware.ts'
 import { findResource, type RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
-import { scopesOfUri } from '../router/uris/uri-scopes.ts'
+import { isOpen, isPublicUri, type Scoped, scopesOfUri } from '../router/uris/uri-scopes.ts'
+import { isAnonymous } from '../wire/exchange.ts'
 
 /**
  * Returns a server of the official SDK for a router and one request. The server has handlers only for `methods`, so that a
@@ -166,9 +167,8 @@ function addResourceHandler(server: Server, method: unknown, table: RouterTable,
   }
 }
 
-interface Listable<Definition> {
+interface Listable<Definition> extends Scoped {
   readonly definition: Definition
-  readonly scopes: readonly string[]
   /** The URI or template in canonical form. */
   readonly canonical?: string
 }
@@ -181,7 +181,7 @@ function listed<Definition extends { readonly name: string }>(
   entries: ReadonlyMap<unknown, Listable<Definition>>,
 ): Definition[] | Promise<Definition[]> {
   const all = [...entries.values()]
-  const shown = serving.listOnlyPermitted ? all.filter(({ scopes }) => permits(serving, scopes)) : all
+  const shown = serving.listOnlyPermitted ? all.filter((entry) => permits(serving, entry)) : all
   if (serving.policy === undefined) return shown.map(({ definition }) => definition)
   return permittedEntries(
     serving.policy,
@@ -204,14 +204,32 @@ function listResult<Definition, Result>(
   return definitions instanceof Promise ? definitions.then(result) : result(definitions)
 }
 
-/** Returns `true` if the token has the scopes. Without a verified token, only an empty list of scopes is permitted. */
-function permits({ exchange: { gate, auth } }: Serving, scopes: readonly string[]): boolean {
+/**
+ * Returns `true` if the token has the scopes of an entry. If OAuth is disabled, only entries without scopes are permitted, and
+ * for a request that is served without a token only public ones.
+ */
+function permits({ exchange, table }: Serving, entry: Scoped & { readonly definition: object }): boolean {
+  const { gate, auth } = exchange
+  if (isAnonymous(exchange)) {
+    const { uri } = entry.definition as { readonly uri?: unknown }
+    return isOpen(entry) && (typeof uri !== 'string' || isPublicUri(table, uri))
+  }
+  return gate === undefined || auth === undefined
+    ? entry.scopes.length === 0
+    : gate.permits(auth.scopes, entry.scopes)
+}
+
+/** Returns `true` if the token may read a URI. */
+function permitsUri({ exchange, table }: Serving, uri: string): boolean {
+  const { gate, auth } = exchange
+  if (isAnonymous(exchange)) return isPublicUri(table, uri)
+  const scopes = scopesOfUri(table, uri)
   return gate === undefined || auth === undefined ? scopes.length === 0 : gate.permits(auth.scopes, scopes)
 }
 
 /**
  * Returns the resources that templates list. It leaves out the templates whose scopes the token lacks, and the resources that
- * the token may not read.
+ * the token may not read. Without a token, only public templates are asked: the others may list resources of a user.
  */
 async function listedByTemplates(
   serving: Serving,
@@ -219,8 +237,9 @@ async function listedByTemplates(
   sdk: ServerContext,
 ): Promise<Resource[]> {
   const resources: { readonly entry: Resource; readonly template: string }[] = []
-  for (const { list, scopes, definition } of serving.table.templates) {
-    if (list === undefined || !permits(serving, scopes)) continue
+  for (const template of serving.table.templates) {
+    const { list, definition } = template
+    if (list === undefined || !permits(serving, template)) continue
     const context = new CallContext(serving.exchange, sdk, undefined, serving.sessionCapabilities)
     const own = await runSafely(
       serving,
@@ -234,8 +253,7 @@ async function listedByTemplates(
       },
     )
     for (const resource of own) {
-      if (permits(serving, scopesOfUri(serving.table, resource.uri)))
-        resources.push({ entry: resource, template: definition.name })
+      if (permitsUri(serving, resource.uri)) resources.push({ entry: resource, template: definition.name })
     }
   }
   const { policy, exchange } = serving

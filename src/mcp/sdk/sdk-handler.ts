@@ -16,7 +16,7 @@ import { neededScopes, type ScopedOperations } from '../router/operation-scopes.
 import type { RouterTable } from '../router/router-table.ts'
 import { namesRejectedUri, withCanonicalSubscriptions, withoutUri } from '../router/uris/message-uris.ts'
 import { isEventStream } from '../wire/event-stream.ts'
-import type { Exchange } from '../wire/exchange.ts'
+import { type Exchange, isAnonymous } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, retryLater } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { fastRequest } from './fast-path/fast-request.ts'
@@ -205,6 +205,7 @@ export class SdkHandler {
         scopes: this.#operations === undefined ? [] : neededScopes(this.#operations, messages),
         refusalFor: (scopes) => scopeRefusal(request, exchange, scopes),
         permitsResource: this.#permitsResource(exchange),
+        isAnonymous: isAnonymous(exchange),
         countedFor: countedFor(request, auth),
         takeStream: () => this.#takeStream(request, exchange),
         onDisconnect: (listener) => request.onDisconnect(listener),
@@ -220,8 +221,11 @@ export class SdkHandler {
   }
 
   /** Returns a function that checks whether the token of a request may read a resource. */
-  #permitsResource({ gate, auth }: Exchange): (uri: string) => boolean {
+  #permitsResource(exchange: Exchange): (uri: string) => boolean {
     const operations = this.#operations
+    const { gate, auth } = exchange
+    // A request without a token neither opens streams nor subscribes.
+    if (isAnonymous(exchange)) return () => false
     if (operations === undefined) return () => true
     return (uri) => {
       const scopes = neededScopes(operations, [{ method: 'resources/read', params: { uri } }])
@@ -259,7 +263,7 @@ export class SdkHandler {
   }
 }
 
-/** Returns the owner of a stream or session: the user or, if OAuth is disabled, the client's address. */
+/** Returns the owner of a stream or session: the user or, for a request without a token, the client's address. */
 function countedFor(request: McpRequest, auth: AuthInfo | undefined): string | undefined {
   return auth === undefined ? clientKey(request.clientAddress) : ownerOf(auth)
 }

@@ -28,7 +28,7 @@ export interface ServerFactoryContext {
   readonly context: unknown
   /** The MCP request. */
   readonly request: Request
-  /** The verified token. Absent if OAuth is disabled. */
+  /** The verified token. Absent if OAuth is disabled, and for a request that is served without a token (`anonymous`). */
   readonly auth?: AuthInfo<any>
   /** The same as `auth`, under the name that `createMcpHandler` of the official SDK uses. */
   readonly authInfo?: AuthInfo<any>

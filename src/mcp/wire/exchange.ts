@@ -21,11 +21,17 @@ export interface Outflow {
 
 /** A request that may be served: its token, its context, and its telemetry. */
 export interface Exchange {
-  /** The gate that has accepted the token. Undefined if OAuth is disabled. */
+  /** The gate that has accepted the request. Undefined if OAuth is disabled. */
   readonly gate: Gate | undefined
+  /** The verified token. Undefined if OAuth is disabled, and for a request that is served without a token. */
   readonly auth: AuthInfo | undefined
   readonly context: VerifyContext
   readonly telemetry: RequestTelemetry
   /** The event stream of the response, once there is one. */
   outflow?: Outflow | undefined
+}
+
+/** Returns `true` if a gate serves the request without a token. Returns `false` if OAuth is disabled. */
+export function isAnonymous({ gate, auth }: Pick<Exchange, 'gate' | 'auth'>): boolean {
+  return gate !== undefined && auth === undefined
 }

@@ -39,6 +39,8 @@ export interface RequestTelemetry {
   identify(auth: AuthInfo): void
   /** Records that the token and its scopes suffice. Emits nothing if no token was verified. */
   accepted(): void
+  /** Records that the request is served without a token. */
+  admitted(): void
   /** Records that the request was refused or has failed. Ends the telemetry. */
   decided(decision: Exclude<Decision, { outcome: 'accepted' }>): void
   /**
@@ -98,6 +100,7 @@ export const NO_TELEMETRY: RequestTelemetry = Object.freeze({
   run: <T>(fn: () => Promise<T>) => fn(),
   identify: () => undefined,
   accepted: () => undefined,
+  admitted: () => undefined,
   decided: () => undefined,
   received: () => undefined,
   watch: () => undefined,

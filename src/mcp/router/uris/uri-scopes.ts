@@ -5,6 +5,8 @@ import type { UriMatcher } from './uri-template.ts'
 /** An operation that needs scopes. */
 export interface Scoped {
   readonly scopes: readonly string[]
+  /** `true` if a request without a token may use the operation. */
+  readonly isPublic?: boolean
 }
 
 export interface ScopedTemplate extends Scoped {
@@ -39,6 +41,29 @@ export function scopesOfUri({ resources, templates }: ScopedResources, uri: stri
     if (scopes.length > 0 && readings.some((reading) => matcher.covers(reading))) needed.push(scopes)
   }
   return needed.length === 0 ? [] : unionOfScopes(...needed)
+}
+
+/**
+ * Returns `true` if a request without a token may read `uri`. The handler that reads it must be public, and no handler that
+ * its other readings name may need more:
+ * - No resource and no template that matches any reading has scopes.
+ * - No reading is the URI of a resource that is not public.
+ * - A URI that only templates match is public only if all of them are public.
+ */
+export function isPublicUri({ resources, templates }: ScopedResources, uri: string): boolean {
+  const canonical = canonicalUri(uri)
+  if (canonical === undefined || canonical.length > MAX_URI_LENGTH) return false
+  const readings = readingsOf(canonical)
+  const named = readings.flatMap((reading) => resources.get(reading) ?? [])
+  if (!named.every(isOpen)) return false
+  const covering = templates.filter(({ matcher }) => readings.some((reading) => matcher.covers(reading)))
+  if (resources.has(canonical)) return covering.every(({ scopes }) => scopes.length === 0)
+  return covering.every(isOpen) && covering.some(({ matcher }) => matcher.covers(canonical))
+}
+
+/** Returns `true` for a public operation without scopes. */
+export function isOpen({ isPublic, scopes }: Scoped): boolean {
+  return isPublic === true && scopes.length === 0
 }
 
 /** Matches a URI with only one reading: an authority, and segments that are neither empty nor dot segments. */

@@ -68,7 +68,8 @@ const RESOURCE_UPDATED = 'notifications/resources/updated'
 /** One session of a client of a 2025 revision: a transport of the SDK, and the servers behind it. */
 export class Session implements SessionSide {
   readonly id: string
-  readonly owner: string
+  /** The owner. A session that was opened without a token has none (`''`) until it is adopted. */
+  owner: string
   idleSince = 0
   readonly #props: SessionProps
   readonly #transport: WebStandardStreamableHTTPServerTransport

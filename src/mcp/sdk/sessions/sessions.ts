@@ -3,7 +3,7 @@ import { isInitializeRequest, type ServerEvent, type ServerEventBus } from '@mod
 import type { PlainResponse } from '../../../http/plain-response.ts'
 import { ownerOf } from '../../../oauth/owner.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
-import { jsonRpcError } from '../../wire/json-rpc.ts'
+import { jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
 import { notificationOf } from '../streams/event-stream.ts'
 import { OwnerSlots } from '../streams/owner-slots.ts'
 import { Session, type SessionRequest, sessionNotFound } from './session.ts'
@@ -40,6 +40,8 @@ export interface ResolvedSessionOptions {
 
 /** A request to a session, and the owner that its session and stream count for. */
 export interface OwnedRequest extends SessionRequest {
+  /** `true` if a gate serves the request without a token. */
+  readonly isAnonymous: boolean
   /** The owner, or undefined if it is not known. */
   readonly countedFor: string | undefined
   /** Takes a slot for an event stream. @returns a function that frees the slot, or the refusal if none is free */
@@ -54,9 +56,16 @@ export interface SessionsHost extends Pick<SessionHost, 'authorityOf'> {
 /** The maximum interval at which idle sessions are ended, in milliseconds. */
 const SWEEP_MS = 60_000
 
+/** The place of a session among those of the adapter and of its owner. */
+interface Place {
+  use(): void
+  leave(): void
+}
+
 /**
  * The sessions of one adapter. A session belongs to the user who opened it. Requests of other users with its id get the
- * same response as requests with an unknown id.
+ * same response as requests with an unknown id. A session that was opened without a token belongs to the first user whose
+ * token is accepted in it.
  */
 export class McpSessions {
   readonly #options: ResolvedSessionOptions
@@ -67,6 +76,9 @@ export class McpSessions {
   /** The sessions of each owner, in the order of their last use. */
   readonly #byOwner = new Map<string, Set<Session>>()
   readonly #slots: OwnerSlots
+  readonly #places = new WeakMap<Session, Place>()
+  /** The sessions without an owner, by last use, with the number of requests with a token that are in progress in each. */
+  readonly #unowned = new Map<Session, number>()
   #sweeper: NodeJS.Timeout | undefined
 
   constructor(options: ResolvedSessionOptions, bus: ServerEventBus, host: SessionsHost) {
@@ -85,16 +97,49 @@ export class McpSessions {
         : jsonRpcError(400, -32_000, 'Bad Request: Mcp-Session-Id header is required')
     }
     const session = this.#sessions.get(id)
-    if (session === undefined || session.owner !== ownerOf(received.auth)) return sessionNotFound()
-    if (received.request.method !== 'GET') return await session.serve(received)
-    const release = received.takeStream()
-    return typeof release === 'function' ? await session.serve(received, release) : release
+    if (session === undefined) return sessionNotFound()
+    const owner = ownerOf(received.auth)
+    if (!received.isAnonymous && this.#unowned.has(session))
+      return await this.#claim(session, owner, received)
+    return session.owner === owner ? await serveIn(session, received) : sessionNotFound()
+  }
+
+  /**
+   * Serves a request with a token in a session without an owner. The session belongs to this owner from now on, unless the
+   * request turns out to lack a scope. Others do not find the session in the meantime.
+   */
+  async #claim(session: Session, owner: string, received: OwnedRequest): Promise<Response | PlainResponse> {
+    if (session.owner !== '' && session.owner !== owner) return sessionNotFound()
+    session.owner = owner
+    this.#unowned.set(session, (this.#unowned.get(session) ?? 0) + 1)
+    let isAccepted = false
+    try {
+      const response = await serveIn(session, received)
+      isAccepted = response.status !== 403
+      return response
+    } finally {
+      const claims = this.#unowned.get(session)
+      // Otherwise another request of this owner was accepted meanwhile, or the session has ended.
+      if (claims !== undefined) {
+        if (isAccepted) this.#adopt(session, received.countedFor)
+        else this.#unowned.set(session, claims - 1)
+        if (!isAccepted && claims === 1) session.owner = ''
+      }
+    }
+  }
+
+  /** Counts a session for its new owner. */
+  #adopt(session: Session, countedFor: string | undefined): void {
+    this.#unowned.delete(session)
+    this.#places.get(session)?.leave()
+    this.#enter(session, countedFor)
   }
 
   async #begin(received: OwnedRequest): Promise<Response | PlainResponse> {
-    const { countedFor } = received
+    const { countedFor, isAnonymous } = received
+    if (isAnonymous && !this.#hasRoomForUnowned(countedFor))
+      return retryLater(503, 'Too many sessions are open')
     const subscriptions = new SessionSubscriptions()
-    let [use, leave]: [use: () => void, leave: () => void] = [() => undefined, () => undefined]
     const session: Session = new Session({
       id: randomUUID(),
       owner: ownerOf(received.auth),
@@ -103,10 +148,11 @@ export class McpSessions {
         makeServer: (request) => this.#host.makeServer(subscriptions, request),
         authorityOf: (auth) => this.#host.authorityOf(auth),
       },
-      onUse: () => use(),
+      onUse: () => this.#places.get(session)?.use(),
       onEnd: () => {
         stopListening()
-        leave()
+        this.#unowned.delete(session)
+        this.#places.get(session)?.leave()
       },
     })
     const stopListening = this.#bus.subscribe((event) => {
@@ -116,8 +162,11 @@ export class McpSessions {
     try {
       const response = await session.serve(received)
       const isOk = response instanceof Response && response.ok
-      if (!isOk) session.end()
-      else if (!session.hasEnded) ({ use, leave } = this.#enter(session, countedFor))
+      if (!isOk || (isAnonymous && !this.#hasRoomForUnowned(countedFor))) session.end()
+      else if (!session.hasEnded) {
+        this.#enter(session, countedFor)
+        if (isAnonymous) this.#unowned.set(session, 0)
+      }
       return response
     } catch (error) {
       session.end()
@@ -125,9 +174,16 @@ export class McpSessions {
     }
   }
 
-  #enter(session: Session, owner: string | undefined): { use: () => void; leave: () => void } {
+  /** Returns `false` if a session without an owner would take the place of a session with an owner. */
+  #hasRoomForUnowned(countedFor: string | undefined): boolean {
+    return this.#slots.exhausted(countedFor) !== 'all' || this.#unowned.size > 0
+  }
+
+  #enter(session: Session, owner: string | undefined): void {
     for (let full = this.#slots.exhausted(owner); full !== undefined; full = this.#slots.exhausted(owner)) {
-      const candidates = full === 'owner' ? this.#byOwner.get(owner as string) : this.#sessions.values()
+      // Sessions without an owner are the first to end, so that no stranger can end the session of a user.
+      const all = this.#unowned.size > 0 ? this.#unowned.keys() : this.#sessions.values()
+      const candidates = full === 'owner' ? this.#byOwner.get(owner as string) : all
       longestIdle(candidates ?? [])?.end()
     }
     const giveBack = this.#slots.take(owner)
@@ -138,10 +194,14 @@ export class McpSessions {
       () => this.#sweep(),
       Math.min(this.#options.idleTimeoutMs, SWEEP_MS),
     ).unref()
-    return {
+    this.#places.set(session, {
       use: () => {
         if (this.#sessions.delete(session.id)) this.#sessions.set(session.id, session)
         if (own?.delete(session)) own.add(session)
+        const claims = this.#unowned.get(session)
+        if (claims === undefined) return
+        this.#unowned.delete(session)
+        this.#unowned.set(session, claims)
       },
       leave: () => {
         giveBack()
@@ -151,7 +211,7 @@ export class McpSessions {
         if (owner !== undefined && own?.size === 0 && this.#byOwner.get(owner) === own)
           this.#byOwner.delete(owner)
       },
-    }
+    })
   }
 
   #sweep(): void {
@@ -163,6 +223,12 @@ export class McpSessions {
     clearInterval(this.#sweeper)
     this.#sweeper = undefined
   }
+}
+
+async function serveIn(session: Session, received: OwnedRequest): Promise<Response | PlainResponse> {
+  if (received.request.method !== 'GET') return await session.serve(received)
+  const release = received.takeStream()
+  return typeof release === 'function' ? await session.serve(received, release) : release
 }
 
 /** Returns the session that is idle longest or, if none is idle, the least recently used one. @param sessions by last use */
