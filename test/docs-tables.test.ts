@@ -180,6 +180,7 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
     sessions: true,
     authorize: ({ name }) => name !== 'denied' || fail(),
     oauth: oauth({
+      anonymous: true,
       verifyToken: (input) => {
         if (input.bearerToken === 'outage') throw new VerifierUnavailableError('x')
         return input.bearerToken === 'throws' ? fail() : verifyToken(input)
@@ -207,6 +208,7 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
     legacy({ ...call('echo'), jsonrpc: '1.0' }, session),
     legacy(call('echo'), { ...session, 'x-no-hook': '1' }),
     legacy(call('echo')),
+    legacy(initialize),
     legacy(call('echo'), bearer('throws')),
     legacy(call('echo'), bearer('outage')),
   ]
