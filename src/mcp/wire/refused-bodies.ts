@@ -10,7 +10,7 @@ const SMALL_BYTES = 65_536
 const TOTAL_BYTES = 64 * 1024 * 1024
 
 /**
- * Reads the bodies of refused requests. Clients without a valid token could otherwise fill the memory with many bodies that
+ * Reads the bodies of requests without a valid token. Their clients could otherwise fill the memory with many bodies that
  * are each within the limits.
  */
 export class RefusedBodies {
