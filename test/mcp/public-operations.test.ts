@@ -260,3 +260,22 @@ describe('wrong options of public operations', () => {
     })
   }
 })
+
+describe('a policy and public operations', () => {
+  for (const entry of ENTRY_POINTS) {
+    it(`${entry.name} asks an anonymous caller to sign in with the scopes that the policy names`, async () => {
+      const served = await entry.serve({
+        router,
+        oauth: oauth({ anonymous: true }),
+        authorize: ({ auth }) => auth !== undefined || { deny: 'Sign in to search.', scopes: ['mcp:search'] },
+      })
+      try {
+        const denied = await served.send(modern('tools/call', { name: 'search', arguments: {} }))
+        expect(denied.status).to.equal(401)
+        expect(denied.headers.get('www-authenticate')).to.match(/scope="[^"]*\bmcp:search\b/)
+      } finally {
+        await served.close()
+      }
+    })
+  }
+})
