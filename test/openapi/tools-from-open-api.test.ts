@@ -10,6 +10,7 @@ import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { KitMcpServer } from '../../src/mcp/adapter.ts'
 import { type OpenApiToolOptions, toolsFromOpenApi } from '../../src/openapi/index.ts'
+import { freePort } from '../support/free-port.ts'
 import { oauthOptions } from '../support/gate-app.ts'
 import { listen } from '../support/listen.ts'
 import { type Signalled, signalled } from '../support/mcp/wire.ts'
@@ -448,9 +449,7 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
     const raw = createRaw((socket) => socket.end('nonsense\r\n\r\n')).listen(0, '127.0.0.1')
     await once(raw, 'listening')
     const { port } = raw.address() as { port: number }
-    const { server, port: closed } = await listen(() => undefined)
-    server.close()
-    for (const one of [port, closed]) {
+    for (const one of [port, await freePort()]) {
       const router = await toolsFromOpenApi(documentOf({ '/a': get('a') }), {
         baseUrl: `http://127.0.0.1:${one}`,
       })

@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import { expect } from 'chai'
 import { decodeJwt, generateKeyPair } from 'jose'
@@ -15,6 +14,7 @@ import {
   UpstreamUnavailableError,
   upstreamToken,
 } from '../../src/upstream/index.ts'
+import { freePort } from '../support/free-port.ts'
 import { CLAIMS, type Entra, startEntra } from '../support/upstream/entra.ts'
 import {
   API,
@@ -449,11 +449,7 @@ describe('upstreamToken', () => {
     })
 
     it('an endpoint that refuses connections is an UpstreamUnavailableError', async () => {
-      const http = createServer()
-      const port = await listen(http, 0)
-      http.close()
-      await once(http, 'close')
-      const error = await errorOf(exchangeAt(`http://127.0.0.1:${port}/token`).for(authOf('a')))
+      const error = await errorOf(exchangeAt(`http://127.0.0.1:${await freePort()}/token`).for(authOf('a')))
       expect(error).to.be.instanceOf(UpstreamUnavailableError)
       expect(error.message).to.equal(
         'The sign-in for the service behind this tool is unavailable. Try again in 5 seconds.',
