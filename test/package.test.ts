@@ -25,7 +25,7 @@ const MAX_TARBALL = 800_000
 const MAX_BUNDLED: Readonly<Record<string, number>> = {
   "export * from 'mcp-gatekit'": 110_000,
   "export * from 'mcp-gatekit/telemetry'": 42_000,
-  "export { KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'": 20_000,
+  "export { KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'": 22_000,
 }
 
 /** The docstring of a declaration and its first words. */
@@ -182,7 +182,7 @@ describe('the package', function () {
     const frames = stdout.split('\n').filter((line) => line.includes('/node_modules/mcp-gatekit/dist/'))
     // Arrow functions that are passed as arguments do not have a name.
     const named = frames.filter((line) => !line.includes(' at file:'))
-    expect(named).to.have.length.above(2)
+    expect(named).to.have.length.above(1)
     for (const frame of named) expect(frame).to.match(/^ +at (?:async |new )*[\w.#<>]{4,}(?: \[as \w+\])? \(/)
   })
 
