@@ -64,6 +64,7 @@ const MAY_IMPORT_TELEMETRY = [
   'mcp/instrumentation/instrumented-request.ts',
   'mcp/operations/operation.ts',
   'mcp/router/context.ts',
+  'mcp/stdio/serve-stdio.ts',
   'mcp/wire/request-telemetry.ts',
 ]
 
@@ -74,6 +75,7 @@ const MCP_MAP: typeof MAP = {
   operations: { wire: 'all', router: 'all' },
   sdk: { wire: 'all', router: 'all', operations: 'all' },
   instrumentation: { wire: 'all', sdk: 'all' },
+  stdio: { wire: 'all', router: 'all', operations: 'all', sdk: 'all', instrumentation: 'all' },
 }
 
 /** The folders of telemetry/ that a folder of telemetry/ may import. The files next to these folders import all of them. */

@@ -19,7 +19,7 @@ import type { ServerFactory } from './sdk/sdk-servers.ts'
 import { WebMcpRequest } from './wire/mcp-request.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
-const { checkKnownOptions, invalidKind, invalidOption, missingOption } = checks
+const { checkKnownOptions, invalidKind, missingOption } = checks
 
 /** A web-standard request handler. */
 export type FetchHandler = (request: Request) => Promise<Response>
@@ -139,7 +139,7 @@ export function createMcpAdapter<
 }
 
 const CREATE_OPTIONS = ['router', 'oauth', 'serverInfo', 'instructions', 'telemetry', ...ADAPTER_OPTIONS]
-const DEFAULT_SERVER_INFO: ServerInfo = Object.freeze({ name: 'mcp-gatekit', version: '0.0.0' })
+export const DEFAULT_SERVER_INFO: ServerInfo = Object.freeze({ name: 'mcp-gatekit', version: '0.0.0' })
 
 type BuilderProps = Partial<Omit<McpEndpointProps, 'options'>> & {
   readonly given: McpAdapterOptions
@@ -294,8 +294,9 @@ function noRouter(): Error {
   )
 }
 
-function checkInstructions(text: unknown): string {
-  if (typeof text !== 'string') throw invalidOption('instructions', 'must be a string', text)
+/** @throws {KitMcpConfigError} if `text` is not a string. */
+export function checkInstructions(text: unknown, of: OptionChecks = checks): string {
+  if (typeof text !== 'string') throw of.invalidOption('instructions', 'must be a string', text)
   return text
 }
 

@@ -1,6 +1,6 @@
 import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
 import { DEFAULT_BODY_LIMITS } from '../http/body-reader.ts'
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/option-checks.ts'
 import { MAX_TIMER_MS } from '../timers.ts'
 import { type Authorize, Policy } from './operations/policy.ts'
 import { objectCopy } from './router/definition.ts'
@@ -20,7 +20,6 @@ const {
   checkFunction,
   checkKnownMembers,
   checkKnownOptions,
-  checkString,
   checkWholeNumber,
   invalidKind,
   invalidOption,
@@ -238,19 +237,19 @@ function checkEventBus(bus: unknown): ServerEventBus {
 export type ServerInfo = Implementation
 
 /** @throws {KitMcpConfigError} if the name or the version is missing, or a member is invalid. */
-export function checkServerInfo(info: unknown): ServerInfo {
+export function checkServerInfo(info: unknown, of: OptionChecks = checks): ServerInfo {
   if (!isOptionsObject(info))
-    throw invalidKind('serverInfo', `must be an object such as { name: 'notes', version: '1.0.0' }`, info)
-  checkKnownMembers('serverInfo', info, ['name', 'version', 'title', 'description', 'websiteUrl', 'icons'])
+    throw of.invalidKind('serverInfo', `must be an object such as { name: 'notes', version: '1.0.0' }`, info)
+  of.checkKnownMembers('serverInfo', info, ['name', 'version', 'title', 'description', 'websiteUrl', 'icons'])
   const { name, version } = info as { name?: unknown; version?: unknown }
   for (const [member, value] of Object.entries({ name, version })) {
     if (typeof value !== 'string' || value === '')
-      throw invalidOption(`serverInfo.${member}`, 'must be a non-empty string', value)
+      throw of.invalidOption(`serverInfo.${member}`, 'must be a non-empty string', value)
   }
   const { title, description, websiteUrl, icons } = info as Partial<Record<keyof ServerInfo, unknown>>
   for (const [member, value] of Object.entries({ title, description, websiteUrl }))
-    if (value !== undefined) checkString(`serverInfo.${member}`, value)
+    if (value !== undefined) of.checkString(`serverInfo.${member}`, value)
   if (icons !== undefined && !Array.isArray(icons))
-    throw invalidKind('serverInfo.icons', `must be an array such as [{ src: 'https://…' }]`, icons)
+    throw of.invalidKind('serverInfo.icons', `must be an array such as [{ src: 'https://…' }]`, icons)
   return objectCopy('serverInfo', info as ServerInfo)
 }

@@ -28,6 +28,7 @@ export type OptionsHeading =
   | 'mcpServer'
   | 'protectedResourceRouter'
   | 'gracefulShutdown'
+  | 'serveStdio'
   | 'toolsFromOpenApi'
   | 'createTestIssuer'
   | 'upstreamToken'

@@ -417,6 +417,20 @@ export const TAKERS: readonly OptionsTaker[] = [
     },
   },
   {
+    name: 'serveStdio',
+    heading: 'servestdio',
+    call: (options) => kit.serveStdio(router, options).close(),
+    good: {},
+    wrong: {
+      telemetry: [null, {}, 'telemetry'],
+      trustLocal: NO_BOOLEAN,
+      serverInfo: NO_OBJECT,
+      instructions: NO_TEXT,
+      maxMessageBytes: NO_NUMBER,
+      recordPayloads: NO_BOOLEAN,
+    },
+  },
+  {
     name: 'toolsFromOpenApi',
     heading: 'toolsfromopenapi',
     call: (options) => toolsFromOpenApi(document, options),
@@ -669,6 +683,13 @@ export const ARGUMENTS: readonly (readonly [
   names: RegExp,
   call: () => unknown,
 ])[] = [
+  ['a function router', 'servestdio', /^router /, () => kit.serveStdio(functionRouter)],
+  [
+    'a router with scopes that is not trusted',
+    'servestdio',
+    /^trustLocal /,
+    () => kit.serveStdio(router.tool('wipe', { description: 'Wipes', scopes: ['mcp:admin'] }, handle)),
+  ],
   ['no verifiers', 'firstmatch', /^verifiers /, () => kit.firstMatch()],
   ['a URL instead of a verifier', 'firstmatch', /^verifiers /, () => kit.firstMatch(url as Wrong)],
   [

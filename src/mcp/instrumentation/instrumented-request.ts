@@ -33,7 +33,7 @@ import {
   type ObservedMessage,
   observedMessage,
 } from './observed-message.ts'
-import { Operation, type RpcError } from './observed-operation.ts'
+import { httpStatus, Operation, type RpcError } from './observed-operation.ts'
 import {
   invalidCause,
   kindOf,
@@ -311,7 +311,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     const type = status >= 400 ? status : (code ?? (operation.hasToolError ? 'tool_error' : undefined))
     this.#emit(operation, 'request.completed', 'info', {
       ...operation.attributes,
-      'http.response.status_code': status,
+      ...httpStatus(this.#request, status),
       ...(code !== undefined && { 'rpc.response.status_code': String(code) }),
       ...(type !== undefined && { 'error.type': String(type) }),
       ...this.#duration(),

@@ -106,7 +106,7 @@ export class Operation {
       attributes: {
         ...attributes,
         ...outcome,
-        'http.response.status_code': status,
+        ...httpStatus(this.#request.request, status),
         ...(isRecorded && more()),
       },
       measured: message.method === undefined ? undefined : this.#measured(method, target, isServed, outcome),
@@ -162,7 +162,13 @@ function spanName(
   return ['POST', 'GET', 'DELETE'].includes(request.method) ? `MCP ${request.method}` : 'MCP'
 }
 
-function network({ httpVersion }: McpRequest): Record<string, string> {
+/** Returns the status of the response as an attribute. Messages over stdio do not have one. */
+export function httpStatus({ transport }: McpRequest, status: number): Record<string, number> {
+  return transport === 'pipe' ? {} : { 'http.response.status_code': status }
+}
+
+function network({ transport, httpVersion }: McpRequest): Record<string, string> {
+  if (transport === 'pipe') return { 'network.transport': 'pipe' }
   return {
     'network.transport': 'tcp',
     'network.protocol.name': 'http',

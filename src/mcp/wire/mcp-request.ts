@@ -11,6 +11,8 @@ export interface McpRequest extends GateRequest, ClientConnection {
   readonly host: string | undefined
   /** The HTTP version, such as `1.1`, if it is known. */
   readonly httpVersion: string | undefined
+  /** Set for a message over stdio, which has neither HTTP headers nor an HTTP status. */
+  readonly transport?: 'pipe'
   /** `true` if the server accepts connections only on a loopback address. */
   readonly listensOnLoopback: boolean
   /** `false` if something in front of the endpoint, such as `mcpCors`, has decided about CORS. */

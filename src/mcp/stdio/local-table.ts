@@ -1,0 +1,34 @@
+import type { RouterTable } from '../router/router-table.ts'
+
+/** The maximum number of operations that an error names. */
+const MAX_NAMED = 5
+
+/** Returns the operations with scopes, such as `tool 'wipe'`, shortened to the first ones. Returns '' if there are none. */
+export function scopedOperations({ tools, prompts, resources, templates }: RouterTable): string {
+  const kinds = { tool: tools, prompt: prompts, resource: resources, resourceTemplate: templates }
+  const named = Object.entries(kinds).flatMap(([kind, entries]) =>
+    [...entries.values()]
+      .filter(({ scopes }) => scopes.length > 0)
+      .map(({ definition }) => `${kind} '${definition.name}'`),
+  )
+  const more = named.length - MAX_NAMED
+  return [...named.slice(0, MAX_NAMED), ...(more > 0 ? [`${more} more`] : [])].join(', ')
+}
+
+/** Returns a table whose operations do not need scopes. */
+export function withoutScopes(table: RouterTable): RouterTable {
+  return {
+    ...table,
+    tools: withoutScopesByKey(table.tools),
+    prompts: withoutScopesByKey(table.prompts),
+    resources: withoutScopesByKey(table.resources),
+    templates: table.templates.map((entry) => ({ ...entry, scopes: [] })),
+    scopes: [],
+  }
+}
+
+function withoutScopesByKey<Key, Entry extends { readonly scopes: readonly string[] }>(
+  entries: ReadonlyMap<Key, Entry>,
+): ReadonlyMap<Key, Entry> {
+  return new Map([...entries].map(([key, entry]) => [key, { ...entry, scopes: [] }]))
+}

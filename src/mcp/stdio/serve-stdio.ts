@@ -1,0 +1,218 @@
+import { constants } from 'node:os'
+import { finished, type Writable } from 'node:stream'
+import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import type { KitTelemetryManager } from '../../telemetry/manager.ts'
+import { checkInstructions, checkTelemetry, DEFAULT_SERVER_INFO, type McpNotifier } from '../adapter.ts'
+import { Instrumentation } from '../instrumentation/instrumented-request.ts'
+import { checkServerInfo, type ServerInfo } from '../options.ts'
+import { KitMcpRouter, tableOf } from '../router/router.ts'
+import type { RouterTable } from '../router/router-table.ts'
+import { claimStdout } from './claimed-stdout.ts'
+import { scopedOperations, withoutScopes } from './local-table.ts'
+import { StdioConnection, type StdioConnectionProps } from './stdio-connection.ts'
+
+const checks = optionChecksOf('serveStdio')
+const { checkBoolean, checkKnownOptions, checkWholeNumber, invalidKind, missingOption, unusableOption } =
+  checks
+
+/** Options of {@link serveStdio}. */
+export interface ServeStdioOptions {
+  /**
+   * The telemetry manager that receives the events. It is shut down at the end of the connection. A transport that writes to
+   * `console.log` writes to stderr instead. No events are emitted by default.
+   */
+  readonly telemetry?: KitTelemetryManager<any, any, any> | undefined
+  /**
+   * Allows the client to use operations that declare `scopes`. Clients do not send tokens over stdio: the user who starts the
+   * process may use all operations. Required if an operation declares `scopes`. Defaults to `false`.
+   */
+  readonly trustLocal?: boolean | undefined
+  /** Name and version of the server. Defaults to `{ name: 'mcp-gatekit', version: '0.0.0' }`. */
+  readonly serverInfo?: ServerInfo | undefined
+  /** Instructions for the model on how to use this server. */
+  readonly instructions?: string | undefined
+  /**
+   * The maximum size of a message of the client, in bytes. A larger message is dropped, and the client gets an error. Defaults
+   * to 4 194 304 (4 MiB).
+   */
+  readonly maxMessageBytes?: number | undefined
+  /** Records the arguments and results of tools, with the redaction of the telemetry manager. Defaults to `false`. */
+  readonly recordPayloads?: boolean | undefined
+}
+
+/** A server over stdio, as {@link serveStdio} returns it. */
+export interface StdioServer {
+  /** Notifies the client of changes. */
+  readonly notify: McpNotifier
+  /** Resolves when the connection has ended and telemetry is shut down. Never rejects. Close your own resources then. */
+  readonly closed: Promise<void>
+  /**
+   * Ends the connection: aborts the requests in progress and shuts telemetry down. Further calls return the promise of the
+   * first one.
+   */
+  close(): Promise<void>
+}
+
+const OPTIONS = [
+  'telemetry',
+  'trustLocal',
+  'serverInfo',
+  'instructions',
+  'maxMessageBytes',
+  'recordPayloads',
+] as const
+
+const MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+
+/** `maxMessageBytes` at most. Strings of V8 have at most about 512 Mi characters. */
+const MAX_LIMIT = 128 * 1024 * 1024
+
+/** The time for telemetry to flush, and then for the client to read the last messages. Clients usually kill the process two seconds after they have closed its input. */
+const FLUSH_MS = 1_000
+
+/** The time after a signal in which the process may end by itself. */
+const LINGER_MS = 100
+
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const
+
+let isServing = false
+
+/**
+ * Serves a router over stdin and stdout, for a client that starts the process. There is no OAuth: tools, prompts, resources,
+ * and telemetry work as over HTTP, and `context.auth` is absent.
+ *
+ * Stdout is reserved for the protocol: other output to `process.stdout`, such as that of `console.log`, goes to stderr.
+ * The server ends when the client closes stdin, and at SIGTERM or SIGINT, which then end the process.
+ * @param router the typed router.
+ * @param options telemetry, server info, and the trust in the local user.
+ * @returns the server, with `close()`, `closed`, and `notify`.
+ * @throws {KitMcpConfigError} if an option is invalid or unknown, if an operation declares `scopes` and `trustLocal` is not
+ * `true`, or if the process serves stdio already.
+ * @example
+ * ```ts
+ * import { KitMcpRouter, serveStdio } from 'mcp-gatekit'
+ *
+ * const router = KitMcpRouter.create().tool('ping', { description: 'Replies with pong' }, () => 'pong')
+ *
+ * serveStdio(router, { serverInfo: { name: 'pings', version: '1.0.0' } })
+ * ```
+ * @see docs/guides/stdio.md
+ */
+export function serveStdio(router: KitMcpRouter<any>, options: ServeStdioOptions = {}): StdioServer {
+  const { telemetry, ...props } = resolve(router, options)
+  if (isServing)
+    throw unusableOption(
+      'serveStdio',
+      'can be called only once at a time',
+      'Serve one router for each process.',
+    )
+  isServing = true
+  let connection: StdioConnection | undefined
+  const { output, release } = claimStdout()
+  const closed = new Promise<void>((resolved) => {
+    const onEnd = async (): Promise<void> => {
+      await Promise.resolve(telemetry?.shutdown({ timeoutMs: FLUSH_MS })).catch(() => undefined)
+      // The last messages are written before the process ends.
+      await ended(output)
+      release()
+      isServing = false
+      resolved()
+    }
+    connection = new StdioConnection({
+      ...props,
+      input: process.stdin,
+      output,
+      onEnd: () => {
+        void onEnd()
+      },
+    })
+  })
+  const { notify } = connection as unknown as StdioConnection
+  const end = async (): Promise<void> => {
+    await connection?.close()
+    await closed
+  }
+  const ignoreSignals = endOnSignals(end)
+  return Object.freeze<StdioServer>({
+    notify,
+    closed,
+    async close() {
+      await end()
+      ignoreSignals()
+    },
+  })
+}
+
+function resolve(
+  router: unknown,
+  options: unknown,
+): Omit<StdioConnectionProps, 'input' | 'output' | 'onEnd'> & {
+  readonly telemetry: KitTelemetryManager<any, any, any> | undefined
+} {
+  if (!(router instanceof KitMcpRouter))
+    throw invalidKind('router', 'must be a KitMcpRouter', router, 'pass the router as the first argument')
+  if (!isOptionsObject(options))
+    throw invalidKind('serveStdio', 'must be called with options such as { telemetry }', options)
+  checkKnownOptions('serveStdio', options, OPTIONS)
+  const given = options as ServeStdioOptions
+  const { telemetry, trustLocal, serverInfo, instructions, maxMessageBytes, recordPayloads } = given
+  const manager = telemetry === undefined ? undefined : checkTelemetry(telemetry, checks)
+  const trusts = trustLocal === undefined ? false : checkBoolean('trustLocal', trustLocal)
+  const records = recordPayloads === undefined ? false : checkBoolean('recordPayloads', recordPayloads)
+  return {
+    telemetry: manager,
+    table: localTable(tableOf(router), trusts),
+    serverInfo: serverInfo === undefined ? DEFAULT_SERVER_INFO : checkServerInfo(serverInfo, checks),
+    instructions: instructions === undefined ? undefined : checkInstructions(instructions, checks),
+    instrumentation: new Instrumentation(manager, records),
+    maxMessageBytes: maxMessageBytes === undefined ? MAX_MESSAGE_BYTES : checkLimit(maxMessageBytes),
+  }
+}
+
+function checkLimit(maxMessageBytes: unknown): number {
+  const limit = checkWholeNumber('maxMessageBytes', maxMessageBytes, 1)
+  if (limit > MAX_LIMIT)
+    throw checks.invalidOption('maxMessageBytes', `must be at most ${MAX_LIMIT} bytes`, limit)
+  return limit
+}
+
+/** @throws {KitMcpConfigError} if operations declare scopes, which no token can prove. */
+function localTable(table: RouterTable, trustsLocal: boolean): RouterTable {
+  if (trustsLocal) return withoutScopes(table)
+  const scoped = scopedOperations(table)
+  if (scoped === '') return table
+  throw missingOption(
+    'trustLocal',
+    `set it to true to let the local user call the operations that declare scopes (${scoped}), or serve a router without them`,
+  )
+}
+
+/** Resolves when everything is written, or the client does not read it in time. */
+function ended(output: Writable): Promise<void> {
+  return new Promise((resolved) => {
+    const late = setTimeout(() => output.destroy(), FLUSH_MS)
+    finished(output, () => {
+      clearTimeout(late)
+      resolved()
+    })
+    output.end()
+  })
+}
+
+/** Ends the process at SIGTERM and SIGINT. @returns a function that stops that */
+function endOnSignals(end: () => Promise<void>): () => void {
+  let asked = false
+  const onSignal = (signal: (typeof SIGNALS)[number]): void => {
+    if (asked) process.exit(128 + constants.signals[signal])
+    asked = true
+    void end().finally(() => {
+      process.exitCode ??= 0
+      // Other open handles of the application do not keep the process alive.
+      setTimeout(() => process.exit(), LINGER_MS).unref()
+    })
+  }
+  for (const signal of SIGNALS) process.on(signal, onSignal)
+  return () => {
+    for (const signal of SIGNALS) process.off(signal, onSignal)
+  }
+}

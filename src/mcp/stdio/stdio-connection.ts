@@ -1,0 +1,265 @@
+import type { Readable, Writable } from 'node:stream'
+import {
+  type JSONRPCMessage,
+  type JSONRPCNotification,
+  type JSONRPCRequest,
+  PROTOCOL_VERSION_META_KEY,
+  ProtocolErrorCode,
+  type RequestId,
+  type Server,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
+import { StdioServerTransport, serveStdio as serveWithSdk } from '@modelcontextprotocol/server/stdio'
+import { LazyRequest, RequestContext } from '../../oauth/inputs.ts'
+import type { VerifyContext } from '../../oauth/options.ts'
+import { isPromiseLike } from '../../options/value-kinds.ts'
+import type { McpNotifier } from '../adapter.ts'
+import type { Instrumentation } from '../instrumentation/instrumented-request.ts'
+import type { Serving } from '../operations/operation.ts'
+import { RequestStates } from '../operations/request-state.ts'
+import { MAX_SUBSCRIPTIONS, SubscribedUris } from '../operations/subscriptions.ts'
+import type { ServerInfo } from '../options.ts'
+import type { RouterTable } from '../router/router-table.ts'
+import { canonicalUri } from '../router/uris/canonical-uri.ts'
+import { namesRejectedUri, withCanonicalSubscriptions } from '../router/uris/message-uris.ts'
+import { buildSessionServer } from '../sdk/build-server.ts'
+import { guardResponses, watchMessages } from '../sdk/watch-messages.ts'
+import type { Exchange } from '../wire/exchange.ts'
+import { MAX_JSON_DEPTH } from '../wire/json-rpc.ts'
+import { LineSplitter } from './line-splitter.ts'
+import { StdioOutflow } from './stdio-outflow.ts'
+import { StdioRequest } from './stdio-request.ts'
+
+/** The maximum number of requests without a response. A further one gets an error. */
+const MAX_CALLS = 1024
+
+/** The status with which the telemetry of a canceled request ends. */
+const CANCELED = 499
+
+export interface StdioConnectionProps {
+  readonly table: RouterTable
+  readonly serverInfo: ServerInfo
+  readonly instructions: string | undefined
+  readonly instrumentation: Instrumentation
+  readonly maxMessageBytes: number
+  readonly input: Readable
+  readonly output: Writable
+  /** Called once, when the connection has ended. */
+  readonly onEnd: () => void
+}
+
+/** A request without a response. */
+interface Call {
+  readonly method: string
+  /** Undefined while the application's context is being created. */
+  exchange: Exchange | undefined
+}
+
+/** One connection over stdio: the SDK serves it, and each request has its own telemetry and its own context. */
+export class StdioConnection {
+  readonly notify: McpNotifier
+  readonly #props: StdioConnectionProps
+  readonly #splitter: LineSplitter
+  readonly #transport: StdioServerTransport
+  readonly #outflow: StdioOutflow
+  readonly #states = new RequestStates(undefined)
+  readonly #subscribed = new SubscribedUris()
+  readonly #calls = new Map<RequestId, Call>()
+  readonly #sdk: { close(): Promise<void> }
+  /** The server for the revision of the client. Undefined before the first message. */
+  #server: Server | undefined
+  /** `true` if the client listens with `subscriptions/listen`, which the SDK keeps. */
+  #isModern = false
+  /** The revision of a client of 2025. */
+  #revision: string | undefined
+
+  constructor(props: StdioConnectionProps) {
+    const { input, output, maxMessageBytes: maxBytes } = props
+    this.#props = props
+    this.#outflow = new StdioOutflow(output)
+    this.#splitter = new LineSplitter({ maxBytes, output, onDropped: (problem) => this.#dropped(problem) })
+    // The splitter has limited the length already. The transport closes the connection at its own limit.
+    const maxBufferSize = maxBytes * 3 + 1024
+    this.#transport = new StdioServerTransport(this.#splitter, output, { maxBufferSize })
+    this.#sdk = serveWithSdk(({ era }) => this.#newServer(era === 'modern'), {
+      transport: this.#transport,
+      maxSubscriptions: MAX_SUBSCRIPTIONS,
+    })
+    this.#watchTransport()
+    this.notify = this.#notifier()
+    input.once('error', () => this.#splitter.end())
+    input.pipe(this.#splitter)
+  }
+
+  /** Ends the connection and aborts its requests. */
+  async close(): Promise<void> {
+    await this.#sdk.close()
+  }
+
+  #watchTransport(): void {
+    const transport = this.#transport
+    const { onmessage, onclose } = transport
+    transport.onmessage = (message) => {
+      const checked = withCanonicalSubscriptions(message)
+      const problem =
+        'problem' in checked ? checked.problem : namesRejectedUri(message) && 'The resource URI is not valid'
+      if (!problem) onmessage?.('message' in checked ? (checked.message as JSONRPCMessage) : message)
+      else if ('id' in message) this.#refuse(message.id, ProtocolErrorCode.InvalidParams, problem)
+    }
+    transport.onclose = () => {
+      onclose?.()
+      this.#ended()
+    }
+  }
+
+  #ended(): void {
+    const { input, onEnd } = this.#props
+    input.unpipe(this.#splitter)
+    input.pause()
+    for (const { exchange } of this.#calls.values()) exchange?.telemetry.completed(CANCELED)
+    this.#calls.clear()
+    onEnd()
+  }
+
+  async #newServer(isModern: boolean): Promise<Server> {
+    const { table, serverInfo, instructions, instrumentation } = this.#props
+    // A provider that is registered later is loaded during the next request.
+    await instrumentation.loading
+    const server = buildSessionServer(table, (sdk) => this.#serving(sdk, server), serverInfo, {
+      capabilities: table.capabilities,
+      ...(instructions !== undefined && { instructions }),
+    })
+    watchMessages(server, {
+      delivered: (message, deliver) => this.#delivered(message, deliver),
+      sent: (message) => this.#sent(message),
+    })
+    guardResponses(server, this.#outflow)
+    this.#isModern = isModern
+    this.#server = server
+    return server
+  }
+
+  #serving({ mcpReq }: ServerContext, server: Server): Serving {
+    const exchange = this.#calls.get(mcpReq.id)?.exchange
+    if (exchange === undefined) throw new TypeError('A request has no exchange')
+    return {
+      table: this.#props.table,
+      exchange,
+      states: this.#states,
+      subscriptions: {
+        subscribe: (_owner, uri) => this.#subscribed.add(uri),
+        unsubscribe: (_owner, uri) => this.#subscribed.delete(uri),
+      },
+      listOnlyPermitted: false,
+      cache: {},
+      sessionCapabilities: server.getClientCapabilities(),
+    }
+  }
+
+  #delivered(message: JSONRPCMessage, deliver: () => void): void {
+    if (!('method' in message)) deliver()
+    else if ('id' in message) this.#called(message, deliver)
+    else if (message.method === 'notifications/cancelled') this.#canceled(message, deliver)
+    else deliver()
+  }
+
+  #called(message: JSONRPCRequest, deliver: () => void): void {
+    const { id, method } = message
+    if (this.#calls.has(id)) {
+      this.#refuse(id, ProtocolErrorCode.InvalidRequest, 'A request with the same id is in progress')
+      return
+    }
+    if (this.#calls.size >= MAX_CALLS) {
+      this.#refuse(id, -32_000, `At most ${MAX_CALLS} requests can be in progress`)
+      return
+    }
+    const { instrumentation, table } = this.#props
+    void instrumentation.loading
+    const request = new StdioRequest()
+    const telemetry = instrumentation.begin(request)
+    telemetry.received(this.#revisionOf(message), [message], table.tools)
+    const call: Call = { method, exchange: undefined }
+    this.#calls.set(id, call)
+    const begin = (context: VerifyContext): void => {
+      // The client may have canceled the request, or disconnected.
+      if (this.#calls.get(id) === call) {
+        call.exchange = { gate: undefined, auth: undefined, context, telemetry, outflow: this.#outflow }
+        deliver()
+      } else telemetry.completed(CANCELED)
+    }
+    const fail = (cause: unknown): void => {
+      telemetry.decided({ outcome: 'failed', cause })
+      if (this.#calls.get(id) !== call) return
+      this.#calls.delete(id)
+      this.#refuse(id, ProtocolErrorCode.InternalError, 'Internal server error')
+    }
+    void telemetry.run(async () => {
+      try {
+        const made = table.makeContext === undefined ? {} : table.makeContext(new LazyRequest(request))
+        const app = isPromiseLike(made) ? await made : made
+        begin(new RequestContext(request, app))
+      } catch (cause) {
+        fail(cause)
+      }
+    })
+  }
+
+  #canceled({ params }: JSONRPCNotification, deliver: () => void): void {
+    const id = params?.requestId as RequestId
+    const call = this.#calls.get(id)
+    deliver()
+    this.#calls.delete(id)
+    call?.exchange?.telemetry.completed(CANCELED)
+  }
+
+  #sent(message: JSONRPCMessage): void {
+    if ('method' in message || message.id === undefined) return
+    const call = this.#calls.get(message.id)
+    if (call === undefined) return
+    this.#calls.delete(message.id)
+    if (call.method === 'initialize' && 'result' in message) {
+      const { protocolVersion } = message.result as { protocolVersion?: unknown }
+      if (typeof protocolVersion === 'string') this.#revision = protocolVersion
+    }
+    call.exchange?.telemetry.messageSent(message, false)
+    call.exchange?.telemetry.completed(200)
+  }
+
+  #revisionOf({ method, params }: JSONRPCRequest): unknown {
+    if (method === 'initialize') return params?.protocolVersion
+    return this.#revision ?? params?._meta?.[PROTOCOL_VERSION_META_KEY]
+  }
+
+  #dropped(problem: 'too-long' | 'too-deep'): void {
+    const { maxMessageBytes } = this.#props
+    const message =
+      problem === 'too-long'
+        ? `A message must have at most ${maxMessageBytes} bytes`
+        : `JSON must not be nested deeper than ${MAX_JSON_DEPTH} levels`
+    // The id of the message is not known.
+    this.#refuse(undefined, ProtocolErrorCode.InvalidRequest, message)
+  }
+
+  #refuse(id: RequestId | undefined, code: number, message: string): void {
+    const response = { jsonrpc: '2.0' as const, ...(id !== undefined && { id }), error: { code, message } }
+    this.#transport.send(response).catch(() => undefined)
+  }
+
+  #notifier(): McpNotifier {
+    const send = (notification: (server: Server) => Promise<void>): void => {
+      if (this.#server !== undefined) notification(this.#server).catch(() => undefined)
+    }
+    const { tools, prompts, resources } = this.#props.table.capabilities
+    return Object.freeze<McpNotifier>({
+      toolsChanged: () => tools && send((server) => server.sendToolListChanged()),
+      promptsChanged: () => prompts && send((server) => server.sendPromptListChanged()),
+      resourcesChanged: () => resources && send((server) => server.sendResourceListChanged()),
+      resourceUpdated: (given) => {
+        const uri = canonicalUri(given) ?? given
+        // The SDK knows the subscriptions of a modern client.
+        if (resources && (this.#isModern || this.#subscribed.has(uri)))
+          send((server) => server.sendResourceUpdated({ uri }))
+      },
+    })
+  }
+}
