@@ -72,15 +72,18 @@ export class McpEndpoint {
     const operations = this.#table ?? scopes
     const makeContext = (request: GateRequest) => this.#makeContext(request)
     this.gate = props.oauth && new Gate(props.oauth, operations?.scopes ?? [], makeContext)
+    const instrumentation = new Instrumentation(props.telemetry, recordPayloads)
     this.authenticator = new Authenticator({
       gate: this.gate,
       makeContext,
       operations,
-      instrumentation: new Instrumentation(props.telemetry, recordPayloads),
+      instrumentation,
       bodyLimits: this.#bodyLimits,
     })
     this.#originPolicy = { ...props.options, hasOAuth: this.gate !== undefined }
-    this.sdkHandler = new SdkHandler(props)
+    this.sdkHandler = new SdkHandler(props, (durationMs, revision) =>
+      instrumentation.sessionEnded('tcp', durationMs, revision),
+    )
   }
 
   get trustsProxy(): boolean {

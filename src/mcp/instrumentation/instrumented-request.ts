@@ -89,6 +89,20 @@ export class Instrumentation {
     return this.tracing.loading
   }
 
+  /**
+   * Records the duration of a session.
+   * @param transport `pipe` over stdio, `tcp` over HTTP
+   * @param revision one of the revisions that the SDK supports, so that the attribute has few values
+   */
+  sessionEnded(transport: 'pipe' | 'tcp', durationMs: number, revision: string | undefined): void {
+    const attributes = {
+      'network.transport': transport,
+      ...(transport === 'tcp' && { 'network.protocol.name': 'http' }),
+      ...(revision !== undefined && { 'mcp.protocol.version': revision }),
+    }
+    tryOrUndefined(() => this.tracing.recordSession({ durationMs, attributes }))
+  }
+
   /** Begins the telemetry of a request. Returns {@link NO_TELEMETRY} if there is neither a manager nor a provider of spans. */
   begin(request: McpRequest): RequestTelemetry {
     return this.manager !== undefined || tryOrUndefined(() => this.tracing.hasProvider)
@@ -126,6 +140,8 @@ export class InstrumentedRequest implements RequestTelemetry {
   decided(decision: Exclude<Decision, { outcome: 'accepted' }>): void {
     if (this.#ended) return
     tryOrUndefined(() => this.#decided(decision))
+    if (decision.outcome === 'refused')
+      tryOrUndefined(() => this.#instrumentation.tracing.countRefusal(decision.reason))
     this.#close(statusOf(decision), {
       ...(decision.outcome === 'refused' && {
         'kit.mcp.auth.refused.reason': decision.reason,

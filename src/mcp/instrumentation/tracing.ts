@@ -1,4 +1,5 @@
 import type * as Api from '@opentelemetry/api'
+import type { RefusalReason } from '../../oauth/decision.ts'
 import { VERSION } from '../../version.ts'
 
 /** The global under which each copy of version 1 of the API finds the registered providers. */
@@ -12,6 +13,12 @@ const DURATION_DESCRIPTION =
   'The duration of the MCP request or notification as observed on the receiver from the time it was received until the result or ack is sent.'
 /** The bucket boundaries in seconds that the OpenTelemetry conventions for MCP recommend. */
 const DURATION_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
+
+const SESSION_DURATION = 'mcp.server.session.duration'
+const SESSION_DESCRIPTION = 'The duration of the MCP session as observed on the MCP server.'
+
+const REFUSED = 'kit.mcp.auth.refused'
+const REFUSED_DESCRIPTION = 'The number of requests that the gate has refused, by reason.'
 
 /** The maximum length of a string in `params._meta` that is read, as in W3C Baggage. */
 const MAX_CARRIED = 8192
@@ -52,8 +59,21 @@ export interface ServerSpan {
   end(describe: (isRecorded: boolean) => SpanEnd): void
 }
 
+/** A session that has ended. Its attributes have few values. */
+export interface EndedSession {
+  readonly durationMs: number
+  readonly attributes: SpanAttributes
+}
+
+/** The instruments of one provider of meters. */
+interface Instruments {
+  readonly durations: Api.Histogram
+  readonly sessionDurations: Api.Histogram
+  readonly refusals: Api.Counter
+}
+
 /**
- * Records SERVER spans and a histogram of their durations through `@opentelemetry/api`. This optional peer is loaded once a
+ * Records SERVER spans, histograms of the durations of operations and sessions, and a counter of refusals through `@opentelemetry/api`. This optional peer is loaded once a
  * provider is registered with it. Providers are looked up for each request, so they can be registered or replaced at any
  * time.
  */
@@ -62,7 +82,7 @@ export class Tracing {
   #hasLoaded = false
   #loading: Promise<void> | undefined
   #meters: Api.MeterProvider | undefined
-  #durations: Api.Histogram | undefined
+  #instruments: Instruments | undefined
 
   /**
    * Resolves when the API has been loaded, or is missing. Undefined afterwards, and while no provider is registered. Never
@@ -80,7 +100,7 @@ export class Tracing {
   /** `true` if a provider for spans or for metrics is registered. */
   get hasProvider(): boolean {
     const api = this.#api
-    return api !== undefined && (registeredTracer(api) ?? this.#registeredDurations(api)) !== undefined
+    return api !== undefined && (registeredTracer(api) ?? this.#registeredInstruments(api)) !== undefined
   }
 
   /** Begins a span or, without a provider for spans, only measures the duration. Returns undefined without any provider. */
@@ -88,7 +108,7 @@ export class Tracing {
     const api = this.#api
     if (api === undefined) return undefined
     const tracer = registeredTracer(api)
-    const durations = this.#registeredDurations(api)
+    const durations = this.#registeredInstruments(api)?.durations
     if (tracer === undefined) {
       return durations && new ApiServerSpan(api, undefined, api.context.active(), durations, 0)
     }
@@ -110,21 +130,40 @@ export class Tracing {
     return new ApiServerSpan(api, span, api.trace.setSpan(parent, span), durations, startedAtMs)
   }
 
-  #registeredDurations(api: typeof Api): Api.Histogram | undefined {
+  /** Counts a request that the gate has refused. */
+  countRefusal(reason: RefusalReason): void {
+    const api = this.#api
+    if (api !== undefined)
+      this.#registeredInstruments(api)?.refusals.add(1, { 'kit.mcp.auth.refused.reason': reason })
+  }
+
+  /** Records the duration of a session. */
+  recordSession({ durationMs, attributes }: EndedSession): void {
+    const api = this.#api
+    if (api !== undefined)
+      this.#registeredInstruments(api)?.sessionDurations.record(durationMs / 1000, attributes)
+  }
+
+  #registeredInstruments(api: typeof Api): Instruments | undefined {
     const meters = api.metrics.getMeterProvider()
     if (meters !== this.#meters) {
       this.#meters = meters
       const meter = meters.getMeter(SCOPE_NAME, VERSION)
-      this.#durations =
-        meter === api.createNoopMeter()
-          ? undefined
-          : meter.createHistogram(DURATION, {
-              description: DURATION_DESCRIPTION,
-              unit: 's',
-              advice: { explicitBucketBoundaries: DURATION_BUCKETS },
-            })
+      this.#instruments = meter === api.createNoopMeter() ? undefined : instrumentsOf(meter)
     }
-    return this.#durations
+    return this.#instruments
+  }
+}
+
+function instrumentsOf(meter: Api.Meter): Instruments {
+  const seconds = { unit: 's', advice: { explicitBucketBoundaries: DURATION_BUCKETS } }
+  return {
+    durations: meter.createHistogram(DURATION, { description: DURATION_DESCRIPTION, ...seconds }),
+    sessionDurations: meter.createHistogram(SESSION_DURATION, {
+      description: SESSION_DESCRIPTION,
+      ...seconds,
+    }),
+    refusals: meter.createCounter(REFUSED, { description: REFUSED_DESCRIPTION, unit: '{request}' }),
   }
 }
 

@@ -47,7 +47,11 @@ export class SdkHandler {
   readonly #streams: EventStreams
   readonly #sessions: McpSessions | undefined
 
-  constructor(props: SdkServersProps) {
+  /** @param onSessionEnd called when a session ends, with its duration and the revision that its client has asked for */
+  constructor(
+    props: SdkServersProps,
+    onSessionEnd: (durationMs: number, revision: string | undefined) => void = () => undefined,
+  ) {
     const { eventBus, maxBodyBytes, sessions, streams } = props.options
     const servers = new SdkServers(props)
     this.#servers = servers
@@ -68,6 +72,7 @@ export class SdkHandler {
       this.#sessions = new McpSessions(sessions, bus, {
         makeServer: (subscriptions, request) => servers.forSession(request, subscriptions),
         authorityOf: (auth) => servers.authorityOf(auth),
+        onSessionEnd,
       })
     }
   }

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks'
 import type { Readable, Writable } from 'node:stream'
 import {
   type JSONRPCMessage,
@@ -13,12 +14,14 @@ import { StdioServerTransport, serveStdio as serveWithSdk } from '@modelcontextp
 import { LazyRequest, RequestContext } from '../../oauth/inputs.ts'
 import type { VerifyContext } from '../../oauth/options.ts'
 import { isPromiseLike } from '../../options/value-kinds.ts'
+import { elapsedMs } from '../../timers.ts'
 import type { McpNotifier } from '../adapter.ts'
 import type { Instrumentation } from '../instrumentation/instrumented-request.ts'
 import type { Serving } from '../operations/operation.ts'
 import { RequestStates } from '../operations/request-state.ts'
 import { MAX_SUBSCRIPTIONS, SubscribedUris } from '../operations/subscriptions.ts'
 import type { ServerInfo } from '../options.ts'
+import { MODERN_REVISION } from '../revisions.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { namesRejectedUri, withCanonicalSubscriptions } from '../router/uris/message-uris.ts'
@@ -72,11 +75,15 @@ export class StdioConnection {
   #isModern = false
   /** The revision of a client of 2025. */
   #revision: string | undefined
+  /** The result of `performance.now()` at the first message. Undefined before. */
+  #startedAt: number | undefined
 
   constructor(props: StdioConnectionProps) {
     const { input, output, maxMessageBytes: maxBytes } = props
     this.#props = props
     this.#outflow = new StdioOutflow(output)
+    // The transport adds listeners for each message that waits for the client.
+    output.setMaxListeners(0)
     this.#splitter = new LineSplitter({ maxBytes, output, onDropped: (problem) => this.#dropped(problem) })
     // The splitter has limited the length already. The transport closes the connection at its own limit.
     const maxBufferSize = maxBytes * 3 + 1024
@@ -113,9 +120,13 @@ export class StdioConnection {
   }
 
   #ended(): void {
-    const { input, onEnd } = this.#props
+    const { input, instrumentation, onEnd } = this.#props
     input.unpipe(this.#splitter)
     input.pause()
+    if (this.#startedAt !== undefined) {
+      const revision = this.#isModern ? MODERN_REVISION : this.#revision
+      instrumentation.sessionEnded('pipe', elapsedMs(this.#startedAt), revision)
+    }
     for (const { exchange } of this.#calls.values()) exchange?.telemetry.completed(CANCELED)
     this.#calls.clear()
     onEnd()
@@ -135,6 +146,7 @@ export class StdioConnection {
     })
     guardResponses(server, this.#outflow)
     this.#isModern = isModern
+    this.#startedAt ??= performance.now()
     this.#server = server
     return server
   }
@@ -150,6 +162,7 @@ export class StdioConnection {
         subscribe: (_owner, uri) => this.#subscribed.add(uri),
         unsubscribe: (_owner, uri) => this.#subscribed.delete(uri),
       },
+      policy: undefined,
       listOnlyPermitted: false,
       cache: {},
       sessionCapabilities: server.getClientCapabilities(),

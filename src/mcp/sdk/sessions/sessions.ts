@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import { isInitializeRequest, type ServerEvent, type ServerEventBus } from '@modelcontextprotocol/server'
+import { performance } from 'node:perf_hooks'
+import {
+  isInitializeRequest,
+  type ServerEvent,
+  type ServerEventBus,
+  SUPPORTED_PROTOCOL_VERSIONS,
+} from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../http/plain-response.ts'
 import { ownerOf } from '../../../oauth/owner.ts'
+import { elapsedMs } from '../../../timers.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
 import { jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
 import { notificationOf } from '../streams/event-stream.ts'
@@ -51,6 +58,8 @@ export interface OwnedRequest extends SessionRequest {
 /** Makes the servers of sessions. */
 export interface SessionsHost extends Pick<SessionHost, 'authorityOf'> {
   makeServer(subscriptions: Subscriptions, request: Request): ReturnType<SessionHost['makeServer']>
+  /** Called when a session ends. @param revision the revision that its client has asked for, if the SDK supports it */
+  onSessionEnd(durationMs: number, revision: string | undefined): void
 }
 
 /** The maximum interval at which idle sessions are ended, in milliseconds. */
@@ -140,6 +149,9 @@ export class McpSessions {
     if (isAnonymous && !this.#hasRoomForUnowned(countedFor))
       return retryLater(503, 'Too many sessions are open')
     const subscriptions = new SessionSubscriptions()
+    const startedAt = performance.now()
+    const revision = revisionIn(received.body)
+    let hasBegun = false
     const session: Session = new Session({
       id: randomUUID(),
       owner: ownerOf(received.auth),
@@ -153,6 +165,7 @@ export class McpSessions {
         stopListening()
         this.#unowned.delete(session)
         this.#places.get(session)?.leave()
+        if (hasBegun) this.#host.onSessionEnd(elapsedMs(startedAt), revision)
       },
     })
     const stopListening = this.#bus.subscribe((event) => {
@@ -166,6 +179,7 @@ export class McpSessions {
       else if (!session.hasEnded) {
         this.#enter(session, countedFor)
         if (isAnonymous) this.#unowned.set(session, 0)
+        hasBegun = true
       }
       return response
     } catch (error) {
@@ -229,6 +243,12 @@ async function serveIn(session: Session, received: OwnedRequest): Promise<Respon
   if (received.request.method !== 'GET') return await session.serve(received)
   const release = received.takeStream()
   return typeof release === 'function' ? await session.serve(received, release) : release
+}
+
+/** Returns the revision that an `initialize` asks for. Returns undefined for a revision that the SDK does not support. */
+function revisionIn(body: unknown): string | undefined {
+  const given = (body as { params?: { protocolVersion?: unknown } } | undefined)?.params?.protocolVersion
+  return SUPPORTED_PROTOCOL_VERSIONS.find((supported) => supported === given)
 }
 
 /** Returns the session that is idle longest or, if none is idle, the least recently used one. @param sessions by last use */

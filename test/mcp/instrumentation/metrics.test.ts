@@ -1,0 +1,83 @@
+import type { DataPoint, Histogram } from '@opentelemetry/sdk-metrics'
+import { expect } from 'chai'
+import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { ENTRY_POINTS, type Served } from '../../support/mcp/entry-points.ts'
+import { oauth } from '../../support/mcp/notes.ts'
+import { Otel } from '../../support/mcp/otel.ts'
+import { bearer, call, LEGACY, legacy, rpc } from '../../support/mcp/wire.ts'
+
+const router = KitMcpRouter.create()
+  .tool('echo', { description: 'x' }, () => 'x')
+  .tool('write', { description: 'x', scopes: ['mcp:write'] }, () => 'x')
+
+const REFUSED = 'kit.mcp.auth.refused'
+const SESSIONS = 'mcp.server.session.duration'
+
+const initialize = (protocolVersion: string) =>
+  rpc('initialize', { protocolVersion, capabilities: {}, clientInfo: { name: 'c', version: '1' } })
+
+for (const entryPoint of ENTRY_POINTS) {
+  describe(`metrics of ${entryPoint.name}`, () => {
+    let otel: Otel
+    let server: Served
+    beforeEach(async () => {
+      otel = new Otel().register()
+      server = await entryPoint.serve({ router, oauth: oauth(), sessions: true })
+    })
+    afterEach(async () => {
+      await server.close()
+      Otel.unregister()
+    })
+
+    const metric = async (name: string) =>
+      (await otel.metrics()).find(({ descriptor }) => descriptor.name === name)
+
+    it('refused requests are counted by reason, and accepted requests are not', async () => {
+      const { send } = server
+      const refused = 'a-token-that-is-refused'
+      await send(legacy(call('echo')))
+      await send(legacy(call('echo'), bearer(refused)))
+      await send(legacy(call('echo'), { ...bearer(refused), 'mcp-protocol-version': refused }))
+      await send(legacy(call('echo'), { authorization: 'Bearer a b' }))
+      await send(legacy(call('write'), bearer('stranger')))
+      await send(legacy(initialize(LEGACY), bearer('reader')))
+      const counted = await metric(REFUSED)
+      expect(counted?.descriptor.unit).to.equal('{request}')
+      const byReason = counted?.dataPoints.map(({ attributes, value }) => [attributes, value])
+      const reason = (name: string) => ({ 'kit.mcp.auth.refused.reason': name })
+      expect(byReason).to.have.deep.members([
+        [reason('missing'), 1],
+        [reason('invalid'), 2],
+        [reason('malformed'), 1],
+        [reason('insufficient_scope'), 1],
+      ])
+    })
+
+    for (const { revision, recorded } of [
+      { revision: LEGACY, recorded: { 'mcp.protocol.version': LEGACY } },
+      { revision: 'a-revision-that-does-not-exist', recorded: {} },
+    ]) {
+      it(`the duration of a session of ${revision} is recorded when the session has ended`, async () => {
+        const before = performance.now()
+        const begun = await server.send(legacy(initialize(revision), bearer('reader')))
+        const id = begun.headers.get('mcp-session-id') as string
+        expect(id).to.be.a('string')
+        expect(await metric(SESSIONS)).to.equal(undefined)
+        const headers = { ...bearer('reader'), 'mcp-session-id': id, 'mcp-protocol-version': LEGACY }
+        expect((await server.send({ method: 'DELETE', headers })).status).to.equal(200)
+        const elapsedMs = performance.now() - before
+        const ended = await metric(SESSIONS)
+        expect(ended?.descriptor.unit).to.equal('s')
+        const [point, ...others] = (ended?.dataPoints ?? []) as DataPoint<Histogram>[]
+        expect(others).to.deep.equal([])
+        expect(point?.attributes).to.deep.equal({
+          'network.transport': 'tcp',
+          'network.protocol.name': 'http',
+          ...recorded,
+        })
+        expect(point?.value.count).to.equal(1)
+        expect(point?.value.sum).to.be.within(0, elapsedMs / 1000)
+      })
+    }
+  })
+}

@@ -1,0 +1,123 @@
+import { createInterface } from 'node:readline'
+import { PassThrough } from 'node:stream'
+import { SpanKind, trace } from '@opentelemetry/api'
+import type { DataPoint, Histogram } from '@opentelemetry/sdk-metrics'
+import { expect } from 'chai'
+import { Instrumentation } from '../../../src/mcp/instrumentation/instrumented-request.ts'
+import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
+import { StdioConnection } from '../../../src/mcp/stdio/stdio-connection.ts'
+import { Otel } from '../../support/mcp/otel.ts'
+import { call, LEGACY, MODERN, modern, rpc, signalled } from '../../support/mcp/wire.ts'
+
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
+const PARENT = '00f067aa0ba902b7'
+
+const router = KitMcpRouter.create()
+  .tool('echo', { description: 'x' }, async () => {
+    await null
+    trace.getTracer('app').startSpan('work').end()
+    return 'x'
+  })
+  .tool('flood', { description: 'x' }, async (_args, { progress }) => {
+    for (let count = 0; count < 10_000; count++) void progress(count, undefined, 'x'.repeat(1000))
+    flooded.resolve()
+    return 'flooded'
+  })
+
+const flooded = signalled()
+
+/** A connection over streams in memory. */
+class Connection {
+  readonly input = new PassThrough()
+  readonly output = new PassThrough()
+  readonly ended: Promise<void>
+  readonly #lines: AsyncIterator<string>
+
+  constructor() {
+    this.#lines = createInterface({ input: this.output })[Symbol.asyncIterator]()
+    this.ended = new Promise((resolve) => {
+      new StdioConnection({
+        table: tableOf(router),
+        serverInfo: { name: 'test', version: '1.0.0' },
+        instructions: undefined,
+        instrumentation: new Instrumentation(undefined, false),
+        maxMessageBytes: 1_000_000,
+        input: this.input,
+        output: this.output,
+        onEnd: resolve,
+      })
+    })
+  }
+
+  async ask(message: unknown): Promise<any> {
+    this.input.write(`${JSON.stringify(message)}\n`)
+    const { value } = await this.#lines.next()
+    return JSON.parse(value)
+  }
+}
+
+const clientInfo = { name: 'c', version: '1' }
+const initialize = rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo }, 'init')
+
+describe('telemetry over stdio', () => {
+  let otel: Otel
+  beforeEach(() => {
+    otel = new Otel().register()
+  })
+  afterEach(() => Otel.unregister())
+
+  for (const { revision, first, calling } of [
+    { revision: LEGACY, first: initialize, calling: call('echo', {}, 2) },
+    {
+      revision: MODERN,
+      first: JSON.parse(modern('tools/list').body as string),
+      calling: { ...JSON.parse(modern('tools/call', { name: 'echo', arguments: {} }).body as string), id: 2 },
+    },
+  ]) {
+    it(`a call of ${revision} has a span and a duration with the transport pipe and without an HTTP status`, async () => {
+      const connection = new Connection()
+      await connection.ask(first)
+      const meta = { ...calling.params._meta, traceparent: `00-${TRACE}-${PARENT}-01` }
+      const { result } = await connection.ask({ ...calling, params: { ...calling.params, _meta: meta } })
+      expect(result.content).to.deep.equal([{ type: 'text', text: 'x' }])
+      const span = otel.spans.find(({ name }) => name === 'tools/call echo')
+      expect(span?.kind).to.equal(SpanKind.SERVER)
+      expect(span?.spanContext().traceId).to.equal(TRACE)
+      expect(span?.attributes).to.deep.equal({
+        'mcp.method.name': 'tools/call',
+        'jsonrpc.request.id': '2',
+        'gen_ai.operation.name': 'execute_tool',
+        'gen_ai.tool.name': 'echo',
+        'mcp.protocol.version': revision,
+        'network.transport': 'pipe',
+      })
+      const work = otel.all.find(({ name }) => name === 'work')
+      expect(work?.parentSpanContext?.spanId).to.equal(span?.spanContext().spanId)
+      const point = (await otel.durations()).find((one) => one.attributes['gen_ai.tool.name'] === 'echo')
+      expect(point?.attributes).to.include({ 'network.transport': 'pipe', 'mcp.protocol.version': revision })
+
+      connection.input.end()
+      await connection.ended
+      const sessions = (await otel.metrics()).find(
+        ({ descriptor }) => descriptor.name === 'mcp.server.session.duration',
+      )
+      const [session] = (sessions?.dataPoints ?? []) as DataPoint<Histogram>[]
+      expect(session?.attributes).to.deep.equal({
+        'network.transport': 'pipe',
+        'mcp.protocol.version': revision,
+      })
+    })
+  }
+})
+
+describe('a connection over stdio whose client does not read', () => {
+  it('progress notifications that wait for the client are dropped beyond 1 MiB', async () => {
+    const connection = new Connection()
+    await connection.ask(initialize)
+    connection.output.pause()
+    const flood = { ...call('flood', {}, 2), params: { name: 'flood', _meta: { progressToken: 1 } } }
+    connection.input.write(`${JSON.stringify(flood)}\n`)
+    await flooded.promise
+    expect(connection.output.writableLength).to.be.lessThan(1_200_000)
+  })
+})
