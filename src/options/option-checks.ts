@@ -32,6 +32,7 @@ export type OptionsHeading =
   | 'toolsFromOpenApi'
   | 'createTestIssuer'
   | 'upstreamToken'
+  | 'authorizationFacade'
 
 /** The checks of the options that one function of this package takes. Every error names the option and its anchor. */
 export interface OptionChecks extends OptionKit<KitMcpConfigError> {

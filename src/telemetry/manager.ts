@@ -21,7 +21,7 @@ import { createSessionId } from './envelope/session-id.ts'
 import { isoTime } from './envelope/time.ts'
 import { KitTelemetryError } from './errors.ts'
 import { TypeRule } from './events/actor-types.ts'
-import { BUILT_IN_PREFIX, checkEventName } from './events/event-name.ts'
+import { checkEventName, isBuiltInEvent } from './events/event-name.ts'
 import type { TelemetryEventMap, TelemetryEventSchema } from './events/schema.ts'
 import { attributesError, isValidationOn } from './events/validation.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from './levels.ts'
@@ -380,7 +380,7 @@ export class KitTelemetryManager<
    */
   #resolveEvent(name: string): ResolvedEvent {
     checkEventName(name)
-    const builtIn = name.startsWith(BUILT_IN_PREFIX)
+    const builtIn = isBuiltInEvent(name)
     if (!builtIn && this.#registered !== undefined && !this.#registered.has(name)) {
       throw errorWithHelp(
         'TELEMETRY_UNKNOWN_EVENT',

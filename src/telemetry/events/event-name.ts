@@ -6,8 +6,13 @@ const MAX_LENGTH = 256
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters on purpose
 const FORBIDDEN = /[\s:\u0000-\u001f\u007f-\u009f]/
 
-/** The prefix of the events that this package emits. They are always known, and are not validated. */
-export const BUILT_IN_PREFIX = 'kit.mcp.'
+/** The prefixes of the events that this package emits. They are always known, and are not validated. */
+const BUILT_IN_PREFIXES = ['kit.mcp.', 'kit.authorization.'] as const
+
+/** Returns `true` for the name of an event that this package emits. */
+export function isBuiltInEvent(name: string): boolean {
+  return BUILT_IN_PREFIXES.some((prefix) => name.startsWith(prefix))
+}
 
 /**
  * Checks an event name, or a part of it: 1 to 256 characters without spaces, colons, and control characters.

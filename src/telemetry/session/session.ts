@@ -48,7 +48,7 @@ export type TelemetryEventAttributes<Schema> = Schema extends StandardSchemaV1
   : TelemetryAttributes
 
 /** The names that `emit` accepts: the full keys of the registered events, and the events of this package. */
-export type TelemetryEventName<Events> = (keyof Events & string) | `kit.mcp.${string}`
+export type TelemetryEventName<Events> = (keyof Events & string) | `kit.${'mcp' | 'authorization'}.${string}`
 
 /**
  * The arguments of `emit` after the name. The input may be omitted if the schema of the event accepts an empty object or

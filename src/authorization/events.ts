@@ -1,0 +1,52 @@
+import type { KitTelemetryManager } from '../telemetry/manager.ts'
+import { tryOrUndefined } from '../try-or-undefined.ts'
+
+/** The events of an authorization server, without the prefix `kit.authorization.`. */
+export type AuthorizationEvent =
+  | 'client.registered'
+  | 'consent.given'
+  | 'consent.denied'
+  | 'signin.refused'
+  | 'token.issued'
+  | 'token.refused'
+  | 'refresh.reused'
+  | 'revoked'
+
+/** Attributes of an event. They never contain tokens, codes, or claims other than the subject. */
+export interface AuthorizationEventAttributes {
+  readonly client?: string | undefined
+  readonly clientKind?: string | undefined
+  readonly redirectHost?: string | undefined
+  readonly provider?: string | undefined
+  readonly subject?: string | undefined
+  readonly scopes?: string | undefined
+  readonly grantType?: string | undefined
+  readonly reason?: string | undefined
+}
+
+export type Emit = (event: AuthorizationEvent, attributes: AuthorizationEventAttributes) => void
+
+const WARNINGS: ReadonlySet<AuthorizationEvent> = new Set([
+  'refresh.reused',
+  'signin.refused',
+  'token.refused',
+])
+
+/** The longest value of an attribute. Strangers choose some of them. */
+const MAX_LENGTH = 300
+
+/** Returns a function that emits events. Without a manager it does nothing. */
+export function emitterOf(manager: KitTelemetryManager<any, any, any> | undefined): Emit {
+  if (manager === undefined) return () => undefined
+  return (event, attributes) => {
+    const known = Object.entries(attributes).flatMap(([name, value]) =>
+      typeof value === 'string' ? [[name, value.slice(0, MAX_LENGTH)] as const] : [],
+    )
+    tryOrUndefined(() =>
+      manager.emit(`kit.authorization.${event}`, {
+        level: WARNINGS.has(event) ? 'warn' : 'info',
+        attributes: Object.fromEntries(known),
+      }),
+    )
+  }
+}

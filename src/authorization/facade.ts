@@ -1,0 +1,183 @@
+import { createRequire } from 'node:module'
+import type * as Oidc from 'oidc-provider'
+import type { NodeMiddleware } from '../http/node-middleware.ts'
+import type { OAuthOptions } from '../oauth/options.ts'
+import { jwtVerifier } from '../oauth/verifiers/jwt.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import type { UpstreamTokens } from '../upstream/upstream-token.ts'
+import { emitterOf } from './events.ts'
+import { grantedTokens } from './granted-tokens.ts'
+import { CALLBACK_PATH, SIGN_IN_PATH } from './interactions.ts'
+import { type AuthorizationFacadeOptions, resolveFacadeOptions } from './options.ts'
+import { Records } from './records.ts'
+import type { SafeFetchSettings } from './safe-fetch.ts'
+import { buildServer, PATHS } from './server.ts'
+import { ProviderClient } from './sign-in.ts'
+
+const { unusableOption } = optionChecksOf('authorizationFacade')
+
+/** The optional peers of this entry, with the versions of package.json. */
+const COMMAND = 'npm install oidc-provider@9 openid-client@6'
+
+const METADATA_NAMES = ['oauth-authorization-server', 'openid-configuration']
+
+/** An authorization server, as {@link authorizationFacade} returns it. */
+export interface AuthorizationFacade {
+  /**
+   * Middleware that serves the authorization server: its metadata, its endpoints, and the pages of the sign-in. Other requests
+   * are passed on. Mount it at the root of the application, before body parsers.
+   */
+  readonly router: NodeMiddleware
+  /** OAuth options for `createMcpAdapter`, `withOAuth`, or `mcpAuth`. They verify the tokens of this server without HTTP. */
+  readonly oauth: OAuthOptions
+  /** Tokens of the identity provider that act for the user of a request. The client never gets them. */
+  readonly upstreamToken: UpstreamTokens
+  /** Stops serving: further requests get a 503. The store is not closed. */
+  close(): Promise<void>
+}
+
+/**
+ * Creates an authorization server for MCP clients whose users sign in at an existing identity provider, for providers that let
+ * no MCP client register itself. Clients register here or have a metadata document. Users sign in at the provider and consent
+ * on a page of this server. Clients get tokens of this server for the MCP server only.
+ * @param options the address, the provider, the scopes, and who may sign in.
+ * @returns the middleware, the OAuth options for the MCP server, and the tokens of the provider.
+ * @throws {KitMcpConfigError} if an option is missing, invalid, or unknown, or if `oidc-provider` or `openid-client` is not
+ * installed.
+ * @example
+ * ```ts
+ * import express from 'express'
+ * import { createMcpAdapter, KitMcpRouter, mcpServer } from 'mcp-gatekit'
+ * import { authorizationFacade, github } from 'mcp-gatekit/authorization'
+ *
+ * const facade = authorizationFacade({
+ *   url: 'https://mcp.example.com',
+ *   resource: 'https://mcp.example.com/mcp',
+ *   upstream: github({ clientId: 'Iv1.0123456789abcdef', clientSecret: String(process.env.CLIENT_SECRET) }),
+ *   scopes: { 'mcp:read': 'Read your notes' },
+ *   allow: ({ claims }) => claims.login === 'ada',
+ * })
+ * const adapter = createMcpAdapter({ router: KitMcpRouter.create(), oauth: facade.oauth })
+ *
+ * express().use(facade.router).use(mcpServer(adapter))
+ * ```
+ * @see docs/guides/authorization-facade.md
+ */
+export function authorizationFacade(options: AuthorizationFacadeOptions): AuthorizationFacade {
+  return createFacade(options, {})
+}
+
+/** Creates the facade. Tests replace the access to the network. */
+export function createFacade(
+  given: AuthorizationFacadeOptions,
+  safeFetch: SafeFetchSettings,
+): AuthorizationFacade {
+  const options = resolveFacadeOptions(given)
+  checkPeers()
+  const { url, resources, scopes, keys, store } = options
+  const { host, protocol, pathname } = new URL(url)
+  const prefix = pathname === '/' ? '' : pathname
+  const records = new Records(store, keys.encryption)
+  const loadOpenId = () => import('openid-client')
+  const upstream = new ProviderClient(options.upstream, url + CALLBACK_PATH, loadOpenId)
+  const parts = { options, records, upstream, emit: emitterOf(options.telemetry), safeFetch }
+  let isClosed = false
+  const listening = import('oidc-provider').then((library: typeof Oidc) =>
+    buildServer(library, parts).callback(),
+  )
+  // The error is reported to the requests.
+  listening.catch(() => undefined)
+
+  const router: NodeMiddleware = (req, res, next = () => undefined) => {
+    const target = targetOf(req.originalUrl ?? req.url ?? '', prefix)
+    if (target === undefined) return next()
+    if (isClosed) {
+      res.writeHead(503, { 'Retry-After': '5', Connection: 'close' }).end()
+      return
+    }
+    // Addresses are built from the issuer, never from the headers of a request.
+    req.headers.host = host
+    req.headers['x-forwarded-host'] = host
+    req.headers['x-forwarded-proto'] = protocol.slice(0, -1)
+    req.url = target
+    req.originalUrl = prefix + target
+    listening.then((listener) => listener(req, res)).catch(next)
+  }
+
+  const [resource = '', ...others] = resources
+  const oauth: OAuthOptions = {
+    issuer: url,
+    resource: others.length === 0 ? resource : resourceOfRequest(resources),
+    scopesSupported: Object.keys(scopes),
+    verifyToken: jwtVerifier({
+      issuer: url,
+      audience: resources,
+      publicKey: { keys: keys.signing.map((key) => ({ ...key })) },
+      requiredClaims: ['sub', 'client_id', 'gid'],
+      strict: true,
+    }),
+    dpop: 'allowed',
+  }
+  return {
+    router,
+    oauth,
+    upstreamToken: grantedTokens({ issuer: url, records, upstream }),
+    async close() {
+      isClosed = true
+      await listening.catch(() => undefined)
+    },
+  }
+}
+
+/** Returns the path and query for the server if it owns the path of a request. */
+function targetOf(requested: string, prefix: string): string | undefined {
+  const end = requested.indexOf('?')
+  const path = end === -1 ? requested : requested.slice(0, end)
+  const query = end === -1 ? '' : requested.slice(end)
+  for (const name of METADATA_NAMES) {
+    const wellKnown = `/.well-known/${name}`
+    if (path === wellKnown + prefix || path === prefix + wellKnown) return wellKnown + query
+  }
+  if (!path.startsWith(`${prefix}/`)) return undefined
+  const own = path.slice(prefix.length)
+  const isOwned =
+    Object.values(PATHS).includes(own) ||
+    own.startsWith(`${PATHS.authorization}/`) ||
+    own.startsWith(`${SIGN_IN_PATH}/`)
+  return isOwned ? own + query : undefined
+}
+
+/** Returns the resource whose path a request has, for a server with several resources. */
+function resourceOfRequest(resources: readonly string[]): (request: Request) => string | undefined {
+  const byPath = new Map(resources.map((resource) => [new URL(resource).pathname, resource]))
+  return (request) => {
+    const { pathname } = new URL(request.url)
+    return (
+      byPath.get(pathname) ??
+      byPath.get(pathname.replace(/^\/\.well-known\/oauth-protected-resource/, '') || '/')
+    )
+  }
+}
+
+/** @throws {KitMcpConfigError} if a peer is not installed. */
+function checkPeers(): void {
+  for (const name of ['oidc-provider', 'openid-client'])
+    if (!isInstalled(name))
+      throw unusableOption(
+        'authorizationFacade',
+        `needs the package ${name}, which is not installed`,
+        `Run ${COMMAND}`,
+      )
+}
+
+const require = createRequire(import.meta.url)
+
+function isInstalled(name: string): boolean {
+  try {
+    require.resolve(name)
+    return true
+  } catch (error) {
+    // A package without an entry for `require` is installed.
+    return (error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND'
+  }
+}

@@ -1,0 +1,98 @@
+import { KitToolError } from '../mcp/router/tool-error.ts'
+import type { AuthInfo } from '../oauth/auth-info.ts'
+import { UpstreamConsentError, UpstreamUnavailableError } from '../upstream/errors.ts'
+import type { UpstreamTokens } from '../upstream/upstream-token.ts'
+import type { UpstreamRecord } from './interactions.ts'
+import { LIFETIMES } from './oidc-adapter.ts'
+import type { Records } from './records.ts'
+import type { ProviderClient, ProviderTokens } from './sign-in.ts'
+
+/** The time before its expiry at which a token is replaced. */
+const MARGIN_SECONDS = 30
+
+/** The maximum time for which a node reserves the refresh of a token. */
+const LOCK_SECONDS = 15
+
+export interface GrantedTokensContext {
+  readonly issuer: string
+  readonly records: Records
+  readonly upstream: ProviderClient
+}
+
+/** Returns the tokens of the provider that belong to the grant of a request. They are refreshed before they expire. */
+export function grantedTokens({ issuer, records, upstream }: GrantedTokensContext): UpstreamTokens {
+  const pending = new Map<string, Promise<ProviderTokens>>()
+
+  async function read(grant: string, sub: string): Promise<UpstreamRecord> {
+    let record: UpstreamRecord | undefined
+    try {
+      record = (await records.get('Upstream', grant)) as UpstreamRecord | undefined
+    } catch (cause) {
+      throw new UpstreamUnavailableError({ cause })
+    }
+    // The grant was revoked.
+    if (record?.sub !== sub) throw new UpstreamConsentError({ error: 'invalid_grant', scopes: [] })
+    return record
+  }
+
+  async function refresh(grant: string, sub: string): Promise<ProviderTokens> {
+    const record = await read(grant, sub)
+    if (isCurrent(record.tokens)) return record.tokens
+    const { refreshToken } = record.tokens
+    if (refreshToken === undefined) throw new UpstreamConsentError({ error: 'invalid_grant', scopes: [] })
+    // A provider may revoke a refresh token that two nodes use at the same time.
+    if (!(await records.add('UpstreamLock', grant, true, LOCK_SECONDS)))
+      throw new UpstreamUnavailableError({ retryAfterSeconds: 2 })
+    try {
+      const tokens = await upstream.refresh(refreshToken)
+      await records.set('Upstream', grant, { ...record, tokens } satisfies UpstreamRecord, LIFETIMES.grant)
+      return tokens
+    } catch (error) {
+      const { error: code } = error as { error?: unknown }
+      if (code === 'invalid_grant') throw new UpstreamConsentError({ error: code, scopes: [] })
+      // The original error may contain tokens.
+      throw new UpstreamUnavailableError({ cause: new Error('the identity provider issued no token') })
+    } finally {
+      await records.delete('UpstreamLock', grant).catch(() => undefined)
+    }
+  }
+
+  async function tokenFor(auth: AuthInfo | undefined): ReturnType<UpstreamTokens['for']> {
+    const { gid, sub, iss } = claimsOf(auth)
+    if (auth === undefined || iss !== issuer || typeof gid !== 'string' || typeof sub !== 'string')
+      throw new KitToolError('This tool requires a user who has signed in at this server.')
+    const stored = (await read(gid, sub)).tokens
+    if (isCurrent(stored)) return { token: stored.accessToken, expiresAt: stored.expiresAt }
+    const running =
+      pending.get(gid) ??
+      refresh(gid, sub).finally(() => {
+        pending.delete(gid)
+      })
+    pending.set(gid, running)
+    const { accessToken, expiresAt } = await running
+    return { token: accessToken, expiresAt }
+  }
+
+  return {
+    for: tokenFor,
+    async headers(value) {
+      const auth =
+        value !== undefined && typeof (value as Partial<AuthInfo>).token === 'string'
+          ? (value as AuthInfo)
+          : (value as { auth?: AuthInfo } | undefined)?.auth
+      const { token } = await tokenFor(auth)
+      return { authorization: `Bearer ${token}` }
+    },
+  }
+}
+
+function isCurrent({ expiresAt }: ProviderTokens): boolean {
+  return expiresAt === undefined || Date.now() / 1000 < expiresAt - MARGIN_SECONDS
+}
+
+/** Returns the claims of a token that this server has verified. */
+function claimsOf(auth: AuthInfo | undefined): Readonly<Record<string, unknown>> {
+  if (auth === undefined || auth === null) return {}
+  const { claims } = Object(auth.user ?? {}) as { claims?: unknown }
+  return Object(claims ?? {}) as Record<string, unknown>
+}

@@ -1,0 +1,24 @@
+export { type AuthorizationFacade, authorizationFacade } from './facade.ts'
+export type { AuthorizationKeys } from './keys.ts'
+export type {
+  AllowInput,
+  AllowResult,
+  AuthorizationClientsOptions,
+  AuthorizationFacadeOptions,
+  AuthorizationPageOptions,
+  GrantScopesInput,
+  SignInClaims,
+  StaticClient,
+} from './options.ts'
+export type {
+  CognitoOptions,
+  EntraOptions,
+  GithubOptions,
+  OidcOptions,
+  ProviderClientOptions,
+  SignInProvider,
+} from './providers.ts'
+export { cognito, entra, github, google, oidc } from './providers.ts'
+export type { RedirectClient } from './redirect-uris.ts'
+export type { AuthorizationStore, MemoryStoreOptions, StoreRedisClient } from './store.ts'
+export { memoryStore, redisStore } from './store.ts'

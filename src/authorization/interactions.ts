@@ -1,0 +1,467 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { Provider } from 'oidc-provider'
+import type { NodeRequest } from '../http/node-middleware.ts'
+import type { Emit } from './events.ts'
+import { grantName, keepClient, LIFETIMES } from './oidc-adapter.ts'
+import type { ResolvedFacadeOptions, SignInClaims } from './options.ts'
+import { consentPage, errorPage, pageHeaders } from './pages.ts'
+import type { Records } from './records.ts'
+import { isLocalRedirect, redirectHost } from './redirect-uris.ts'
+import type { ProviderClient, ProviderTokens, SignedIn, StartedSignIn } from './sign-in.ts'
+
+/** The path of the sign-in below the path of the issuer. */
+export const SIGN_IN_PATH = '/signin'
+/** The path of the redirect URI at the provider. */
+export const CALLBACK_PATH = '/signin/callback'
+
+/** The maximum size of a submitted form. */
+const MAX_FORM_BYTES = 16_384
+
+type Context = Parameters<Parameters<Provider['use']>[0]>[0]
+type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>
+type InteractionResult = Parameters<Provider['interactionResult']>[2]
+
+/** One authorization request on its way through the sign-in, in the store. */
+interface SignInRecord {
+  /** The hash of the cookie of the browser that started it. */
+  readonly browser: string
+  /** The result of the sign-in at the provider. */
+  readonly outcome?: Outcome
+}
+
+type Outcome =
+  | {
+      readonly error: 'access_denied' | 'invalid_scope' | 'temporarily_unavailable'
+      readonly description: string
+    }
+  | {
+      readonly error?: never
+      readonly claims: SignInClaims
+      readonly tokens: ProviderTokens
+      /** The granted scopes, without those of OpenID. */
+      readonly scopes: readonly string[]
+      readonly resource: string
+      readonly csrf: string
+    }
+
+type Accepted = Exclude<Outcome, { readonly error: string }>
+
+/** A visit to the provider, in the store under its `state`. */
+interface VisitRecord extends Pick<StartedSignIn, 'state' | 'nonce' | 'verifier'> {
+  readonly uid: string
+}
+
+/** The tokens of the provider and the claims of a grant, in the store under the name of the grant. */
+export interface UpstreamRecord {
+  readonly sub: string
+  readonly claims: SignInClaims
+  readonly tokens: ProviderTokens
+}
+
+/** How the client of a request is known. */
+export type ClientKind = 'static' | 'registered' | 'metadata-document'
+
+/** The parts of the server that the pages need. */
+export interface InteractionsContext {
+  readonly options: ResolvedFacadeOptions
+  readonly records: Records
+  readonly upstream: ProviderClient
+  readonly emit: Emit
+  readonly resourceOf: (identifier: unknown) => string | undefined
+}
+
+/** The sign-in at the provider and the consent page. */
+export class Interactions {
+  readonly #context: InteractionsContext
+  readonly #provider: Provider
+  readonly #cookie: string
+  readonly #path: string
+
+  constructor(provider: Provider, context: InteractionsContext) {
+    this.#provider = provider
+    this.#context = context
+    const { protocol, pathname } = new URL(context.options.url)
+    // Browsers accept a cookie with this prefix only from the host itself, and only over https.
+    this.#cookie = protocol === 'https:' ? '__Host-mcp-gatekit' : 'mcp-gatekit'
+    this.#path = pathname === '/' ? '' : pathname
+  }
+
+  /** Binds an authorization request to its browser. Returns the path of the sign-in. */
+  async begin(ctx: Context, uid: string): Promise<string> {
+    const found = this.#browser(ctx)
+    const browser = found ?? randomBytes(32).toString('base64url')
+    if (found === undefined) {
+      ctx.cookies.set(this.#cookie, browser, {
+        httpOnly: true,
+        sameSite: 'lax',
+        path: '/',
+        secure: this.#cookie.startsWith('__Host-'),
+        overwrite: true,
+      })
+    }
+    await this.#keep(uid, { browser: hashOf(browser) })
+    return `${this.#path}${SIGN_IN_PATH}/${uid}`
+  }
+
+  /** Serves the pages of the sign-in. Returns `false` for other paths. */
+  async serve(ctx: Context): Promise<boolean> {
+    if (ctx.path !== CALLBACK_PATH && !ctx.path.startsWith(`${SIGN_IN_PATH}/`)) return false
+    const [, uid, step] = /^\/signin\/([\w-]{1,64})(\/consent)?$/.exec(ctx.path) ?? []
+    const isRead = ctx.method === 'GET'
+    try {
+      if (ctx.path === CALLBACK_PATH && isRead) await this.#finishSignIn(ctx)
+      else if (uid !== undefined && step === undefined && isRead) await this.#startSignIn(ctx, uid)
+      else if (uid !== undefined && step !== undefined && isRead) await this.#showConsent(ctx, uid)
+      else if (uid !== undefined && step !== undefined && ctx.method === 'POST') await this.#decide(ctx, uid)
+      else this.#fail(ctx, 404, 'This page does not exist', 'Start again from your application.')
+    } catch {
+      // The error may contain a code or a token.
+      this.#fail(
+        ctx,
+        500,
+        'The sign-in failed',
+        'Start again from your application. If it fails again, try later.',
+      )
+    }
+    return true
+  }
+
+  async #startSignIn(ctx: Context, uid: string): Promise<void> {
+    const found = await this.#find(ctx, uid)
+    if (found === undefined) return
+    if (found.record.outcome !== undefined)
+      return this.#redirect(ctx, `${this.#path}${SIGN_IN_PATH}/${uid}/consent`)
+    let started: StartedSignIn
+    try {
+      started = await this.#context.upstream.start()
+    } catch {
+      await this.#end(ctx, {
+        error: 'temporarily_unavailable',
+        description: 'The identity provider is unavailable',
+      })
+      return
+    }
+    const { url, state, nonce, verifier } = started
+    const visit: VisitRecord = { uid, state, nonce, verifier }
+    await this.#context.records.set('Visit', state, visit, LIFETIMES.signIn)
+    this.#redirect(ctx, url)
+  }
+
+  async #finishSignIn(ctx: Context): Promise<void> {
+    const { records, upstream, options, emit } = this.#context
+    const provider = options.provider
+    const { state } = ctx.query
+    const isState = typeof state === 'string' && /^[\w-]{20,100}$/.test(state)
+    const visit = isState ? ((await records.get('Visit', state)) as VisitRecord | undefined) : undefined
+    const record = visit && ((await records.get('SignIn', visit.uid)) as SignInRecord | undefined)
+    if (visit === undefined || record === undefined || record.outcome !== undefined) {
+      emit('signin.refused', { provider, reason: 'unknown_state' })
+      this.#fail(ctx, 400, 'This sign-in has expired', 'Start again from your application.')
+      return
+    }
+    // Nobody may start a sign-in and let somebody else finish it.
+    if (!this.#isBrowserOf(ctx, record)) {
+      emit('signin.refused', { provider, reason: 'other_browser' })
+      this.#fail(
+        ctx,
+        400,
+        'This sign-in was started in another browser',
+        'Start again from your application. If you did not start a sign-in, close this page: another person sent you here.',
+      )
+      return
+    }
+    if ((await records.take('Visit', visit.state)) === undefined) {
+      emit('signin.refused', { provider, reason: 'unknown_state' })
+      this.#fail(ctx, 400, 'This sign-in has expired', 'Start again from your application.')
+      return
+    }
+    const outcome = await this.#outcome(ctx, visit, () => upstream.finish(ctx.search, visit))
+    await this.#keep(visit.uid, { ...record, outcome })
+    this.#redirect(ctx, `${this.#path}${SIGN_IN_PATH}/${visit.uid}/consent`)
+  }
+
+  async #outcome(ctx: Context, { uid }: VisitRecord, finish: () => Promise<SignedIn>): Promise<Outcome> {
+    const { options, emit, resourceOf } = this.#context
+    const { provider } = options
+    const refused = (reason: string, description: string): Outcome => {
+      emit('signin.refused', { provider, reason })
+      return { error: 'access_denied', description }
+    }
+    if (ctx.query.error !== undefined)
+      return refused('provider_denied', 'The identity provider denied the sign-in')
+    let signedIn: SignedIn
+    try {
+      signedIn = await finish()
+    } catch {
+      emit('signin.refused', { provider, reason: 'provider_failed' })
+      return { error: 'temporarily_unavailable', description: 'The sign-in at the identity provider failed' }
+    }
+    const { claims, tokens } = signedIn
+    try {
+      const allowed = await options.allow({ claims, provider })
+      if (allowed !== true) {
+        const reason = typeof allowed === 'object' && allowed !== null ? allowed.deny : undefined
+        return refused('not_allowed', typeof reason === 'string' ? reason : 'This account may not sign in')
+      }
+      const interaction = await this.#provider.Interaction.find(uid)
+      const { params } = (interaction ?? { params: {} }) as { params: Record<string, unknown> }
+      const requested = scopesOf(params.scope).filter((scope) => Object.hasOwn(options.scopes, scope))
+      const may = await options.grantScopes({ claims, requested })
+      const scopes = requested.filter((scope) => may.includes(scope))
+      const resource = resourceOf(params.resource)
+      if (scopes.length === 0 || resource === undefined) {
+        emit('signin.refused', { provider, reason: 'no_scope' })
+        return { error: 'invalid_scope', description: 'None of the requested scopes can be granted' }
+      }
+      return { claims, tokens, scopes, resource, csrf: randomBytes(32).toString('base64url') }
+    } catch {
+      emit('signin.refused', { provider, reason: 'check_failed' })
+      return { error: 'temporarily_unavailable', description: 'The account could not be checked' }
+    }
+  }
+
+  async #showConsent(ctx: Context, uid: string): Promise<void> {
+    const found = await this.#find(ctx, uid)
+    if (found === undefined) return
+    const { record, interaction } = found
+    const { outcome } = record
+    if (outcome === undefined) return this.#redirect(ctx, `${this.#path}${SIGN_IN_PATH}/${uid}`)
+    if (outcome.error !== undefined) {
+      await this.#context.records.take('SignIn', uid)
+      return await this.#end(ctx, outcome)
+    }
+    const { options, records } = this.#context
+    const client = await this.#client(interaction)
+    if (client === undefined)
+      return this.#fail(ctx, 400, 'The application is unknown', 'Start again from it.')
+    if (
+      mayRemember(client) &&
+      (await records.get('Consent', consentOf(client, outcome, this.#sub(outcome))))
+    ) {
+      if ((await records.take('SignIn', uid)) !== undefined)
+        return await this.#grant(ctx, interaction, client, outcome)
+    }
+    const { claims } = outcome
+    const user = [claims.email, claims.preferred_username, claims.login, claims.name, claims.sub].find(
+      (value): value is string => typeof value === 'string' && value !== '',
+    )
+    ctx.status = 200
+    ctx.set(pageHeaders(options.page, client.redirectUri))
+    ctx.body = consentPage(options.page, {
+      name: client.name,
+      documentUrl: client.kind === 'metadata-document' ? client.id : undefined,
+      redirectUri: client.redirectUri,
+      resource: outcome.resource,
+      scopes: outcome.scopes.map((name) => ({ name, description: options.scopes[name] ?? name })),
+      user: user ?? '',
+      csrf: outcome.csrf,
+      isUnverified: client.kind !== 'static',
+    })
+  }
+
+  async #decide(ctx: Context, uid: string): Promise<void> {
+    const found = await this.#find(ctx, uid)
+    if (found === undefined) return
+    const { record, interaction } = found
+    const { outcome } = record
+    const form = await readForm(ctx.req as NodeRequest)
+    const origin = ctx.get('origin')
+    const isOwn = (origin === '' || origin === new URL(this.#context.options.url).origin) && isSameSite(ctx)
+    if (
+      outcome === undefined ||
+      outcome.error !== undefined ||
+      !isOwn ||
+      !isEqual(form.get('csrf'), outcome.csrf)
+    )
+      return this.#fail(ctx, 400, 'This form is not valid', 'Start again from your application.')
+    const client = await this.#client(interaction)
+    if (client === undefined)
+      return this.#fail(ctx, 400, 'The application is unknown', 'Start again from it.')
+    // Of two submissions, one counts.
+    if ((await this.#context.records.take('SignIn', uid)) === undefined)
+      return this.#fail(ctx, 400, 'This form was sent already', 'Start again from your application.')
+    const { emit, records } = this.#context
+    const event = {
+      client: client.id,
+      clientKind: client.kind,
+      redirectHost: redirectHost(client.redirectUri),
+      subject: this.#sub(outcome),
+      scopes: outcome.scopes.join(' '),
+    }
+    if (form.get('decision') !== 'allow') {
+      emit('consent.denied', event)
+      return await this.#end(ctx, {
+        error: 'access_denied',
+        description: 'The user denied access',
+      })
+    }
+    emit('consent.given', event)
+    if (mayRemember(client))
+      await records.set('Consent', consentOf(client, outcome, event.subject), true, LIFETIMES.consent)
+    await this.#grant(ctx, interaction, client, outcome)
+  }
+
+  async #grant(ctx: Context, { params }: Interaction, client: KnownClient, outcome: Accepted): Promise<void> {
+    const accountId = this.#sub(outcome)
+    const grant = new this.#provider.Grant({ accountId, clientId: client.id })
+    const requested = scopesOf(params.scope)
+    const granted = new Set([...outcome.scopes, 'openid', 'offline_access'])
+    const rejected = requested.filter((scope) => !granted.has(scope))
+    const own = requested.filter((scope) => scope === 'openid' || scope === 'offline_access')
+    grant.addOIDCScope([...own, ...outcome.scopes].join(' '))
+    const identifier = String(params.resource)
+    grant.addResourceScope(identifier, outcome.scopes.join(' '))
+    if (rejected.length > 0) {
+      grant.rejectOIDCScope(rejected.join(' '))
+      grant.rejectResourceScope(identifier, rejected.join(' '))
+    }
+    const grantId = await grant.save()
+    const upstream: UpstreamRecord = { sub: accountId, claims: outcome.claims, tokens: outcome.tokens }
+    await this.#context.records.set('Upstream', grantName(grantId), upstream, LIFETIMES.grant)
+    await keepClient(this.#context.records, client.id)
+    await this.#resume(ctx, { login: { accountId, remember: false }, consent: { grantId } })
+  }
+
+  async #end(
+    ctx: Context,
+    { error, description }: { readonly error: string; readonly description: string },
+  ): Promise<void> {
+    await this.#resume(ctx, { error, error_description: errorText(description) })
+  }
+
+  async #resume(ctx: Context, result: InteractionResult): Promise<void> {
+    const options = { mergeWithLastSubmission: false }
+    this.#redirect(ctx, await this.#provider.interactionResult(ctx.req, ctx.res, result, options))
+  }
+
+  /** Returns the sign-in of this browser. Otherwise, it responds with an error page. */
+  async #find(
+    ctx: Context,
+    uid: string,
+  ): Promise<{ readonly record: SignInRecord; readonly interaction: Interaction } | undefined> {
+    const interaction = await this.#provider.interactionDetails(ctx.req, ctx.res).catch(() => undefined)
+    const record = (await this.#context.records.get('SignIn', uid)) as SignInRecord | undefined
+    if (interaction?.uid === uid && record !== undefined && this.#isBrowserOf(ctx, record))
+      return { record, interaction }
+    this.#fail(
+      ctx,
+      400,
+      'This sign-in has expired',
+      'Start again from your application. It must be finished in the browser in which it was started.',
+    )
+    return undefined
+  }
+
+  async #keep(uid: string, record: SignInRecord): Promise<void> {
+    await this.#context.records.set('SignIn', uid, record, LIFETIMES.signIn)
+  }
+
+  async #client({ params }: Interaction): Promise<KnownClient | undefined> {
+    const id = String(params.client_id)
+    const client = await this.#provider.Client.find(id)
+    const redirectUri = String(params.redirect_uri)
+    if (client === undefined || !client.redirectUriAllowed(redirectUri)) return undefined
+    return { id, redirectUri, name: client.clientName ?? id, kind: kindOf(client, this.#context.options) }
+  }
+
+  #sub({ claims }: Accepted): string {
+    return `${this.#context.options.provider}|${claims.sub}`
+  }
+
+  #browser(ctx: Context): string | undefined {
+    const value = ctx.cookies.get(this.#cookie)
+    return value !== undefined && /^[\w-]{43}$/.test(value) ? value : undefined
+  }
+
+  #isBrowserOf(ctx: Context, { browser }: SignInRecord): boolean {
+    const value = this.#browser(ctx)
+    return value !== undefined && isEqual(hashOf(value), browser)
+  }
+
+  #redirect(ctx: Context, location: string): void {
+    ctx.set('Cache-Control', 'no-store')
+    ctx.set('Referrer-Policy', 'no-referrer')
+    ctx.status = 303
+    ctx.set('Location', location)
+    ctx.body = ''
+  }
+
+  #fail(ctx: Context, status: number, title: string, detail: string): void {
+    const { page } = this.#context.options
+    ctx.status = status
+    ctx.set(pageHeaders(page))
+    ctx.body = errorPage(page, title, detail)
+  }
+}
+
+/** A client and the redirect URI of a request. */
+interface KnownClient {
+  readonly id: string
+  readonly name: string
+  readonly kind: ClientKind
+  readonly redirectUri: string
+}
+
+/** Returns how a client is known. */
+export function kindOf(
+  client: { readonly clientId: string },
+  { clients }: Pick<ResolvedFacadeOptions, 'clients'>,
+): ClientKind {
+  if (clients.static.some(({ clientId }) => clientId === client.clientId)) return 'static'
+  const { clientIdMetadataDocument } = client as { clientIdMetadataDocument?: unknown }
+  return clientIdMetadataDocument === true ? 'metadata-document' : 'registered'
+}
+
+/**
+ * Returns `true` if the consent of a user may be remembered: only for clients that are registered in advance, and only if
+ * no other program can receive the code.
+ */
+function mayRemember({ kind, redirectUri }: KnownClient): boolean {
+  return kind === 'static' && !isLocalRedirect(redirectUri)
+}
+
+/** Identifies a consent: for one user, client, redirect URI, resource, and set of scopes. */
+function consentOf(client: KnownClient, { scopes, resource }: Accepted, sub: string): string {
+  return JSON.stringify([sub, client.id, client.redirectUri, resource, [...scopes].sort()])
+}
+
+/** Returns the scopes in a parameter. */
+export function scopesOf(value: unknown): string[] {
+  return typeof value === 'string' ? [...new Set(value.split(' ').filter((scope) => scope !== ''))] : []
+}
+
+function hashOf(value: string): string {
+  return createHash('sha256').update(value).digest('base64url')
+}
+
+function isEqual(one: string | null, other: string): boolean {
+  if (one === null) return false
+  const [a, b] = [one, other].map((value) => createHash('sha256').update(value).digest())
+  return timingSafeEqual(a as Buffer, b as Buffer)
+}
+
+function isSameSite(ctx: Context): boolean {
+  const site = ctx.get('sec-fetch-site')
+  return site === '' || site === 'same-origin'
+}
+
+/** Keeps the characters that an error description may have (RFC 6749 §4.1.2.1). */
+function errorText(description: string): string {
+  return description.slice(0, 300).replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, ' ')
+}
+
+async function readForm(req: NodeRequest): Promise<URLSearchParams> {
+  // A body parser may have read the body.
+  if (typeof req.body === 'object' && req.body !== null && !req.readable) {
+    const { csrf, decision } = req.body as Record<string, unknown>
+    return new URLSearchParams({ csrf: String(csrf), decision: String(decision) })
+  }
+  let size = 0
+  const chunks: Buffer[] = []
+  for await (const chunk of req as AsyncIterable<Buffer>) {
+    size += chunk.length
+    if (size > MAX_FORM_BYTES) throw new Error('the form is too large')
+    chunks.push(chunk)
+  }
+  return new URLSearchParams(Buffer.concat(chunks).toString('utf8'))
+}

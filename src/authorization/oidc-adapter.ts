@@ -1,0 +1,103 @@
+import { createHash } from 'node:crypto'
+import type { Adapter, AdapterPayload } from 'oidc-provider'
+import type { Records } from './records.ts'
+
+/** Lifetimes in seconds. */
+export const LIFETIMES: {
+  readonly accessToken: number
+  readonly code: number
+  readonly refreshToken: number
+  readonly grant: number
+  readonly signIn: number
+  readonly usedClient: number
+  readonly consent: number
+} = {
+  accessToken: 600,
+  code: 60,
+  refreshToken: 30 * 86_400,
+  grant: 365 * 86_400,
+  signIn: 600,
+  usedClient: 365 * 86_400,
+  consent: 90 * 86_400,
+}
+
+/** The errors of `oidc-provider` that the adapter throws. */
+export interface AdapterErrors {
+  readonly usedTwice: () => Error
+  readonly replayed: () => Error
+}
+
+/** The kinds of tokens that are used once. */
+const USED_ONCE: ReadonlyMap<string, number> = new Map([
+  ['AuthorizationCode', 2 * LIFETIMES.code],
+  ['RefreshToken', LIFETIMES.refreshToken],
+])
+
+/** Clients that have registered, and have not finished a sign-in yet. */
+const NEW_CLIENT = 'NewClient'
+
+/** Returns the public name of a grant: the claim `gid` of access tokens. It reveals nothing about the grant. */
+export function grantName(grantId: string): string {
+  return createHash('sha256').update(`grant:${grantId}`).digest('base64url')
+}
+
+/**
+ * The storage of `oidc-provider`. Codes and refresh tokens are used up in one step, so that of several concurrent requests one
+ * succeeds. A token whose grant is deleted is worthless, so that revocation only deletes the grant.
+ */
+export class RecordsAdapter implements Adapter {
+  readonly #kind: string
+  readonly #records: Records
+  readonly #errors: AdapterErrors
+  readonly #unusedClientSeconds: number
+
+  constructor(kind: string, records: Records, errors: AdapterErrors, unusedClientSeconds: number) {
+    this.#kind = kind
+    this.#records = records
+    this.#errors = errors
+    this.#unusedClientSeconds = unusedClientSeconds
+  }
+
+  async upsert(id: string, payload: AdapterPayload, expiresIn: number | undefined): Promise<void> {
+    if (this.#kind === 'Client')
+      return await this.#records.set(NEW_CLIENT, id, payload, this.#unusedClientSeconds)
+    const seconds = Math.max(1, expiresIn ?? LIFETIMES.grant)
+    if (this.#kind !== 'ReplayDetection') return await this.#records.set(this.#kind, id, payload, seconds)
+    if (!(await this.#records.add(this.#kind, id, payload, seconds))) throw this.#errors.replayed()
+  }
+
+  async find(id: string): Promise<AdapterPayload | undefined> {
+    const found = (await this.#records.get(this.#kind, id)) as AdapterPayload | undefined
+    if (this.#kind === 'Client')
+      return found ?? ((await this.#records.get(NEW_CLIENT, id)) as AdapterPayload | undefined)
+    if (found === undefined || !USED_ONCE.has(this.#kind)) return found
+    const used = await this.#records.get(`Used${this.#kind}`, id)
+    return typeof used === 'number' ? { ...found, consumed: used } : found
+  }
+
+  async consume(id: string): Promise<void> {
+    const seconds = USED_ONCE.get(this.#kind) ?? LIFETIMES.grant
+    const now = Math.floor(Date.now() / 1000)
+    if (!(await this.#records.add(`Used${this.#kind}`, id, now, seconds))) throw this.#errors.usedTwice()
+  }
+
+  async destroy(id: string): Promise<void> {
+    if (this.#kind === 'Grant') await this.#records.delete('Upstream', grantName(id))
+    await this.#records.delete(this.#kind, id)
+  }
+
+  async revokeByGrantId(): Promise<void> {}
+
+  async findByUid(): Promise<undefined> {}
+
+  async findByUserCode(): Promise<undefined> {}
+}
+
+/** Keeps a client that has finished a sign-in. */
+export async function keepClient(records: Records, clientId: string): Promise<void> {
+  const added = await records.get(NEW_CLIENT, clientId)
+  const client = added ?? (await records.get('Client', clientId))
+  if (client === undefined) return
+  await records.set('Client', clientId, client, LIFETIMES.usedClient)
+  if (added !== undefined) await records.delete(NEW_CLIENT, clientId)
+}

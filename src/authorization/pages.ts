@@ -1,0 +1,149 @@
+import { createHash } from 'node:crypto'
+import type { ResolvedPage } from './options.ts'
+import { isLocalRedirect, redirectHost, redirectSource } from './redirect-uris.ts'
+
+/** The contents of the consent page. */
+export interface ConsentQuestion {
+  /** The name that the client gives itself. */
+  readonly name: string
+  /** The URL of the client's metadata document, if its id is one. */
+  readonly documentUrl: string | undefined
+  readonly redirectUri: string
+  readonly resource: string
+  readonly scopes: readonly { readonly name: string; readonly description: string }[]
+  /** The user as the provider names them. */
+  readonly user: string
+  /** The token that the form sends back. */
+  readonly csrf: string
+  /** `true` if nobody has checked the client's name. */
+  readonly isUnverified: boolean
+}
+
+/** The longest name of a client or a user on a page. */
+const MAX_NAME = 80
+
+const STYLE = `:root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif;--line:#c3c8d1;--dim:#4d5563;--accent:#1d4fc4;--card:#fff;--page:#f4f5f8;--on:#fff}
+@media (prefers-color-scheme:dark){:root{--line:#3d4553;--dim:#a9b3c2;--accent:#8fb0ff;--card:#171b22;--page:#0e1116;--on:#0e1116}}
+*{box-sizing:border-box}
+body{margin:0;min-height:100vh;display:grid;place-items:center;padding:1rem;background:var(--page)}
+main{width:100%;max-width:30rem;padding:1.5rem;background:var(--card);border:1px solid var(--line);border-radius:12px}
+h1{font-size:1.25rem;line-height:1.35;margin:.25rem 0 1rem;overflow-wrap:anywhere}
+h2{font-size:1rem;margin:1.25rem 0 .5rem}
+p{margin:0 0 .75rem;overflow-wrap:anywhere}
+.dim,dt,footer{color:var(--dim);font-size:.9375rem}
+dl{margin:0}dd{margin:0 0 .75rem;overflow-wrap:anywhere;font-weight:600}
+ul{margin:0;padding:0 0 0 1.25rem}li{margin:0 0 .375rem;overflow-wrap:anywhere}
+img{display:block;max-width:8rem;max-height:3rem;margin:0 0 1rem}
+.note{padding:.75rem;border:1px solid var(--line);border-radius:8px}
+form{display:flex;flex-wrap:wrap;gap:.75rem;margin:1.25rem 0 0}
+button{flex:1 1 8rem;min-height:2.75rem;padding:.5rem 1.25rem;font:inherit;font-weight:600;color:inherit;background:transparent;border:1px solid var(--dim);border-radius:8px;cursor:pointer}
+button[value=allow]{background:var(--accent);border-color:var(--accent);color:var(--on)}
+:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
+a{color:var(--accent)}footer{margin:1.25rem 0 0}footer a{margin-inline-end:1rem}
+`
+
+const STYLE_SOURCE = `'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`
+
+/** Returns the headers of a page. A form on it may only be sent to this server, which may redirect to `redirectUri`. */
+export function pageHeaders({ logo }: ResolvedPage, redirectUri?: string): Record<string, string> {
+  const policy = [
+    "default-src 'none'",
+    `style-src ${STYLE_SOURCE}`,
+    ...(logo === undefined ? [] : [`img-src ${new URL(logo).origin}`]),
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+    redirectUri === undefined ? "form-action 'none'" : `form-action 'self' ${redirectSource(redirectUri)}`,
+  ]
+  return {
+    'Cache-Control': 'no-store',
+    'Content-Security-Policy': policy.join('; '),
+    'Content-Type': 'text/html; charset=utf-8',
+    // With `no-referrer`, the form would be sent with the origin `null`.
+    'Referrer-Policy': 'same-origin',
+    'X-Content-Type-Options': 'nosniff',
+    'X-Frame-Options': 'DENY',
+  }
+}
+
+/** Returns the page on which a user allows or denies the access of a client. It has no script. */
+export function consentPage(page: ResolvedPage, question: ConsentQuestion): string {
+  const { redirectUri, resource, scopes, csrf, isUnverified, documentUrl } = question
+  const name = plainName(question.name) || 'A client without a name'
+  const rows = [
+    [
+      'The application receives the access at',
+      `${redirectHost(redirectUri)}${isLocalRedirect(redirectUri) ? ' (a program on this device)' : ''}`,
+    ],
+    ...(documentUrl === undefined
+      ? []
+      : [['The application is described at', new URL(documentUrl).host] as const]),
+    ['The access is for', resource],
+    ['You are signed in as', plainName(question.user)],
+  ] as const
+  return layout(
+    page,
+    `Allow access to ${page.title}?`,
+    `<h1><bdi>${escapeHtml(name)}</bdi> requests access to ${escapeHtml(page.title)}</h1>
+<dl>
+${rows.map(([term, value]) => `<dt>${term}</dt><dd><bdi>${escapeHtml(value)}</bdi></dd>`).join('\n')}
+</dl>
+<h2 id="scopes">The application will be able to:</h2>
+<ul aria-labelledby="scopes">
+${scopes.map((scope) => `<li>${escapeHtml(scope.description)} <span class="dim">(${escapeHtml(scope.name)})</span></li>`).join('\n')}
+</ul>
+${isUnverified ? '<p class="note" role="note">The application chose its name itself. Continue only if you have just started to connect this application.</p>' : ''}
+<form method="post">
+<input type="hidden" name="csrf" value="${escapeHtml(csrf)}">
+<button type="submit" name="decision" value="allow">Allow</button>
+<button type="submit" name="decision" value="deny">Deny</button>
+</form>`,
+  )
+}
+
+/** Returns the page for an error that must not be sent to a client. */
+export function errorPage(page: ResolvedPage, title: string, detail: string): string {
+  return layout(
+    page,
+    title,
+    `<h1>${escapeHtml(title)}</h1>
+<p>${escapeHtml(plainName(detail, 300))}</p>`,
+  )
+}
+
+function layout(page: ResolvedPage, title: string, content: string): string {
+  const { logo, links } = page
+  const image = logo === undefined ? '' : `<img src="${escapeHtml(logo)}" alt="">`
+  const footer = links.map(({ text, url }) => `<a href="${escapeHtml(url)}">${escapeHtml(text)}</a>`)
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${escapeHtml(title)}</title>
+<style>${STYLE}</style>
+</head>
+<body>
+<main>
+${image}
+${content}
+${footer.length === 0 ? '' : `<footer>${footer.join(' ')}</footer>`}
+</main>
+</body>
+</html>
+`
+}
+
+/** Removes invisible and direction-changing characters, and shortens the rest. */
+function plainName(value: string, max = MAX_NAME): string {
+  const visible = value
+    .slice(0, 4 * max)
+    .replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '')
+    .replace(/\s+/g, ' ')
+    .trim()
+  return visible.length > max ? `${visible.slice(0, max - 1)}…` : visible
+}
+
+function escapeHtml(value: string): string {
+  return value.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
+}

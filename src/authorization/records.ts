@@ -1,0 +1,104 @@
+import { createHash, hkdfSync } from 'node:crypto'
+import { CompactEncrypt, compactDecrypt } from 'jose'
+import type { AuthorizationStore } from './store.ts'
+
+/** The maximum time for one command of the store. */
+const STORE_TIMEOUT_MS = 5_000
+
+interface EncryptionKey {
+  readonly kid: string
+  readonly key: Uint8Array
+}
+
+/**
+ * Encrypted records in a store. Each value is a JWE (RFC 7516, `dir` and `A256GCM`) that contains its own key, so that a value
+ * cannot be moved to another key. The first secret encrypts; all secrets decrypt.
+ */
+export class Records {
+  readonly #store: AuthorizationStore
+  readonly #keys: readonly EncryptionKey[]
+
+  constructor(store: AuthorizationStore, secrets: readonly string[]) {
+    this.#store = store
+    this.#keys = secrets.map((secret) => {
+      const key = keyFrom(secret, 'mcp-gatekit authorization records')
+      return { key, kid: createHash('sha256').update(key).digest('base64url').slice(0, 16) }
+    })
+  }
+
+  async get(kind: string, id: string): Promise<unknown> {
+    const name = nameOf(kind, id)
+    return await this.#open(name, await withinTime(this.#store.get(name)))
+  }
+
+  async set(kind: string, id: string, value: unknown, ttlSeconds: number): Promise<void> {
+    const name = nameOf(kind, id)
+    await withinTime(this.#store.set(name, await this.#seal(name, value), ttlSeconds * 1000))
+  }
+
+  /** Stores a record if there is none. Resolves with `true` if it was stored. */
+  async add(kind: string, id: string, value: unknown, ttlSeconds: number): Promise<boolean> {
+    const name = nameOf(kind, id)
+    return await withinTime(this.#store.add(name, await this.#seal(name, value), ttlSeconds * 1000))
+  }
+
+  /** Removes a record and resolves with it. Of several calls, one gets the record. */
+  async take(kind: string, id: string): Promise<unknown> {
+    const name = nameOf(kind, id)
+    return await this.#open(name, await withinTime(this.#store.take(name)))
+  }
+
+  async delete(kind: string, id: string): Promise<void> {
+    await withinTime(this.#store.delete(nameOf(kind, id)))
+  }
+
+  async #seal(name: string, value: unknown): Promise<string> {
+    const { kid, key } = this.#keys[0] as EncryptionKey
+    const plain = new TextEncoder().encode(JSON.stringify({ name, value }))
+    return await new CompactEncrypt(plain)
+      .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid })
+      .encrypt(key)
+  }
+
+  async #open(name: string, sealed: string | undefined): Promise<unknown> {
+    if (typeof sealed !== 'string') return undefined
+    try {
+      const { plaintext } = await compactDecrypt(
+        sealed,
+        (header) => {
+          const found = this.#keys.find(({ kid }) => kid === header.kid)
+          if (found === undefined) throw new Error('unknown key')
+          return found.key
+        },
+        { keyManagementAlgorithms: ['dir'], contentEncryptionAlgorithms: ['A256GCM'] },
+      )
+      const record = JSON.parse(new TextDecoder().decode(plaintext)) as { name?: unknown; value?: unknown }
+      return record.name === name ? record.value : undefined
+    } catch {
+      // Another secret encrypted the value, or it was changed.
+      return undefined
+    }
+  }
+}
+
+/** Derives a key for one purpose from a secret. */
+export function keyFrom(secret: string, purpose: string): Uint8Array {
+  return new Uint8Array(hkdfSync('sha256', secret, '', purpose, 32))
+}
+
+/** Ids are tokens, so that only their hash is stored. */
+function nameOf(kind: string, id: string): string {
+  return `${kind}:${createHash('sha256').update(id).digest('base64url')}`
+}
+
+async function withinTime<T>(action: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const over = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error('the store did not respond in time')), STORE_TIMEOUT_MS)
+  })
+  try {
+    return await Promise.race([action, over])
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,354 @@
+import { LRUCache } from 'lru-cache'
+import type * as Oidc from 'oidc-provider'
+import type { Configuration, Provider } from 'oidc-provider'
+import type { Emit } from './events.ts'
+import { Interactions, kindOf, scopesOf, type UpstreamRecord } from './interactions.ts'
+import { type AdapterErrors, grantName, keepClient, LIFETIMES, RecordsAdapter } from './oidc-adapter.ts'
+import type { ResolvedFacadeOptions } from './options.ts'
+import { errorPage, pageHeaders } from './pages.ts'
+import { keyFrom, type Records } from './records.ts'
+import { isDefaultRedirectUri, redirectHost, redirectProblem } from './redirect-uris.ts'
+import { createSafeFetch, type SafeFetchSettings } from './safe-fetch.ts'
+import type { ProviderClient } from './sign-in.ts'
+
+type Library = typeof Oidc
+type Context = Parameters<Parameters<Provider['use']>[0]>[0]
+
+/** The scopes of OpenID Connect, which do not belong to a resource. */
+const OPENID_SCOPES = ['openid', 'offline_access']
+
+/** The metadata of clients that is kept. Logos and other addresses are never fetched or shown. */
+const KEPT_METADATA: ReadonlySet<string> = new Set([
+  'any_metadata',
+  'application_type',
+  'client_id',
+  'client_id_issued_at',
+  'client_name',
+  'client_secret',
+  'client_secret_expires_at',
+  'grant_types',
+  'id_token_signed_response_alg',
+  'jwks',
+  'jwks_uri',
+  'redirect_uris',
+  'response_modes',
+  'response_types',
+  'token_endpoint_auth_method',
+  'token_endpoint_auth_signing_alg',
+])
+
+const GRANT_TYPES = ['authorization_code', 'refresh_token']
+const AUTHENTICATION_METHODS = [
+  'none',
+  'client_secret_basic',
+  'client_secret_post',
+  'private_key_jwt',
+] as const
+
+/** The limits for the metadata of a client. */
+const MAX_REDIRECT_URIS = 20
+const MAX_NAME_LENGTH = 200
+const MAX_KEYS_LENGTH = 16_384
+const MAX_CLIENT_ID_LENGTH = 500
+
+/** The limits for fetching metadata documents. */
+const MAX_CONCURRENT_FETCHES = 20
+const FAILED_DOCUMENT_MS = 30_000
+
+export const PATHS: Readonly<
+  Record<'authorization' | 'jwks' | 'registration' | 'revocation' | 'token', string>
+> = {
+  authorization: '/authorize',
+  jwks: '/jwks',
+  registration: '/register',
+  revocation: '/revoke',
+  token: '/token',
+}
+
+/** The parts of an authorization server that other modules make. */
+export interface ServerParts {
+  readonly options: ResolvedFacadeOptions
+  readonly records: Records
+  readonly upstream: ProviderClient
+  readonly emit: Emit
+  /** Replaces the access to the network, for tests. */
+  readonly safeFetch: SafeFetchSettings
+}
+
+/** Builds the authorization server: `oidc-provider` with the rules for MCP clients, and the pages of the sign-in. */
+export function buildServer({ Provider, errors }: Library, parts: ServerParts): Provider {
+  const { options, records, upstream, emit } = parts
+  const { scopes, resources, keys, clients, page, url } = options
+  const [signingKey] = keys.signing
+  const { alg = 'ES256', kid } = signingKey ?? {}
+  const adapterErrors: AdapterErrors = {
+    usedTwice: () => new errors.InvalidGrant('already used'),
+    replayed: () => new errors.InvalidDpopProof('DPoP proof JWT Replay detected'),
+  }
+  const documents = new DocumentFetches(parts.safeFetch)
+
+  function resourceOf(identifier: unknown): string | undefined {
+    if (typeof identifier !== 'string' || !URL.canParse(identifier)) return undefined
+    const { href } = new URL(identifier)
+    return resources.find((resource) => new URL(resource).href === href)
+  }
+
+  /** Applies the rules for clients to their metadata. Throws if the client is not accepted. */
+  function checkMetadata(metadata: Record<string, unknown>): void {
+    const { client_id: clientId, client_name: name, redirect_uris: uris, grant_types: grants } = metadata
+    for (const member of Object.keys(metadata)) if (!KEPT_METADATA.has(member)) delete metadata[member]
+    const wrong = (description: string) => new errors.InvalidClientMetadata(description)
+    if (name !== undefined && (typeof name !== 'string' || name.length > MAX_NAME_LENGTH))
+      throw wrong(`client_name must be a string of at most ${MAX_NAME_LENGTH} characters`)
+    if (JSON.stringify([metadata.jwks, metadata.jwks_uri]).length > MAX_KEYS_LENGTH)
+      throw wrong('jwks is too large')
+    if (!Array.isArray(uris) || uris.length === 0 || uris.length > MAX_REDIRECT_URIS)
+      throw wrong(`redirect_uris must be an array of 1 to ${MAX_REDIRECT_URIS} URIs`)
+    const isStatic = clients.static.some((client) => client.clientId === clientId)
+    const redirectClient = { clientId: String(clientId), name }
+    for (const uri of uris) {
+      const problem = typeof uri === 'string' ? redirectProblem(uri) : 'is not a string'
+      if (problem !== undefined) throw wrong(`redirect_uris must not contain a URI that ${problem}`)
+      if (isStatic) continue
+      const isAccepted =
+        clients.redirectUris === undefined
+          ? isDefaultRedirectUri(uri)
+          : clients.redirectUris(uri, redirectClient) === true
+      if (!isAccepted) throw wrong('redirect_uris contains a URI that this server does not accept')
+    }
+    // A client may register more than this server supports (RFC 7591 §2), and must be able to request other scopes later.
+    const supported = Array.isArray(grants) ? grants.filter((grant) => GRANT_TYPES.includes(grant)) : []
+    metadata.grant_types = [...new Set(['authorization_code', ...supported])]
+    metadata.response_types = ['code']
+    metadata.response_modes = ['query']
+    metadata.id_token_signed_response_alg = alg
+    // A loopback redirect URI of a native client may have any port (RFC 8252 §7.3).
+    metadata.application_type = 'native'
+  }
+
+  const configuration: Configuration = {
+    adapter: (kind: string) =>
+      new RecordsAdapter(kind, records, adapterErrors, clients.unusedTtlDays * 86_400),
+    clients: clients.static.map(({ clientId, clientSecret, redirectUris, name }) => ({
+      client_id: clientId,
+      ...(clientSecret !== undefined && { client_secret: clientSecret }),
+      client_name: name ?? clientId,
+      redirect_uris: [...redirectUris],
+      grant_types: GRANT_TYPES,
+      token_endpoint_auth_method: clientSecret === undefined ? 'none' : 'client_secret_basic',
+    })),
+    jwks: { keys: keys.signing.map((key) => ({ ...key })) as NonNullable<Configuration['jwks']>['keys'] },
+    scopes: [...OPENID_SCOPES, ...Object.keys(scopes)],
+    responseTypes: ['code'],
+    clientAuthMethods: [...AUTHENTICATION_METHODS],
+    clientDefaults: { application_type: 'native', id_token_signed_response_alg: alg as 'ES256' },
+    cookies: {
+      keys: keys.encryption.map((secret) =>
+        Buffer.from(keyFrom(secret, 'mcp-gatekit authorization cookies')).toString('base64url'),
+      ),
+      names: {
+        session: 'mcp-gatekit-session',
+        interaction: 'mcp-gatekit-signin',
+        resume: 'mcp-gatekit-resume',
+      },
+    },
+    routes: { ...PATHS },
+    pkce: { required: () => true },
+    features: {
+      devInteractions: { enabled: false },
+      userinfo: { enabled: false },
+      rpInitiatedLogout: { enabled: false },
+      registration: { enabled: clients.registration, issueRegistrationAccessToken: false },
+      revocation: { enabled: true },
+      dPoP: { enabled: true },
+      clientIdMetadataDocument: {
+        enabled: clients.metadataDocuments,
+        ack: 'draft-02',
+        allowFetch: async (_ctx, clientId) => documents.mayFetch(clientId),
+        allowClient: async () => true,
+      },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: async (_ctx, _client, granted) => {
+          const [one, another] = granted === undefined ? resources : [granted].flat()
+          if (one === undefined || another !== undefined)
+            throw new errors.InvalidTarget('resource must be one of the resources of this server')
+          return one
+        },
+        useGrantedResource: async () => true,
+        getResourceServerInfo: async (ctx, identifier) => {
+          const audience = resourceOf(identifier)
+          if (audience === undefined || Array.isArray(ctx.oidc.params?.resource))
+            throw new errors.InvalidTarget('resource must be one of the resources of this server')
+          return {
+            scope: Object.keys(scopes).join(' '),
+            audience,
+            accessTokenFormat: 'jwt',
+            accessTokenTTL: LIFETIMES.accessToken,
+            jwt: { sign: { alg: alg as 'ES256', ...(kid !== undefined && { kid }) } },
+          }
+        },
+      },
+    },
+    // Without a member of its own, the validator would not be called.
+    extraClientMetadata: {
+      properties: ['any_metadata'],
+      validator: (_ctx, _key, _value, metadata) => checkMetadata(metadata as Record<string, unknown>),
+    },
+    fetch: documents.fetch as NonNullable<Configuration['fetch']>,
+    fetchResponseBodyLimits: {
+      'client_id metadata document': 16_384,
+      jwks_uri: 65_536,
+      sector_identifier_uri: 1,
+    },
+    issueRefreshToken: async (_ctx, client) => client.grantTypeAllowed('refresh_token'),
+    rotateRefreshToken: true,
+    revokeGrantPolicy: () => true,
+    expiresWithSession: () => false,
+    clientBasedCORS: () => true,
+    extraTokenClaims: async (_ctx, token) => {
+      const { grantId } = token as { grantId?: string }
+      return grantId === undefined ? undefined : { gid: grantName(grantId) }
+    },
+    async findAccount(_ctx, id, token) {
+      const account = { accountId: id, claims: () => ({ sub: id }) }
+      if (token?.kind !== 'RefreshToken') return account
+      // An account that is not allowed any more loses its access with the next refresh.
+      const { grantId = '' } = token as { grantId?: string }
+      const record = (await records.get('Upstream', grantName(grantId))) as UpstreamRecord | undefined
+      if (record?.sub !== id) return undefined
+      const allowed = await options.allow({ claims: record.claims, provider: options.provider })
+      return allowed === true ? account : undefined
+    },
+    // There are no sessions: each request needs a sign-in and a grant of its own.
+    async loadExistingGrant({ oidc }) {
+      const id = oidc.result?.consent?.grantId
+      return id === undefined ? undefined : await oidc.provider.Grant.find(id)
+    },
+    interactions: {
+      url: async (ctx, { uid }) => await interactions.begin(ctx as Context, uid),
+    },
+    renderError(ctx, { error, error_description: description }) {
+      ctx.set(pageHeaders(page))
+      if (ctx.status < 500) ctx.status = 400
+      const detail = [error, description].filter((text) => text !== undefined).join(': ')
+      ctx.body = errorPage(page, 'The application cannot be connected', detail)
+    },
+    ttl: {
+      AccessToken: LIFETIMES.accessToken,
+      AuthorizationCode: LIFETIMES.code,
+      Grant: LIFETIMES.grant,
+      IdToken: LIFETIMES.accessToken,
+      Interaction: LIFETIMES.signIn,
+      RefreshToken: LIFETIMES.refreshToken,
+      Session: LIFETIMES.signIn,
+    },
+  }
+  const provider = new Provider(url, configuration)
+  // The issuer decides the addresses, not the headers of a request.
+  provider.proxy = true
+  const interactions = new Interactions(provider, { options, records, upstream, emit, resourceOf })
+  provider.use(async (ctx, next) => {
+    if (ctx.path === PATHS.authorization && ctx.query.scope === undefined)
+      ctx.query = { ...ctx.query, scope: Object.keys(scopes).join(' ') }
+    if (ctx.path === PATHS.registration) allowOrigins(ctx)
+    if (ctx.path === PATHS.registration && ctx.method === 'OPTIONS') return
+    const { client_id: clientId } = ctx.query
+    if (typeof clientId === 'string' && clientId.length > MAX_CLIENT_ID_LENGTH)
+      ctx.query = { ...ctx.query, client_id: '' }
+    if (await interactions.serve(ctx)) return
+    await next()
+    if (ctx.path.startsWith('/.well-known/') && typeof ctx.body === 'object' && ctx.body !== null)
+      Object.assign(ctx.body, { response_modes_supported: ['query'] })
+    if (ctx.path.startsWith(`${PATHS.authorization}/`)) ctx.set('Referrer-Policy', 'no-referrer')
+  })
+  emitEvents(provider, options, records, emit)
+  return provider
+}
+
+/** Allows scripts of all origins to register. Registration uses no cookies. */
+function allowOrigins(ctx: Context): void {
+  ctx.set('Access-Control-Allow-Origin', '*')
+  if (ctx.method !== 'OPTIONS') return
+  ctx.set('Access-Control-Allow-Methods', 'POST')
+  ctx.set('Access-Control-Allow-Headers', 'content-type, mcp-protocol-version')
+  ctx.set('Access-Control-Max-Age', '3600')
+  ctx.status = 204
+}
+
+function emitEvents(provider: Provider, options: ResolvedFacadeOptions, records: Records, emit: Emit): void {
+  // Without a listener, Koa would write errors to the console.
+  Object.assign(provider, { silent: true })
+  provider.on('registration_create.success', (_ctx, client) => {
+    const [uri] = client.redirectUris ?? []
+    emit('client.registered', {
+      client: client.clientId,
+      ...(uri !== undefined && { redirectHost: redirectHost(uri) }),
+    })
+  })
+  provider.on('grant.success', (ctx) => {
+    const { client, params, entities } = ctx.oidc
+    if (client === undefined) return
+    const clientKind = kindOf(client, options)
+    emit('token.issued', {
+      client: client.clientId,
+      clientKind,
+      grantType: String(params?.grant_type),
+      subject: entities.Account?.accountId,
+      scopes: scopesOf(entities.AccessToken?.scope).join(' '),
+    })
+    // A client that refreshes is in use.
+    if (clientKind === 'registered') keepClient(records, client.clientId).catch(() => undefined)
+  })
+  provider.on('grant.error', (ctx, error) => {
+    const { client, entities, params } = ctx.oidc
+    const event = {
+      client: client?.clientId,
+      grantType: typeof params?.grant_type === 'string' ? params.grant_type : '',
+    }
+    const { RefreshToken: token } = entities
+    if (
+      token !== undefined &&
+      (token as { consumed?: unknown }).consumed !== undefined &&
+      error.message === 'invalid_grant'
+    )
+      emit('refresh.reused', { ...event, subject: token.accountId })
+    emit('token.refused', { ...event, reason: error.message })
+  })
+  provider.on('grant.revoked', (ctx) => {
+    emit('revoked', { client: ctx.oidc.client?.clientId })
+  })
+}
+
+/** Fetches metadata documents and key sets of clients, which strangers name. */
+class DocumentFetches {
+  readonly fetch: (url: string | URL, init?: RequestInit) => Promise<Response>
+  /** Documents that could not be fetched. They are not fetched again for a while. */
+  readonly #failed = new LRUCache<string, true>({ max: 1_000, ttl: FAILED_DOCUMENT_MS })
+  #running = 0
+
+  constructor(settings: SafeFetchSettings) {
+    const safeFetch = createSafeFetch(settings)
+    this.fetch = async (url, init) => {
+      this.#running++
+      let isComplete = false
+      try {
+        const response = await safeFetch(url, init)
+        isComplete = response.status === 200
+        return response
+      } finally {
+        this.#running--
+        if (!isComplete) this.#failed.set(String(url), true)
+      }
+    }
+  }
+
+  mayFetch(clientId: string): boolean {
+    return (
+      this.#running < MAX_CONCURRENT_FETCHES &&
+      clientId.length <= MAX_CLIENT_ID_LENGTH &&
+      !this.#failed.has(new URL(clientId).href) &&
+      !this.#failed.has(clientId)
+    )
+  }
+}

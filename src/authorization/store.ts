@@ -1,0 +1,148 @@
+import { LRUCache } from 'lru-cache'
+import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+
+const { checkKnownOptions, checkString, checkWholeNumber, invalidKind } =
+  optionChecksOf('authorizationFacade')
+
+/**
+ * The place in which an authorization server keeps clients, sign-ins, and grants. The values are encrypted, and the keys are
+ * hashes, so that the store sees neither tokens nor users.
+ */
+export interface AuthorizationStore {
+  /** Resolves with the value of a key, or with `undefined` if there is none. */
+  get(key: string): Promise<string | undefined>
+  /** Stores a value for `ttlMs` milliseconds. */
+  set(key: string, value: string, ttlMs: number): Promise<void>
+  /** Stores a value if the key has none, in one step. Resolves with `true` if the value was stored. */
+  add(key: string, value: string, ttlMs: number): Promise<boolean>
+  /** Removes a value and resolves with it, in one step. */
+  take(key: string): Promise<string | undefined>
+  /** Removes a value. */
+  delete(key: string): Promise<void>
+}
+
+/** Options of {@link memoryStore}. */
+export interface MemoryStoreOptions {
+  /** The maximum number of values of each kind. The one that was used least recently is removed. Defaults to 10 000. */
+  readonly maxEntriesPerKind?: number | undefined
+}
+
+const MAX_ENTRIES = 1_000_000
+
+/**
+ * Creates a store in the memory of this process. It is for development and for servers with one process: a restart ends all
+ * sign-ins.
+ * @param options the limit of the store.
+ * @returns a store for the option `store` of `authorizationFacade`.
+ * @throws {KitMcpConfigError} if an option is invalid.
+ * @example
+ * ```ts
+ * import { memoryStore } from 'mcp-gatekit/authorization'
+ *
+ * const store = memoryStore({ maxEntriesPerKind: 1_000 })
+ * ```
+ * @see docs/guides/authorization-facade.md
+ */
+export function memoryStore(options: MemoryStoreOptions = {}): AuthorizationStore {
+  if (!isOptionsObject(options))
+    throw invalidKind('the argument of memoryStore()', 'must be an object such as {}', options)
+  checkKnownOptions('memoryStore', options, ['maxEntriesPerKind'])
+  const max = checkWholeNumber('maxEntriesPerKind', options.maxEntriesPerKind ?? 10_000, 1, MAX_ENTRIES)
+  // One kind of values, such as clients that strangers register, cannot displace another kind.
+  const kinds = new Map<string, LRUCache<string, string>>()
+  const kindOf = (key: string): LRUCache<string, string> => {
+    const kind = key.slice(0, key.indexOf(':'))
+    const values = kinds.get(kind) ?? new LRUCache<string, string>({ max })
+    kinds.set(kind, values)
+    return values
+  }
+  return {
+    async get(key) {
+      return kindOf(key).get(key)
+    },
+    async set(key, value, ttlMs) {
+      kindOf(key).set(key, value, { ttl: ttlMs })
+    },
+    async add(key, value, ttlMs) {
+      const values = kindOf(key)
+      if (values.has(key)) return false
+      values.set(key, value, { ttl: ttlMs })
+      return true
+    },
+    async take(key) {
+      const values = kindOf(key)
+      const value = values.get(key)
+      values.delete(key)
+      return value
+    },
+    async delete(key) {
+      kindOf(key).delete(key)
+    },
+  }
+}
+
+/** The part of an ioredis or node-redis client that is used. */
+export interface StoreRedisClient {
+  get(...args: any[]): unknown
+  set(...args: any[]): unknown
+  del(...args: any[]): unknown
+}
+
+type AnyClient = StoreRedisClient & {
+  readonly getDel?: (key: string) => unknown
+  readonly getdel?: (key: string) => unknown
+}
+
+/**
+ * Creates a store in Redis (6.2 or later), which all nodes of a server share. The store neither opens nor closes connections.
+ * @param client an ioredis or node-redis client, or a cluster client of either.
+ * @param prefix the beginning of its keys. Defaults to `mcp-gatekit:authorization:`.
+ * @returns a store for the option `store` of `authorizationFacade`.
+ * @throws {KitMcpConfigError} if `client` is not a client, or `prefix` is not a string.
+ * @example
+ * ```ts
+ * import { Redis } from 'ioredis'
+ * import { redisStore } from 'mcp-gatekit/authorization'
+ *
+ * const store = redisStore(new Redis())
+ * ```
+ * @see docs/guides/authorization-facade.md
+ */
+export function redisStore(
+  client: StoreRedisClient,
+  prefix: string = 'mcp-gatekit:authorization:',
+): AuthorizationStore {
+  const redis = client as AnyClient
+  if (typeof redis?.get !== 'function' || typeof redis.set !== 'function' || typeof redis.del !== 'function')
+    throw invalidKind('client', 'must be an ioredis or node-redis client', client)
+  checkString('prefix', prefix)
+  // node-redis writes commands in camel case, and ioredis in lower case.
+  const getAndDelete = redis.getDel ?? redis.getdel
+  if (typeof getAndDelete !== 'function')
+    throw invalidKind('client', 'must be an ioredis or node-redis client with the command GETDEL', client)
+  const likeNodeRedis = redis.getDel !== undefined
+  const stringOf = (reply: unknown): string | undefined => (typeof reply === 'string' ? reply : undefined)
+  return {
+    async get(key) {
+      return stringOf(await redis.get(prefix + key))
+    },
+    async set(key, value, ttlMs) {
+      const ms = Math.max(1, Math.ceil(ttlMs))
+      if (likeNodeRedis) await redis.set(prefix + key, value, { PX: ms })
+      else await redis.set(prefix + key, value, 'PX', ms)
+    },
+    async add(key, value, ttlMs) {
+      const ms = Math.max(1, Math.ceil(ttlMs))
+      const reply = likeNodeRedis
+        ? await redis.set(prefix + key, value, { PX: ms, NX: true })
+        : await redis.set(prefix + key, value, 'PX', ms, 'NX')
+      return reply !== null
+    },
+    async take(key) {
+      return stringOf(await getAndDelete.call(redis, prefix + key))
+    },
+    async delete(key) {
+      await redis.del(prefix + key)
+    },
+  }
+}

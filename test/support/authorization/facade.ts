@@ -1,0 +1,175 @@
+import { createHash, randomBytes } from 'node:crypto'
+import express from 'express'
+import { createFacade } from '../../../src/authorization/facade.ts'
+import {
+  type AuthorizationFacade,
+  type AuthorizationFacadeOptions,
+  oidc,
+  type SignInProvider,
+} from '../../../src/authorization/index.ts'
+import type { SafeFetchSettings } from '../../../src/authorization/safe-fetch.ts'
+import { createMcpAdapter, KitMcpRouter, mcpServer } from '../../../src/index.ts'
+import { listen } from '../listen.ts'
+import { startOpenIdProvider, type TestProvider } from '../upstream/openid-provider.ts'
+import { Browser, type Page } from './browser.ts'
+
+export const SCOPES = { 'mcp:read': 'Read your notes', 'mcp:write': 'Change your notes' } as const
+export const CALLBACK = 'http://127.0.0.1:53682/callback'
+
+/** A facade with an MCP server on one origin, and a provider whose user is Ada. */
+export interface TestFacade {
+  readonly origin: string
+  readonly issuer: string
+  readonly resource: string
+  readonly facade: AuthorizationFacade
+  readonly provider: TestProvider | undefined
+  /** Registers a public client. */
+  register(metadata?: object): Promise<RegisteredClient>
+  /** Returns the address of an authorization request. */
+  authorizeUrl(client: { readonly client_id: string }, changes?: Record<string, string | undefined>): URL
+  /** Sends a request to the token endpoint. */
+  token(parameters: Record<string, string>, headers?: Record<string, string>): Promise<TokenReply>
+  /** Signs in and consents. Returns the parameters of the redirect to the client. */
+  signIn(url: URL, browser?: Browser): Promise<URLSearchParams>
+  close(): Promise<void>
+}
+
+export interface RegisteredClient {
+  readonly client_id: string
+  readonly client_secret?: string
+  readonly [member: string]: unknown
+}
+
+export interface TokenReply {
+  readonly status: number
+  readonly body: Record<string, any>
+}
+
+/** The verifier of all authorization requests, and its challenge. */
+export const VERIFIER: string = randomBytes(32).toString('base64url')
+export const CHALLENGE: string = createHash('sha256').update(VERIFIER).digest('base64url')
+
+export interface TestFacadeSettings {
+  readonly path?: string
+  readonly safeFetch?: SafeFetchSettings
+  readonly upstream?: SignInProvider
+  readonly user?: string
+}
+
+export async function startFacade(
+  options: Partial<AuthorizationFacadeOptions> = {},
+  settings: TestFacadeSettings = {},
+): Promise<TestFacade> {
+  const app = express()
+  const { origin } = await listen(app)
+  const { path = '' } = settings
+  const issuer = origin + path
+  const resource = `${origin}/mcp`
+  const provider =
+    settings.upstream === undefined
+      ? await startOpenIdProvider(settings.user ?? 'ada', [`${issuer}/signin/callback`])
+      : undefined
+  const upstream =
+    settings.upstream ??
+    oidc({
+      issuer: String(provider?.issuer),
+      clientId: String(provider?.clientId),
+      clientSecret: String(provider?.clientSecret),
+      scopes: ['openid'],
+    })
+  const facade = createFacade(
+    { url: issuer, resource, upstream, scopes: SCOPES, allow: 'everyone', ...options },
+    settings.safeFetch ?? {},
+  )
+  const router = KitMcpRouter.create()
+    .tool('who', { description: 'Names the user', scopes: ['mcp:read'] }, async (_args, { auth }) =>
+      JSON.stringify({ id: (auth?.user as { id?: string })?.id, client: auth?.clientId }),
+    )
+    .tool(
+      'upstream',
+      { description: 'Returns the length of the token of the provider' },
+      async (_args, context) => String((await facade.upstreamToken.for(context.auth)).token.length),
+    )
+  app.use(facade.router)
+  app.use(mcpServer(createMcpAdapter({ router, oauth: facade.oauth })))
+  const test: TestFacade = {
+    origin,
+    issuer,
+    resource,
+    facade,
+    provider,
+    async register(metadata = {}) {
+      const response = await fetch(`${issuer}/register`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({
+          client_name: 'Desk',
+          redirect_uris: [CALLBACK],
+          grant_types: ['authorization_code', 'refresh_token'],
+          response_types: ['code'],
+          token_endpoint_auth_method: 'none',
+          ...metadata,
+        }),
+      })
+      return (await response.json()) as RegisteredClient
+    },
+    authorizeUrl(client, changes = {}) {
+      const url = new URL(`${issuer}/authorize`)
+      const parameters = {
+        response_type: 'code',
+        client_id: client.client_id,
+        redirect_uri: CALLBACK,
+        scope: 'mcp:read',
+        state: 'state-of-the-client',
+        code_challenge: CHALLENGE,
+        code_challenge_method: 'S256',
+        resource,
+        ...changes,
+      }
+      for (const [name, value] of Object.entries(parameters))
+        if (value !== undefined) url.searchParams.set(name, value)
+      return url
+    },
+    async token(parameters, headers = {}) {
+      const response = await fetch(`${issuer}/token`, {
+        method: 'POST',
+        body: new URLSearchParams(parameters),
+        headers,
+      })
+      return { status: response.status, body: (await response.json()) as Record<string, any> }
+    },
+    async signIn(url, browser = new Browser()) {
+      const page = await browser.open(url.href, toClient)
+      const end = page.status === 200 ? await browser.submit(page, 'allow', toClient) : page
+      if (!toClient(end.url))
+        throw new Error(`no redirect to the client: ${end.status} ${end.url} ${end.body}`)
+      return new URL(end.url).searchParams
+    },
+    async close() {
+      await facade.close()
+      await provider?.close()
+    },
+  }
+  return test
+}
+
+/** Returns `true` for the redirect URI of the test client. */
+export function toClient(url: string): boolean {
+  return url.startsWith('http://127.0.0.1:53682/')
+}
+
+/** The parameters that exchange a code. */
+export function codeGrant(
+  client: { readonly client_id: string },
+  code: string | null,
+): Record<string, string> {
+  return {
+    grant_type: 'authorization_code',
+    client_id: client.client_id,
+    code: String(code),
+    redirect_uri: CALLBACK,
+    code_verifier: VERIFIER,
+  }
+}
+
+export type { Page }
