@@ -11,7 +11,7 @@ import { CALLBACK_PATH, SIGN_IN_PATH } from './interactions.ts'
 import { type AuthorizationFacadeOptions, resolveFacadeOptions } from './options.ts'
 import { Records } from './records.ts'
 import type { SafeFetchSettings } from './safe-fetch.ts'
-import { buildServer, PATHS } from './server.ts'
+import { buildServer, PATHS, SESSION_COOKIE } from './server.ts'
 import { ProviderClient } from './sign-in.ts'
 
 const { unusableOption } = optionChecksOf('authorizationFacade')
@@ -95,6 +95,8 @@ export function createFacade(
       res.writeHead(503, { 'Retry-After': '5', Connection: 'close' }).end()
       return
     }
+    // There are no sessions, so that a cookie of a session can only be a mistake or an attack.
+    req.headers.cookie = withoutSession(req.headers.cookie)
     // Addresses are built from the issuer, never from the headers of a request.
     req.headers.host = host
     req.headers['x-forwarded-host'] = host
@@ -127,6 +129,13 @@ export function createFacade(
       await listening.catch(() => undefined)
     },
   }
+}
+
+function withoutSession(cookies = ''): string {
+  return cookies
+    .split(';')
+    .filter((cookie) => !cookie.trimStart().startsWith(SESSION_COOKIE))
+    .join(';')
 }
 
 /** Returns the path and query for the server if it owns the path of a request. */

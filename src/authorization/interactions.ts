@@ -265,6 +265,10 @@ export class Interactions {
     const { record, interaction } = found
     const { outcome } = record
     const form = await readForm(ctx.req as NodeRequest)
+    if (form === undefined) {
+      ctx.set('Connection', 'close')
+      return this.#fail(ctx, 413, 'This form is too large', 'Start again from your application.')
+    }
     const origin = ctx.get('origin')
     const isOwn = (origin === '' || origin === new URL(this.#context.options.url).origin) && isSameSite(ctx)
     if (
@@ -450,17 +454,19 @@ function errorText(description: string): string {
   return description.slice(0, 300).replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, ' ')
 }
 
-async function readForm(req: NodeRequest): Promise<URLSearchParams> {
+/** Returns the form of a request, or `undefined` if it is too large. */
+async function readForm(req: NodeRequest): Promise<URLSearchParams | undefined> {
   // A body parser may have read the body.
   if (typeof req.body === 'object' && req.body !== null && !req.readable) {
     const { csrf, decision } = req.body as Record<string, unknown>
     return new URLSearchParams({ csrf: String(csrf), decision: String(decision) })
   }
+  if (Number(req.headers['content-length']) > MAX_FORM_BYTES) return undefined
   let size = 0
   const chunks: Buffer[] = []
-  for await (const chunk of req as AsyncIterable<Buffer>) {
+  for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     size += chunk.length
-    if (size > MAX_FORM_BYTES) throw new Error('the form is too large')
+    if (size > MAX_FORM_BYTES) return undefined
     chunks.push(chunk)
   }
   return new URLSearchParams(Buffer.concat(chunks).toString('utf8'))

@@ -37,6 +37,9 @@ const KEPT_METADATA: ReadonlySet<string> = new Set([
   'token_endpoint_auth_signing_alg',
 ])
 
+/** The cookie of a session of `oidc-provider`. It is never read and never sent. */
+export const SESSION_COOKIE: string = 'mcp-gatekit-session'
+
 const GRANT_TYPES = ['authorization_code', 'refresh_token']
 const AUTHENTICATION_METHODS = [
   'none',
@@ -51,9 +54,12 @@ const MAX_NAME_LENGTH = 200
 const MAX_KEYS_LENGTH = 16_384
 const MAX_CLIENT_ID_LENGTH = 500
 
+const CANNOT_CONNECT = 'The application cannot be connected'
+
 /** The limits for fetching metadata documents. */
 const MAX_CONCURRENT_FETCHES = 20
-const FAILED_DOCUMENT_MS = 30_000
+const MAX_RECENT_FETCHES = 4
+const RECENT_MS = 30_000
 
 export const PATHS: Readonly<
   Record<'authorization' | 'jwks' | 'registration' | 'revocation' | 'token', string>
@@ -147,7 +153,7 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
         Buffer.from(keyFrom(secret, 'mcp-gatekit authorization cookies')).toString('base64url'),
       ),
       names: {
-        session: 'mcp-gatekit-session',
+        session: SESSION_COOKIE,
         interaction: 'mcp-gatekit-signin',
         resume: 'mcp-gatekit-resume',
       },
@@ -232,7 +238,7 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
       ctx.set(pageHeaders(page))
       if (ctx.status < 500) ctx.status = 400
       const detail = [error, description].filter((text) => text !== undefined).join(': ')
-      ctx.body = errorPage(page, 'The application cannot be connected', detail)
+      ctx.body = errorPage(page, CANNOT_CONNECT, detail)
     },
     ttl: {
       AccessToken: LIFETIMES.accessToken,
@@ -256,8 +262,21 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
     const { client_id: clientId } = ctx.query
     if (typeof clientId === 'string' && clientId.length > MAX_CLIENT_ID_LENGTH)
       ctx.query = { ...ctx.query, client_id: '' }
+    const { response_mode: mode } = ctx.query
+    if (ctx.path === PATHS.authorization && mode !== undefined && mode !== 'query') {
+      ctx.status = 400
+      ctx.set(pageHeaders(page))
+      ctx.body = errorPage(page, CANNOT_CONNECT, 'invalid_request: response_mode must be query')
+      return
+    }
     if (await interactions.serve(ctx)) return
     await next()
+    const cookies = [ctx.response.get('set-cookie') ?? []].flat()
+    if (cookies.some((cookie) => cookie.startsWith(SESSION_COOKIE)))
+      ctx.set(
+        'Set-Cookie',
+        cookies.filter((cookie) => !cookie.startsWith(SESSION_COOKIE)),
+      )
     if (ctx.path.startsWith('/.well-known/') && typeof ctx.body === 'object' && ctx.body !== null)
       Object.assign(ctx.body, { response_modes_supported: ['query'] })
     if (ctx.path.startsWith(`${PATHS.authorization}/`)) ctx.set('Referrer-Policy', 'no-referrer')
@@ -323,32 +342,29 @@ function emitEvents(provider: Provider, options: ResolvedFacadeOptions, records:
 /** Fetches metadata documents and key sets of clients, which strangers name. */
 class DocumentFetches {
   readonly fetch: (url: string | URL, init?: RequestInit) => Promise<Response>
-  /** Documents that could not be fetched. They are not fetched again for a while. */
-  readonly #failed = new LRUCache<string, true>({ max: 1_000, ttl: FAILED_DOCUMENT_MS })
+  /** The number of recent fetches of each URL. A failure counts as the maximum. */
+  readonly #recent = new LRUCache<string, number>({ max: 1_000, ttl: RECENT_MS })
   #running = 0
 
   constructor(settings: SafeFetchSettings) {
     const safeFetch = createSafeFetch(settings)
-    this.fetch = async (url, init) => {
+    this.fetch = async (input, init) => {
+      const { href } = new URL(input)
+      const count = (this.#recent.get(href) ?? 0) + 1
+      this.#recent.set(href, MAX_RECENT_FETCHES)
       this.#running++
-      let isComplete = false
       try {
-        const response = await safeFetch(url, init)
-        isComplete = response.status === 200
+        const response = await safeFetch(href, init)
+        if (response.status === 200) this.#recent.set(href, count)
         return response
       } finally {
         this.#running--
-        if (!isComplete) this.#failed.set(String(url), true)
       }
     }
   }
 
   mayFetch(clientId: string): boolean {
-    return (
-      this.#running < MAX_CONCURRENT_FETCHES &&
-      clientId.length <= MAX_CLIENT_ID_LENGTH &&
-      !this.#failed.has(new URL(clientId).href) &&
-      !this.#failed.has(clientId)
-    )
+    if (this.#running >= MAX_CONCURRENT_FETCHES || clientId.length > MAX_CLIENT_ID_LENGTH) return false
+    return (this.#recent.get(new URL(clientId).href) ?? 0) < MAX_RECENT_FETCHES
   }
 }

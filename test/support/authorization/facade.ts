@@ -1,5 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { createServer } from 'node:http'
 import express from 'express'
+import { listen as listenForever, stop } from '../../../examples/listen.ts'
 import { createFacade } from '../../../src/authorization/facade.ts'
 import {
   type AuthorizationFacade,
@@ -11,7 +13,7 @@ import type { SafeFetchSettings } from '../../../src/authorization/safe-fetch.ts
 import { createMcpAdapter, KitMcpRouter, mcpServer } from '../../../src/index.ts'
 import { listen } from '../listen.ts'
 import { startOpenIdProvider, type TestProvider } from '../upstream/openid-provider.ts'
-import { Browser, type Page } from './browser.ts'
+import { Browser } from './browser.ts'
 
 export const SCOPES = { 'mcp:read': 'Read your notes', 'mcp:write': 'Change your notes' } as const
 export const CALLBACK = 'http://127.0.0.1:53682/callback'
@@ -32,6 +34,8 @@ export interface TestFacade {
   /** Signs in and consents. Returns the parameters of the redirect to the client. */
   signIn(url: URL, browser?: Browser): Promise<URLSearchParams>
   close(): Promise<void>
+  /** Closes everything, for a facade that is kept open between tests. */
+  end(): Promise<void>
 }
 
 export interface RegisteredClient {
@@ -59,9 +63,11 @@ export interface TestFacadeSettings {
 export async function startFacade(
   options: Partial<AuthorizationFacadeOptions> = {},
   settings: TestFacadeSettings = {},
+  { keepOpen = false }: { readonly keepOpen?: boolean } = {},
 ): Promise<TestFacade> {
   const app = express()
-  const { origin } = await listen(app)
+  const server = createServer(app)
+  const origin = keepOpen ? `http://127.0.0.1:${await listenForever(server, 0)}` : (await listen(app)).origin
   const { path = '' } = settings
   const issuer = origin + path
   const resource = `${origin}/mcp`
@@ -149,6 +155,10 @@ export async function startFacade(
       await facade.close()
       await provider?.close()
     },
+    async end() {
+      await stop(server)
+      await test.close()
+    },
   }
   return test
 }
@@ -171,5 +181,3 @@ export function codeGrant(
     code_verifier: VERIFIER,
   }
 }
-
-export type { Page }
