@@ -25,6 +25,11 @@ const ENTRIES = [
   { page: 'gate', specifier: 'mcp-gatekit', declarations: 'index.d.ts' },
   { page: 'telemetry', specifier: 'mcp-gatekit/telemetry', declarations: 'telemetry/index.d.ts' },
   { page: 'testing', specifier: 'mcp-gatekit/testing', declarations: 'testing/index.d.ts' },
+  {
+    page: 'authorization',
+    specifier: 'mcp-gatekit/authorization',
+    declarations: 'authorization/index.d.ts',
+  },
   { page: 'openapi', specifier: 'mcp-gatekit/openapi', declarations: 'openapi/index.d.ts' },
   { page: 'upstream', specifier: 'mcp-gatekit/upstream', declarations: 'upstream/index.d.ts' },
 ]

@@ -55,6 +55,14 @@ const MAP: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>>> =
   openapi: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
   testing: { options: 'all', oauth: 'all', telemetry: 'all' },
   upstream: { options: 'all', oauth: 'all', mcp: 'all' },
+  authorization: {
+    options: 'all',
+    http: 'all',
+    oauth: 'all',
+    mcp: 'all',
+    upstream: 'all',
+    telemetry: 'types',
+  },
 }
 
 /** The files of mcp/ that may import types of telemetry. */
@@ -106,7 +114,7 @@ const PEERS: readonly { readonly peer: RegExp; readonly where: RegExp; readonly 
   },
   { peer: /^express$/, where: /^express\//, types: true },
   { peer: /^(?:@seriousme\/openapi-schema-validator|light-my-request|yaml)$/, where: /^openapi\// },
-  { peer: /^oidc-provider$/, where: /^never$/ },
+  { peer: /^(?:oidc-provider|openid-client)$/, where: /^authorization\// },
 ]
 
 const folderOf = (file: string): string => (file.includes('/') ? (file.split('/')[0] as string) : '')

@@ -236,6 +236,7 @@ describe('the package', function () {
     const { analysis } = JSON.parse(stdout)
     expect(Object.keys(analysis.entrypoints)).to.include.members([
       '.',
+      './authorization',
       './openapi',
       './telemetry',
       './testing',
@@ -257,6 +258,7 @@ describe('the package', function () {
       join(consumer, 'use.ts'),
       [
         'mcp-gatekit',
+        'mcp-gatekit/authorization',
         'mcp-gatekit/openapi',
         'mcp-gatekit/telemetry',
         'mcp-gatekit/testing',

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import { KitToolError } from '../mcp/router/tool-error.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import { UpstreamConsentError, UpstreamUnavailableError } from '../upstream/errors.ts'
@@ -9,6 +10,10 @@ import type { ProviderClient, ProviderTokens } from './sign-in.ts'
 
 /** The time before its expiry at which a token is replaced. */
 const MARGIN_SECONDS = 30
+
+/** The pauses while another node refreshes a token. */
+const PAUSE_MS = 250
+const MAX_ATTEMPTS = 40
 
 /** The maximum time for which a node reserves the refresh of a token. */
 const LOCK_SECONDS = 15
@@ -36,24 +41,30 @@ export function grantedTokens({ issuer, records, upstream }: GrantedTokensContex
   }
 
   async function refresh(grant: string, sub: string): Promise<ProviderTokens> {
-    const record = await read(grant, sub)
-    if (isCurrent(record.tokens)) return record.tokens
-    const { refreshToken } = record.tokens
-    if (refreshToken === undefined) throw new UpstreamConsentError({ error: 'invalid_grant', scopes: [] })
     // A provider may revoke a refresh token that two nodes use at the same time.
-    if (!(await records.add('UpstreamLock', grant, true, LOCK_SECONDS)))
-      throw new UpstreamUnavailableError({ retryAfterSeconds: 2 })
+    let record = await read(grant, sub)
+    let isReserved = false
+    for (let attempt = 0; !isCurrent(record.tokens) && !isReserved; attempt++) {
+      if (attempt === MAX_ATTEMPTS) throw new UpstreamUnavailableError({ retryAfterSeconds: 2 })
+      if (attempt > 0) await setTimeout(PAUSE_MS)
+      isReserved = await records.add('UpstreamLock', grant, true, LOCK_SECONDS).catch(() => false)
+      record = await read(grant, sub)
+    }
     try {
+      const { refreshToken } = record.tokens
+      if (isCurrent(record.tokens)) return record.tokens
+      if (refreshToken === undefined) throw new UpstreamConsentError({ error: 'invalid_grant', scopes: [] })
       const tokens = await upstream.refresh(refreshToken)
       await records.set('Upstream', grant, { ...record, tokens } satisfies UpstreamRecord, LIFETIMES.grant)
       return tokens
     } catch (error) {
+      if (UpstreamConsentError.is(error)) throw error
       const { error: code } = error as { error?: unknown }
       if (code === 'invalid_grant') throw new UpstreamConsentError({ error: code, scopes: [] })
       // The original error may contain tokens.
       throw new UpstreamUnavailableError({ cause: new Error('the identity provider issued no token') })
     } finally {
-      await records.delete('UpstreamLock', grant).catch(() => undefined)
+      if (isReserved) await records.delete('UpstreamLock', grant).catch(() => undefined)
     }
   }
 

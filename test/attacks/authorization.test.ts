@@ -280,9 +280,9 @@ describe('attacks on the authorization facade', () => {
         const name = `<script>alert(1)</script>"'\u202e\u0000\u200b`
         const evil = await facade.register({ client_name: name })
         const { body } = await atConsent(facade, facade.authorizeUrl(evil), browser)
-        expect(body)
-          .to.contain('&#60;script&#62;')
-          .and.not.to.match(/<script|[\u202e\u0000\u200b]/)
+        expect(body).to.contain('&#60;script&#62;')
+        for (const text of ['<script', '\u202e', '\u0000', '\u200b'])
+          expect(body.includes(text)).to.equal(false)
       },
     },
     {
@@ -409,8 +409,8 @@ describe('attacks on the authorization facade', () => {
       ['no PKCE', { code_challenge: undefined, code_challenge_method: undefined }, 'invalid_request'],
       ['PKCE plain', { code_challenge_method: 'plain' }, 'invalid_request'],
       ['PKCE without a method', { code_challenge_method: undefined }, 'invalid_request'],
-      ['the implicit grant', { response_type: 'token' }, 'unsupported_response_type'],
-      ['a hybrid grant', { response_type: 'code id_token' }, 'unsupported_response_type'],
+      ['the implicit grant', { response_type: 'token' }, 'invalid_request'],
+      ['a hybrid grant', { response_type: 'code id_token' }, 'invalid_request'],
       ['the response mode form_post', { response_mode: 'form_post' }, 'invalid_request'],
       ['the response mode fragment', { response_mode: 'fragment' }, 'invalid_request'],
       ['another resource', { resource: 'https://other.example.com/mcp' }, 'invalid_target'],

@@ -1,16 +1,72 @@
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { expect } from 'chai'
-import { decodeJwt, decodeProtectedHeader } from 'jose'
+import { decodeJwt, decodeProtectedHeader, type JWK } from 'jose'
+import {
+  type AllowInput,
+  type AuthorizationFacadeOptions,
+  type AuthorizationStore,
+  authorizationFacade,
+  github,
+  google,
+  memoryStore,
+  redisStore,
+} from '../../src/authorization/index.ts'
+import { KitTelemetry } from '../../src/index.ts'
+import { createTelemetryRecorder } from '../../src/testing/index.ts'
+import { SIGN_IN_CLIENTS, SignedIn } from '../full/sign-in-clients.ts'
 import { Browser } from '../support/authorization/browser.ts'
-import { codeGrant, startFacade, type TestFacade, toClient } from '../support/authorization/facade.ts'
+import {
+  CALLBACK,
+  codeGrant,
+  startFacade,
+  type TestFacade,
+  toClient,
+} from '../support/authorization/facade.ts'
+import { startGithub } from '../support/authorization/github.ts'
+import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
+import { REDIS_CLIENTS } from '../support/redis-clients.ts'
+
+/** A user in a browser who allows every request. */
+function user(browser: Browser = new Browser()) {
+  return async (url: URL, redirectUri: string): Promise<URL> => {
+    const isDone = (target: string): boolean => target.startsWith(redirectUri)
+    const page = await browser.open(url.href, isDone)
+    return new URL((await browser.submit(page, 'allow', isDone)).url)
+  }
+}
+
+function textOf(result: any): string {
+  return result.content[0].text
+}
+
+function newKey(kid: string): JWK {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  return { ...(privateKey.export({ format: 'jwk' }) as JWK), kid }
+}
+
+const newSecret = (): string => randomBytes(32).toString('base64url')
 
 describe('authorizationFacade', () => {
-  let facade: TestFacade
-  beforeEach(async () => {
-    facade = await startFacade()
+  const open: TestFacade[] = []
+  async function start(
+    options: Partial<AuthorizationFacadeOptions> = {},
+    settings: Parameters<typeof startFacade>[1] = {},
+  ): Promise<TestFacade> {
+    const facade = await startFacade(options, settings)
+    open.push(facade)
+    return facade
+  }
+  afterEach(async () => {
+    await Promise.all(open.splice(0).map((facade) => facade.close()))
   })
-  afterEach(() => facade.close())
+  const refreshGrant = (client: { client_id: string }, token: string): Record<string, string> => ({
+    grant_type: 'refresh_token',
+    client_id: client.client_id,
+    refresh_token: token,
+  })
 
   it('a registered client whose user signs in and consents gets a JWT for the resource', async () => {
+    const facade = await start()
     const client = await facade.register()
     const parameters = await facade.signIn(facade.authorizeUrl(client))
     expect(parameters.get('state')).to.equal('state-of-the-client')
@@ -28,5 +84,370 @@ describe('authorizationFacade', () => {
     })
     expect(Number(claims.exp) - Number(claims.iat)).to.equal(600)
     expect(body.refresh_token).to.be.a('string')
+  })
+
+  for (const kind of SIGN_IN_CLIENTS)
+    it(`the official SDK (${kind.name}) registers, signs in, and calls a tool`, async () => {
+      const facade = await start()
+      const signedIn = new SignedIn(kind, facade.resource, { user: user() })
+      expect(await signedIn.connect()).to.equal(kind.revision)
+      const result = await signedIn.client.callTool({ name: 'who', arguments: {} })
+      expect(JSON.parse(textOf(result))).to.include({ id: 'oidc|ada' })
+      // Each of them asks for the metadata of the authorization server, and registers.
+      expect(signedIn.recorder.at('/register').map(({ status }) => status)).to.deep.equal([201])
+      await signedIn.close()
+    })
+
+  it('a tool gets the token of the provider, which the client never sees', async () => {
+    const facade = await start()
+    const [, , modern] = SIGN_IN_CLIENTS
+    if (modern === undefined) throw new Error('no client')
+    const signedIn = new SignedIn(modern, facade.resource, { user: user() })
+    await signedIn.connect()
+    const result = await signedIn.client.callTool({ name: 'upstream', arguments: {} })
+    expect(Number(textOf(result))).to.be.greaterThan(20)
+    await signedIn.close()
+  })
+
+  for (const path of ['', '/auth', '/a/b'])
+    it(`the metadata of the issuer with the path '${path}' is served at both forms of both names`, async () => {
+      const facade = await start({}, { path })
+      for (const name of ['oauth-authorization-server', 'openid-configuration'])
+        for (const url of [
+          `${facade.origin}/.well-known/${name}${path}`,
+          `${facade.issuer}/.well-known/${name}`,
+        ]) {
+          const response = await fetch(url)
+          expect(response.status, url).to.equal(200)
+          expect(await response.json()).to.deep.include({
+            issuer: facade.issuer,
+            authorization_endpoint: `${facade.issuer}/authorize`,
+            token_endpoint: `${facade.issuer}/token`,
+            registration_endpoint: `${facade.issuer}/register`,
+            revocation_endpoint: `${facade.issuer}/revoke`,
+            code_challenge_methods_supported: ['S256'],
+            response_types_supported: ['code'],
+            response_modes_supported: ['query'],
+            grant_types_supported: ['authorization_code', 'refresh_token'],
+            authorization_response_iss_parameter_supported: true,
+            client_id_metadata_document_supported: true,
+            scopes_supported: ['openid', 'offline_access', 'mcp:read', 'mcp:write'],
+          })
+        }
+      const client = await facade.register()
+      const { status } = await facade.token(
+        codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code')),
+      )
+      expect(status).to.equal(200)
+    })
+
+  it('a request without resource and scope gets the only resource and all scopes', async () => {
+    const facade = await start()
+    const client = await facade.register()
+    const url = facade.authorizeUrl(client, { resource: undefined, scope: undefined })
+    const { body } = await facade.token(codeGrant(client, (await facade.signIn(url)).get('code')))
+    expect(decodeJwt(body.access_token)).to.include({ aud: facade.resource, scope: 'mcp:read mcp:write' })
+  })
+
+  it('a request without resource is invalid_target if there are several resources', async () => {
+    const facade = await start({ resource: ['https://a.example.com/mcp', 'https://b.example.com/mcp'] })
+    const client = await facade.register()
+    const { url } = await new Browser().open(
+      facade.authorizeUrl(client, { resource: undefined }).href,
+      toClient,
+    )
+    expect(new URL(url).searchParams.get('error')).to.equal('invalid_target')
+    const parameters = await facade.signIn(
+      facade.authorizeUrl(client, { resource: 'https://b.example.com/mcp' }),
+    )
+    const { body } = await facade.token(codeGrant(client, parameters.get('code')))
+    expect(decodeJwt(body.access_token).aud).to.equal('https://b.example.com/mcp')
+  })
+
+  it('a user of GitHub signs in with the id of the account and the verified address', async () => {
+    let hub: Awaited<ReturnType<typeof startGithub>> | undefined
+    const seen: AllowInput[] = []
+    const allow = (input: AllowInput): boolean => seen.push(input) > 0
+    const upstream = async (callback: string) => {
+      hub = await startGithub(callback)
+      const { baseUrl, clientId, clientSecret } = hub
+      return github({ baseUrl, clientId, clientSecret })
+    }
+    const facade = await start({ allow }, { upstream })
+    const client = await facade.register()
+    const { body } = await facade.token(
+      codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code')),
+    )
+    expect(decodeJwt(body.access_token).sub).to.equal('github|583231')
+    expect(seen).to.deep.equal([
+      {
+        provider: 'github',
+        claims: { sub: '583231', login: 'ada', name: 'Ada', email: 'ada@example.com', email_verified: true },
+      },
+    ])
+    await hub?.close()
+  })
+
+  for (const [what, allow, description] of [
+    ['false', () => false, 'This account may not sign in'],
+    ['a reason', () => ({ deny: 'Ask "Grace"' }), 'Ask  Grace '],
+    ['a value that is not true', () => 'yes' as unknown as boolean, 'This account may not sign in'],
+  ] as const)
+    it(`a user for whom allow returns ${what} gets no consent page, and the client gets access_denied`, async () => {
+      const facade = await start({ allow })
+      const client = await facade.register()
+      const { url } = await new Browser().open(facade.authorizeUrl(client).href, toClient)
+      const parameters = new URL(url).searchParams
+      expect(parameters.get('error')).to.equal('access_denied')
+      expect(parameters.get('error_description')).to.equal(description)
+    })
+
+  it('a user for whom allow throws gets no consent page, and the client gets temporarily_unavailable', async () => {
+    const facade = await start({
+      allow: () => {
+        throw new Error('database')
+      },
+    })
+    const { url } = await new Browser().open(facade.authorizeUrl(await facade.register()).href, toClient)
+    expect(new URL(url).searchParams.get('error')).to.equal('temporarily_unavailable')
+    expect(url).not.to.contain('database')
+  })
+
+  it('grantScopes reduces the scopes of the consent page and of the token', async () => {
+    const facade = await start({ grantScopes: ({ requested }) => [...requested.slice(0, 1), 'admin'] })
+    const client = await facade.register()
+    const url = facade.authorizeUrl(client, { scope: 'mcp:read mcp:write' })
+    const page = await new Browser().open(url.href)
+    expect(page.body).to.contain('Read your notes').and.not.to.contain('Change your notes')
+    const { body } = await facade.token(codeGrant(client, (await facade.signIn(url)).get('code')))
+    expect([body.scope, decodeJwt(body.access_token).scope]).to.deep.equal(['mcp:read', 'mcp:read'])
+  })
+
+  it('a user whom allow denies later loses the access with the next refresh', async () => {
+    let allowed = true
+    const facade = await start({ allow: () => allowed })
+    const client = await facade.register()
+    const first = await facade.token(
+      codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code')),
+    )
+    const second = await facade.token(refreshGrant(client, first.body.refresh_token))
+    expect(second.status).to.equal(200)
+    allowed = false
+    const third = await facade.token(refreshGrant(client, second.body.refresh_token))
+    expect([third.status, third.body.error]).to.deep.equal([400, 'invalid_grant'])
+  })
+
+  it('a provider that is down makes the sign-in temporarily_unavailable', async () => {
+    const facade = await start()
+    await facade.provider?.close()
+    const { url } = await new Browser().open(facade.authorizeUrl(await facade.register()).href, toClient)
+    expect(new URL(url).searchParams.get('error')).to.equal('temporarily_unavailable')
+  })
+
+  it('clients that registered are unknown after unusedTtlDays if they never finished a sign-in', async () => {
+    const ttls = new Map<string, number>()
+    const store: AuthorizationStore = memoryStore()
+    const set = store.set
+    store.set = async (key, value, ttlMs) => {
+      ttls.set(key.slice(0, key.indexOf(':')), ttlMs / 86_400_000)
+      await set(key, value, ttlMs)
+    }
+    const facade = await start({ store, clients: { unusedTtlDays: 7 } })
+    const client = await facade.register()
+    expect(ttls.get('NewClient')).to.equal(7)
+    expect(ttls.has('Client')).to.equal(false)
+    await facade.signIn(facade.authorizeUrl(client))
+    expect(ttls.get('Client')).to.equal(365)
+  })
+
+  it('the store sees neither tokens nor users nor clients', async () => {
+    const written: string[] = []
+    const store: AuthorizationStore = memoryStore()
+    for (const name of ['set', 'add'] as const) {
+      const original = store[name] as (...args: [string, string, number]) => Promise<any>
+      store[name] = async (...args: [string, string, number]) => {
+        written.push(args[0], args[1])
+        return await original(...args)
+      }
+    }
+    const facade = await start({ store })
+    const client = await facade.register()
+    const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
+    const { body } = await facade.token(codeGrant(client, code))
+    const text = written.join('\n')
+    expect(written.length).to.be.greaterThan(10)
+    for (const secret of [client.client_id, String(code), body.refresh_token, 'ada', 'Desk'])
+      expect(text.includes(secret), secret).to.equal(false)
+  })
+
+  it('a rotated key signs new tokens, and sign-ins with the old keys go on', async () => {
+    const store = memoryStore()
+    const resource = 'https://mcp.example.com/mcp'
+    const [oldKey, oldSecret] = [newKey('old'), newSecret()]
+    const before = await start({ store, resource, keys: { signing: [oldKey], encryption: [oldSecret] } })
+    const client = await before.register()
+    const first = await before.token(
+      codeGrant(client, (await before.signIn(before.authorizeUrl(client, { resource }))).get('code')),
+    )
+    const keys = { signing: [newKey('new'), oldKey], encryption: [newSecret(), oldSecret] }
+    const after = await start({ store, resource, keys })
+    const second = await after.token(refreshGrant(client, first.body.refresh_token))
+    expect(second.status, JSON.stringify(second.body)).to.equal(200)
+    expect(decodeProtectedHeader(second.body.access_token).kid).to.equal('new')
+    const { keys: published } = (await (await fetch(`${after.issuer}/jwks`)).json()) as { keys: JWK[] }
+    expect(published.map(({ kid, d }) => [kid, d])).to.deep.equal([
+      ['new', undefined],
+      ['old', undefined],
+    ])
+  })
+
+  it('one event is emitted for each step of a sign-in, without secrets', async () => {
+    const recorder = createTelemetryRecorder()
+    const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(recorder).build()
+    const facade = await start({ telemetry })
+    const client = await facade.register()
+    const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
+    const { body } = await facade.token(codeGrant(client, code))
+    await facade.token(refreshGrant(client, body.refresh_token))
+    await facade.token(refreshGrant(client, body.refresh_token))
+    await telemetry.shutdown()
+    const events = recorder.events().filter(({ name }) => name.startsWith('kit.authorization.'))
+    expect(events.map(({ name }) => name.slice('kit.authorization.'.length))).to.deep.equal([
+      'client.registered',
+      'consent.given',
+      'token.issued',
+      'token.issued',
+      'revoked',
+      'refresh.reused',
+      'token.refused',
+    ])
+    const text = JSON.stringify(events)
+    for (const secret of [String(code), body.refresh_token, body.access_token])
+      expect(text).not.to.contain(secret)
+  })
+
+  it('a confidential client that is registered in advance authenticates with its secret', async () => {
+    const desk = { clientId: 'desk', clientSecret: newSecret(), redirectUris: [CALLBACK] }
+    const facade = await start({ clients: { registration: false, metadataDocuments: false, static: [desk] } })
+    const client = { client_id: desk.clientId }
+    const grant = codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code'))
+    expect((await facade.token(grant)).status).to.equal(401)
+    const basic = Buffer.from(`${desk.clientId}:${desk.clientSecret}`).toString('base64')
+    const reply = await facade.token(grant, { authorization: `Basic ${basic}` })
+    expect(reply.status, JSON.stringify(reply.body)).to.equal(200)
+    expect((await fetch(`${facade.issuer}/register`, { method: 'POST' })).status).to.equal(404)
+    const metadata = await fetch(`${facade.issuer}/.well-known/oauth-authorization-server`)
+    expect(await metadata.json()).not.to.have.any.keys(
+      'registration_endpoint',
+      'client_id_metadata_document_supported',
+    )
+  })
+
+  it('a script of another origin may register and ask for tokens, but gets no cookies', async () => {
+    const facade = await start()
+    const headers = { origin: 'https://inspector.example.com', 'access-control-request-method': 'POST' }
+    for (const path of ['/register', '/token']) {
+      const response = await fetch(facade.issuer + path, { method: 'OPTIONS', headers })
+      expect(response.status).to.equal(204)
+      expect(response.headers.get('access-control-allow-origin')).to.be.oneOf(['*', headers.origin])
+      expect(response.headers.get('access-control-allow-credentials')).to.equal(null)
+    }
+  })
+
+  it('requests for other paths are passed on', async () => {
+    const facade = await start({}, { path: '/auth' })
+    for (const path of [
+      '/token',
+      '/authorize',
+      '/auth',
+      '/auth/other',
+      '/author/token',
+      '/.well-known/openid-configuration',
+    ])
+      expect((await fetch(facade.origin + path)).status, path).to.equal(404)
+  })
+
+  it('a facade whose url is not loopback warns about memory and keys', async () => {
+    const warned: string[] = []
+    const listener = (warning: Error): void => void warned.push(warning.message)
+    process.on('warning', listener)
+    const { upstream, ...options } = {
+      url: 'https://mcp.example.com',
+      resource: 'https://mcp.example.com/mcp',
+      upstream: google({ clientId: 'a', clientSecret: 'b' }),
+      scopes: { 'mcp:read': 'Read' },
+      allow: 'everyone',
+    } as const
+    authorizationFacade({ ...options, upstream })
+    await new Promise(setImmediate)
+    process.off('warning', listener)
+    const own = warned.filter((message) => message.startsWith('authorizationFacade'))
+    expect(own).to.have.length(2)
+    expect(own.join())
+      .to.match(/option store/)
+      .and.to.match(/option keys/)
+  })
+
+  it('a token of the provider that is about to expire is refreshed, also for concurrent calls', async () => {
+    const facade = await start({}, { scopes: ['openid', 'offline_access'] })
+    facade.provider?.expireTokens()
+    const client = await facade.register()
+    const { body } = await facade.token(
+      codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code')),
+    )
+    const call = async (): Promise<string> => {
+      const response = await fetch(facade.resource, {
+        method: 'POST',
+        headers: {
+          accept: 'application/json, text/event-stream',
+          authorization: `Bearer ${body.access_token}`,
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify({
+          jsonrpc: '2.0',
+          id: 1,
+          method: 'tools/call',
+          params: { name: 'upstream', arguments: {} },
+        }),
+      })
+      return await response.text()
+    }
+    for (const text of await Promise.all([call(), call(), call()])) expect(text).to.match(/"text":"\d+"/)
+  })
+
+  describe('with Redis', () => {
+    let redis: RedisServer
+    before(async function () {
+      if (redisMissing() !== undefined) this.skip()
+      redis = await startRedis()
+    })
+    after(() => redis?.stop())
+
+    for (const kind of REDIS_CLIENTS)
+      it(`two nodes with ${kind.name} share clients, codes, and refresh tokens, also after Redis was killed`, async () => {
+        const connections = await Promise.all([kind.connect(redis.port), kind.connect(redis.port)])
+        const resource = 'https://mcp.example.com/mcp'
+        const keys = { signing: [newKey('one')], encryption: [newSecret()] }
+        const [one, two] = await Promise.all(
+          connections.map((client) => start({ resource, keys, store: redisStore(client as never) })),
+        )
+        if (one === undefined || two === undefined) throw new Error('no node')
+        const client = await one.register()
+        const url = two.authorizeUrl(client, { resource })
+        const code = (await two.signIn(url)).get('code')
+        const first = await one.token(codeGrant(client, code))
+        await redis.kill()
+        await redis.start()
+        const token = String(first.body.refresh_token)
+        expect((await two.token(refreshGrant(client, token))).status).to.equal(200)
+        expect((await one.token(refreshGrant(client, token))).status).to.equal(400)
+        for (const connection of connections) connection.end()
+      })
+  })
+
+  it('a closed facade responds with 503', async () => {
+    const facade = await start()
+    await facade.facade.close()
+    expect((await fetch(`${facade.issuer}/jwks`)).status).to.equal(503)
   })
 })

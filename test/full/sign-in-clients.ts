@@ -62,6 +62,8 @@ export interface WalletOptions {
   /** A registered client, with the `issuer` that registered it. Without it, the client registers itself. */
   readonly client?: StoredOAuthClientInformation | undefined
   readonly dpop?: DpopSession | undefined
+  /** The user, who opens a page and ends at the redirect URI. Defaults to a browser that only follows redirects. */
+  readonly user?: ((url: URL, redirectUri: string) => Promise<URL>) | undefined
 }
 
 /** The credentials of a client and its user. It is a provider for both generations of the SDK. */
@@ -75,7 +77,7 @@ export class Wallet implements OAuthClientProvider {
     response_types: ['code'],
   }
   readonly dpop?: () => DpopSession
-  readonly #browser: Browser
+  readonly #user: (url: URL, redirectUri: string) => Promise<URL>
   #client: StoredOAuthClientInformation | undefined
   #tokens: StoredOAuthTokens | undefined
   #discovered: OAuthDiscoveryState | undefined
@@ -83,8 +85,9 @@ export class Wallet implements OAuthClientProvider {
   #verifier = ''
   #authorizationUrl: URL | undefined
 
-  constructor(fetch: typeof globalThis.fetch, { client, dpop }: WalletOptions = {}) {
-    this.#browser = new Browser(fetch)
+  constructor(fetch: typeof globalThis.fetch, { client, dpop, user }: WalletOptions = {}) {
+    const browser = new Browser(fetch)
+    this.#user = user ?? ((url, redirectUri) => browser.follow(url, redirectUri))
     this.#client = client
     if (dpop !== undefined) this.dpop = () => dpop
   }
@@ -130,7 +133,7 @@ export class Wallet implements OAuthClientProvider {
     const url = this.#authorizationUrl
     if (url === undefined) throw new Error('The client did not ask for authorization')
     this.#authorizationUrl = undefined
-    const { searchParams } = await this.#browser.follow(url, REDIRECT_URI)
+    const { searchParams } = await this.#user(url, REDIRECT_URI)
     if (searchParams.get('state') !== this.#state)
       throw new Error('The redirect has another state than the request')
     return searchParams

@@ -1,5 +1,6 @@
 import { createServer } from 'node:http'
 import { z } from 'zod'
+import * as authorization from '../../src/authorization/index.ts'
 import * as kit from '../../src/index.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import { createTestIssuer } from '../../src/testing/index.ts'
@@ -468,6 +469,80 @@ export const TAKERS: readonly OptionsTaker[] = [
       timeoutMs: NO_NUMBER,
       allowInsecureHttp: NO_BOOLEAN,
     },
+  },
+  {
+    name: 'authorizationFacade',
+    heading: 'authorizationfacade',
+    call: (options) => authorization.authorizationFacade(options),
+    good: {
+      url: 'http://127.0.0.1:3000',
+      resource: audience,
+      upstream: authorization.google({ clientId: 'a', clientSecret: 'b' }),
+      scopes: { 'mcp:read': 'Read your notes' },
+      allow: 'everyone',
+    },
+    wrong: {
+      url: [undefined, ...NO_URL, 'https://mcp.example.com/', 'https://MCP.example.com'],
+      resource: [undefined, 5, [], ['mcp'], [audience, audience]],
+      upstream: [undefined, {}, 'google', 5],
+      scopes: [undefined, 5, {}, { 'mcp:read': '' }, { 'a b': 'x' }, { openid: 'x' }],
+      allow: [undefined, 'all', 5, true],
+      grantScopes: NO_FUNCTION,
+      clients: [
+        ...NO_OBJECT,
+        { registration: 5 },
+        { metadataDocuments: 5 },
+        { redirectUris: ['x'] },
+        { static: {} },
+        { static: [{}] },
+        { static: [{ clientId: 'a', redirectUris: ['http://example.com'] }] },
+        { unusedTtlDays: 0 },
+      ],
+      store: [...NO_OBJECT, {}],
+      keys: [
+        ...NO_OBJECT,
+        {},
+        { signing: [], encryption: [] },
+        { signing: [{}], encryption: ['x'.repeat(32)] },
+      ],
+      telemetry: [5, {}],
+      page: [...NO_OBJECT, { title: 5 }, { logo: 'http://example.com/logo.svg' }, { links: [{}] }],
+    },
+  },
+  ...(['oidc', 'entra', 'google', 'github', 'cognito'] as const).map((name) => ({
+    name,
+    heading: 'authorizationfacade',
+    call: (options: Wrong) => authorization[name](options),
+    good: {
+      clientId: 'a',
+      clientSecret: 'b',
+      ...{
+        oidc: { issuer: url },
+        entra: { tenantId: '11111111-2222-3333-4444-555555555555' },
+        google: {},
+        github: {},
+        cognito: { userPoolId: 'eu-central-1_aBcDeFgHi' },
+      }[name],
+    },
+    wrong: {
+      clientId: [undefined, ...NO_TEXT],
+      clientSecret: [undefined, ...NO_TEXT],
+      scopes: [5, ['a b'], ...(name === 'github' ? [] : [['email']])],
+      ...{
+        oidc: { issuer: [undefined, ...NO_URL] },
+        entra: { tenantId: [undefined, 'common', 'example.com', 5] },
+        google: {},
+        github: { baseUrl: NO_URL },
+        cognito: { userPoolId: [undefined, 'pool', 5] },
+      }[name],
+    } as Record<string, readonly unknown[]>,
+  })),
+  {
+    name: 'memoryStore',
+    heading: 'authorizationfacade',
+    call: (options) => authorization.memoryStore(options),
+    good: {},
+    wrong: { maxEntriesPerKind: [0, 1.5, 'many'] },
   },
   {
     name: 'include',

@@ -55,9 +55,11 @@ export const CHALLENGE: string = createHash('sha256').update(VERIFIER).digest('b
 
 export interface TestFacadeSettings {
   readonly path?: string
+  /** The scopes that the facade requests from the OpenID provider. */
+  readonly scopes?: readonly string[]
   readonly safeFetch?: SafeFetchSettings
-  readonly upstream?: SignInProvider
-  readonly user?: string
+  /** The provider, for the address of the callback. Defaults to an OpenID provider of its own. */
+  readonly upstream?: (callback: string) => Promise<SignInProvider>
 }
 
 export async function startFacade(
@@ -73,15 +75,15 @@ export async function startFacade(
   const resource = `${origin}/mcp`
   const provider =
     settings.upstream === undefined
-      ? await startOpenIdProvider(settings.user ?? 'ada', [`${issuer}/signin/callback`])
+      ? await startOpenIdProvider('ada', [`${issuer}/signin/callback`])
       : undefined
   const upstream =
-    settings.upstream ??
+    (await settings.upstream?.(`${issuer}/signin/callback`)) ??
     oidc({
       issuer: String(provider?.issuer),
       clientId: String(provider?.clientId),
       clientSecret: String(provider?.clientSecret),
-      scopes: ['openid'],
+      scopes: settings.scopes ?? ['openid'],
     })
   const facade = createFacade(
     { url: issuer, resource, upstream, scopes: SCOPES, allow: 'everyone', ...options },
