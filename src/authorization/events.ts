@@ -15,12 +15,12 @@ export type AuthorizationEvent =
 /** Attributes of an event. They never contain tokens, codes, or claims other than the subject. */
 export interface AuthorizationEventAttributes {
   readonly client?: string | undefined
-  readonly clientKind?: string | undefined
-  readonly redirectHost?: string | undefined
+  readonly client_kind?: string | undefined
+  readonly redirect_host?: string | undefined
   readonly provider?: string | undefined
   readonly subject?: string | undefined
   readonly scopes?: string | undefined
-  readonly grantType?: string | undefined
+  readonly grant_type?: string | undefined
   readonly reason?: string | undefined
 }
 

@@ -95,7 +95,7 @@ export function createFacade(
       res.writeHead(503, { 'Retry-After': '5', Connection: 'close' }).end()
       return
     }
-    // There are no sessions, so that a cookie of a session can only be a mistake or an attack.
+    // Sessions are not used. A cookie of a session can only be a mistake or an attack.
     req.headers.cookie = withoutSession(req.headers.cookie)
     // Addresses are built from the issuer, never from the headers of a request.
     req.headers.host = host

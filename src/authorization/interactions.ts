@@ -159,7 +159,7 @@ export class Interactions {
       this.#fail(ctx, 400, 'This sign-in has expired', 'Start again from your application.')
       return
     }
-    // Nobody may start a sign-in and let somebody else finish it.
+    // An attacker could start a sign-in, and let a victim finish it.
     if (!this.#isBrowserOf(ctx, record)) {
       emit('signin.refused', { provider, reason: 'other_browser' })
       this.#fail(
@@ -287,8 +287,8 @@ export class Interactions {
     const { emit, records } = this.#context
     const event = {
       client: client.id,
-      clientKind: client.kind,
-      redirectHost: redirectHost(client.redirectUri),
+      client_kind: client.kind,
+      redirect_host: redirectHost(client.redirectUri),
       subject: this.#sub(outcome),
       scopes: outcome.scopes.join(' '),
     }

@@ -15,7 +15,7 @@ export interface ConsentQuestion {
   readonly user: string
   /** The token that the form sends back. */
   readonly csrf: string
-  /** `true` if nobody has checked the client's name. */
+  /** `true` if the client chose its name itself. */
   readonly isUnverified: boolean
 }
 

@@ -226,7 +226,7 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
       const allowed = await options.allow({ claims: record.claims, provider: options.provider })
       return allowed === true ? account : undefined
     },
-    // There are no sessions: each request needs a sign-in and a grant of its own.
+    // Sessions are not used: each request needs a sign-in and a grant of its own.
     async loadExistingGrant({ oidc }) {
       const id = oidc.result?.consent?.grantId
       return id === undefined ? undefined : await oidc.provider.Grant.find(id)
@@ -302,7 +302,7 @@ function emitEvents(provider: Provider, options: ResolvedFacadeOptions, records:
     const [uri] = client.redirectUris ?? []
     emit('client.registered', {
       client: client.clientId,
-      ...(uri !== undefined && { redirectHost: redirectHost(uri) }),
+      ...(uri !== undefined && { redirect_host: redirectHost(uri) }),
     })
   })
   provider.on('grant.success', (ctx) => {
@@ -311,8 +311,8 @@ function emitEvents(provider: Provider, options: ResolvedFacadeOptions, records:
     const clientKind = kindOf(client, options)
     emit('token.issued', {
       client: client.clientId,
-      clientKind,
-      grantType: String(params?.grant_type),
+      client_kind: clientKind,
+      grant_type: String(params?.grant_type),
       subject: entities.Account?.accountId,
       scopes: scopesOf(entities.AccessToken?.scope).join(' '),
     })
@@ -323,7 +323,7 @@ function emitEvents(provider: Provider, options: ResolvedFacadeOptions, records:
     const { client, entities, params } = ctx.oidc
     const event = {
       client: client?.clientId,
-      grantType: typeof params?.grant_type === 'string' ? params.grant_type : '',
+      grant_type: typeof params?.grant_type === 'string' ? params.grant_type : '',
     }
     const { RefreshToken: token } = entities
     if (

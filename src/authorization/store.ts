@@ -83,8 +83,11 @@ export function memoryStore(options: MemoryStoreOptions = {}): AuthorizationStor
 
 /** The part of an ioredis or node-redis client that is used. */
 export interface StoreRedisClient {
+  /** Reads a value. */
   get(...args: any[]): unknown
+  /** Stores a value. */
   set(...args: any[]): unknown
+  /** Removes a value. */
   del(...args: any[]): unknown
 }
 

@@ -14,7 +14,7 @@ const MAX_MARGIN_SECONDS = 30
 /** The maximum time for one command of the shared store. */
 const STORE_TIMEOUT_MS = 1_000
 
-/** Tokens for one upstream API, as {@link upstreamToken} returns them. */
+/** Tokens for one upstream API, as `upstreamToken` returns them. */
 export interface UpstreamTokens {
   /**
    * Returns a token for the upstream API that acts for the user of a request.

@@ -395,7 +395,7 @@ describe('attacks on the authorization facade', () => {
       attack: 'an unknown client with a redirect URI of the attacker (open redirect)',
       outcome: 'an HTML page with 400',
       run: async () =>
-        isError(await authorize({ redirect_uri: 'https://evil.example.com' }, { client_id: 'nobody' })),
+        isError(await authorize({ redirect_uri: 'https://evil.example.com' }, { client_id: 'unknown' })),
     },
     {
       attack: 'a request without a client, and one with two',
@@ -607,8 +607,8 @@ describe('attacks on the authorization facade', () => {
       attack: 'an unknown client asks for a token',
       outcome: '401 invalid_client',
       run: async () => {
-        await refused(codeGrant({ client_id: 'nobody' }, 'x'), 'invalid_client', 401)
-        await refused({ ...refreshGrant('x'), client_id: 'nobody' }, 'invalid_client', 401)
+        await refused(codeGrant({ client_id: 'unknown' }, 'x'), 'invalid_client', 401)
+        await refused({ ...refreshGrant('x'), client_id: 'unknown' }, 'invalid_client', 401)
       },
     },
     {

@@ -25,7 +25,7 @@ const TOKEN = ['client_id', 'client_secret', 'code', 'redirect_uri', 'code_verif
 /**
  * Starts a stand-in that checks every parameter and header as GitHub documents them
  * (https://docs.github.com/apps/oauth-apps/building-oauth-apps/authorizing-oauth-apps). It rejects parameters that GitHub does not
- * document. The user is `ada`, whose profile shows an address that nobody has verified.
+ * document. The user is `ada`, whose profile shows an address that is not verified.
  */
 export async function startGithub(callback: string): Promise<Github> {
   const clientId = 'Iv1.0123456789abcdef'
