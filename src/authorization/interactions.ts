@@ -236,6 +236,7 @@ export class Interactions {
       return this.#fail(ctx, 400, 'The application is unknown', 'Start again from it.')
     if (
       mayRemember(client) &&
+      !scopesOf(interaction.params.prompt).includes('consent') &&
       (await records.get('Consent', consentOf(client, outcome, this.#sub(outcome))))
     ) {
       if ((await records.take('SignIn', uid)) !== undefined)

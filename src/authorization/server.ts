@@ -146,6 +146,7 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
     jwks: { keys: keys.signing.map((key) => ({ ...key })) as NonNullable<Configuration['jwks']>['keys'] },
     scopes: [...OPENID_SCOPES, ...Object.keys(scopes)],
     responseTypes: ['code'],
+    enabledJWA: { idTokenSigningAlgValues: keys.signing.map((key) => key.alg as 'ES256') },
     clientAuthMethods: [...AUTHENTICATION_METHODS],
     clientDefaults: { application_type: 'native', id_token_signed_response_alg: alg as 'ES256' },
     cookies: {
@@ -277,6 +278,9 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
         'Set-Cookie',
         cookies.filter((cookie) => !cookie.startsWith(SESSION_COOKIE)),
       )
+    // A metadata document that cannot be fetched is an unknown client, too.
+    const { error } = Object(ctx.body) as { error?: unknown }
+    if (ctx.path === PATHS.token && ctx.status === 400 && error === 'invalid_client') ctx.status = 401
     if (ctx.path.startsWith('/.well-known/') && typeof ctx.body === 'object' && ctx.body !== null)
       Object.assign(ctx.body, { response_modes_supported: ['query'] })
     if (ctx.path.startsWith(`${PATHS.authorization}/`)) ctx.set('Referrer-Policy', 'no-referrer')

@@ -61,12 +61,12 @@ export function memoryStore(options: MemoryStoreOptions = {}): AuthorizationStor
       return kindOf(key).get(key)
     },
     async set(key, value, ttlMs) {
-      kindOf(key).set(key, value, { ttl: ttlMs })
+      kindOf(key).set(key, value, { ttl: Math.max(1, Math.ceil(ttlMs)) })
     },
     async add(key, value, ttlMs) {
       const values = kindOf(key)
       if (values.has(key)) return false
-      values.set(key, value, { ttl: ttlMs })
+      values.set(key, value, { ttl: Math.max(1, Math.ceil(ttlMs)) })
       return true
     },
     async take(key) {

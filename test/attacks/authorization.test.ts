@@ -607,7 +607,9 @@ describe('attacks on the authorization facade', () => {
       attack: 'an unknown client asks for a token',
       outcome: '401 invalid_client',
       run: async () => {
+        served = () => ({ status: 404, body: '' })
         await refused(codeGrant({ client_id: 'unknown' }, 'x'), 'invalid_client', 401)
+        await refused(codeGrant({ client_id: `${documentOrigin}/unknown` }, 'x'), 'invalid_client', 401)
         await refused({ ...refreshGrant('x'), client_id: 'unknown' }, 'invalid_client', 401)
       },
     },

@@ -301,6 +301,22 @@ describe('authorizationFacade', () => {
     ])
   })
 
+  for (const [alg, type, options] of [
+    ['ES384', 'ec', { namedCurve: 'P-384' }],
+    ['EdDSA', 'ed25519', {}],
+    ['RS256', 'rsa', { modulusLength: 2048 }],
+  ] as const)
+    it(`a key for ${alg} without kid signs tokens that the MCP server accepts`, async () => {
+      const { privateKey } = generateKeyPairSync(type as 'rsa', options as { modulusLength: 2048 })
+      const signing = [privateKey.export({ format: 'jwk' }) as JWK]
+      const facade = await start({ keys: { signing, encryption: [newSecret()] } })
+      const [, , modern] = SIGN_IN_CLIENTS
+      if (modern === undefined) throw new Error('no client')
+      const signedIn = new SignedIn(modern, facade.resource, { user: user() })
+      expect(await signedIn.connect()).to.equal(modern.revision)
+      await signedIn.close()
+    })
+
   it('one event is emitted for each step of a sign-in, without secrets', async () => {
     const recorder = createTelemetryRecorder()
     const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(recorder).build()
