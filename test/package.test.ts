@@ -352,11 +352,36 @@ describe('the package', function () {
       ).to.deep.equal([])
     })
 
+    it('importing ./authorization loads none of its optional peers', async () => {
+      const loaded = await loadedBy('mcp-gatekit/authorization')
+      expect(loaded).to.include('dist/authorization/index.js')
+      expect(
+        loaded.filter((name) => /^(?:oidc-provider|openid-client|koa|express)$/.test(name)),
+      ).to.deep.equal([])
+    })
+
     it('the check of loaded packages sees ESM and CommonJS', async () => {
       expect(await loadedBy('express')).to.include.members(['express', 'body-parser'])
       expect(await loadedBy('jose')).to.include('jose')
       expect(await loadedBy('@opentelemetry/sdk-logs')).to.include('@opentelemetry/api')
     })
+  })
+
+  it('authorizationFacade without its optional peers throws an error with the command that installs them', async () => {
+    const script = `
+      import { authorizationFacade, google } from 'mcp-gatekit/authorization'
+      authorizationFacade({
+        url: 'http://127.0.0.1:3000',
+        resource: 'http://127.0.0.1:3000/mcp',
+        upstream: google({ clientId: 'a', clientSecret: 'b' }),
+        scopes: { 'mcp:read': 'Read' },
+        allow: 'everyone',
+      })`
+    const { stderr } = await run(process.execPath, ['--input-type=module', '-e', script], {
+      cwd: application,
+    }).catch((error) => error)
+    expect(stderr).to.match(/KitMcpConfigError: authorizationFacade needs the package oidc-provider/)
+    expect(stderr).to.contain('npm install oidc-provider@9 openid-client@6')
   })
 
   it('the installed command runs without Express and the SDK', async () => {
