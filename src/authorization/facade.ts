@@ -179,11 +179,9 @@ function checkPeers(): void {
       )
 }
 
-const require = createRequire(import.meta.url)
-
 function isInstalled(name: string): boolean {
   try {
-    require.resolve(name)
+    createRequire(import.meta.url).resolve(name)
     return true
   } catch (error) {
     // A package without an entry for `require` is installed.

@@ -278,6 +278,14 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
         'Set-Cookie',
         cookies.filter((cookie) => !cookie.startsWith(SESSION_COOKIE)),
       )
+    // An attacker could send users to any site with a request that fails at once (RFC 9700 §4.11.2).
+    const shown = ctx.path === PATHS.authorization ? errorForPage(ctx, options) : undefined
+    if (shown !== undefined) {
+      ctx.status = 400
+      ctx.remove('Location')
+      ctx.set(pageHeaders(page))
+      ctx.body = errorPage(page, CANNOT_CONNECT, shown)
+    }
     // A metadata document that cannot be fetched is an unknown client, too.
     const { error } = Object(ctx.body) as { error?: unknown }
     if (ctx.path === PATHS.token && ctx.status === 400 && error === 'invalid_client') ctx.status = 401
@@ -287,6 +295,17 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
   })
   emitEvents(provider, options, records, emit)
   return provider
+}
+
+/** Returns the error of a response that redirects to a site, if its client was not registered in advance. */
+function errorForPage(ctx: Context, options: ResolvedFacadeOptions): string | undefined {
+  const location = ctx.response.get('location')
+  const { client } = (ctx as { oidc?: { client?: { clientId: string } } }).oidc ?? {}
+  if (client === undefined || typeof location !== 'string' || !location.startsWith('https:')) return undefined
+  if (kindOf(client, options) === 'static') return undefined
+  const { searchParams, hash } = new URL(location)
+  const parameters = searchParams.has('error') ? searchParams : new URLSearchParams(hash.slice(1))
+  return [parameters.get('error'), parameters.get('error_description')].filter(Boolean).join(': ')
 }
 
 /** Allows scripts of all origins to register. Registration uses no cookies. */

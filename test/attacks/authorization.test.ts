@@ -398,6 +398,22 @@ describe('attacks on the authorization facade', () => {
         isError(await authorize({ redirect_uri: 'https://evil.example.com' }, { client_id: 'unknown' })),
     },
     {
+      attack: 'a link that sends users to a site of a registered client with an error (open redirect)',
+      outcome: 'an HTML page with 400',
+      run: async () => {
+        const uri = 'https://evil.example.com/cb'
+        const evil = await facade.register({ redirect_uris: [uri] })
+        for (const changes of [{ prompt: 'none' }, { code_challenge: undefined }, { response_type: 'token' }])
+          isError(await authorize({ redirect_uri: uri, ...changes }, evil))
+        const isSite = (url: string): boolean => url.startsWith(HTTPS_CALLBACK)
+        const known = facade.authorizeUrl(
+          { client_id: 'desk' },
+          { redirect_uri: HTTPS_CALLBACK, prompt: 'none' },
+        )
+        expect((await browser.open(known.href, isSite)).url).to.contain('error=login_required')
+      },
+    },
+    {
       attack: 'a request without a client, and one with two',
       outcome: 'an HTML page with 400',
       run: async () => {

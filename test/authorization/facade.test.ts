@@ -370,6 +370,13 @@ describe('authorizationFacade', () => {
     }
   })
 
+  it('a facade behind the body parsers of Express registers clients, takes consent, and issues tokens', async () => {
+    const facade = await start({}, { parsesBodies: true })
+    const client = await facade.register()
+    const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
+    expect((await facade.token(codeGrant(client, code))).status).to.equal(200)
+  })
+
   it('requests for other paths are passed on', async () => {
     const facade = await start({}, { path: '/auth' })
     for (const path of [

@@ -39,6 +39,9 @@ const events = kit.KitTelemetryEvents.namespace('billing').event('paid', schema)
 const logger = { debug() {}, info() {}, warn() {}, error() {} }
 const webhookUrl = 'https://hooks.example.com/T0'
 
+const { oidc, entra, google, github, cognito } = authorization
+const providers: Record<string, (options: Wrong) => unknown> = { oidc, entra, google, github, cognito }
+
 /** A Redis client that responds to every command with an empty reply. */
 const redis = {
   publish: async () => 0,
@@ -512,7 +515,7 @@ export const TAKERS: readonly OptionsTaker[] = [
   ...(['oidc', 'entra', 'google', 'github', 'cognito'] as const).map((name) => ({
     name,
     heading: 'authorizationfacade',
-    call: (options: Wrong) => authorization[name](options),
+    call: (options: Wrong) => providers[name]?.(options),
     good: {
       clientId: 'a',
       clientSecret: 'b',

@@ -55,6 +55,8 @@ export const CHALLENGE: string = createHash('sha256').update(VERIFIER).digest('b
 
 export interface TestFacadeSettings {
   readonly path?: string
+  /** Puts the body parsers of Express in front of the facade. */
+  readonly parsesBodies?: boolean
   /** The scopes that the facade requests from the OpenID provider. */
   readonly scopes?: readonly string[]
   readonly safeFetch?: SafeFetchSettings
@@ -98,6 +100,7 @@ export async function startFacade(
       { description: 'Returns the length of the token of the provider' },
       async (_args, context) => String((await facade.upstreamToken.for(context.auth)).token.length),
     )
+  if (settings.parsesBodies === true) app.use(express.urlencoded({ extended: false }), express.json())
   app.use(facade.router)
   app.use(mcpServer(createMcpAdapter({ router, oauth: facade.oauth })))
   const test: TestFacade = {
