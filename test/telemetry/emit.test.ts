@@ -62,9 +62,11 @@ describe('emit', () => {
         ).to.include("'billing.paid'")
         manager.emit('billing.paid', { attributes: { cents: 1 } })
         manager.emit('kit.mcp.tool.failed')
+        manager.emit('kit.authorization.revoked')
         expect(memory.getEvents().map(({ name }) => name)).to.deep.equal([
           'billing.paid',
           'kit.mcp.tool.failed',
+          'kit.authorization.revoked',
         ])
       })
     }
