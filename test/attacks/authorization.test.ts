@@ -42,11 +42,13 @@ describe('attacks on the authorization facade', () => {
   let browser: Browser
   let documents: Server
   let documentOrigin: string
+  let ca: string
   let served: (path: string) => { readonly status?: number; readonly headers?: object; readonly body: string }
   let fetched: string[]
 
   before(async () => {
     const { key, cert } = selfSigned()
+    ca = cert
     documents = createServer({ key, cert }, (req, res) => {
       fetched.push(String(req.url))
       const { status = 200, headers = {}, body } = served(String(req.url))
@@ -863,6 +865,16 @@ describe('attacks on the authorization facade', () => {
         for (const path of Object.keys(ways))
           isError(await authorize({}, { client_id: documentOrigin + path }))
         expect([...new Set(fetched)]).to.deep.equal(Object.keys(ways))
+      },
+    },
+    {
+      attack: 'a document of 70 000 bytes in many chunks',
+      outcome: 'reading stops at 65 536 bytes',
+      run: async () => {
+        served = () => ({ headers: { 'transfer-encoding': 'chunked' }, body: 'x'.repeat(70_000) })
+        const safeFetch = createSafeFetch({ isAllowed: (address) => address === '127.0.0.1', ca })
+        const error = await safeFetch(`${documentOrigin}/long`).catch((reason: Error) => reason)
+        expect((error as Error).message).to.contain('larger than 65536 bytes')
       },
     },
     {
