@@ -276,7 +276,8 @@ describe('authorizationFacade', () => {
     const { body } = await facade.token(codeGrant(client, code))
     const text = written.join('\n')
     expect(written.length).to.be.greaterThan(10)
-    for (const secret of [client.client_id, String(code), body.refresh_token, 'ada', 'Desk'])
+    // Short names can occur in encrypted values by chance, but not with these characters next to them.
+    for (const secret of [client.client_id, String(code), body.refresh_token, '|ada', '"ada', '"Desk'])
       expect(text.includes(secret), secret).to.equal(false)
   })
 
