@@ -1,4 +1,5 @@
 import { KitTelemetry } from '../src/telemetry/builder.ts'
+import { COMMON_SECRET_PATTERNS } from '../src/telemetry/envelope/secret-patterns.ts'
 import { KitTelemetryEvents } from '../src/telemetry/events/event-registry.ts'
 import type { KitTelemetryManager } from '../src/telemetry/manager.ts'
 import { LoggerTransportAdapter } from '../src/telemetry/transports/logger.ts'
@@ -25,6 +26,25 @@ export function attributes() {
     password: 'correct horse battery staple',
     trial: false,
     card: { brand: 'visa', last4: '4242', country: 'GB' },
+  }
+}
+
+/** Returns twelve attributes of a typical request, without a secret. Some strings are new for each event, as in a server. */
+export function requestAttributes() {
+  const count = counter++
+  return {
+    method: 'POST',
+    route: '/api/orders/:id/items',
+    path: `/api/orders/${count}/items`,
+    status: 201,
+    durationMs: 12.25,
+    requestId: `550e8400-e29b-41d4-a716-${446655440000 + count}`,
+    userAgent: 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0',
+    region: 'eu-central-1',
+    tenant: `tenant-${count % 1000}`,
+    cached: false,
+    message: `order ${count} was updated by the customer`,
+    queue: { name: 'orders', depth: 12, worker: 'worker-7' },
   }
 }
 
@@ -62,7 +82,9 @@ export interface GatekitOptions {
   readonly denied?: number
   readonly registered?: number
   readonly json?: boolean
-  readonly attributes?: 'given' | 'lazy' | 'none'
+  readonly attributes?: 'given' | 'lazy' | 'none' | 'request'
+  /** Searches strings for `COMMON_SECRET_PATTERNS`. */
+  readonly patterns?: boolean
   /** The number of nested runs around the event. Defaults to 0: the session itself emits the event. */
   readonly runs?: number
 }
@@ -89,7 +111,15 @@ function register(builder: KitTelemetry, count: number): { builder: KitTelemetry
 
 /** Returns this package in one of the compared configurations. */
 export function gatekit(options: GatekitOptions = {}): Contestant {
-  const { infoRate = 1, transports = 1, globs = 0, denied = 1, registered = 0, json = false } = options
+  const {
+    infoRate = 1,
+    transports = 1,
+    globs = 0,
+    denied = 1,
+    registered = 0,
+    json = false,
+    patterns = false,
+  } = options
   const { attributes: given = 'given', runs = 0 } = options
   let builder: KitTelemetry = KitTelemetry.create()
     .withService(SERVICE.service)
@@ -100,6 +130,7 @@ export function gatekit(options: GatekitOptions = {}): Contestant {
     .withRedaction({
       denylistKeys: ['password', ...Array.from({ length: denied - 1 }, (_, index) => `secret${index}`)],
       hashKeys: ['email'],
+      ...(patterns ? { patterns: COMMON_SECRET_PATTERNS } : {}),
     })
   if (json) {
     const sink = nullSink()
@@ -142,6 +173,8 @@ export function gatekit(options: GatekitOptions = {}): Contestant {
     }
   }
   if (given === 'lazy') return { ...around, emit: () => emitter.emit(EVENT, { attributes }) }
+  if (given === 'request')
+    return { ...around, emit: () => emitter.emit(EVENT, { attributes: requestAttributes() }) }
   if (given === 'none') return { ...around, emit: () => emitter.emit(EVENT) }
   return { ...around, emit: () => emitter.emit(EVENT, { attributes: attributes() }) }
 }

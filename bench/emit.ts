@@ -39,6 +39,10 @@ export async function benchEmit(): Promise<void> {
     '1 000 registered events, all emitted': { registered: 1_000 },
     '10 000 registered events, all emitted': { registered: 10_000 },
   })
+  await benchShapes('emit, patterns within strings', '12 attributes of a request', {
+    '12 attributes of a request': { attributes: 'request' },
+    '12 attributes of a request, with COMMON_SECRET_PATTERNS': { attributes: 'request', patterns: true },
+  })
   printMemory()
 }
 

@@ -12,6 +12,6 @@ export function cutText(text: string, max: number, end = ''): string {
 }
 
 /** Copies a string. Uses UTF-16, because UTF-8 would replace lone surrogates. */
-function ownText(text: string): string {
+export function ownText(text: string): string {
   return Buffer.from(text, 'utf16le').toString('utf16le')
 }

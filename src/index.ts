@@ -88,6 +88,7 @@ export {
 export type { HttpServer } from './server-shutdown/open-connections.ts'
 export {
   COMMON_SECRET_KEYS,
+  COMMON_SECRET_PATTERNS,
   CommunityChatTransportAdapter,
   type CommunityChatTransportOptions,
   DevConsoleTransportAdapter,
@@ -142,6 +143,7 @@ export {
   type TelemetryJsonSchema,
   type TelemetryLevel,
   type TelemetryLogger,
+  type TelemetryRedactionPattern,
   type TelemetryRedactionPolicy,
   type TelemetryRequiredInput,
   type TelemetrySamplingPolicy,

@@ -263,9 +263,9 @@ export class KitTelemetry<
   }
 
   /**
-   * Sets which values are removed, hashed, or cut before a transport receives them. A further call replaces only the
-   * members that it names. `undefined` restores the default.
-   * @param policy keys, and the maximum length of strings.
+   * Sets which values are removed, hashed, replaced, or cut before a transport receives them. A further call replaces only
+   * the members that it names. `undefined` restores the default.
+   * @param policy keys, patterns of secrets, and the maximum length of strings.
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the policy is invalid.
    */
   withRedaction(policy: TelemetryRedactionPolicy): KitTelemetry<Actors, Scopes, Events> {

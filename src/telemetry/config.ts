@@ -1,5 +1,6 @@
 import type { TelemetryLogger } from './delivery/reporter.ts'
 import type { TelemetryTransport } from './delivery/transport.ts'
+import type { TelemetryRedactionPattern } from './envelope/secret-patterns.ts'
 import type { TelemetryEventsDescriptor } from './events/event-registry.ts'
 import type { TelemetryLevel } from './levels.ts'
 
@@ -47,6 +48,7 @@ export interface TelemetryConfig {
     readonly denylistKeys: readonly string[]
     readonly hashKeys: readonly string[]
     readonly hashSecret: string | undefined
+    readonly patterns: readonly TelemetryRedactionPattern[]
     readonly maxStringLength: number
   }
   /** The validation options of registries without their own. */

@@ -19,6 +19,7 @@ export type {
   TelemetrySource,
 } from './envelope/envelope.ts'
 export type { TelemetryRedactionPolicy } from './envelope/redaction.ts'
+export { COMMON_SECRET_PATTERNS, type TelemetryRedactionPattern } from './envelope/secret-patterns.ts'
 export {
   KIT_TELEMETRY_ERROR_CODES,
   KitTelemetryError,

@@ -611,6 +611,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       denylistKeys: ['password', [5], ['']],
       hashKeys: ['email', [5], ['']],
       hashSecret: ['', 5, {}],
+      patterns: ['email', [5], [{}], [{ name: 'x', pattern: 'x' }], [{ name: 'a b', pattern: /x/ }]],
       maxStringLength: NO_NUMBER,
     },
   },

@@ -107,7 +107,7 @@ function copyValue(
 ): unknown {
   switch (typeof value) {
     case 'string':
-      return rules.cut(value)
+      return rules.string(value)
     case 'number':
       // Adding zero changes -0, which JSON cannot represent, to 0.
       return Number.isFinite(value) ? value + 0 : rules.cut(String(value))

@@ -1,12 +1,14 @@
 import type * as Crypto from 'node:crypto'
 import { cutText } from '../../cut-text.ts'
 import { telemetryOptions, withDefaults } from '../options.ts'
+import type { TelemetryRedactionPattern } from './secret-patterns.ts'
+import { checkPatterns, StringRedactor } from './string-redactor.ts'
 
 const { checkSecret, checkTexts, checkWholeNumber, copyOptions } = telemetryOptions
 
 /**
- * The values that are removed or hashed in `attributes`, `actor.tags`, and `scope.tags`, at every depth, before a transport
- * receives them.
+ * The values that are removed, hashed, or replaced in `attributes`, `actor.tags`, and `scope.tags`, at every depth, before a
+ * transport receives them.
  *
  * A key matches a listed key if they are equal ignoring case, or if the listed key is a sequence of its dot-separated
  * parts: `password` matches `ctx.password.hint`, but not `user_password`. The key of a nested value is its path joined by
@@ -23,6 +25,11 @@ export interface TelemetryRedactionPolicy {
   /** The key for HMAC-SHA-256 hashes, which prevents guessing of values. By default, hashes are plain SHA-256. */
   readonly hashSecret?: string | undefined
   /**
+   * The secrets to replace inside strings, also in `error.message` and `error.stack`, before strings are cut. They apply one
+   * after the other, and not to values of `hashKeys`. `COMMON_SECRET_PATTERNS` is a list of common ones. Defaults to none.
+   */
+  readonly patterns?: readonly TelemetryRedactionPattern[] | undefined
+  /**
    * The maximum length of a string, in UTF-16 units. Longer strings are cut to that length and end with `…`. It also applies
    * to `error.message` and `error.stack`. 0 empties every string. Defaults to 5 000.
    */
@@ -34,6 +41,7 @@ export interface ResolvedRedactionPolicy {
   readonly denylistKeys: readonly string[]
   readonly hashKeys: readonly string[]
   readonly hashSecret: string | undefined
+  readonly patterns: readonly TelemetryRedactionPattern[]
   readonly maxStringLength: number
 }
 
@@ -41,6 +49,7 @@ const DEFAULTS: ResolvedRedactionPolicy = Object.freeze({
   denylistKeys: Object.freeze([]),
   hashKeys: Object.freeze([]),
   hashSecret: undefined,
+  patterns: Object.freeze([]),
   maxStringLength: 5000,
 })
 
@@ -52,12 +61,17 @@ const MAX_KEPT_KEY = 256
 
 /** Copies and checks a policy. @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if it is invalid. */
 export function copyRedactionPolicy(policy: TelemetryRedactionPolicy): TelemetryRedactionPolicy {
-  return copyOptions<TelemetryRedactionPolicy>('withRedaction', policy, {
+  let patterns: readonly TelemetryRedactionPattern[] | undefined
+  const copy = copyOptions<TelemetryRedactionPolicy>('withRedaction', policy, {
     denylistKeys: checkTexts,
     hashKeys: checkTexts,
     hashSecret: checkSecret,
+    patterns: (option, value) => {
+      patterns = checkPatterns(option, value)
+    },
     maxStringLength: (option, value) => checkWholeNumber(option, value, 0, Number.MAX_SAFE_INTEGER),
   })
+  return patterns === undefined ? copy : Object.freeze({ ...copy, patterns })
 }
 
 /** Fills in the defaults. The secret is not enumerable, so that it is not printed or serialized. */
@@ -90,6 +104,7 @@ export class KeyRules {
   readonly #longest: number
   readonly #maxLength: number
   readonly #digest: (text: string) => string
+  readonly #strings: StringRedactor | undefined
   #resolved = 0
 
   constructor(policy: ResolvedRedactionPolicy) {
@@ -100,11 +115,17 @@ export class KeyRules {
     this.#longest = [...this.#deny, ...this.#hash].reduce((most, { length }) => Math.max(most, length), 0)
     this.#maxLength = policy.maxStringLength
     this.#digest = policy.hashSecret === undefined ? sha256 : hmacSha256(policy.hashSecret)
+    if (policy.patterns.length > 0) this.#strings = new StringRedactor(policy.patterns, this.#digest)
   }
 
   /** Returns the action for `key` below `parent`. */
   child(parent: KeyNode, key: string): KeyNode {
     return this.#hasKeys ? (parent.children.get(key) ?? this.#resolve(parent, key)) : this.root
+  }
+
+  /** Replaces the secrets in a string, and cuts it if it is too long. */
+  string(text: string): string {
+    return this.cut(this.#strings === undefined ? text : this.#strings.redact(text))
   }
 
   /** Cuts a string that is too long, so that it ends with `…`. Never splits a surrogate pair. */

@@ -40,13 +40,13 @@ export class Redactor {
     return Object.freeze(tags === undefined ? { type, id } : { type, id, tags: this.map('scope.tags', tags) })
   }
 
-  /** Limits the length of an error's strings. They are not redacted otherwise. */
+  /** Replaces the secrets in the message and the stack of an error, and limits their length. */
   error(error: TelemetryErrorInfo): TelemetryErrorInfo {
-    const message = this.#rules.cut(error.message)
+    const message = this.#rules.string(error.message)
     return Object.freeze(
       error.stack === undefined
         ? { ...error, message }
-        : { ...error, message, stack: this.#rules.cut(error.stack) },
+        : { ...error, message, stack: this.#rules.string(error.stack) },
     )
   }
 }

@@ -4,6 +4,7 @@ import { KeyRules, resolveRedactionPolicy } from '../../../src/telemetry/envelop
 import { readTime } from '../../../src/telemetry/envelope/time.ts'
 import { checkEventName } from '../../../src/telemetry/events/event-name.ts'
 import {
+  COMMON_SECRET_PATTERNS,
   KitTelemetry,
   LoggerTransportAdapter,
   type TelemetryRedactionPolicy,
@@ -77,6 +78,46 @@ describe('telemetry', () => {
       it(`attributes with ${what} are copied ${how} in linear time`, () =>
         expectLinearGrowth((size) => toRedactedJson(made(size), rules(policy)), sizeFor(what)))
     }
+  }
+
+  const HOSTILE = [
+    ...[
+      '@',
+      'a',
+      '1',
+      '4 ',
+      '4242-',
+      'eyJ',
+      'eyJ.',
+      'a.',
+      'a@',
+      'a@a.',
+      'a%40',
+      '%2B',
+      '@a.1',
+      'ab12',
+      'DE89 ',
+      'sk-',
+      'SG.',
+    ],
+    ...[
+      'bearer ',
+      'bearer+',
+      'bearer%20',
+      '-----BEGIN ',
+      '-----BEGIN PRIVATE KEY-----',
+      '-----END ',
+      '_',
+      'AKIA',
+      '\\nsk-',
+    ],
+    ...['ada@example.com ', '4242424242424242 ', 'DE89370400440532013000 '],
+  ]
+  for (const part of HOSTILE) {
+    const made = once((size) => ({ text: text(10 * size, part) }))
+    const patterns = rules({ patterns: COMMON_SECRET_PATTERNS, maxStringLength: 10_000_000 })
+    it(`a string of ${JSON.stringify(part)} is searched for the common patterns in linear time`, () =>
+      expectLinearGrowth((size) => toRedactedJson(made(size), patterns), 2_000))
   }
 
   const WRITTEN = [

@@ -1,0 +1,112 @@
+import { ownText } from '../../cut-text.ts'
+import { isRecord } from '../../options/value-kinds.ts'
+import { telemetryOptions } from '../options.ts'
+import { problemOfPattern } from './pattern-source.ts'
+import { hintsOf, type PatternRules, rulesOf, type TelemetryRedactionPattern } from './secret-patterns.ts'
+
+const { checkKnownMembers, checkOneOf, invalidKind, invalidOption, unusableOption } = telemetryOptions
+
+/** Copies and checks patterns. @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if one is invalid. */
+export function checkPatterns(option: string, value: unknown): readonly TelemetryRedactionPattern[] {
+  if (!Array.isArray(value))
+    throw invalidKind(option, 'must be an array of objects with name and pattern', value)
+  return Object.freeze(Array.from(value, (pattern, index) => checkPattern(`${option}[${index}]`, pattern)))
+}
+
+function checkPattern(option: string, value: unknown): TelemetryRedactionPattern {
+  if (!isRecord(value)) throw invalidKind(option, 'must be an object with name and pattern', value)
+  checkKnownMembers(option, value, ['name', 'pattern', 'replace'])
+  const { name, pattern, replace } = value
+  if (typeof name !== 'string' || !/^[A-Za-z][\w.-]{0,63}$/.test(name))
+    throw invalidOption(
+      `${option}.name`,
+      'must be a letter and at most 63 further letters, digits, or ._-',
+      name,
+    )
+  if (!(pattern instanceof RegExp)) throw invalidKind(`${option}.pattern`, 'must be a RegExp', pattern)
+  if (rulesOf(pattern) === undefined) checkRegExp(`${option}.pattern`, pattern)
+  if (replace === undefined) return Object.freeze({ name, pattern })
+  return Object.freeze({
+    name,
+    pattern,
+    replace: checkOneOf(`${option}.replace`, replace, ['mask', 'hash', 'remove']),
+  })
+}
+
+function checkRegExp(option: string, { source, flags }: RegExp): void {
+  if (flags.includes('y'))
+    throw unusableOption(option, 'must not have the flag y', 'Remove it, because every match is replaced.')
+  const found = problemOfPattern(source, flags)
+  if (found !== undefined) throw unusableOption(option, found.problem, found.fix)
+}
+
+/** A pattern that is ready to search strings. */
+interface Search {
+  readonly expression: RegExp
+  readonly isUnicode: boolean
+  readonly rules: PatternRules | undefined
+  replacementOf(secret: string): string
+}
+
+/** Replaces the secrets inside strings. */
+export class StringRedactor {
+  readonly #searches: readonly Search[]
+  readonly #hasRules: boolean
+
+  /** @param digest returns the hash of a string, for patterns with `replace: 'hash'`. */
+  constructor(patterns: readonly TelemetryRedactionPattern[], digest: (text: string) => string) {
+    this.#searches = patterns.map(({ name, pattern, replace = 'mask' }) => {
+      const { source, flags } = pattern
+      const mask = replace === 'mask' ? `[${name}]` : ''
+      return {
+        expression: new RegExp(source, flags.includes('g') ? flags : `${flags}g`),
+        isUnicode: /[uv]/.test(flags),
+        rules: rulesOf(pattern),
+        replacementOf: replace === 'hash' ? digest : () => mask,
+      }
+    })
+    this.#hasRules = this.#searches.some(({ rules }) => rules !== undefined)
+  }
+
+  /** Replaces the secrets in a string. What a pattern has written is not searched by the next ones. */
+  redact(text: string): string {
+    if (text === '') return text
+    const redacted = this.#redactFrom(0, text, this.#hasRules ? hintsOf(text) : 0)
+    // The parts refer to the original string, which may be long.
+    return redacted === text ? text : ownText(redacted)
+  }
+
+  /** @param hints those of the whole string, which are also true of its parts. */
+  #redactFrom(first: number, text: string, hints: number): string {
+    for (let at = first; at < this.#searches.length; at++) {
+      const search = this.#searches[at] as Search
+      const { expression, rules } = search
+      if (rules !== undefined && !rules.isPossible(hints, text)) continue
+      expression.lastIndex = 0
+      let redacted = ''
+      let done = 0
+      for (let match = expression.exec(text); match !== null; match = expression.exec(text)) {
+        const start = match.index
+        const matchEnd = start + match[0].length
+        const end = rules?.endOf === undefined ? matchEnd : rules.endOf(text, start, matchEnd)
+        if (end === undefined || end === start) {
+          expression.lastIndex =
+            end === undefined && rules?.skipsMatch === true ? matchEnd : nextIndex(search, text, start)
+          continue
+        }
+        redacted +=
+          this.#redactFrom(at + 1, text.slice(done, start), hints) +
+          search.replacementOf(text.slice(start, end))
+        done = end
+        expression.lastIndex = end
+      }
+      if (done > 0) return redacted + this.#redactFrom(at + 1, text.slice(done), hints)
+    }
+    return text
+  }
+}
+
+/** Returns the index after a character. With the flag `u`, a search cannot start within a surrogate pair. */
+function nextIndex({ isUnicode }: Search, text: string, index: number): number {
+  return index + (isUnicode && (text.codePointAt(index) ?? 0) > 0xffff ? 2 : 1)
+}

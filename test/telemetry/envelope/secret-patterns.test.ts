@@ -1,0 +1,281 @@
+import { createHash, createHmac } from 'node:crypto'
+import { expect } from 'chai'
+import * as root from '../../../src/index.ts'
+import {
+  COMMON_SECRET_PATTERNS,
+  KitTelemetryError,
+  type TelemetryRedactionPattern,
+  type TelemetryRedactionPolicy,
+} from '../../../src/telemetry/index.ts'
+import { emitted, recording } from '../../support/telemetry/recording.ts'
+
+const redacted = (text: string, policy: TelemetryRedactionPolicy = { patterns: COMMON_SECRET_PATTERNS }) =>
+  emitted({ attributes: { text } }, (builder) => builder.withRedaction(policy)).attributes?.text
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
+
+/** Repeats a character class often enough for a key. */
+const key = (length: number) => 'a1B2c3D4e5F6g7H8i9J0'.repeat(5).slice(0, length)
+const hex = (length: number) => '0a1b2c3d4e5f6789'.repeat(5).slice(0, length)
+const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl'
+
+describe('COMMON_SECRET_PATTERNS', () => {
+  it('COMMON_SECRET_PATTERNS is frozen, and is the same object in every entry', () => {
+    expect(Object.isFrozen(COMMON_SECRET_PATTERNS)).to.equal(true)
+    expect(COMMON_SECRET_PATTERNS.every((pattern) => Object.isFrozen(pattern))).to.equal(true)
+    expect(root.COMMON_SECRET_PATTERNS).to.equal(COMMON_SECRET_PATTERNS)
+    expect(COMMON_SECRET_PATTERNS.map(({ name }) => name)).to.deep.equal([
+      'private-key',
+      'bearer',
+      'jwt',
+      'api-key',
+      'email',
+      'iban',
+      'card',
+    ])
+  })
+
+  const FOUND: readonly (readonly [text: string, expected: string])[] = [
+    ['write to ada.lovelace+news@mail.example.co.uk, please', 'write to [email], please'],
+    ['/users?email=ada%2Bnews%40example.com&page=2', '/users?email=[email]&page=2'],
+    ['<ådå@exämple.se>', '<[email]>'],
+    ['a@b.co', '[email]'],
+    ['ada@example.com,bob@example.com', '[email],[email]'],
+    ['card 4242 4242 4242 4242 2026', 'card [card] 2026'],
+    ['42 4111-1111-1111-1111', '42 [card]'],
+    ['{"number":"378282246310005"}', '{"number":"[card]"}'],
+    ['30569309025904 6011111111111117 3530111333300000', '[card] [card] [card]'],
+    ['5555555555554444\n6200000000000005', '[card]\n[card]'],
+    ['IBAN DE89 3704 0044 0532 0130 00.', 'IBAN [iban].'],
+    ['from GB82WEST12345698765432 to no9386011117947', 'from [iban] to [iban]'],
+    ['MT84MALT011000012345MTLCAST001S FR14 2004 1010 0505 0001 3M02 606', '[iban] [iban]'],
+    [`token=${jwt};`, 'token=[jwt];'],
+    ['eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZGEifQ.', '[jwt]'],
+    [`Authorization: Bearer ${jwt}`, 'Authorization: [bearer]'],
+    ['authorization=BEARER%20s3cr3t-token', 'authorization=[bearer]'],
+    ['"Authorization": "Bearer secret"', '"Authorization": "[bearer]"'],
+    [`DPoP ${key(20)} end`, '[bearer] end'],
+    ['a -----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- b', 'a [private-key] b'],
+    ['{"key":"-----BEGIN PRIVATE KEY-----\\nMIIEvQ', '{"key":"[private-key]'],
+    ['-----BEGIN PGP PRIVATE KEY BLOCK-----\nx', '[private-key]'],
+    ...[
+      'AKIAIOSFODNN7EXAMPLE',
+      `AIza${key(35)}`,
+      `GOCSPX-${key(28)}`,
+      `ya29.${key(40)}`,
+      `ghp_${key(36)}`,
+      `github_pat_${key(22)}_${key(59)}`,
+      `glpat-${key(20)}`,
+      `sk-proj-${key(48)}`,
+      `sk-ant-api03-${key(48)}`,
+      `sk_live_${key(24)}`,
+      `whsec_${key(32)}`,
+      `xoxb-123456789012-${key(24)}`,
+      `npm_${key(36)}`,
+      `pypi-${key(60)}`,
+      `SG.${key(22)}.${key(43)}`,
+      `SK${hex(32)}`,
+      `hf_${key(34)}`,
+      `dop_v1_${hex(64)}`,
+      `shpat_${hex(32)}`,
+      `hvs.${key(24)}`,
+      `dapi${hex(32)}`,
+      `123456789:AA${key(33)}`,
+    ].map(
+      (secret) =>
+        [
+          `/?k=${secret}&x`,
+          secret.includes(':AA') ? '/?k=123456789:[api-key]&x' : '/?k=[api-key]&x',
+        ] as const,
+    ),
+    [`%3Dsk-${key(30)}`, '%3D[api-key]'],
+  ]
+  for (const [text, expected] of FOUND) {
+    it(`the common patterns replace ${JSON.stringify(text)} with ${JSON.stringify(expected)}`, () => {
+      expect(redacted(text)).to.equal(expected)
+    })
+  }
+
+  const KEPT = [
+    ...['', 'x', 'pkg@1.2.3', '@scope/name', 'ada@localhost', 'a@b', '50%40'],
+    ...[
+      '4242 4242 4242 4243',
+      '1234567890123456',
+      '0.4242424242424242',
+      '42424242424242424242',
+      '2026-11-22 20:36:00',
+    ],
+    ...[
+      'DE89370400440532013001',
+      'XX89370400440532013000',
+      'DE8937040044053201300',
+      'xDE89370400440532013000',
+    ],
+    ...['eyJ', 'eyJhbGciOiJIUzI1NiJ9', 'eyJhbGci.eyJz', 'Bearer authentication failed.'],
+    ...['Bearer realm="mcp", error="invalid_token"', 'risk-assessment-of-the-whole-document', 'AKIA1234'],
+    ...[
+      '-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----',
+      '550e8400-e29b-41d4-a716-446655440000',
+    ],
+    ...['ses_01KAAAAAAAAAAAAAAAAAAAAAAA', sha256('x')],
+  ]
+  for (const text of KEPT) {
+    it(`the common patterns keep ${JSON.stringify(text)}`, () => {
+      expect(redacted(text)).to.equal(text)
+    })
+  }
+})
+
+/** `\\2` is not a back-reference, because there is one group. TypeScript does not accept it in a literal. */
+const OCTAL = '(a)\\2'
+
+describe('patterns', () => {
+  const CUSTOMER: TelemetryRedactionPattern = { name: 'customer', pattern: /\bcus_\w{1,32}/ }
+  const copyOf = (name: string, replace: 'hash' | 'remove') => ({
+    ...(COMMON_SECRET_PATTERNS.find((pattern) => pattern.name === name) as TelemetryRedactionPattern),
+    replace,
+  })
+
+  it('patterns apply in attributes, tags, and the message and the stack of an error, but not in ids and keys', () => {
+    const error = new Error('no cus_1', { cause: new Error('caused by cus_2') })
+    error.stack = 'Error: no cus_1'
+    const {
+      attributes,
+      actor,
+      scope,
+      error: info,
+    } = emitted(
+      {
+        attributes: { cus_1: 'cus_1', list: [{ a: 'x cus_2' }], error: new Error('cus_3') },
+        actor: { type: 'user', id: 'cus_1', tags: { a: 'cus_1' } },
+        scope: { type: 'org', id: 'cus_1', tags: { a: ['cus_1'] } },
+        error,
+      },
+      (builder) => builder.withRedaction({ patterns: [CUSTOMER] }),
+    )
+    expect(attributes).to.deep.include({ cus_1: '[customer]', list: [{ a: 'x [customer]' }] })
+    expect(JSON.stringify(attributes)).not.to.include('cus_3')
+    expect(actor).to.deep.equal({ type: 'user', id: 'cus_1', tags: { a: '[customer]' } })
+    expect(scope).to.deep.equal({ type: 'org', id: 'cus_1', tags: { a: ['[customer]'] } })
+    expect(info?.message).to.equal('no [customer]')
+    expect(info?.stack).to.match(/^Error: no \[customer\]\nCaused by: Error: caused by \[customer\]/)
+  })
+
+  it('the values that a session passes on are searched for patterns', () => {
+    const { builder, events } = recording()
+    const manager = builder.withRedaction({ patterns: [CUSTOMER] }).build()
+    manager.session().attributes({ a: 'cus_1' }).emit('x')
+    expect(events()[0]?.attributes).to.deep.equal({ a: '[customer]' })
+  })
+
+  it('patterns apply before a string is cut, and not to values that are hashed', () => {
+    const policy = { patterns: [CUSTOMER], maxStringLength: 12, hashKeys: ['h'] }
+    const { attributes } = emitted(
+      { attributes: { text: 'abcdef cus_1234567890 z', h: 'cus_1' } },
+      (builder) => builder.withRedaction(policy),
+    )
+    expect(attributes).to.deep.equal({ text: 'abcdef [cus…', h: sha256('cus_1') })
+  })
+
+  const REPLACED: readonly (readonly [policy: TelemetryRedactionPolicy, text: string, expected: string])[] = [
+    [{ patterns: [{ ...CUSTOMER, replace: 'mask' }] }, 'a cus_1 b cus_2', 'a [customer] b [customer]'],
+    [{ patterns: [{ ...CUSTOMER, replace: 'remove' }] }, 'a cus_1 b', 'a  b'],
+    [{ patterns: [{ ...CUSTOMER, replace: 'hash' }] }, 'a cus_1 b', `a ${sha256('cus_1')} b`],
+    [
+      { patterns: [{ ...CUSTOMER, replace: 'hash' }], hashSecret: 's' },
+      'cus_1',
+      createHmac('sha256', 's').update('cus_1').digest('hex'),
+    ],
+    [{ patterns: [copyOf('card', 'remove')] }, '4242424242424242,4242424242424243', ',4242424242424243'],
+    [
+      { patterns: [copyOf('iban', 'remove')] },
+      'DE89370400440532013000,DE89370400440532013001',
+      ',DE89370400440532013001',
+    ],
+    [
+      { patterns: [CUSTOMER, { name: 'rest', pattern: /[a-z]{1,9}/ }] },
+      'ab cus_1 c',
+      '[rest] [customer] [rest]',
+    ],
+    [{ patterns: [{ name: 'x', pattern: /x{0,3}/gi }] }, 'aXxb', 'a[x]b'],
+    [{ patterns: [{ name: 'x', pattern: /(?:)/u }] }, '🎉a', '🎉a'],
+    [
+      { patterns: [{ name: '$&', pattern: /x/ }].map((pattern) => ({ ...pattern, name: 'a' })) },
+      'x$&',
+      '[a]$&',
+    ],
+  ]
+  for (const [policy, text, expected] of REPLACED) {
+    const shown = policy.patterns?.map(
+      ({ pattern, replace = 'mask' }) => `${replace} ${String(pattern).slice(0, 30)}`,
+    )
+    it(`patterns ${shown} change ${JSON.stringify(text)} to ${JSON.stringify(expected.slice(0, 40))}`, () => {
+      expect(redacted(text, policy)).to.equal(expected)
+      expect(redacted(text, policy)).to.equal(expected)
+    })
+  }
+
+  it('a further call of withRedaction without patterns keeps them, and undefined removes them', () => {
+    const kept = (last: TelemetryRedactionPolicy) =>
+      emitted({ attributes: { a: 'cus_1' } }, (builder) =>
+        builder.withRedaction({ patterns: [CUSTOMER] }).withRedaction(last),
+      ).attributes
+    expect(kept({ hashKeys: [] })).to.deep.equal({ a: '[customer]' })
+    expect(kept({ patterns: undefined })).to.deep.equal({ a: 'cus_1' })
+  })
+
+  it('buildConfig() has frozen copies of the patterns', () => {
+    const patterns = [{ ...CUSTOMER }]
+    const { redaction } = recording().builder.withRedaction({ patterns }).buildConfig()
+    patterns.pop()
+    expect(redaction.patterns).to.deep.equal([CUSTOMER])
+    expect(Object.isFrozen(redaction.patterns) && Object.isFrozen(redaction.patterns[0])).to.equal(true)
+  })
+
+  const WRONG: readonly (readonly [pattern: unknown, message: RegExp])[] = [
+    ['x', /patterns \}\)\[0\] must be an object with name and pattern/],
+    [{ name: 'x', pattern: 'x' }, /\[0\]\.pattern must be a RegExp/],
+    ...['', 'a b', 'a]', '1a', 'a\n', 'a'.repeat(65), 5].map(
+      (name) => [{ name, pattern: /x/ }, /\[0\]\.name must be a letter/] as const,
+    ),
+    [{ name: 'x', pattern: /x/, replace: 'masks' }, /\[0\]\.replace must be 'mask', 'hash' or 'remove'/],
+    [{ name: 'x', pattern: /x/, mask: 'x' }, /has no option "?'?mask/],
+    ...[/a*/, /a+/, /a{2,}/, /(?:a|b)+?/, /[a-z]*x/, /(?=a+)/].map(
+      (pattern) => [{ name: 'x', pattern }, /must have bounded quantifiers only/] as const,
+    ),
+    [{ name: 'x', pattern: /a{4097}/ }, /product of at most 4096/],
+    [{ name: 'x', pattern: /(?:a{1,64}b){1,65}/ }, /product of at most 4096/],
+    [{ name: 'x', pattern: /(a)\1/ }, /must not have a back-reference/],
+    [{ name: 'x', pattern: /(?<n>a)\k<n>/ }, /must not have a back-reference/],
+    [{ name: 'x', pattern: /(?<=a)b/ }, /must not have a lookbehind/],
+    [{ name: 'x', pattern: /(?<!a)b/ }, /must not have a lookbehind/],
+    [{ name: 'x', pattern: /x/y }, /must not have the flag y/],
+    [{ name: 'x', pattern: /(?:a{1,64}){64}/ }, /in at most 4096 ways/],
+    [{ name: 'x', pattern: /(?:a|a){13}b/ }, /in at most 4096 ways/],
+  ]
+  for (const [pattern, message] of WRONG) {
+    const shown =
+      pattern instanceof Object && 'pattern' in pattern
+        ? { ...pattern, pattern: String(pattern.pattern) }
+        : pattern
+    it(`the pattern ${JSON.stringify(shown)} is rejected with the reason`, () => {
+      const { builder } = recording()
+      expect(() => builder.withRedaction({ patterns: [pattern as TelemetryRedactionPattern] }))
+        .to.throw(KitTelemetryError, message)
+        .with.property('code', 'TELEMETRY_CONFIGURATION_INVALID')
+    })
+  }
+
+  for (const pattern of [
+    /(?:a{1,64}b){1,64}/,
+    /(?:a{1,64}){1,64}/,
+    /(?:a{64}){64}/,
+    /[\w.-]{1,64}@(?:[\w-]{1,63}\.){1,8}[a-z]{2,24}/,
+    new RegExp(OCTAL),
+    /(?!b)a{0,4096}/,
+  ]) {
+    it(`the pattern ${pattern} is accepted`, () => {
+      expect(redacted('-', { patterns: [{ name: 'x', pattern }] })).to.equal('-')
+    })
+  }
+})
