@@ -32,7 +32,7 @@ export interface PatternRules {
 
 /** The letters of names and hosts: ASCII, and those of Latin, Greek, Cyrillic, and further alphabets. */
 const E_MAIL =
-  /(?<![\w.+\u00c0-\u1fff-]|%2[BDEbde])(?:[\w.+\u00c0-\u1fff-]|%2[BDEbde])+(?:@|%40)(?:[\w\u00c0-\u1fff-]+\.)+[A-Za-z\u00c0-\u1fff]{2,}/
+  /(?<![\w.+\u00c0-\u1fff-]|%2[BDEbde]|%(?=2[BDEbde]))(?:[\w.+\u00c0-\u1fff-]|%2[BDEbde])+(?:@|%40)(?:[\w\u00c0-\u1fff-]+\.)+[A-Za-z\u00c0-\u1fff]{2,}/
 
 const CARD = /(?<!\d)\d(?:[ -]?\d){12,18}/
 
