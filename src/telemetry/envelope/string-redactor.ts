@@ -52,6 +52,7 @@ interface Search {
 export class StringRedactor {
   readonly #searches: readonly Search[]
   readonly #hasRules: boolean
+  readonly #hasOnlyRules: boolean
 
   /** @param digest returns the hash of a string, for patterns with `replace: 'hash'`. */
   constructor(patterns: readonly TelemetryRedactionPattern[], digest: (text: string) => string) {
@@ -66,12 +67,15 @@ export class StringRedactor {
       }
     })
     this.#hasRules = this.#searches.some(({ rules }) => rules !== undefined)
+    this.#hasOnlyRules = this.#searches.every(({ rules }) => rules !== undefined)
   }
 
   /** Replaces the secrets in a string. What a pattern has written is not searched by the next ones. */
   redact(text: string): string {
     if (text === '') return text
-    const redacted = this.#redactFrom(0, text, this.#hasRules ? hintsOf(text) : 0)
+    const hints = this.#hasRules ? hintsOf(text) : 0
+    if (hints === 0 && this.#hasOnlyRules) return text
+    const redacted = this.#redactFrom(0, text, hints)
     // The parts refer to the original string, which may be long.
     return redacted === text ? text : ownText(redacted)
   }

@@ -110,11 +110,17 @@ describe('telemetry', () => {
       '_',
       'AKIA',
       '\\nsk-',
+      '%3Dsk-a',
+      'SK0',
+      '12345678:AA',
+      `SG.${'a'.repeat(20)}`,
     ],
     ...['ada@example.com ', '4242424242424242 ', 'DE89370400440532013000 '],
   ]
   for (const part of HOSTILE) {
-    const made = once((size) => ({ text: `@ eyJ DE89 3704 0044 0532 sk-abcdefgh ${text(10 * size, part)}` }))
+    const made = once((size) => ({
+      text: `@ eyJ DE89 3704 0044 0532 sk-abcdefghijklm ${text(10 * size, part)}`,
+    }))
     const patterns = rules({ patterns: COMMON_SECRET_PATTERNS, maxStringLength: 10_000_000 })
     it(`a string of ${JSON.stringify(part)} is searched for the common patterns in linear time`, () =>
       expectLinearGrowth((size) => toRedactedJson(made(size), patterns), 2_000))
