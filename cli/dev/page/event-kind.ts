@@ -54,6 +54,25 @@ export function kindOf(event: ConsoleEvent): EventKind {
       const title = text === undefined ? reason : `${reason}: ${text.says}`
       return { group: 'gate', tone: 'bad', word: 'refused', title, hint: text?.hint, facts: factsOf(event) }
     }
+    case 'kit.mcp.auth.anonymous':
+      return {
+        group: 'gate',
+        tone: 'plain',
+        word: 'anonymous',
+        title: `${operationOf(event) ?? 'a public operation'}, without a token`,
+      }
+    case 'kit.mcp.policy.denied': {
+      const operation = operationOf(event) ?? 'an operation'
+      return error === undefined
+        ? { group: 'gate', tone: 'warn', word: 'denied', title: `${operation}: the policy denied it` }
+        : {
+            group: 'gate',
+            tone: 'bad',
+            word: 'denied',
+            title: `${operation}: the policy failed, which denies: ${error.message}`,
+            hint: 'Correct authorize, or raise authorizeTimeoutMs: errors and timeouts deny.',
+          }
+    }
     case 'kit.mcp.auth.unavailable':
       return {
         group: 'gate',

@@ -47,6 +47,13 @@ describe('kindOf()', () => {
       event('kit.mcp.auth.unavailable', {}, failure),
       'gate bad outage: the access token could not be verified right now',
     ],
+    [event('kit.mcp.auth.anonymous', call), 'gate plain anonymous: tools/call search, without a token'],
+    [event('kit.mcp.auth.anonymous'), 'gate plain anonymous: a public operation, without a token'],
+    [event('kit.mcp.policy.denied', call), 'gate warn denied: tools/call search: the policy denied it'],
+    [
+      event('kit.mcp.policy.denied', call, failure),
+      'gate bad denied: tools/call search: the policy failed, which denies: the index is gone',
+    ],
     [event('kit.mcp.tool.completed', call), 'tool good tool: search'],
     [event('kit.mcp.tool.failed', call), 'tool bad tool failed: search'],
     [event('kit.mcp.tool.failed', {}, failure), 'tool bad tool failed: a tool: the index is gone'],
