@@ -18,6 +18,9 @@ const HTTP_DATES = [
 const MAX_LENGTH = 64
 
 /** The two headers of a response that determine how long to wait. */
+/** The longest `Retry-After` of an authorization server that is passed on. */
+const MAX_PASSED_ON_MS = 3_600_000
+
 export interface RetryAfterHeaders {
   readonly retryAfter: string | null | undefined
   /** The response's `Date`. A date in `Retry-After` is measured against it, since the two clocks may differ. */
@@ -37,6 +40,15 @@ export function retryAfterMs(
   if (/^\d+(?:\.\d+)?$/.test(value)) return Math.min(Number(value) * 1000, Number.MAX_SAFE_INTEGER)
   const untilMs = readHttpDate(value, nowMs)
   return untilMs === undefined ? undefined : Math.max(0, untilMs - (readHttpDate(date ?? '', nowMs) ?? nowMs))
+}
+
+/**
+ * Returns the `Retry-After` of a response as an option of an error, in seconds. Returns no member if the header is missing,
+ * is not valid, does not ask to wait, or asks to wait for more than an hour.
+ */
+export function retryAfterOption(headers: Headers): { retryAfterSeconds?: number } {
+  const ms = retryAfterMs({ retryAfter: headers.get('retry-after'), date: headers.get('date') })
+  return ms !== undefined && ms > 0 && ms <= MAX_PASSED_ON_MS ? { retryAfterSeconds: ms / 1000 } : {}
 }
 
 /**

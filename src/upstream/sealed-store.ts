@@ -38,6 +38,7 @@ export class SealedStore {
       return typeof token === 'string' && typeof expiresAt === 'number' ? { token, expiresAt } : undefined
     } catch {
       // The value has expired, or another secret encrypted it.
+      await this.#withinTime(async () => await this.#store.delete(name))
       return undefined
     }
   }
@@ -53,10 +54,6 @@ export class SealedStore {
       .encrypt(this.#encryptionKey)
     const ttlMs = Math.floor(untilSeconds * 1000 - Date.now())
     if (ttlMs > 0) await this.#withinTime(async () => await this.#store.set(name, sealed, { ttlMs }))
-  }
-
-  async delete(identity: string): Promise<void> {
-    await this.#withinTime(async () => await this.#store.delete(this.#nameOf(identity)))
   }
 
   #nameOf(identity: string): string {

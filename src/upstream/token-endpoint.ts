@@ -1,5 +1,6 @@
 import type * as OAuth from 'oauth4webapi'
 import type { AuthorizationServer, ClientAuth, TokenEndpointResponse } from 'oauth4webapi'
+import { retryAfterOption } from '../http/retry-after.ts'
 import { boundedFetch } from '../oauth/verifiers/bounded-fetch.ts'
 import { IssuerDiscovery } from '../oauth/verifiers/issuer-discovery.ts'
 import { isLoopbackHostname } from '../options/option-checks.ts'
@@ -22,9 +23,6 @@ const MAX_TOKEN_LENGTH = 65_536
 
 /** The maximum length of an error description in a message, in characters. */
 const MAX_DESCRIPTION_LENGTH = 500
-
-/** The longest `Retry-After` that is passed on, in seconds. */
-const MAX_RETRY_AFTER_SECONDS = 3_600
 
 const ACCESS_TOKEN_TYPE = 'urn:ietf:params:oauth:token-type:access_token'
 
@@ -91,7 +89,7 @@ export class TokenEndpoint {
     }
     if (response.status >= 500 || response.status === 429 || response.status === 408) {
       const cause = new Error(`the token endpoint responded with ${response.status}`)
-      throw new UpstreamUnavailableError({ cause, ...retryAfter(response) })
+      throw new UpstreamUnavailableError({ cause, ...retryAfterOption(response.headers) })
     }
     try {
       return accessTokenIn(
@@ -214,9 +212,4 @@ function withoutToken(error: unknown, subjectToken: string): Error {
   const copy = new Error(message.replaceAll(subjectToken, '[token]'))
   copy.name = name
   return copy
-}
-
-function retryAfter(response: Response): { retryAfterSeconds?: number } {
-  const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
-  return seconds >= 0 && seconds <= MAX_RETRY_AFTER_SECONDS ? { retryAfterSeconds: seconds } : {}
 }

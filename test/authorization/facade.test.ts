@@ -439,10 +439,11 @@ describe('authorizationFacade', () => {
     for (const text of await Promise.all([call(), call(), call()])) expect(text).to.match(/"text":"\d+"/)
   })
 
-  describe('with Redis', () => {
+  const missing = redisMissing()
+  describe(`with Redis${missing === undefined ? '' : ` (skipped: ${missing})`}`, () => {
     let redis: RedisServer
     before(async function () {
-      if (redisMissing() !== undefined) this.skip()
+      if (missing !== undefined) this.skip()
       redis = await startRedis()
     })
     after(() => redis?.stop())

@@ -37,11 +37,13 @@ function lowestContrast(): number {
   return Math.min(...ratios)
 }
 
-describe('the consent page in a browser', () => {
+const missing = chromiumMissing()
+
+describe(`the consent page in a browser${missing === undefined ? '' : ` (skipped: ${missing})`}`, () => {
   let chromium: Browser
   let facade: TestFacade
   before(async function () {
-    if (chromiumMissing() !== undefined) this.skip()
+    if (missing !== undefined) this.skip()
     chromium = await startChromium()
   })
   after(() => chromium?.close())

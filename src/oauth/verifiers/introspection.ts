@@ -1,5 +1,6 @@
 import type * as OAuth from 'oauth4webapi'
 import type { IntrospectionResponse } from 'oauth4webapi'
+import { retryAfterOption } from '../../http/retry-after.ts'
 import { VerifierUnavailableError } from '../errors.ts'
 import { configuredResource, noteIssuer, noteRefusal, type RefusalNote } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
@@ -37,9 +38,6 @@ const REGISTERED: ReadonlySet<string> = new Set([
 
 /** The tolerance for `nbf`, which the server has checked itself with a clock that may be ahead. */
 const FUTURE_NBF_SECONDS = 60
-
-/** The longest `Retry-After` of the authorization server that is passed on. */
-const MAX_RETRY_AFTER_SECONDS = 3_600
 
 /**
  * Creates a verifier that asks the authorization server about each token (RFC 7662). Use it for opaque tokens, and for JWTs
@@ -164,7 +162,7 @@ function introspector({
       throw unavailable(endpoint, 'could not be reached', { cause })
     }
     if (response.status !== 200) {
-      throw unavailable(endpoint, `responded with ${response.status}`, retryAfter(response))
+      throw unavailable(endpoint, `responded with ${response.status}`, retryAfterOption(response.headers))
     }
     try {
       return checkResponse(await oauth.processIntrospectionResponse(server, client, response))
@@ -185,11 +183,6 @@ function checkResponse(response: IntrospectionResponse): IntrospectionResponse {
   }
   if ((exp ?? undefined) !== undefined && !Number.isFinite(exp)) throw new TypeError('exp is not a number')
   return response
-}
-
-function retryAfter(response: Response): { retryAfterSeconds?: number } {
-  const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
-  return seconds >= 0 && seconds <= MAX_RETRY_AFTER_SECONDS ? { retryAfterSeconds: seconds } : {}
 }
 
 function unavailable(

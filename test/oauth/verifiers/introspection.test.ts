@@ -303,7 +303,7 @@ describe('introspectionVerifier()', () => {
       ['is down for over an hour', error(503, {}, { 'retry-after': '3601' }), /responded with 503/],
       ['is down for a year', error(503, {}, { 'retry-after': '31536000' }), /responded with 503/],
       [
-        'is down until a date',
+        'is down until a date in the past',
         error(503, {}, { 'retry-after': 'Wed, 21 Oct 2026 07:28:00 GMT' }),
         /responded with 503/,
       ],
