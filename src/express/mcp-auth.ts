@@ -3,7 +3,7 @@ import type { NodeMiddleware, NodeRequest } from '../http/node-middleware.ts'
 import type { PlainResponse } from '../http/plain-response.ts'
 import { onceClosed } from '../http/response-close.ts'
 import { endpointOf } from '../mcp/adapter.ts'
-import type { Authenticator } from '../mcp/authenticator.ts'
+import type { AuthenticationResult, Authenticator } from '../mcp/authenticator.ts'
 import { Instrumentation } from '../mcp/instrumentation/instrumented-request.ts'
 import type { Exchange } from '../mcp/wire/exchange.ts'
 import { CLIENT_GONE } from '../mcp/wire/json-rpc.ts'
@@ -54,6 +54,34 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
   const instrumentation = telemetry && new Instrumentation(telemetry, false)
   const { gate, authenticator, isAdapter } = resolveTarget(target, instrumentation)
   const { trustProxy } = gate.options
+
+  function proceed(
+    result: AuthenticationResult,
+    request: NodeMcpRequest,
+    req: NodeRequest,
+    res: ServerResponse,
+    next: () => void,
+  ): void {
+    try {
+      const refused = 'response' in result ? result.response : refusal(authenticator, result, request, req)
+      if (refused instanceof Promise) {
+        refused.then((response) => writePlainResponse(req, res, response)).catch(() => fail(req, res))
+        return
+      }
+      if (refused !== undefined) {
+        writePlainResponse(req, res, refused)
+        return
+      }
+      const exchange = result as Exchange
+      setAuthenticated(req, exchange, isAdapter)
+      if (exchange.telemetry.isOpen) completeWithResponse(exchange, request, req, res, isAdapter)
+      next()
+    } catch {
+      // Later middleware has thrown. Express catches such errors itself; a plain server does not.
+      fail(req, res)
+    }
+  }
+
   return function mcpAuth(req, res, next = () => writePlainResponse(req, res, notFound())) {
     const request = new NodeMcpRequest(req, res, trustProxy)
     const forbidden = originPolicy && originRefusal(request, originPolicy)
@@ -63,26 +91,14 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
     // `mcpHandler` reads the body and decides again.
     if (known !== undefined && authenticator.mayAdmit(request) && authenticator.arePublic(known()))
       return next()
-    authenticator
-      .authenticate(request, known)
-      .then((result) => {
-        const refused =
-          'response' in result ? result.response : refusal(authenticator, result.exchange, request, req)
-        if (refused instanceof Promise)
-          return refused.then((response) => writePlainResponse(req, res, response))
-        if (refused !== undefined) return writePlainResponse(req, res, refused)
-        const { exchange } = result as { exchange: Exchange }
-        setAuthenticated(req, exchange, isAdapter)
-        if (exchange.telemetry.isOpen) completeWithResponse(exchange, request, req, res, isAdapter)
-        next()
-      })
-      // Only later middleware can throw here. Express catches such errors itself; a plain server does not.
-      .catch(() => {
-        // A response that has begun cannot be replaced. If it stayed open, the client would wait forever.
-        if (res.headersSent) res.destroy()
-        else writePlainResponse(req, res, FAILED_RESPONSE)
-      })
+    authenticator.decide(request, known, (result) => proceed(result, request, req, res, next))
   }
+}
+
+function fail(req: NodeRequest, res: ServerResponse): void {
+  // A response that has begun cannot be replaced. If it stayed open, the client would wait forever.
+  if (res.headersSent) res.destroy()
+  else writePlainResponse(req, res, FAILED_RESPONSE)
 }
 
 /**

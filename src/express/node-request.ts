@@ -144,7 +144,7 @@ function receivedValues(req: IncomingMessage, header: string): string | readonly
   let all: string[] | undefined
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] as string
-    if (name.length !== header.length || name.toLowerCase() !== header) continue
+    if (name.length !== header.length || (name !== header && name.toLowerCase() !== header)) continue
     const value = rawHeaders[index + 1] as string
     if (found === undefined) found = value
     else if (all === undefined) all = [found, value]

@@ -11,15 +11,17 @@ import type { Exchange } from './wire/exchange.ts'
 import { type ParsedMessages, type ReceivedMessages, retryLater } from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
 import { RefusedBodies } from './wire/refused-bodies.ts'
-import { NO_TELEMETRY } from './wire/request-telemetry.ts'
+import { NO_TELEMETRY, type RequestTelemetry } from './wire/request-telemetry.ts'
 
 /** An authenticated request, or the response to a request that was refused. */
-export type AuthenticationResult = { readonly exchange: Exchange } | { readonly response: PlainResponse }
+export type AuthenticationResult = Exchange | { readonly response: PlainResponse }
 
 /** A request that is served without a token, with its messages, or the response to a request that was refused. */
 export type AdmissionResult =
   | { readonly exchange: Exchange; readonly received: ReceivedMessages }
   | { readonly response: PlainResponse }
+
+type NotAccepted = Exclude<Decision, { outcome: 'accepted' }>
 
 export interface AuthenticatorProps {
   /** Undefined if OAuth is disabled. */
@@ -49,29 +51,75 @@ export class Authenticator {
    * Verifies the token of a request. If OAuth is disabled, only creates its context. Does not check scopes.
    * @param known the messages of the request as far as they are known, for the challenge if the token is missing
    */
-  async authenticate(request: McpRequest, known?: () => readonly unknown[]): Promise<AuthenticationResult> {
+  authenticate(request: McpRequest, known?: () => readonly unknown[]): Promise<AuthenticationResult> {
+    return new Promise((resolve) => this.decide(request, known, resolve))
+  }
+
+  /**
+   * Like `authenticate`, but calls `use` with the result: at once, unless something has to be awaited.
+   * @param use must not throw
+   */
+  decide(
+    request: McpRequest,
+    known: (() => readonly unknown[]) | undefined,
+    use: (result: AuthenticationResult) => void,
+  ): void {
     const { gate } = this
-    const { instrumentation, makeContext } = this.#props
-    if (instrumentation?.loading !== undefined) await instrumentation.loading
-    const telemetry = instrumentation?.begin(request) ?? NO_TELEMETRY
-    if (gate === undefined) {
-      try {
-        const context = await telemetry.run(async () => makeContext(request))
-        return { exchange: { gate, auth: undefined, context, telemetry } }
-      } catch (cause) {
-        telemetry.decided({ outcome: 'failed', cause })
-        return { response: FAILED_RESPONSE }
-      }
+    const { instrumentation } = this.#props
+    if (instrumentation?.loading !== undefined) {
+      void instrumentation.loading.then(() => this.decide(request, known, use))
+      return
     }
-    const decision = await telemetry.run(() => gate.authenticate(request))
-    if (decision.outcome !== 'accepted') {
-      telemetry.decided(decision)
+    const telemetry = instrumentation?.begin(request) ?? NO_TELEMETRY
+    if (gate === undefined) void this.#withoutGate(request, telemetry).then(use)
+    else if (telemetry === NO_TELEMETRY)
+      gate.decide(request, (decision) => this.#conclude(decision, request, telemetry, known, use))
+    // Only the verifier runs inside the session of the telemetry, not what follows.
+    else
+      void telemetry
+        .run(() => gate.authenticate(request))
+        .then((decision) => this.#conclude(decision, request, telemetry, known, use))
+  }
+
+  async #withoutGate(request: McpRequest, telemetry: RequestTelemetry): Promise<AuthenticationResult> {
+    try {
+      const context = await telemetry.run(async () => this.#props.makeContext(request))
+      return { gate: undefined, auth: undefined, context, telemetry }
+    } catch (cause) {
+      telemetry.decided({ outcome: 'failed', cause })
+      return { response: FAILED_RESPONSE }
+    }
+  }
+
+  #conclude(
+    decision: Decision,
+    request: McpRequest,
+    telemetry: RequestTelemetry,
+    known: (() => readonly unknown[]) | undefined,
+    use: (result: AuthenticationResult) => void,
+  ): void {
+    if (decision.outcome === 'accepted') {
+      const { auth, context } = decision
+      telemetry.identify(auth)
+      use({ gate: this.gate, auth, context, telemetry })
+      return
+    }
+    telemetry.decided(decision)
+    void this.#refuse(decision, request, known).then(use)
+  }
+
+  async #refuse(
+    decision: NotAccepted,
+    request: McpRequest,
+    known: (() => readonly unknown[]) | undefined,
+  ): Promise<AuthenticationResult> {
+    const gate = this.gate as Gate
+    try {
       const named = known === undefined ? decision : this.#withScopesOf(known(), gate, decision)
       return { response: await this.#refusal(gate, named, request) }
+    } catch {
+      return { response: FAILED_RESPONSE }
     }
-    const { auth, context } = decision
-    telemetry.identify(auth)
-    return { exchange: { gate, auth, context, telemetry } }
   }
 
   /** Returns `true` for a POST without an `Authorization` header, if the gate serves public operations without a token. */
@@ -105,7 +153,7 @@ export class Authenticator {
     }
     const messages = 'messages' in parsed ? parsed.messages : []
     const isPublic = 'messages' in parsed && this.arePublic(messages)
-    const decision = await telemetry.run<Decision | Admission>(() =>
+    const decision = await telemetry.run<Promise<Decision | Admission>>(() =>
       isPublic ? gate.admit(request) : gate.authenticate(request),
     )
     if (isPublic && decision.outcome === 'admitted') {
@@ -154,7 +202,7 @@ export class Authenticator {
   /** Returns the response to a request that is not accepted: the gate's, or a tool result if `challengeInResult` asks for it. */
   async #refusal(
     gate: Gate,
-    decision: Exclude<Decision, { outcome: 'accepted' }>,
+    decision: NotAccepted,
     request: McpRequest,
     received?: ParsedMessages,
   ): Promise<PlainResponse> {

@@ -178,13 +178,9 @@ export class McpEndpoint {
   }
 
   /** @param foreign the exchange that `mcpAuth(oauthOptions)` has authenticated, for an adapter without OAuth */
-  async #authenticate(
-    request: McpRequest,
-    foreign: Exchange | undefined,
-  ): Promise<Exchange | Extract<AuthenticationResult, { response: PlainResponse }>> {
-    const result = await this.authenticator.authenticate(request)
-    if ('response' in result) return result
-    const { exchange } = result
+  async #authenticate(request: McpRequest, foreign: Exchange | undefined): Promise<AuthenticationResult> {
+    const exchange = await this.authenticator.authenticate(request)
+    if ('response' in exchange) return exchange
     if (foreign === undefined) {
       if (exchange.auth !== undefined) request.authenticatedAs(exchange.auth)
       return exchange

@@ -2,7 +2,7 @@
 const MAX_TOKEN_LENGTH = 16_384
 
 /** Credentials of RFC 6750 §2.1. The scheme is case-insensitive (RFC 9110 §11.1), and one or more spaces follow it. */
-const CREDENTIALS = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i
+const CREDENTIALS = /^bearer +[A-Za-z0-9\-._~+/]+=*$/i
 const BEARER_SCHEME = /^bearer(?:[\s,]|$)/i
 
 /** Credentials of the DPoP scheme (RFC 9449 §7.1). */
@@ -50,7 +50,9 @@ export function readAccessToken(
 }
 
 function readValue(value: string): BearerCredentials {
-  const token = CREDENTIALS.exec(value)?.[1]
-  if (token !== undefined && token.length <= MAX_TOKEN_LENGTH) return { kind: 'token', token }
+  if (CREDENTIALS.test(value)) {
+    const token = value.slice(value.lastIndexOf(' ') + 1)
+    if (token.length <= MAX_TOKEN_LENGTH) return { kind: 'token', token }
+  }
   return BEARER_SCHEME.test(value) ? MALFORMED : MISSING
 }

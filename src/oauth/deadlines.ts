@@ -1,21 +1,37 @@
 import { performance } from 'node:perf_hooks'
 import { VerifierUnavailableError } from './errors.ts'
 
-interface Pending {
+/** The maximum time between two checks of what is due, and thus for which an idle timer keeps the process alive. */
+const TICK_MS = 100
+
+/** A promise that has not settled. It is an entry of a linked list, in which adding and removing take no memory. */
+class Pending {
+  earlier: Pending | undefined
+  later: Pending | undefined
+  isSettled = false
   readonly name: string
   readonly dueAtMs: number
-  readonly reject: (error: Error) => void
+  readonly onRejected: (error: unknown) => void
+
+  constructor(name: string, dueAtMs: number, onRejected: (error: unknown) => void) {
+    this.name = name
+    this.dueAtMs = dueAtMs
+    this.onRejected = onRejected
+  }
 }
 
 /**
  * Rejects promises that take longer than a shared timeout. Since the timeout is the same for all, they are due in the order
- * in which they were added. One timer serves all of them, and most requests neither set nor clear one.
+ * in which they were added. One timer serves all of them. Most promises settle before its next tick, and cost no more than
+ * an entry of the list.
  */
 export class Deadlines {
   readonly #timeoutMs: number
-  /** In the order in which they are due. */
-  readonly #pending = new Set<Pending>()
+  #earliest: Pending | undefined
+  #latest: Pending | undefined
   #timer: NodeJS.Timeout | undefined
+  /** `true` if a promise was added since the last tick. */
+  #isUsed = false
   readonly #errorOf: (message: string) => Error
 
   /** @param errorOf creates the error for a promise that takes too long. Defaults to a `VerifierUnavailableError`. */
@@ -33,46 +49,66 @@ export class Deadlines {
    * @throws the error of `errorOf` if the timeout expires.
    */
   within(promise: PromiseLike<unknown>, name: string): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      const pending: Pending = { name, dueAtMs: performance.now() + this.#timeoutMs, reject }
-      this.#pending.add(pending)
-      if (this.#timer === undefined) this.#startTimer(this.#timeoutMs)
-      else if (this.#pending.size === 1) this.#timer.ref()
-      // A thenable that is not a promise may throw, or resolve to another promise.
-      Promise.resolve(promise).then(
-        (value) => {
-          this.#remove(pending)
-          resolve(value)
-        },
-        (error) => {
-          this.#remove(pending)
-          reject(error)
-        },
-      )
-    })
+    return new Promise((resolve, reject) => this.watch(promise, name, resolve, reject))
   }
 
-  /** The timer keeps running for later promises, but does not keep the process alive if nothing is pending. */
-  #remove(pending: Pending): void {
-    this.#pending.delete(pending)
-    if (this.#pending.size === 0) this.#timer?.unref()
+  /** Like `within`, but without another promise: calls one of the two functions, once. Neither may throw. */
+  watch(
+    promise: PromiseLike<unknown>,
+    name: string,
+    onFulfilled: (value: unknown) => void,
+    onRejected: (error: unknown) => void,
+  ): void {
+    const pending = new Pending(name, performance.now() + this.#timeoutMs, onRejected)
+    this.#add(pending)
+    // A thenable that is not a promise may throw, or resolve to another promise.
+    Promise.resolve(promise).then(
+      (value) => {
+        if (this.#settle(pending)) onFulfilled(value)
+      },
+      (error) => {
+        if (this.#settle(pending)) onRejected(error)
+      },
+    )
+  }
+
+  #add(pending: Pending): void {
+    this.#isUsed = true
+    pending.earlier = this.#latest
+    if (this.#latest === undefined) this.#earliest = pending
+    else this.#latest.later = pending
+    this.#latest = pending
+    if (this.#timer === undefined) this.#startTimer(this.#timeoutMs)
+  }
+
+  /** Removes a promise from the list. Returns `false` if it was removed before. */
+  #settle(pending: Pending): boolean {
+    if (pending.isSettled) return false
+    pending.isSettled = true
+    const { earlier, later } = pending
+    if (earlier === undefined) this.#earliest = later
+    else earlier.later = later
+    if (later === undefined) this.#latest = earlier
+    else later.earlier = earlier
+    return true
   }
 
   #startTimer(ms: number): void {
-    this.#timer = setTimeout(() => this.#rejectDue(), ms)
+    this.#timer = setTimeout(() => this.#tick(), Math.min(ms, TICK_MS))
   }
 
-  #rejectDue(): void {
+  #tick(): void {
     this.#timer = undefined
-    for (const pending of this.#pending) {
-      const leftMs = pending.dueAtMs - performance.now()
+    for (let first = this.#earliest; first !== undefined; first = this.#earliest) {
+      const leftMs = first.dueAtMs - performance.now()
       if (leftMs > 0) {
         this.#startTimer(leftMs)
         return
       }
-      this.#pending.delete(pending)
-      const { name, reject } = pending
-      reject(this.#errorOf(`${name} did not settle within ${this.#timeoutMs} ms`))
+      this.#settle(first)
+      first.onRejected(this.#errorOf(`${first.name} did not settle within ${this.#timeoutMs} ms`))
     }
+    if (this.#isUsed) this.#startTimer(TICK_MS)
+    this.#isUsed = false
   }
 }

@@ -14,7 +14,7 @@ import type { Decision, ProofFault, Refusal } from './decision.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'
 import { type CheckedProof, checkProof } from './dpop/proof.ts'
 import { VerifierUnavailableError } from './errors.ts'
-import { certificateNote, issuerNote, OnVerifiedInput, refusalNote, VerifyInput } from './inputs.ts'
+import { OnVerifiedInput, refusalNote, sharedContext, VerifyInput } from './inputs.ts'
 import type { ResolvedOAuthOptions, VerifyContext } from './options.ts'
 import { ProtectedResource } from './protected-resource.ts'
 import {
@@ -25,7 +25,7 @@ import {
   unavailableResponse,
 } from './refusal-responses.ts'
 import { ScopeHierarchy, unionOfScopes } from './scope.ts'
-import { issuerOf, readVerification, type Verification } from './verification.ts'
+import { readVerification } from './verification.ts'
 
 /** The parts of a request that the gate reads. Members other than `authorization` are read only if needed. */
 export interface GateRequest {
@@ -45,6 +45,11 @@ export interface GateRequest {
   /** The certificate of the client on the TLS connection, if there is one. */
   readonly peerCertificate?: X509Certificate | undefined
 }
+
+type PresentedCredentials = DpopCredentials | Extract<BearerCredentials, { kind: 'token' }>
+
+/** Gets the decision about a request. */
+export type DecisionUser = (decision: Decision) => void
 
 const NO_SCOPES: readonly string[] = []
 
@@ -100,62 +105,158 @@ export class Gate {
 
   /** Verifies the token of a request. Scopes are checked separately, by `permits`. */
   authenticate(request: GateRequest): Promise<Decision> {
-    const decided = this.#decide(request)
-    return this.options.limiter === undefined ? decided : decided.then((one) => this.limited(one, request))
+    return new Promise((resolve) => this.decide(request, resolve))
   }
 
-  async #decide(request: GateRequest): Promise<Decision> {
+  /**
+   * Like `authenticate`, but calls `use` with the decision: at once, unless a function of the application returns a promise.
+   * A promise for each request would delay most responses for nothing.
+   * @param use must not throw
+   */
+  decide(request: GateRequest, use: DecisionUser): void {
+    const { limiter } = this.options
+    if (limiter === undefined) {
+      this.#decide(request, use)
+      return
+    }
+    this.#decide(request, (decision) => {
+      if (decision.outcome !== 'refused') use(decision)
+      else settle(this.limited(decision, request), use)
+    })
+  }
+
+  #decide(request: GateRequest, use: DecisionUser): void {
     let resource: string | undefined
     try {
       resource = this.resource.uriFor(request)
     } catch (cause) {
-      return { outcome: 'failed', cause }
+      use({ outcome: 'failed', cause })
+      return
     }
     const { dpop } = this.options
     const credentials =
       dpop === undefined ? readBearerToken(request.authorization) : readAccessToken(request.authorization)
     if (credentials.kind === 'missing' || credentials.kind === 'malformed') {
       this.#askWithoutToken(request, resource)
-      return refusedFor(credentials)
+      use(refusedFor(credentials))
+      return
     }
-    const proof = dpop === undefined ? undefined : await this.#proofOf(credentials, request, dpop)
+    if (dpop !== undefined) {
+      settle(this.#decideWithProof(credentials, request, resource, dpop), use)
+      return
+    }
+    let context: VerifyContext | Promise<VerifyContext>
+    try {
+      context = this.#contextOf(request)
+    } catch (cause) {
+      use({ outcome: 'failed', cause })
+      return
+    }
+    const { token } = credentials
+    if (!(context instanceof Promise)) {
+      this.#verify(this.#inputOf(request, token, context, resource), undefined, request, use)
+      return
+    }
+    context.then(
+      (made) => this.#verify(this.#inputOf(request, token, made, resource), undefined, request, use),
+      (cause) => use({ outcome: 'failed', cause }),
+    )
+  }
+
+  async #decideWithProof(
+    credentials: PresentedCredentials,
+    request: GateRequest,
+    resource: string | undefined,
+    dpop: ResolvedDpopOptions,
+  ): Promise<Decision> {
+    const proof = await this.#proofOf(credentials, request, dpop)
     if (typeof proof === 'string') {
       this.#askWithoutToken(request, resource)
       return { outcome: 'refused', reason: 'invalid', fault: proof, invalidCause: 'key_bound' }
     }
     let context: VerifyContext
     try {
-      const made = this.#contextOf(request)
-      context = made instanceof Promise ? await made : made
+      context = await this.#contextOf(request)
     } catch (cause) {
       return { outcome: 'failed', cause }
     }
-    let verification: Verification
-    let issuer: string | undefined
+    const input = this.#inputOf(request, credentials.token, context, resource, proof)
+    return await new Promise((resolve) => this.#verify(input, proof, request, resolve))
+  }
+
+  #inputOf(
+    request: GateRequest,
+    token: string,
+    context: VerifyContext,
+    resource: string | undefined,
+    proof?: CheckedProof,
+  ): VerifyInput {
+    return new VerifyInput(request, token, context, resource, proof?.keyThumbprint, this.options.gateValues)
+  }
+
+  #verify(
+    input: VerifyInput,
+    proof: CheckedProof | undefined,
+    request: GateRequest,
+    use: DecisionUser,
+  ): void {
+    let returned: unknown
+    let isPending: boolean
     try {
-      const input = new VerifyInput(
-        request,
-        credentials.token,
-        context,
-        resource,
-        proof?.keyThumbprint,
-        this.options.gateValues,
-      )
-      const result = await this.#verify(input)
-      verification =
-        readVerification(result, resource, proof?.keyThumbprint, certificateNote(input)) ??
-        notedRefusal(input)
-      if ('token' in verification) issuer = issuerOf(verification.token, issuerNote(input)) ?? this.#ownIssuer
+      returned = this.options.verifyToken(input)
+      isPending = isPromiseLike(returned)
     } catch (cause) {
-      if (VerifierUnavailableError.is(cause)) {
-        return { outcome: 'unavailable', retryAfterSeconds: cause.retryAfterSeconds, cause }
-      }
-      return { outcome: 'refused', reason: 'invalid', cause, invalidCause: 'verifier' }
+      use(verifierFailed(cause))
+      return
     }
-    if (!('token' in verification)) return verification
+    if (!isPending) {
+      this.#conclude(returned, input, proof, request, use)
+      return
+    }
+    this.#deadlines.watch(
+      returned as PromiseLike<unknown>,
+      'verifyToken',
+      (result) => this.#conclude(result, input, proof, request, use),
+      (error) => use(verifierFailed(error)),
+    )
+  }
+
+  #conclude(
+    result: unknown,
+    input: VerifyInput,
+    proof: CheckedProof | undefined,
+    request: GateRequest,
+    use: DecisionUser,
+  ): void {
+    let verified: AuthInfo | Refusal
+    try {
+      verified = readVerification(result, input, this.#ownIssuer) ?? notedRefusal(input)
+    } catch (cause) {
+      // A getter of the result has thrown.
+      use(verifierFailed(cause))
+      return
+    }
+    if (!(verified instanceof AuthInfo)) {
+      use(verified)
+      return
+    }
+    const context = sharedContext(input)
+    if (proof === undefined && this.options.onVerified === undefined) {
+      use({ outcome: 'accepted', auth: verified, context })
+      return
+    }
+    settle(this.#accept(verified, context, proof, request), use)
+  }
+
+  /** Records the proof and calls `onVerified`. */
+  async #accept(
+    auth: AuthInfo,
+    context: VerifyContext,
+    proof: CheckedProof | undefined,
+    request: GateRequest,
+  ): Promise<Decision> {
     const replayed = proof === undefined ? undefined : await this.#takeProof(proof)
     if (replayed !== undefined) return replayed
-    const auth = AuthInfo.of(credentials.token, verification.token, issuer)
     const { onVerified } = this.options
     if (onVerified !== undefined) {
       try {
@@ -255,7 +356,7 @@ export class Gate {
 
   /** Checks the proof of a DPoP token. Returns `undefined` for a Bearer token that needs no proof. */
   async #proofOf(
-    credentials: DpopCredentials | Extract<BearerCredentials, { kind: 'token' }>,
+    credentials: PresentedCredentials,
     request: GateRequest,
     dpop: ResolvedDpopOptions,
   ): Promise<CheckedProof | ProofFault | undefined> {
@@ -305,12 +406,6 @@ export class Gate {
     return this.#deadlines.within(made, '.context()') as Promise<VerifyContext>
   }
 
-  #verify(input: VerifyInput): unknown {
-    const returned = this.options.verifyToken(input)
-    if (!isPromiseLike(returned)) return returned
-    return this.#deadlines.within(returned, 'verifyToken')
-  }
-
   /** Calls the verifier for a request without a token, as the contract requires, and ignores its result. */
   #askWithoutToken(request: GateRequest, resource: string | undefined): void {
     const ask = (context: VerifyContext): unknown =>
@@ -327,8 +422,19 @@ export class Gate {
   }
 }
 
+/** Passes on the decision of a promise. */
+function settle(decision: Promise<Decision>, use: DecisionUser): void {
+  decision.then(use, (cause) => use({ outcome: 'failed', cause }))
+}
+
 function refusedFor(credentials: Exclude<BearerCredentials, { kind: 'token' }>): Refusal {
   return { outcome: 'refused', reason: credentials.kind }
+}
+
+function verifierFailed(cause: unknown): Decision {
+  if (VerifierUnavailableError.is(cause))
+    return { outcome: 'unavailable', retryAfterSeconds: cause.retryAfterSeconds, cause }
+  return { outcome: 'refused', reason: 'invalid', cause, invalidCause: 'verifier' }
 }
 
 function notedRefusal(input: VerifyInput): Refusal {

@@ -45,15 +45,23 @@ export class LazyRequest {
 let setInput: (context: VerifyContext, input: VerifyInput) => void
 let inputOf: (context: VerifyContext) => VerifyInput | undefined
 
-/** The context that verifiers and handlers share. */
-export class RequestContext<App> extends LazyRequest implements VerifyContext<App> {
+/**
+ * The context that verifiers and handlers share. Its `request` is inherited, since copies of a context are rare, and an own
+ * property takes a tenth of the time of the gate.
+ */
+export class RequestContext<App> implements VerifyContext<App> {
   readonly context: App
+  readonly #source: RequestSource
   /** The input of the verifier. */
   #input: VerifyInput | undefined
 
-  constructor(request: RequestSource, context: App) {
-    super(request)
+  constructor(source: RequestSource, context: App) {
+    this.#source = source
     this.context = context
+  }
+
+  get request(): Request {
+    return this.#source.request
   }
 
   static {
@@ -89,6 +97,9 @@ let resourceOf: (input: VerifyInput) => string | undefined
 let setIssuer: (input: VerifyInput, issuer: string | undefined) => void
 let issuerOf: (input: VerifyInput) => string | undefined
 let gateOf: (input: VerifyInput) => GateValues | undefined
+let tokenOf: (input: VerifyInput) => string | undefined
+let proofKeyOf: (input: VerifyInput) => string | undefined
+let contextOf: (input: VerifyInput) => VerifyContext
 let setCertificate: (input: VerifyInput, thumbprint: string) => void
 let certificateOf: (input: VerifyInput) => string | undefined
 
@@ -106,6 +117,10 @@ export class VerifyInput extends LazyRequest implements VerifyTokenInput {
   #issuer: string | undefined
   #certificate: string | undefined
   readonly #gate: GateValues | undefined
+  /** Again, since a verifier may write to the public members. */
+  readonly #token: string | undefined
+  readonly #context: VerifyContext
+  readonly #proofKey: string | undefined
 
   constructor(
     request: RequestSource,
@@ -120,6 +135,9 @@ export class VerifyInput extends LazyRequest implements VerifyTokenInput {
     this.context = context
     this.#resource = resource
     this.#gate = gate
+    this.#token = bearerToken
+    this.#context = context
+    this.#proofKey = proofKey
     if (proofKey !== undefined) this.proofKey = proofKey
     setInput(context, this)
   }
@@ -135,11 +153,29 @@ export class VerifyInput extends LazyRequest implements VerifyTokenInput {
     }
     issuerOf = (input) => input.#issuer
     gateOf = (input) => input.#gate
+    tokenOf = (input) => input.#token
+    proofKeyOf = (input) => input.#proofKey
+    contextOf = (input) => input.#context
     setCertificate = (input, thumbprint) => {
       input.#certificate = thumbprint
     }
     certificateOf = (input) => input.#certificate
   }
+}
+
+/** Returns the token that the gate has put into `input`. */
+export function presentedToken(input: VerifyInput): string | undefined {
+  return tokenOf(input)
+}
+
+/** Returns the thumbprint of the key of the proof that the gate has put into `input`. */
+export function presentedProofKey(input: VerifyInput): string | undefined {
+  return proofKeyOf(input)
+}
+
+/** Returns the context that the gate has put into `input`. */
+export function sharedContext(input: VerifyInput): VerifyContext {
+  return contextOf(input)
 }
 
 /** Notes for the gate why a verifier rejects the token. */

@@ -4,9 +4,12 @@ const MANY_COMPARISONS = 4_096
 /** Returns the scopes that a verifier granted as a list or as one string with spaces. */
 export function grantedScopes(scopes: unknown): string[] {
   if (typeof scopes === 'string') return scopes.split(' ').filter((scope) => scope !== '')
-  const granted: string[] = []
-  // A loop, since array methods are slow for the frozen arrays of `cachedVerifier`.
-  if (Array.isArray(scopes)) for (const scope of scopes) if (typeof scope === 'string') granted.push(scope)
+  if (!Array.isArray(scopes)) return []
+  // A loop, since array methods are slow for the frozen arrays of `cachedVerifier`. The length is that of most results.
+  const granted = new Array<string>(scopes.length)
+  let count = 0
+  for (const scope of scopes) if (typeof scope === 'string') granted[count++] = scope
+  if (count < granted.length) granted.length = count
   return granted
 }
 

@@ -1,52 +1,61 @@
 import { memberOf } from '../options/describe-value.ts'
-import type { AuthInfoMembers } from './auth-info.ts'
+import { AuthInfo } from './auth-info.ts'
 import { bindingOf, certificateBindingOf } from './confirmation.ts'
 import type { Refusal } from './decision.ts'
+import {
+  certificateNote,
+  configuredResource,
+  issuerNote,
+  presentedProofKey,
+  presentedToken,
+  type VerifyInput,
+} from './inputs.ts'
 import type { VerifiedToken } from './options.ts'
 import { grantedScopes } from './scope.ts'
 
-/** The verified token, or the reason it was rejected. */
-export type Verification = { readonly token: AuthInfoMembers<object> } | Refusal
-
 /**
  * Reads the result of a verifier. Returns `undefined` if it does not accept the token.
- * @param proofKey the thumbprint of the key of the request's DPoP proof
- * @param certificate the thumbprint of the client's certificate, if a verifier has read it
+ * @param input what the verifier was called with, and has noted
+ * @param ownIssuer identifies the issuer of a token whose verifier does not name it
  */
 export function readVerification(
   result: unknown,
-  configuredResource: string | undefined,
-  proofKey: string | undefined,
-  certificate: string | undefined,
-): Verification | undefined {
+  input: VerifyInput,
+  ownIssuer: string,
+): AuthInfo | Refusal | undefined {
   if (typeof result !== 'object' || result === null) return undefined
   const verified = result as VerifiedToken
   if (verified.valid !== true) return undefined
+  const proofKey = presentedProofKey(input)
   const expiresAt = verified.expiresAt ?? undefined
   if (expiresAt !== undefined && !Number.isFinite(expiresAt))
     return { outcome: 'refused', reason: 'invalid', invalidCause: 'verifier' }
   if (expiresAt !== undefined && expiresAt <= Date.now() / 1000)
     return { outcome: 'refused', reason: 'expired' }
   const resource = verified.resource ?? undefined
-  if (resource !== undefined && configuredResource !== undefined && String(resource) !== configuredResource) {
+  const expected = resource === undefined ? undefined : configuredResource(input)
+  if (expected !== undefined && String(resource) !== expected)
     return { outcome: 'refused', reason: 'wrong_resource' }
-  }
-  if (!isBoundTo(verified.cnf, proofKey, certificate)) {
+  if (!isBoundTo(verified.cnf, proofKey, certificateNote(input))) {
     const fault = proofKey === undefined ? {} : { fault: 'not_bound' as const }
     return { outcome: 'refused', reason: 'invalid', ...fault, invalidCause: 'key_bound' }
   }
   const clientId = verified.clientId ?? undefined
-  const extra = verified.extra ?? undefined
-  return {
-    token: {
+  const user = verified.user ?? undefined
+  const given = verified.extra ?? undefined
+  const extra = typeof given === 'object' ? { ...given } : {}
+  return AuthInfo.of(
+    presentedToken(input) as string,
+    {
       clientId: clientId === undefined ? '' : String(clientId),
       scopes: grantedScopes(verified.scopes),
       expiresAt,
       resource: resource === undefined ? undefined : urlOf(String(resource)),
-      user: verified.user ?? undefined,
-      extra: typeof extra === 'object' ? { ...extra } : {},
+      user,
+      extra,
     },
-  }
+    issuerOf(user, extra, issuerNote(input)) ?? ownIssuer,
+  )
 }
 
 /**
@@ -54,12 +63,12 @@ export function readVerification(
  * else by the identity that the verifier noted instead of an issuer.
  */
 export function issuerOf(
-  { user, extra }: AuthInfoMembers<object>,
+  user: object | undefined,
+  extra: Readonly<Record<string, unknown>>,
   noted: string | undefined,
 ): string | undefined {
   if (noted?.startsWith('iss:')) return noted
-  const claims = memberOf(Object(user ?? undefined), 'claims')
-  const issuer = memberOf(extra, 'iss') ?? memberOf(Object(claims ?? undefined), 'iss')
+  const issuer = memberOf(extra, 'iss') ?? memberOf(asObject(memberOf(asObject(user), 'claims')), 'iss')
   return typeof issuer === 'string' ? `iss:${issuer}` : noted
 }
 
@@ -76,6 +85,13 @@ function isBoundTo(
   if (proofKey !== undefined) return binding === 'dpop' && cnf?.jkt === proofKey
   if (binding === 'certificate') return certificate !== undefined && certificate === certificateBindingOf(cnf)
   return binding === 'none'
+}
+
+const NO_MEMBERS = {}
+
+/** Returns a value as an object whose members can be read. */
+function asObject(value: unknown): object {
+  return value === undefined || value === null ? NO_MEMBERS : Object(value)
 }
 
 function urlOf(value: string): URL | undefined {

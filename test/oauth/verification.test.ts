@@ -1,12 +1,14 @@
 import { mock } from 'node:test'
 import { expect } from 'chai'
-import type { AuthInfoMembers } from '../../src/oauth/auth-info.ts'
-import type { VerifiedToken } from '../../src/oauth/options.ts'
+import { VerifyInput } from '../../src/oauth/inputs.ts'
+import type { VerifyContext } from '../../src/oauth/options.ts'
 import { issuerOf, readVerification } from '../../src/oauth/verification.ts'
 
 describe('readVerification()', () => {
+  const request = { request: new Request('https://mcp.example.com/mcp') }
+  const input = new VerifyInput(request, 'token', {} as VerifyContext, undefined)
   const read = (members: object) =>
-    readVerification({ valid: true, ...members } as VerifiedToken, undefined, undefined, undefined)
+    readVerification({ valid: true, ...members }, input, 'gate:https://auth.example.com')
 
   afterEach(() => mock.timers.reset())
 
@@ -27,13 +29,11 @@ describe('readVerification()', () => {
 
   it('a token is accepted until the last millisecond before its expiry', () => {
     mock.timers.enable({ apis: ['Date'], now: 999_999 })
-    expect(read({ expiresAt: 1_000 })).to.have.nested.property('token.expiresAt', 1_000)
+    expect(read({ expiresAt: 1_000 })).to.have.nested.property('expiresAt', 1_000)
   })
 })
 
 describe('issuerOf()', () => {
-  const token = (members: object) => members as unknown as AuthInfoMembers<object>
-
   for (const [what, members, noted, expected] of [
     ['the issuer that a verifier has noted', { extra: { iss: 'b' } }, 'iss:a', 'iss:a'],
     ['the issuer in extra', { extra: { iss: 'a' } }, undefined, 'iss:a'],
@@ -44,7 +44,8 @@ describe('issuerOf()', () => {
     ['undefined if nothing is known', {}, undefined, undefined],
   ] as const) {
     it(`issuerOf() returns ${what}`, () => {
-      expect(issuerOf(token({ extra: {}, ...members }), noted)).to.equal(expected)
+      const { user, extra = {} }: { user?: object; extra?: Record<string, unknown> } = members
+      expect(issuerOf(user, extra, noted)).to.equal(expected)
     })
   }
 })

@@ -43,6 +43,7 @@ import {
   statusOf,
 } from './observed-outcome.ts'
 import { type Payloads, payloads, payloadTexts } from './observed-payloads.ts'
+import { runWithin } from './run-within.ts'
 import { TokenRedactor } from './token-redactor.ts'
 import { Tracing } from './tracing.ts'
 
@@ -218,18 +219,11 @@ export class InstrumentedRequest implements RequestTelemetry {
     })
   }
 
-  async run<T>(fn: () => Promise<T>): Promise<T> {
-    let running: Promise<T> | undefined
-    const start = (): Promise<T> => {
-      running ??= fn()
-      return running
-    }
-    const inside = (): Promise<T> => {
-      void tryOrUndefined(() => this.session?.run(start))
-      return start()
-    }
+  run<T>(fn: () => T): T {
+    const { session } = this
+    const inside = session === undefined ? fn : () => runWithin((once) => session.run(once), fn)
     const [operation] = this.#operations
-    return await (operation === undefined || this.#operations.length > 1 ? inside() : operation.run(inside))
+    return operation === undefined || this.#operations.length > 1 ? inside() : operation.run(inside)
   }
 
   watch(server: Server | McpServer, emitsToolEvents: boolean): void {

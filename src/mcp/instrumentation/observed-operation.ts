@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { lowCardinality, messageAttributes, type ObservedMessage } from './observed-message.ts'
+import { runWithin } from './run-within.ts'
 import type { TokenRedactor } from './token-redactor.ts'
 import type { ServerSpan, SpanEnd, Tracing } from './tracing.ts'
 
@@ -75,20 +76,7 @@ export class Operation {
   run<T>(fn: () => T): T {
     const span = this.#span
     if (span === undefined) return fn()
-    let outcome: { readonly value: T } | { readonly thrown: unknown } | undefined
-    const once = (): void => {
-      if (outcome !== undefined) return
-      try {
-        outcome = { value: fn() }
-      } catch (thrown) {
-        outcome = { thrown }
-      }
-    }
-    tryOrUndefined(() => span.run(once))
-    once()
-    const settled = outcome as unknown as { readonly value: T } | { readonly thrown: unknown }
-    if ('thrown' in settled) throw settled.thrown
-    return settled.value
+    return runWithin((once) => span.run(once), fn)
   }
 
   end(end: OperationEnd): void {

@@ -34,7 +34,7 @@ export interface RequestTelemetry {
    * Runs `fn` with the session as the ambient session and, if there is one message, its span as the active span. So the events
    * of handlers belong to both.
    */
-  run<T>(fn: () => Promise<T>): Promise<T>
+  run<T>(fn: () => T): T
   /** Sets the user and the token. */
   identify(auth: AuthInfo): void
   /** Records that the token and its scopes suffice. Emits nothing if no token was verified. */
@@ -97,7 +97,7 @@ export const NO_TELEMETRY: RequestTelemetry = Object.freeze({
   session: undefined,
   isOpen: false,
   now: () => 0,
-  run: <T>(fn: () => Promise<T>) => fn(),
+  run: <T>(fn: () => T) => fn(),
   identify: () => undefined,
   accepted: () => undefined,
   admitted: () => undefined,
