@@ -31,6 +31,7 @@ const ENTRIES = [
     declarations: 'authorization/index.d.ts',
   },
   { page: 'openapi', specifier: 'mcp-gatekit/openapi', declarations: 'openapi/index.d.ts' },
+  { page: 'policy', specifier: 'mcp-gatekit/policy', declarations: 'policy/index.d.ts' },
   { page: 'upstream', specifier: 'mcp-gatekit/upstream', declarations: 'upstream/index.d.ts' },
 ]
 

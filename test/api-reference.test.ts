@@ -31,9 +31,16 @@ describe('the API reference', function () {
   })
 
   it('every link between the pages leads to a heading', () => {
-    const pages = ['index', 'gate', 'telemetry', 'testing', 'openapi', 'upstream', 'authorization'].map(
-      (name) => `${name}.md`,
-    )
+    const pages = [
+      'index',
+      'gate',
+      'telemetry',
+      'testing',
+      'openapi',
+      'policy',
+      'upstream',
+      'authorization',
+    ].map((name) => `${name}.md`)
     const text = new Map(
       pages.map(
         (page) => [page, readFileSync(join(root, 'docs', 'reference', 'api', page), 'utf8')] as const,
@@ -122,6 +129,7 @@ describe('the API reference', function () {
           }`,
         'telemetry/index.d.ts': '/** A sign. */\nexport type Signal = 1 | 2',
         'testing/index.d.ts': 'export {}',
+        'policy/index.d.ts': 'export {}',
         'upstream/index.d.ts': 'export {}',
         'authorization/index.d.ts': 'export {}',
         'openapi/index.d.ts':

@@ -54,6 +54,7 @@ const MAP: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>>> =
   telemetry: { options: 'all', http: 'all' },
   openapi: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
   testing: { options: 'all', oauth: 'all', telemetry: 'all' },
+  policy: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
   upstream: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
   authorization: {
     options: 'all',

@@ -33,6 +33,7 @@ export type OptionsHeading =
   | 'createTestIssuer'
   | 'upstreamToken'
   | 'authorizationFacade'
+  | 'authzen'
 
 /** The checks of the options that one function of this package takes. Every error names the option and its anchor. */
 export interface OptionChecks extends OptionKit<KitMcpConfigError> {

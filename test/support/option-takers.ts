@@ -3,6 +3,7 @@ import { z } from 'zod'
 import * as authorization from '../../src/authorization/index.ts'
 import * as kit from '../../src/index.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
+import { authzen } from '../../src/policy/index.ts'
 import { createTestIssuer } from '../../src/testing/index.ts'
 import { upstreamToken } from '../../src/upstream/index.ts'
 
@@ -471,6 +472,32 @@ export const TAKERS: readonly OptionsTaker[] = [
       cache: [...NO_OBJECT, { maxEntries: 0 }, { store: {} }, { secret: 5 }],
       timeoutMs: NO_NUMBER,
       allowInsecureHttp: NO_BOOLEAN,
+    },
+  },
+  {
+    name: 'authzen',
+    heading: 'authzen',
+    call: (options) => authzen(options),
+    good: { url },
+    wrong: {
+      url: [
+        undefined,
+        ...NO_URL,
+        'http://pdp.example.com',
+        `${url}?tenant=1`,
+        `${url}/access/v1/evaluation`,
+        `${url}/access/v1/evaluations/`,
+      ],
+      headers: [
+        ...NO_OBJECT,
+        { a: 5 },
+        { 'a b': 'c' },
+        { a: 'b\nc' },
+        { Host: 'a' },
+        { 'X-Request-ID': 'a' },
+      ],
+      timeoutMs: NO_NUMBER,
+      mapping: NO_FUNCTION,
     },
   },
   {
