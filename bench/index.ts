@@ -3,6 +3,7 @@ import { benchCluster } from './cluster.ts'
 import { benchEmit } from './emit.ts'
 import { benchGate } from './gate.ts'
 import { benchImports } from './import.ts'
+import { benchMiddleware } from './middleware.ts'
 import { benchOpenApi } from './openapi.ts'
 import { benchOtlp } from './otlp.ts'
 import { benchToolsCall } from './tools-call.ts'
@@ -13,6 +14,7 @@ const benchmarks: Record<string, () => Promise<void>> = {
   gate: benchGate,
   verifiers: benchVerifiers,
   'tools-call': benchToolsCall,
+  middleware: benchMiddleware,
   emit: benchEmit,
   openapi: benchOpenApi,
   otlp: benchOtlp,

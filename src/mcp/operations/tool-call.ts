@@ -86,13 +86,18 @@ async function runAround(
 ): Promise<CallToolResult | InputRequired> {
   const { name } = tool.definition
   const call = new OperationCall(context, { kind: 'tool', name, args })
+  let inner: unknown
   const returned = await around(call, async () => {
     const result = await resultOf(tool, await tool.handler(args, context))
+    inner = result
     const { structuredContent } = result
     if (typeof structuredContent === 'object' && structuredContent !== null)
       validated.set(structuredContent, tool)
     return result
   })
+  // Most middleware returns the result of `next()`. If it is text, it needs no further checks, even if it was changed.
+  if (returned === inner && tool.output === undefined && isToolResult(returned) && isPlain(returned))
+    return returned
   if (isToolResult(returned) || isInputRequired(returned)) return await resultOf(tool, returned)
   throw new TypeError(`Middleware of tool ${name} must return a result of tools/call`)
 }

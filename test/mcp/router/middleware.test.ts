@@ -298,6 +298,47 @@ describe('mcp: router middleware', () => {
         })
       }
 
+      for (const [title, tool, change, outcome] of [
+        ['a text', 'add', (result) => result.content.push({ type: 'text', text: 'more' }), /^more$/],
+        [
+          'a number as text',
+          'add',
+          (result) => result.content.push({ type: 'text', text: 5 }),
+          /^The tool failed/,
+        ],
+        ['an unknown type', 'add', (result) => result.content.push({ type: 'x' }), /^The tool failed/],
+        [
+          'a bigint as metadata',
+          'add',
+          (result) => Object.assign(result, { _meta: { a: 1n } }),
+          /^The tool failed/,
+        ],
+        [
+          'a string as content',
+          'add',
+          (result) => Object.assign(result, { content: 'x' }),
+          /^The tool failed/,
+        ],
+        [
+          'no structured content, which the output schema requires',
+          'typed',
+          (result) => Reflect.deleteProperty(result, 'structuredContent'),
+          /^The tool failed/,
+        ],
+      ] as readonly (readonly [string, string, (result: any) => unknown, RegExp])[]) {
+        it(`middleware that changes the result of next() to have ${title} gets the same checks as for a new result`, async () => {
+          for (const copy of [false, true]) {
+            behavior = async (_call, next) => {
+              const result: any = await next()
+              const returned = copy ? { ...result, content: [...result.content] } : result
+              change(returned)
+              return returned
+            }
+            expect((await called(tool, { a: 1 })).content.at(-1).text).to.match(outcome)
+          }
+        })
+      }
+
       it('structured content that next() returned is not validated again, and other content is', async () => {
         expect((await called('typed')).structuredContent).to.deep.equal({ size: 4 })
         behavior = async (_call, next) => ({ ...(await next()), structuredContent: { size: 'seven..' } })
