@@ -371,23 +371,28 @@ describe('mcp: router middleware', () => {
     expect(calls[0]?.session).to.not.equal(undefined)
   })
 
-  it('middleware runs in every round of a call, and its copy of a result keeps the state', async () => {
-    const rounds = KitMcpRouter.create()
-      .use(async (given, next) => {
-        steps.push(given.name)
-        return { ...(await next()) }
-      })
-      .tool('ask', { description: 'x' }, (_args, { state, inputRequired }) =>
-        state === undefined ? inputRequired({}, { round: 1 }) : JSON.stringify(state),
-      )
-    const { send } = web(createMcpAdapter({ router: rounds, authorize: () => true }).server)
-    const first = await send(modern('tools/call', { name: 'ask', arguments: {} }))
-    const { requestState } = first.message.result
-    expect(requestState).to.be.a('string').that.does.not.contain('round')
-    const second = await send(modern('tools/call', { name: 'ask', arguments: {}, requestState }))
-    expect(second.message.result.content[0].text).to.equal('{"round":1}')
-    expect(steps).to.deep.equal(['ask', 'ask'])
-  })
+  for (const [title, passOn] of [
+    ['its copy of a result', (result: object) => ({ ...result })],
+    ['a result that it passes on', (result: object) => result],
+  ] as const) {
+    it(`middleware runs in every round of a call, and ${title} keeps the state`, async () => {
+      const rounds = KitMcpRouter.create()
+        .use(async (given, next) => {
+          steps.push(given.name)
+          return passOn(await next()) as MiddlewareResult
+        })
+        .tool('ask', { description: 'x' }, (_args, { state, inputRequired }) =>
+          state === undefined ? inputRequired({}, { round: 1 }) : JSON.stringify(state),
+        )
+      const { send } = web(createMcpAdapter({ router: rounds, authorize: () => true }).server)
+      const first = await send(modern('tools/call', { name: 'ask', arguments: {} }))
+      const { requestState } = first.message.result
+      expect(requestState).to.be.a('string').that.does.not.contain('round')
+      const second = await send(modern('tools/call', { name: 'ask', arguments: {}, requestState }))
+      expect(second.message.result.content[0].text).to.equal('{"round":1}')
+      expect(steps).to.deep.equal(['ask', 'ask'])
+    })
+  }
 
   for (const [title, given] of [
     ['undefined', undefined],
