@@ -10,6 +10,7 @@ import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import { type AuthenticationResult, Authenticator } from './authenticator.ts'
 import { Instrumentation } from './instrumentation/instrumented-request.ts'
 import { authorizeCalls } from './operations/authorize-calls.ts'
+import { tableWithLimits } from './operations/limits/limited-table.ts'
 import type { Policy } from './operations/policy.ts'
 import type { AppContextFactory, RouterTable } from './router/router-table.ts'
 import { tableWithSecuritySchemes } from './router/security-schemes.ts'
@@ -46,7 +47,7 @@ export class McpEndpoint {
   readonly #bodyLimits: BodyLimits
 
   constructor(given: McpEndpointProps) {
-    const props = given.oauth === undefined ? given : withSecuritySchemes(given, given.oauth)
+    const props = withLimits(given.oauth === undefined ? given : withSecuritySchemes(given, given.oauth))
     this.#props = props
     this.#table = typeof props.router === 'function' ? undefined : props.router
     const { scopes, recordPayloads, maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = props.options
@@ -196,6 +197,17 @@ export class McpEndpoint {
     const make = this.#table?.makeContext
     return make === undefined ? new RequestContext(request, {}) : makeContext(make, request)
   }
+}
+
+/** Returns the properties with a router whose tools have their limits. */
+function withLimits(props: McpEndpointProps): McpEndpointProps {
+  const { router, options } = props
+  if (typeof router !== 'function') return { ...props, router: tableWithLimits(router, options.limits) }
+  if (options.limits === undefined) return props
+  throw invalidOption(
+    'limits',
+    'can be used only with a KitMcpRouter; a router function must limit its own calls',
+  )
 }
 
 /** Returns the properties with a router whose tools are listed with their security schemes, if the options ask for them. */

@@ -4,6 +4,7 @@ import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/o
 import { MAX_TIMER_MS } from '../timers.ts'
 import { type Authorize, Policy } from './operations/policy.ts'
 import { objectCopy } from './router/definition.ts'
+import { checkLimits, type McpLimits } from './router/limits.ts'
 import {
   checkOperationScopes,
   type OperationScopes,
@@ -95,6 +96,12 @@ export interface McpAdapterOptions<App = any, User = any> {
   readonly authorize?: Authorize<App, User> | undefined
   /** The time in which `authorize` must decide, in milliseconds. A later decision denies. Defaults to 5 000 ms. */
   readonly authorizeTimeoutMs?: number | undefined
+  /**
+   * Limits for tool calls: their number, those in progress, their time, and the size of their results. Requires a
+   * `KitMcpRouter`. A tool can have further limits of its own. Unlimited by default.
+   * @see docs/guides/limits.md
+   */
+  readonly limits?: McpLimits | undefined
 }
 
 /** `McpAdapterOptions`, validated and with defaults. */
@@ -112,6 +119,7 @@ export interface ResolvedAdapterOptions {
   readonly scopes: ScopedOperations | undefined
   readonly recordPayloads: boolean
   readonly policy: Policy | undefined
+  readonly limits: McpLimits | undefined
 }
 
 export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
@@ -129,6 +137,7 @@ export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
   'recordPayloads',
   'authorize',
   'authorizeTimeoutMs',
+  'limits',
 ]
 
 /** @throws {KitMcpConfigError} if an option is invalid or unknown. */
@@ -137,7 +146,7 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
   checkKnownOptions('the adapter', options, ADAPTER_OPTIONS)
   const { allowedOrigins, allowedHosts, listOnlyPermitted, maxBodyBytes, bodyTimeoutMs } = options
   const { sessions, streams, cache, requestStateSecret, eventBus, scopes, recordPayloads } = options
-  const { authorize, authorizeTimeoutMs } = options
+  const { authorize, authorizeTimeoutMs, limits } = options
   return {
     sessions: checkSessions(sessions),
     streams: checkStreams(streams),
@@ -159,6 +168,7 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
     scopes: scopes === undefined ? undefined : checkOperationScopes(scopes),
     recordPayloads: recordPayloads === undefined ? false : checkBoolean('recordPayloads', recordPayloads),
     policy: checkPolicy(authorize, authorizeTimeoutMs),
+    limits: limits === undefined ? undefined : checkLimits(checks, limits),
   }
 }
 

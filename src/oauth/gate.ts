@@ -14,7 +14,7 @@ import type { Decision, ProofFault, Refusal } from './decision.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'
 import { type CheckedProof, checkProof } from './dpop/proof.ts'
 import { VerifierUnavailableError } from './errors.ts'
-import { OnVerifiedInput, refusalNote, sharedContext, VerifyInput } from './inputs.ts'
+import { OnVerifiedInput, type RequestSource, refusalNote, sharedContext, VerifyInput } from './inputs.ts'
 import type { ResolvedOAuthOptions, VerifyContext } from './options.ts'
 import { ProtectedResource } from './protected-resource.ts'
 import {
@@ -317,7 +317,7 @@ export class Gate {
   async limited<D extends Decision>(decision: D, request: GateRequest): Promise<D | Refusal> {
     const { limiter } = this.options
     if (decision.outcome !== 'refused' || limiter === undefined) return decision
-    const retryAfterSeconds = await limiter.count(this.#clientKey(request))
+    const retryAfterSeconds = await limiter.count(this.clientKey(request))
     return retryAfterSeconds === undefined
       ? decision
       : { outcome: 'refused', reason: 'rate_limited', retryAfterSeconds }
@@ -383,8 +383,8 @@ export class Gate {
     }
   }
 
-  /** The key that a refusal is counted by; `undefined` if it is not counted. */
-  #clientKey(request: GateRequest): string | undefined {
+  /** Returns the key by which the client of a request is counted; `undefined` if its address is not known. */
+  clientKey(request: RequestSource): string | undefined {
     const { clientAddress } = this.options
     if (clientAddress === undefined) return clientKey(request.clientAddress)
     let address: unknown

@@ -10,6 +10,8 @@ export interface RequestSource {
   readonly request: Request
   /** The certificate of the client on the TLS connection, if there is one. */
   readonly peerCertificate?: X509Certificate | undefined
+  /** The IP address of the client, if it is known. */
+  readonly clientAddress?: string | undefined
 }
 
 /** One property descriptor for all objects, so that objects of a class share one shape. */
@@ -44,6 +46,12 @@ export class LazyRequest {
 /** Set by the class below: only its static block can read the private field. */
 let setInput: (context: VerifyContext, input: VerifyInput) => void
 let inputOf: (context: VerifyContext) => VerifyInput | undefined
+let contextSource: (context: VerifyContext) => RequestSource | undefined
+
+/** Returns the request that a context was made for; `undefined` for a context of the application. */
+export function requestOf(context: VerifyContext): RequestSource | undefined {
+  return contextSource(context)
+}
 
 /**
  * The context that verifiers and handlers share. Its `request` is inherited, since copies of a context are rare, and an own
@@ -68,6 +76,7 @@ export class RequestContext<App> implements VerifyContext<App> {
     setInput = (context, input) => {
       if (#input in context) context.#input = input
     }
+    contextSource = (context) => (isObject(context) && #source in context ? context.#source : undefined)
     inputOf = (context) => (isObject(context) && #input in context ? context.#input : undefined)
   }
 }

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache'
 import type { RateLimiterLike } from './rate-limiter.ts'
+import { WindowCounter } from './window-counter.ts'
 
 /**
  * The maximum number of clients that are counted. Beyond it, the entry that was not used for the longest time is
@@ -7,16 +7,11 @@ import type { RateLimiterLike } from './rate-limiter.ts'
  */
 const MAX_CLIENTS = 100_000
 
-interface Counted {
-  points: number
-  readonly untilMs: number
-}
-
 /** Counts refusals in this process. Its memory is bounded, because an attacker can use any number of addresses. */
 export class RefusalCounter implements RateLimiterLike {
   readonly #points: number
   readonly #durationMs: number
-  readonly #clients = new LRUCache<string, Counted>({ max: MAX_CLIENTS })
+  readonly #clients = new WindowCounter(MAX_CLIENTS)
 
   /** @param points the number of refusals that a client may cause in `durationSeconds`, which begin with the first one */
   constructor(points: number, durationSeconds: number) {
@@ -25,15 +20,7 @@ export class RefusalCounter implements RateLimiterLike {
   }
 
   consume(key: string): Promise<void> {
-    const nowMs = performance.now()
-    let counted = this.#clients.get(key)
-    if (counted === undefined || counted.untilMs <= nowMs) {
-      counted = { points: 0, untilMs: nowMs + this.#durationMs }
-      this.#clients.set(key, counted)
-    }
-    counted.points++
-    return counted.points <= this.#points
-      ? Promise.resolve()
-      : Promise.reject({ msBeforeNext: counted.untilMs - nowMs })
+    const { points, leftMs } = this.#clients.add(key, this.#durationMs)
+    return points <= this.#points ? Promise.resolve() : Promise.reject({ msBeforeNext: leftMs })
   }
 }

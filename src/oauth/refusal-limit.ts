@@ -1,5 +1,5 @@
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
-import type { RateLimiterLike } from './rate-limiter.ts'
+import { type RateLimiterLike, waitingMs, wholeSeconds } from './rate-limiter.ts'
 import { RefusalCounter } from './refusal-counter.ts'
 
 const { checkKnownMembers, checkWholeNumber, invalidKind } = optionChecksOf('oauth')
@@ -69,16 +69,8 @@ export class RefusalLimiter {
       await this.#limiter.consume(key, 1)
       return undefined
     } catch (reason) {
-      return secondsLeft(reason)
+      const ms = waitingMs(reason)
+      return ms === undefined ? undefined : wholeSeconds(ms)
     }
   }
-}
-
-/** Reads the waiting time from a rejection. A union of limiters rejects with an object of such values. */
-function secondsLeft(reason: unknown): number | undefined {
-  if (typeof reason !== 'object' || reason === null || reason instanceof Error) return undefined
-  const waits = [reason, ...Object.values(reason)]
-    .map((entry) => (entry as { msBeforeNext?: unknown } | null)?.msBeforeNext)
-    .filter((wait): wait is number => typeof wait === 'number' && Number.isFinite(wait))
-  return waits.length === 0 ? undefined : Math.max(1, Math.ceil(Math.max(...waits) / 1000))
 }

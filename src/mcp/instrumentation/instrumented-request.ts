@@ -23,6 +23,7 @@ import type { McpRequest } from '../wire/mcp-request.ts'
 import {
   type Failure,
   NO_TELEMETRY,
+  type ReachedLimit,
   type RequestTelemetry,
   type TimedCall,
 } from '../wire/request-telemetry.ts'
@@ -278,6 +279,30 @@ export class InstrumentedRequest implements RequestTelemetry {
         ...(type !== undefined && { 'error.type': type }),
       }
       this.#emit(this.#operationOf(call.id), 'policy.denied', 'warn', attributes, failure)
+    })
+  }
+
+  limitReached(call: Omit<TimedCall, 'startedAt'>, { limit, max, actual }: ReachedLimit): void {
+    tryOrUndefined(() => {
+      const message = observedMessage(call, this.#redact)
+      const attributes = {
+        ...this.#attributesOf(message),
+        limit,
+        'limit.max': max,
+        'limit.actual': actual,
+      }
+      this.#instrumentation.tracing.countLimit(limit, message.tool)
+      this.#emit(this.#operationOf(call.id), 'limit.reached', 'warn', attributes)
+    })
+  }
+
+  limitUnavailable(call: Omit<TimedCall, 'startedAt'>, failure: Failure): void {
+    tryOrUndefined(() => {
+      const attributes = {
+        ...this.#attributesOf(observedMessage(call, this.#redact)),
+        'error.type': kindOf(failure.thrown) ?? '_OTHER',
+      }
+      this.#emit(this.#operationOf(call.id), 'limit.unavailable', 'warn', attributes, failure)
     })
   }
 

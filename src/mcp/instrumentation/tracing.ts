@@ -1,6 +1,7 @@
 import type * as Api from '@opentelemetry/api'
 import type { RefusalReason } from '../../oauth/decision.ts'
 import { VERSION } from '../../version.ts'
+import type { ReachedLimit } from '../wire/request-telemetry.ts'
 
 /** The global under which each copy of version 1 of the API finds the registered providers. */
 const REGISTRATIONS = Symbol.for('opentelemetry.js.api.1')
@@ -19,6 +20,9 @@ const SESSION_DESCRIPTION = 'The duration of the MCP session as observed on the 
 
 const REFUSED = 'kit.mcp.auth.refused'
 const REFUSED_DESCRIPTION = 'The number of requests that the gate has refused, by reason.'
+
+const LIMITED = 'kit.mcp.limit.reached'
+const LIMITED_DESCRIPTION = 'The number of tool calls that have reached a limit, by limit and tool.'
 
 /** The maximum length of a string in `params._meta` that is read, as in W3C Baggage. */
 const MAX_CARRIED = 8192
@@ -70,12 +74,13 @@ interface Instruments {
   readonly durations: Api.Histogram
   readonly sessionDurations: Api.Histogram
   readonly refusals: Api.Counter
+  readonly limits: Api.Counter
 }
 
 /**
- * Records SERVER spans, histograms of the durations of operations and sessions, and a counter of refusals through `@opentelemetry/api`. This optional peer is loaded once a
- * provider is registered with it. Providers are looked up for each request, so they can be registered or replaced at any
- * time.
+ * Records SERVER spans, histograms of the durations of operations and sessions, and counters of refusals and reached limits
+ * through `@opentelemetry/api`. This optional peer is loaded once a provider is registered with it. Providers are looked up for
+ * each request, so they can be registered or replaced at any time.
  */
 export class Tracing {
   #api: typeof Api | undefined
@@ -137,6 +142,16 @@ export class Tracing {
       this.#registeredInstruments(api)?.refusals.add(1, { 'kit.mcp.auth.refused.reason': reason })
   }
 
+  /** Counts a tool call that has reached a limit. @param tool the name of a tool that exists */
+  countLimit(limit: ReachedLimit['limit'], tool: string | undefined): void {
+    const api = this.#api
+    if (api !== undefined)
+      this.#registeredInstruments(api)?.limits.add(1, {
+        limit,
+        ...(tool !== undefined && { 'gen_ai.tool.name': tool }),
+      })
+  }
+
   /** Records the duration of a session. */
   recordSession({ durationMs, attributes }: EndedSession): void {
     const api = this.#api
@@ -164,6 +179,7 @@ function instrumentsOf(meter: Api.Meter): Instruments {
       ...seconds,
     }),
     refusals: meter.createCounter(REFUSED, { description: REFUSED_DESCRIPTION, unit: '{request}' }),
+    limits: meter.createCounter(LIMITED, { description: LIMITED_DESCRIPTION, unit: '{call}' }),
   }
 }
 

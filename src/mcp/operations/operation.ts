@@ -140,14 +140,14 @@ export async function runSafely<Result>(
  */
 export class CallContext extends LazyRequest implements KitContext {
   readonly context: unknown
-  readonly signal: AbortSignal
+  signal: AbortSignal
   readonly clientCapabilities: ClientCapabilities | undefined
   readonly inputResponses: Readonly<Record<string, unknown>>
   readonly state: unknown
   declare readonly auth?: AuthInfo
   declare readonly session?: KitTelemetrySession<any, any, any>
-  readonly log: KitContext['log']
-  readonly progress: KitContext['progress']
+  log: KitContext['log']
+  progress: KitContext['progress']
   readonly releaseStream: KitContext['releaseStream']
   readonly inputRequired: KitContext['inputRequired']
   readonly accepted: KitContext['accepted']

@@ -15,8 +15,10 @@ import { validate } from '../router/json-schema.ts'
 import type { Around } from '../router/middleware.ts'
 import type { ToolEntry } from '../router/tool.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
+import type { Failure, TimedCall } from '../wire/request-telemetry.ts'
 import { problemIn } from '../wire/schema-issues.ts'
 import { toolArguments } from './call-arguments.ts'
+import { LimitReached } from './limits/limit-reached.ts'
 import { OperationCall } from './middleware-call.ts'
 import { type CallContext, isStateRefusal, runRound, type Serving, textForClient } from './operation.ts'
 import { argumentsOf, checkedCall } from './policy.ts'
@@ -40,17 +42,25 @@ export async function callTool(
   if (permitted !== undefined && 'denied' in permitted)
     return server.projectCallToolResult(errorResult(permitted.denied), tool.outputJsonSchema)
   const { telemetry } = serving.exchange
-  const startedAt = telemetry.now()
+  const call: TimedCall = {
+    method: request.method,
+    params: request.params,
+    id: sdk.mcpReq.id,
+    startedAt: telemetry.now(),
+  }
   let result: CallToolResult | InputRequiredResult
   let isError: boolean
-  let failure: { readonly thrown: unknown } | undefined
-  let reference: string | undefined
+  let failed: FailedCall | undefined
   try {
     result = await runRound(serving, sdk, tool.definition.name, async (context) => {
       const args =
         permitted === undefined
           ? await toolArguments(tool, request.params.arguments ?? {})
           : argumentsOf(permitted)
+      if (tool.limiter !== undefined)
+        return await tool.limiter.run({ exchange: serving.exchange, timed: call, context }, () =>
+          runTool(tool, args, context),
+        )
       return tool.around === undefined
         ? resultOf(tool, await tool.handler(args, context))
         : runAround(tool, tool.around, args, context)
@@ -59,19 +69,50 @@ export async function callTool(
   } catch (thrown) {
     if (isStateRefusal(thrown)) throw thrown
     isError = true
-    failure = { thrown }
-    const text = textForClient(thrown)
-    if (text !== undefined) {
-      result = errorResult(text)
-    } else {
-      reference = randomUUID()
-      result = errorResult(`The tool failed. Reference: ${reference}`)
-    }
+    failed = failedCall(tool, thrown)
+    result = failed.result
+    const { limit } = failed
+    if (limit !== undefined) telemetry.limitReached(call, limit.reached)
+    if (limit?.hasRun === false) return server.projectCallToolResult(result, tool.outputJsonSchema)
   }
-  const call = { method: request.method, params: request.params, id: sdk.mcpReq.id, startedAt }
-  if (isError) telemetry.toolFailed(call, failure, reference)
+  if (isError) telemetry.toolFailed(call, failed?.failure, failed?.reference)
   else telemetry.toolCompleted(call, result)
   return isInputRequiredResult(result) ? result : server.projectCallToolResult(result, tool.outputJsonSchema)
+}
+
+/** A call whose handler threw, or that has reached a limit. */
+interface FailedCall {
+  readonly result: CallToolResult
+  /** The value that the handler threw, if it threw one. */
+  readonly failure?: Failure
+  /** The reference id that the client receives instead of the cause. */
+  readonly reference?: string
+  readonly limit?: LimitReached | undefined
+}
+
+function failedCall(tool: ToolEntry, thrown: unknown): FailedCall {
+  const reached = LimitReached.in(thrown)
+  if (reached !== undefined) return { result: reached.result, limit: reached }
+  const failure = { thrown }
+  const text = textForClient(thrown)
+  if (text === undefined) {
+    const reference = randomUUID()
+    return { result: errorResult(`The tool failed. Reference: ${reference}`), failure, reference }
+  }
+  const result = errorResult(text)
+  const limit = LimitReached.in(tool.limiter?.exceededBy(result))
+  return { result: limit?.result ?? result, failure, limit }
+}
+
+/** Runs a tool, and its middleware if there is any. */
+async function runTool(
+  tool: ToolEntry,
+  args: unknown,
+  context: CallContext,
+): Promise<CallToolResult | InputRequired> {
+  return tool.around === undefined
+    ? await resultOf(tool, await tool.handler(args, context))
+    : await runAround(tool, tool.around, args, context)
 }
 
 /** The tools by structured content that has been validated. Middleware may return it again, unchanged. */

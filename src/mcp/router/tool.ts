@@ -13,10 +13,12 @@ import {
 } from './definition.ts'
 import type { InputRequired } from './input-required.ts'
 import { type JsonSchema, jsonSchemaOf } from './json-schema.ts'
+import { checkLimits, type McpLimits, type ToolLimiter } from './limits.ts'
 import type { Wrapped } from './middleware.ts'
 import { declaresHeaders } from './param-headers.ts'
 
-const { checkFunction, invalidOption } = optionChecksOf('KitMcpRouter')
+const checks = optionChecksOf('KitMcpRouter')
+const { checkFunction, invalidOption } = checks
 
 /** The options of a tool. */
 export interface ToolConfig<Input, Output> extends DefinitionConfig {
@@ -31,6 +33,11 @@ export interface ToolConfig<Input, Output> extends DefinitionConfig {
   readonly output?: Output
   /** Hints about the effects of a call, such as `readOnlyHint`. Clients may ignore them. */
   readonly annotations?: ToolAnnotations
+  /**
+   * Limits for the calls of this tool, in addition to those of the adapter. Unlimited by default.
+   * @see docs/guides/limits.md
+   */
+  readonly limits?: McpLimits | undefined
 }
 
 /** The arguments of a handler: the parsed value, or `{}` without a schema. */
@@ -74,10 +81,13 @@ export interface ToolEntry extends Wrapped {
   readonly outputJsonSchema: JsonSchema | undefined
   /** `true` if arguments are repeated in `Mcp-Param-*` headers (2026-07-28). */
   readonly declaresHeaders: boolean
+  readonly limits: McpLimits | undefined
+  /** Runs the tool within its limits and those of the adapter. The table of an adapter sets it. Absent if there are none. */
+  readonly limiter?: ToolLimiter
   readonly handler: (args: unknown, context: KitContext) => unknown
 }
 
-const TOOL_OPTIONS = [...DEFINITION_OPTIONS, 'description', 'input', 'output', 'annotations']
+const TOOL_OPTIONS = [...DEFINITION_OPTIONS, 'description', 'input', 'output', 'annotations', 'limits']
 
 /** @throws {KitMcpConfigError} if the name, an option, or the handler is invalid. */
 export function toolEntry(
@@ -85,7 +95,7 @@ export function toolEntry(
   config: ToolConfig<StandardSchemaV1 | undefined, StandardSchemaV1 | undefined>,
   handler: ToolEntry['handler'],
 ): ToolEntry {
-  const { description, input, output, annotations } = checkDefinition(
+  const { description, input, output, annotations, limits } = checkDefinition(
     'tool',
     name,
     config,
@@ -124,6 +134,7 @@ export function toolEntry(
     output,
     outputJsonSchema,
     declaresHeaders: declaresHeaders(`input of ${owner}`, inputSchema),
+    limits: limits === undefined ? undefined : checkLimits(checks, limits, owner),
     handler,
   }
 }

@@ -4,6 +4,7 @@ import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
 import type { KitTelemetryManager } from '../../telemetry/manager.ts'
 import { checkInstructions, checkTelemetry, DEFAULT_SERVER_INFO, type McpNotifier } from '../adapter.ts'
 import { Instrumentation } from '../instrumentation/instrumented-request.ts'
+import { tableWithLimits } from '../operations/limits/limited-table.ts'
 import { checkServerInfo, type ServerInfo } from '../options.ts'
 import { KitMcpRouter, tableOf } from '../router/router.ts'
 import type { RouterTable } from '../router/router-table.ts'
@@ -161,7 +162,8 @@ function resolve(
   const records = recordPayloads === undefined ? false : checkBoolean('recordPayloads', recordPayloads)
   return {
     telemetry: manager,
-    table: localTable(tableOf(router), trusts),
+    // The local user is one caller without an address.
+    table: tableWithLimits(localTable(tableOf(router), trusts), undefined),
     serverInfo: serverInfo === undefined ? DEFAULT_SERVER_INFO : checkServerInfo(serverInfo, checks),
     instructions: instructions === undefined ? undefined : checkInstructions(instructions, checks),
     instrumentation: new Instrumentation(manager, records),

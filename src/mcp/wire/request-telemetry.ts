@@ -19,6 +19,15 @@ export interface TimedCall {
   readonly startedAt: number
 }
 
+/** A limit that a tool call has reached. */
+export interface ReachedLimit {
+  readonly limit: 'calls' | 'concurrency' | 'timeout' | 'result_size'
+  /** The limit: a number of calls, milliseconds, or bytes. */
+  readonly max: number
+  /** The value of the call, in the same unit. */
+  readonly actual: number
+}
+
 /**
  * The telemetry of one request: events in one session, and a span for each message. No method throws.
  * {@link NO_TELEMETRY} implements it for an adapter without telemetry.
@@ -79,6 +88,10 @@ export interface RequestTelemetry {
     purpose: 'call' | 'list',
     failure: Failure | undefined,
   ): void
+  /** Records that a tool call has reached a limit. */
+  limitReached(call: Omit<TimedCall, 'startedAt'>, reached: ReachedLimit): void
+  /** Records that a call was not counted, because the store of a limit has failed. */
+  limitUnavailable(call: Omit<TimedCall, 'startedAt'>, failure: Failure): void
   /** Records the response. Ends the telemetry when the response is complete. @returns the response to send */
   responded(
     response: PlainResponse | Response,
@@ -109,6 +122,8 @@ export const NO_TELEMETRY: RequestTelemetry = Object.freeze({
   toolFailed: () => undefined,
   operationFailed: () => undefined,
   policyDenied: () => undefined,
+  limitReached: () => undefined,
+  limitUnavailable: () => undefined,
   responded: (response: PlainResponse | Response) => response,
   completed: () => undefined,
   servedHere: () => undefined,

@@ -1,0 +1,74 @@
+import type { CallToolResult } from '@modelcontextprotocol/server'
+import { counted } from '../../../options/counted.ts'
+import { tryOrUndefined } from '../../../try-or-undefined.ts'
+import type { CallLimit, ConcurrencyLimit } from '../../router/limits.ts'
+import type { ReachedLimit } from '../../wire/request-telemetry.ts'
+
+/** The member of `_meta` that says after how many seconds a client may try again. */
+export const RETRY_META_KEY = 'mcp-gatekit/retry_after_seconds'
+
+/** The seconds after which a client may try again if too many calls are in progress. Nobody knows when one of them ends. */
+const RETRY_CONCURRENCY_SECONDS = 1
+
+/** Thrown instead of running a tool, or instead of its result. The client receives `result`. */
+export class LimitReached extends Error {
+  readonly reached: ReachedLimit
+  readonly result: CallToolResult
+  /** `true` if the handler has been called. */
+  readonly hasRun: boolean
+
+  constructor(text: string, reached: ReachedLimit, retryAfterSeconds?: number) {
+    super(text)
+    this.reached = reached
+    this.hasRun = reached.limit === 'timeout' || reached.limit === 'result_size'
+    this.result = {
+      content: [{ type: 'text', text }],
+      isError: true,
+      ...(retryAfterSeconds !== undefined && { _meta: { [RETRY_META_KEY]: retryAfterSeconds } }),
+    }
+  }
+
+  /** Returns `thrown` if it is a reached limit. Values of the application may be proxies, which make `instanceof` throw. */
+  static in(thrown: unknown): LimitReached | undefined {
+    return tryOrUndefined(() => (thrown instanceof LimitReached ? thrown : undefined))
+  }
+}
+
+/** @param tool the tool whose limit was reached. Undefined for the limit of the adapter. */
+export function callsReached(
+  { max, perSeconds, by }: CallLimit,
+  tool: string | undefined,
+  actual: number,
+  retryAfterSeconds: number,
+): LimitReached {
+  const calls = tool === undefined ? counted(max, 'tool call') : `${counted(max, 'call')} of tool ${tool}`
+  return new LimitReached(
+    `Call limit reached: at most ${calls} per ${counted(perSeconds, 'second')} for each ${by}. Try again in ${counted(retryAfterSeconds, 'second')}.`,
+    { limit: 'calls', max, actual },
+    retryAfterSeconds,
+  )
+}
+
+/** @param tool the tool whose limit was reached. Undefined for the limit of the adapter. */
+export function concurrencyReached({ max, by }: ConcurrencyLimit, tool: string | undefined): LimitReached {
+  const calls = tool === undefined ? counted(max, 'tool call') : `${counted(max, 'call')} of tool ${tool}`
+  return new LimitReached(
+    `Concurrency limit reached: at most ${calls} at the same time for each ${by}. Try again in ${counted(RETRY_CONCURRENCY_SECONDS, 'second')}.`,
+    { limit: 'concurrency', max, actual: max + 1 },
+    RETRY_CONCURRENCY_SECONDS,
+  )
+}
+
+export function timeReached(tool: string, timeoutMs: number, elapsedMs: number): LimitReached {
+  return new LimitReached(
+    `Time limit reached: tool ${tool} did not finish within ${timeoutMs} ms. Try again later, or ask for less.`,
+    { limit: 'timeout', max: timeoutMs, actual: elapsedMs },
+  )
+}
+
+export function sizeReached(tool: string, maxBytes: number, bytes: number): LimitReached {
+  return new LimitReached(
+    `Result limit reached: the result of tool ${tool} has ${bytes} bytes, and at most ${maxBytes} bytes are allowed. Ask for less.`,
+    { limit: 'result_size', max: maxBytes, actual: bytes },
+  )
+}

@@ -1,0 +1,83 @@
+import { optionChecksOf } from '../../../options/option-checks.ts'
+import type { CallLimit, LimitStore, McpLimits } from '../../router/limits.ts'
+import type { RouterTable } from '../../router/router-table.ts'
+import type { ToolEntry } from '../../router/tool.ts'
+import { type CallCounter, CallCounts, MemoryCallCounter } from './call-counts.ts'
+import { LimitedTool } from './limited-tool.ts'
+import { RunningCalls } from './running-calls.ts'
+import { StoredCallCounter, StoreHealth } from './stored-call-counter.ts'
+
+const { invalidKind, invalidOption } = optionChecksOf('createMcpAdapter')
+
+/** The prefix of the keys in a store. */
+const PREFIX = 'mcp-gatekit:calls'
+
+/**
+ * Returns a table whose tools have their limits. Returns `table` itself if there are none.
+ * @param limits the limits of the adapter, which all tools share
+ * @throws {KitMcpConfigError} if a store does not return a limiter, or cannot count a period.
+ */
+export function tableWithLimits(table: RouterTable, limits: McpLimits | undefined): RouterTable {
+  if (limits === undefined && ![...table.tools.values()].some((tool) => tool.limits !== undefined))
+    return table
+  const counters = new CounterFactory()
+  const shared = limits && {
+    calls: limits.calls && counters.of(limits.calls, limits.store),
+    running: limits.concurrency && new RunningCalls(limits.concurrency, undefined),
+  }
+  const limited = (entry: ToolEntry): ToolEntry => {
+    const { calls, concurrency, timeoutMs, maxResultBytes, store } = entry.limits ?? {}
+    const { name } = entry.definition
+    const limiter = new LimitedTool({
+      tool: name,
+      running: defined(shared?.running, concurrency && new RunningCalls(concurrency, name)),
+      calls: defined(shared?.calls, calls && counters.of(calls, store ?? limits?.store, name)),
+      timeoutMs: smaller(limits?.timeoutMs, timeoutMs),
+      maxResultBytes: smaller(limits?.maxResultBytes, maxResultBytes),
+    })
+    return limits === undefined && entry.limits === undefined ? entry : { ...entry, limiter }
+  }
+  return { ...table, tools: new Map([...table.tools].map(([name, entry]) => [name, limited(entry)])) }
+}
+
+/** Creates the counters of an adapter. */
+class CounterFactory {
+  #counts: CallCounts | undefined
+  readonly #health = new Map<LimitStore, StoreHealth>()
+
+  /** @param tool the tool that the limit belongs to. Undefined for the limit of the adapter. */
+  of(limit: CallLimit, store: LimitStore | undefined, tool?: string): CallCounter {
+    if (store === undefined) {
+      this.#counts ??= new CallCounts()
+      return new MemoryCallCounter(limit, tool, this.#counts)
+    }
+    const { max: points, perSeconds: duration } = limit
+    const owner = tool === undefined ? '' : ` of tool '${tool}'`
+    if (!Number.isInteger(duration))
+      throw invalidOption(
+        `limits.calls.perSeconds${owner}`,
+        'must be a whole number of seconds together with a store',
+        duration,
+      )
+    const keyPrefix = tool === undefined ? PREFIX : `${PREFIX}:${tool}`
+    const limiter: unknown = store({ points, duration, keyPrefix })
+    if (typeof (limiter as { consume?: unknown } | null | undefined)?.consume !== 'function')
+      throw invalidKind(
+        `limits.store${owner}`,
+        'must return a limiter of rate-limiter-flexible',
+        limiter,
+        'return the limiter itself, such as new RateLimiterRedis({ storeClient, points, duration, keyPrefix })',
+      )
+    const health = this.#health.get(store) ?? new StoreHealth()
+    this.#health.set(store, health)
+    return new StoredCallCounter(limit, tool, limiter as ReturnType<LimitStore>, health)
+  }
+}
+
+function defined<T>(...values: readonly (T | undefined)[]): T[] {
+  return values.filter((value) => value !== undefined)
+}
+
+function smaller(one: number | undefined, other: number | undefined): number | undefined {
+  return one === undefined || other === undefined ? (one ?? other) : Math.min(one, other)
+}
