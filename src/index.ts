@@ -24,6 +24,14 @@ export type { Completer, CompletionInput } from './mcp/router/completers.ts'
 export type { KitContext } from './mcp/router/context.ts'
 export type { InputRequired } from './mcp/router/input-required.ts'
 export type {
+  CallLimit,
+  ConcurrencyLimit,
+  LimitedBy,
+  LimitStore,
+  LimitStoreOptions,
+  McpLimits,
+} from './mcp/router/limits.ts'
+export type {
   Middleware,
   MiddlewareCall,
   MiddlewareNext,

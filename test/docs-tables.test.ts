@@ -165,11 +165,22 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
   const fail = (): never => {
     throw new TypeError('x')
   }
+  const store = () => ({ consume: async () => fail() })
   const router = KitMcpRouter.create()
     .tool('echo', { description: 'x', input: z.object({ text: z.string() }) }, ({ text }) => text)
     .tool('write', { description: 'x', scopes: ['mcp:write'] }, () => 'x')
     .tool('crash', { description: 'x' }, fail)
     .tool('denied', { description: 'x' }, () => 'x')
+    .tool(
+      'limited',
+      { description: 'x', limits: { calls: { max: 1, perSeconds: 60, by: 'user' } } },
+      () => 'x',
+    )
+    .tool(
+      'uncounted',
+      { description: 'x', limits: { calls: { max: 1, perSeconds: 60, by: 'user' }, store } },
+      () => 'x',
+    )
     .prompt('broken', {}, fail)
     .resource('broken', { uri: 'x://broken' }, fail)
   const { verifyToken } = oauth()
@@ -202,6 +213,9 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
     legacy(call('write'), session),
     legacy(call('crash'), session),
     legacy(call('denied'), session),
+    legacy(call('limited'), session),
+    legacy(call('limited'), session),
+    legacy(call('uncounted'), session),
     legacy(rpc('prompts/get', { name: 'broken' }), session),
     legacy(rpc('resources/read', { uri: 'x://broken' }), session),
     legacy(rpc('nonsense'), session),

@@ -37,6 +37,7 @@ export class WindowCounter {
       this.#keys.set(key, counted)
     }
     counted.points++
-    return { points: counted.points, leftMs: counted.untilMs - nowMs }
+    // The difference can exceed the period by a rounding error.
+    return { points: counted.points, leftMs: Math.min(durationMs, counted.untilMs - nowMs) }
   }
 }

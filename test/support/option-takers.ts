@@ -101,6 +101,22 @@ const ORIGINS = {
   allowedHosts: ['mcp.example.com', [], ['mcp.example.com:8080'], [5]],
 }
 
+const LIMITS: readonly unknown[] = [
+  ...NO_OBJECT,
+  { calls: 60 },
+  { calls: { max: 0, perSeconds: 60, by: 'user' } },
+  { calls: { max: 1.5, perSeconds: 60, by: 'user' } },
+  { calls: { max: 1, perSeconds: 0, by: 'user' } },
+  { calls: { max: 1, perSeconds: 60 } },
+  { calls: { max: 1, perSeconds: 60, by: 'ip' } },
+  { concurrency: { by: 'user' } },
+  { concurrency: { max: 1, by: 'session' } },
+  { timeoutMs: 0 },
+  { timeoutMs: 2 ** 31 },
+  { maxResultBytes: '1 MiB' },
+  { store: {} },
+]
+
 const ADAPTER = {
   sessions: ['yes', 5, []],
   streams: NO_OBJECT,
@@ -115,6 +131,7 @@ const ADAPTER = {
   recordPayloads: NO_BOOLEAN,
   authorize: NO_FUNCTION,
   authorizeTimeoutMs: [...NO_NUMBER, 2 ** 31],
+  limits: LIMITS,
 }
 
 /** Every function that takes options. A new option fails the tests until it has an entry here. */
@@ -343,6 +360,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       input: [{}, 'x', z.string()],
       output: [{}, 'x', null],
       annotations: NO_OBJECT,
+      limits: LIMITS,
     },
   },
   {

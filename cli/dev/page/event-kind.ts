@@ -73,6 +73,16 @@ export function kindOf(event: ConsoleEvent): EventKind {
             hint: 'Correct authorize, or raise authorizeTimeoutMs: errors and timeouts deny.',
           }
     }
+    case 'kit.mcp.limit.reached':
+      return { group: 'tool', tone: 'warn', word: 'limit', title: `${toolOf(event)}: ${limitOf(attributes)}` }
+    case 'kit.mcp.limit.unavailable':
+      return {
+        group: 'tool',
+        tone: 'bad',
+        word: 'not counted',
+        title: `${toolOf(event)}: the store of limits failed, so calls pass${error === undefined ? '' : `: ${error.message}`}`,
+        hint: 'Check that the store of limits.store is running.',
+      }
     case 'kit.mcp.auth.unavailable':
       return {
         group: 'gate',
@@ -142,6 +152,23 @@ export function operationOf({ attributes = {} }: ConsoleEvent): string | undefin
 
 function toolOf({ attributes = {} }: ConsoleEvent): string {
   return String(attributes['gen_ai.tool.name'] ?? 'a tool')
+}
+
+/** Returns the limit that a call has reached, in words. */
+function limitOf(attributes: Readonly<Record<string, unknown>>): string {
+  const [max, actual] = [attributes['limit.max'], attributes['limit.actual']]
+  switch (attributes.limit) {
+    case 'calls':
+      return `call ${actual} in a period that allows ${max}`
+    case 'concurrency':
+      return `more than ${max} at the same time`
+    case 'timeout':
+      return `not finished within ${max} ms`
+    case 'result_size':
+      return `a result of ${actual} bytes, and at most ${max} are allowed`
+    default:
+      return 'a limit was reached'
+  }
 }
 
 function titleOf({ name, error }: ConsoleEvent): string {

@@ -54,6 +54,23 @@ describe('kindOf()', () => {
       event('kit.mcp.policy.denied', call, failure),
       'gate bad denied: tools/call search: the policy failed, which denies: the index is gone',
     ],
+    ...[
+      [{ limit: 'calls', 'limit.max': 2, 'limit.actual': 3 }, 'call 3 in a period that allows 2'],
+      [{ limit: 'concurrency', 'limit.max': 2, 'limit.actual': 3 }, 'more than 2 at the same time'],
+      [{ limit: 'timeout', 'limit.max': 50, 'limit.actual': 50.1 }, 'not finished within 50 ms'],
+      [
+        { limit: 'result_size', 'limit.max': 60, 'limit.actual': 99 },
+        'a result of 99 bytes, and at most 60 are allowed',
+      ],
+      [{ limit: 'another' }, 'a limit was reached'],
+    ].map(([limit, words]): [ConsoleEvent, string] => [
+      event('kit.mcp.limit.reached', { ...call, ...(limit as object) }),
+      `tool warn limit: search: ${words}`,
+    ]),
+    [
+      event('kit.mcp.limit.unavailable', call, failure),
+      'tool bad not counted: search: the store of limits failed, so calls pass: the index is gone',
+    ],
     [event('kit.mcp.tool.completed', call), 'tool good tool: search'],
     [event('kit.mcp.tool.failed', call), 'tool bad tool failed: search'],
     [event('kit.mcp.tool.failed', {}, failure), 'tool bad tool failed: a tool: the index is gone'],

@@ -4,13 +4,19 @@ import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { ENTRY_POINTS, type Served } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
 import { Otel } from '../../support/mcp/otel.ts'
-import { bearer, call, LEGACY, legacy, rpc } from '../../support/mcp/wire.ts'
+import { bearer, call, LEGACY, legacy, modern, rpc } from '../../support/mcp/wire.ts'
 
 const router = KitMcpRouter.create()
   .tool('echo', { description: 'x' }, () => 'x')
   .tool('write', { description: 'x', scopes: ['mcp:write'] }, () => 'x')
+  .tool(
+    'limited',
+    { description: 'x', limits: { calls: { max: 1, perSeconds: 60, by: 'user' }, maxResultBytes: 60 } },
+    () => 'x'.repeat(100),
+  )
 
 const REFUSED = 'kit.mcp.auth.refused'
+const LIMITED = 'kit.mcp.limit.reached'
 const SESSIONS = 'mcp.server.session.duration'
 
 const initialize = (protocolVersion: string) =>
@@ -50,6 +56,17 @@ for (const entryPoint of ENTRY_POINTS) {
         [reason('invalid'), 2],
         [reason('malformed'), 1],
         [reason('insufficient_scope'), 1],
+      ])
+    })
+
+    it('calls that reach a limit are counted by limit and tool, and other calls are not', async () => {
+      for (const name of ['echo', 'limited', 'limited', 'limited'])
+        await server.send(modern('tools/call', { name }, bearer('reader')))
+      const counted = await metric(LIMITED)
+      expect(counted?.descriptor.unit).to.equal('{call}')
+      expect(counted?.dataPoints.map(({ attributes, value }) => [attributes, value])).to.have.deep.members([
+        [{ limit: 'result_size', 'gen_ai.tool.name': 'limited' }, 1],
+        [{ limit: 'calls', 'gen_ai.tool.name': 'limited' }, 2],
       ])
     })
 

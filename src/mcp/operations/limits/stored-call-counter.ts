@@ -15,16 +15,25 @@ const REPORT_INTERVAL_MS = 10_000
 
 /** The failures of a store. All limits that use the store share them. */
 export class StoreHealth {
-  #pausedUntilMs = Number.NEGATIVE_INFINITY
+  /** Undefined while the store responds. */
+  #pausedUntilMs: number | undefined
   #reportedAtMs = Number.NEGATIVE_INFINITY
 
-  /** `true` while calls pass without asking the store. They neither wait for a store that hangs, nor accumulate in it. */
-  get isPaused(): boolean {
-    return performance.now() < this.#pausedUntilMs
+  /**
+   * Returns `true` if a call may ask the store. While the store hangs, one call per second asks it. The others pass: they
+   * neither wait, nor accumulate in the queue of a client.
+   */
+  mayAsk(): boolean {
+    if (this.#pausedUntilMs === undefined) return true
+    const nowMs = performance.now()
+    if (nowMs < this.#pausedUntilMs) return false
+    this.#pausedUntilMs = nowMs + PAUSE_MS
+    return true
   }
 
-  pause(): void {
-    this.#pausedUntilMs = performance.now() + PAUSE_MS
+  /** Records whether the store has responded in time. */
+  responded(isInTime: boolean): void {
+    this.#pausedUntilMs = isInTime ? undefined : performance.now() + PAUSE_MS
   }
 
   /** Emits an event, unless there was one recently. */
@@ -52,16 +61,19 @@ export class StoredCallCounter implements CallCounter {
   }
 
   async count(call: LimitedCall): Promise<LimitReached | undefined> {
-    if (this.#health.isPaused) return undefined
+    if (!this.#health.mayAsk()) return undefined
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_resolve, reject) => {
       timer = setTimeout(() => {
-        this.#health.pause()
+        this.#health.responded(false)
         reject(new DOMException(`The store did not respond within ${DEADLINE_MS} ms`, 'TimeoutError'))
       }, DEADLINE_MS)
     })
     try {
-      return await Promise.race([this.#consume(callerKey(call.exchange, this.#limit.by).key), late])
+      const { key } = callerKey(call.exchange, this.#limit.by)
+      const reached = await Promise.race([this.#consume(key), late])
+      this.#health.responded(true)
+      return reached
     } catch (thrown) {
       this.#health.report(call, thrown)
       return undefined
