@@ -41,6 +41,7 @@ const SECONDS = {
   'redis/event-bus': 5,
   'telemetry/transports/chat/community-chat': 5,
   'attacks/dpop': 4,
+  'attacks/limits': 4,
   'attacks/observation': 4,
   'attacks/sessions': 4,
   'cli/doctor-causes': 4,
@@ -48,6 +49,7 @@ const SECONDS = {
   'cli/init': 4,
   docs: 4,
   'examples/identity-providers': 10,
+  'mcp/operations/limits/stored-call-counter': 4,
   'oauth/rate-limit': 4,
   'oauth/verifiers/outage-pace': 4,
   'openapi/real-documents': 4,
@@ -84,6 +86,7 @@ const PACKAGE = [
 const SLOW = [
   'attacks/chats',
   'attacks/growth',
+  'attacks/limits',
   'attacks/otlp',
   'attacks/regular-expressions',
   'attacks/resources/bodies',

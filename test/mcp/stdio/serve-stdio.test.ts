@@ -136,6 +136,16 @@ describe('serveStdio', () => {
         expect(result).to.deep.equal({ context: { url: 'stdio:' }, hasAuth: false, headers: [] })
       })
 
+      it(`a ${name} is one caller of the limits of a tool`, async () => {
+        const { client } = connected
+        expect(textOf(await client.callTool({ name: 'limited' }))).to.include(
+          'Time limit reached: tool limited',
+        )
+        expect(textOf(await client.callTool({ name: 'limited' }))).to.include(
+          'Call limit reached: at most 1 call of tool limited per 60 seconds for each user.',
+        )
+      })
+
       it(`a ${name} gets the reference of a failed call, and telemetry gets the cause on stderr`, async () => {
         const text = textOf(await connected.client.callTool({ name: 'crash' }))
         expect(text).to.match(/^The tool failed\. Reference: [-\w]{36}$/)

@@ -50,6 +50,11 @@ const router = KitMcpRouter.create()
     return 'changed'
   })
   .tool('wipe', { description: 'Wipes', scopes: ['mcp:admin'] }, () => 'wiped')
+  .tool(
+    'limited',
+    { description: 'Waits', limits: { calls: { max: 1, perSeconds: 60, by: 'user' }, timeoutMs: 20 } },
+    () => new Promise(() => undefined),
+  )
   .prompt(
     'greet',
     { description: 'Greets', input: z.object({ name: z.string() }) },
