@@ -29,7 +29,7 @@ export interface ConcurrencyLimit {
   readonly by: LimitedBy
 }
 
-/** The argument of a {@link LimitStore}. */
+/** The argument of a `LimitStore`. */
 export interface LimitStoreOptions {
   /** The number of calls in a period. */
   readonly points: number

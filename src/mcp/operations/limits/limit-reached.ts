@@ -7,7 +7,7 @@ import type { ReachedLimit } from '../../wire/request-telemetry.ts'
 /** The member of `_meta` that says after how many seconds a client may try again. */
 export const RETRY_META_KEY = 'mcp-gatekit/retry_after_seconds'
 
-/** The seconds after which a client may try again if too many calls are in progress. Nobody knows when one of them ends. */
+/** The seconds after which a client may try again if too many calls are in progress. Their end cannot be predicted. */
 const RETRY_CONCURRENCY_SECONDS = 1
 
 /** Thrown instead of running a tool, or instead of its result. The client receives `result`. */

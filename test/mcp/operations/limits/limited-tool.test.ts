@@ -11,7 +11,7 @@ import { type Signalled, signalled } from '../../../support/mcp/wire.ts'
 
 const RETRY = 'mcp-gatekit/retry_after_seconds'
 
-/** What ran, in order. */
+/** The handlers and the middleware that ran, in order. */
 let ran: string[] = []
 /** Reached when a handler of `wait` has begun. */
 let begun: Signalled
