@@ -18,14 +18,14 @@ const PREFIX = 'mcp-gatekit:calls'
  * @throws {KitMcpConfigError} if a store does not return a limiter, or cannot count a period.
  */
 export function tableWithLimits(table: RouterTable, limits: McpLimits | undefined): RouterTable {
-  if (limits === undefined && ![...table.tools.values()].some((tool) => tool.limits !== undefined))
-    return table
+  if (isEmpty(limits) && [...table.tools.values()].every((tool) => isEmpty(tool.limits))) return table
   const counters = new CounterFactory()
   const shared = limits && {
     calls: limits.calls && counters.of(limits.calls, limits.store),
     running: limits.concurrency && new RunningCalls(limits.concurrency, undefined),
   }
   const limited = (entry: ToolEntry): ToolEntry => {
+    if (isEmpty(limits) && isEmpty(entry.limits)) return entry
     const { calls, concurrency, timeoutMs, maxResultBytes, store } = entry.limits ?? {}
     const { name } = entry.definition
     const limiter = new LimitedTool({
@@ -35,9 +35,15 @@ export function tableWithLimits(table: RouterTable, limits: McpLimits | undefine
       timeoutMs: smaller(limits?.timeoutMs, timeoutMs),
       maxResultBytes: smaller(limits?.maxResultBytes, maxResultBytes),
     })
-    return limits === undefined && entry.limits === undefined ? entry : { ...entry, limiter }
+    return { ...entry, limiter }
   }
   return { ...table, tools: new Map([...table.tools].map(([name, entry]) => [name, limited(entry)])) }
+}
+
+/** Returns `true` if none of the limits is set. A store by itself does not limit anything. */
+function isEmpty(limits: McpLimits | undefined): boolean {
+  const { calls, concurrency, timeoutMs, maxResultBytes } = limits ?? {}
+  return [calls, concurrency, timeoutMs, maxResultBytes].every((limit) => limit === undefined)
 }
 
 /** Creates the counters of an adapter. */
