@@ -163,14 +163,15 @@ export interface OAuthOptions<App = any, User = any> {
    */
   readonly rateLimit?: RefusalLimit | RateLimiterLike | undefined
   /**
-   * Returns the IP address of the client that sent a request, for `rateLimit`. IPv6 addresses are counted by their /64.
+   * Returns the IP address of the client that sent a request, for `rateLimit` and for the adapter option `limits`. IPv6
+   * addresses are counted by their /64.
    *
-   * - If the function returns `undefined`, the request is not limited.
+   * - If the function returns `undefined`, `rateLimit` does not count the request. `limits` counts all such callers as one.
    * - If it throws or returns anything else that is not an IP address, the default is used. Without a default, all such
    *   requests count as one client.
    *
    * Defaults to `req.ip` of Express, or to the address of the socket if `req.ip` is not an IP address. A request to the
-   * web-standard handler has no default and is not limited.
+   * web-standard handler has no default: `rateLimit` does not count it, and `limits` counts all such callers as one.
    */
   readonly clientAddress?: ((request: Request) => string | undefined) | undefined
   /**
