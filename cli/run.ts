@@ -6,18 +6,20 @@ import { doctorCommand } from './doctor/command.ts'
 import { explainCommand } from './explain/command.ts'
 import { initCommand } from './init/command.ts'
 import { UsageError } from './usage-error.ts'
+import { verifyAuditCommand } from './verify-audit/command.ts'
 
 const HELP = `Usage: mcp-gatekit <command>
 
 Commands:
-  dev <file>      run an MCP server with a local authorization server and a console
-  doctor <url>    check a running MCP server from the outside and suggest fixes
-  explain [code]  print the help for an error code or an option
-  init [folder]   create a small protected MCP server with tests
+  dev <file>           run an MCP server with a local authorization server and a console
+  doctor <url>         check a running MCP server from the outside and suggest fixes
+  explain [code]       print the help for an error code or an option
+  init [folder]        create a small protected MCP server with tests
+  verify-audit <file>  check whether lines of an audit log were changed or removed
 
 Options:
-  -h, --help      print this help
-  --version       print the version
+  -h, --help           print this help
+  --version            print the version
 
 Run mcp-gatekit <command> --help for the options of a command.
 `
@@ -28,6 +30,7 @@ const COMMANDS: Readonly<Record<string, (argv: readonly string[], context: CliCo
     doctor: doctorCommand,
     explain: explainCommand,
     init: initCommand,
+    'verify-audit': verifyAuditCommand,
   }
 
 /** Runs a command line. Resolves with the exit code, which is 2 if the command line is invalid. */

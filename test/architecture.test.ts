@@ -93,6 +93,7 @@ const TELEMETRY_MAP: typeof MAP = {
   envelope: {},
   session: { envelope: 'all', events: 'types', delivery: 'all' },
   delivery: { envelope: 'types' },
+  audit: { envelope: 'all', delivery: 'all', session: 'all' },
   transports: { envelope: 'types', delivery: 'all' },
 }
 
@@ -253,7 +254,7 @@ describe('architecture', () => {
     expect(circles(files)).to.deep.equal([['mcp/a.ts', 'mcp/c.ts', 'mcp/wire/b.ts']])
   })
 
-  it('the command line imports only options, http, and oauth of the library', () => {
+  it('the command line imports only options, http, oauth, and verify-audit of the library', () => {
     const cli = fileURLToPath(new URL('../../cli/', import.meta.url))
     const imported = [...filesOf(cli)].flatMap(([file, source]) =>
       importsOf(source)
@@ -261,7 +262,10 @@ describe('architecture', () => {
         .filter((target) => target.startsWith('src/')),
     )
     expect(imported).to.include('src/version.ts')
-    for (const target of imported) expect(target).to.match(/^src\/(?:options\/|http\/|oauth\/|version\.ts$)/)
+    for (const target of imported)
+      expect(target).to.match(
+        /^src\/(?:options\/|http\/|oauth\/|telemetry\/(?:audit\/verify-audit|errors)\.ts$|version\.ts$)/,
+      )
   })
 
   it('the parser finds every import of a file', () => {

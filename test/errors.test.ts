@@ -150,6 +150,7 @@ const SECRET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
   github: ['clientSecret'],
   cognito: ['clientSecret'],
   withRedaction: ['hashSecret'],
+  withAudit: ['secret'],
   'HttpTransportAdapter.create': ['url', 'headers'],
   'OtlpTransportAdapter.create': ['url', 'headers'],
   'TeamChatTransportAdapter.create': ['webhookUrl'],

@@ -1,4 +1,10 @@
 import { describeValue, quotedName } from '../options/describe-value.ts'
+import {
+  type AuditConfig,
+  checkOwnTransport,
+  readAuditOptions,
+  type TelemetryAuditOptions,
+} from './audit/audit-options.ts'
 import type { TelemetryConfig } from './config.ts'
 import type { TelemetryLogger } from './delivery/reporter.ts'
 import type { TelemetryTransport, TelemetryTransportEntry } from './delivery/transport.ts'
@@ -54,6 +60,7 @@ interface BuilderProps {
   readonly redaction: TelemetryRedactionPolicy
   readonly validation: TelemetryValidationOptions
   readonly logger: TelemetryLogger | false | undefined
+  readonly audit: AuditConfig | undefined
 }
 
 const INITIAL: BuilderProps = {
@@ -69,6 +76,7 @@ const INITIAL: BuilderProps = {
   redaction: {},
   validation: {},
   logger: undefined,
+  audit: undefined,
 }
 
 /** `Known | Added`, or only `Added` while any string is allowed. */
@@ -229,7 +237,7 @@ export class KitTelemetry<
    * @param adapter one of the transports of this package, or your own.
    * @param options the maximum number of pending events.
    * @throws {KitTelemetryError} `TELEMETRY_INVALID_TRANSPORT` if `adapter` does not implement `TelemetryTransport`;
-   * `TELEMETRY_CONFIGURATION_INVALID` if `maxPending` is invalid.
+   * `TELEMETRY_CONFIGURATION_INVALID` if `maxPending` is invalid, or if `adapter` was also passed to `withAudit`.
    */
   addTransport(
     adapter: TelemetryTransport,
@@ -245,12 +253,12 @@ export class KitTelemetry<
         adapter.maxPending,
       )
     const maxPending = copy.maxPending ?? adapter.maxPending ?? DEFAULT_MAX_PENDING
-    return this.#with({
-      transports: [
-        ...this.#props.transports,
-        Object.freeze({ type: adapter.type, transport: adapter, maxPending }),
-      ],
-    })
+    const transports = [
+      ...this.#props.transports,
+      Object.freeze({ type: adapter.type, transport: adapter, maxPending }),
+    ]
+    checkOwnTransport(this.#props.audit, transports)
+    return this.#with({ transports })
   }
 
   /**
@@ -270,6 +278,34 @@ export class KitTelemetry<
    */
   withRedaction(policy: TelemetryRedactionPolicy): KitTelemetry<Actors, Scopes, Events> {
     return this.#with({ redaction: { ...this.#props.redaction, ...copyRedactionPolicy(policy) } })
+  }
+
+  /**
+   * Writes the events with some names to an audit log, which shows later whether lines were changed or removed. These events
+   * are not sampled on their way to `transport`, and have a sequence number and a MAC there. The transports of `addTransport`
+   * receive them by the usual rules. A further call replaces all options.
+   * @param options the transport of the audit log, the names of its events, and the secret of its MACs.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is missing or invalid, or if `transport` was
+   * also passed to `addTransport`.
+   *
+   * @example
+   * ```ts
+   * import { appendFileSync } from 'node:fs'
+   * import { KitTelemetry, type TelemetryTransport } from 'mcp-gatekit/telemetry'
+   *
+   * const file: TelemetryTransport = {
+   *   type: 'audit-file',
+   *   handle: (envelope) => appendFileSync('audit.log', `${JSON.stringify(envelope)}\n`),
+   * }
+   * const secret = process.env.AUDIT_SECRET ?? ''
+   * KitTelemetry.create().withAudit({ transport: file, names: ['kit.mcp.auth.*', 'kit.mcp.tool.*'], secret })
+   * ```
+   * @see docs/guides/audit.md
+   */
+  withAudit(options: TelemetryAuditOptions): KitTelemetry<Actors, Scopes, Events> {
+    const audit = readAuditOptions(options)
+    checkOwnTransport(audit, this.#props.transports)
+    return this.#with({ audit })
   }
 
   /**
@@ -307,8 +343,19 @@ export class KitTelemetry<
    * @returns the configuration. It contains the original adapters, schemas, and logger.
    */
   buildConfig(): TelemetryConfig {
-    const { service, environment, version, actors, scopes, events, transports, sampling, redaction, logger } =
-      this.#props
+    const {
+      service,
+      environment,
+      version,
+      actors,
+      scopes,
+      events,
+      transports,
+      sampling,
+      redaction,
+      logger,
+      audit,
+    } = this.#props
     const validation = resolveValidationOptions(this.#props.validation)
     return Object.freeze({
       service,
@@ -329,6 +376,7 @@ export class KitTelemetry<
       redaction: resolveRedactionPolicy(redaction),
       validation,
       ...(logger === undefined ? {} : { logger }),
+      ...(audit === undefined ? {} : { audit }),
     })
   }
 

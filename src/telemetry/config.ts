@@ -1,3 +1,4 @@
+import type { AuditKey } from './audit/audit-key.ts'
 import type { TelemetryLogger } from './delivery/reporter.ts'
 import type { TelemetryTransport } from './delivery/transport.ts'
 import type { TelemetryRedactionPattern } from './envelope/secret-patterns.ts'
@@ -50,6 +51,14 @@ export interface TelemetryConfig {
     readonly hashSecret: string | undefined
     readonly patterns: readonly TelemetryRedactionPattern[]
     readonly maxStringLength: number
+  }
+  /** The options of `withAudit`, without the secret. */
+  readonly audit?: {
+    readonly transport: TelemetryTransport
+    readonly names: readonly string[]
+    readonly maxPending: number
+    /** @internal */
+    readonly key: AuditKey
   }
   /** The validation options of registries without their own. */
   readonly validation: { readonly mode: 'development' | 'always' | 'none'; readonly strict: boolean }

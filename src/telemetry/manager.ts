@@ -1,8 +1,9 @@
 import { describeName, quotedName } from '../options/describe-value.ts'
 import { didYouMean } from '../options/nearest-name.ts'
+import { AuditTrail } from './audit/audit-trail.ts'
 import type { TelemetryConfig } from './config.ts'
 import { settledWithin } from './delivery/deadline.ts'
-import { Delivery } from './delivery/delivery.ts'
+import { Delivery, type Route } from './delivery/delivery.ts'
 import { PendingWork } from './delivery/pending-work.ts'
 import { Reporter } from './delivery/reporter.ts'
 import type { TelemetryStats } from './delivery/transport.ts'
@@ -75,6 +76,7 @@ interface ResolvedEvent {
   readonly fixedRate: 0 | 1 | undefined
   /** `true` if the event makes its session meet the condition `names`. */
   readonly keepsSession: boolean
+  readonly isAudited: boolean
 }
 
 /**
@@ -111,6 +113,7 @@ export class KitTelemetryManager<
   readonly #redactor: Redactor
   readonly #reporter: Reporter
   readonly #delivery: Delivery
+  readonly #audit: AuditTrail | undefined
   readonly #registered: ReadonlyMap<string, ResolvedEvent['schema']> | undefined
   readonly #actors: TypeRule | undefined
   readonly #scopes: TypeRule | undefined
@@ -142,7 +145,14 @@ export class KitTelemetryManager<
     this.#scopes =
       checks && Object.keys(config.scopes).length > 0 ? new TypeRule('scope', config.scopes) : undefined
     const meta = version === undefined ? { service, environment } : { service, environment, version }
-    this.#delivery = new Delivery(config.transports, Object.freeze(meta), () => this.stats(), this.#reporter)
+    this.#audit = config.audit && new AuditTrail(config.audit, this.#origin, this.#reporter)
+    this.#delivery = new Delivery(
+      config.transports,
+      Object.freeze(meta),
+      () => this.stats(),
+      this.#reporter,
+      this.#audit,
+    )
   }
 
   /** Creates the manager for `KitTelemetry.build()`. @internal */
@@ -234,6 +244,7 @@ export class KitTelemetryManager<
       held: this.#tails?.held ?? 0,
       droppedAfterShutdown: this.#droppedAfterShutdown,
       transports: this.#delivery.stats(),
+      ...(this.#audit !== undefined && { audit: this.#audit.stats() }),
     }
   }
 
@@ -256,6 +267,7 @@ export class KitTelemetryManager<
     try {
       error = this.#process(name, event, input ?? NO_INPUT, contextOfEvent)
     } catch (cause) {
+      if (event.isAudited) this.#audit?.lose()
       this.#reporter.error(emitFailed(name, cause), undefined, kindOf(cause))
       return
     }
@@ -301,6 +313,7 @@ export class KitTelemetryManager<
     this.#emitted++
 
     const rate = event.fixedRate ?? levelRate
+    let route: Route = event.isAudited ? 'all' : 'transports'
     let sessionId: string | undefined
     let tail: SessionTail | undefined
     let decision: TailDecision | undefined
@@ -316,11 +329,13 @@ export class KitTelemetryManager<
       if (!isSampledOut) decision = undefined
       else if (decision === undefined) {
         this.#sampledOut++
-        return undefined
+        if (!event.isAudited) return undefined
+        route = 'audit'
       }
     } else if (rate < 1 && Math.random() >= rate) {
       this.#sampledOut++
-      return undefined
+      if (!event.isAudited) return undefined
+      route = 'audit'
     }
 
     const context = contextOfEvent()
@@ -336,8 +351,13 @@ export class KitTelemetryManager<
       attributes,
       this.#warn,
     )
-    if (decision === undefined) this.#delivery.send(envelope, context?.session.pending)
-    else if (decision !== 'hold') this.#delivery.send(sampledBy(envelope, decision), context?.session.pending)
+    const pending = context?.session.pending
+    if (decision === undefined) {
+      this.#delivery.send(envelope, pending, undefined, route)
+      return undefined
+    }
+    if (event.isAudited) this.#delivery.send(envelope, pending, undefined, 'audit')
+    if (decision !== 'hold') this.#delivery.send(sampledBy(envelope, decision), pending)
     else if (tail !== undefined) this.#tails?.hold(tail, envelope)
     return undefined
   }
@@ -392,6 +412,7 @@ export class KitTelemetryManager<
       schema: this.#registered?.get(name),
       fixedRate: this.#sampler.fixedRate(name),
       keepsSession: this.#tails?.hasName(name) ?? false,
+      isAudited: this.#audit?.hasName(name) ?? false,
     }
     if (this.#resolved.size >= MAX_NAMES + (this.#registered?.size ?? 0)) this.#resolved.clear()
     this.#resolved.set(name, event)

@@ -648,6 +648,17 @@ export const TAKERS: readonly OptionsTaker[] = [
     },
   },
   {
+    name: 'withAudit',
+    heading: 'withaudit',
+    call: (options) => telemetry().withAudit(options),
+    good: { transport: kit.InMemoryTransportAdapter.create(), names: ['a.*'], secret: 'x'.repeat(32) },
+    wrong: {
+      transport: [undefined, null, 5, 'x', {}, { type: 'x' }, { type: '', handle }],
+      names: [undefined, null, 'a.*', [5], [''], []],
+      secret: [undefined, null, 5, '', 'x'.repeat(31), new Uint8Array(31), {}],
+    },
+  },
+  {
     name: 'withRedaction',
     heading: 'withredaction',
     call: (policy) => telemetry().withRedaction(policy),

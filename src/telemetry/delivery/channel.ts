@@ -118,7 +118,7 @@ export class TransportChannel {
    * @param emittedAtMs when the event was emitted, if that is not now.
    */
   offer(envelope: TelemetryEnvelope, session: PendingWork | undefined, emittedAtMs?: number): void {
-    const pending = this.#pending
+    const pending = this.pending
     this.#accepted++
     if (this.#state === 'disabled') {
       this.#failed++
@@ -178,7 +178,7 @@ export class TransportChannel {
       this.#state = 'closed'
     }
     if (this.#dropped > 0) this.#warnOfDrops()
-    const pending = this.#pending
+    const pending = this.pending
     if (pending > 0) {
       this.#reporter.warning(
         `transport ${this.#label} was shut down with ${counted(pending, 'event')} pending, whose outcome was not known at the deadline`,
@@ -195,12 +195,13 @@ export class TransportChannel {
       delivered: this.#delivered,
       failed: this.#failed,
       dropped: this.#dropped,
-      pending: this.#pending,
+      pending: this.pending,
       ...(this.#lastError === undefined ? {} : { lastError: this.#lastError }),
     }
   }
 
-  get #pending(): number {
+  /** The number of events that have not settled. */
+  get pending(): number {
     return this.#accepted - this.#delivered - this.#failed - this.#dropped
   }
 
@@ -318,7 +319,8 @@ export class TransportChannel {
   }
 
   #disable(cause: unknown): void {
-    this.#lastError = this.#wrap(
+    this.#lastError = transportError(
+      this.#type,
       'TELEMETRY_TRANSPORT_INIT_FAILED',
       'failed to initialize and has been disabled',
       cause,
@@ -333,7 +335,12 @@ export class TransportChannel {
 
   #fail(cause: unknown): void {
     this.#failed++
-    this.#lastError = this.#wrap('TELEMETRY_TRANSPORT_FAILED', 'failed to deliver an event', cause)
+    this.#lastError = transportError(
+      this.#type,
+      'TELEMETRY_TRANSPORT_FAILED',
+      'failed to deliver an event',
+      cause,
+    )
     this.#reporter.repeatedError(this, this.#lastError)
   }
 
@@ -359,7 +366,12 @@ export class TransportChannel {
     try {
       await this.#callNow(method, deadline)
     } catch (cause) {
-      this.#lastError = this.#wrap('TELEMETRY_TRANSPORT_FAILED', `failed in ${method}()`, cause)
+      this.#lastError = transportError(
+        this.#type,
+        'TELEMETRY_TRANSPORT_FAILED',
+        `failed in ${method}()`,
+        cause,
+      )
       this.#reporter.repeatedError(this, this.#lastError)
     }
   }
@@ -372,27 +384,28 @@ export class TransportChannel {
       this.#isCallingTransport = false
     }
   }
+}
 
-  /**
-   * Returns the transport's own error if it has that code. Otherwise returns an error with the name of `cause`, but not its
-   * message, which may quote an event.
-   */
-  #wrap(
-    code: 'TELEMETRY_TRANSPORT_FAILED' | 'TELEMETRY_TRANSPORT_INIT_FAILED',
-    what: string,
-    cause: unknown,
-  ): KitTelemetryError {
-    if (KitTelemetryError.is(cause) && cause.code === code) {
-      const named = `transport ${this.#label}`
-      return cause.message.includes(named)
-        ? cause
-        : new KitTelemetryError(code, `${named}: ${cause.message}`, {
-            cause,
-            ...(cause.details !== undefined && { details: cause.details }),
-          })
-    }
-    return new KitTelemetryError(code, `transport ${this.#label} ${what}${kindOf(cause)}`, { cause })
+/**
+ * Returns the transport's own error if it has that code. Otherwise returns an error with the name of `cause`, but not its
+ * message, which may quote an event.
+ */
+export function transportError(
+  type: string,
+  code: 'TELEMETRY_TRANSPORT_FAILED' | 'TELEMETRY_TRANSPORT_INIT_FAILED',
+  what: string,
+  cause: unknown,
+): KitTelemetryError {
+  const named = `transport ${JSON.stringify(type)}`
+  if (KitTelemetryError.is(cause) && cause.code === code) {
+    return cause.message.includes(named)
+      ? cause
+      : new KitTelemetryError(code, `${named}: ${cause.message}`, {
+          cause,
+          ...(cause.details !== undefined && { details: cause.details }),
+        })
   }
+  return new KitTelemetryError(code, `${named} ${what}${kindOf(cause)}`, { cause })
 }
 
 /** Converts a thenable to a promise, which handles a `then` that throws or calls back twice. */

@@ -3,7 +3,7 @@ import { quotedName } from '../../options/describe-value.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { errorWithHelp } from '../options.ts'
 import { TransportChannel } from './channel.ts'
-import { settledWithin, workWithin } from './deadline.ts'
+import { type Deadline, settledWithin, workWithin } from './deadline.ts'
 import type { PendingWork } from './pending-work.ts'
 import type { Reporter } from './reporter.ts'
 import type {
@@ -16,17 +16,39 @@ import type {
 /** The maximum depth of events that a transport emits while it handles an event. */
 const MAX_NESTING = 8
 
+/** The transports that receive an event: those of `addTransport`, that of `withAudit`, or all of them. */
+export type Route = 'transports' | 'audit' | 'all'
+
+/** The transport of `withAudit`. */
+export interface AuditChannel {
+  start(
+    meta: TelemetryTransportMeta,
+    stats: () => TelemetryStats,
+    inOrder: (deliver: () => void) => void,
+  ): void
+  offer(envelope: TelemetryEnvelope, session: PendingWork | undefined): void
+  /** Counts an event that is not offered although it is audited. */
+  lose(): void
+  flush(done: () => void): () => void
+  close(deadline: Deadline): Promise<void>
+  readonly isCallingTransport: boolean
+}
+
 interface Nested {
   readonly envelope: TelemetryEnvelope
   readonly pending: PendingWork | undefined
+  readonly route: Route
   readonly nesting: number
   readonly context: AsyncResource
   readonly emittedAtMs: number | undefined
 }
 
-/** Passes every envelope to every transport, in the order of the `emit` calls. A transport cannot delay or break another. */
+/** Passes envelopes to transports, in the order of the `emit` calls. A transport cannot delay or break another. */
 export class Delivery {
   readonly #channels: readonly TransportChannel[]
+  readonly #audit: AuditChannel | undefined
+  /** The channels, and that of the audit transport. */
+  readonly #all: readonly Pick<AuditChannel, 'flush' | 'close' | 'isCallingTransport'>[]
   readonly #reporter: Reporter
   readonly #nested: Nested[] = []
   #delivering = false
@@ -38,12 +60,15 @@ export class Delivery {
     meta: TelemetryTransportMeta,
     stats: () => TelemetryStats,
     reporter: Reporter,
+    audit?: AuditChannel,
   ) {
     this.#reporter = reporter
-    this.#channels = entries.map(
-      (entry) => new TransportChannel(entry, reporter, (deliver) => this.#inOrder(deliver)),
-    )
+    this.#audit = audit
+    const inOrder = (deliver: () => void): void => this.#inOrder(deliver)
+    this.#channels = entries.map((entry) => new TransportChannel(entry, reporter, inOrder))
+    this.#all = audit === undefined ? this.#channels : [...this.#channels, audit]
     for (const channel of this.#channels) channel.start(meta, stats)
+    audit?.start(meta, stats, inOrder)
   }
 
   /**
@@ -62,30 +87,45 @@ export class Delivery {
   }
 
   /**
-   * Passes an envelope to every transport.
+   * Passes an envelope to every transport of its route.
    * @param pending counts the event once for each transport until it is delivered or has failed.
    * @param emittedAtMs when the event was emitted, if that is not now.
    */
-  send(envelope: TelemetryEnvelope, pending: PendingWork | undefined, emittedAtMs?: number): void {
+  send(
+    envelope: TelemetryEnvelope,
+    pending: PendingWork | undefined,
+    emittedAtMs?: number,
+    route: Route = 'transports',
+  ): void {
     if (this.#delivering) {
-      this.#sendLater(envelope, pending, emittedAtMs)
+      this.#sendLater(envelope, pending, emittedAtMs, route)
       return
     }
     this.#delivering = true
     try {
-      for (const channel of this.#channels) channel.offer(envelope, pending, emittedAtMs)
+      this.#offer(envelope, pending, emittedAtMs, route)
     } finally {
       this.#delivering = false
     }
     if (this.#nested.length > 0) this.#sendNested()
   }
 
+  #offer(
+    envelope: TelemetryEnvelope,
+    pending: PendingWork | undefined,
+    emittedAtMs: number | undefined,
+    route: Route,
+  ): void {
+    if (route !== 'audit') for (const channel of this.#channels) channel.offer(envelope, pending, emittedAtMs)
+    if (route !== 'transports') this.#audit?.offer(envelope, pending)
+  }
+
   /** Resolves when all accepted events are delivered or have failed, but after `timeoutMs` at the latest. */
   flush(timeoutMs: number): Promise<void> {
     return settledWithin(timeoutMs, (done) => {
-      let left = this.#channels.length
+      let left = this.#all.length
       if (left === 0) done()
-      const cancels = this.#channels.map((channel) =>
+      const cancels = this.#all.map((channel) =>
         channel.flush(() => {
           left--
           if (left === 0) done()
@@ -103,13 +143,13 @@ export class Delivery {
    */
   close(timeoutMs: number, closed: () => void): Promise<void> {
     return workWithin(timeoutMs, (deadline) =>
-      Promise.all(this.#channels.map((channel) => channel.close(deadline))).finally(closed),
+      Promise.all(this.#all.map((channel) => channel.close(deadline))).finally(closed),
     )
   }
 
   /** `true` while a `flush` or `shutdown` of a transport is called. */
   get isCallingTransport(): boolean {
-    return this.#channels.some((channel) => channel.isCallingTransport)
+    return this.#all.some((channel) => channel.isCallingTransport)
   }
 
   stats(): TelemetryTransportStats[] {
@@ -132,9 +172,11 @@ export class Delivery {
     envelope: TelemetryEnvelope,
     pending: PendingWork | undefined,
     emittedAtMs: number | undefined,
+    route: Route,
   ): void {
     const nesting = this.#nesting + 1
     if (nesting > MAX_NESTING) {
+      if (route !== 'transports') this.#audit?.lose()
       this.#reporter.error(
         errorWithHelp(
           'TELEMETRY_EMIT_FAILED',
@@ -144,18 +186,16 @@ export class Delivery {
       return
     }
     const context = new AsyncResource('KitTelemetryEvent')
-    this.#nested.push({ envelope, pending, nesting, context, emittedAtMs })
+    this.#nested.push({ envelope, pending, nesting, context, emittedAtMs, route })
   }
 
   #sendNested(): void {
     for (let next = this.#nested.shift(); next !== undefined; next = this.#nested.shift()) {
-      const { envelope, pending, nesting, context, emittedAtMs } = next
+      const { envelope, pending, nesting, context, emittedAtMs, route } = next
       this.#delivering = true
       this.#nesting = nesting
       try {
-        context.runInAsyncScope(() => {
-          for (const channel of this.#channels) channel.offer(envelope, pending, emittedAtMs)
-        })
+        context.runInAsyncScope(() => this.#offer(envelope, pending, emittedAtMs, route))
       } finally {
         this.#delivering = false
         this.#nesting = 0

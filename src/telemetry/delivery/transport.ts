@@ -66,6 +66,13 @@ export interface TelemetryStatsReader {
   [setStatsSource](stats: () => TelemetryStats): void
 }
 
+/**
+ * A member of a transport that does not write whole events, which `withAudit` rejects. Its value is a sentence with the fix, or
+ * `undefined` if the transport writes whole events.
+ * @internal
+ */
+export const auditObstacle: unique symbol = Symbol.for('mcp-gatekit.auditObstacle')
+
 /** A transport, and how many of its events may be pending. */
 export interface TelemetryTransportEntry {
   /** The `type` of the transport. */
@@ -76,7 +83,10 @@ export interface TelemetryTransportEntry {
   readonly maxPending: number
 }
 
-/** The delivery statistics of one transport. At all times, `accepted = delivered + failed + dropped + pending`. */
+/**
+ * The delivery statistics of one transport. At all times, `accepted = delivered + failed + dropped + pending`. Those of the audit
+ * transport include its opening and closing line.
+ */
 export interface TelemetryTransportStats {
   /** The `type` of the transport. */
   readonly type: string
@@ -106,4 +116,6 @@ export interface TelemetryStats {
   readonly droppedAfterShutdown: number
   /** The statistics of each transport, in the order in which they were added. */
   readonly transports: readonly TelemetryTransportStats[]
+  /** The statistics of the transport of `withAudit`. It is missing if there is none. */
+  readonly audit?: TelemetryTransportStats
 }

@@ -1,4 +1,4 @@
-import type { TelemetryTransport } from '../delivery/transport.ts'
+import { auditObstacle, type TelemetryTransport } from '../delivery/transport.ts'
 import type { TelemetryEnvelope, TelemetryErrorInfo } from '../envelope/envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
@@ -81,6 +81,8 @@ const LEVELS: Readonly<Record<TelemetryLevel, ErrorTrackerLevel>> = {
  */
 export class ErrorTrackerTransportAdapter implements TelemetryTransport {
   readonly type: string = 'error-tracker'
+  /** @internal */
+  readonly [auditObstacle]: string = 'Use a transport that writes events as JSON'
   readonly #sdk: ErrorTrackerSdk
   readonly #flushTimeout: number
   readonly #fingerprint: (envelope: TelemetryEnvelope) => readonly string[]

@@ -1,4 +1,4 @@
-import type { TelemetryTransport } from '../delivery/transport.ts'
+import { auditObstacle, type TelemetryTransport } from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { telemetryOptions } from '../options.ts'
@@ -49,12 +49,17 @@ export class LoggerTransportAdapter implements TelemetryTransport {
   readonly #logger: LineLogger
   readonly #minPriority: number
   readonly #line: (envelope: TelemetryEnvelope) => string
+  /** @internal */
+  readonly [auditObstacle]: string | undefined
 
   private constructor(
     logger: LineLogger,
     minPriority: number,
     line: (envelope: TelemetryEnvelope) => string,
+    writesAll: boolean,
   ) {
+    if (!writesAll)
+      this[auditObstacle] = "Set format: 'json' for the logger, and omit minLevel and includeTimestamp"
     this.#logger = logger
     this.#minPriority = minPriority
     this.#line = line
@@ -84,6 +89,7 @@ export class LoggerTransportAdapter implements TelemetryTransport {
       format === 'json'
         ? (envelope) => writer.write(envelope)
         : (envelope) => prettyLine(envelope, includeTimestamp),
+      format === 'json' && minLevel === 'debug' && includeTimestamp,
     )
   }
 

@@ -1,4 +1,4 @@
-import type { TelemetryTransport } from '../../delivery/transport.ts'
+import { auditObstacle, type TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../../levels.ts'
 import { HttpTarget, jsonHeaders, type PostResult } from '../http/http-target.ts'
@@ -51,6 +51,8 @@ const FINAL = [401, 403, 404, 410]
  */
 export abstract class ChatTransport implements TelemetryTransport {
   readonly type: string
+  /** @internal */
+  readonly [auditObstacle]: string = 'Use a transport that writes events as JSON'
   readonly #options: ChatOptions
   readonly #minPriority: number
   readonly #target: HttpTarget

@@ -1,0 +1,175 @@
+import { counted } from '../../options/counted.ts'
+import { TransportChannel, transportError } from '../delivery/channel.ts'
+import type { Deadline } from '../delivery/deadline.ts'
+import type { AuditChannel } from '../delivery/delivery.ts'
+import type { PendingWork } from '../delivery/pending-work.ts'
+import type { Reporter } from '../delivery/reporter.ts'
+import type {
+  TelemetryStats,
+  TelemetryTransportMeta,
+  TelemetryTransportStats,
+} from '../delivery/transport.ts'
+import type { EnvelopeOrigin } from '../envelope/build-envelope.ts'
+import type { TelemetryEnvelope } from '../envelope/envelope.ts'
+import { createSessionId } from '../envelope/session-id.ts'
+import { isoTime } from '../envelope/time.ts'
+import { KitTelemetryError } from '../errors.ts'
+import { compileGlob, type GlobMatcher } from '../session/sampling.ts'
+import { AuditChain } from './audit-chain.ts'
+import { CLOSED, END, FORMAT, LOST, OPENED, VERSION } from './audit-line.ts'
+import type { AuditConfig } from './audit-options.ts'
+import { InOrderTransport } from './in-order-transport.ts'
+
+/** The minimum time between two warnings about lost events, in milliseconds. */
+const LOSS_WARNING_MS = 10_000
+
+/** Writes the audited events of a manager to one transport, as a chain with an opening and a closing line. */
+export class AuditTrail implements AuditChannel {
+  readonly #names: readonly GlobMatcher[]
+  readonly #maxPending: number
+  readonly #origin: EnvelopeOrigin
+  readonly #reporter: Reporter
+  readonly #chain: AuditChain
+  readonly #transport: InOrderTransport
+  readonly #sessionId = createSessionId()
+  #channel: TransportChannel | undefined
+  /** Events that were not written, and those of them that no line mentions yet. */
+  #lost = 0
+  #unmentioned = 0
+  #lastLossWarning = Number.NEGATIVE_INFINITY
+  #lastError: KitTelemetryError | undefined
+  #isClosed = false
+
+  constructor(
+    { transport, names, maxPending, key }: AuditConfig,
+    origin: EnvelopeOrigin,
+    reporter: Reporter,
+  ) {
+    this.#names = names.map(compileGlob)
+    this.#maxPending = maxPending
+    this.#origin = origin
+    this.#reporter = reporter
+    this.#chain = new AuditChain(key)
+    this.#transport = new InOrderTransport(transport, (cause) => this.#reportFailure(cause))
+  }
+
+  /** Returns `true` if events with this name are audited. */
+  hasName(name: string): boolean {
+    return this.#names.some((matches) => matches(name))
+  }
+
+  /** Starts the transport, and writes the opening line. */
+  start(
+    meta: TelemetryTransportMeta,
+    stats: () => TelemetryStats,
+    inOrder: (deliver: () => void) => void,
+  ): void {
+    const entry = {
+      type: this.#transport.type,
+      transport: this.#transport,
+      maxPending: Number.POSITIVE_INFINITY,
+    }
+    this.#channel = new TransportChannel(entry, this.#reporter, inOrder)
+    this.#channel.start(meta, stats)
+    this.#write(this.#event(OPENED), { [FORMAT]: VERSION })
+  }
+
+  /** Adds an event to the chain, unless too many events are pending. */
+  offer(envelope: TelemetryEnvelope, session: PendingWork | undefined): void {
+    if (this.#isClosed || this.#pending >= this.#maxPending) this.lose()
+    else this.#write(envelope, {}, session)
+  }
+
+  /** Counts an event that cannot be written. The next line mentions it. */
+  lose(): void {
+    this.#lost++
+    this.#unmentioned++
+    const now = performance.now()
+    if (now - this.#lastLossWarning < LOSS_WARNING_MS) return
+    this.#lastLossWarning = now
+    this.#warnOfLoss()
+  }
+
+  /** `true` while a method of the transport is called that must not wait for itself. */
+  get isCallingTransport(): boolean {
+    return this.#transport.isFlushing || this.#channel?.isCallingTransport === true
+  }
+
+  flush(done: () => void): () => void {
+    if (this.#channel !== undefined && !this.#transport.isFlushing) return this.#channel.flush(done)
+    done()
+    return () => {}
+  }
+
+  /** Writes the closing line, and closes the transport. */
+  async close(deadline: Deadline): Promise<void> {
+    // An event that is being emitted now comes before the closing line.
+    await Promise.resolve()
+    this.#write(this.#event(CLOSED), { [END]: true })
+    this.#isClosed = true
+    await this.#channel?.close(deadline)
+    if (this.#lost > 0) this.#warnOfLoss()
+  }
+
+  /** Returns the statistics of the transport, including the opening and the closing line. */
+  stats(): TelemetryTransportStats {
+    const stats = this.#channel?.stats()
+    const lastError = stats?.lastError ?? this.#lastError
+    return {
+      type: this.#transport.type,
+      accepted: (stats?.accepted ?? 0) + this.#lost,
+      delivered: stats?.delivered ?? 0,
+      failed: stats?.failed ?? 0,
+      dropped: this.#lost,
+      pending: stats?.pending ?? 0,
+      ...(lastError !== undefined && { lastError }),
+    }
+  }
+
+  get #pending(): number {
+    return this.#channel?.pending ?? 0
+  }
+
+  #write(envelope: TelemetryEnvelope, own: Readonly<Record<string, unknown>>, session?: PendingWork): void {
+    const lost = this.#unmentioned
+    this.#unmentioned = 0
+    const sealed = this.#chain.seal(envelope, lost === 0 ? own : { ...own, [LOST]: lost })
+    this.#channel?.offer(sealed, session)
+  }
+
+  #event(name: string): TelemetryEnvelope {
+    const { service, environment, version } = this.#origin
+    return {
+      name,
+      time: isoTime(Date.now()),
+      level: 'info',
+      service,
+      environment,
+      ...(version !== undefined && { version }),
+      sessionId: this.#sessionId,
+    }
+  }
+
+  #reportFailure(cause: unknown): void {
+    const failure = transportError(
+      this.#transport.type,
+      'TELEMETRY_TRANSPORT_FAILED',
+      'failed to deliver an event',
+      cause,
+    )
+    this.#lastError = new KitTelemetryError(
+      failure.code,
+      `the audit log has ${counted(this.#pending, 'pending event')}. The first of them will be sent again: ${failure.message}`,
+      { cause, ...(failure.details !== undefined && { details: failure.details }) },
+    )
+    this.#reporter.repeatedError(this, this.#lastError)
+  }
+
+  #warnOfLoss(): void {
+    this.#reporter.warning(
+      `the audit log of transport ${JSON.stringify(this.#transport.type)} has lost ${counted(this.#lost, 'event')} that could not be read, or that came while too many events were pending (maxPending ${this.#maxPending}). verifyAudit() reports them`,
+      undefined,
+      'lost audit events',
+    )
+  }
+}

@@ -1,0 +1,208 @@
+import { isPromiseLike } from '../../options/value-kinds.ts'
+import { setLongTimeout } from '../../timers.ts'
+import {
+  setStatsSource,
+  type TelemetryStats,
+  type TelemetryStatsReader,
+  type TelemetryTransport,
+  type TelemetryTransportMeta,
+} from '../delivery/transport.ts'
+import type { TelemetryEnvelope } from '../envelope/envelope.ts'
+import { KitTelemetryError } from '../errors.ts'
+
+/** The first and the longest pause before another attempt, in milliseconds. Each pause is twice as long as the previous one. */
+const FIRST_PAUSE_MS = 100
+const MAX_PAUSE_MS = 30_000
+
+/** The maximum length of a pause during a flush, in milliseconds. */
+const MAX_FLUSHING_PAUSE_MS = 1000
+
+/** The maximum depth of events that the transport emits while it handles an event. */
+const MAX_NESTING = 8
+
+/** The statuses with which a target rejects the content of an event. Another attempt would fail too. */
+const REFUSALS: readonly unknown[] = [400, 413, 422]
+
+/** The clock for the pauses. */
+export interface PauseClock {
+  now(): number
+  /** Calls back after `ms` milliseconds, without keeping the process alive. @returns a function that cancels the call. */
+  after(callback: () => void, ms: number): () => void
+}
+
+const REAL_CLOCK: PauseClock = {
+  now: () => performance.now(),
+  after: (callback, ms) => {
+    const timer = setLongTimeout(callback, ms)
+    return () => timer.clear()
+  },
+}
+
+/** An event that has not been delivered. */
+interface Item {
+  readonly envelope: TelemetryEnvelope
+  readonly emittedAtMs: number | undefined
+  /** The number of events that the transport emitted one within the other before this one. */
+  readonly nesting: number
+}
+
+/**
+ * Passes events to another transport one at a time. An event is passed only when the previous one is delivered, and is passed
+ * again until it is delivered, so that the order is kept even if the transport fails or sends several events at a time.
+ */
+export class InOrderTransport implements TelemetryTransport {
+  readonly type: string
+  readonly #transport: TelemetryTransport
+  readonly #failed: (cause: unknown) => void
+  readonly #clock: PauseClock
+  /** Resolves when all events so far have settled. `undefined` if they have. */
+  #tail: Promise<void> | undefined
+  /** The nesting of the event that is passed to the transport at this moment. */
+  #nesting: number | undefined
+  #isFlushing = false
+  #endPause: ((atMs: number) => void) | undefined
+  #isClosed = false
+
+  /** @param failed is called with the reason if an event is passed again. */
+  constructor(
+    transport: TelemetryTransport,
+    failed: (cause: unknown) => void,
+    clock: PauseClock = REAL_CLOCK,
+  ) {
+    this.type = transport.type
+    this.#transport = transport
+    this.#failed = failed
+    this.#clock = clock
+  }
+
+  /** @internal */
+  [setStatsSource](stats: () => TelemetryStats): void {
+    const reader: TelemetryTransport & Partial<TelemetryStatsReader> = this.#transport
+    reader[setStatsSource]?.(stats)
+  }
+
+  init(meta: TelemetryTransportMeta): Promise<void> | void {
+    return this.#transport.init?.(meta)
+  }
+
+  /** `true` while `flush` of the transport is called for an event. */
+  get isFlushing(): boolean {
+    return this.#isFlushing
+  }
+
+  /**
+   * Passes an event to the transport when all earlier events have settled.
+   * @returns a promise that rejects only if the target rejects the content of the event, or nothing if the event is delivered.
+   */
+  handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> | void {
+    const nesting = this.#nesting === undefined ? 0 : this.#nesting + 1
+    if (nesting > MAX_NESTING)
+      throw new KitTelemetryError(
+        'TELEMETRY_TRANSPORT_FAILED',
+        'an event was dropped because the transport emits an event for every event that it receives',
+      )
+    const before = this.#tail
+    let settle = (): void => {}
+    const settled = new Promise<void>((resolve) => {
+      settle = () => {
+        if (this.#tail === settled) this.#tail = undefined
+        resolve()
+      }
+    })
+    this.#tail = settled
+    if (before !== undefined) {
+      // The callback of `then` runs in the async context of this call, which contains the active span.
+      const item = { envelope, emittedAtMs: emittedAtMs ?? Date.now(), nesting }
+      return before.then(() => this.#deliver(item)).finally(settle)
+    }
+    const item = { envelope, emittedAtMs, nesting }
+    const attempt = this.#attempt(item)
+    if (attempt === undefined) {
+      settle()
+      return undefined
+    }
+    return this.#deliver(item, attempt).finally(settle)
+  }
+
+  /** Shortens a pause, and flushes the transport. */
+  flush(): Promise<void> | void {
+    this.#endPause?.(MAX_FLUSHING_PAUSE_MS)
+    return this.#transport.flush?.()
+  }
+
+  /** Shuts the transport down. Events that have not been delivered stay pending. */
+  shutdown(deadline?: AbortSignal): Promise<void> | void {
+    this.#isClosed = true
+    return this.#transport.shutdown?.(deadline)
+  }
+
+  async #deliver(item: Item, first?: Promise<unknown>): Promise<void> {
+    const again = { ...item, emittedAtMs: item.emittedAtMs ?? Date.now() }
+    let attempt = first ?? this.#attempt(item)
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
+      try {
+        await attempt
+        return
+      } catch (cause) {
+        if (isRefusal(cause)) throw cause
+        this.#failed(cause)
+      }
+      await this.#pause(pauseMs)
+      attempt = this.#attempt(again)
+    }
+  }
+
+  /** Passes an event to the transport. @returns `undefined` if it is delivered. */
+  #attempt({ envelope, emittedAtMs, nesting }: Item): Promise<unknown> | undefined {
+    this.#nesting = nesting
+    let handled: unknown
+    try {
+      handled =
+        emittedAtMs === undefined
+          ? this.#transport.handle(envelope)
+          : this.#transport.handle(envelope, emittedAtMs)
+      if (!isPromiseLike(handled)) return undefined
+    } catch (cause) {
+      return Promise.reject(cause)
+    } finally {
+      this.#nesting = undefined
+    }
+    // A transport that collects events would otherwise wait for events that come only after this one.
+    void this.#flushTransport()
+    return new Promise((resolve) => resolve(handled))
+  }
+
+  async #flushTransport(): Promise<void> {
+    this.#isFlushing = true
+    try {
+      const flushed = this.#transport.flush?.()
+      this.#isFlushing = false
+      await flushed
+    } catch {
+      // The promise of `handle` says whether the event is delivered.
+    } finally {
+      this.#isFlushing = false
+    }
+  }
+
+  /** Waits before another attempt. Never resolves after `shutdown`. */
+  #pause(ms: number): Promise<void> {
+    const startMs = this.#clock.now()
+    return new Promise((resolve) => {
+      const end = (): void => {
+        this.#endPause = undefined
+        if (!this.#isClosed) resolve()
+      }
+      let cancel = this.#clock.after(end, ms)
+      this.#endPause = (maxMs) => {
+        if (ms <= maxMs) return
+        cancel()
+        cancel = this.#clock.after(end, Math.max(0, startMs + maxMs - this.#clock.now()))
+      }
+    })
+  }
+}
+
+function isRefusal(cause: unknown): boolean {
+  return KitTelemetryError.is(cause) && REFUSALS.includes(cause.details?.status)
+}

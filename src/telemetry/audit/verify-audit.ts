@@ -1,0 +1,235 @@
+import { isObject, isRecord } from '../../options/value-kinds.ts'
+import { telemetryOptions } from '../options.ts'
+import { AuditKey } from './audit-key.ts'
+import { CanonicalForm, CHAIN, END, LOST, MAC, MAX_LINE, messageOf, SEQ } from './audit-line.ts'
+
+/** The maximum number of chains in an audit log. The id of each chain is kept, so that a chain cannot occur twice. */
+const MAX_CHAINS = 100_000
+
+const QUOTE = '"'
+const BACKSLASH = '\\'
+
+/** The result of `verifyAudit()`. */
+export interface TelemetryAuditVerification {
+  /** `true` if all chains are complete and unchanged. */
+  readonly valid: boolean
+  /** The number of verified events before the first break, without opening and closing lines. */
+  readonly events: number
+  /** The first break. It is missing if the log is valid. */
+  readonly firstBreak?: {
+    /** The sequence number of the first line that is missing, changed, or in the wrong place. */
+    readonly seq: number
+    /** The problem, in a sentence that contains nothing from the lines but numbers. */
+    readonly reason: string
+  }
+}
+
+/**
+ * Verifies the lines that a transport of `withAudit` has written. A line that was changed, removed, added, repeated, or moved
+ * is a break, and so is a missing opening or closing line. Lines of several chains, of several starts or nodes, may be mixed.
+ *
+ * Never throws because of a line. The time is linear in the length of the lines, and each line is forgotten after the next one.
+ * @param lines the lines in the order of the file, each with one JSON object, as strings or as bytes in UTF-8. Empty lines
+ * are ignored.
+ * @param secret the secret of `withAudit`.
+ * @returns the number of events, and the first break.
+ * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if `lines` is not iterable, or if `secret` is shorter than 32
+ * bytes. Errors of the iteration itself, such as a file that cannot be read, are thrown as they are.
+ *
+ * @example
+ * ```ts
+ * import { createReadStream } from 'node:fs'
+ * import { createInterface } from 'node:readline'
+ * import { verifyAudit } from 'mcp-gatekit/telemetry'
+ *
+ * const lines = createInterface({ input: createReadStream('audit.log') })
+ * const { valid, events, firstBreak } = await verifyAudit(lines, process.env.AUDIT_SECRET ?? '')
+ * console.log(valid ? `${events} events` : `break at ${firstBreak?.seq}: ${firstBreak?.reason}`)
+ * ```
+ * @see docs/guides/audit.md
+ */
+export async function verifyAudit(
+  lines: Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>,
+  secret: string | Uint8Array,
+): Promise<TelemetryAuditVerification> {
+  if (!isObject(lines) || !(Symbol.iterator in lines || Symbol.asyncIterator in lines)) {
+    throw telemetryOptions.invalidKind(
+      'the lines of verifyAudit()',
+      'must be an iterable or async iterable of strings',
+      lines,
+      'Pass an array of lines, or the lines of a file from node:readline.',
+    )
+  }
+  const verifier = new AuditVerifier(AuditKey.of('verifyAudit', 'the secret of verifyAudit()', secret))
+  for await (const line of lines) {
+    if (!verifier.add(line)) break
+  }
+  return verifier.result()
+}
+
+/** The end of a chain whose closing line has not come yet. */
+interface OpenChain {
+  readonly seq: number
+  readonly mac: string
+}
+
+interface Break {
+  readonly seq: number
+  readonly reason: string
+}
+
+/** A line as JSON, and the members that the chain has added to it. */
+interface ParsedLine {
+  readonly canonical: string
+  readonly chain: string
+  readonly seq: number
+  readonly mac: string
+  readonly isEnd: boolean
+  readonly lost: unknown
+}
+
+/** Verifies lines one after the other, until the first break. */
+class AuditVerifier {
+  readonly #key: AuditKey
+  /** `undefined` for a chain with its closing line. */
+  readonly #chains = new Map<string, OpenChain | undefined>()
+  #lines = 0
+  #events = 0
+  /** The sequence number after that of the latest verified line. */
+  #next = 0
+  #break: Break | undefined
+
+  constructor(key: AuditKey) {
+    this.#key = key
+  }
+
+  /** Verifies a line. @returns `false` at the first break. */
+  add(line: unknown): boolean {
+    this.#lines++
+    const text = textOf(line, this.#lines === 1)
+    if (typeof text !== 'string') return this.#fail(this.#next, text.problem)
+    if (text.trim() === '') return true
+    const parsed = parse(text)
+    if ('problem' in parsed) return this.#fail(parsed.seq ?? this.#next, parsed.problem)
+    return this.#verify(parsed)
+  }
+
+  result(): TelemetryAuditVerification {
+    const firstBreak = this.#break ?? this.#missingEnd()
+    const valid = firstBreak === undefined
+    return { valid, events: this.#events, ...(firstBreak !== undefined && { firstBreak }) }
+  }
+
+  #verify({ canonical, chain, seq, mac, isEnd, lost }: ParsedLine): boolean {
+    const isKnown = this.#chains.has(chain)
+    const open = this.#chains.get(chain)
+    if (isKnown && open === undefined)
+      return this.#fail(seq, 'the line comes after the closing line of its chain')
+    const expected = open?.seq ?? 0
+    if (!isKnown && seq !== expected) return this.#fail(expected, 'the opening line of the chain is missing')
+    if (seq < expected) return this.#fail(seq, 'the line is repeated, or it is in the wrong place')
+    if (seq > expected)
+      return this.#fail(expected, `the line with the sequence number ${expected} is missing before ${seq}`)
+    if (!this.#key.matches(messageOf(open?.mac ?? '', canonical), mac))
+      return this.#fail(
+        seq,
+        'the MAC is wrong. The line was changed, or the secret is not the one of the log',
+      )
+    if (lost !== undefined)
+      return this.#fail(
+        seq,
+        `${Number(lost)} events were lost before this line. The process could not write them`,
+      )
+    if (!isKnown && this.#chains.size >= MAX_CHAINS)
+      return this.#fail(seq, `the log has more than ${MAX_CHAINS} chains. Verify its parts separately`)
+    this.#chains.set(chain, isEnd ? undefined : { seq: seq + 1, mac })
+    this.#next = seq + 1
+    if (seq > 0 && !isEnd) this.#events++
+    return true
+  }
+
+  #fail(seq: number, reason: string): false {
+    this.#break = { seq, reason: `line ${this.#lines}: ${reason}` }
+    return false
+  }
+
+  #missingEnd(): Break | undefined {
+    if (this.#chains.size === 0) return { seq: 0, reason: 'the log is empty. The opening line is missing' }
+    for (const open of this.#chains.values()) {
+      if (open !== undefined)
+        return {
+          seq: open.seq,
+          reason:
+            'the closing line of a chain is missing. The end of the log was removed, or the process is still running or was killed',
+        }
+    }
+    return undefined
+  }
+}
+
+interface Problem {
+  readonly seq?: number
+  readonly problem: string
+}
+
+const TOO_LONG: Problem = { problem: `the line is longer than ${MAX_LINE} characters` }
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** Returns a line as a string. The first one may begin with a byte order mark. */
+function textOf(line: unknown, isFirst: boolean): string | Problem {
+  let text: string
+  if (typeof line === 'string') text = line
+  else if (line instanceof Uint8Array) {
+    if (line.byteLength > MAX_LINE) return TOO_LONG
+    try {
+      text = decoder.decode(line)
+    } catch {
+      return { problem: 'the line is not valid UTF-8' }
+    }
+  } else return { problem: 'the line is not a string' }
+  if (text.length > MAX_LINE) return TOO_LONG
+  return isFirst && text.startsWith('\ufeff') ? text.slice(1) : text
+}
+
+function parse(text: string): ParsedLine | Problem {
+  let line: unknown
+  try {
+    line = JSON.parse(text)
+  } catch {
+    return { problem: 'the line is not valid JSON' }
+  }
+  const attributes = isRecord(line) && Object.hasOwn(line, 'attributes') ? line.attributes : undefined
+  if (!isRecord(line) || !isRecord(attributes))
+    return { problem: 'the line does not have the attributes of an audited event' }
+  const own = (name: string): unknown => (Object.hasOwn(attributes, name) ? attributes[name] : undefined)
+  const [chain, seq, mac] = [own(CHAIN), own(SEQ), own(MAC)]
+  if (typeof seq !== 'number' || !Number.isSafeInteger(seq) || seq < 0)
+    return { problem: `the line does not have a sequence number in ${SEQ}` }
+  if (typeof chain !== 'string' || typeof mac !== 'string')
+    return { seq, problem: `the line does not have strings in ${CHAIN} and ${MAC}` }
+  const form = new CanonicalForm()
+  try {
+    const canonical = form.of(line)
+    if (form.members !== membersIn(text))
+      return { seq, problem: 'the line has the same member twice, which programs read in different ways' }
+    return { canonical, chain, seq, mac, isEnd: own(END) === true, lost: own(LOST) }
+  } catch {
+    return { seq, problem: 'the line is nested too deeply' }
+  }
+}
+
+/** Counts the members of all objects of a JSON string. A parser keeps only one of those with the same name. */
+function membersIn(json: string): number {
+  let members = 0
+  let inString = false
+  for (let index = 0; index < json.length; index++) {
+    const character = json[index]
+    if (inString) {
+      if (character === BACKSLASH) index++
+      else if (character === QUOTE) inString = false
+    } else if (character === QUOTE) inString = true
+    else if (character === ':') members++
+  }
+  return members
+}

@@ -1,0 +1,233 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { run } from '../../cli/run.ts'
+import { linesOf } from '../../cli/verify-audit/file-lines.ts'
+import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
+import { VERSION } from '../../src/version.ts'
+import { runs } from '../support/runs.ts'
+import { AUDIT_SECRET, auditedLines } from '../support/telemetry/audit.ts'
+
+/** Runs the command in this process. */
+async function verifyAudit(argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const said = { stdout: '', stderr: '' }
+  const stream = (name: 'stdout' | 'stderr') => ({
+    write: (text: string) => {
+      said[name] += text
+    },
+  })
+  const exitCode = await run(['verify-audit', ...argv], {
+    stdout: stream('stdout'),
+    stderr: stream('stderr'),
+    env,
+  })
+  return { exitCode, ...said }
+}
+
+/** Runs the compiled program as a process that reads `input`. */
+async function program(argv: readonly string[], env: Readonly<Record<string, string>>, input: string) {
+  const file = fileURLToPath(new URL('../../cli/main.js', import.meta.url))
+  const child = spawn(process.execPath, [file, 'verify-audit', ...argv], {
+    env: { ...process.env, ...env },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  child.stdin.end(input)
+  let stdout = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text
+  })
+  const [exitCode] = await once(child, 'close')
+  return { exitCode, stdout }
+}
+
+describe('mcp-gatekit verify-audit', () => {
+  const env = { AUDIT_SECRET, SHORT: 'hunter2', EMPTY: '' }
+  let folder: string
+  let log: string
+  let lines: string[]
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'verify-audit-'))
+    log = join(folder, 'audit.log')
+    lines = await auditedLines((manager) => {
+      for (const name of ['a.1', 'a.2', 'a.3']) manager.emit(name, { attributes: { text: 'naïve 😀' } })
+    })
+    await writeFile(log, `${lines.join('\n')}\n`)
+  })
+  after(() => rm(folder, { recursive: true, force: true }))
+
+  const written = async (name: string, content: string | Uint8Array): Promise<string> => {
+    const path = join(folder, name)
+    await writeFile(path, content)
+    return path
+  }
+
+  for (const [argv, complaint] of [
+    [[], 'the file of the audit log is missing'],
+    [[''], 'the file of the audit log is missing'],
+    [['a', 'b'], 'expected exactly one file'],
+    [['a'], 'the secret is missing. Use --secret-env or --secret-file'],
+    [['a', '--secret', 'hunter2'], 'unknown option --secret'],
+    [['a', '--secret-env'], '--secret-env requires a value'],
+    [
+      ['a', '--secret-env', 'hunter2'],
+      '--secret-env must be the name of an environment variable that is set',
+    ],
+    [['a', '--secret-env', 'EMPTY'], '--secret-env must be the name of an environment variable that is set'],
+    [
+      ['a', '--secret-env', 'toString'],
+      '--secret-env must be the name of an environment variable that is set',
+    ],
+    [['a', '--secret-env', 'SHORT'], 'the secret must have at least 32 bytes'],
+    [['a', '--secret-file', '/hunter2/x'], '--secret-file must be a file that can be read (ENOENT)'],
+    [['a', '--secret-env', 'x', '--secret-file', 'y'], 'use only one of --secret-env and --secret-file'],
+    [['/hunter2/x', '--secret-env', 'AUDIT_SECRET'], 'the file of the audit log cannot be read (ENOENT)'],
+    [['/', '--secret-env', 'AUDIT_SECRET'], 'the file of the audit log cannot be read (EISDIR)'],
+    [['a', '--json=x'], '--json takes no value'],
+  ] as const) {
+    it(`exits with 2 and explains in one line why "verify-audit ${argv.join(' ')}" is invalid`, async () => {
+      const { exitCode, stdout, stderr } = await verifyAudit(argv, env)
+      expect({ exitCode, stdout }).to.deep.equal({ exitCode: 2, stdout: '' })
+      expect(stderr)
+        .to.match(/^mcp-gatekit: [^\n]+\n$/)
+        .and.contain(complaint)
+      expectNoLeak(stderr, ['hunter2', AUDIT_SECRET])
+    })
+  }
+
+  it('prints its usage with --help', async () => {
+    const { exitCode, stdout } = await verifyAudit(['--help'])
+    expect(exitCode).to.equal(0)
+    expect(stdout).to.match(/^Usage: mcp-gatekit verify-audit <file>/)
+  })
+
+  it('exits with 0 for a valid log and prints the number of events', async () => {
+    expect(await verifyAudit([log, '--secret-env', 'AUDIT_SECRET'], env)).to.deep.equal({
+      exitCode: 0,
+      stdout: 'valid: 3 events\n',
+      stderr: '',
+    })
+  })
+
+  it('exits with 1 for a broken log and prints the first break', async () => {
+    const broken = await written('broken.log', lines.toSpliced(2, 1).join('\n'))
+    expect(await verifyAudit([broken, '--secret-env', 'AUDIT_SECRET'], env)).to.deep.equal({
+      exitCode: 1,
+      stdout:
+        'invalid: 1 event verified before the first break\nsequence number 2: line 3: the line with the sequence number 2 is missing before 3.\n',
+      stderr: '',
+    })
+  })
+
+  it('prints the result as JSON with --json', async () => {
+    const report = { schema: 1, tool: 'mcp-gatekit verify-audit', version: VERSION }
+    const valid = await verifyAudit([log, '--secret-env', 'AUDIT_SECRET', '--json'], env)
+    expect(valid.exitCode).to.equal(0)
+    expect(JSON.parse(valid.stdout)).to.deep.equal({ ...report, valid: true, events: 3 })
+    const cut = await written('cut.log', lines.slice(0, 3).join('\n'))
+    const invalid = await verifyAudit([cut, '--secret-env', 'AUDIT_SECRET', '--json'], env)
+    expect(invalid.exitCode).to.equal(1)
+    const { firstBreak, ...rest } = JSON.parse(invalid.stdout)
+    expect(rest).to.deep.equal({ ...report, valid: false, events: 2 })
+    expect(firstBreak.seq).to.equal(3)
+    expect(Object.keys(firstBreak)).to.deep.equal(['seq', 'reason'])
+  })
+
+  for (const [what, content] of [
+    ['without a line break', AUDIT_SECRET],
+    ['with a line break', `${AUDIT_SECRET}\n`],
+    ['with a line break of Windows', `${AUDIT_SECRET}\r\n`],
+  ] as const) {
+    it(`reads a secret ${what} from a file`, async () => {
+      const secret = await written('secret', content)
+      expect((await verifyAudit([log, '--secret-file', secret])).exitCode).to.equal(0)
+    })
+  }
+
+  it('reads a secret of bytes that end in a line break from a file', async () => {
+    const secret = await written('secret.bin', Buffer.concat([Buffer.alloc(31, 0xff), Buffer.from('\n')]))
+    const { exitCode, stdout } = await verifyAudit([log, '--secret-file', secret])
+    expect({ exitCode, reason: stdout.includes('the MAC is wrong') }).to.deep.equal({
+      exitCode: 1,
+      reason: true,
+    })
+  })
+
+  it('the line break of a short secret does not make it long enough', async () => {
+    const secret = await written('short', `${AUDIT_SECRET.slice(1)}\n`)
+    expect((await verifyAudit([log, '--secret-file', secret])).exitCode).to.equal(2)
+  })
+
+  it('as a program, reads the standard input with - and prints the same', async () => {
+    const argv = ['-', '--secret-env', 'AUDIT_SECRET']
+    expect(await program(argv, env, lines.join('\r\n'))).to.deep.equal({
+      exitCode: 0,
+      stdout: 'valid: 3 events\n',
+    })
+  })
+
+  it('a line of 20 MB without an end is a break', async () => {
+    const long = await written(
+      'long.log',
+      Buffer.concat([Buffer.from(`${lines[0]}\n`), Buffer.alloc(2e7, 0x20)]),
+    )
+    const { exitCode, stdout } = await verifyAudit([long, '--secret-env', 'AUDIT_SECRET'], env)
+    expect(exitCode).to.equal(1)
+    expect(stdout).to.contain('line 2: the line is longer than 8388608 characters')
+  })
+
+  it('bytes that are not UTF-8 are a break', async () => {
+    const [head, ...rest] = lines.map((line) => Buffer.from(`${line}\n`))
+    const bytes = Buffer.concat([head as Buffer, Buffer.from([0xff, 0x0a]), ...rest])
+    const { stdout } = await verifyAudit([await written('x.log', bytes), '--secret-env', 'AUDIT_SECRET'], env)
+    expect(stdout).to.contain('line 2: the line is not valid UTF-8')
+  })
+})
+
+describe('lines of a file', () => {
+  const collect = async (chunks: readonly Uint8Array[], max: number): Promise<string[]> => {
+    async function* source() {
+      yield* chunks
+    }
+    const lines: string[] = []
+    for await (const line of linesOf(source(), max)) lines.push(Buffer.from(line).toString('latin1'))
+    return lines
+  }
+
+  it('they do not depend on the chunks, and one byte more than the maximum is kept', async () => {
+    const line = fc
+      .uint8Array({ maxLength: 12 })
+      .map((bytes) => Buffer.from(bytes.map((byte) => (byte === 10 ? 11 : byte))))
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(line),
+        fc.array(fc.nat(6)),
+        fc.integer({ min: 1, max: 14 }),
+        async (lines, sizes, max) => {
+          const bytes = Buffer.concat(lines.map((one) => Buffer.concat([one, Buffer.from('\n')])))
+          const chunks: Uint8Array[] = []
+          let start = 0
+          for (const size of sizes) {
+            chunks.push(bytes.subarray(start, start + size))
+            start += size
+          }
+          chunks.push(bytes.subarray(start))
+          expect(await collect(chunks, max)).to.deep.equal(
+            lines.map((one) => one.subarray(0, max + 1).toString('latin1')),
+          )
+        },
+      ),
+      { numRuns: runs(500) },
+    )
+  })
+
+  it('a last line without a line feed is a line', async () => {
+    expect(await collect([Buffer.from('a\nb')], 9)).to.deep.equal(['a', 'b'])
+    expect(await collect([], 9)).to.deep.equal([])
+  })
+})

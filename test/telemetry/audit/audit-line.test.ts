@@ -1,0 +1,88 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { CanonicalForm, messageOf } from '../../../src/telemetry/audit/audit-line.ts'
+import { runs } from '../../support/runs.ts'
+
+const canonical = (value: unknown): string => new CanonicalForm().of({ value })
+
+describe('the canonical form of an audited line', () => {
+  for (const [what, value, expected] of [
+    ['null', null, 'null'],
+    ['booleans', [true, false], '[true,false]'],
+    ['zero', 0, '#0000000000000000'],
+    ['negative zero', -0, '#0000000000000000'],
+    ['an integer', 1, '#3ff0000000000000'],
+    ['a fraction', -0.1, '#bfb999999999999a'],
+    ['a number that JSON writes with an exponent', 1e21, '#444b1ae4d6e2ef50'],
+    ['the smallest number', 5e-324, '#0000000000000001'],
+    ['an empty string', '', '""'],
+    ['escapes of JSON', '"\\\b\f\n\r\t', '"\\"\\\\\\b\\f\\n\\r\\t"'],
+    ['control characters', '\u0000\u001f\u007f', '"\\u0000\\u001f\\u007f"'],
+    ['characters beyond ASCII', 'é\u2028😀', '"\\u00e9\\u2028\\ud83d\\ude00"'],
+    ['lone surrogates', '\ud800x\udc00', '"\\ufffdx\\ufffd"'],
+    ['an empty array', [], '[]'],
+    ['an empty object', {}, '{}'],
+    [
+      'members, which are sorted by their escaped names',
+      { b: 1, a: {}, é: 2, '"': 3 },
+      '{"\\"":#4008000000000000,"\\u00e9":#4000000000000000,"a":{},"b":#3ff0000000000000}',
+    ],
+    ['a member called __proto__', JSON.parse('{"__proto__":1}'), '{"__proto__":#3ff0000000000000}'],
+    ['a member with the name of the MAC', { 'kit.audit.mac': 'x' }, '{"kit.audit.mac":"x"}'],
+  ] as const) {
+    it(`${what}: ${expected}`, () => {
+      expect(canonical(value)).to.equal(`{"value":${expected}}`)
+    })
+  }
+
+  it('only the MAC of the attributes is left out, and it counts as a member', () => {
+    const form = new CanonicalForm()
+    const mac = { 'kit.audit.mac': 'x' }
+    const line = { attributes: { ...mac, nested: { attributes: mac } }, error: { attributes: mac } }
+    expect(form.of(line)).to.equal(
+      '{"attributes":{"nested":{"attributes":{"kit.audit.mac":"x"}}},"error":{"attributes":{"kit.audit.mac":"x"}}}',
+    )
+    expect(form.members).to.equal(8)
+  })
+
+  it('it is printable ASCII and the same after the JSON was written and read again', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ stringUnit: 'binary' }), (value) => {
+        const form = canonical(value)
+        expect(form).to.match(/^[ -~]*$/)
+        expect(canonical(JSON.parse(JSON.stringify(value)))).to.equal(form)
+      }),
+      { numRuns: runs(1000) },
+    )
+  })
+
+  it('two values have the same form only if they are the same JSON', () => {
+    const sorted = (value: unknown): unknown => {
+      if (Array.isArray(value)) return { array: value.map(sorted) }
+      if (typeof value !== 'object' || value === null) return { value: Object.is(value, -0) ? 0 : value }
+      return {
+        members: Object.entries(value)
+          .map(([key, member]) => JSON.stringify([key, sorted(member)]))
+          .sort(),
+      }
+    }
+    const value = fc.jsonValue({ maxDepth: 2 })
+    fc.assert(
+      fc.property(value, value, (one, other) => {
+        const same = JSON.stringify(sorted(one)) === JSON.stringify(sorted(other))
+        expect(canonical(one) === canonical(other)).to.equal(same)
+      }),
+      { numRuns: runs(1000) },
+    )
+  })
+
+  it('a value of 65 levels is rejected', () => {
+    const nested = (levels: number): unknown => JSON.parse('['.repeat(levels) + ']'.repeat(levels))
+    expect(canonical(nested(64))).to.have.length.above(64)
+    expect(() => canonical(nested(65))).to.throw(RangeError)
+  })
+
+  it('a message begins with the format and the previous MAC', () => {
+    expect(messageOf('ab', '{}')).to.equal('kit.audit.1\nab\n{}')
+  })
+})

@@ -1,0 +1,767 @@
+import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { inspect } from 'node:util'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { z } from 'zod'
+import {
+  CommunityChatTransportAdapter,
+  ErrorTrackerTransportAdapter,
+  HttpTransportAdapter,
+  InMemoryTransportAdapter,
+  KitTelemetry,
+  KitTelemetryEvents,
+  type KitTelemetryManager,
+  LoggerTransportAdapter,
+  TeamChatTransportAdapter,
+  type TelemetryEnvelope,
+  type TelemetryTransport,
+  verifyAudit,
+} from '../../../src/telemetry/index.ts'
+import { expectNoLeak } from '../../../src/testing/expect-no-leak.ts'
+import { startCollector } from '../../support/chat-services.ts'
+import { runs } from '../../support/runs.ts'
+import {
+  AUDIT_SECRET,
+  auditBuilder,
+  auditedLines,
+  lineTransport,
+  summaries,
+} from '../../support/telemetry/audit.ts'
+import {
+  deferred,
+  expectCode,
+  expectDeeplyFrozen,
+  RecordingLogger,
+  settle,
+} from '../../support/telemetry/recording.ts'
+
+const read = (line: string | undefined): TelemetryEnvelope => JSON.parse(line as string) as TelemetryEnvelope
+const valid = (events: number) => ({ valid: true, events })
+const transportOf = (more: Partial<TelemetryTransport>): TelemetryTransport => ({
+  type: 'test',
+  handle: () => {},
+  ...more,
+})
+
+describe('withAudit', () => {
+  const { setTimeout } = globalThis
+  afterEach(() => {
+    globalThis.setTimeout = setTimeout
+  })
+  /** Makes the pauses between attempts as short as possible, but not the deadline of a shutdown. */
+  const shortenPauses = (): void => {
+    const short = (callback: () => void, ms: number) => setTimeout(callback, ms < 10_000 ? 0 : ms)
+    globalThis.setTimeout = short as typeof setTimeout
+  }
+
+  it('an audited event is not sampled on its way to the audit log, and is sampled for other transports', async () => {
+    const { lines, transport } = lineTransport()
+    const memory = InMemoryTransportAdapter.create()
+    const manager = auditBuilder(transport)
+      .addTransport(memory)
+      .withSampling({ never: ['a.never', 'b.never'], errorRate: 1 })
+      .build()
+    for (const name of ['a.never', 'a.info', 'b.never', 'b.info']) manager.emit(name)
+    manager.emit('a.error', { level: 'error' })
+    manager.emit('b.error', { level: 'error' })
+    expect(summaries(lines)).to.deep.equal(['0 kit.audit.opened', '1 a.never', '2 a.info', '3 a.error'])
+    expect(memory.getEvents().map(({ name }) => name)).to.deep.equal(['a.error', 'b.error'])
+    for (const { attributes } of memory.getEvents()) expect(attributes).to.equal(undefined)
+    await manager.shutdown()
+    expect(summaries(lines).at(-1)).to.equal('4 kit.audit.closed')
+    expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(3))
+    const { emitted, sampledOut, transports, audit } = manager.stats()
+    expect({ emitted, sampledOut }).to.deep.equal({ emitted: 6, sampledOut: 4 })
+    expect(transports[0]).to.include({ accepted: 2, delivered: 2 })
+    expect(audit).to.deep.equal({
+      type: 'lines',
+      accepted: 5,
+      delivered: 5,
+      failed: 0,
+      dropped: 0,
+      pending: 0,
+    })
+  })
+
+  it('an event that keep holds is audited at once', () => {
+    const { lines, transport } = lineTransport()
+    const memory = InMemoryTransportAdapter.create()
+    const manager = auditBuilder(transport)
+      .addTransport(memory)
+      .withSampling({ unit: 'session', keep: { names: ['a.2'] } })
+      .build()
+    const session = manager.session()
+    session.emit('a.1')
+    session.emit('a.2')
+    expect(summaries(lines)).to.deep.equal(['0 kit.audit.opened', '1 a.1', '2 a.2'])
+    expect(manager.stats()).to.include({ emitted: 2, held: 2, sampledOut: 0 })
+    void session.end()
+    expect(memory.getEvents().map(({ name }) => name)).to.deep.equal(['a.1', 'a.2'])
+    expect(lines).to.have.length(3)
+    expect(lines.join()).not.to.include('kit.sampled_by')
+  })
+
+  it('a session that never samples by id is audited', () => {
+    const { lines, transport } = lineTransport()
+    const manager = auditBuilder(transport).withSampling({ unit: 'session' }).build()
+    manager.session().emit('a.1')
+    expect(summaries(lines)).to.include('1 a.1')
+    expect(manager.stats()).to.include({ emitted: 1, sampledOut: 1 })
+  })
+
+  it('an event is redacted before its MAC is computed', async () => {
+    const { lines, transport } = lineTransport()
+    const manager = auditBuilder(transport)
+      .withRedaction({ denylistKeys: ['password'], hashKeys: ['email'], maxStringLength: 5 })
+      .build()
+    manager.emit('a.1', { attributes: { password: 'hunter2', email: 'ada@example.com', long: 'abcdefghij' } })
+    await manager.shutdown()
+    expectNoLeak(lines.join('\n'), ['hunter2', 'ada@example.com'])
+    expect(read(lines[1]).attributes).to.include({ long: 'abcd…' })
+    expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(1))
+  })
+
+  it('an audited event is deeply frozen, and the application cannot set the attributes of the chain', async () => {
+    const memory = InMemoryTransportAdapter.create()
+    const manager = auditBuilder(memory).build()
+    manager.emit('a.kit.audit.closed', {
+      attributes: {
+        'kit.audit.seq': 7,
+        'kit.audit.mac': 'x',
+        'kit.audit.end': true,
+        'kit.audit.lost': 1,
+        n: { x: 1 },
+      },
+    })
+    await manager.shutdown()
+    const [, event] = memory.getEvents()
+    expectDeeplyFrozen(event)
+    expect(Object.keys(event?.attributes ?? {})).to.deep.equal([
+      'n',
+      'kit.audit.chain',
+      'kit.audit.seq',
+      'kit.audit.mac',
+    ])
+    expect(
+      await verifyAudit(
+        memory.getEvents().map((one) => JSON.stringify(one)),
+        AUDIT_SECRET,
+      ),
+    ).to.deep.equal(valid(1))
+  })
+
+  it('the opening line has the format, and both lines of the chain have the service and one session', async () => {
+    const { lines, transport } = lineTransport()
+    await auditBuilder(transport).withService('s').withEnvironment('e').withVersion('1').build().shutdown()
+    const [opened, closed] = lines.map(read)
+    expect(opened).to.deep.include({
+      name: 'kit.audit.opened',
+      level: 'info',
+      service: 's',
+      environment: 'e',
+      version: '1',
+    })
+    expect(opened?.attributes).to.include({ 'kit.audit.format': 1, 'kit.audit.seq': 0 })
+    expect(closed).to.deep.include({ name: 'kit.audit.closed', sessionId: opened?.sessionId, service: 's' })
+    expect(closed?.attributes).to.include({ 'kit.audit.end': true, 'kit.audit.seq': 1 })
+  })
+
+  it('each manager begins a chain of its own', async () => {
+    const { lines, transport } = lineTransport()
+    const builder = auditBuilder(transport)
+    for (const manager of [builder.build(), builder.build()]) {
+      manager.emit('a.1')
+      await manager.shutdown()
+    }
+    expect(new Set(lines.map((line) => read(line).attributes?.['kit.audit.chain'])).size).to.equal(2)
+    expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(2))
+  })
+
+  it('an event with lone surrogates is written with U+FFFD, which every program can read', async () => {
+    const lines = await auditedLines((manager) =>
+      manager.emit('a.1', { attributes: { 'k\udc00': ['x\ud800', { y: '😀\ud83d' }], n: 1 } }),
+    )
+    expect(read(lines[1]).attributes).to.deep.include({ 'k\ufffd': ['x\ufffd', { y: '😀\ufffd' }], n: 1 })
+    expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(1))
+  })
+
+  it('an event of more than 1 MiB is written without its attributes, with its size', async () => {
+    const lines = await auditedLines((manager) =>
+      manager.emit('a.1', {
+        actor: { type: 'user', id: 'u'.repeat(2_000), tags: { plan: 'x' } },
+        scope: { type: 'org', id: 'o1', tags: { plan: 'x' } },
+        attributes: { parts: Array.from({ length: 1000 }, () => 'x'.repeat(2_000)) },
+        error: new Error('failed'),
+      }),
+    )
+    const event = read(lines[1])
+    expect(Object.keys(event)).to.have.members([
+      'name',
+      'time',
+      'level',
+      'service',
+      'environment',
+      'sessionId',
+      'actor',
+      'scope',
+      'attributes',
+    ])
+    expect(event.actor).to.deep.equal({ type: 'user', id: `${'u'.repeat(1023)}…` })
+    expect(event.scope).to.deep.equal({ type: 'org', id: 'o1' })
+    expect(event.attributes?.['kit.audit.omitted']).to.be.within(2_000_000, 2_100_000)
+    expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(1))
+  })
+
+  it('the lines of LoggerTransportAdapter in a file are valid', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'audit-'))
+    try {
+      const file = join(folder, 'audit.log')
+      let written = Promise.resolve()
+      const write = (line: string) => {
+        written = written.then(() => appendFile(file, `${line}\n`))
+      }
+      const logger = { debug: write, info: write, warn: write, error: write }
+      const manager = auditBuilder(LoggerTransportAdapter.create({ logger, format: 'json' })).build()
+      for (const level of ['debug', 'info', 'warn', 'error', 'fatal'] as const)
+        manager.emit(`a.${level}`, {
+          level,
+          error: new Error('x\u2028\u001b\n'),
+          attributes: { text: '\u202e\u007f' },
+        })
+      await manager.shutdown()
+      await written
+      const lines = (await readFile(file, 'utf8')).split('\n')
+      expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(5))
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  })
+
+  for (const batch of [undefined, { maxSize: 10, maxDelayMs: 60_000 }]) {
+    it(`lines over HTTP ${batch === undefined ? 'one by one' : 'in batches'} keep their order while the target fails`, async () => {
+      const target = await startCollector()
+      target.answers.push({ status: 503 }, { status: 500 })
+      const transport = HttpTransportAdapter.create({ url: target.origin, ...(batch && { batch }) })
+      const manager = auditBuilder(transport).build()
+      for (let index = 1; index <= 5; index++) manager.emit(`a.${index}`)
+      await manager.shutdown()
+      const lines = target.taken.flat().map((event) => JSON.stringify(event))
+      expect(summaries(lines)).to.deep.equal([
+        '0 kit.audit.opened',
+        '1 a.1',
+        '2 a.2',
+        '3 a.3',
+        '4 a.4',
+        '5 a.5',
+        '6 kit.audit.closed',
+      ])
+      expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(5))
+      expect(manager.stats().audit).to.include({
+        accepted: 7,
+        delivered: 7,
+        failed: 0,
+        dropped: 0,
+        pending: 0,
+      })
+    })
+  }
+
+  it('a failure is reported and is the last error, and no event is lost', async () => {
+    const { lines, transport } = lineTransport()
+    let failures = 2
+    const logger = new RecordingLogger()
+    const failing = transportOf({
+      handle: async (envelope) => {
+        if (failures-- > 0) throw Object.assign(new Error('S3cr3t'), { code: 'ENOSPC' })
+        await transport.handle(envelope)
+      },
+    })
+    const manager = auditBuilder(failing, logger).build()
+    manager.emit('a.1')
+    await manager.flush()
+    expect(summaries(lines)).to.deep.equal(['0 kit.audit.opened', '1 a.1'])
+    expect(logger.codes).to.deep.equal(['TELEMETRY_TRANSPORT_FAILED'])
+    expect(manager.stats().audit?.lastError?.message).to.match(
+      /pending events?\. The first of them will be sent again.*\(Error ENOSPC\)$/,
+    )
+    expect(inspect(manager.stats().audit?.lastError?.message)).not.to.include('S3cr3t')
+    await manager.shutdown()
+    expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(1))
+  })
+
+  it('an event that the target rejects is a break at its sequence number, and counts as failed', async () => {
+    const target = await startCollector()
+    target.answers.push({ status: 200 }, { status: 413 })
+    const manager = auditBuilder(HttpTransportAdapter.create({ url: target.origin })).build()
+    for (const name of ['a.1', 'a.2']) manager.emit(name)
+    await manager.shutdown()
+    const lines = target.taken.map((event) => JSON.stringify(event))
+    const { firstBreak } = await verifyAudit(lines, AUDIT_SECRET)
+    expect(firstBreak?.seq).to.equal(1)
+    expect(manager.stats().audit).to.include({ accepted: 4, delivered: 3, failed: 1 })
+  })
+
+  it('events beyond maxPending are dropped, and the next line mentions them', async () => {
+    const { lines, transport } = lineTransport()
+    const sent = deferred()
+    const logger = new RecordingLogger()
+    const slow = transportOf({
+      maxPending: 2,
+      handle: async (envelope) => {
+        await sent.promise
+        await transport.handle(envelope)
+      },
+    })
+    const manager = auditBuilder(slow, logger).build()
+    for (const name of ['a.1', 'a.2', 'a.3']) manager.emit(name, { level: 'fatal' })
+    expect(manager.stats().audit).to.include({ accepted: 4, pending: 2, dropped: 2 })
+    expect(logger.warnings.map(({ message }) => message)).to.have.length(1)
+    expect(logger.warnings[0]?.message).to.match(
+      /has lost 1 event .*\(maxPending 2\)\. verifyAudit\(\) reports them$/,
+    )
+    sent.resolve()
+    await manager.flush()
+    manager.emit('a.4')
+    await manager.shutdown()
+    expect(summaries(lines)).to.deep.equal(['0 kit.audit.opened', '1 a.1', '2 a.4', '3 kit.audit.closed'])
+    expect(read(lines[2]).attributes).to.include({ 'kit.audit.lost': 2 })
+    expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal({
+      valid: false,
+      events: 1,
+      firstBreak: {
+        seq: 2,
+        reason: 'line 3: 2 events were lost before this line. The process could not write them',
+      },
+    })
+    expect(logger.warnings.at(-1)?.message).to.include('has lost 2 events')
+  })
+
+  it('an event that cannot be read is mentioned in the next line', async () => {
+    const { lines, transport } = lineTransport()
+    const logger = new RecordingLogger()
+    const manager = auditBuilder(transport, logger).build()
+    const attributes = () => {
+      throw new Error('unreadable')
+    }
+    manager.emit('b.1', { attributes })
+    manager.emit('a.1', { attributes })
+    await manager.shutdown()
+    expect(logger.codes).to.include('TELEMETRY_EMIT_FAILED')
+    expect(read(lines[1]).attributes).to.include({ 'kit.audit.lost': 1 })
+    expect((await verifyAudit(lines, AUDIT_SECRET)).firstBreak?.seq).to.equal(1)
+  })
+
+  it('events wait for init, and are written in order', async () => {
+    const { lines, transport } = lineTransport()
+    const started = deferred()
+    const manager = auditBuilder({ ...transport, init: () => started.promise }).build()
+    manager.emit('a.1')
+    const closed = manager.shutdown()
+    expect(lines).to.deep.equal([])
+    started.resolve()
+    await closed
+    expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(1))
+  })
+
+  it('all events fail if init fails', async () => {
+    const logger = new RecordingLogger()
+    const manager = auditBuilder(transportOf({ init: () => Promise.reject(new Error('no')) }), logger).build()
+    manager.emit('a.1')
+    await manager.shutdown()
+    expect(manager.stats().audit).to.include({ accepted: 3, failed: 3, pending: 0 })
+    expect(logger.codes).to.deep.equal(['TELEMETRY_TRANSPORT_INIT_FAILED'])
+  })
+
+  it('shutdown ends at its deadline if the transport hangs, and the closing line is missing', async () => {
+    const { lines, transport } = lineTransport()
+    const manager = auditBuilder(
+      transportOf({
+        handle: (envelope) => {
+          if (envelope.name === 'a.2') return new Promise<void>(() => {})
+          return transport.handle(envelope)
+        },
+      }),
+    ).build()
+    for (const name of ['a.1', 'a.2', 'a.3']) manager.emit(name)
+    await manager.shutdown({ timeoutMs: 20 })
+    expect(manager.stats().audit).to.include({ accepted: 5, delivered: 2, pending: 3 })
+    const { firstBreak } = await verifyAudit(lines, AUDIT_SECRET)
+    expect(firstBreak).to.deep.include({ seq: 2 })
+    expect(firstBreak?.reason).to.include('the closing line of a chain is missing')
+  })
+
+  it('the promise of end() resolves after the audited events of the session are delivered', async () => {
+    const sent = deferred()
+    let isFirst = true
+    const manager = auditBuilder(
+      transportOf({
+        handle: () => {
+          const first = isFirst
+          isFirst = false
+          return first ? undefined : sent.promise
+        },
+      }),
+    ).build()
+    const session = manager.session()
+    session.emit('a.1')
+    let isEnded = false
+    const ended = session.end().then(() => {
+      isEnded = true
+    })
+    await settle()
+    expect(isEnded).to.equal(false)
+    sent.resolve()
+    await ended
+  })
+
+  it('an event whose attributes shut the manager down comes before the closing line', async () => {
+    const { lines, transport } = lineTransport()
+    const manager = auditBuilder(transport).build()
+    let closed: Promise<void> | undefined
+    manager.emit('a.1', {
+      attributes: () => {
+        closed = manager.shutdown()
+        return {}
+      },
+    })
+    await closed
+    expect(summaries(lines)).to.deep.equal(['0 kit.audit.opened', '1 a.1', '2 kit.audit.closed'])
+    manager.emit('a.2')
+    expect(lines).to.have.length(3)
+    expect(manager.stats().droppedAfterShutdown).to.equal(1)
+  })
+
+  it('an event that a transport emits is audited after the event that it handles', async () => {
+    const { lines, transport } = lineTransport()
+    const manager: KitTelemetryManager = auditBuilder({
+      ...transport,
+      handle: (envelope) => {
+        if (envelope.name === 'a.1') manager.emit('a.nested')
+        return transport.handle(envelope)
+      },
+    })
+      .withSampling({ infoRate: 1 })
+      .addTransport(transportOf({ handle: ({ name }) => void (name === 'a.1' && manager.emit('a.other')) }))
+      .build()
+    manager.emit('a.1')
+    manager.emit('a.2')
+    await manager.shutdown()
+    expect(summaries(lines).slice(1, -1)).to.deep.equal(['1 a.1', '2 a.other', '3 a.nested', '4 a.2'])
+    expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(4))
+  })
+
+  it('a transport that emits an audited event for every event is stopped, and the log says so', async () => {
+    const { lines, transport } = lineTransport()
+    const logger = new RecordingLogger()
+    const manager: KitTelemetryManager = auditBuilder(
+      {
+        ...transport,
+        handle: (envelope) => {
+          if (envelope.name.startsWith('a.')) manager.emit('a.again')
+          return transport.handle(envelope)
+        },
+      },
+      logger,
+    ).build()
+    manager.emit('a.1')
+    await manager.shutdown()
+    expect(logger.codes).to.deep.equal(['TELEMETRY_EMIT_FAILED'])
+    expect(lines).to.have.length(11)
+    expect(read(lines.at(-1)).attributes).to.include({ 'kit.audit.lost': 1 })
+  })
+
+  it('a flush of the transport that flushes the manager does not wait for itself', async () => {
+    const manager: KitTelemetryManager = auditBuilder(
+      transportOf({ handle: () => Promise.resolve(), flush: () => manager.flush() }),
+    ).build()
+    manager.emit('a.1')
+    await manager.flush()
+    await manager.shutdown()
+    expect(manager.stats().audit).to.include({ delivered: 3, pending: 0 })
+  })
+
+  it('typed events are audited by their full key', () => {
+    const { lines, transport } = lineTransport()
+    const events = KitTelemetryEvents.namespace('a')
+      .group('b', (group) => group.event('c', z.object({})))
+      .build()
+    auditBuilder(transport).addEvents(events).build().emit('a.b.c')
+    expect(summaries(lines).at(-1)).to.equal('1 a.b.c')
+  })
+
+  it('the statistics have no audit without withAudit', () => {
+    expect(KitTelemetry.create().build().stats()).not.to.have.property('audit')
+  })
+
+  it('the secret and its copies are not visible in the configuration, the manager, and the statistics', () => {
+    const builder = auditBuilder(lineTransport().transport)
+    const config = builder.buildConfig()
+    const manager = builder.build()
+    for (const value of [builder, config, config.audit, manager, manager.stats()]) {
+      expectNoLeak(inspect(value, { depth: 12, showHidden: true }), [AUDIT_SECRET])
+      expectNoLeak(JSON.stringify(value), [AUDIT_SECRET])
+    }
+    expect(config.audit).to.deep.include({ names: ['a.*'], maxPending: 10_000 })
+  })
+
+  it('a later change of the names and of the secret has no effect', async () => {
+    const { lines, transport } = lineTransport()
+    const names = ['a.*']
+    const secret = Buffer.from(AUDIT_SECRET)
+    const builder = KitTelemetry.create().withAudit({ transport, names, secret })
+    names[0] = 'b.*'
+    secret.fill(0)
+    const manager = builder.build()
+    manager.emit('a.1')
+    manager.emit('b.1')
+    await manager.shutdown()
+    expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(1))
+  })
+
+  it('a further call replaces the options', () => {
+    const [first, second] = [lineTransport(), lineTransport()]
+    const manager = auditBuilder(first.transport)
+      .withAudit({ transport: second.transport, names: ['b.*'], secret: AUDIT_SECRET })
+      .build()
+    manager.emit('b.1')
+    expect(first.lines).to.deep.equal([])
+    expect(summaries(second.lines)).to.deep.equal(['0 kit.audit.opened', '1 b.1'])
+  })
+
+  const options = { transport: lineTransport().transport, names: ['a'], secret: AUDIT_SECRET }
+  for (const [what, wrong, message] of [
+    [
+      'no transport',
+      { transport: undefined },
+      'withAudit({ transport }) is missing. Set it to the transport',
+    ],
+    ['no names', { names: undefined }, 'withAudit({ names }) is missing. Set it to patterns'],
+    [
+      'no secret',
+      { secret: undefined },
+      'withAudit({ secret }) is missing. Set it to at least 32 random bytes',
+    ],
+    ['empty names', { names: [] }, 'withAudit({ names }) must not be empty. Add a pattern'],
+    [
+      'a secret of 31 bytes',
+      { secret: 'x'.repeat(31) },
+      'at least 32 random bytes; received a string of 31 characters. Create a secret',
+    ],
+    ['a secret of 31 bytes as bytes', { secret: new Uint8Array(31) }, 'at least 32 random bytes'],
+    ['an empty secret', { secret: '' }, 'at least 32 random bytes'],
+    [
+      'a chat',
+      { transport: TeamChatTransportAdapter.create({ webhookUrl: 'https://h.example/x' }) },
+      'Use a transport that writes events as JSON',
+    ],
+    [
+      'another chat',
+      { transport: CommunityChatTransportAdapter.create({ webhookUrl: 'https://h.example/x' }) },
+      'must not be a transport that leaves out parts of events',
+    ],
+    [
+      'an error tracker',
+      { transport: ErrorTrackerTransportAdapter.create({ sdk: { captureException() {} } as never }) },
+      'Use a transport that writes events as JSON',
+    ],
+    [
+      'pretty lines',
+      { transport: LoggerTransportAdapter.create({ logger: console }) },
+      "Set format: 'json' for the logger",
+    ],
+    [
+      'lines without time',
+      {
+        transport: LoggerTransportAdapter.create({
+          logger: console,
+          format: 'json',
+          includeTimestamp: false,
+        }),
+      },
+      'omit minLevel and includeTimestamp',
+    ],
+    [
+      'lines above a level',
+      { transport: LoggerTransportAdapter.create({ logger: console, format: 'json', minLevel: 'info' }) },
+      'omit minLevel and includeTimestamp',
+    ],
+    [
+      'a flush that is not a function',
+      { transport: transportOf({ flush: 5 as never }) },
+      'flush of withAudit({ transport }) must be a function',
+    ],
+    [
+      'a maxPending of 0',
+      { transport: transportOf({ maxPending: 0 }) },
+      'maxPending of withAudit({ transport }) must be a whole number',
+    ],
+  ] as const) {
+    it(`${what} is rejected`, () => {
+      const error = expectCode('TELEMETRY_CONFIGURATION_INVALID', () =>
+        KitTelemetry.create().withAudit({ ...options, ...wrong } as never),
+      )
+      expect(error.message).to.include(message)
+      expect(error.docs).to.equal('docs/reference/errors.md#withaudit')
+    })
+  }
+
+  it('an adapter of addTransport is rejected as the audit transport, in either order of the calls', () => {
+    const { transport } = options
+    for (const build of [
+      () => KitTelemetry.create().addTransport(transport).withAudit(options),
+      () => KitTelemetry.create().withAudit(options).addTransport(transport),
+    ]) {
+      const { message } = expectCode('TELEMETRY_CONFIGURATION_INVALID', build)
+      expect(message).to.include(
+        'cannot be used together with addTransport() for the same adapter. Create another',
+      )
+    }
+  })
+
+  it('the statistics add up at every moment, and the log is complete, for any order of calls', async () => {
+    shortenPauses()
+    const commands = fc.array(
+      fc.oneof(
+        {
+          weight: 8,
+          arbitrary: fc.record({
+            do: fc.constant('emit' as const),
+            name: fc.constantFrom('a.1', 'a.n', 'b.1', 'b.n'),
+            level: fc.constantFrom('debug' as const, 'info' as const, 'error' as const),
+            how: fc.constantFrom('manager', 'session', 'run', 'nested', 'unreadable'),
+          }),
+        },
+        { weight: 3, arbitrary: fc.record({ do: fc.constant('settle' as const), fails: fc.boolean() }) },
+        {
+          weight: 1,
+          arbitrary: fc.record({ do: fc.constantFrom('end' as const, 'flush' as const, 'start' as const) }),
+        },
+      ),
+      { minLength: 1, maxLength: 40 },
+    )
+    await fc.assert(
+      fc.asyncProperty(
+        commands,
+        fc.constantFrom('sync', 'async', 'init'),
+        fc.constantFrom(3, 1000),
+        async (list, kind, maxPending) => {
+          const { lines, transport } = lineTransport()
+          const started = deferred()
+          const waiting: { readonly settle: (fails: boolean) => void }[] = []
+          let isOpen = false
+          const audit = transportOf({
+            maxPending,
+            ...(kind === 'init' && { init: () => started.promise }),
+            handle: (envelope) => {
+              if (kind === 'sync') return transport.handle(envelope)
+              if (isOpen) return Promise.resolve(transport.handle(envelope))
+              const sent = deferred()
+              waiting.push({
+                settle: (fails) => {
+                  if (fails) {
+                    sent.reject(new Error('no'))
+                  } else {
+                    void transport.handle(envelope)
+                    sent.resolve()
+                  }
+                },
+              })
+              return sent.promise
+            },
+          })
+          let audited = 0
+          let unreadable = 0
+          const emitters: ((name: string) => void)[] = []
+          const other = transportOf({
+            handle: ({ name }) => void (name.endsWith('.n') && emitters[0]?.(name)),
+          })
+          const manager = auditBuilder(audit)
+            .withLogger(false)
+            .addTransport(other)
+            .addTransport(InMemoryTransportAdapter.create())
+            .withSampling({ unit: 'session', infoRate: 0.5, errorRate: 1, keep: { names: ['a.n'] } })
+            .build()
+          emitters.push(() => {
+            const { droppedAfterShutdown } = manager.stats()
+            manager.emit('a.x', { level: 'error' })
+            // Held events that shutdown delivers make the transport emit events that are too late.
+            if (manager.stats().droppedAfterShutdown === droppedAfterShutdown) audited++
+          })
+          const session = manager.session()
+          const work: Promise<unknown>[] = []
+          for (const command of list) {
+            switch (command.do) {
+              case 'emit': {
+                const { name, level, how } = command
+                const isUnreadable = how === 'unreadable'
+                const input = isUnreadable
+                  ? {
+                      level,
+                      get attributes() {
+                        throw new Error('no')
+                      },
+                    }
+                  : { level }
+                if (name.startsWith('a.')) audited++
+                if (isUnreadable) unreadable++
+                const { ended } = session.getState()
+                if (how === 'session' && !ended) session.emit(name, input)
+                else if (how === 'run' && !ended) work.push(session.run(() => manager.emit(name, input)))
+                else manager.emit(name, input)
+                break
+              }
+              case 'settle':
+                waiting.shift()?.settle(command.fails)
+                await settle()
+                break
+              case 'end':
+                work.push(session.end())
+                break
+              case 'flush':
+                work.push(manager.flush({ timeoutMs: 1 }))
+                break
+              case 'start':
+                started.resolve()
+                await settle()
+                break
+            }
+            const { emitted, sampledOut, held, transports, audit } = manager.stats()
+            // An event that cannot be read counts as emitted, and perhaps as sampled out.
+            for (const { accepted } of transports)
+              expect(emitted - sampledOut - held - accepted).to.be.within(0, unreadable)
+            for (const one of [...transports, audit])
+              expect(one?.accepted).to.equal(
+                (one?.delivered ?? 0) + (one?.failed ?? 0) + (one?.dropped ?? 0) + (one?.pending ?? 0),
+              )
+            expect(audit?.accepted).to.equal(audited + 1)
+          }
+          isOpen = true
+          started.resolve()
+          const closed = manager.shutdown()
+          while (waiting.length > 0) {
+            waiting.shift()?.settle(false)
+            await settle()
+          }
+          await Promise.all([closed, ...work])
+          const { audit: stats } = manager.stats()
+          expect(stats).to.include({ accepted: audited + 2, pending: 0, failed: 0 })
+          expect(summaries(lines).map((line) => Number(line.split(' ')[0]))).to.deep.equal(
+            lines.map((_, index) => index),
+          )
+          const result = await verifyAudit(lines, AUDIT_SECRET)
+          const lost = lines.reduce(
+            (sum, line) => sum + Number(read(line).attributes?.['kit.audit.lost'] ?? 0),
+            0,
+          )
+          expect(lost).to.equal(stats?.dropped)
+          expect(lines).to.have.length(audited + 2 - lost)
+          if (lost === 0) expect(result).to.deep.equal(valid(audited))
+          else expect(result.firstBreak?.reason).to.include('were lost before this line')
+        },
+      ),
+      { numRuns: runs(400) },
+    )
+  })
+})

@@ -1,0 +1,213 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { expect } from 'chai'
+import { InOrderTransport } from '../../../src/telemetry/audit/in-order-transport.ts'
+import { KitTelemetryError, type TelemetryTransport } from '../../../src/telemetry/index.ts'
+import { anEvent } from '../../support/chat-services.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { type Deferred, deferred, settle } from '../../support/telemetry/recording.ts'
+
+/** A transport whose calls of `handle` settle when the test says so. */
+function slowTransport(more: Partial<TelemetryTransport> = {}) {
+  const calls: (Deferred & { readonly name: string; readonly emittedAtMs: number | undefined })[] = []
+  const failures: unknown[] = []
+  const clock = new ManualClock()
+  const transport = new InOrderTransport(
+    {
+      type: 'slow',
+      handle: ({ name }, emittedAtMs) => {
+        const call = { ...deferred(), name, emittedAtMs }
+        calls.push(call)
+        return call.promise
+      },
+      ...more,
+    },
+    (cause) => void failures.push(cause),
+    clock,
+  )
+  const handle = (name: string) => transport.handle(anEvent({ name }))
+  return { calls, failures, clock, transport, handle, names: () => calls.map(({ name }) => name) }
+}
+
+const failed = (details?: Record<string, unknown>) =>
+  new KitTelemetryError('TELEMETRY_TRANSPORT_FAILED', 'no', details === undefined ? {} : { details })
+
+describe('transport of the audit log', () => {
+  it('an event is passed only when the previous one is delivered', async () => {
+    const { calls, handle, names } = slowTransport()
+    const [first, second] = [handle('a'), handle('b')]
+    await settle()
+    expect(names()).to.deep.equal(['a'])
+    calls[0]?.resolve()
+    await first
+    await settle()
+    expect(names()).to.deep.equal(['a', 'b'])
+    calls[1]?.resolve()
+    await second
+  })
+
+  it('an event of a transport without promises is delivered at once', () => {
+    const names: string[] = []
+    const { handle } = slowTransport({ handle: ({ name }) => void names.push(name) })
+    expect([handle('a'), handle('b')]).to.deep.equal([undefined, undefined])
+    expect(names).to.deep.equal(['a', 'b'])
+  })
+
+  it('a failed event is passed again before later ones, after pauses that double up to 30 s', async () => {
+    const { calls, failures, clock, handle, names } = slowTransport()
+    const events = [handle('a'), handle('b')]
+    const pauses = [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]
+    for (const [index, pauseMs] of pauses.entries()) {
+      calls[index]?.reject(failed())
+      await clock.advance(pauseMs - 1)
+      expect(calls).to.have.length(index + 1)
+      await clock.advance(1)
+      expect(calls).to.have.length(index + 2)
+    }
+    expect(new Set(names())).to.deep.equal(new Set(['a']))
+    expect(failures).to.have.length(pauses.length)
+    calls.at(-1)?.resolve()
+    await events[0]
+    await settle()
+    expect(names().at(-1)).to.equal('b')
+  })
+
+  it('an event whose transport throws is passed again', async () => {
+    const names: string[] = []
+    const { failures, clock, handle } = slowTransport({
+      handle: ({ name }) => {
+        if (names.push(name) === 1) throw new Error('disk full')
+      },
+    })
+    const delivered = handle('a')
+    const later = handle('b')
+    await clock.advance(100)
+    await Promise.all([delivered, later])
+    expect(names).to.deep.equal(['a', 'a', 'b'])
+    expect(failures).to.have.length(1)
+  })
+
+  for (const status of [400, 413, 422]) {
+    it(`an event that the target rejects with ${status} fails, and later ones go on`, async () => {
+      const { calls, failures, handle, names } = slowTransport()
+      const [first] = [handle('a'), handle('b')]
+      calls[0]?.reject(failed({ status }))
+      const error = await Promise.resolve(first).catch((cause: unknown) => cause)
+      expect(KitTelemetryError.is(error)).to.equal(true)
+      await settle()
+      expect(names()).to.deep.equal(['a', 'b'])
+      expect(failures).to.deep.equal([])
+    })
+  }
+
+  for (const status of [401, 403, 404, 408, 429, 500, 503, '400', undefined]) {
+    it(`an event is passed again after the status ${JSON.stringify(status)}`, async () => {
+      const { calls, clock, handle, names } = slowTransport()
+      void handle('a')
+      calls[0]?.reject(failed({ status }))
+      await clock.advance(100)
+      expect(names()).to.deep.equal(['a', 'a'])
+    })
+  }
+
+  it('a flush shortens a long pause to a second and flushes the transport', async () => {
+    let flushes = 0
+    const { calls, clock, transport, handle } = slowTransport({ flush: () => void flushes++ })
+    void handle('a')
+    for (const pauseMs of [100, 200, 400, 800]) {
+      calls.at(-1)?.reject(failed())
+      await clock.advance(pauseMs)
+    }
+    calls.at(-1)?.reject(failed())
+    await clock.advance(300)
+    flushes = 0
+    await transport.flush()
+    await transport.flush()
+    expect(flushes).to.equal(2)
+    await clock.advance(699)
+    expect(calls).to.have.length(5)
+    await clock.advance(1)
+    expect(calls).to.have.length(6)
+  })
+
+  it('a transport that collects events is flushed for each event', async () => {
+    const waiting: Deferred[] = []
+    const { handle } = slowTransport({
+      handle: () => {
+        waiting.push(deferred())
+        return waiting.at(-1)?.promise
+      },
+      flush: () => {
+        for (const one of waiting.splice(0)) one.resolve()
+      },
+    })
+    await Promise.all([handle('a'), handle('b'), handle('c')])
+  })
+
+  it('a flush that fails does not fail the event', async () => {
+    const { calls, handle } = slowTransport({ flush: () => Promise.reject(new Error('no')) })
+    const delivered = handle('a')
+    calls[0]?.resolve()
+    await delivered
+  })
+
+  it('nothing is passed after shutdown, and its deadline reaches the transport', async () => {
+    const deadlines: (AbortSignal | undefined)[] = []
+    const { calls, clock, transport, handle } = slowTransport({
+      shutdown: (deadline) => void deadlines.push(deadline),
+    })
+    void handle('a')
+    calls[0]?.reject(failed())
+    await settle()
+    const { signal } = new AbortController()
+    await transport.shutdown(signal)
+    await clock.advance(60_000)
+    expect(calls).to.have.length(1)
+    expect(deadlines).to.deep.equal([signal])
+  })
+
+  it('an event that had to wait keeps its async context and gets the time of its call', async () => {
+    const storage = new AsyncLocalStorage<string>()
+    const contexts: unknown[] = []
+    const { calls, clock, handle } = slowTransport({
+      handle: (_, emittedAtMs) => {
+        const call = { ...deferred(), name: '', emittedAtMs }
+        contexts.push([storage.getStore(), emittedAtMs !== undefined])
+        calls.push(call)
+        return call.promise
+      },
+    })
+    const first = storage.run('first', () => handle('a'))
+    const second = storage.run('second', () => handle('b'))
+    calls[0]?.reject(failed())
+    await clock.advance(100)
+    calls[1]?.resolve()
+    await first
+    await settle()
+    calls[2]?.resolve()
+    await second
+    expect(contexts).to.deep.equal([
+      ['first', false],
+      ['first', true],
+      ['second', true],
+    ])
+  })
+
+  it('a transport that passes on an event for every event is stopped', async () => {
+    let passed = 0
+    const nested: Promise<unknown>[] = []
+    const { handle } = slowTransport({
+      handle: async () => {
+        passed++
+        try {
+          nested.push(Promise.resolve(handle('again')))
+        } catch (error) {
+          nested.push(Promise.resolve(error))
+        }
+      },
+    })
+    await handle('a')
+    for (let index = 0; index < nested.length; index++) await nested[index]
+    expect(passed).to.equal(9)
+    expect(KitTelemetryError.is(await nested.at(-1))).to.equal(true)
+  })
+})
