@@ -5,10 +5,6 @@ import { VERSION } from '../../src/version.ts'
 import type { CliContext } from '../cli-context.ts'
 import { UsageError } from '../usage-error.ts'
 import { codeOf, parseVerifyAuditArguments, VERIFY_AUDIT_HELP } from './arguments.ts'
-import { linesOf } from './file-lines.ts'
-
-/** The maximum length of a line in bytes, as in `verifyAudit`, which reports a longer line. */
-const MAX_BYTES = 8 * 1_048_576
 
 /** Runs `mcp-gatekit verify-audit …`. Resolves with the exit code. @throws {UsageError} */
 export async function verifyAuditCommand(
@@ -27,16 +23,16 @@ export async function verifyAuditCommand(
 
 async function verify(file: string, secret: string | Uint8Array): Promise<TelemetryAuditVerification> {
   try {
-    return await verifyAudit(linesOfFile(file), secret)
+    return await verifyAudit(bytesOf(file), secret)
   } catch (error) {
     if (KitTelemetryError.is(error)) throw new UsageError('the secret must have at least 32 bytes')
     throw new UsageError(`the file of the audit log cannot be read${codeOf(error)}`)
   }
 }
 
-/** Opens the file when the first line is read, so that an error of the file is never without a reader. */
-async function* linesOfFile(file: string): AsyncGenerator<Uint8Array, void, undefined> {
-  yield* linesOf(file === '-' ? process.stdin : createReadStream(file), MAX_BYTES)
+/** Opens the file when the first byte is read, so that an error of the file is never without a reader. */
+async function* bytesOf(file: string): AsyncGenerator<Uint8Array, void, undefined> {
+  yield* file === '-' ? process.stdin : createReadStream(file)
 }
 
 function jsonText(result: TelemetryAuditVerification): string {

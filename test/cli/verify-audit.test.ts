@@ -5,12 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import fc from 'fast-check'
 import { run } from '../../cli/run.ts'
-import { linesOf } from '../../cli/verify-audit/file-lines.ts'
 import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 import { VERSION } from '../../src/version.ts'
-import { runs } from '../support/runs.ts'
 import { AUDIT_SECRET, auditedLines } from '../support/telemetry/audit.ts'
 
 /** Runs the command in this process. */
@@ -186,48 +183,5 @@ describe('mcp-gatekit verify-audit', () => {
     const bytes = Buffer.concat([head as Buffer, Buffer.from([0xff, 0x0a]), ...rest])
     const { stdout } = await verifyAudit([await written('x.log', bytes), '--secret-env', 'AUDIT_SECRET'], env)
     expect(stdout).to.contain('line 2: the line is not valid UTF-8')
-  })
-})
-
-describe('lines of a file', () => {
-  const collect = async (chunks: readonly Uint8Array[], max: number): Promise<string[]> => {
-    async function* source() {
-      yield* chunks
-    }
-    const lines: string[] = []
-    for await (const line of linesOf(source(), max)) lines.push(Buffer.from(line).toString('latin1'))
-    return lines
-  }
-
-  it('they do not depend on the chunks, and one byte more than the maximum is kept', async () => {
-    const line = fc
-      .uint8Array({ maxLength: 12 })
-      .map((bytes) => Buffer.from(bytes.map((byte) => (byte === 10 ? 11 : byte))))
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(line),
-        fc.array(fc.nat(6)),
-        fc.integer({ min: 1, max: 14 }),
-        async (lines, sizes, max) => {
-          const bytes = Buffer.concat(lines.map((one) => Buffer.concat([one, Buffer.from('\n')])))
-          const chunks: Uint8Array[] = []
-          let start = 0
-          for (const size of sizes) {
-            chunks.push(bytes.subarray(start, start + size))
-            start += size
-          }
-          chunks.push(bytes.subarray(start))
-          expect(await collect(chunks, max)).to.deep.equal(
-            lines.map((one) => one.subarray(0, max + 1).toString('latin1')),
-          )
-        },
-      ),
-      { numRuns: runs(500) },
-    )
-  })
-
-  it('a last line without a line feed is a line', async () => {
-    expect(await collect([Buffer.from('a\nb')], 9)).to.deep.equal(['a', 'b'])
-    expect(await collect([], 9)).to.deep.equal([])
   })
 })

@@ -2,6 +2,7 @@ import { isObject, isRecord } from '../../options/value-kinds.ts'
 import { telemetryOptions } from '../options.ts'
 import { AuditKey } from './audit-key.ts'
 import { CanonicalForm, CHAIN, END, LOST, MAC, MAX_LINE, messageOf, SEQ } from './audit-line.ts'
+import { linesOf } from './audit-lines.ts'
 
 /** The maximum number of chains in an audit log. The id of each chain is kept, so that a chain cannot occur twice. */
 const MAX_CHAINS = 100_000
@@ -28,9 +29,10 @@ export interface TelemetryAuditVerification {
  * Verifies the lines that a transport of `withAudit` has written. A line that was changed, removed, added, repeated, or moved
  * is a break, and so is a missing opening or closing line. Lines of several chains, of several starts or nodes, may be mixed.
  *
- * Never throws because of a line. The time is linear in the length of the lines, and each line is forgotten after the next one.
- * @param lines the lines in the order of the file, each with one JSON object, as strings or as bytes in UTF-8. Empty lines
- * are ignored.
+ * Never throws because of a line. The time is linear in the length of the lines, and only one line is kept in memory.
+ * @param lines the lines in the order of the file, each with one JSON object, as strings. Or the bytes of a file in pieces of any
+ * size, such as a stream of `createReadStream` without an encoding. `node:readline` also splits lines at U+2028, which JSON
+ * may contain, so do not use it.
  * @param secret the secret of `withAudit`.
  * @returns the number of events, and the first break.
  * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if `lines` is not iterable, or if `secret` is shorter than 32
@@ -39,11 +41,10 @@ export interface TelemetryAuditVerification {
  * @example
  * ```ts
  * import { createReadStream } from 'node:fs'
- * import { createInterface } from 'node:readline'
  * import { verifyAudit } from 'mcp-gatekit/telemetry'
  *
- * const lines = createInterface({ input: createReadStream('audit.log') })
- * const { valid, events, firstBreak } = await verifyAudit(lines, process.env.AUDIT_SECRET ?? '')
+ * const secret = process.env.AUDIT_SECRET ?? ''
+ * const { valid, events, firstBreak } = await verifyAudit(createReadStream('audit.log'), secret)
  * console.log(valid ? `${events} events` : `break at ${firstBreak?.seq}: ${firstBreak?.reason}`)
  * ```
  * @see docs/guides/audit.md
@@ -55,13 +56,13 @@ export async function verifyAudit(
   if (!isObject(lines) || !(Symbol.iterator in lines || Symbol.asyncIterator in lines)) {
     throw telemetryOptions.invalidKind(
       'the lines of verifyAudit()',
-      'must be an iterable or async iterable of strings',
+      'must be an iterable or async iterable of lines',
       lines,
-      'Pass an array of lines, or the lines of a file from node:readline.',
+      'Pass an array of lines, or a stream of createReadStream.',
     )
   }
   const verifier = new AuditVerifier(AuditKey.of('verifyAudit', 'the secret of verifyAudit()', secret))
-  for await (const line of lines) {
+  for await (const line of linesOf(lines, MAX_LINE)) {
     if (!verifier.add(line)) break
   }
   return verifier.result()

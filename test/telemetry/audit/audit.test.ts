@@ -21,6 +21,9 @@ import {
 } from '../../../src/telemetry/index.ts'
 import { expectNoLeak } from '../../../src/testing/expect-no-leak.ts'
 import { startCollector } from '../../support/chat-services.ts'
+import { ENTRY_POINTS, type EntryPoint } from '../../support/mcp/entry-points.ts'
+import { notes, oauth } from '../../support/mcp/notes.ts'
+import { bearer, call, legacy } from '../../support/mcp/wire.ts'
 import { runs } from '../../support/runs.ts'
 import {
   AUDIT_SECRET,
@@ -480,6 +483,32 @@ describe('withAudit', () => {
     await manager.flush()
     await manager.shutdown()
     expect(manager.stats().audit).to.include({ delivered: 3, pending: 0 })
+  })
+
+  it('the refusals and tool calls of a server are audited over the wire, although sampling drops them', async () => {
+    const { lines, transport } = lineTransport()
+    const telemetry = KitTelemetry.create()
+      .withLogger(false)
+      .withSampling({ never: ['*'] })
+      .withAudit({ transport, names: ['kit.mcp.auth.refused', 'kit.mcp.tool.*'], secret: AUDIT_SECRET })
+      .build()
+    const entry = ENTRY_POINTS.find(({ wire }) => wire) as EntryPoint
+    const served = await entry.serve({ router: notes, oauth: oauth(), telemetry })
+    try {
+      expect((await served.send(legacy(call('echo', { text: 'x' })))).status).to.equal(401)
+      expect((await served.send(legacy(call('echo', { text: 'x' }), bearer('reader')))).status).to.equal(200)
+    } finally {
+      await served.close()
+    }
+    await telemetry.shutdown()
+    expect(summaries(lines)).to.deep.equal([
+      '0 kit.audit.opened',
+      '1 kit.mcp.auth.refused',
+      '2 kit.mcp.tool.completed',
+      '3 kit.audit.closed',
+    ])
+    expect(read(lines[2]).actor).to.deep.equal({ type: 'user', id: 'u1' })
+    expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(2))
   })
 
   it('typed events are audited by their full key', () => {
