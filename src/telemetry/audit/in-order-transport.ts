@@ -138,6 +138,8 @@ export class InOrderTransport implements TelemetryTransport {
 
   async #deliver(item: Item, first?: Promise<unknown>): Promise<void> {
     const again = { ...item, emittedAtMs: item.emittedAtMs ?? Date.now() }
+    // Events that are pending at shutdown stay pending.
+    if (first === undefined && this.#isClosed) return new Promise<void>(() => {})
     let attempt = first ?? this.#attempt(item)
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
       try {

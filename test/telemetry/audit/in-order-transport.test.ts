@@ -165,6 +165,17 @@ describe('transport of the audit log', () => {
     expect(deadlines).to.deep.equal([signal])
   })
 
+  it('an event that waits for another one at shutdown is not passed when the other one is delivered', async () => {
+    const { calls, transport, handle } = slowTransport()
+    const first = handle('a')
+    void handle('b')
+    await transport.shutdown()
+    calls[0]?.resolve()
+    await first
+    await settle()
+    expect(calls).to.have.length(1)
+  })
+
   it('an event that had to wait keeps its async context and gets the time of its call', async () => {
     const storage = new AsyncLocalStorage<string>()
     const contexts: unknown[] = []
