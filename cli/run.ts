@@ -5,6 +5,7 @@ import { devCommand } from './dev/command.ts'
 import { doctorCommand } from './doctor/command.ts'
 import { explainCommand } from './explain/command.ts'
 import { initCommand } from './init/command.ts'
+import { keysCommand } from './keys/command.ts'
 import { UsageError } from './usage-error.ts'
 import { verifyAuditCommand } from './verify-audit/command.ts'
 
@@ -15,6 +16,7 @@ Commands:
   doctor <url>         check a running MCP server from the outside and suggest fixes
   explain [code]       print the help for an error code or an option
   init [folder]        create a small protected MCP server with tests
+  keys                 create or rotate the keys of an authorization server
   verify-audit <file>  check whether lines of an audit log were changed or removed
 
 Options:
@@ -30,6 +32,7 @@ const COMMANDS: Readonly<Record<string, (argv: readonly string[], context: CliCo
     doctor: doctorCommand,
     explain: explainCommand,
     init: initCommand,
+    keys: keysCommand,
     'verify-audit': verifyAuditCommand,
   }
 

@@ -254,7 +254,7 @@ describe('architecture', () => {
     expect(circles(files)).to.deep.equal([['mcp/a.ts', 'mcp/c.ts', 'mcp/wire/b.ts']])
   })
 
-  it('the command line imports only options, http, oauth, and verify-audit of the library', () => {
+  it('the command line imports only options, http, oauth, the keys of authorization, and verify-audit', () => {
     const cli = fileURLToPath(new URL('../../cli/', import.meta.url))
     const imported = [...filesOf(cli)].flatMap(([file, source]) =>
       importsOf(source)
@@ -264,7 +264,7 @@ describe('architecture', () => {
     expect(imported).to.include('src/version.ts')
     for (const target of imported)
       expect(target).to.match(
-        /^src\/(?:options\/|http\/|oauth\/|telemetry\/(?:audit\/verify-audit|errors)\.ts$|version\.ts$)/,
+        /^src\/(?:options\/|http\/|oauth\/|authorization\/keys\.ts$|telemetry\/(?:audit\/verify-audit|errors)\.ts$|version\.ts$)/,
       )
   })
 

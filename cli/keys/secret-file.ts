@@ -1,0 +1,43 @@
+import { randomBytes } from 'node:crypto'
+import { realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
+
+const NEW_FILE = { flag: 'wx', mode: 0o600, flush: true } as const
+
+/** The reason why a file could not be written: it exists, it is not a file, or the code of the system error. */
+export type WriteProblem = 'exists' | 'not-a-file' | (string & {})
+
+/**
+ * Writes a file that only its owner can read. Replaces a file in one step, so that its old content is not lost if the write
+ * fails. Resolves with the problem, or with `undefined` if the file was written.
+ */
+export async function writeSecretFile(
+  file: string,
+  text: string,
+  replaces: boolean,
+): Promise<WriteProblem | undefined> {
+  try {
+    if (replaces) return await replaceFile(file, text)
+    await writeFile(file, text, NEW_FILE)
+    return undefined
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === undefined) throw error
+    return code === 'EEXIST' ? 'exists' : code
+  }
+}
+
+async function replaceFile(file: string, text: string): Promise<WriteProblem | undefined> {
+  // A link stays a link.
+  const target = await realpath(file).catch(() => file)
+  const found = await stat(target).catch(() => undefined)
+  if (found !== undefined && !found.isFile()) return 'not-a-file'
+  const temporary = `${target}.${randomBytes(6).toString('hex')}.tmp`
+  try {
+    await writeFile(temporary, text, NEW_FILE)
+    await rename(temporary, target)
+  } catch (error) {
+    await rm(temporary, { force: true }).catch(() => undefined)
+    throw error
+  }
+  return undefined
+}

@@ -1,0 +1,344 @@
+import { execFile } from 'node:child_process'
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  readlink,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect } from 'chai'
+import { decodeProtectedHeader } from 'jose'
+import { run } from '../../cli/run.ts'
+import { type AuthorizationKeys, memoryStore } from '../../src/authorization/index.ts'
+import { resolveKeys } from '../../src/authorization/keys.ts'
+import { codeGrant, startFacade, type TestFacade } from '../support/authorization/facade.ts'
+
+const execute = promisify(execFile)
+
+/** Runs the command in this process. */
+async function keys(...argv: string[]) {
+  const said = { stdout: '', stderr: '' }
+  const stream = (name: 'stdout' | 'stderr') => ({
+    write: (text: string) => {
+      said[name] += text
+    },
+  })
+  const around = { stdout: stream('stdout'), stderr: stream('stderr'), env: {} }
+  return { exitCode: await run(['keys', ...argv], around), ...said }
+}
+
+async function keysIn(file: string): Promise<AuthorizationKeys> {
+  return JSON.parse(await readFile(file, 'utf8')) as AuthorizationKeys
+}
+
+/** Returns what identifies the keys of each list. */
+function namesOf({ signing, encryption }: AuthorizationKeys) {
+  return { signing: signing.map(({ kid }) => String(kid)), encryption: [...encryption] }
+}
+
+/** Calls a tool of a facade. */
+async function call({ origin }: TestFacade, token: string): Promise<Response> {
+  return await fetch(`${origin}/mcp`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'who' } }),
+  })
+}
+
+describe('mcp-gatekit keys', () => {
+  let folder: string
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'keys-'))
+  })
+  after(() => rm(folder, { recursive: true, force: true }))
+
+  for (const [argv, complaint] of [
+    [['keys.json'], 'unexpected argument. Name the file with --out or --rotate'],
+    [['--rotat', 'x'], 'unknown option --rotat. Did you mean --rotate?'],
+    [['--out'], '--out requires a value'],
+    [['--out', ''], '--out must be the path of a file'],
+    [['--rotate', ''], '--rotate must be the path of a file'],
+    [['--force'], '--force requires --out'],
+    [['--force=yes', '--out', 'x'], '--force takes no value'],
+    [['--rotate', 'x', '--promote', 'x'], '--rotate, --stage, and --promote cannot be combined'],
+    [['--stage', 'x', '--rotate', 'x'], '--rotate, --stage, and --promote cannot be combined'],
+    [['--keep-signing', '3'], '--keep-signing and --keep-encryption require --rotate'],
+    [['--stage', 'x', '--keep-encryption', '3'], '--keep-signing and --keep-encryption require --rotate'],
+    [['--rotate', 'x', '--keep-signing', '0'], '--keep-signing must be a number from 1 to 100'],
+    [['--rotate', 'x', '--keep-encryption', '101'], '--keep-encryption must be a number from 1 to 100'],
+    [['--rotate', 'x', '--keep-encryption', '1e1'], '--keep-encryption must be a number from 1 to 100'],
+  ] as const)
+    it(`exits with 2 and explains in one line why "keys ${argv.join(' ')}" is invalid`, async () => {
+      expect(await keys(...argv)).to.deep.equal({
+        exitCode: 2,
+        stdout: '',
+        stderr: `mcp-gatekit: ${complaint}${complaint.endsWith('requires a value') ? '. Write --out=… if the value begins with a dash' : ''}\n`,
+      })
+    })
+
+  it('prints its usage with --help, and mcp-gatekit --help lists it', async () => {
+    const { exitCode, stdout } = await keys('--help')
+    expect(exitCode).to.equal(0)
+    expect(stdout).to.match(/^Usage: mcp-gatekit keys \[options\]/)
+    let help = ''
+    const stream = { write: (text: string) => (help += text) }
+    await run(['--help'], { stdout: stream, stderr: stream, env: {} })
+    expect(help).to.match(/^ {2}keys /m)
+  })
+
+  it('prints one line of JSON with keys that authorizationFacade accepts, and different ones each time', async () => {
+    const [one, two] = [await keys(), await keys()]
+    expect(one).to.deep.include({ exitCode: 0, stderr: '' })
+    expect(one.stdout).to.match(/^\{[^\n]*\}\n$/)
+    const [first, second] = [one, two].map(({ stdout }) => JSON.parse(stdout) as AuthorizationKeys)
+    if (first === undefined || second === undefined) throw new Error('no keys')
+    expect(resolveKeys(first).signing.map(({ alg }) => alg)).to.deep.equal(['ES256'])
+    expect(first.encryption[0]).to.match(/^[\w-]{43}$/)
+    expect(first.signing[0]?.d).not.to.equal(second.signing[0]?.d)
+    expect(first.encryption[0]).not.to.equal(second.encryption[0])
+  })
+
+  it('--out writes a file that only its owner can read, and prints no secret', async () => {
+    const file = join(folder, 'written.json')
+    expect(await keys('--out', file)).to.deep.equal({ exitCode: 0, stdout: `wrote ${file}\n`, stderr: '' })
+    expect((await stat(file)).mode & 0o777).to.equal(0o600)
+    expect(resolveKeys(await keysIn(file)).encryption).to.have.length(1)
+  })
+
+  it('--out changes no file that exists, unless --force is given', async () => {
+    const file = join(folder, 'taken.json')
+    await writeFile(file, 'mine')
+    await chmod(file, 0o644)
+    expect(await keys('--out', file)).to.deep.equal({
+      exitCode: 1,
+      stdout: '',
+      stderr: `mcp-gatekit: ${file} exists already. Choose another file, or replace this one with --force\n`,
+    })
+    expect(await readFile(file, 'utf8')).to.equal('mine')
+    expect(await keys('--out', file, '--force')).to.include({ exitCode: 0 })
+    expect((await stat(file)).mode & 0o777).to.equal(0o600)
+    expect((await keysIn(file)).signing).to.have.length(1)
+  })
+
+  it('--out --force replaces the target of a symbolic link, and leaves no other file', async () => {
+    const place = join(folder, 'linked')
+    await mkdir(place)
+    await writeFile(join(place, 'real.json'), 'old')
+    await symlink('real.json', join(place, 'keys.json'))
+    expect(await keys('--out', join(place, 'keys.json'), '--force')).to.include({ exitCode: 0 })
+    expect(await readlink(join(place, 'keys.json'))).to.equal('real.json')
+    expect((await keysIn(join(place, 'real.json'))).signing).to.have.length(1)
+    expect(await readdir(place)).to.have.members(['keys.json', 'real.json'])
+  })
+
+  it('--out with a dangling link, a folder, or a missing folder writes nothing and exits with 1', async () => {
+    const place = join(folder, 'places')
+    await mkdir(place)
+    await symlink('missing.json', join(place, 'dangling'))
+    for (const [argv, complaint] of [
+      [['--out', join(place, 'dangling')], 'exists already'],
+      [['--out', place], 'exists already'],
+      [['--out', place, '--force'], 'is not a file'],
+      [['--out', join(place, 'a', 'b')], '(ENOENT)'],
+      [['--out', join(place, 'a', 'b'), '--force'], '(ENOENT)'],
+    ] as const) {
+      const { exitCode, stdout, stderr } = await keys(...argv)
+      expect({ exitCode, stdout }).to.deep.equal({ exitCode: 1, stdout: '' })
+      expect(stderr)
+        .to.match(/^mcp-gatekit: [^\n]+\n$/)
+        .and.contain(complaint)
+    }
+    expect(await readdir(place)).to.deep.equal(['dangling'])
+  })
+
+  it('--rotate puts new keys in front, keeps 2 signing keys and 5 secrets, and says what it removed', async () => {
+    const file = join(folder, 'rotated.json')
+    await keys('--out', file)
+    const seen = [namesOf(await keysIn(file))]
+    for (let round = 1; round <= 5; round++) {
+      const { exitCode, stderr } = await keys('--rotate', file, '--out', file, '--force')
+      expect(exitCode).to.equal(0)
+      seen.unshift(namesOf(await keysIn(file)))
+      const parts = [
+        ...(round > 1 ? ['1 old signing key'] : []),
+        ...(round > 4 ? ['1 old encryption secret'] : []),
+      ]
+      expect(stderr).to.equal(parts.length === 0 ? '' : `mcp-gatekit: removed ${parts.join(' and ')}\n`)
+    }
+    const [last, ...before] = seen
+    expect(last?.signing.slice(1)).to.deep.equal([before[0]?.signing[0]])
+    expect(last?.encryption.slice(1)).to.deep.equal(before.slice(0, 4).map(({ encryption }) => encryption[0]))
+  })
+
+  it('--rotate without --out prints the keys and does not change the file', async () => {
+    const file = join(folder, 'read.json')
+    await keys('--out', file)
+    const text = await readFile(file, 'utf8')
+    const argv = ['--rotate', file, '--keep-signing', '1', '--keep-encryption', '2']
+    const { exitCode, stdout } = await keys(...argv)
+    expect(exitCode).to.equal(0)
+    const [old, now] = [namesOf(JSON.parse(text)), namesOf(JSON.parse(stdout))]
+    expect(now.signing).to.have.length(1).and.not.include(old.signing[0])
+    expect(now.encryption).to.have.length(2)
+    expect(now.encryption[1]).to.equal(old.encryption[0])
+    expect(await readFile(file, 'utf8')).to.equal(text)
+  })
+
+  it('--stage puts new keys at the end, and --promote moves them to the front', async () => {
+    const file = join(folder, 'staged.json')
+    await keys('--out', file)
+    const old = namesOf(await keysIn(file))
+    await keys('--stage', file, '--out', file, '--force')
+    const staged = namesOf(await keysIn(file))
+    expect([staged.signing[0], staged.encryption[0]]).to.deep.equal([old.signing[0], old.encryption[0]])
+    await keys('--promote', file, '--out', file, '--force')
+    const promoted = namesOf(await keysIn(file))
+    expect(promoted).to.deep.equal({
+      signing: staged.signing.toReversed(),
+      encryption: staged.encryption.toReversed(),
+    })
+  })
+
+  it('a file without usable keys is named with the problem, and nothing of it is printed', async () => {
+    const secret = 'hunter2-hunter2-hunter2-hunter2-hunter2'
+    const { signing } = JSON.parse((await keys()).stdout) as AuthorizationKeys
+    const [{ kid: _kid, ...nameless }] = signing as [AuthorizationKeys['signing'][number]]
+    for (const [name, text, complaint] of [
+      ['text.json', secret, 'does not contain valid JSON'],
+      ['list.json', '[]', 'keys must be an object'],
+      ['empty.json', '{}', 'keys.signing must be a non-empty array'],
+      ['short.json', JSON.stringify({ signing, encryption: ['hunter2'] }), 'at least 32 characters'],
+      [
+        'public.json',
+        JSON.stringify({ signing: [{ ...nameless, d: undefined }], encryption: [secret] }),
+        'private JWKs',
+      ],
+      ['nameless.json', JSON.stringify({ signing: [nameless], encryption: [secret] }), 'has no kid'],
+      [
+        'same.json',
+        JSON.stringify({ signing: [...signing, ...signing], encryption: [secret] }),
+        'a different kid',
+      ],
+    ] as const) {
+      const file = join(folder, name)
+      await writeFile(file, text)
+      const { exitCode, stdout, stderr } = await keys('--rotate', file)
+      expect({ exitCode, stdout }, name).to.deep.equal({ exitCode: 1, stdout: '' })
+      expect(stderr, name)
+        .to.match(/^mcp-gatekit: [^\n]+\n$/)
+        .and.contain(file)
+        .and.contain(complaint)
+      expect(stderr, name).not.to.match(/hunter2|explain/)
+      expect(stderr, name).not.to.contain(String(nameless.x))
+    }
+    const missing = join(folder, 'missing.json')
+    expect(await keys('--promote', missing)).to.include({
+      exitCode: 1,
+      stderr: `mcp-gatekit: cannot read ${missing} (ENOENT)\n`,
+    })
+  })
+
+  it('the program reads keys from a pipe and writes them to a pipe', async () => {
+    const main = fileURLToPath(new URL('../../cli/main.js', import.meta.url))
+    const file = join(folder, 'piped.json')
+    const { stdout } = await keys('--out', file)
+    expect(stdout).to.equal(`wrote ${file}\n`)
+    const command = 'cat "$2" | "$0" "$1" keys --rotate /dev/stdin'
+    const piped = await execute('sh', ['-c', command, process.execPath, main, file])
+    expect(namesOf(JSON.parse(piped.stdout)).encryption[1]).to.equal(
+      namesOf(await keysIn(file)).encryption[0],
+    )
+  })
+
+  describe('a facade with the keys of a file', () => {
+    const open: TestFacade[] = []
+    afterEach(async () => {
+      await Promise.all(open.splice(0).map((facade) => facade.close()))
+    })
+
+    /** Starts a facade with the same users, clients, and address as another one. */
+    async function startWith(file: string, store: ReturnType<typeof memoryStore>, other?: TestFacade) {
+      const same = other === undefined ? {} : { url: other.issuer, resource: other.resource }
+      const facade = await startFacade({ ...same, keys: await keysIn(file), store })
+      open.push(facade)
+      return facade
+    }
+
+    it('a facade signs with the first key of the file, and accepts older tokens and refresh tokens after a rotation', async () => {
+      const file = join(folder, 'facade.json')
+      await keys('--out', file)
+      const store = memoryStore()
+      const first = await startWith(file, store)
+      const client = await first.register()
+      const code = (await first.signIn(first.authorizeUrl(client))).get('code')
+      const { body: tokens } = await first.token(codeGrant(client, code))
+      const [old] = (await keysIn(file)).signing
+      expect(decodeProtectedHeader(tokens.access_token).kid).to.equal(old?.kid)
+      expect((await call(first, tokens.access_token)).status).to.equal(200)
+
+      await keys('--rotate', file, '--out', file, '--force')
+      const second = await startWith(file, store, first)
+      expect((await call(second, tokens.access_token)).status).to.equal(200)
+      const { status, body } = await fetch(`${second.origin}/token`, {
+        method: 'POST',
+        body: new URLSearchParams({
+          grant_type: 'refresh_token',
+          client_id: client.client_id,
+          refresh_token: tokens.refresh_token,
+        }),
+      }).then(async (response) => ({ status: response.status, body: (await response.json()) as any }))
+      expect(status).to.equal(200)
+      const [now] = (await keysIn(file)).signing
+      expect(decodeProtectedHeader(body.access_token).kid).to.equal(now?.kid).and.not.equal(old?.kid)
+      expect((await call(second, body.access_token)).status).to.equal(200)
+    })
+
+    it('a facade rejects the tokens of a key that the rotation removed', async () => {
+      const file = join(folder, 'removed.json')
+      await keys('--out', file)
+      const store = memoryStore()
+      const first = await startWith(file, store)
+      const client = await first.register()
+      const code = (await first.signIn(first.authorizeUrl(client))).get('code')
+      const { body: tokens } = await first.token(codeGrant(client, code))
+      await keys('--rotate', file, '--keep-signing', '1', '--out', file, '--force')
+      const second = await startWith(file, store, first)
+      expect((await call(second, tokens.access_token)).status).to.equal(401)
+    })
+
+    it('a facade accepts tokens of staged keys, and another one with promoted keys signs with them', async () => {
+      const file = join(folder, 'nodes.json')
+      await keys('--out', file)
+      await keys('--stage', file, '--out', file, '--force')
+      const store = memoryStore()
+      const node = await startWith(file, store)
+      await keys('--promote', file, '--out', file, '--force')
+      const updated = await startWith(file, store, node)
+      const client = await node.register()
+      const code = (await node.signIn(node.authorizeUrl(client))).get('code')
+      const exchange = await fetch(`${updated.origin}/token`, {
+        method: 'POST',
+        body: new URLSearchParams(codeGrant(client, code)),
+      })
+      const { access_token: token } = (await exchange.json()) as { access_token: string }
+      const [signing] = (await keysIn(file)).signing
+      expect(decodeProtectedHeader(token).kid).to.equal(signing?.kid)
+      // The other node has not restarted yet.
+      expect((await call(node, token)).status).to.equal(200)
+    })
+  })
+})
