@@ -7,7 +7,7 @@ import {
   KitTelemetry,
   type KitTelemetryManager,
   mcpServer,
-  type VerifyToken,
+  type OAuthOptions,
 } from 'mcp-gatekit'
 import { z } from 'zod'
 
@@ -42,11 +42,11 @@ export const telemetry: KitTelemetryManager = KitTelemetry.create()
   .addTransport(DevConsoleTransportAdapter.create())
   .build()
 
-/** Creates the server at the path of `resource`, which requires a token that `verifyToken` accepts. */
-export function createApp(issuer: string, resource: string, verifyToken: VerifyToken): Express {
+/** Creates the server at the path of `oauth.resource`, which requires a token that `oauth.verifyToken` accepts. */
+export function createApp(oauth: OAuthOptions): Express {
   const adapter = createMcpAdapter({
     router,
-    oauth: { issuer, resource, scopes: ['mcp:read'], verifyToken },
+    oauth: { ...oauth, scopes: ['mcp:read'] },
     telemetry,
     serverInfo: { name: 'my-server', version: '0.1.0' },
   })

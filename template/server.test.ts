@@ -14,7 +14,8 @@ describe('the server', () => {
   let server: Server
 
   before(async () => {
-    const app = createApp(issuer.issuer, resource, jwtVerifier(issuer.verifierOptions))
+    const verifyToken = jwtVerifier(issuer.verifierOptions)
+    const app = createApp({ issuer: issuer.issuer, resource, verifyToken })
     server = app.listen(0, '127.0.0.1')
     await once(server, 'listening')
   })

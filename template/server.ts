@@ -11,7 +11,7 @@ const resource = process.env.RESOURCE ?? `http://127.0.0.1:${PORT ?? 3000}/mcp`
 
 const testIssuer = issuer === undefined ? createTestIssuer({ audience: resource }) : undefined
 const accepted = testIssuer?.verifierOptions ?? { issuer: issuer as string, audience: resource }
-const app = createApp(accepted.issuer, resource, jwtVerifier(accepted))
+const app = createApp({ issuer: accepted.issuer, resource, verifyToken: jwtVerifier(accepted) })
 
 const { port: portOfResource, pathname } = new URL(resource)
 // A server that accepts test tokens must only be reachable from this machine.

@@ -3,7 +3,7 @@ import { KitMcpConfigError } from '../../src/options/config-error.ts'
 import { optionChecksOf } from '../../src/options/option-checks.ts'
 import { readArguments } from '../read-arguments.ts'
 import { UsageError } from '../usage-error.ts'
-import type { ProjectOptions } from './project.ts'
+import { PROVIDERS, type ProjectOptions, type ProviderName } from './project.ts'
 
 export const INIT_HELP: string = `Usage: mcp-gatekit init [folder] [options]
 
@@ -15,6 +15,7 @@ Options:
   --name <name>        name of the package and of the server (default: the name of the folder)
   --issuer <url>       URL of the authorization server, such as https://auth.example.com
   --resource <url>     URL of the server as clients see it (default: http://127.0.0.1:<PORT>/mcp)
+  --provider <name>    sign users in with github, google, entra, or cognito, once its secrets are set
   -h, --help           print this help
 
 Exit codes: 0 if the files were written, 1 if they could not be written, 2 for an invalid command line.
@@ -41,6 +42,7 @@ export function parseInitArguments(argv: readonly string[]): InitCommand {
     name: { type: 'string' },
     issuer: { type: 'string' },
     resource: { type: 'string' },
+    provider: { type: 'string' },
   })
   if (help) return { kind: 'help' }
   const [folder = '.', ...others] = positionals
@@ -53,8 +55,16 @@ export function parseInitArguments(argv: readonly string[]): InitCommand {
       name: readName(values.name, folder),
       issuer: readUrl('issuer', values.issuer),
       resource: readUrl('resource', values.resource),
+      provider: readProvider(values.provider, values.issuer),
     },
   }
+}
+
+function readProvider(name: string | undefined, issuer: string | undefined): ProviderName | undefined {
+  if (name === undefined) return undefined
+  if (issuer !== undefined) throw new UsageError('--provider and --issuer cannot be combined')
+  if (Object.hasOwn(PROVIDERS, name)) return name as ProviderName
+  throw new UsageError(`--provider must be one of ${Object.keys(PROVIDERS).join(', ')}`)
 }
 
 function readName(given: string | undefined, folder: string): string {

@@ -2,7 +2,7 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { CliContext } from '../cli-context.ts'
 import { INIT_HELP, parseInitArguments } from './arguments.ts'
-import { projectFiles } from './project.ts'
+import { PROVIDERS, type ProviderName, projectFiles } from './project.ts'
 
 /** Runs `mcp-gatekit init …`. Resolves with the exit code: 0, or 1 if the files cannot be written. @throws {UsageError} */
 export async function initCommand(argv: readonly string[], { stdout, stderr }: CliContext): Promise<number> {
@@ -38,8 +38,17 @@ ${folder === '.' ? '' : `  cd ${quoted(folder)}\n`}  npm install
   npm test
   npm start        ${options.issuer === undefined ? '# prints a test token' : `# accepts tokens from ${options.issuer}`}
   npm run dev      # signs in at a local authorization server, and shows each request
-`)
+${options.provider === undefined ? '' : signInSteps(options.provider)}`)
   return 0
+}
+
+function signInSteps(provider: ProviderName): string {
+  const { title, guide } = PROVIDERS[provider]
+  return `
+To sign users in with ${title}:
+  cp .env.example .env
+  Set the variables in .env. node_modules/mcp-gatekit/docs/guides/providers/${guide} describes each step.
+`
 }
 
 function quoted(folder: string): string {

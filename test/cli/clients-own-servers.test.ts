@@ -71,7 +71,8 @@ describe('the server that init writes', () => {
     const { origin } = await listen((req, res) => void app(req, res))
     const resource = `${origin}/mcp`
     const issuer = createTestIssuer({ audience: resource })
-    const app = createApp(issuer.issuer, resource, jwtVerifier(issuer.verifierOptions))
+    const verifyToken = jwtVerifier(issuer.verifierOptions)
+    const app = createApp({ issuer: issuer.issuer, resource, verifyToken })
     const token = await issuer.issueToken({ scopes: ['mcp:read', 'mcp:write'] })
     const report = await look(new URL(resource), { token })
     expect(directoryOf(report)).to.deep.equal({ status: 'ok', seen: '2 tools' })

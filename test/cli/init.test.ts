@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { run } from '../../cli/run.ts'
 import { VERSION } from '../../src/version.ts'
+import { linkPackage } from '../support/cli/init-project.ts'
 import { freePort } from '../support/free-port.ts'
 
 const execute = promisify(execFile)
@@ -60,6 +61,12 @@ describe('mcp-gatekit init', () => {
     [['--resource', 'https://ada:hunter2@mcp.example.com'], '--resource must not contain credentials'],
     [['--issuer', 'https://auth.example.com/?'], '--issuer must not contain a query'],
     [['--resource', 'https://mcp.example.com/#x'], '--resource must not contain a fragment'],
+    [['--provider', 'okta'], '--provider must be one of github, google, entra, cognito'],
+    [['--provider', 'constructor'], '--provider must be one of github, google, entra, cognito'],
+    [
+      ['--provider', 'github', '--issuer', 'https://auth.example.com'],
+      '--provider and --issuer cannot be combined',
+    ],
   ] as const) {
     it(`exits with 2 and explains in one line why "init ${argv.join(' ')}" is invalid`, async () => {
       const { exitCode, stdout, stderr } = await init(...argv)
@@ -114,6 +121,8 @@ describe('mcp-gatekit init', () => {
     expect(own).to.equal('*')
     const { devDependencies, peerDependencies } = packageIn('.')
     expect(devDependencies).to.include({ ...dependencies, ...packageIn('template').devDependencies })
+    const signIn = JSON.parse(readFileSync(join(root, 'template/sign-in-package.json'), 'utf8'))
+    expect(devDependencies).to.include(signIn.dependencies)
     expect(peerDependencies).to.include({
       '@modelcontextprotocol/server': dependencies['@modelcontextprotocol/server'],
     })
@@ -148,17 +157,7 @@ describe('mcp-gatekit init', () => {
     before(async () => {
       folder = join(scratch, 'written')
       await init(folder)
-      // The compiler uses the sources of this package, and Node.js uses the compiled files.
-      const kit = join(folder, 'node_modules', 'mcp-gatekit')
-      await mkdir(kit, { recursive: true })
-      await symlink(join(root, 'src'), join(kit, 'src'))
-      await symlink(join(root, 'build', 'src'), join(kit, 'lib'))
-      const entry = (name: string) => ({ types: `./src/${name}.ts`, default: `./lib/${name}.js` })
-      const exports = { '.': entry('index'), './testing': entry('testing/index') }
-      await writeFile(
-        join(kit, 'package.json'),
-        JSON.stringify({ name: 'mcp-gatekit', type: 'module', exports }),
-      )
+      await linkPackage(folder)
     })
 
     it('compiles and passes its own tests', async () => {
