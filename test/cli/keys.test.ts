@@ -205,6 +205,7 @@ describe('mcp-gatekit keys', () => {
     await keys('--stage', file, '--out', file, '--force')
     const staged = namesOf(await keysIn(file))
     expect([staged.signing[0], staged.encryption[0]]).to.deep.equal([old.signing[0], old.encryption[0]])
+    expect([staged.signing.length, staged.encryption.length]).to.deep.equal([2, 2])
     await keys('--promote', file, '--out', file, '--force')
     const promoted = namesOf(await keysIn(file))
     expect(promoted).to.deep.equal({
