@@ -38,7 +38,9 @@ function inputOf(files, folder, extension) {
 }
 
 async function bundle(input, plugins, output) {
-  const bundle = await rolldown({ input, plugins, external: isPackage, platform: 'node' })
+  // The ESM form of a bundled package. The helpers for CommonJS would import `node:module`, which browsers do not have.
+  const resolve = { mainFields: ['module', 'main'] }
+  const bundle = await rolldown({ input, plugins, external: isPackage, platform: 'node', resolve })
   await bundle.write({ dir: 'dist', ...output })
   await bundle.close()
 }

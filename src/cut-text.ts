@@ -1,3 +1,5 @@
+import { copyText } from './runtime.ts'
+
 /**
  * Returns the first `max` UTF-16 units of a string, and never splits a surrogate pair. The result is a copy, because a
  * substring in V8 refers to the original string, so that a few characters could keep megabytes in memory.
@@ -8,10 +10,5 @@ export function cutText(text: string, max: number, end = ''): string {
   const length = max - end.length
   if (length < 0) return ''
   const splitsPair = length > 0 && (text.codePointAt(length - 1) as number) > 0xffff
-  return ownText(text.slice(0, splitsPair ? length - 1 : length) + end)
-}
-
-/** Copies a string. Uses UTF-16, because UTF-8 would replace lone surrogates. */
-export function ownText(text: string): string {
-  return Buffer.from(text, 'utf16le').toString('utf16le')
+  return copyText(text.slice(0, splitsPair ? length - 1 : length) + end)
 }

@@ -1,4 +1,4 @@
-import { types } from 'node:util'
+import { types } from './built-in-kinds.ts'
 import { cutText } from './cut-text.ts'
 import { memberOf } from './options/describe-value.ts'
 

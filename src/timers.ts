@@ -21,14 +21,15 @@ export function setLongTimeout(callback: () => void, ms: number): LongTimer {
     const stepMs = Math.min(leftMs, MAX_TIMER_MS)
     leftMs -= stepMs
     timer = setTimeout(leftMs > 0 ? wait : callback, stepMs)
-    if (!keepsAlive) timer.unref()
+    // In browsers, a timer is a number.
+    if (!keepsAlive && typeof timer === 'object') timer.unref()
   }
   wait()
   return {
     clear: () => clearTimeout(timer),
     ref: () => {
       keepsAlive = true
-      timer?.ref()
+      if (typeof timer === 'object') timer.ref()
     },
   }
 }

@@ -1,7 +1,7 @@
-import { AsyncResource } from 'node:async_hooks'
-import { types } from 'node:util'
+import { types } from '../../built-in-kinds.ts'
 import { counted } from '../../options/counted.ts'
 import { isPromiseLike } from '../../options/value-kinds.ts'
+import { AsyncContext } from '../../runtime.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
 import { LEVEL_PRIORITY } from '../levels.ts'
@@ -31,7 +31,7 @@ const MAX_FLUSHES = 8
 interface Waiting {
   readonly envelope: TelemetryEnvelope
   readonly counted: Counted
-  readonly context: AsyncResource
+  readonly context: AsyncContext
   readonly emittedAtMs: number
 }
 
@@ -130,7 +130,7 @@ export class TransportChannel {
     } else if (this.#state === 'ready') {
       this.#deliver(envelope, session, emittedAtMs)
     } else {
-      const context = new AsyncResource('KitTelemetryEvent')
+      const context = new AsyncContext('KitTelemetryEvent')
       const counted = this.#count(session)
       this.#waiting.push({ envelope, counted, context, emittedAtMs: emittedAtMs ?? Date.now() })
     }

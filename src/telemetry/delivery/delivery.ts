@@ -1,5 +1,5 @@
-import { AsyncResource } from 'node:async_hooks'
 import { quotedName } from '../../options/describe-value.ts'
+import { AsyncContext } from '../../runtime.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { errorWithHelp } from '../options.ts'
 import { TransportChannel } from './channel.ts'
@@ -39,7 +39,7 @@ interface Nested {
   readonly pending: PendingWork | undefined
   readonly route: Route
   readonly nesting: number
-  readonly context: AsyncResource
+  readonly context: AsyncContext
   readonly emittedAtMs: number | undefined
 }
 
@@ -185,7 +185,7 @@ export class Delivery {
       )
       return
     }
-    const context = new AsyncResource('KitTelemetryEvent')
+    const context = new AsyncContext('KitTelemetryEvent')
     this.#nested.push({ envelope, pending, nesting, context, emittedAtMs, route })
   }
 

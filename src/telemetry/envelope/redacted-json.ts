@@ -1,4 +1,4 @@
-import { types } from 'node:util'
+import { types } from '../../built-in-kinds.ts'
 import { describeError, isError } from '../../describe-error.ts'
 import { KEEP_EVERYTHING, type KeyNode, type KeyRules } from './redaction.ts'
 

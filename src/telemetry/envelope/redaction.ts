@@ -1,10 +1,11 @@
 import type * as Crypto from 'node:crypto'
 import { cutText } from '../../cut-text.ts'
+import { builtinModule, requiredModule } from '../../runtime.ts'
 import { telemetryOptions, withDefaults } from '../options.ts'
 import type { TelemetryRedactionPattern } from './secret-patterns.ts'
 import { checkPatterns, StringRedactor } from './string-redactor.ts'
 
-const { checkSecret, checkTexts, checkWholeNumber, copyOptions } = telemetryOptions
+const { checkSecret, checkTexts, checkWholeNumber, copyOptions, unusableOption } = telemetryOptions
 
 /**
  * The values that are removed, hashed, or replaced in `attributes`, `actor.tags`, and `scope.tags`, at every depth, before a
@@ -64,14 +65,32 @@ export function copyRedactionPolicy(policy: TelemetryRedactionPolicy): Telemetry
   let patterns: readonly TelemetryRedactionPattern[] | undefined
   const copy = copyOptions<TelemetryRedactionPolicy>('withRedaction', policy, {
     denylistKeys: checkTexts,
-    hashKeys: checkTexts,
-    hashSecret: checkSecret,
+    hashKeys: (option, value) => {
+      const keys = checkTexts(option, value)
+      if (keys.length > 0) checkHashing(option)
+      return keys
+    },
+    hashSecret: (option, value) => {
+      checkSecret(option, value)
+      checkHashing(option)
+    },
     patterns: (option, value) => {
       patterns = checkPatterns(option, value)
+      if (patterns.some(({ replace }) => replace === 'hash')) checkHashing(`replace: 'hash' of ${option}`)
     },
     maxStringLength: (option, value) => checkWholeNumber(option, value, 0, Number.MAX_SAFE_INTEGER),
   })
   return patterns === undefined ? copy : Object.freeze({ ...copy, patterns })
+}
+
+/** Checks that the runtime can hash. The hashes of the Web Crypto API are asynchronous, and `emit` is not. */
+function checkHashing(option: string): void {
+  if (builtinModule('node:crypto') !== undefined) return
+  throw unusableOption(
+    option,
+    'needs node:crypto, which this runtime does not have',
+    'Use denylistKeys, and hash values on a server.',
+  )
 }
 
 /** Fills in the defaults. The secret is not enumerable, so that it is not printed or serialized. */
@@ -161,11 +180,11 @@ function fold(key: string): string {
   return key.toLowerCase().replaceAll('ς', 'σ')
 }
 
-/** `node:crypto`, which is loaded for the first hash, because it would take a quarter of the import time of `./telemetry`. */
+/** `node:crypto`, which is loaded when hashes are configured, because it would take a quarter of the import time of `./telemetry`. */
 let loadedCrypto: typeof Crypto | undefined
 
 function cryptoModule(): typeof Crypto {
-  loadedCrypto ??= process.getBuiltinModule('node:crypto')
+  loadedCrypto ??= requiredModule('node:crypto')
   return loadedCrypto
 }
 

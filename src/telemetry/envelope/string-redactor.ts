@@ -1,5 +1,5 @@
-import { ownText } from '../../cut-text.ts'
 import { isRecord } from '../../options/value-kinds.ts'
+import { copyText } from '../../runtime.ts'
 import { telemetryOptions } from '../options.ts'
 import { problemOfPattern } from './pattern-source.ts'
 import { hintsOf, type PatternRules, rulesOf, type TelemetryRedactionPattern } from './secret-patterns.ts'
@@ -77,7 +77,7 @@ export class StringRedactor {
     if (hints === 0 && this.#hasOnlyRules) return text
     const redacted = this.#redactFrom(0, text, hints)
     // The parts refer to the original string, which may be long.
-    return redacted === text ? text : ownText(redacted)
+    return redacted === text ? text : copyText(redacted)
   }
 
   /** @param hints those of the whole string, which are also true of its parts. */

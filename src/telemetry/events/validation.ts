@@ -46,7 +46,16 @@ export function resolveValidationOptions(
 
 /** Returns `true` if a mode validates events in this process. */
 export function isValidationOn(mode: ResolvedValidationOptions['mode']): boolean {
-  return mode === 'always' || (mode === 'development' && process.env.NODE_ENV !== 'production')
+  return mode === 'always' || (mode === 'development' && nodeEnvironment() !== 'production')
+}
+
+/** Bundlers for browsers replace `process.env.NODE_ENV`. Without such a bundler, reading it throws in a browser. */
+function nodeEnvironment(): string | undefined {
+  try {
+    return process.env.NODE_ENV
+  } catch {
+    return undefined
+  }
 }
 
 /**

@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
+import { AsyncLocalStorage } from '../../runtime.ts'
 import { PendingWork } from '../delivery/pending-work.ts'
 import type { TelemetryActor, TelemetryScope } from '../envelope/envelope.ts'
 import type { Redactor } from '../envelope/redactor.ts'
@@ -103,9 +103,9 @@ const MAX_RUNS = 256
 
 /**
  * The runs in the current async context, the innermost first. All managers share one storage. Each manager finds its own
- * runs by `session.manager`.
+ * runs by `session.manager`. `undefined` in a runtime without async contexts: runs have no effect on events there.
  */
-const runs = new AsyncLocalStorage<readonly RunNode[]>()
+const runs = AsyncLocalStorage === undefined ? undefined : new AsyncLocalStorage<readonly RunNode[]>()
 
 const NO_RUNS: readonly RunNode[] = []
 
@@ -117,7 +117,7 @@ const NOTHING_INHERITED: InheritedValues = Object.freeze({
 
 /** Returns the runs in the current async context, the innermost first. */
 export function ambientRuns(): readonly RunNode[] {
-  return runs.getStore() ?? NO_RUNS
+  return runs?.getStore() ?? NO_RUNS
 }
 
 /** Returns the innermost run whose session has not ended, of any manager or of the given one. */
@@ -148,6 +148,7 @@ export function inheritance(manager: object): InheritedValues {
 
 /** Runs `fn` in `session`. */
 export function runInside<T>(session: SessionRecord, fn: () => T): T {
+  if (runs === undefined) return fn()
   const outer = inheritance(session.manager)
   const { inherited } = session
   const node: RunNode = {

@@ -1,4 +1,4 @@
-import { AsyncResource } from 'node:async_hooks'
+import { AsyncContext } from '../../runtime.ts'
 import type { PendingWork } from '../delivery/pending-work.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
@@ -30,7 +30,7 @@ const WARNING_MS = 10_000
 /** An event that was emitted earlier, and the async context in which it was emitted, which contains the active span. */
 export interface HeldEvent {
   readonly envelope: TelemetryEnvelope
-  readonly context: AsyncResource
+  readonly context: AsyncContext
   readonly emittedAtMs: number
 }
 
@@ -104,7 +104,7 @@ export class TailSampling {
 
   /** Holds an event until its session ends. */
   hold(session: SessionTail, envelope: TelemetryEnvelope): void {
-    const context = new AsyncResource('KitTelemetryEvent')
+    const context = new AsyncContext('KitTelemetryEvent')
     const event = { envelope, context, emittedAtMs: Date.now() }
     if (session.push(event, this.#keep.maxBuffered)) {
       this.#outcomes.drop()

@@ -1,3 +1,4 @@
+import { environmentVariable, processId } from '../../runtime.ts'
 import {
   setStatsSource,
   type TelemetryStats,
@@ -6,7 +7,8 @@ import {
 } from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { telemetryOptions } from '../options.ts'
-import { HttpTarget, jsonHeaders, type PostResult } from './http/http-target.ts'
+import { HttpTarget, jsonHeaders } from './http/http-target.ts'
+import type { PostResult } from './http/post.ts'
 import { checkUrl, readTargetOptions } from './http/target-options.ts'
 import { BatchQueue } from './queue/batch-queue.ts'
 import type { Outcome } from './queue/batch-queue-options.ts'
@@ -54,7 +56,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   readonly maxPending: number = 50_000
   readonly #target: HttpTarget | undefined
   readonly #queue: BatchQueue<TelemetryEnvelope>
-  #sender: object = { pid: process.pid }
+  #sender: object = { pid: processId() }
   #stats: (() => TelemetryStats) | undefined
   #sentStats: string | undefined
   #timer: NodeJS.Timeout | undefined
@@ -82,7 +84,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   static create(options: DevConsoleTransportOptions = {}): DevConsoleTransportAdapter {
     const { url } = readTargetOptions('DevConsoleTransportAdapter', options, [], { url: checkConsoleUrl })
     if (url !== undefined) return new DevConsoleTransportAdapter(url)
-    const fromEnv = process.env[VARIABLE] || undefined
+    const fromEnv = environmentVariable(VARIABLE) || undefined
     if (fromEnv !== undefined) checkConsoleUrl(`the environment variable ${VARIABLE}`, fromEnv)
     return new DevConsoleTransportAdapter(fromEnv)
   }
@@ -102,9 +104,11 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
    * @param meta the metadata of the manager.
    */
   init(meta: TelemetryTransportMeta): void {
-    this.#sender = { pid: process.pid, ...meta }
+    this.#sender = { pid: processId(), ...meta }
     if (this.#target === undefined) return
-    this.#timer = setInterval(() => void this.#sendStats(), STATS_INTERVAL_MS).unref()
+    this.#timer = setInterval(() => void this.#sendStats(), STATS_INTERVAL_MS)
+    // In browsers, a timer is a number.
+    if (typeof this.#timer === 'object') this.#timer.unref()
   }
 
   /**
@@ -136,7 +140,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
     clearInterval(this.#timer)
     await this.#queue.close(deadline)
     if (deadline?.aborted !== true) await this.#sendStats(deadline)
-    await this.#target?.close()
+    this.#target?.close()
   }
 
   async #send(events: readonly TelemetryEnvelope[], released: AbortSignal): Promise<Outcome> {

@@ -1,3 +1,4 @@
+import { copyWellFormed } from '../../runtime.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 
 /** The maximum number of names, and of keys, whose JSON is kept. Clients may send any number of keys. */
@@ -294,7 +295,7 @@ function isDeeplyFrozen(value: unknown): boolean {
 
 /** Copies a string. A concatenated string keeps its parts, which every line that contains it would have to join again. */
 function flat(text: string): string {
-  return Buffer.from(text).toString()
+  return copyWellFormed(text)
 }
 
 function timeless({ time: _time, ...rest }: TelemetryEnvelope): Omit<TelemetryEnvelope, 'time'> {

@@ -1,7 +1,8 @@
 import { auditObstacle, type TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../../levels.ts'
-import { HttpTarget, jsonHeaders, type PostResult } from '../http/http-target.ts'
+import { HttpTarget, jsonHeaders } from '../http/http-target.ts'
+import type { PostResult } from '../http/post.ts'
 import { checkConnection, type TargetConnectionOptions } from '../http/target-options.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
 import type { Outcome } from '../queue/batch-queue-options.ts'
@@ -99,7 +100,7 @@ export abstract class ChatTransport implements TelemetryTransport {
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
     await this.#queue.close(deadline)
-    await this.#target.close()
+    this.#target.close()
   }
 
   async #send(envelopes: readonly TelemetryEnvelope[], released: AbortSignal): Promise<Outcome> {

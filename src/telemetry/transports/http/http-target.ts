@@ -1,70 +1,36 @@
-import type { Agent, ClientRequest, IncomingMessage } from 'node:http'
-import type { Socket } from 'node:net'
-import { retryAfterMs } from '../../../http/retry-after.ts'
+import { isNode, processId } from '../../../runtime.ts'
 import { setLongTimeout } from '../../../timers.ts'
 import { VERSION } from '../../../version.ts'
 import { type HttpProxy, readEnvProxy } from './env-proxy.ts'
+import { postWithFetch } from './fetch-requests.ts'
 import { describeNetworkFailure } from './network-failure.ts'
-import { tunnelThrough } from './proxy-tunnel.ts'
-import { type FetchDispatcher, protocolOf, type TargetConnectionOptions } from './target-options.ts'
+import { NodeRequests } from './node-requests.ts'
+import type { Post, PostResult } from './post.ts'
+import type { TargetConnectionOptions } from './target-options.ts'
 import { untraced } from './untraced.ts'
-import { untracedDispatcher } from './untraced-dispatcher.ts'
-
-/** The response of a target, or the reason why there is none. It contains neither the URL nor a header of the request. */
-export type PostResult =
-  | {
-      readonly status: number
-      /** Returns the value of a header by its name in lowercase. */
-      readonly header: (name: string) => string | undefined
-      /** The beginning of the body. */
-      readonly body: string
-      /** The pause that the target asks for, in milliseconds. */
-      readonly retryAfterMs: number | undefined
-    }
-  | { readonly status?: undefined; readonly reason: string }
-
-interface Post {
-  readonly headers: Headers
-  readonly body: string
-  /** Aborts the attempt. */
-  readonly signal: AbortSignal
-  /** When it aborts, the request must no longer keep the process alive. */
-  readonly released: AbortSignal
-}
 
 /** A signal that never aborts. */
 const NEVER = new AbortController().signal
 
-/** The maximum length of a response body that is read, in characters. The rest is discarded. */
-const MAX_BODY = 65_536
-
-/** How long an idle connection is kept. Servers keep it longer, so that a request never uses a connection that closes. */
-const IDLE_MS = 4_000
-
-/** Returns the default headers of a request. */
+/** Returns the default headers of a request. Browsers and edge runtimes have their own `User-Agent`. */
 export function jsonHeaders(): Headers {
   return new Headers({
     accept: '*/*',
     'content-type': 'application/json',
-    'user-agent': `mcp-gatekit/${VERSION}`,
+    ...(processId() !== undefined && { 'user-agent': `mcp-gatekit/${VERSION}` }),
   })
 }
 
 /**
  * Posts JSON to a URL.
  *
- * Requests are not traced, and do not use `fetch` and `http.request`, which instrumentations replace. The path may be a
- * secret. It is set only while the head of the request is written, so that subscribers of diagnostics channels do not see it.
- * With a proxy agent or a `dispatcher`, the request is made in the normal way, but is still not traced.
+ * Requests are not traced. Node.js uses `NodeRequests`, which hides the path from instrumentations. Other runtimes, and
+ * transports with a `dispatcher`, use `fetch`.
  */
 export class HttpTarget {
   readonly #url: URL
   readonly #connection: TargetConnectionOptions
-  readonly #proxy: HttpProxy | undefined
-  readonly #requests: Set<ClientRequest> = new Set()
-  /** The requests to the proxy for a tunnel. */
-  readonly #tunnels: Set<ClientRequest> = new Set()
-  #agent: Promise<Agent> | undefined
+  readonly #node: NodeRequests | undefined
 
   /** @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the proxy of the environment is invalid. */
   constructor(
@@ -72,16 +38,17 @@ export class HttpTarget {
     connection: TargetConnectionOptions = {},
     readProxy: (url: URL) => HttpProxy | undefined = readEnvProxy,
   ) {
+    const { agent, dispatcher } = connection
     this.#url = new URL(url)
     this.#connection = connection
-    const own = connection.agent === undefined && connection.dispatcher === undefined
-    this.#proxy = own ? readProxy(this.#url) : undefined
+    if (dispatcher !== undefined || (agent === undefined && !isNode())) return
+    this.#node = new NodeRequests(this.#url, agent, agent === undefined ? readProxy(this.#url) : undefined)
   }
 
   /**
    * Posts JSON once. Redirects are not followed, and the body of the response is always read or discarded. Never rejects.
    * @param timeoutMs the maximum duration of the attempt, including the response.
-   * @param released when it aborts, the request no longer keeps the process alive. A request of a `dispatcher` is aborted.
+   * @param released when it aborts, the request no longer keeps the process alive. A request of `fetch` is aborted.
    */
   async post(
     headers: Headers,
@@ -108,155 +75,13 @@ export class HttpTarget {
   }
 
   /** Closes idle connections. */
-  async close(): Promise<void> {
-    const agent = await this.#agent
-    // Pending requests have been released, and may still arrive.
-    if (this.#requests.size === 0) agent?.destroy()
+  close(): void {
+    this.#node?.close()
   }
 
   #send(post: Post): Promise<PostResult> {
-    const { agent, dispatcher } = this.#connection
-    if (dispatcher !== undefined) return fetchResponse(this.#url, dispatcher, post)
-    if (agent !== undefined && protocolOf(agent) === undefined) return this.#sendSeen(agent, post)
-    return this.#sendUnseen(post)
+    return this.#node?.send(post) ?? postWithFetch(this.#url, this.#connection.dispatcher, post)
   }
-
-  /** Makes a request for an agent that may read the request at any time, as proxy agents do. */
-  async #sendSeen(agent: Agent, post: Post): Promise<PostResult> {
-    const { request } =
-      this.#url.protocol === 'https:' ? await import('node:https') : await import('node:http')
-    const outgoing = request(this.#url, { method: 'POST', agent, headers: Object.fromEntries(post.headers) })
-    return await this.#exchange(outgoing, post, () => outgoing.end(Buffer.from(post.body)))
-  }
-
-  async #sendUnseen(post: Post): Promise<PostResult> {
-    const { ClientRequest } = await import('node:http')
-    const url = this.#url
-    const agent = this.#connection.agent ?? (await this.#ownAgent())
-    // A plain request to a proxy contains the whole URL.
-    const forwarding = this.#proxy !== undefined && url.protocol === 'http:' ? this.#proxy : undefined
-    const { protocol, hostname, port } = forwarding?.url ?? url
-    const host = hostname.replace(/^\[|\]$/g, '')
-    const request = new ClientRequest({
-      ...{ protocol, hostname: host, port, method: 'POST', agent },
-      // Otherwise the agent uses `Host`, which names the target even for a request to a proxy.
-      ...{ servername: /^[\d.]+$|:/.test(host) ? '' : host },
-      headers: { host: url.host },
-    })
-    return await this.#exchange(request, post, () => {
-      // A subscriber of `http.client.request.created` may have added trace headers.
-      for (const name of request.getHeaderNames()) if (name !== 'host') request.removeHeader(name)
-      for (const [name, value] of post.headers) request.setHeader(name, value)
-      if (forwarding?.authorization !== undefined)
-        request.setHeader('proxy-authorization', forwarding.authorization)
-      const placeholder = request.path
-      request.path = `${forwarding === undefined ? '' : url.origin}${url.pathname}${url.search}`
-      // Writes the head at once, which reads the path. Node would write a string body and the head in the same encoding.
-      request.end(Buffer.from(post.body))
-      request.path = placeholder
-    })
-  }
-
-  #ownAgent(): Promise<Agent> {
-    this.#agent ??= this.#makeAgent()
-    return this.#agent
-  }
-
-  async #makeAgent(): Promise<Agent> {
-    const proxy = this.#proxy
-    const { protocol } = this.#url
-    const secure = protocol === 'https:' || proxy?.url.protocol === 'https:'
-    const { Agent } = secure ? await import('node:https') : await import('node:http')
-    const agent = new Agent({ keepAlive: true })
-    const { keepSocketAlive } = agent
-    agent.keepSocketAlive = (idle) => {
-      const kept = keepSocketAlive.call(agent, idle)
-      const socket = idle as Socket
-      // The `Keep-Alive` header of the target may be shorter.
-      if (!socket.timeout || socket.timeout > IDLE_MS) socket.setTimeout(IDLE_MS)
-      return kept
-    }
-    if (proxy !== undefined && protocol === 'https:')
-      await tunnelThrough(agent, proxy, (tunnel) => this.#track(tunnel, this.#tunnels))
-    return agent
-  }
-
-  #exchange(request: ClientRequest, { signal, released }: Post, send: () => void): Promise<PostResult> {
-    this.#track(request, this.#requests)
-    return new Promise((resolve, reject) => {
-      const abort = (): void => {
-        for (const open of [request, ...this.#tunnels]) open.destroy(new Error('Aborted'))
-      }
-      const release = (): void => {
-        for (const { socket } of [request, ...this.#tunnels]) socket?.unref()
-      }
-      signal.addEventListener('abort', abort, { once: true })
-      released.addEventListener('abort', release, { once: true })
-      request.once('close', () => {
-        signal.removeEventListener('abort', abort)
-        released.removeEventListener('abort', release)
-      })
-      request.once('socket', () => {
-        if (released.aborted) release()
-      })
-      request.on('error', reject)
-      request.once('response', (response) => resolve(readResponse(response)))
-      if (signal.aborted) abort()
-      else send()
-    })
-  }
-
-  #track(request: ClientRequest, open: Set<ClientRequest>): void {
-    open.add(request)
-    request.once('close', () => open.delete(request))
-  }
-}
-
-/** Reads a response. Never rejects: once there is a status, an incomplete body does not matter. */
-async function readResponse(response: IncomingMessage): Promise<PostResult> {
-  const { statusCode = 0, headers } = response
-  const header = (name: string): string | undefined => {
-    const value = headers[name]
-    return Array.isArray(value) ? value[0] : value
-  }
-  return resultOf(statusCode, header, await readText(response))
-}
-
-async function fetchResponse(
-  url: URL,
-  dispatcher: FetchDispatcher,
-  { headers, body, signal, released }: Post,
-): Promise<PostResult> {
-  const options = {
-    method: 'POST',
-    ...{ headers, body, signal: AbortSignal.any([signal, released]) },
-    redirect: 'manual',
-    dispatcher: untracedDispatcher(dispatcher, (name) => headers.has(name)),
-  }
-  const response = await fetch(url, options as RequestInit)
-  const header = (name: string): string | undefined => response.headers.get(name) ?? undefined
-  return resultOf(response.status, header, await readText(response.body ?? []))
-}
-
-function resultOf(status: number, header: (name: string) => string | undefined, body: string): PostResult {
-  const waitMs = retryAfterMs({ retryAfter: header('retry-after'), date: header('date') })
-  return { status, header, body, retryAfterMs: waitMs }
-}
-
-/** Reads a body. Never rejects: if the target or the timeout ends it early, the received part is returned. */
-async function readText(chunks: AsyncIterable<unknown> | Iterable<unknown>): Promise<string> {
-  const decoder = new TextDecoder()
-  let text = ''
-  try {
-    for await (const chunk of chunks) {
-      text += decoder.decode(chunk as Uint8Array, { stream: true })
-      // Leaving the loop discards the rest.
-      if (text.length > MAX_BODY) break
-    }
-  } catch {
-    // The status is known, and the rest of the body does not matter.
-  }
-  return text
 }
 
 /** Returns a response body as JSON if it is an object, otherwise an empty object. */

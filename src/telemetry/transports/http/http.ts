@@ -1,10 +1,20 @@
 import { isOptionsObject } from '../../../options/option-kit.ts'
+import { utf8Length } from '../../../runtime.ts'
 import type { TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { telemetryOptions } from '../../options.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
 import type { Outcome } from '../queue/batch-queue-options.ts'
-import { HttpTarget, jsonHeaders, type PostResult } from './http-target.ts'
+import { HttpTarget, jsonHeaders } from './http-target.ts'
+import {
+  hasKeepaliveLeft,
+  isPage,
+  isPageHidden,
+  MAX_PAGE_BATCH_BYTES,
+  sendBeacon,
+  whenPageIsHidden,
+} from './page.ts'
+import type { PostResult } from './post.ts'
 import {
   CONNECTION_CHECKS,
   checkConnection,
@@ -69,6 +79,7 @@ export class HttpTransportAdapter implements TelemetryTransport {
   readonly type: string = 'http'
   readonly #queue: BatchQueue<TelemetryEnvelope>
   readonly #target: HttpTarget
+  #stopWatching: () => void = () => {}
 
   private constructor(queue: BatchQueue<TelemetryEnvelope>, target: HttpTarget) {
     this.#queue = queue
@@ -100,6 +111,7 @@ export class HttpTransportAdapter implements TelemetryTransport {
     checkConnection('HttpTransportAdapter', connection, url)
     const target = new HttpTarget(url, connection)
     const headers = jsonHeaders()
+    const hasOwnHeaders = Object.keys(own).length > 0
     for (const [name, value] of Object.entries(own)) if (value !== undefined) headers.set(name, value)
     const queue = new BatchQueue<TelemetryEnvelope>({
       type: 'http',
@@ -109,12 +121,20 @@ export class HttpTransportAdapter implements TelemetryTransport {
       maxAttempts: retries + 1,
       maxWaitMs: MAX_WAIT_MS,
       backOff: BACK_OFF,
+      ...(isPage() && { maxWeight: MAX_PAGE_BATCH_BYTES, hasExtraLane: hasKeepaliveLeft }),
       send: async (envelopes, { signal }) => {
         const body = JSON.stringify(batch === undefined ? envelopes[0] : envelopes)
+        if (!hasOwnHeaders && sendBeacon(url, body)) return { result: 'delivered' }
         return outcomeOf(await target.post(headers, body, timeout, signal))
       },
     })
     return new HttpTransportAdapter(queue, target)
+  }
+
+  /** In a page of a browser, sends all events when the page is hidden, because it may be closed without a further notice. */
+  init(): void {
+    this.#stopWatching()
+    this.#stopWatching = whenPageIsHidden(() => this.#queue.hurry())
   }
 
   /**
@@ -124,11 +144,12 @@ export class HttpTransportAdapter implements TelemetryTransport {
    * after the last attempt.
    */
   handle(envelope: TelemetryEnvelope): Promise<void> {
-    return this.#queue.add(envelope)
+    return this.#queue.add(envelope, isPage() ? weightOf(envelope) : 1)
   }
 
   /** Sends all events, even if a batch is not full. Resolves when they are delivered or have failed. */
   flush(): Promise<void> {
+    if (isPageHidden()) this.#queue.hurry()
     return this.#queue.flush()
   }
 
@@ -137,8 +158,9 @@ export class HttpTransportAdapter implements TelemetryTransport {
    * @param deadline when it aborts, nothing more is sent, and a pending request no longer keeps the process alive.
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
+    this.#stopWatching()
     await this.#queue.close(deadline)
-    await this.#target.close()
+    this.#target.close()
   }
 }
 
@@ -148,6 +170,16 @@ function checkBatch(option: string, value: unknown): void {
   const { maxSize, maxDelayMs } = value as Record<string, unknown>
   checkWholeNumber(`maxSize of ${option}`, maxSize, 1, Number.MAX_SAFE_INTEGER)
   checkMs(`maxDelayMs of ${option}`, maxDelayMs, 0)
+}
+
+/** Returns the bytes of an event in a batch. */
+function weightOf(envelope: TelemetryEnvelope): number {
+  try {
+    return utf8Length(JSON.stringify(envelope)) + 1
+  } catch {
+    // Sending it fails.
+    return 1
+  }
 }
 
 function outcomeOf(result: PostResult): Outcome {

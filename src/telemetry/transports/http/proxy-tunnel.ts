@@ -1,19 +1,20 @@
 import type { Agent, ClientRequest, ClientRequestArgs, IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { ConnectionOptions } from 'node:tls'
+import { requiredModule } from '../../../runtime.ts'
 import type { HttpProxy } from './env-proxy.ts'
 
 /**
  * Makes an `https.Agent` connect through a proxy, with `CONNECT`.
  * @param onConnect receives each request for a tunnel before it is sent.
  */
-export async function tunnelThrough(
+export function tunnelThrough(
   agent: Agent,
   { url, authorization }: HttpProxy,
   onConnect: (request: ClientRequest) => void,
-): Promise<void> {
-  const { connect } = await import('node:tls')
-  const { request } = url.protocol === 'https:' ? await import('node:https') : await import('node:http')
+): void {
+  const { connect } = requiredModule('node:tls')
+  const { request } = requiredModule(url.protocol === 'https:' ? 'node:https' : 'node:http')
   agent.createConnection = (options: ClientRequestArgs, callback) => {
     const host = String(options.host)
     const authority = `${host.includes(':') ? `[${host}]` : host}:${options.port}`

@@ -1,6 +1,7 @@
 import type { Agent } from 'node:http'
 import { quotedName } from '../../../options/describe-value.ts'
 import { isOptionsObject, type OptionCheck } from '../../../options/option-kit.ts'
+import { builtinModule, isNode } from '../../../runtime.ts'
 import { LEVEL_PRIORITY } from '../../levels.ts'
 import { telemetryOptions } from '../../options.ts'
 
@@ -85,9 +86,11 @@ export function checkUrl(option: string, value: unknown): void {
 /** The checks of `TargetConnectionOptions`. */
 export const CONNECTION_CHECKS: { readonly [Member in keyof TargetConnectionOptions]-?: OptionCheck } = {
   agent: (option, value) => {
+    checkRuntime(option, builtinModule('node:http') !== undefined)
     if (!isAgent(value)) throw invalidKind(option, 'must be an http.Agent or https.Agent', value)
   },
   dispatcher: (option, value) => {
+    checkRuntime(option, isNode())
     if (typeof (value as Partial<FetchDispatcher> | null)?.dispatch !== 'function')
       throw invalidKind(
         option,
@@ -95,6 +98,12 @@ export const CONNECTION_CHECKS: { readonly [Member in keyof TargetConnectionOpti
         value,
       )
   },
+}
+
+/** Checks an option that not every runtime has. */
+export function checkRuntime(option: string, isAvailable: boolean): void {
+  if (!isAvailable)
+    throw unusableOption(option, 'is available in Node.js only', 'Remove it in other runtimes.')
 }
 
 /** Returns `true` for an agent of Node, and for objects that work like one. */

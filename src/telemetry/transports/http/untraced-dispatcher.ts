@@ -1,12 +1,9 @@
-import { channel } from 'node:diagnostics_channel'
+import { requiredModule } from '../../../runtime.ts'
 import type { FetchDispatcher } from './target-options.ts'
 
 /** The headers by which tracing systems propagate a trace. */
 const TRACE_HEADER =
   /^(?:traceparent|tracestate|baggage|sentry-trace|b3|x-b3-.+|uber-trace-id|uberctx-.+|x-datadog-.+|x-amzn-trace-id|x-cloud-trace-context|newrelic|elastic-apm-traceparent)$/i
-
-/** The channel on which undici publishes each request. Subscribers may change the request. */
-const created = channel('undici:request:create')
 
 /**
  * Removes trace headers from the requests of a dispatcher. Suppressing tracing is not enough, because Sentry, for example,
@@ -26,6 +23,8 @@ export function untracedDispatcher(
       if (TRACE_HEADER.test(name) && !configured(name.toLowerCase())) headers.splice(at, 2)
     }
   }
+  // The channel on which undici publishes each request. Subscribers may change the request.
+  const created = requiredModule('node:diagnostics_channel').channel('undici:request:create')
   return {
     dispatch(options, handler) {
       // Subscribers are called in order, and this one is the last.

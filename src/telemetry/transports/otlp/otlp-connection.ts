@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs'
 import type { Agent, ClientRequest } from 'node:http'
-import { resolve } from 'node:path'
+import { environmentVariable, requiredModule } from '../../../runtime.ts'
 import { setLongTimeout } from '../../../timers.ts'
 import type { HttpProxy } from '../http/env-proxy.ts'
 import { tunnelThrough } from '../http/proxy-tunnel.ts'
@@ -72,10 +71,10 @@ export class OtlpConnection {
     if (typeof given === 'function') return await given(protocol)
     if (given !== undefined) return given
     if (protocol === 'http:' && proxy?.url.protocol !== 'https:')
-      return new (await import('node:http')).Agent({ keepAlive: true })
-    const agent = new (await import('node:https')).Agent({ keepAlive: true, ...readEnvironmentTls() })
+      return new (requiredModule('node:http').Agent)({ keepAlive: true })
+    const agent = new (requiredModule('node:https').Agent)({ keepAlive: true, ...readEnvironmentTls() })
     if (protocol === 'https:' && proxy !== undefined)
-      await tunnelThrough(agent, proxy, (tunnel) => this.#watchTunnel(tunnel))
+      tunnelThrough(agent, proxy, (tunnel) => this.#watchTunnel(tunnel))
     return agent
   }
 
@@ -112,14 +111,16 @@ function forwardTo({ url, authorization }: HttpProxy): (request: ClientRequest) 
  */
 function readEnvironmentTls(): { ca?: Buffer; cert?: Buffer; key?: Buffer } {
   const tls: { ca?: Buffer; cert?: Buffer; key?: Buffer } = {}
+  const { readFileSync } = requiredModule('node:fs')
+  const { resolve } = requiredModule('node:path')
   for (const [option, variable] of [
     ['ca', 'CERTIFICATE'],
     ['cert', 'CLIENT_CERTIFICATE'],
     ['key', 'CLIENT_KEY'],
   ] as const) {
     const path =
-      process.env[`OTEL_EXPORTER_OTLP_LOGS_${variable}`]?.trim() ||
-      process.env[`OTEL_EXPORTER_OTLP_${variable}`]?.trim()
+      environmentVariable(`OTEL_EXPORTER_OTLP_LOGS_${variable}`)?.trim() ||
+      environmentVariable(`OTEL_EXPORTER_OTLP_${variable}`)?.trim()
     try {
       if (path) tls[option] = readFileSync(resolve(path))
     } catch {

@@ -73,7 +73,7 @@ export class OtlpExportSlot {
         settle(this.#read(records, notReady(`did not send a complete response within ${timeoutMs} ms`)))
         this.#request?.destroy()
       }, timeoutMs)
-      timer.unref()
+      if (typeof timer === 'object') timer.unref()
       this.#timer = timer
       try {
         untraced(() =>
@@ -102,7 +102,7 @@ export class OtlpExportSlot {
   /** Restarts the timeout, so that the timeout of the exporter does not end first. */
   async #headers(): Promise<Record<string, string>> {
     if (this.#requests++ > 0) throw new Error('The exporter must not send a second request')
-    this.#timer?.refresh()
+    this.#timer?.refresh?.()
     return { ...this.#options.headers }
   }
 

@@ -1,10 +1,12 @@
 import type { Agent } from 'node:http'
 import { isOptionsObject } from '../../../options/option-kit.ts'
+import { builtinModule, isNode } from '../../../runtime.ts'
 import { telemetryOptions } from '../../options.ts'
 import { type HttpProxy, readEnvProxy } from '../http/env-proxy.ts'
 import {
   checkConnection,
   checkHeaderValues,
+  checkRuntime,
   checkUrl,
   isAgent,
   readTargetOptions,
@@ -126,6 +128,7 @@ export function readOtlpOptions(options: OtlpTransportOptions): OtlpSettings {
       maxPending: (option, value) => checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER),
       retryBudgetMs: checkBudget,
       agent: (option, value) => {
+        checkRuntime(option, builtinModule('node:http') !== undefined)
         if (typeof value !== 'function' && !isAgent(value))
           throw invalidKind(
             option,
@@ -151,7 +154,7 @@ export function readOtlpOptions(options: OtlpTransportOptions): OtlpSettings {
     maxPending,
     retryBudgetMs,
     agent,
-    proxy: url === NO_URL || agent !== undefined ? undefined : readEnvProxy(new URL(url)),
+    proxy: url === NO_URL || agent !== undefined || !isNode() ? undefined : readEnvProxy(new URL(url)),
     loggerProvider,
   }
 }

@@ -1,3 +1,4 @@
+import { utf8Length } from '../../../runtime.ts'
 import type { OtlpAttributes, OtlpRecord, OtlpValue } from './otlp-record.ts'
 
 /** The maximum number of bytes of each part of a log record in a request. */
@@ -43,10 +44,10 @@ const PROTOBUF_ENCODING: Encoding = {
   boolean: 7,
   number: () => 16,
   keys: new Map(),
-  textBytes: (text) => (text.length > MAX_COUNTED ? Buffer.byteLength(text) : shortBytes(text, false)),
+  textBytes: (text) => (text.length > MAX_COUNTED ? utf8Length(text) : shortBytes(text, false)),
 }
 
-/** The length up to which counting is faster than `Buffer.byteLength`. */
+/** The length up to which counting is faster than `utf8Length`. */
 const MAX_COUNTED = 40
 
 /** The maximum number of known keys, and their maximum length. */
@@ -120,5 +121,5 @@ function shortBytes(text: string, escaped: boolean): number {
 }
 
 function longJsonBytes(text: string): number {
-  return ESCAPED.test(text) ? Buffer.byteLength(JSON.stringify(text)) - 2 : Buffer.byteLength(text)
+  return ESCAPED.test(text) ? utf8Length(JSON.stringify(text)) - 2 : utf8Length(text)
 }

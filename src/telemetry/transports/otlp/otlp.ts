@@ -2,6 +2,7 @@ import type * as Api from '@opentelemetry/api'
 import type { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-http'
 import type { Resource } from '@opentelemetry/resources'
 import type { LogRecordProcessor } from '@opentelemetry/sdk-logs'
+import { utf8Length } from '../../../runtime.ts'
 import { VERSION } from '../../../version.ts'
 import type { TelemetryTransport, TelemetryTransportMeta } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
@@ -182,7 +183,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
 
 /** Returns the bytes of a resource in a request, or a few more. */
 function bytesOf(resource: Resource): number {
-  return 2 * Buffer.byteLength(JSON.stringify(resource.attributes))
+  return 2 * utf8Length(JSON.stringify(resource.attributes))
 }
 
 function notTaken(reason: string, cause?: unknown): KitTelemetryError {

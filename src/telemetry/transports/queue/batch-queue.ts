@@ -1,4 +1,4 @@
-import { AsyncResource } from 'node:async_hooks'
+import { AsyncContext } from '../../../runtime.ts'
 import { PendingWork } from '../../delivery/pending-work.ts'
 import type { KitTelemetryError } from '../../errors.ts'
 import { type Batch, failureError, type Queued } from './batch.ts'
@@ -18,7 +18,7 @@ import { TargetPause } from './target-pause.ts'
  * The async context of all batches. A batch contains several events and outlives their requests, so it must not run in the
  * context of one of them. This one is created when the module is loaded, usually outside of a request.
  */
-const context = new AsyncResource('KitTelemetryBatchQueue')
+const context = new AsyncContext('KitTelemetryBatchQueue')
 
 /**
  * Collects items into batches, and sends each batch until it is delivered or has failed. All transports that send over a
@@ -63,6 +63,8 @@ export class BatchQueue<Item> {
   /** The latest attempt was too large. Batches are sent one at a time until the right size is known. */
   #sizing = false
 
+  /** `hurry` is sending. */
+  #hurrying = false
   /** The number of callers that wait in `flush`. */
   #flushes = 0
   #closedReason: string | undefined
@@ -130,6 +132,20 @@ export class BatchQueue<Item> {
   }
 
   /**
+   * Sends all items within this call, because the process may end right after it. Batches do not wait for the outcome of other
+   * batches while `hasExtraLane` allows it, or for a back-off, but they wait for a pause of the target.
+   */
+  hurry(): void {
+    this.#fresh.hurry()
+    this.#hurrying = true
+    try {
+      this.#inContext(() => this.#step())
+    } finally {
+      this.#hurrying = false
+    }
+  }
+
+  /**
    * Flushes. Items that are added from now on fail.
    * @param deadline when it aborts, the promise resolves, and nothing keeps the process alive any longer.
    */
@@ -147,6 +163,10 @@ export class BatchQueue<Item> {
 
   get #isFlushing(): boolean {
     return this.#flushes > 0
+  }
+
+  get #hasExtraLane(): boolean {
+    return this.#hurrying && this.#options.hasExtraLane?.() === true
   }
 
   get #pauseEndMs(): number {
@@ -196,7 +216,7 @@ export class BatchQueue<Item> {
     const isAskedToWait = this.#pause.isAskedFor(nowMs)
     if (isAskedToWait) this.#failExpired(nowMs)
     const lanes = this.#sizing ? 1 : this.#lanes
-    while (this.#underWay.size < lanes && this.#pauseEndMs <= nowMs) {
+    while ((this.#underWay.size < lanes || this.#hasExtraLane) && this.#pauseEndMs <= nowMs) {
       const batch = this.#next(nowMs)
       if (batch === undefined) break
       void this.#send(batch)
@@ -225,7 +245,8 @@ export class BatchQueue<Item> {
 
   /** Returns the batch to send now. If retries and fresh items are both due, they take turns, so that neither starves. */
   #next(nowMs: number): Batch<Item> | undefined {
-    const retryIsDue = this.#retries.dueMs(this.#isFlushing) <= nowMs
+    const dueMs = this.#retries.dueMs(this.#isFlushing)
+    const retryIsDue = this.#hurrying ? dueMs < Number.POSITIVE_INFINITY : dueMs <= nowMs
     const freshIsReady = this.#fresh.readyMs <= nowMs
     if (this.#retries.holdsBack) return retryIsDue ? this.#takeRetry() : undefined
     // A batch whose budget is spent fails with its next attempt. A caller that flushes during an outage therefore gets the

@@ -1,5 +1,9 @@
 import { setLongTimeout } from '../../../timers.ts'
 
+/** `setImmediate`, or a timer in runtimes that do not have it. */
+const soon: (callback: () => void) => void =
+  typeof setImmediate === 'function' ? setImmediate : (callback) => setTimeout(callback, 0)
+
 /** Time and random numbers. Tests replace them. */
 export interface Clock {
   /** Returns the milliseconds of a clock that never goes back. */
@@ -18,6 +22,6 @@ export const REAL_CLOCK: Clock = {
     const timer = setLongTimeout(callback, ms)
     return () => timer.clear()
   },
-  soon: (callback) => setImmediate(callback),
+  soon: (callback) => soon(callback),
   random: () => Math.random(),
 }

@@ -1,0 +1,121 @@
+import type * as AsyncHooks from 'node:async_hooks'
+import type * as Crypto from 'node:crypto'
+import type * as DiagnosticsChannel from 'node:diagnostics_channel'
+import type * as Fs from 'node:fs'
+import type * as Http from 'node:http'
+import type * as Https from 'node:https'
+import type * as Path from 'node:path'
+import type * as Tls from 'node:tls'
+import type * as Util from 'node:util'
+import type * as WorkerThreads from 'node:worker_threads'
+
+/** The globals that are missing in some of the runtimes, such as browsers. */
+interface RuntimeGlobals {
+  readonly process?: Partial<NodeJS.Process>
+  readonly Buffer?: BufferConstructor
+  readonly navigator?: { readonly userAgent?: unknown }
+  readonly AsyncLocalStorage?: typeof AsyncHooks.AsyncLocalStorage
+}
+
+interface BuiltinModules {
+  readonly 'node:async_hooks': typeof AsyncHooks
+  readonly 'node:crypto': typeof Crypto
+  readonly 'node:diagnostics_channel': typeof DiagnosticsChannel
+  readonly 'node:fs': typeof Fs
+  readonly 'node:http': typeof Http
+  readonly 'node:https': typeof Https
+  readonly 'node:path': typeof Path
+  readonly 'node:tls': typeof Tls
+  readonly 'node:util': typeof Util
+  readonly 'node:worker_threads': typeof WorkerThreads
+}
+
+const globals: RuntimeGlobals = globalThis
+
+/**
+ * Returns a module of Node.js, which is loaded at the first call, or `undefined` in a runtime without it. An import of the
+ * module would fail there, and bundlers would reject it.
+ */
+export function builtinModule<Name extends keyof BuiltinModules>(
+  name: Name,
+): BuiltinModules[Name] | undefined {
+  return globals.process?.getBuiltinModule?.(name) as BuiltinModules[Name] | undefined
+}
+
+/** Returns a module of Node.js, for code that runs only in runtimes that have it. @throws {Error} in any other runtime. */
+export function requiredModule<Name extends keyof BuiltinModules>(name: Name): BuiltinModules[Name] {
+  const loaded = builtinModule(name)
+  if (loaded === undefined) throw new Error(`This runtime does not have ${name}`)
+  return loaded
+}
+
+/** Returns `true` in Node.js, and `false` in runtimes that only have its modules, such as Bun, Deno, and Cloudflare Workers. */
+export function isNode(): boolean {
+  const { versions } = globals.process ?? {}
+  return (
+    versions?.node !== undefined &&
+    versions.bun === undefined &&
+    versions.deno === undefined &&
+    globals.navigator?.userAgent !== 'Cloudflare-Workers'
+  )
+}
+
+/** Returns an environment variable, or `undefined` if the runtime does not have any, or does not allow to read it. */
+export function environmentVariable(name: string): string | undefined {
+  try {
+    return globals.process?.env?.[name]
+  } catch {
+    return undefined
+  }
+}
+
+/** The id of this process, or `undefined` in a runtime without processes. */
+export function processId(): number | undefined {
+  return globals.process?.pid
+}
+
+/** Copies a string that does not contain lone surrogates. */
+export function copyWellFormed(text: string): string {
+  return globals.Buffer === undefined ? copyOf(text) : globals.Buffer.from(text).toString()
+}
+
+/** Copies a string. Uses UTF-16, because UTF-8 would replace lone surrogates. */
+export function copyText(text: string): string {
+  return globals.Buffer === undefined
+    ? copyOf(text)
+    : globals.Buffer.from(text, 'utf16le').toString('utf16le')
+}
+
+function copyOf(text: string): string {
+  return JSON.parse(JSON.stringify(text))
+}
+
+/** Returns the number of bytes of a string in UTF-8. */
+export function utf8Length(text: string): number {
+  return globals.Buffer === undefined
+    ? new TextEncoder().encode(text).length
+    : globals.Buffer.byteLength(text)
+}
+
+const asyncHooks = builtinModule('node:async_hooks')
+
+/** The storage for values of an async context, or `undefined` in a runtime without one. */
+export const AsyncLocalStorage: typeof AsyncHooks.AsyncLocalStorage | undefined =
+  asyncHooks?.AsyncLocalStorage ?? globals.AsyncLocalStorage
+
+/** The async context in which it is created. In a runtime without one, it only calls functions. */
+export interface AsyncContext {
+  /** Calls `run` in that context. */
+  runInAsyncScope<Result>(run: () => Result): Result
+}
+
+class Snapshot implements AsyncContext {
+  readonly #run: <Result>(run: () => Result) => Result = AsyncLocalStorage?.snapshot?.() ?? ((run) => run())
+
+  runInAsyncScope<Result>(run: () => Result): Result {
+    return this.#run(run)
+  }
+}
+
+/** Captures the current async context. */
+export const AsyncContext: new (type: string) => AsyncContext = asyncHooks?.AsyncResource ?? Snapshot
