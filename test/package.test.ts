@@ -318,6 +318,30 @@ describe('the package', function () {
       expect(oursAmong(loaded)).to.contain('TELEMETRY_SERVICE_REQUIRED').but.not.contain('resource_metadata')
     })
 
+    it('./telemetry and its chunks import neither a module of Node.js nor a package', () => {
+      const visited = new Set<string>()
+      const foreign = new Set<string>()
+      const visit = (file: string): void => {
+        if (visited.has(file)) return
+        visited.add(file)
+        const code = readFileSync(join(root, file), 'utf8')
+        for (const [, name = ''] of code.matchAll(
+          /^(?:import|export)\b(?:[^'"`;]*?\bfrom)?\s*["']([^"']+)["']/gm,
+        )) {
+          if (name.startsWith('.')) visit(posix.join(posix.dirname(file), name))
+          else foreign.add(name)
+        }
+      }
+      visit('dist/telemetry/index.js')
+      expect([...foreign]).to.deep.equal([])
+      expect(visited).to.have.property('size').above(2)
+      // A dynamic import of a module of Node.js would also be an error in bundles for browsers.
+      const code = [...visited].map((file) => readFileSync(join(root, file), 'utf8')).join('\n')
+      expect(code)
+        .to.contain('getBuiltinModule')
+        .but.not.match(/(?:import|require)\(["'](?!@opentelemetry\/)/)
+    })
+
     it('importing ./telemetry loads no slow module of Node', async () => {
       const builtins = async (code: string): Promise<string[]> => {
         const script = `${code}; console.log(process.moduleLoadList.join('\\n'))`

@@ -61,6 +61,119 @@ function start(
 }
 
 describe('BatchQueue', () => {
+  describe('hurry', () => {
+    /** A queue in which the outcome of each batch is decided by the test. */
+    function startSlow(options: Partial<BatchQueueOptions<number>>, outcomes: Outcome[] = []) {
+      const resolvers: ((outcome: Outcome) => void)[] = []
+      const slow = start(() => outcomes.shift() ?? new Promise((resolve) => resolvers.push(resolve)), {
+        ordered: true,
+        maxItems: 2,
+        delayMs: 1_000,
+        ...options,
+      })
+      return { ...slow, batches: () => slow.sent.map(({ items }) => items), resolvers }
+    }
+
+    it('hurry of BatchQueue sends batches within the call, without waiting for each other, while hasExtraLane allows it', async () => {
+      let left = 3
+      const { addAll, queue, batches, ends, resolvers, clock } = startSlow({ hasExtraLane: () => left-- > 0 })
+      addAll(9)
+      queue.hurry()
+      expect(batches()).to.deep.equal([
+        [0, 1],
+        [2, 3],
+        [4, 5],
+        [6, 7],
+      ])
+      for (const resolve of resolvers.splice(0)) resolve(delivered)
+      await clock.settle()
+      expect(batches().at(-1)).to.deep.equal([8])
+      resolvers[0]?.(delivered)
+      await clock.settle()
+      expect([...ends.keys()]).to.deep.equal([0, 1, 2, 3, 4, 5, 6, 7, 8])
+    })
+
+    it('hurry of BatchQueue without hasExtraLane sends one batch, and the others one after the other', async () => {
+      const { addAll, queue, batches, resolvers, clock } = startSlow({})
+      addAll(3)
+      queue.hurry()
+      expect(batches()).to.deep.equal([[0, 1]])
+      resolvers[0]?.(delivered)
+      await clock.settle()
+      expect(batches()).to.deep.equal([[0, 1], [2]])
+    })
+
+    it('hurry of BatchQueue does not wait for a back-off', async () => {
+      const { addAll, queue, batches, clock } = startSlow({ hasExtraLane: () => true }, [
+        { result: 'retry', failure },
+      ])
+      addAll(3)
+      await clock.settle()
+      expect(batches()).to.deep.equal([[0, 1]])
+      queue.hurry()
+      expect(batches()).to.deep.equal([[0, 1], [0, 1], [2]])
+    })
+
+    it('hurry of BatchQueue waits for a pause of the target', async () => {
+      const { addAll, queue, batches, clock } = startSlow({ hasExtraLane: () => true }, [
+        { result: 'retry', failure, waitMs: 5_000 },
+      ])
+      addAll(3)
+      await clock.settle()
+      queue.hurry()
+      expect(batches()).to.deep.equal([[0, 1]])
+      await clock.advance(5_000)
+      expect(batches().at(1)).to.deep.equal([0, 1])
+    })
+
+    it('every item of a BatchQueue ends once, whenever hurry is called', async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(fc.constantFrom('add', 'hurry', 'flush', 'advance'), { maxLength: 40 }),
+          fc.array(fc.constantFrom<Outcome['result']>('delivered', 'failed', 'retry', 'split')),
+          fc.nat(3),
+          async (steps, results, lanes) => {
+            const clock = new ManualClock()
+            const ends: number[] = []
+            let under = 0
+            const queue = new BatchQueue<number>(
+              {
+                type: 'test',
+                ordered: true,
+                maxItems: 2,
+                delayMs: 100,
+                maxAttempts: 2,
+                backOff: { firstMs: 500, maxMs: 30_000 },
+                hasExtraLane: () => under <= lanes,
+                send: async () => {
+                  under++
+                  await null
+                  under--
+                  const result = results.shift() ?? 'delivered'
+                  return (result === 'delivered' ? delivered : { result, failure }) as Outcome
+                },
+              },
+              clock,
+            )
+            let added = 0
+            for (const step of steps) {
+              if (step === 'hurry') queue.hurry()
+              else if (step === 'flush') void queue.flush()
+              else if (step === 'advance') await clock.advance(60)
+              else {
+                const item = added++
+                const end = () => ends.push(item)
+                queue.add(item).then(end, end)
+              }
+            }
+            await clock.advance(100_000)
+            expect(ends.toSorted((a, b) => a - b)).to.deep.equal(Array.from({ length: added }, (_, at) => at))
+          },
+        ),
+      )
+    })
+  })
+
   describe('batches', () => {
     it('BatchQueue sends items of one tick together, up to maxItems', async () => {
       const { addAll, clock, sent } = start(() => delivered, { maxItems: 3 })
