@@ -35,6 +35,7 @@ describe('the API reference', function () {
       'index',
       'gate',
       'telemetry',
+      'telemetry-worker',
       'testing',
       'openapi',
       'policy',
@@ -128,6 +129,7 @@ describe('the API reference', function () {
             stop(): void
           }`,
         'telemetry/index.d.ts': '/** A sign. */\nexport type Signal = 1 | 2',
+        'telemetry/worker.d.ts': 'export {}',
         'testing/index.d.ts': 'export {}',
         'policy/index.d.ts': 'export {}',
         'upstream/index.d.ts': 'export {}',

@@ -98,6 +98,7 @@ describe('the package', function () {
       'dist/index.d.ts',
       'dist/telemetry/index.js',
       'dist/telemetry/index.d.ts',
+      'dist/telemetry/worker.js',
       'docs/reference/errors.md',
       'template/gitignore',
       'template/package.json',
@@ -240,6 +241,7 @@ describe('the package', function () {
       './openapi',
       './policy',
       './telemetry',
+      './telemetry/worker',
       './testing',
       './upstream',
     ])
@@ -263,6 +265,7 @@ describe('the package', function () {
         'mcp-gatekit/openapi',
         'mcp-gatekit/policy',
         'mcp-gatekit/telemetry',
+        'mcp-gatekit/telemetry/worker',
         'mcp-gatekit/testing',
         'mcp-gatekit/upstream',
       ]

@@ -4,6 +4,7 @@ import * as authorization from '../../src/authorization/index.ts'
 import * as kit from '../../src/index.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import { authzen } from '../../src/policy/index.ts'
+import { workerTransport } from '../../src/telemetry/worker.ts'
 import { createTestIssuer } from '../../src/testing/index.ts'
 import { upstreamToken } from '../../src/upstream/index.ts'
 
@@ -738,6 +739,19 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (batch) => kit.HttpTransportAdapter.create({ url: webhookUrl, batch }),
     good: { maxSize: 5, maxDelayMs: 10 },
     wrong: { maxSize: [undefined, 0, ...NO_NUMBER], maxDelayMs: [undefined, ...NO_NUMBER] },
+  },
+  {
+    name: 'workerTransport',
+    heading: 'workertransport',
+    call: (options) => workerTransport('file:///transport.js', options),
+    good: { data: { folder: '/var/log' } },
+    wrong: {
+      type: ['', 5, null],
+      data: [() => {}, { open() {} }],
+      maxPending: [0, ...NO_NUMBER],
+      retries: NO_NUMBER,
+      startTimeout: [0, ...NO_NUMBER],
+    },
   },
   {
     name: 'OtlpTransportAdapter.create',

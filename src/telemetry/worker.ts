@@ -1,0 +1,1 @@
+export { type WorkerTransportOptions, workerTransport } from './transports/worker/worker.ts'
