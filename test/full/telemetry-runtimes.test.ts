@@ -1,0 +1,190 @@
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect } from 'chai'
+import { rolldown } from 'rolldown'
+import { startCollector, type Target } from '../support/chat-services.ts'
+import { freePort } from '../support/free-port.ts'
+import { pack } from '../support/packed.ts'
+import { until } from '../support/until.ts'
+
+const run = promisify(execFile)
+
+/** Emits events to the collector at `url`, and returns what the runtime made of them. */
+const REPORT = `
+import { HttpTransportAdapter, InMemoryTransportAdapter, KitTelemetry, TeamChatTransportAdapter } from 'mcp-gatekit/telemetry'
+
+export async function report(url) {
+  let hashes = true
+  let builder = KitTelemetry.create().withSampling({ infoRate: 1 }).withLogger(console)
+  try {
+    builder = builder.withRedaction({ hashKeys: ['email'], hashSecret: 's'.repeat(32) })
+  } catch {
+    hashes = false
+  }
+  const memory = InMemoryTransportAdapter.create()
+  const telemetry = builder
+    .addTransport(memory)
+    .addTransport(HttpTransportAdapter.create({ url: url + '/events', batch: { maxSize: 10, maxDelayMs: 5 } }))
+    .addTransport(TeamChatTransportAdapter.create({ webhookUrl: url + '/chat', minLevel: 'error' }))
+    .build()
+  const session = telemetry.session()
+  session.actor('user', 'u1')
+  await session.run(async () => {
+    await Promise.resolve()
+    telemetry.emit('a.first', { attributes: { date: new Date(0) } })
+  })
+  telemetry.emit('a.failed', { level: 'error', error: new Error('x') })
+  await telemetry.shutdown()
+  const [first] = memory.getEvents()
+  const counts = telemetry.stats().transports.map(({ type, delivered, pending }) => [type, delivered, pending])
+  return { hashes, context: first.actor?.id === 'u1', date: first.attributes.date, counts }
+}`
+
+const PROGRAM = `
+import { report } from './report.js'
+console.log(JSON.stringify(await report(process.argv[2])))`
+
+const WORKER_PROGRAM = `
+import { KitTelemetry } from 'mcp-gatekit/telemetry'
+import { workerTransport } from 'mcp-gatekit/telemetry/worker'
+const transport = workerTransport(new URL('./transport.js', import.meta.url), { data: 2 })
+const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).withLogger(false).addTransport(transport).build()
+for (const name of ['a.first', 'a.exit', 'a.last']) {
+  telemetry.emit(name)
+  await telemetry.flush({ timeoutMs: 10_000 })
+}
+await telemetry.shutdown({ timeoutMs: 10_000 })
+const [{ accepted, delivered, failed }] = telemetry.stats().transports
+console.log(JSON.stringify([accepted, delivered, failed]))`
+
+const TRANSPORT = `
+export default (code) => ({ handle: ({ name }) => { if (name === 'a.exit') process.exit(code) } })`
+
+const CLOUDFLARE = `
+import { report } from './report.js'
+export default { fetch: async (request) => Response.json(await report(new URL(request.url).searchParams.get('to'))) }`
+
+const EXPECTED = {
+  date: '1970-01-01T00:00:00.000Z',
+  counts: [
+    ['in-memory', 2, 0],
+    ['http', 2, 0],
+    ['team-chat', 2, 0],
+  ],
+}
+
+describe('telemetry on other runtimes', function () {
+  this.timeout(600_000)
+
+  let folder: string
+  let collector: Target
+  /** The reason why a runtime cannot be used, by its name. */
+  const missing = new Map<string, string>()
+  const binary = (runtime: string) => join(folder, 'node_modules', '.bin', runtime)
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'telemetry-runtimes-'))
+    const { tarball } = await pack(folder)
+    const files = {
+      'package.json': JSON.stringify({ private: true, type: 'module' }),
+      'report.js': REPORT,
+      'program.js': PROGRAM,
+      'worker-program.js': WORKER_PROGRAM,
+      'transport.js': TRANSPORT,
+      'cloudflare.js': CLOUDFLARE,
+    }
+    for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
+    const install = (...packages: string[]) =>
+      run('npm', ['install', '--no-audit', '--no-fund', ...packages], { cwd: folder })
+    await install(tarball)
+    for (const name of ['bun', 'deno', 'workerd']) {
+      try {
+        await install(`${name}@1`.replace('deno@1', 'deno@2'))
+        await run(binary(name), ['--version'])
+      } catch (error) {
+        missing.set(name, (error as Error).message.split('\n', 1)[0] as string)
+      }
+    }
+  })
+  after(() => rm(folder, { recursive: true, force: true }))
+
+  beforeEach(async () => {
+    collector = await startCollector()
+  })
+
+  function skipIfMissing(this: Mocha.Context, runtime: string): void {
+    const reason = missing.get(runtime)
+    if (reason === undefined) return
+    console.log(`    skipped: ${runtime} cannot be installed: ${reason}`)
+    this.skip()
+  }
+
+  const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
+    bun: [],
+    deno: ['run', '--allow-env', '--allow-net', '--allow-read', '--allow-sys'],
+  }
+  for (const [runtime, flags] of Object.entries(ARGUMENTS)) {
+    it(`${runtime} delivers events, keeps the context of a session, and hashes`, async function () {
+      skipIfMissing.call(this, runtime)
+      const args = [...flags, 'program.js', collector.origin]
+      const { stdout } = await run(binary(runtime), args, { cwd: folder })
+      expect(JSON.parse(stdout)).to.deep.equal({ ...EXPECTED, hashes: true, context: true })
+      expect(collector.requests.map(({ path }) => path)).to.have.members(['/events', '/chat'])
+    })
+
+    it(`workerTransport on ${runtime} starts a further worker after one has exited`, async function () {
+      skipIfMissing.call(this, runtime)
+      const { stdout } = await run(binary(runtime), [...flags, 'worker-program.js'], { cwd: folder })
+      expect(JSON.parse(stdout)).to.deep.equal([3, 2, 1])
+    })
+  }
+
+  for (const [what, flags, isCompatible] of [
+    ['without compatibility flags delivers events, without context and hashes', '', false],
+    ['with nodejs_compat delivers events, with context and hashes', '"nodejs_compat"', true],
+  ] as const) {
+    it(`workerd ${what}`, async function () {
+      skipIfMissing.call(this, 'workerd')
+      const bundle = await rolldown({
+        input: join(folder, 'cloudflare.js'),
+        platform: 'browser',
+        external: /^@opentelemetry/,
+      })
+      await bundle.write({ file: join(folder, 'bundle.js') })
+      await bundle.close()
+      const port = await freePort()
+      await writeFile(
+        join(folder, 'config.capnp'),
+        `using Workerd = import "/workerd/workerd.capnp";
+        const config :Workerd.Config = (
+          services = [(name = "main", worker = .main), (name = "internet", network = (allow = ["private"]))],
+          sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")] );
+        const main :Workerd.Worker = (
+          modules = [(name = "main", esModule = embed "bundle.js")],
+          compatibilityDate = "2025-09-01", compatibilityFlags = [${flags}] );`,
+      )
+      const workerd = execFile(binary('workerd'), ['serve', 'config.capnp'], { cwd: folder })
+      const exited = once(workerd, 'exit')
+      try {
+        let response: Response | undefined
+        await until(async () => {
+          response = await fetch(`http://127.0.0.1:${port}/?to=${collector.origin}`).catch(() => undefined)
+          return response !== undefined
+        })
+        expect(await response?.json()).to.deep.equal({
+          ...EXPECTED,
+          hashes: isCompatible,
+          context: isCompatible,
+        })
+        expect(collector.requests.map(({ path }) => path)).to.have.members(['/events', '/chat'])
+      } finally {
+        workerd.kill()
+        await exited
+      }
+    })
+  }
+})
