@@ -75,7 +75,8 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
       const exchange = result as Exchange
       setAuthenticated(req, exchange, isAdapter)
       if (exchange.telemetry.isOpen) completeWithResponse(exchange, request, req, res, isAdapter)
-      next()
+      if (isAdapter) next()
+      else exchange.telemetry.run(next)
     } catch {
       // Later middleware has thrown. Express catches such errors itself; a plain server does not.
       fail(req, res)

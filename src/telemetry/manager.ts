@@ -15,7 +15,7 @@ import {
   readSessionId,
   resolveAttributes,
 } from './envelope/build-envelope.ts'
-import type { TelemetryEmitInput } from './envelope/envelope.ts'
+import type { TelemetryAttributes, TelemetryEmitInput } from './envelope/envelope.ts'
 import { KeyRules } from './envelope/redaction.ts'
 import { Redactor } from './envelope/redactor.ts'
 import { createSessionId } from './envelope/session-id.ts'
@@ -29,15 +29,19 @@ import { LEVEL_PRIORITY, type TelemetryLevel } from './levels.ts'
 import { errorWithHelp } from './options.ts'
 import {
   activeRun,
+  ambientRequest,
   ambientSession,
   contextOf,
   inheritance,
   type SessionContext,
   SessionRecord,
 } from './session/context.ts'
+import type { ReportIgnored } from './session/request-attributes.ts'
 import { Sampler, sessionDraw } from './session/sampling.ts'
 import {
+  addToRequest,
   KitTelemetrySession,
+  type SessionEmit,
   type TelemetryEmitArguments,
   type TelemetryEventName,
 } from './session/session.ts'
@@ -189,7 +193,17 @@ export class KitTelemetryManager<
   session(): KitTelemetrySession<Actors, Scopes, Events> {
     const startedAt = isoTime(Date.now())
     const record = new SessionRecord(this, createSessionId(), startedAt, inheritance(this), this.#tails)
-    return KitTelemetrySession.of(record, (name, input, context) => this.#emit(name, input, context))
+    const emit: SessionEmit = (name, input, context) => this.#emit(name, input, context)
+    return KitTelemetrySession.of(record, emit, this.#reportIgnored)
+  }
+
+  /**
+   * Adds attributes to the event that ends the request around the call, as `set` of its session does.
+   * @param attributes the attributes. They are copied at once, and redacted when the event is emitted.
+   * @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` if `attributes` is not an object.
+   */
+  set(attributes: TelemetryAttributes): void {
+    addToRequest(ambientRequest(this), attributes, this.#reportIgnored)
   }
 
   /**
@@ -247,6 +261,8 @@ export class KitTelemetryManager<
       ...(this.#audit !== undefined && { audit: this.#audit.stats() }),
     }
   }
+
+  readonly #reportIgnored: ReportIgnored = (kind, message) => this.#reporter.repeatedWarning(kind, message)
 
   readonly #ambient = (): SessionContext | undefined => {
     const node = activeRun(this)

@@ -11,6 +11,7 @@ import type { AuthInfo } from '../../oauth/auth-info.ts'
 import type { Decision } from '../../oauth/decision.ts'
 import { memberOf } from '../../options/describe-value.ts'
 import type { KitTelemetryManager } from '../../telemetry/manager.ts'
+import type { RequestAttributes } from '../../telemetry/session/request-attributes.ts'
 import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
 import { elapsedMs } from '../../timers.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
@@ -121,6 +122,8 @@ export class Instrumentation {
  */
 export class InstrumentedRequest implements RequestTelemetry {
   readonly session: AnySession | undefined
+  /** The attributes that the application adds to the last event. */
+  readonly #added: RequestAttributes | undefined
   readonly #instrumentation: Instrumentation
   readonly #request: McpRequest
   readonly #startedAt = performance.now()
@@ -137,6 +140,8 @@ export class InstrumentedRequest implements RequestTelemetry {
     this.#instrumentation = instrumentation
     this.#request = request
     this.session = tryOrUndefined(() => instrumentation.manager?.session())
+    // A session of another version of this package does not have the method.
+    this.#added = tryOrUndefined(() => this.session?.beginRequest())
   }
 
   decided(decision: Exclude<Decision, { outcome: 'accepted' }>): void {
@@ -160,6 +165,7 @@ export class InstrumentedRequest implements RequestTelemetry {
         // Only the kind of a thrown value is recorded: its message may quote anything.
         const type = 'cause' in decision ? kindOf(decision.cause) : undefined
         this.#emit(operation, 'auth.refused', 'warn', {
+          ...this.#added?.values,
           reason: decision.reason,
           ...refusalAttributes(decision),
           ...this.#known(),
@@ -169,10 +175,10 @@ export class InstrumentedRequest implements RequestTelemetry {
         break
       }
       case 'unavailable':
-        this.#emit(operation, 'auth.unavailable', 'error', this.#duration(), { thrown: decision.cause })
+        this.#emit(operation, 'auth.unavailable', 'error', this.#lastAttributes(), { thrown: decision.cause })
         break
       case 'failed':
-        this.#emit(operation, 'request.failed', 'error', this.#duration(), { thrown: decision.cause })
+        this.#emit(operation, 'request.failed', 'error', this.#lastAttributes(), { thrown: decision.cause })
         break
     }
   }
@@ -345,6 +351,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     const code = operation.error?.code
     const type = status >= 400 ? status : (code ?? (operation.hasToolError ? 'tool_error' : undefined))
     this.#emit(operation, 'request.completed', 'info', {
+      ...this.#added?.values,
       ...operation.attributes,
       ...httpStatus(this.#request, status),
       ...(code !== undefined && { 'rpc.response.status_code': String(code) }),
@@ -405,6 +412,7 @@ export class InstrumentedRequest implements RequestTelemetry {
 
   #close(status: number, attributes: Record<string, string>): void {
     this.#ended = true
+    this.#added?.complete()
     for (const operation of this.#operations)
       operation.end({ status, attributes, more: () => this.#payloadTexts(operation) })
     // The promise is not awaited. It does not reject.
@@ -509,6 +517,11 @@ export class InstrumentedRequest implements RequestTelemetry {
   }
 
   readonly #redact = (text: string, max: number): string => this.#tokenRedactor.cut(text, max)
+
+  /** Returns the attributes of a last event without a message. */
+  #lastAttributes(): Attributes {
+    return { ...this.#added?.values, ...this.#duration() }
+  }
 
   #duration(): { duration_ms: number } {
     return { duration_ms: elapsedMs(this.#startedAt) }

@@ -47,6 +47,14 @@ export class Reporter {
     this.error(error, subject)
   }
 
+  /** Like `warning`, but reports at most once a second for the same `kind`. */
+  repeatedWarning(kind: string, message: string): void {
+    const now = performance.now()
+    if (now - (this.#lastReports.get(kind) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return
+    this.#lastReports.set(kind, now)
+    this.warning(message, undefined, kind)
+  }
+
   /** @param kind the kind of problem. Defaults to the code of the error, or else to the message. */
   warning(message: string, error?: KitTelemetryError, kind?: string): void {
     const text = error === undefined ? message : `${error.code}: ${error.message}`

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from '../../runtime.ts'
 import { PendingWork } from '../delivery/pending-work.ts'
 import type { TelemetryActor, TelemetryScope } from '../envelope/envelope.ts'
 import type { Redactor } from '../envelope/redactor.ts'
+import type { RequestAttributes } from './request-attributes.ts'
 import { sessionDraw } from './sampling.ts'
 import type { SessionTail, TailSampling } from './tail-sampling.ts'
 
@@ -24,6 +25,10 @@ export class SessionRecord {
   readonly pending: PendingWork = new PendingWork()
   /** Its held events, if the sampling policy has `keep`. */
   readonly tail: SessionTail | undefined
+  /** The request in which it was created. */
+  readonly outerRequest: RequestAttributes | undefined
+  /** The request whose session it is. */
+  request: RequestAttributes | undefined
   id: string
   own: InheritedValues = NOTHING_INHERITED
   ended = false
@@ -38,6 +43,7 @@ export class SessionRecord {
     tails: TailSampling | undefined,
   ) {
     this.tail = tails?.session(this.pending)
+    this.outerRequest = ambientRequest(manager)
     this.manager = manager
     this.id = id
     this.startedAt = startedAt
@@ -133,6 +139,16 @@ export function activeRun(manager?: object): RunNode | undefined {
 /** Returns the session with an id, of the innermost run in which it is. The session may have ended. */
 export function ambientSession(manager: object, id: string): SessionRecord | undefined {
   return ambientRuns().find(({ session }) => session.manager === manager && session.id === id)?.session
+}
+
+/** Returns the request of the innermost run that belongs to one. The request may have been completed. */
+export function ambientRequest(manager: object): RequestAttributes | undefined {
+  for (const { session } of ambientRuns()) {
+    if (session.manager !== manager) continue
+    const request = session.request ?? session.outerRequest
+    if (request !== undefined) return request
+  }
+  return undefined
 }
 
 /**

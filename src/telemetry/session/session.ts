@@ -16,12 +16,14 @@ import type { TelemetryEventMap } from '../events/schema.ts'
 import { errorWithHelp } from '../options.ts'
 import {
   activeRun,
+  ambientRequest,
   contextHere,
   contextOf,
   runInside,
   type SessionContext,
   type SessionRecord,
 } from './context.ts'
+import { type ReportIgnored, RequestAttributes } from './request-attributes.ts'
 
 /** How long `end()` waits for pending events. */
 const END_TIMEOUT_MS = 30_000
@@ -102,12 +104,14 @@ export class KitTelemetrySession<
 > {
   readonly #record: SessionRecord
   readonly #emit: SessionEmit
+  readonly #reportIgnored: ReportIgnored
   readonly #context: () => SessionContext
   #ending: Promise<void> | undefined
 
-  private constructor(record: SessionRecord, emit: SessionEmit) {
+  private constructor(record: SessionRecord, emit: SessionEmit, reportIgnored: ReportIgnored) {
     this.#record = record
     this.#emit = emit
+    this.#reportIgnored = reportIgnored
     this.#context = () => contextHere(record)
   }
 
@@ -115,8 +119,9 @@ export class KitTelemetrySession<
   static of<Actors extends string, Scopes extends string, Events extends TelemetryEventMap>(
     record: SessionRecord,
     emit: SessionEmit,
+    reportIgnored: ReportIgnored,
   ): KitTelemetrySession<Actors, Scopes, Events> {
-    return new KitTelemetrySession(record, emit)
+    return new KitTelemetrySession(record, emit, reportIgnored)
   }
 
   /**
@@ -162,6 +167,38 @@ export class KitTelemetrySession<
       attributes: Object.freeze({ ...this.#record.own.attributes, ...plainCopy(attributes) }),
     }))
     return this
+  }
+
+  /**
+   * Adds attributes to the event that ends the request, which is `kit.mcp.request.completed` for an accepted request. A later
+   * value replaces an earlier one. The request is the one of this session, or else the nearest one around the call, or else
+   * the one in which the session was created.
+   *
+   * These attributes are ignored, and reported to the logger: those after the end of the request or outside of a request,
+   * those whose names this package sets, and those beyond 128 attributes or 65,536 characters of JSON.
+   * @param attributes the attributes. They are copied at once, and redacted when the event is emitted.
+   * @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` if `attributes` is not an object.
+   * @example
+   * ```ts
+   * import { KitMcpRouter } from 'mcp-gatekit'
+   *
+   * KitMcpRouter.create().tool('report', { description: 'Writes a report' }, (_args, { auth, session }) => {
+   *   session?.set({ 'client.id': auth?.clientId, 'gen_ai.usage.output_tokens': 1200 })
+   *   return 'The report is ready.'
+   * })
+   * ```
+   * @see docs/guides/telemetry.md
+   */
+  set(attributes: TelemetryAttributes): this {
+    const { manager, request, outerRequest } = this.#record
+    addToRequest(request ?? ambientRequest(manager) ?? outerRequest, attributes, this.#reportIgnored)
+    return this
+  }
+
+  /** Makes this session the session of a request. @returns the attributes that `set` adds. @internal */
+  beginRequest(): RequestAttributes {
+    this.#record.request = new RequestAttributes()
+    return this.#record.request
   }
 
   /**
@@ -239,8 +276,7 @@ export class KitTelemetrySession<
     try {
       changed = change()
     } catch (cause) {
-      const why = KitTelemetryError.is(cause) ? `: ${cause.message}` : ''
-      throw invalid(`the arguments of ${method}() are invalid${why}`, cause)
+      throw invalidArguments(method, cause)
     }
     this.#record.own = { ...this.#record.own, ...changed }
   }
@@ -252,6 +288,35 @@ export class KitTelemetrySession<
         `${method}() was called on a session that has ended. Create a new one with manager.session()`,
       )
     }
+  }
+}
+
+/**
+ * Adds attributes to the event that ends a request.
+ * @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` if `attributes` is not an object.
+ */
+export function addToRequest(
+  request: RequestAttributes | undefined,
+  attributes: unknown,
+  report: ReportIgnored,
+): void {
+  if (request === undefined || request.isComplete) {
+    if (!isRecord(attributes)) throw invalidArguments('set', invalid('attributes must be an object'))
+    const reason =
+      request === undefined
+        ? 'outside of a request. Call it in a handler, or in the run of its session'
+        : 'after the end of the request. Call it before the response has ended'
+    report('set-late', `set() was ignored, because it was called ${reason}`)
+  } else {
+    request.add(copyForSet(attributes), report)
+  }
+}
+
+function copyForSet(attributes: unknown): Readonly<Record<string, unknown>> {
+  try {
+    return plainCopy(attributes)
+  } catch (cause) {
+    throw invalidArguments('set', cause)
   }
 }
 
@@ -279,6 +344,11 @@ function stateOf(
     ...(scope === undefined ? {} : { scope }),
     attributes: attributes ?? {},
   })
+}
+
+function invalidArguments(method: string, cause: unknown): KitTelemetryError {
+  const why = KitTelemetryError.is(cause) ? `: ${cause.message}` : ''
+  return invalid(`the arguments of ${method}() are invalid${why}`, cause)
 }
 
 function invalid(message: string, cause?: unknown): KitTelemetryError {
