@@ -52,7 +52,7 @@ describe('links in the documentation', () => {
     for (const page of queue) {
       if (reached.has(page)) continue
       reached.add(page)
-      const targets = textOf(join(root, page)).matchAll(/\]\(([^)\s#]+\.md)(?:#[^)]*)?\)/g)
+      const targets = textOf(join(root, page)).matchAll(/\]\((?!https:)([^)\s#]+\.md)(?:#[^)]*)?\)/g)
       for (const [, target = ''] of targets) queue.push(relative(root, join(root, dirname(page), target)))
     }
     const pages = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })

@@ -50,7 +50,13 @@ export class McpEndpoint {
     const props = withLimits(given.oauth === undefined ? given : withSecuritySchemes(given, given.oauth))
     this.#props = props
     this.#table = typeof props.router === 'function' ? undefined : props.router
-    const { scopes, recordPayloads, maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = props.options
+    const {
+      scopes,
+      recordPayloads,
+      recordClientAddress,
+      maxBodyBytes: maxBytes,
+      bodyTimeoutMs: timeoutMs,
+    } = props.options
     this.#bodyLimits = { maxBytes, timeoutMs }
     if (this.#table !== undefined && scopes !== undefined) {
       throw invalidOption(
@@ -73,7 +79,7 @@ export class McpEndpoint {
     const operations = this.#table ?? scopes
     const makeContext = (request: GateRequest) => this.#makeContext(request)
     this.gate = props.oauth && new Gate(props.oauth, operations?.scopes ?? [], makeContext)
-    const instrumentation = new Instrumentation(props.telemetry, recordPayloads)
+    const instrumentation = new Instrumentation(props.telemetry, recordPayloads, recordClientAddress)
     this.authenticator = new Authenticator({
       gate: this.gate,
       makeContext,

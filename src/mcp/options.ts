@@ -89,6 +89,11 @@ export interface McpAdapterOptions<App = any, User = any> {
    */
   readonly recordPayloads?: boolean | undefined
   /**
+   * Records the IP address of the client on the spans (`client.address`): `req.ip` of Express, or else the address of the
+   * socket. A web-standard request has none. Defaults to `false`.
+   */
+  readonly recordClientAddress?: boolean | undefined
+  /**
    * Decides about each tool call, prompt get, and resource read, after scopes and validation, and about each entry of a list.
    * Only `true` permits the operation. Requires a `KitMcpRouter`. By default, scopes decide.
    * @see docs/guides/policy.md
@@ -118,6 +123,7 @@ export interface ResolvedAdapterOptions {
   readonly eventBus: ServerEventBus | undefined
   readonly scopes: ScopedOperations | undefined
   readonly recordPayloads: boolean
+  readonly recordClientAddress: boolean
   readonly policy: Policy | undefined
   readonly limits: McpLimits | undefined
 }
@@ -135,6 +141,7 @@ export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
   'eventBus',
   'scopes',
   'recordPayloads',
+  'recordClientAddress',
   'authorize',
   'authorizeTimeoutMs',
   'limits',
@@ -146,7 +153,7 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
   checkKnownOptions('the adapter', options, ADAPTER_OPTIONS)
   const { allowedOrigins, allowedHosts, listOnlyPermitted, maxBodyBytes, bodyTimeoutMs } = options
   const { sessions, streams, cache, requestStateSecret, eventBus, scopes, recordPayloads } = options
-  const { authorize, authorizeTimeoutMs, limits } = options
+  const { authorize, authorizeTimeoutMs, limits, recordClientAddress } = options
   return {
     sessions: checkSessions(sessions),
     streams: checkStreams(streams),
@@ -167,6 +174,8 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
     eventBus: eventBus === undefined ? undefined : checkEventBus(eventBus),
     scopes: scopes === undefined ? undefined : checkOperationScopes(scopes),
     recordPayloads: recordPayloads === undefined ? false : checkBoolean('recordPayloads', recordPayloads),
+    recordClientAddress:
+      recordClientAddress === undefined ? false : checkBoolean('recordClientAddress', recordClientAddress),
     policy: checkPolicy(authorize, authorizeTimeoutMs),
     limits: limits === undefined ? undefined : checkLimits(checks, limits),
   }

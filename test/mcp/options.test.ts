@@ -31,6 +31,7 @@ describe('mcp: options', () => {
     bodyTimeoutMs: [0, -1, 1.5, Number.NaN, 2 ** 31, '30s', null],
     listOnlyPermitted: ['yes', 1, null],
     recordPayloads: ['yes', 1, null],
+    recordClientAddress: ['yes', 1, null],
     allowedOrigins: [
       'https://app.example.com',
       null,
@@ -331,6 +332,7 @@ describe('mcp: every option of the adapter', () => {
     cache: { ttlMs: 1 },
     requestStateSecret: 'x'.repeat(32),
     recordPayloads: true,
+    recordClientAddress: true,
   })) {
     it(`${option} may be given, or be undefined`, () => {
       for (const given of [value, undefined])

@@ -130,6 +130,7 @@ const ADAPTER = {
   eventBus: [{}, 5, 'bus'],
   scopes: [...NO_OBJECT, { tools: { wipe: 'mcp:admin' } }],
   recordPayloads: NO_BOOLEAN,
+  recordClientAddress: NO_BOOLEAN,
   authorize: NO_FUNCTION,
   authorizeTimeoutMs: [...NO_NUMBER, 2 ** 31],
   limits: LIMITS,

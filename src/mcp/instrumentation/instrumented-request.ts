@@ -34,6 +34,7 @@ import {
   NO_MESSAGE,
   type ObservedMessage,
   observedMessage,
+  unreadMessage,
 } from './observed-message.ts'
 import { httpStatus, Operation, type RpcError } from './observed-operation.ts'
 import {
@@ -81,9 +82,12 @@ export class Instrumentation {
   readonly tracing: Tracing = new Tracing()
   /** `true` if the arguments and results of tools are recorded. The manager redacts them. */
   readonly recordsPayloads: boolean
+  /** `true` if the addresses of clients are recorded on spans. */
+  readonly recordsClientAddress: boolean
 
-  constructor(manager: AnyManager | undefined, recordsPayloads: boolean) {
+  constructor(manager: AnyManager | undefined, recordsPayloads: boolean, recordsClientAddress = false) {
     this.manager = manager
+    this.recordsClientAddress = recordsClientAddress
     this.recordsPayloads = recordsPayloads && manager !== undefined
   }
 
@@ -159,7 +163,7 @@ export class InstrumentedRequest implements RequestTelemetry {
 
   #decided(decision: Exclude<Decision, { outcome: 'accepted' }>): void {
     if (decision.outcome === 'failed' && decision.auth !== undefined) this.identify(decision.auth)
-    const [operation] = this.#begun() as [Operation]
+    const [operation] = this.#begun(unreadMessage(this.#request.header('mcp-method'))) as [Operation]
     switch (decision.outcome) {
       case 'refused': {
         // Only the kind of a thrown value is recorded: its message may quote anything.
@@ -419,13 +423,16 @@ export class InstrumentedRequest implements RequestTelemetry {
     void tryOrUndefined(() => this.session?.end())
   }
 
-  /** Returns at least one operation: if no message is known, the operation of the request itself. */
-  #begun(): readonly Operation[] {
+  /**
+   * Returns at least one operation: if no message was read, the operation of the request itself.
+   * @param unread the message that was not read, as far as it is known
+   */
+  #begun(unread: ObservedMessage = NO_MESSAGE): readonly Operation[] {
     if (this.#operations.length > 0) return this.#operations
     // Nothing that a client without a verified token has sent is recorded.
     if (this.#identified)
       this.#protocolVersion = clientText(this.#request.header('mcp-protocol-version'), this.#redact)
-    this.#operations = [this.#begin(NO_MESSAGE, false, this.#sharedAttributes())]
+    this.#operations = [this.#begin(unread, false, this.#sharedAttributes())]
     return this.#operations
   }
 
@@ -438,6 +445,7 @@ export class InstrumentedRequest implements RequestTelemetry {
   #begin(message: ObservedMessage, isKnown: boolean, attributes: Record<string, string>): Operation {
     const shared = {
       request: this.#request,
+      recordsClientAddress: this.#instrumentation.recordsClientAddress,
       redactor: this.#tokenRedactor,
       protocolVersion: this.#protocolVersion,
       attributes,

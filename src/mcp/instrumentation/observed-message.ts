@@ -11,6 +11,8 @@ export interface ObservedMessage {
   readonly meta: unknown
   /** The arguments of a tool. */
   readonly args: unknown
+  /** `true` if only the header `Mcp-Method` describes the message, because it was not read. */
+  readonly isUnread?: boolean
 }
 
 /** Removes secrets from a string, and shortens it to `max` characters. */
@@ -72,6 +74,14 @@ export function observedMessage(message: unknown, redact: Redact): ObservedMessa
     meta: params?._meta,
     args: isToolCall ? params?.arguments : undefined,
   }
+}
+
+/**
+ * Returns the message of a request that is refused before it is read. Only a method of the protocol is recorded, because the
+ * client may not have a valid token.
+ */
+export function unreadMessage(method: string | undefined): ObservedMessage {
+  return method !== undefined && METHODS.has(method) ? { ...NO_MESSAGE, method, isUnread: true } : NO_MESSAGE
 }
 
 /** Returns a string that a client has sent, redacted and shortened. Returns undefined for other values. */

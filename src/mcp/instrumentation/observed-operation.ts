@@ -9,6 +9,9 @@ import type { ServerSpan, SpanEnd, Tracing } from './tracing.ts'
 /** The maximum length of an error message on a span. */
 const MAX_DESCRIPTION = 256
 
+/** The JSON-RPC errors that are mistakes of the client. By the conventions, they are not errors of the server. */
+const CLIENT_ERRORS: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32602, -32002])
+
 /** The error of a JSON-RPC response. */
 export interface RpcError {
   readonly code: number
@@ -18,6 +21,7 @@ export interface RpcError {
 /** The data that all operations of one request share. */
 export interface OperationRequest {
   readonly request: McpRequest
+  readonly recordsClientAddress: boolean
   readonly redactor: TokenRedactor
   readonly protocolVersion: string | undefined
   /** The attributes of each message. */
@@ -60,7 +64,7 @@ export class Operation {
     this.#span = tryOrUndefined(() =>
       tracing.start(() => ({
         name: spanName(request, message.method, message.tool ?? message.prompt),
-        attributes: { ...this.attributes, ...network(request.request) },
+        attributes: { ...this.attributes, ...network(request.request), ...clientAddress(request) },
         meta: message.meta,
         admits: (text) => request.redactor.isFree(text),
         startedAtMs: request.startedAtMs,
@@ -89,6 +93,8 @@ export class Operation {
     const isServed = error === undefined && status < 400
     const { method, target } = lowCardinality(message, isServed, this.#isKnown)
     const outcome = outcomeOf(status, error, this.hasToolError)
+    const failed = 'error.type' in outcome
+    const isMeasured = message.method !== undefined && message.isUnread !== true
     return {
       name: spanName(this.#request, method, target),
       attributes: {
@@ -97,11 +103,13 @@ export class Operation {
         ...httpStatus(this.#request.request, status),
         ...(isRecorded && more()),
       },
-      measured: message.method === undefined ? undefined : this.#measured(method, target, isServed, outcome),
+      measured: isMeasured ? this.#measured(method, target, isServed, outcome) : undefined,
       durationMs: this.respondedAfter ?? performance.now() - startedAt,
-      failed: 'error.type' in outcome,
+      failed,
       description:
-        typeof error?.message === 'string' ? redactor.cut(error.message, MAX_DESCRIPTION) : undefined,
+        failed && typeof error?.message === 'string'
+          ? redactor.cut(error.message, MAX_DESCRIPTION)
+          : undefined,
     }
   }
 
@@ -134,7 +142,10 @@ function outcomeOf(
 ): Record<string, string> {
   if (error !== undefined) {
     const code = String(error.code)
-    return { 'rpc.response.status_code': code, 'error.type': code }
+    return {
+      'rpc.response.status_code': code,
+      ...(!CLIENT_ERRORS.has(error.code) && { 'error.type': code }),
+    }
   }
   if (hasToolError) return { 'error.type': 'tool_error' }
   return status >= 400 ? { 'error.type': String(status) } : {}
@@ -153,6 +164,11 @@ function spanName(
 /** Returns the status of the response as an attribute. Messages over stdio do not have one. */
 export function httpStatus({ transport }: McpRequest, status: number): Record<string, number> {
   return transport === 'pipe' ? {} : { 'http.response.status_code': status }
+}
+
+function clientAddress({ request, recordsClientAddress }: OperationRequest): Record<string, string> {
+  const address = recordsClientAddress ? request.clientAddress : undefined
+  return address === undefined ? {} : { 'client.address': address }
 }
 
 function network({ transport, httpVersion }: McpRequest): Record<string, string> {

@@ -11,7 +11,7 @@ const SCOPE_NAME = 'mcp-gatekit'
 
 const DURATION = 'mcp.server.operation.duration'
 const DURATION_DESCRIPTION =
-  'The duration of the MCP request or notification as observed on the receiver from the time it was received until the result or ack is sent.'
+  'MCP request or notification duration as observed on the receiver from the time it was received until the result or ack is sent.'
 /** The bucket boundaries in seconds that the OpenTelemetry conventions for MCP recommend. */
 const DURATION_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
 

@@ -244,7 +244,7 @@ describe('mcp: traces', () => {
             'gen_ai.tool.name': 'crash',
             'error.type': 'tool_error',
           },
-          { ...about, ...tool, 'error.type': '-32602', 'rpc.response.status_code': '-32602' },
+          { ...about, ...tool, 'rpc.response.status_code': '-32602' },
         ])
         for (const { value } of points) {
           expect(value.count).to.equal(1)
@@ -474,10 +474,10 @@ describe('mcp: traces', () => {
         expect(span.name, era).to.equal('tools/call')
         expect(span.attributes).to.include({
           'gen_ai.tool.name': 'none',
-          'error.type': '-32602',
           'rpc.response.status_code': '-32602',
         })
-        expect(span.status).to.deep.equal({ code: SpanStatusCode.ERROR, message: 'Tool none not found' })
+        expect(span.attributes).not.to.have.property('error.type')
+        expect(span.status).to.deep.equal({ code: SpanStatusCode.UNSET })
         expect(named('kit.mcp.request.completed')?.attributes).to.include({
           'rpc.response.status_code': '-32602',
         })
@@ -512,8 +512,11 @@ describe('mcp: traces', () => {
         await served().send({ ...request, headers: { ...headers, ...bearer('reader') } })
         const span = onlySpan(otel)
         expect(span.name).to.equal(name)
-        expect(span.attributes).to.include({ 'error.type': type, 'rpc.response.status_code': type })
-        expect(span.status.code).to.equal(SpanStatusCode.ERROR)
+        expect(span.attributes['rpc.response.status_code']).to.equal(type)
+        // By the conventions, these codes are mistakes of the client.
+        const isMistake = ['-32601', '-32700'].includes(type)
+        expect(span.attributes['error.type']).to.equal(isMistake ? undefined : type)
+        expect(span.status.code).to.equal(isMistake ? SpanStatusCode.UNSET : SpanStatusCode.ERROR)
         for (const { attributes } of await otel.durations())
           expect(attributes['mcp.method.name']).to.be.oneOf(['_OTHER', 'tools/list'])
       })
@@ -606,7 +609,7 @@ describe('mcp: traces', () => {
           ['tools/call', { name: 'greet', arguments: { text: 'hi' } }, 'tools/call greet', undefined],
           ['tools/call', { name: 'greet', arguments: { text: 'fail' } }, 'tools/call greet', 'tool_error'],
           ['prompts/get', { name: 'hello' }, 'prompts/get hello', undefined],
-          ['prompts/get', { name: 'none' }, 'prompts/get', '-32602'],
+          ['prompts/get', { name: 'none' }, 'prompts/get', undefined],
           ['resources/read', { uri: 'page://one' }, 'resources/read', undefined],
         ]
         for (const [method, params, name, error] of tools) {
