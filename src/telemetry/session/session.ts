@@ -276,7 +276,7 @@ export class KitTelemetrySession<
     try {
       changed = change()
     } catch (cause) {
-      throw invalidArguments(method, cause)
+      throw argumentsError(method, cause)
     }
     this.#record.own = { ...this.#record.own, ...changed }
   }
@@ -301,7 +301,7 @@ export function addToRequest(
   report: ReportIgnored,
 ): void {
   if (request === undefined || request.isComplete) {
-    if (!isRecord(attributes)) throw invalidArguments('set', invalid('attributes must be an object'))
+    if (!isRecord(attributes)) throw argumentsError('set', invalid('attributes must be an object'))
     const reason =
       request === undefined
         ? 'outside of a request. Call it in a handler, or in the run of its session'
@@ -316,7 +316,7 @@ function copyForSet(attributes: unknown): Readonly<Record<string, unknown>> {
   try {
     return plainCopy(attributes)
   } catch (cause) {
-    throw invalidArguments('set', cause)
+    throw argumentsError('set', cause)
   }
 }
 
@@ -346,7 +346,7 @@ function stateOf(
   })
 }
 
-function invalidArguments(method: string, cause: unknown): KitTelemetryError {
+function argumentsError(method: string, cause: unknown): KitTelemetryError {
   const why = KitTelemetryError.is(cause) ? `: ${cause.message}` : ''
   return invalid(`the arguments of ${method}() are invalid${why}`, cause)
 }
