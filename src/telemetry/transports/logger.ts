@@ -4,6 +4,7 @@ import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { telemetryOptions } from '../options.ts'
 import { checkMinLevel, readTargetOptions } from './http/target-options.ts'
 import { escapeUnsafe, JsonLineWriter } from './json-line.ts'
+import { pinoLineWriter } from './pino-line.ts'
 
 const { checkBoolean, checkOneOf, invalidKind } = telemetryOptions
 
@@ -24,9 +25,10 @@ export interface LoggerTransportOptions {
   /**
    * The format of a line. `json` is the envelope as JSON. `pretty` is
    * `12:00:00.000 ERROR billing.invoice.failed actor=user:u1 scope=org:o1 session=ses_… key=value … Error: message`, with
-   * the time in UTC. Defaults to `pretty`.
+   * the time in UTC. `pino` is a line as pino writes it, with numeric levels, `time` in milliseconds, `pid`, `hostname`,
+   * `name`, `msg`, and `err`. It is for a logger that writes lines unchanged, such as `console`. Defaults to `pretty`.
    */
-  readonly format?: 'json' | 'pretty' | undefined
+  readonly format?: 'json' | 'pino' | 'pretty' | undefined
   /** The minimum level. Events below it are ignored. Defaults to `debug`. */
   readonly minLevel?: TelemetryLevel | undefined
   /** Adds the time to each line. Defaults to `true`. */
@@ -78,17 +80,14 @@ export class LoggerTransportAdapter implements TelemetryTransport {
       includeTimestamp = true,
     } = readTargetOptions('LoggerTransportAdapter', options, ['logger'], {
       logger: checkLogger,
-      format: (option, value) => checkOneOf(option, value, ['json', 'pretty']),
+      format: (option, value) => checkOneOf(option, value, ['json', 'pino', 'pretty']),
       minLevel: checkMinLevel,
       includeTimestamp: checkBoolean,
     })
-    const writer = new JsonLineWriter(includeTimestamp)
     return new LoggerTransportAdapter(
       logger,
       LEVEL_PRIORITY[minLevel],
-      format === 'json'
-        ? (envelope) => writer.write(envelope)
-        : (envelope) => prettyLine(envelope, includeTimestamp),
+      lineWriter(format, includeTimestamp),
       format === 'json' && minLevel === 'debug' && includeTimestamp,
     )
   }
@@ -111,6 +110,16 @@ export class LoggerTransportAdapter implements TelemetryTransport {
     // The line counts as delivered. The rejection of a logger must not end the process.
     if (written instanceof Promise) written.then(undefined, () => {})
   }
+}
+
+function lineWriter(
+  format: NonNullable<LoggerTransportOptions['format']>,
+  includeTimestamp: boolean,
+): (envelope: TelemetryEnvelope) => string {
+  if (format === 'pretty') return (envelope) => prettyLine(envelope, includeTimestamp)
+  if (format === 'pino') return pinoLineWriter(includeTimestamp)
+  const writer = new JsonLineWriter(includeTimestamp)
+  return (envelope) => writer.write(envelope)
 }
 
 /** The characters that need quotes. */

@@ -133,7 +133,7 @@ describe('telemetry', () => {
     'a long key',
     'many characters that need escaping',
   ]
-  for (const format of ['json', 'pretty'] as const) {
+  for (const format of ['json', 'pino', 'pretty'] as const) {
     for (const what of WRITTEN) {
       const made = once(ATTRIBUTES[what] as (size: number) => object)
       it(`attributes with ${what} are written as ${format} in linear time`, () => {
