@@ -85,7 +85,7 @@ describe('the package', function () {
   it('the tarball contains the bundles, the template, the documentation, and nothing else', () => {
     const others = packed.files.filter(
       (path) =>
-        !/^dist\/.*\.(?:js|d\.ts)$|^template\/|^docs\/.*\.md$|^docs\/images\/.*\.png$|^examples\/.*\.(?:ts|md|yaml|conf)$/.test(
+        !/^dist\/.*\.(?:js|d\.ts)$|^template\/|^docs\/.*\.md$|^docs\/images\/.*\.png$|^examples\/.*\.(?:ts|md|yaml|conf)$|^examples\/observability\/dashboard\.json$/.test(
           path,
         ),
     )

@@ -17,7 +17,7 @@ describe('the program of the page about pino', function () {
   let server: RunningProgram
 
   before(async () => {
-    project = await createProject('from-pino.md')
+    project = await createProject('pino.md')
     server = await startProgram(process.execPath, [project.compiled('server.ts')])
   })
   after(async () => {
