@@ -195,6 +195,21 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await titleIs('other · mcp-gatekit dev')
   })
 
+  it('the console says why sampling has kept a session, in the list of sessions and in the details', async () => {
+    await titleIs('sample · mcp-gatekit dev')
+    const attributes = { 'kit.sampled_by': 'slowerThanMs' }
+    const kept = {
+      name: 'order.placed',
+      time: new Date().toISOString(),
+      level: 'info',
+      sessionId: 'ses_kept',
+    }
+    log.add({ sender: { service: 'other' }, stats: undefined, events: [{ ...kept, attributes }] })
+    await page.locator('#sessions .session', { hasText: 'kept because it was slow' }).click()
+    await page.locator('#events .row', { hasText: 'order.placed' }).click()
+    expect(await textOf('#details-body')).to.contain('Session kept because it was slow')
+  })
+
   it('the console shows "sampled" instead of 0 if sampling has dropped events', async () => {
     await titleIs('sample · mcp-gatekit dev')
     const sent = { sender: { service: 'other' }, events: [] }

@@ -1,4 +1,5 @@
 import { browser, byId, element, type PageElement } from './browser.ts'
+import { keptText } from './event-kind.ts'
 import { timeText } from './event-list.ts'
 import type { Entry } from './event-store.ts'
 import { factText } from './facts.ts'
@@ -32,10 +33,12 @@ export class Details {
     this.#copied.textContent = 'Copy as JSON'
     const { number: _number, ...envelope } = event
     const about = Object.entries(envelope).filter(([member]) => !SHOWN_APART.includes(member))
+    const kept = keptText(event)
     this.#body.replaceChildren(
       element('p', `verdict ${kind.tone}`, element('strong', '', kind.word), ` ${kind.title}`),
       ...(kind.hint === undefined ? [] : [element('p', 'hint', kind.hint)]),
       ...(kind.facts ?? []).map((fact) => element('p', 'fact', factText(fact))),
+      ...(kept === undefined ? [] : [element('p', 'hint', `Session ${kept}`)]),
       definitions([['time', timeText(event.time)], ...about]),
       ...(event.attributes === undefined ? [] : [definitions(Object.entries(event.attributes))]),
       ...(event.error === undefined ? [] : [errorOf(event.error)]),

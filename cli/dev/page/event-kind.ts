@@ -140,6 +140,19 @@ export function durationOf({ attributes }: ConsoleEvent): number | undefined {
   return typeof duration === 'number' && Number.isFinite(duration) && duration >= 0 ? duration : undefined
 }
 
+/** The conditions of `withSampling({ keep })`, in words. */
+const KEPT: Readonly<Record<string, string>> = {
+  level: 'kept because of the level of an event',
+  slowerThanMs: 'kept because it was slow',
+  names: 'kept because of the name of an event',
+}
+
+/** Returns the reason why sampling has kept the session of an event, or `undefined` if sampling did not decide by session. */
+export function keptText({ attributes }: ConsoleEvent): string | undefined {
+  const condition = attributes?.['kit.sampled_by']
+  return typeof condition === 'string' && Object.hasOwn(KEPT, condition) ? KEPT[condition] : undefined
+}
+
 /** Returns the requested operation, such as `tools/call search`, or `undefined` if it is unknown. */
 export function operationOf({ attributes = {} }: ConsoleEvent): string | undefined {
   const method = attributes['mcp.method.name']

@@ -1,4 +1,4 @@
-import { type ConsoleEvent, durationOf, type EventKind, kindOf } from './event-kind.ts'
+import { type ConsoleEvent, durationOf, type EventKind, keptText, kindOf } from './event-kind.ts'
 import { Stories } from './stories.ts'
 import { Timings } from './timings.ts'
 
@@ -25,6 +25,8 @@ export interface SessionSummary {
   latest: string
   /** The ID of the MCP session, if the client has one. */
   mcpSession: string | undefined
+  /** The reason why sampling has kept the session, if it was decided at its end. */
+  kept: string | undefined
 }
 
 export interface Counts {
@@ -157,6 +159,7 @@ export class EventStore {
         hasProblem: false,
         latest: '',
         mcpSession: undefined,
+        kept: undefined,
       }
       this.#sessions.set(event.sessionId, session)
       if (this.#sessions.size > MAX_SESSIONS)
@@ -166,6 +169,7 @@ export class EventStore {
     session.latest = `${kind.word}: ${kind.title}`
     session.who ??= event.actor?.id ?? event.actor?.type
     session.hasProblem ||= kind.tone === 'bad'
+    session.kept ??= keptText(event)
     const mcpSession = event.attributes?.['mcp.session.id']
     if (typeof mcpSession === 'string') session.mcpSession = mcpSession
   }

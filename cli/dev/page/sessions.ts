@@ -29,7 +29,7 @@ export class Sessions {
 }
 
 function buttonOf(session: SessionSummary): PageElement {
-  const { id, who, events, hasProblem, latest, startedAt, mcpSession } = session
+  const { id, who, events, hasProblem, latest, startedAt, mcpSession, kept } = session
   const head = element(
     'span',
     'head',
@@ -41,6 +41,7 @@ function buttonOf(session: SessionSummary): PageElement {
     hasProblem ? 'session bad' : 'session',
     head,
     element('span', 'latest', latest),
+    ...(kept === undefined ? [] : [element('span', 'dim', kept)]),
   )
   button.append(element('code', '', mcpSession === undefined ? id : `${id} · MCP session ${mcpSession}`))
   button.type = 'button'

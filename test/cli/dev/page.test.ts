@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import {
   type ConsoleEvent,
   durationOf,
+  keptText,
   kindOf,
   operationOf,
   whoOf,
@@ -19,6 +20,7 @@ import {
 } from '../../../cli/dev/page/timings.ts'
 import { Gate } from '../../../src/oauth/gate.ts'
 import { resolveOAuthOptions } from '../../../src/oauth/options.ts'
+import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 
 let number = 0
 const event = (name: string, attributes: object = {}, more: object = {}): ConsoleEvent => ({
@@ -170,6 +172,40 @@ describe('kindOf()', () => {
       }),
     )
   })
+})
+
+describe('keptText()', () => {
+  for (const [keep, expected] of [
+    [{ level: 'warn' }, 'kept because of the level of an event'],
+    [{ slowerThanMs: 0.001 }, 'kept because it was slow'],
+    [{ names: ['order.*'] }, 'kept because of the name of an event'],
+  ] as const) {
+    it(`the console says why a session that withSampling kept by ${Object.keys(keep)[0]} is shown`, async () => {
+      const transport = InMemoryTransportAdapter.create()
+      const manager = KitTelemetry.create()
+        .withSampling({ unit: 'session', infoRate: 0, warnRate: 0, keep })
+        .addTransport(transport)
+        .build()
+      const session = manager.session()
+      session.emit('order.placed')
+      session.emit('shop.closed', { level: 'warn' })
+      await session.end()
+      const events = transport.getEvents().map((sent) => ({ ...sent, number: ++number }) as ConsoleEvent)
+      expect(events.map(keptText)).to.deep.equal([expected, expected])
+      const store = new EventStore()
+      store.add(events)
+      expect(store.sessions()[0]?.kept).to.equal(expected)
+    })
+  }
+
+  for (const condition of [undefined, 'constructor', 5, '<b>'])
+    it(`the console says nothing about a session that was kept by ${condition}`, () => {
+      const given = event('x', { 'kit.sampled_by': condition })
+      expect(keptText(given)).to.equal(undefined)
+      const store = new EventStore()
+      store.add([given])
+      expect(store.sessions()[0]?.kept).to.equal(undefined)
+    })
 })
 
 describe('refusalText()', () => {
