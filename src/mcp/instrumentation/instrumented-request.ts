@@ -439,7 +439,9 @@ export class InstrumentedRequest implements RequestTelemetry {
   /** Returns the attributes of the request: those of its message or, for a batch, those that all messages have. */
   #known(): Record<string, string> {
     const [operation, another] = this.#begun()
-    return operation === undefined || another !== undefined ? this.#sharedAttributes() : operation.attributes
+    // Events have nothing that a client without a verified token has sent. The span has the method.
+    const isKnown = operation !== undefined && another === undefined && operation.message.isUnread !== true
+    return isKnown ? operation.attributes : this.#sharedAttributes()
   }
 
   #begin(message: ObservedMessage, isKnown: boolean, attributes: Record<string, string>): Operation {

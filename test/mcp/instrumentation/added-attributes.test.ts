@@ -184,8 +184,15 @@ describe('attributes that an application adds to the event of a request', () => 
 
         it(`one line of a refused ${era} call says why, with the attributes that were added by then`, async () => {
           await served.send(request('tools/call', REPORT, bearer('unknown')))
-          const { reason, verifier } = only('auth.refused').attributes ?? {}
-          expect({ reason, verifier }).to.deep.equal({ reason: 'invalid', verifier: 'v1' })
+          const { duration_ms, ...rest } = only('auth.refused').attributes ?? {}
+          // Nothing that the client has sent is in the event of a refused request.
+          expect(rest).to.deep.equal({
+            reason: 'invalid',
+            'kit.mcp.auth.invalid.cause': 'verifier',
+            verifier: 'v1',
+            context: 'app',
+          })
+          expect(duration_ms).to.be.within(0, 5000)
           expect(named('request.completed')).to.deep.equal([])
         })
 
