@@ -22,6 +22,8 @@ export interface AuthorizationEventAttributes {
   readonly scopes?: string | undefined
   readonly grant_type?: string | undefined
   readonly reason?: string | undefined
+  /** The failed check of an identity assertion. */
+  readonly cause?: string | undefined
 }
 
 export type Emit = (event: AuthorizationEvent, attributes: AuthorizationEventAttributes) => void

@@ -115,7 +115,7 @@ export function createFacade(
       issuer: url,
       audience: resources,
       publicKey: { keys: keys.signing.map((key) => ({ ...key })) },
-      requiredClaims: ['sub', 'client_id', 'gid'],
+      requiredClaims: ['sub', 'client_id'],
       strict: true,
     }),
     dpop: 'allowed',

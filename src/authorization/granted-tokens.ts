@@ -56,6 +56,10 @@ export function grantedTokens({ issuer, records, upstream }: GrantedTokensContex
       if (refreshToken === undefined) throw new UpstreamConsentError({ error: 'invalid_grant', scopes: [] })
       const tokens = await upstream.refresh(refreshToken)
       await records.set('Upstream', grant, { ...record, tokens } satisfies UpstreamRecord, LIFETIMES.grant)
+      if ((await records.get('RevokedGrant', grant)) !== undefined) {
+        await records.delete('Upstream', grant)
+        throw new UpstreamConsentError({ error: 'invalid_grant', scopes: [] })
+      }
       return tokens
     } catch (error) {
       if (UpstreamConsentError.is(error)) throw error

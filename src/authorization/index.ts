@@ -1,4 +1,5 @@
 export { type AuthorizationFacade, authorizationFacade } from './facade.ts'
+export type { IdentityAssertionIssuer, IdentityAssertionsOptions } from './identity-assertion-options.ts'
 export type { AuthorizationKeys } from './keys.ts'
 export type {
   AllowInput,

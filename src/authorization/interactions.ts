@@ -8,6 +8,7 @@ import { consentPage, errorPage, pageHeaders } from './pages.ts'
 import type { Records } from './records.ts'
 import { isLocalRedirect, redirectHost } from './redirect-uris.ts'
 import type { ProviderClient, ProviderTokens, SignedIn, StartedSignIn } from './sign-in.ts'
+import { TemporarilyUnavailableError } from './unavailable.ts'
 
 /** The path of the sign-in below the path of the issuer. */
 export const SIGN_IN_PATH = '/signin'
@@ -114,12 +115,14 @@ export class Interactions {
       else if (uid !== undefined && step !== undefined && isRead) await this.#showConsent(ctx, uid)
       else if (uid !== undefined && step !== undefined && ctx.method === 'POST') await this.#decide(ctx, uid)
       else this.#fail(ctx, 404, 'This page does not exist', 'Start again from your application.')
-    } catch {
+    } catch (error) {
       // The error may contain a code or a token.
+      const isOutage = error instanceof TemporarilyUnavailableError
+      if (isOutage) ctx.set('Retry-After', '5')
       this.#fail(
         ctx,
-        500,
-        'The sign-in failed',
+        isOutage ? 503 : 500,
+        isOutage ? 'This service is temporarily unavailable' : 'The sign-in failed',
         'Start again from your application. If it fails again, try later.',
       )
     }
@@ -451,7 +454,7 @@ function isSameSite(ctx: Context): boolean {
 }
 
 /** Keeps the characters that an error description may have (RFC 6749 §4.1.2.1). */
-function errorText(description: string): string {
+export function errorText(description: string): string {
   return description.slice(0, 300).replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, ' ')
 }
 

@@ -11,6 +11,7 @@ export const LIFETIMES: {
   readonly signIn: number
   readonly usedClient: number
   readonly consent: number
+  readonly revocation: number
 } = {
   accessToken: 600,
   code: 60,
@@ -19,6 +20,7 @@ export const LIFETIMES: {
   signIn: 600,
   usedClient: 365 * 86_400,
   consent: 90 * 86_400,
+  revocation: 120,
 }
 
 /** The errors of `oidc-provider` that the adapter throws. */
@@ -82,7 +84,11 @@ export class RecordsAdapter implements Adapter {
   }
 
   async destroy(id: string): Promise<void> {
-    if (this.#kind === 'Grant') await this.#records.delete('Upstream', grantName(id))
+    if (this.#kind === 'Grant') {
+      // A node that refreshes the token of the provider at this moment must not store it again.
+      await this.#records.set('RevokedGrant', grantName(id), true, LIFETIMES.revocation)
+      await this.#records.delete('Upstream', grantName(id))
+    }
     await this.#records.delete(this.#kind, id)
   }
 

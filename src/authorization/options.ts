@@ -1,5 +1,10 @@
 import { isLoopbackHostname, isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
+import {
+  type IdentityAssertionIssuer,
+  type IdentityAssertionsOptions,
+  resolveIdentityAssertions,
+} from './identity-assertion-options.ts'
 import { type AuthorizationKeys, createKeys, type ResolvedKeys, resolveKeys } from './keys.ts'
 import { type ProviderSettings, type SignInProvider, settingsOf } from './providers.ts'
 import { type RedirectClient, redirectProblem } from './redirect-uris.ts'
@@ -24,14 +29,19 @@ const {
 
 const STRICT = { allowInsecureHttp: false }
 
-/** The claims of a user: those of the ID token of an OpenID provider, or of the user API of GitHub. */
+/**
+ * The claims of a user: those of the ID token of an OpenID provider, of the user API of GitHub, or of an identity assertion.
+ */
 export type SignInClaims = Readonly<Record<string, unknown>> & { readonly sub: string }
 
 /** The argument of `allow`. */
 export interface AllowInput {
   /** The claims of the user, as the provider has confirmed them. */
   readonly claims: SignInClaims
-  /** The name of the provider, such as `github`. */
+  /**
+   * The name of the provider, such as `github`. For an identity assertion, it is the issuer, unless the issuer is the one of
+   * the option `upstream`.
+   */
   readonly provider: string
 }
 
@@ -106,6 +116,11 @@ export interface AuthorizationFacadeOptions {
     | undefined
   /** The accepted clients. */
   readonly clients?: AuthorizationClientsOptions | undefined
+  /**
+   * The identity assertions (ID-JAG) that clients may exchange for tokens, without a sign-in in a browser. None are accepted by
+   * default.
+   */
+  readonly identityAssertions?: IdentityAssertionsOptions | undefined
   /** The place for clients and grants. Defaults to `memoryStore()`, with a warning outside development. */
   readonly store?: AuthorizationStore | undefined
   /** The keys. By default they are created at start, with a warning outside development. */
@@ -124,6 +139,7 @@ const OPTIONS = [
   'allow',
   'grantScopes',
   'clients',
+  'identityAssertions',
   'store',
   'keys',
   'telemetry',
@@ -147,6 +163,8 @@ export interface ResolvedFacadeOptions {
   readonly allow: (input: AllowInput) => AllowResult | Promise<AllowResult>
   readonly grantScopes: (input: GrantScopesInput) => readonly string[] | Promise<readonly string[]>
   readonly clients: ResolvedClients
+  /** Empty if identity assertions are not accepted. */
+  readonly identityAssertions: readonly IdentityAssertionIssuer[]
   readonly store: AuthorizationStore
   readonly keys: ResolvedKeys
   readonly telemetry: KitTelemetryManager<any, any, any> | undefined
@@ -200,6 +218,7 @@ export function resolveFacadeOptions(options: AuthorizationFacadeOptions): Resol
     allow: checkAllow(options.allow),
     grantScopes: grantScopes ?? (({ requested }: GrantScopesInput) => requested),
     clients: resolveClients(options.clients ?? {}),
+    identityAssertions: resolveIdentityAssertions(options.identityAssertions, url),
     page: resolvePage(options.page ?? {}, url),
     telemetry,
   }

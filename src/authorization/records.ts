@@ -1,6 +1,7 @@
 import { createHash, hkdfSync } from 'node:crypto'
 import { CompactEncrypt, compactDecrypt } from 'jose'
 import type { AuthorizationStore } from './store.ts'
+import { TemporarilyUnavailableError } from './unavailable.ts'
 
 /** The maximum time for one command of the store. */
 const STORE_TIMEOUT_MS = 5_000
@@ -28,28 +29,30 @@ export class Records {
 
   async get(kind: string, id: string): Promise<unknown> {
     const name = nameOf(kind, id)
-    return await this.#open(name, await withinTime(this.#store.get(name)))
+    return await this.#open(name, await withinTime(() => this.#store.get(name)))
   }
 
   async set(kind: string, id: string, value: unknown, ttlSeconds: number): Promise<void> {
     const name = nameOf(kind, id)
-    await withinTime(this.#store.set(name, await this.#seal(name, value), ttlSeconds * 1000))
+    const sealed = await this.#seal(name, value)
+    await withinTime(() => this.#store.set(name, sealed, ttlSeconds * 1000))
   }
 
   /** Stores a record if there is none. Resolves with `true` if it was stored. */
   async add(kind: string, id: string, value: unknown, ttlSeconds: number): Promise<boolean> {
     const name = nameOf(kind, id)
-    return await withinTime(this.#store.add(name, await this.#seal(name, value), ttlSeconds * 1000))
+    const sealed = await this.#seal(name, value)
+    return await withinTime(() => this.#store.add(name, sealed, ttlSeconds * 1000))
   }
 
   /** Removes a record and resolves with it. Of several calls, one gets the record. */
   async take(kind: string, id: string): Promise<unknown> {
     const name = nameOf(kind, id)
-    return await this.#open(name, await withinTime(this.#store.take(name)))
+    return await this.#open(name, await withinTime(() => this.#store.take(name)))
   }
 
   async delete(kind: string, id: string): Promise<void> {
-    await withinTime(this.#store.delete(nameOf(kind, id)))
+    await withinTime(() => this.#store.delete(nameOf(kind, id)))
   }
 
   async #seal(name: string, value: unknown): Promise<string> {
@@ -91,13 +94,16 @@ function nameOf(kind: string, id: string): string {
   return `${kind}:${createHash('sha256').update(id).digest('base64url')}`
 }
 
-async function withinTime<T>(action: Promise<T>): Promise<T> {
+/** @throws {TemporarilyUnavailableError} if a command of the store fails, or takes too long. */
+async function withinTime<T>(command: () => Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const over = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(() => reject(new Error('the store did not respond in time')), STORE_TIMEOUT_MS)
   })
   try {
-    return await Promise.race([action, over])
+    return await Promise.race([command(), over])
+  } catch {
+    throw new TemporarilyUnavailableError('The authorization server is temporarily unavailable')
   } finally {
     clearTimeout(timer)
   }

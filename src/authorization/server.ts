@@ -1,6 +1,7 @@
-import { LRUCache } from 'lru-cache'
 import type * as Oidc from 'oidc-provider'
-import type { Configuration, Provider } from 'oidc-provider'
+import type { Configuration, Provider, ResourceServer } from 'oidc-provider'
+import { ID_JAG_PROFILE, JWT_BEARER, registerAssertionGrant } from './assertion-grant.ts'
+import { DocumentFetches } from './document-fetches.ts'
 import type { Emit } from './events.ts'
 import { Interactions, kindOf, scopesOf, type UpstreamRecord } from './interactions.ts'
 import { type AdapterErrors, grantName, keepClient, LIFETIMES, RecordsAdapter } from './oidc-adapter.ts'
@@ -8,8 +9,9 @@ import type { ResolvedFacadeOptions } from './options.ts'
 import { errorPage, pageHeaders } from './pages.ts'
 import { keyFrom, type Records } from './records.ts'
 import { isDefaultRedirectUri, redirectHost, redirectProblem } from './redirect-uris.ts'
-import { createSafeFetch, type SafeFetchSettings } from './safe-fetch.ts'
+import type { SafeFetchSettings } from './safe-fetch.ts'
 import type { ProviderClient } from './sign-in.ts'
+import { TemporarilyUnavailableError } from './unavailable.ts'
 
 type Library = typeof Oidc
 type Context = Parameters<Parameters<Provider['use']>[0]>[0]
@@ -56,11 +58,6 @@ const MAX_CLIENT_ID_LENGTH = 500
 
 const CANNOT_CONNECT = 'The application cannot be connected'
 
-/** The limits for fetching metadata documents. */
-const MAX_CONCURRENT_FETCHES = 20
-const MAX_RECENT_FETCHES = 4
-const RECENT_MS = 30_000
-
 export const PATHS: Readonly<
   Record<'authorization' | 'jwks' | 'registration' | 'revocation' | 'token', string>
 > = {
@@ -92,11 +89,27 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
     replayed: () => new errors.InvalidDpopProof('DPoP proof JWT Replay detected'),
   }
   const documents = new DocumentFetches(parts.safeFetch)
+  const acceptsAssertions = options.identityAssertions.length > 0
 
   function resourceOf(identifier: unknown): string | undefined {
     if (typeof identifier !== 'string' || !URL.canParse(identifier)) return undefined
     const { href } = new URL(identifier)
     return resources.find((resource) => new URL(resource).href === href)
+  }
+
+  function resourceServerOf(audience: string): ResourceServer {
+    return {
+      scope: Object.keys(scopes).join(' '),
+      audience,
+      accessTokenFormat: 'jwt',
+      accessTokenTTL: LIFETIMES.accessToken,
+      jwt: { sign: { alg: alg as 'ES256', ...(kid !== undefined && { kid }) } },
+    }
+  }
+
+  /** Returns the grants that a client may register. */
+  function grantTypesOf(isConfidential: boolean): readonly string[] {
+    return isConfidential && acceptsAssertions ? [...GRANT_TYPES, JWT_BEARER] : GRANT_TYPES
   }
 
   /** Applies the rules for clients to their metadata. Throws if the client is not accepted. */
@@ -123,7 +136,8 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
       if (!isAccepted) throw wrong('redirect_uris contains a URI that this server does not accept')
     }
     // A client may register more than this server supports (RFC 7591 §2), and must be able to request other scopes later.
-    const supported = Array.isArray(grants) ? grants.filter((grant) => GRANT_TYPES.includes(grant)) : []
+    const grantTypes = grantTypesOf(metadata.token_endpoint_auth_method !== 'none')
+    const supported = Array.isArray(grants) ? grants.filter((grant) => grantTypes.includes(grant)) : []
     metadata.grant_types = [...new Set(['authorization_code', ...supported])]
     metadata.response_types = ['code']
     metadata.response_modes = ['query']
@@ -140,7 +154,7 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
       ...(clientSecret !== undefined && { client_secret: clientSecret }),
       client_name: name ?? clientId,
       redirect_uris: [...redirectUris],
-      grant_types: GRANT_TYPES,
+      grant_types: [...grantTypesOf(clientSecret !== undefined)],
       token_endpoint_auth_method: clientSecret === undefined ? 'none' : 'client_secret_basic',
     })),
     jwks: { keys: keys.signing.map((key) => ({ ...key })) as NonNullable<Configuration['jwks']>['keys'] },
@@ -160,18 +174,27 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
       },
     },
     routes: { ...PATHS },
+    ...(acceptsAssertions && { discovery: { authorization_grant_profiles_supported: [ID_JAG_PROFILE] } }),
     pkce: { required: () => true },
     features: {
       devInteractions: { enabled: false },
       userinfo: { enabled: false },
       rpInitiatedLogout: { enabled: false },
       registration: { enabled: clients.registration, issueRegistrationAccessToken: false },
-      revocation: { enabled: true },
+      revocation: {
+        enabled: true,
+        allowedPolicy: async (_ctx, client, token) => {
+          if (token.clientId === client.clientId) return true
+          // A public client is not authenticated, so that it must not learn whose token it is.
+          if (client.clientAuthMethod === 'none') return false
+          throw new errors.InvalidRequest('the token belongs to another client')
+        },
+      },
       dPoP: { enabled: true },
       clientIdMetadataDocument: {
         enabled: clients.metadataDocuments,
         ack: 'draft-02',
-        allowFetch: async (_ctx, clientId) => documents.mayFetch(clientId),
+        allowFetch: async (_ctx, clientId) => clientId.length <= MAX_CLIENT_ID_LENGTH,
         allowClient: async () => true,
       },
       resourceIndicators: {
@@ -187,13 +210,7 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
           const audience = resourceOf(identifier)
           if (audience === undefined || Array.isArray(ctx.oidc.params?.resource))
             throw new errors.InvalidTarget('resource must be one of the resources of this server')
-          return {
-            scope: Object.keys(scopes).join(' '),
-            audience,
-            accessTokenFormat: 'jwt',
-            accessTokenTTL: LIFETIMES.accessToken,
-            jwt: { sign: { alg: alg as 'ES256', ...(kid !== undefined && { kid }) } },
-          }
+          return resourceServerOf(audience)
         },
       },
     },
@@ -215,7 +232,7 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
     clientBasedCORS: () => true,
     extraTokenClaims: async (_ctx, token) => {
       const { grantId } = token as { grantId?: string }
-      return grantId === undefined ? undefined : { gid: grantName(grantId) }
+      return grantId === undefined || grantId === '' ? undefined : { gid: grantName(grantId) }
     },
     async findAccount(_ctx, id, token) {
       const account = { accountId: id, claims: () => ({ sub: id }) }
@@ -224,8 +241,12 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
       const { grantId = '' } = token as { grantId?: string }
       const record = (await records.get('Upstream', grantName(grantId))) as UpstreamRecord | undefined
       if (record?.sub !== id) return undefined
-      const allowed = await options.allow({ claims: record.claims, provider: options.provider })
-      return allowed === true ? account : undefined
+      try {
+        const allowed = await options.allow({ claims: record.claims, provider: options.provider })
+        return allowed === true ? account : undefined
+      } catch {
+        throw new TemporarilyUnavailableError('The account could not be checked')
+      }
     },
     // Sessions are not used: each request needs a sign-in and a grant of its own.
     async loadExistingGrant({ oidc }) {
@@ -254,6 +275,8 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
   const provider = new Provider(url, configuration)
   // The issuer decides the addresses, not the headers of a request.
   provider.proxy = true
+  if (acceptsAssertions)
+    registerAssertionGrant(provider, errors, { options, records, resourceOf, resourceServerOf })
   const interactions = new Interactions(provider, { options, records, upstream, emit, resourceOf })
   provider.use(async (ctx, next) => {
     if (ctx.path === PATHS.authorization && ctx.query.scope === undefined)
@@ -289,6 +312,7 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
     // A metadata document that cannot be fetched is an unknown client, too.
     const { error } = Object(ctx.body) as { error?: unknown }
     if (ctx.path === PATHS.token && ctx.status === 400 && error === 'invalid_client') ctx.status = 401
+    if (ctx.status === 503) ctx.set('Retry-After', '5')
     if (ctx.path.startsWith('/.well-known/') && typeof ctx.body === 'object' && ctx.body !== null)
       Object.assign(ctx.body, { response_modes_supported: ['query'] })
     if (ctx.path.startsWith(`${PATHS.authorization}/`)) ctx.set('Referrer-Policy', 'no-referrer')
@@ -355,39 +379,19 @@ function emitEvents(provider: Provider, options: ResolvedFacadeOptions, records:
       error.message === 'invalid_grant'
     )
       emit('refresh.reused', { ...event, subject: token.accountId })
-    emit('token.refused', { ...event, reason: error.message })
+    const { assertionCause: cause } = error as { assertionCause?: string }
+    emit('token.refused', { ...event, reason: error.message, cause })
+  })
+  provider.on('server_error', (ctx) => {
+    const { client, params, route } = ctx.oidc ?? {}
+    if (route === 'token')
+      emit('token.refused', {
+        client: client?.clientId,
+        grant_type: typeof params?.grant_type === 'string' ? params.grant_type : '',
+        reason: 'server_error',
+      })
   })
   provider.on('grant.revoked', (ctx) => {
     emit('revoked', { client: ctx.oidc.client?.clientId })
   })
-}
-
-/** Fetches metadata documents and key sets of clients, which strangers name. */
-class DocumentFetches {
-  readonly fetch: (url: string | URL, init?: RequestInit) => Promise<Response>
-  /** The number of recent fetches of each URL. A failure counts as the maximum. */
-  readonly #recent = new LRUCache<string, number>({ max: 1_000, ttl: RECENT_MS })
-  #running = 0
-
-  constructor(settings: SafeFetchSettings) {
-    const safeFetch = createSafeFetch(settings)
-    this.fetch = async (input, init) => {
-      const { href } = new URL(input)
-      const count = (this.#recent.get(href) ?? 0) + 1
-      this.#recent.set(href, MAX_RECENT_FETCHES)
-      this.#running++
-      try {
-        const response = await safeFetch(href, init)
-        if (response.status === 200) this.#recent.set(href, count)
-        return response
-      } finally {
-        this.#running--
-      }
-    }
-  }
-
-  mayFetch(clientId: string): boolean {
-    if (this.#running >= MAX_CONCURRENT_FETCHES || clientId.length > MAX_CLIENT_ID_LENGTH) return false
-    return (this.#recent.get(new URL(clientId).href) ?? 0) < MAX_RECENT_FETCHES
-  }
 }

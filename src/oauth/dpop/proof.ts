@@ -17,7 +17,8 @@ export interface ProofSubject {
   readonly origin: string | undefined
   /** The path of the request, not normalized. */
   readonly path: string
-  readonly token: string
+  /** The access token; `undefined` at a token endpoint, where proofs have no `ath`. */
+  readonly token: string | undefined
 }
 
 /** A proof that matches its request. Replay and the binding of the token to its key are checked later. */
@@ -85,7 +86,8 @@ function isAbout(
 ): claims is ProofClaims {
   const { iat, jti, htm, htu, ath } = claims
   if (typeof iat !== 'number' || !(Math.abs(Date.now() / 1000 - iat) <= proofMaxAgeSeconds)) return false
-  if (typeof jti !== 'string' || jti === '' || htm !== method || ath !== sha256(token)) return false
+  if (typeof jti !== 'string' || jti === '' || htm !== method) return false
+  if (token !== undefined && ath !== sha256(token)) return false
   return typeof htu === 'string' && USUAL_URL.test(htu) && comparableUrl(htu) === comparableUrl(url)
 }
 
