@@ -343,6 +343,17 @@ describe('attacks with identity assertions', () => {
       },
     })),
     {
+      attack: 'claims whose sub has invalid UTF-8, so that decoders make two users equal',
+      outcome: 'invalid_grant',
+      run: async () => {
+        const text = JSON.stringify(fullClaims({ sub: 'ada?', jti: crypto.randomUUID() }))
+        expect((await exchange(await company.signed(Buffer.from(text)))).status).to.equal(200)
+        const bytes = Buffer.from(text.replace('ada?', 'ada!'))
+        bytes[bytes.indexOf('!')] = 0xff
+        await refused(company.signed(bytes))
+      },
+    },
+    {
       attack: 'a request without an assertion, with two, and with one of 1 MiB',
       outcome: '400 or 413',
       run: async () => {

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import { expect } from 'chai'
 import { calculateJwkThumbprint, decodeJwt, exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { createSafeFetch, isPublicAddress } from '../../src/authorization/safe-fetch.ts'
@@ -43,15 +44,21 @@ describe('attacks on the authorization facade', () => {
   let documents: Server
   let documentOrigin: string
   let ca: string
-  let served: (path: string) => { readonly status?: number; readonly headers?: object; readonly body: string }
+  let served: (path: string) => {
+    readonly status?: number
+    readonly headers?: object
+    readonly body: string
+    readonly delayMs?: number
+  }
   let fetched: string[]
 
   before(async () => {
     const { key, cert } = selfSigned()
     ca = cert
-    documents = createServer({ key, cert }, (req, res) => {
+    documents = createServer({ key, cert }, async (req, res) => {
       fetched.push(String(req.url))
-      const { status = 200, headers = {}, body } = served(String(req.url))
+      const { status = 200, headers = {}, body, delayMs } = served(String(req.url))
+      if (delayMs !== undefined) await setTimeout(delayMs)
       res
         .writeHead(status, { 'content-type': 'application/json', ...headers } as Record<string, string>)
         .end(body)
@@ -875,6 +882,50 @@ describe('attacks on the authorization facade', () => {
         const safeFetch = createSafeFetch({ isAllowed: (address) => address === '127.0.0.1', ca })
         const error = await safeFetch(`${documentOrigin}/long`).catch((reason: Error) => reason)
         expect((error as Error).message).to.contain('larger than 65536 bytes')
+      },
+    },
+    {
+      attack: 'eight users begin at the same time with a client whose document is slow',
+      outcome: 'all get the consent page, and the document is fetched once',
+      run: async () => {
+        served = (path) => ({ body: documentOf(path), delayMs: 50 })
+        const id = `${documentOrigin}/slow`
+        const pages = await Promise.all(
+          Array.from({ length: 8 }, () =>
+            new Browser().open(facade.authorizeUrl({ client_id: id }).href, toClient),
+          ),
+        )
+        expect(pages.map(({ status }) => status)).to.deep.equal(Array(8).fill(200))
+        expect(fetched).to.deep.equal(['/slow'])
+      },
+    },
+    {
+      attack: 'ten requests of clients that name the same key set of a victim (jwks_uri)',
+      outcome: '401, and it is fetched once',
+      run: async () => {
+        served = () => ({ status: 500, body: '', delayMs: 20 })
+        const { privateKey } = await generateKeyPair('ES256')
+        const ask = async (): Promise<void> => {
+          const { client_id: id } = await facade.register({
+            token_endpoint_auth_method: 'private_key_jwt',
+            jwks_uri: `${documentOrigin}/keys`,
+          })
+          const claims = { iss: id, sub: id, aud: facade.issuer, jti: crypto.randomUUID() }
+          const assertion = await new SignJWT(claims)
+            .setProtectedHeader({ alg: 'ES256' })
+            .setIssuedAt()
+            .setExpirationTime('1m')
+            .sign(privateKey)
+          const grant = {
+            ...codeGrant({ client_id: id }, 'x'),
+            client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
+            client_assertion: assertion,
+          }
+          await refused(grant, 'invalid_client', 401)
+        }
+        await Promise.all([ask(), ask(), ask(), ask(), ask()])
+        for (let i = 0; i < 5; i++) await ask()
+        expect(fetched).to.deep.equal(['/keys'])
       },
     },
     {

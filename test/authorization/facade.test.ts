@@ -20,9 +20,11 @@ import {
   codeGrant,
   startFacade,
   type TestFacade,
+  type TokenReply,
   toClient,
 } from '../support/authorization/facade.ts'
 import { startGithub } from '../support/authorization/github.ts'
+import { startIdentityProvider } from '../support/authorization/identity-provider.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'
 
@@ -466,6 +468,58 @@ describe('authorizationFacade', () => {
         const token = String(first.body.refresh_token)
         expect((await two.token(refreshGrant(client, token))).status).to.equal(200)
         expect((await one.token(refreshGrant(client, token))).status).to.equal(400)
+        for (const connection of connections) connection.end()
+      })
+
+    for (const kind of REDIS_CLIENTS)
+      it(`of two nodes with ${kind.name} that get a code, a refresh token, or an assertion at the same time, one issues a token`, async () => {
+        const connections = await Promise.all([kind.connect(redis.port), kind.connect(redis.port)])
+        const company = await startIdentityProvider()
+        const url = 'https://mcp.example.com'
+        const [resource, secret] = [`${url}/mcp`, newSecret()]
+        const options = {
+          resource,
+          keys: { signing: [newKey('one')], encryption: [newSecret()] },
+          clients: { static: [{ clientId: 'desk', clientSecret: secret, redirectUris: [CALLBACK] }] },
+          identityAssertions: { issuers: [{ issuer: company.issuer }] },
+        }
+        const nodes = await Promise.all(
+          connections.map((client) => start({ ...options, store: redisStore(client as never) })),
+        )
+        const [one] = nodes
+        if (one === undefined) throw new Error('no node')
+        const client = await one.register()
+        const successes = async (
+          grants: (node: TestFacade) => Promise<TokenReply>[],
+        ): Promise<TokenReply[]> =>
+          (await Promise.all(nodes.flatMap(grants))).filter(({ status }) => status === 200)
+        const code = (await one.signIn(one.authorizeUrl(client, { resource }))).get('code')
+        const times = <T>(action: () => T): T[] => Array.from({ length: 4 }, action)
+        const [tokens, ...others] = await successes((node) =>
+          times(() => node.token(codeGrant(client, code))),
+        )
+        expect(others).to.deep.equal([])
+        const refresh = refreshGrant(client, tokens?.body.refresh_token)
+        expect((await successes((node) => times(() => node.token(refresh)))).length).to.be.at.most(1)
+        // An assertion names one issuer, and both nodes have an address of their own in this test.
+        const assertion = await company.assertion({ aud: one.issuer, client_id: 'desk', resource })
+        const same = await start({ ...options, url: one.issuer, store: redisStore(connections[1] as never) })
+        const grant = { grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }
+        const authorization = `Basic ${Buffer.from(`desk:${secret}`).toString('base64')}`
+        const replies = await Promise.all(
+          [one, same].flatMap(({ origin }) =>
+            times(() =>
+              fetch(`${origin}/token`, {
+                method: 'POST',
+                body: new URLSearchParams(grant),
+                headers: { authorization },
+              }),
+            ),
+          ),
+        )
+        expect(replies.filter(({ status }) => status === 200)).to.have.length(1)
+        expect(replies.filter(({ status }) => status === 400)).to.have.length(7)
+        await company.close()
         for (const connection of connections) connection.end()
       })
   })

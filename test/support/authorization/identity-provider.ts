@@ -1,6 +1,6 @@
 import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
-import { type JWK, type JWTHeaderParameters, type JWTPayload, SignJWT } from 'jose'
+import { CompactSign, type JWK, type JWTHeaderParameters, type JWTPayload, SignJWT } from 'jose'
 import { listen, stop } from '../../../examples/listen.ts'
 import { formOf } from '../upstream/exchange-server.ts'
 
@@ -19,6 +19,8 @@ export interface IdentityProvider {
   idToken(subject: string): Promise<string>
   /** Returns an assertion with these claims. A claim that is `undefined` is left out. */
   assertion(claims: JWTPayload, header?: AssertionHeader): Promise<string>
+  /** Returns an assertion with these bytes as its claims. */
+  signed(payload: Uint8Array): Promise<string>
   close(): Promise<void>
 }
 
@@ -130,6 +132,10 @@ export async function startIdentityProvider({
       return token
     },
     assertion,
+    signed: async (payload) =>
+      await new CompactSign(payload)
+        .setProtectedHeader({ typ: 'oauth-id-jag+jwt', alg: 'ES256', kid: 'one' })
+        .sign(privateKey),
     close: () => stop(http),
   }
 }
