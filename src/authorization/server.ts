@@ -1,5 +1,6 @@
 import type * as Oidc from 'oidc-provider'
 import type { Configuration, Provider, ResourceServer } from 'oidc-provider'
+import type { NodeRequest } from '../http/node-middleware.ts'
 import { ID_JAG_PROFILE, JWT_BEARER, registerAssertionGrant } from './assertion-grant.ts'
 import { DocumentFetches } from './document-fetches.ts'
 import type { Emit } from './events.ts'
@@ -280,12 +281,12 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
   const interactions = new Interactions(provider, { options, records, upstream, emit, resourceOf })
   provider.use(async (ctx, next) => {
     if (ctx.path === PATHS.authorization && ctx.query.scope === undefined)
-      ctx.query = { ...ctx.query, scope: Object.keys(scopes).join(' ') }
+      setQuery(ctx, { scope: Object.keys(scopes).join(' ') })
     if (ctx.path === PATHS.registration) allowOrigins(ctx)
     if (ctx.path === PATHS.registration && ctx.method === 'OPTIONS') return
     const { client_id: clientId } = ctx.query
     if (typeof clientId === 'string' && clientId.length > MAX_CLIENT_ID_LENGTH)
-      ctx.query = { ...ctx.query, client_id: '' }
+      setQuery(ctx, { client_id: '' })
     const { response_mode: mode } = ctx.query
     if (ctx.path === PATHS.authorization && mode !== undefined && mode !== 'query') {
       ctx.status = 400
@@ -319,6 +320,15 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
   })
   emitEvents(provider, options, records, emit)
   return provider
+}
+
+/** Changes parameters of a request. The library finds the path of the issuer by comparing both URLs of the request. */
+function setQuery(ctx: Context, changes: Readonly<Record<string, string>>): void {
+  const req = ctx.req as NodeRequest
+  const { originalUrl = '', url = '' } = req
+  const prefix = originalUrl.slice(0, originalUrl.length - url.length)
+  ctx.query = { ...ctx.query, ...changes }
+  req.originalUrl = prefix + ctx.url
 }
 
 /** Returns the error of a response that redirects to a site, if its client was not registered in advance. */

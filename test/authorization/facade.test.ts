@@ -143,13 +143,14 @@ describe('authorizationFacade', () => {
       expect(status).to.equal(200)
     })
 
-  it('a request without resource and scope gets the only resource and all scopes', async () => {
-    const facade = await start()
-    const client = await facade.register()
-    const url = facade.authorizeUrl(client, { resource: undefined, scope: undefined })
-    const { body } = await facade.token(codeGrant(client, (await facade.signIn(url)).get('code')))
-    expect(decodeJwt(body.access_token)).to.include({ aud: facade.resource, scope: 'mcp:read mcp:write' })
-  })
+  for (const path of ['', '/auth'])
+    it(`a request without resource and scope to an issuer with the path '${path}' gets the only resource and all scopes`, async () => {
+      const facade = await start({}, { path })
+      const client = await facade.register()
+      const url = facade.authorizeUrl(client, { resource: undefined, scope: undefined })
+      const { body } = await facade.token(codeGrant(client, (await facade.signIn(url)).get('code')))
+      expect(decodeJwt(body.access_token)).to.include({ aud: facade.resource, scope: 'mcp:read mcp:write' })
+    })
 
   it('a request without resource is invalid_target if there are several resources', async () => {
     const facade = await start({ resource: ['https://a.example.com/mcp', 'https://b.example.com/mcp'] })
