@@ -25,6 +25,7 @@ import {
 } from '../support/authorization/facade.ts'
 import { startGithub } from '../support/authorization/github.ts'
 import { startIdentityProvider } from '../support/authorization/identity-provider.ts'
+import { UPSTREAMS } from '../support/authorization/upstreams.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'
 
@@ -88,17 +89,35 @@ describe('authorizationFacade', () => {
     expect(body.refresh_token).to.be.a('string')
   })
 
-  for (const kind of SIGN_IN_CLIENTS)
-    it(`the official SDK (${kind.name}) registers, signs in, and calls a tool`, async () => {
-      const facade = await start()
-      const signedIn = new SignedIn(kind, facade.resource, { user: user() })
-      expect(await signedIn.connect()).to.equal(kind.revision)
-      const result = await signedIn.client.callTool({ name: 'who', arguments: {} })
-      expect(JSON.parse(textOf(result))).to.include({ id: 'oidc|ada' })
-      // Each of them asks for the metadata of the authorization server, and registers.
-      expect(signedIn.recorder.at('/register').map(({ status }) => status)).to.deep.equal([201])
-      await signedIn.close()
-    })
+  it('the OpenID provider of these tests refuses registration and the parameter resource', async () => {
+    const { provider, resource, issuer } = await start()
+    expect((await fetch(`${provider?.issuer}/reg`, { method: 'POST' })).status).to.equal(404)
+    const url = new URL(`${provider?.issuer}/auth`)
+    url.search = new URLSearchParams({
+      response_type: 'code',
+      client_id: String(provider?.clientId),
+      redirect_uri: `${issuer}/signin/callback`,
+      scope: 'openid',
+      resource,
+    }).toString()
+    const response = await fetch(url, { redirect: 'manual' })
+    expect(response.headers.get('location')).to.contain('error=invalid_target')
+  })
+
+  for (const { name, sub, create } of UPSTREAMS)
+    for (const kind of SIGN_IN_CLIENTS)
+      it(`the official SDK (${kind.name}) registers, its user signs in at ${name}, and it calls a tool`, async () => {
+        const upstream = create()
+        const facade = await start({}, upstream.settings)
+        const signedIn = new SignedIn(kind, facade.resource, { user: user() })
+        expect(await signedIn.connect()).to.equal(kind.revision)
+        const result = await signedIn.client.callTool({ name: 'who', arguments: {} })
+        expect(JSON.parse(textOf(result))).to.include({ id: sub })
+        // Each of them asks for the metadata of the authorization server, and registers.
+        expect(signedIn.recorder.at('/register').map(({ status }) => status)).to.deep.equal([201])
+        await signedIn.close()
+        await upstream.close()
+      })
 
   it('a tool gets the token of the provider, which the client never sees', async () => {
     const facade = await start()

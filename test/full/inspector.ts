@@ -37,25 +37,32 @@ export interface Inspected {
   readonly visited: readonly URL[]
 }
 
+/** A user who opens a URL, and resolves with the URL of the redirect to the Inspector. */
+export type InspectorUser = (url: URL, callbackUrl: string) => Promise<URL>
+
+const followRedirects: InspectorUser = (url, callbackUrl) => new Browser(fetch).follow(url, callbackUrl)
+
 /** The Inspector's command line, with a separate home folder that keeps its stored tokens. */
 export class Inspector {
   readonly #program: InspectorProgram
   readonly #home: string
   readonly #callbackUrl: string
+  readonly #user: InspectorUser
 
-  private constructor(program: InspectorProgram, home: string, callbackUrl: string) {
+  private constructor(program: InspectorProgram, home: string, callbackUrl: string, user: InspectorUser) {
     this.#program = program
     this.#home = home
     this.#callbackUrl = callbackUrl
+    this.#user = user
   }
 
-  static async create(program: InspectorProgram): Promise<Inspector> {
+  static async create(program: InspectorProgram, user: InspectorUser = followRedirects): Promise<Inspector> {
     // The Inspector needs a port number. A port that was just free is sufficient.
     const probe = createServer()
     const port = await listen(probe, 0)
     await stop(probe)
     const home = await mkdtemp(join(tmpdir(), 'inspector-'))
-    return new Inspector(program, home, `http://127.0.0.1:${port}/oauth/callback`)
+    return new Inspector(program, home, `http://127.0.0.1:${port}/oauth/callback`, user)
   }
 
   /** Sends a request to the server at `url`. Without a terminal, the Inspector never starts a sign-in. */
@@ -66,7 +73,6 @@ export class Inspector {
   /** Does the same in a terminal, with a user who opens the URL and signs in. */
   async askInTerminal(url: string, ...options: string[]): Promise<Inspected> {
     const visited: URL[] = []
-    const browser = new Browser(fetch)
     const failed = new AbortController()
     const command = [this.#program.node, ...this.#args(url, options)].map(quoted).join(' ')
     const ended = await run('script', ['-qec', command, '/dev/null'], {
@@ -77,8 +83,7 @@ export class Inspector {
         for (const [, link = ''] of links.slice(visited.length)) {
           const start = new URL(link)
           visited.push(start)
-          browser
-            .follow(start, this.#callbackUrl)
+          this.#user(start, this.#callbackUrl)
             .then((callback) => fetch(callback))
             .catch((error) => failed.abort(error))
         }
