@@ -4,7 +4,6 @@ import type { AuthInfo } from '../oauth/auth-info.ts'
 import { UpstreamConsentError, UpstreamUnavailableError } from '../upstream/errors.ts'
 import type { UpstreamTokens } from '../upstream/upstream-token.ts'
 import type { UpstreamRecord } from './interactions.ts'
-import { LIFETIMES } from './oidc-adapter.ts'
 import type { Records } from './records.ts'
 import type { ProviderClient, ProviderTokens } from './sign-in.ts'
 
@@ -55,7 +54,8 @@ export function grantedTokens({ issuer, records, upstream }: GrantedTokensContex
       if (isCurrent(record.tokens)) return record.tokens
       if (refreshToken === undefined) throw new UpstreamConsentError({ error: 'invalid_grant', scopes: [] })
       const tokens = await upstream.refresh(refreshToken)
-      await records.set('Upstream', grant, { ...record, tokens } satisfies UpstreamRecord, LIFETIMES.grant)
+      const seconds = Math.max(1, record.until - Math.floor(Date.now() / 1000))
+      await records.set('Upstream', grant, { ...record, tokens } satisfies UpstreamRecord, seconds)
       if ((await records.get('RevokedGrant', grant)) !== undefined) {
         await records.delete('Upstream', grant)
         throw new UpstreamConsentError({ error: 'invalid_grant', scopes: [] })

@@ -57,6 +57,8 @@ export interface UpstreamRecord {
   readonly sub: string
   readonly claims: SignInClaims
   readonly tokens: ProviderTokens
+  /** The expiry of the grant in seconds since 1970. */
+  readonly until: number
 }
 
 /** How the client of a request is known. */
@@ -324,7 +326,9 @@ export class Interactions {
       grant.rejectResourceScope(identifier, rejected.join(' '))
     }
     const grantId = await grant.save()
-    const upstream: UpstreamRecord = { sub: accountId, claims: outcome.claims, tokens: outcome.tokens }
+    const { claims, tokens } = outcome
+    const until = Math.floor(Date.now() / 1000) + LIFETIMES.grant
+    const upstream: UpstreamRecord = { sub: accountId, claims, tokens, until }
     await this.#context.records.set('Upstream', grantName(grantId), upstream, LIFETIMES.grant)
     await keepClient(this.#context.records, client.id)
     await this.#resume(ctx, { login: { accountId, remember: false }, consent: { grantId } })

@@ -1,11 +1,16 @@
+import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { SignedIn, V2_MODERN } from '../full/sign-in-clients.ts'
+import { Browser as PlainBrowser } from '../support/authorization/browser.ts'
 import { startFacade, type TestFacade } from '../support/authorization/facade.ts'
 import { type TestUpstream, UPSTREAMS } from '../support/authorization/upstreams.ts'
 import { browserBundle } from '../support/browser-bundle.ts'
 import type { BrowserClient } from '../support/browser-client.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
+import { startDevProgram, stopDevPrograms } from '../support/cli/dev.ts'
 import { listen } from '../support/mcp/wire.ts'
+import { until } from '../support/until.ts'
 
 const missing = chromiumMissing()
 
@@ -65,5 +70,64 @@ describe(`a client in a browser behind the authorization facade${missing === und
       await popup.waitForURL(`${pageOrigin}/callback?*`)
       expect(await inPage('finish', popup.url())).to.equal(undefined)
       expect(JSON.parse(String(await inPage('call', 'who', {})))).to.include({ id: sub })
+    })
+})
+
+describe(`the console of dev for a server behind the authorization facade${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
+  this.timeout(60_000)
+  let browser: Browser
+  before(async function () {
+    if (missing !== undefined) this.skip()
+    browser = await startChromium()
+  })
+  after(() => browser?.close())
+  afterEach(stopDevPrograms)
+
+  const program = fileURLToPath(new URL('../cli/dev/facade-server.js', import.meta.url))
+  for (const { allow, words, next } of [
+    {
+      allow: 'yes',
+      words: ['401', 'metadata', 'registered', 'allowed', 'token', 'call'],
+      next: undefined,
+    },
+    {
+      allow: 'no',
+      words: ['401', 'metadata', 'registered', 'not signed in'],
+      next: 'Let allow return true for this user',
+    },
+  ])
+    it(`a sign-in at a facade whose allow says ${allow} is one story in words`, async () => {
+      const dev = startDevProgram(['--port', '0', '--no-auth', program], { env: { TEST_ALLOW: allow } })
+      const [, url] = await dev.said('stderr', /console +(http:\S+)/)
+      const [line] = await dev.said('stdout', /^\{.*\}$/m)
+      const { origin } = JSON.parse(line) as { origin: string }
+      const desk = await browser.newPage()
+      await desk.goto(String(url))
+      const user = async (start: URL, callback: string): Promise<URL> => {
+        const isDone = (target: string): boolean => target.startsWith(callback)
+        const person = new PlainBrowser()
+        const page = await person.open(start.href, isDone)
+        return new URL((isDone(page.url) ? page : await person.submit(page, 'allow', isDone)).url)
+      }
+      const signedIn = new SignedIn(V2_MODERN, `${origin}/mcp`, { user })
+      const connected = signedIn.connect()
+      if (allow === 'yes') await connected
+      else await connected.catch(() => undefined)
+      const story = desk.locator('#stories > li').filter({ hasText: 'registered' })
+      await until(async () => {
+        const shown = await story.locator('.step .chip').allInnerTexts()
+        let at = 0
+        for (const word of shown) if (word.slice(1).trim() === words[at]) at++
+        return at === words.length
+      })
+      expect(
+        await desk
+          .locator('#stories > li')
+          .filter({ hasText: /\/signin\// })
+          .count(),
+      ).to.equal(0)
+      if (next !== undefined) expect(await story.locator('.next').innerText()).to.contain(next)
+      await signedIn.close()
+      await desk.close()
     })
 })

@@ -1,3 +1,5 @@
+import { assertionRefusal, signInRefusal } from './sign-in-refusals.ts'
+
 /** The latest step of a client that matters for its sign-in. */
 export type Stage =
   | 'begun'
@@ -11,6 +13,7 @@ export type Stage =
   | 'consented'
   | 'denied'
   | 'not-authorized'
+  | 'not-signed-in'
   | 'token'
   | 'token-refused'
   | 'called'
@@ -31,6 +34,7 @@ export const STAGE_TEXTS: Readonly<Record<Stage, string>> = {
   consented: 'access allowed',
   denied: 'access denied',
   'not-authorized': 'not authorized',
+  'not-signed-in': 'sign-in refused',
   token: 'has a token',
   'token-refused': 'got no token',
   called: 'signed in',
@@ -45,6 +49,7 @@ export const FAILED: readonly Stage[] = [
   'not-registered',
   'denied',
   'not-authorized',
+  'not-signed-in',
   'token-refused',
   'refused',
   'forbidden',
@@ -87,9 +92,12 @@ export function nextStep(
       return 'The client shows that access was denied. It starts again when the user tries again.'
     case 'not-authorized':
       return 'The client corrects its authorization request: client_id, redirect_uri, code_challenge, and resource.'
+    case 'not-signed-in':
+      return signInRefusal(attributes.reason)?.hint ?? 'The user starts again from the client.'
     case 'token':
       return 'The client repeats its request with Authorization: Bearer <token>.'
     case 'token-refused':
+      if (attributes.cause !== undefined) return assertionRefusal(attributes.cause)?.hint
       return 'The client starts the sign-in again. A code works once, with the same redirect_uri, resource, and code_verifier.'
     case 'refused':
       return 'The client refreshes its token or signs in again.'

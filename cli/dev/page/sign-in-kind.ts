@@ -1,4 +1,5 @@
 import type { EventKind } from './event-kind.ts'
+import { assertionRefusal, signInRefusal } from './sign-in-refusals.ts'
 
 type Attributes = Readonly<Record<string, unknown>>
 
@@ -54,8 +55,25 @@ function originHint({ origin, host }: Attributes): string {
     : `Add '${origin}' to allowedOrigins. A loopback server permits only loopback origins by default.`
 }
 
-/** Returns the display form of an event of the authorization server, or `undefined` for other events. */
-export function signInKind(name: string, attributes: Attributes): EventKind | undefined {
+/**
+ * Returns the attributes of an event of an authorization server under the names that the server of `mcp-gatekit dev` uses.
+ * `authorizationFacade` emits events of the same names with its own attributes.
+ */
+export function signInAttributes(attributes: Attributes): Attributes {
+  const { client, scopes, subject, reason } = attributes
+  if (attributes.client_id !== undefined) return attributes
+  return {
+    ...(client !== undefined && { client_id: client }),
+    ...(scopes !== undefined && { scope: scopes }),
+    ...(subject !== undefined && { user: subject }),
+    ...(reason !== undefined && { error: reason }),
+    ...attributes,
+  }
+}
+
+/** Returns the display form of an event of an authorization server, or `undefined` for other events. */
+export function signInKind(name: string, stated: Attributes): EventKind | undefined {
+  const attributes = signInAttributes(stated)
   const client = String(attributes.client_name ?? attributes.client_id ?? 'a client')
   const problem = [attributes.error, attributes.error_description]
     .filter((part) => part !== undefined)
@@ -90,19 +108,39 @@ export function signInKind(name: string, attributes: Attributes): EventKind | un
       return { group: 'gate', tone: 'bad', word: 'denied', title: 'the user denied access' }
     case 'kit.authorization.request.refused':
       return bad('not authorized', 'The client must correct its authorization request.')
-    case 'kit.authorization.token.issued':
+    case 'kit.authorization.token.issued': {
+      const resource = attributes.resource === undefined ? '' : ` for ${attributes.resource}`
+      const how = attributes.grant_type === JWT_BEARER ? ', for an identity assertion' : ''
       return {
         group: 'gate',
         tone: 'good',
         word: 'token',
-        title: `${scopesText(attributes.scope)}${attributes.resource === undefined ? '' : ` for ${attributes.resource}`}`,
+        title: `${scopesText(attributes.scope)}${resource}${how}`,
       }
-    case 'kit.authorization.token.refused':
-      return bad('no token', 'The client must correct its token request, or start the sign-in again.')
+    }
+    case 'kit.authorization.token.refused': {
+      const text = assertionRefusal(attributes.cause)
+      const kind = bad('no token', 'The client must correct its token request, or start the sign-in again.')
+      return text === undefined ? kind : { ...kind, title: `${problem}: ${text.says}`, hint: text.hint }
+    }
+    case 'kit.authorization.signin.refused': {
+      const text = signInRefusal(attributes.reason)
+      const kind = bad('not signed in', 'The user starts again from the client.')
+      return text === undefined ? kind : { ...kind, title: `${problem}: ${text.says}`, hint: text.hint }
+    }
+    case 'kit.authorization.refresh.reused':
+      return {
+        ...bad('token reused', 'The client keeps only the newest refresh token. The user signs in again.'),
+        title: 'a refresh token was used twice, and its tokens were revoked',
+      }
+    case 'kit.authorization.revoked':
+      return { group: 'gate', tone: 'plain', word: 'revoked', title: `the tokens of ${client} were revoked` }
     default:
       return undefined
   }
 }
+
+const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 
 function scopesText(scope: unknown): string {
   const scopes = String(scope ?? '')

@@ -2,7 +2,7 @@ import { operationOf, type Tone, whoOf } from './event-kind.ts'
 import type { Entry } from './event-store.ts'
 import { factsOf, factText } from './facts.ts'
 import { nextStep, parameterOf, type Stage } from './next-step.ts'
-import { isForbidden } from './sign-in-kind.ts'
+import { isForbidden, signInAttributes } from './sign-in-kind.ts'
 
 /** One step of a client, or several equal ones in a row. */
 export interface Step {
@@ -45,8 +45,11 @@ const FIRST_STEPS = 20
 const REQUEST_EVENTS =
   /^kit\.mcp\.(?:auth\.(?:accepted|refused|unavailable)|request\.failed|request\.completed|tool\.(?:completed|failed))$/
 
+/** Pages of the sign-in of `authorizationFacade`. A browser opens them, not a client, and events show their outcome. */
+const SIGN_IN_PAGE = /\/signin\/(?:callback|[\w-]{1,64}\/consent)$/
+
 /** Stages after which a request without a token begins a new story. */
-const ENDED: readonly Stage[] = ['called', 'denied', 'token-refused']
+const ENDED: readonly Stage[] = ['called', 'denied', 'not-signed-in', 'token-refused']
 
 type Attributes = Readonly<Record<string, unknown>>
 
@@ -93,6 +96,7 @@ export class Stories {
 
   #addRequest(entry: Entry): void {
     const { attributes = {}, request } = entry.event
+    if (SIGN_IN_PAGE.test(String(attributes['url.path']))) return
     const record = this.#recordOf(request?.id ?? `event-${entry.event.number}`)
     const stage = stageOf(attributes)
     const client = request?.unverified?.client_id
@@ -154,7 +158,8 @@ export class Stories {
   }
 
   #addSignIn(entry: Entry): void {
-    const { attributes = {}, name } = entry.event
+    const { name } = entry.event
+    const attributes = signInAttributes(entry.event.attributes ?? {})
     const word = name.slice('kit.authorization.'.length)
     const stage = Object.hasOwn(SIGN_IN_STAGES, word) ? SIGN_IN_STAGES[word] : undefined
     const client = typeof attributes.client_id === 'string' ? attributes.client_id : undefined
@@ -162,6 +167,7 @@ export class Stories {
     const story =
       (client === undefined ? undefined : this.#byKey.get(`client:${client}`)) ??
       (isRegistration || client === undefined ? this.#unfinished(attributes) : undefined) ??
+      (isSender(attributes) ? undefined : this.#latest(client)) ??
       this.#begin(entry)
     this.#link(
       story,
@@ -198,6 +204,19 @@ export class Stories {
     return isNew ? this.#begin(entry) : near
   }
 
+  /**
+   * Returns the latest story whose sign-in is not finished, for an event that does not say who has sent the request. A story of
+   * another client is not returned.
+   */
+  #latest(client: string | undefined): Story | undefined {
+    const known = new Set(
+      [...this.#byKey].flatMap(([key, story]) => (key.startsWith('client:') ? [story] : [])),
+    )
+    return this.#stories.find(
+      (story) => !ENDED.includes(story.stage) && (client === undefined || !known.has(story)),
+    )
+  }
+
   /** Returns the story of the same address and program, if its sign-in is not finished. */
   #unfinished(attributes: Attributes): Story | undefined {
     const near = this.#byKey.get(fromOf(attributes))
@@ -225,9 +244,7 @@ export class Stories {
   #link(story: Story, attributes: Attributes, client: string | undefined): void {
     const session = attributes['mcp.session.id']
     const keys = [
-      ...(attributes['user_agent.original'] === undefined && attributes['client.address'] === undefined
-        ? []
-        : [fromOf(attributes)]),
+      ...(isSender(attributes) ? [fromOf(attributes)] : []),
       ...(attributes.token === undefined ? [] : [`token:${attributes.token}`]),
       ...(client === undefined ? [] : [`client:${client}`]),
       ...(session === undefined ? [] : [`session:${session}`]),
@@ -296,7 +313,9 @@ const SIGN_IN_STAGES: Readonly<Record<string, Stage>> = {
   'consent.shown': 'page',
   'consent.given': 'consented',
   'consent.denied': 'denied',
+  'refresh.reused': 'token-refused',
   'request.refused': 'not-authorized',
+  'signin.refused': 'not-signed-in',
   'token.issued': 'token',
   'token.refused': 'token-refused',
 }
@@ -326,6 +345,11 @@ function stepOf(entry: Entry): Step {
 
 function isSame(a: Step, b: Step): boolean {
   return a.word === b.word && a.title === b.title && a.tone === b.tone && a.facts.join() === b.facts.join()
+}
+
+/** Returns `true` if the attributes of an event say who has sent the request. */
+function isSender(attributes: Attributes): boolean {
+  return attributes['user_agent.original'] !== undefined || attributes['client.address'] !== undefined
 }
 
 /** Returns the key of a client before its token is known. */

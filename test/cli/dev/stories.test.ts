@@ -277,4 +277,136 @@ describe('Stories', () => {
       expect(only(storiesOf(signIn(name, { client_id: 'x' }))).stage).to.equal('begun')
     })
   }
+
+  describe('with the events of authorizationFacade', () => {
+    const facade = (name: string, attributes: object) => event(`kit.authorization.${name}`, attributes)
+    const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+    const SIGN_IN = () => [
+      first(),
+      metadata(),
+      facade('client.registered', { client: 'c1', redirect_host: '127.0.0.1' }),
+      facade('consent.given', {
+        client: 'c1',
+        client_kind: 'registered',
+        subject: 'oidc|ada',
+        scopes: 'mcp:read',
+      }),
+      facade('token.issued', {
+        client: 'c1',
+        grant_type: 'authorization_code',
+        subject: 'oidc|ada',
+        scopes: 'mcp:read',
+      }),
+    ]
+    const CALL = () => asked('/mcp', 200, { token: 't1' }, { id: 'r1', unverified: { client_id: 'c1' } })
+
+    it('a sign-in at the facade and the calls after it are one story in words', () => {
+      const { user, stage, steps } = only(storiesOf(...SIGN_IN(), CALL()))
+      expect({ user, stage }).to.deep.equal({ user: 'oidc|ada', stage: 'called' })
+      expect(steps.slice(2).map(({ word, title }) => `${word}: ${title}`)).to.deep.equal([
+        'registered: c1',
+        'allowed: oidc|ada allowed mcp:read',
+        'token: mcp:read',
+        'call: POST /mcp → 200',
+      ])
+    })
+
+    for (const { what, last, stage, word, title, next } of [
+      {
+        what: 'a user whom allow denies',
+        last: () => facade('signin.refused', { provider: 'github', reason: 'not_allowed' }),
+        stage: 'not-signed-in',
+        word: 'not signed in',
+        title: 'not_allowed: allow denied the user',
+        next: 'Let allow return true',
+      },
+      {
+        what: 'a provider that does not accept the client',
+        last: () => facade('signin.refused', { provider: 'entra', reason: 'provider_failed' }),
+        stage: 'not-signed-in',
+        word: 'not signed in',
+        title: 'provider_failed: the sign-in at the identity provider failed',
+        next: 'clientSecret',
+      },
+      {
+        what: 'a sign-in with an unknown reason',
+        last: () => facade('signin.refused', { provider: 'entra', reason: 'constructor' }),
+        stage: 'not-signed-in',
+        word: 'not signed in',
+        title: 'constructor',
+        next: 'starts again',
+      },
+      {
+        what: 'a denied consent',
+        last: () => facade('consent.denied', { client: 'c1', subject: 'oidc|ada' }),
+        stage: 'denied',
+        word: 'denied',
+        title: 'the user denied access',
+        next: 'access was denied',
+      },
+      {
+        what: 'a refused code',
+        last: () =>
+          facade('token.refused', {
+            client: 'c1',
+            grant_type: 'authorization_code',
+            reason: 'invalid_grant',
+          }),
+        stage: 'token-refused',
+        word: 'no token',
+        title: 'invalid_grant',
+        next: 'code_verifier',
+      },
+      {
+        what: 'a refresh token that was used twice',
+        last: () => facade('refresh.reused', { client: 'c1', subject: 'oidc|ada' }),
+        stage: 'token-refused',
+        word: 'token reused',
+        title: 'a refresh token was used twice, and its tokens were revoked',
+        next: 'starts the sign-in again',
+      },
+      {
+        what: 'an identity assertion for another server',
+        last: () =>
+          facade('token.refused', {
+            client: 'c1',
+            grant_type: JWT_BEARER,
+            reason: 'invalid_grant',
+            cause: 'audience',
+          }),
+        stage: 'token-refused',
+        word: 'no token',
+        title: 'invalid_grant: aud is not this server',
+        next: 'audience set to the option url',
+      },
+    ])
+      it(`the story of ${what} at the facade says what happened and names the next step`, () => {
+        const story = only(storiesOf(...SIGN_IN().slice(0, 3), last()))
+        const step = story.steps.at(-1)
+        expect([story.stage, step?.word, step?.title]).to.deep.equal([stage, word, title])
+        expect(story.next).to.contain(next)
+      })
+
+    it('a token for an identity assertion and a revocation at the facade are shown in words', () => {
+      const issued = () =>
+        facade('token.issued', { client: 'c1', grant_type: JWT_BEARER, scopes: 'mcp:read' })
+      const { steps } = only(storiesOf(first(), issued(), facade('revoked', { client: 'c1' })))
+      expect(steps.slice(1).map(({ word, title }) => `${word}: ${title}`)).to.deep.equal([
+        'token: mcp:read, for an identity assertion',
+        'revoked: the tokens of c1 were revoked',
+      ])
+    })
+
+    it('the pages of the sign-in are not steps of a client', () => {
+      const form = () =>
+        asked('/auth/signin/a-b_c/consent', 303, { ...PAGE, origin: 'http://127.0.0.1:3000' })
+      expect(only(storiesOf(...SIGN_IN().slice(0, 3), form())).steps).to.have.length(3)
+    })
+
+    it('a second client of the facade has a story of its own', () => {
+      const second = () =>
+        facade('token.issued', { client: 'c2', grant_type: JWT_BEARER, scopes: 'mcp:read' })
+      expect(storiesOf(...SIGN_IN(), second())).to.have.length(2)
+    })
+  })
 })
