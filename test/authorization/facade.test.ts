@@ -491,6 +491,20 @@ describe('authorizationFacade', () => {
         for (const connection of connections) connection.end()
       })
 
+    it('a token request while Redis is down is 503, and the same request works when Redis is back', async () => {
+      const connection = await (REDIS_CLIENTS[0] as (typeof REDIS_CLIENTS)[0]).connect(redis.port)
+      const facade = await start({ store: redisStore(connection as never) })
+      const client = await facade.register()
+      const grant = codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code'))
+      await redis.kill()
+      const { status, body } = await facade.token(grant)
+      expect([status, body.error]).to.deep.equal([503, 'temporarily_unavailable'])
+      await redis.start()
+      // The code was stored in a file, and nothing has used it.
+      expect((await facade.token(grant)).status).to.equal(200)
+      connection.end()
+    })
+
     for (const kind of REDIS_CLIENTS)
       it(`of two nodes with ${kind.name} that get a code, a refresh token, or an assertion at the same time, one issues a token`, async () => {
         const connections = await Promise.all([kind.connect(redis.port), kind.connect(redis.port)])
