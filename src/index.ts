@@ -55,6 +55,10 @@ export type { TemplateVariables } from './mcp/router/uris/uri-template.ts'
 export type { ServerFactory, ServerFactoryContext } from './mcp/sdk/sdk-servers.ts'
 export type { McpSessionOptions } from './mcp/sdk/sessions/sessions.ts'
 export { type ServeStdioOptions, type StdioServer, serveStdio } from './mcp/stdio/serve-stdio.ts'
+export { type MemoryTaskStoreOptions, memoryTaskStore } from './mcp/tasks/memory-task-store.ts'
+export type { McpTaskOptions } from './mcp/tasks/task-options.ts'
+export type { StoredTask, TaskKey, TaskLimits, TaskStore } from './mcp/tasks/task-store.ts'
+export type { McpTasks } from './mcp/tasks/tasks.ts'
 export { AuthInfo } from './oauth/auth-info.ts'
 export type { DpopMode, DpopOptions } from './oauth/dpop/options.ts'
 export type { DpopReplayStore } from './oauth/dpop/replay-store.ts'
@@ -87,10 +91,17 @@ export { type RedisEventBus, redisEventBus } from './redis/event-bus.ts'
 export { redisReplayStore } from './redis/replay-store.ts'
 export { shareInvalidations } from './redis/share-invalidations.ts'
 export {
+  type RedisTaskStore,
+  type RedisTaskStoreOptions,
+  redisTaskStore,
+  type TaskRedisClient,
+} from './redis/task-store.ts'
+export {
   type GracefulShutdown,
   type GracefulShutdownOptions,
   gracefulShutdown,
   type ShutdownReport,
+  type ShutdownTasks,
   type ShutdownTelemetry,
 } from './server-shutdown/graceful-shutdown.ts'
 export type { HttpServer } from './server-shutdown/open-connections.ts'

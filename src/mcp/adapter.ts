@@ -16,6 +16,7 @@ import {
 } from './options.ts'
 import { KitMcpRouter, tableOf } from './router/router.ts'
 import type { ServerFactory } from './sdk/sdk-servers.ts'
+import type { McpTasks } from './tasks/tasks.ts'
 import { WebMcpRequest } from './wire/mcp-request.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
@@ -49,6 +50,8 @@ export interface McpAdapter {
   readonly auth: McpAuthHandlers
   /** Notifies clients of changes. */
   readonly notify: McpNotifier
+  /** The tasks that run in this process. Pass it to `gracefulShutdown` to let them end. */
+  readonly tasks: McpTasks
 }
 
 /**
@@ -270,6 +273,7 @@ function adapterOf(endpoint: McpEndpoint, listed: 'handler' | 'server'): McpAdap
     {
       [listed === 'handler' ? 'server' : 'handler']: { value: handler },
       notify: { value: endpoint.sdkHandler.notify },
+      tasks: { value: endpoint.sdkHandler.tasks },
     },
   ) as unknown as McpAdapter
   endpoints.set(adapter, endpoint)

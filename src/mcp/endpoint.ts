@@ -76,6 +76,12 @@ export class McpEndpoint {
         'can be used only with a KitMcpRouter; a router function must check each call itself',
       )
     }
+    if (this.#table === undefined && props.options.tasks !== undefined) {
+      throw invalidOption(
+        'tasks',
+        'can be used only with a KitMcpRouter; a router function must serve tasks itself',
+      )
+    }
     const operations = this.#table ?? scopes
     const makeContext = (request: GateRequest) => this.#makeContext(request)
     this.gate = props.oauth && new Gate(props.oauth, operations?.scopes ?? [], makeContext)

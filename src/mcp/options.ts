@@ -13,6 +13,7 @@ import {
 import { checkCache } from './router/resource.ts'
 import type { McpSessionOptions, ResolvedSessionOptions } from './sdk/sessions/sessions.ts'
 import type { SlotLimits } from './sdk/streams/owner-slots.ts'
+import { type McpTaskOptions, type ResolvedTaskOptions, resolveTaskOptions } from './tasks/task-options.ts'
 import { checkAllowedHosts, checkAllowedOrigins } from './wire/origin-policy.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
@@ -107,6 +108,12 @@ export interface McpAdapterOptions<App = any, User = any> {
    * @see docs/guides/limits.md
    */
   readonly limits?: McpLimits | undefined
+  /**
+   * The store and the limits of tasks, for a `KitMcpRouter` with tools that have the option `task`. By default, tasks are kept
+   * in the memory of this process.
+   * @see docs/guides/tasks.md
+   */
+  readonly tasks?: McpTaskOptions | undefined
 }
 
 /** `McpAdapterOptions`, validated and with defaults. */
@@ -126,6 +133,8 @@ export interface ResolvedAdapterOptions {
   readonly recordClientAddress: boolean
   readonly policy: Policy | undefined
   readonly limits: McpLimits | undefined
+  /** Undefined if the option is not set. */
+  readonly tasks: ResolvedTaskOptions | undefined
 }
 
 export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
@@ -145,6 +154,7 @@ export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
   'authorize',
   'authorizeTimeoutMs',
   'limits',
+  'tasks',
 ]
 
 /** @throws {KitMcpConfigError} if an option is invalid or unknown. */
@@ -153,7 +163,7 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
   checkKnownOptions('the adapter', options, ADAPTER_OPTIONS)
   const { allowedOrigins, allowedHosts, listOnlyPermitted, maxBodyBytes, bodyTimeoutMs } = options
   const { sessions, streams, cache, requestStateSecret, eventBus, scopes, recordPayloads } = options
-  const { authorize, authorizeTimeoutMs, limits, recordClientAddress } = options
+  const { authorize, authorizeTimeoutMs, limits, recordClientAddress, tasks } = options
   return {
     sessions: checkSessions(sessions),
     streams: checkStreams(streams),
@@ -178,6 +188,7 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
       recordClientAddress === undefined ? false : checkBoolean('recordClientAddress', recordClientAddress),
     policy: checkPolicy(authorize, authorizeTimeoutMs),
     limits: limits === undefined ? undefined : checkLimits(checks, limits),
+    tasks: tasks === undefined ? undefined : resolveTaskOptions(tasks),
   }
 }
 

@@ -20,6 +20,8 @@ export type OptionsHeading =
   | 'shareInvalidations'
   | 'redisReplayStore'
   | 'redisEventBus'
+  | 'redisTaskStore'
+  | 'memoryTaskStore'
   | 'createMcpAdapter'
   | 'KitMcpRouter'
   | 'mcpAuth'

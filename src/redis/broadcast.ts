@@ -23,7 +23,7 @@ export type RedisClients =
     }
 
 /** The functions that share something through Redis. */
-export type RedisBroadcastOwner = 'redisEventBus' | 'shareInvalidations'
+export type RedisBroadcastOwner = 'redisEventBus' | 'shareInvalidations' | 'redisTaskStore'
 
 /** Options of {@link redisEventBus} and {@link shareInvalidations}. */
 export interface RedisBroadcastOptions {

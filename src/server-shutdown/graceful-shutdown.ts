@@ -14,8 +14,18 @@ export interface ShutdownTelemetry<Stats = unknown> {
   stats(): Stats
 }
 
+/** The part of the tasks of an adapter that a shutdown uses. */
+export interface ShutdownTasks {
+  /** Waits for running tasks, and marks those as failed that have not ended within `timeoutMs`. */
+  close(options: { readonly timeoutMs: number }): Promise<unknown>
+}
+
 /** Options of {@link gracefulShutdown}. */
 export interface GracefulShutdownOptions<Stats = unknown> {
+  /**
+   * The tasks of an adapter (`adapter.tasks`). They end in the same time as requests. Those that do not are marked as failed.
+   */
+  readonly tasks?: ShutdownTasks | undefined
   /** A telemetry manager, which is flushed and shut down after the last request, in the remaining time. */
   readonly telemetry?: ShutdownTelemetry<Stats> | undefined
   /**
@@ -64,11 +74,22 @@ export interface GracefulShutdown<Stats = unknown> {
   close(): Promise<ShutdownReport<Stats>>
 }
 
-const OPTIONS = ['telemetry', 'timeoutMs', 'readinessDelayMs', 'idleGraceMs', 'signals', 'onClosed'] as const
+const OPTIONS = [
+  'tasks',
+  'telemetry',
+  'timeoutMs',
+  'readinessDelayMs',
+  'idleGraceMs',
+  'signals',
+  'onClosed',
+] as const
 const DEFAULT_TIMEOUT_MS = 25_000
 
 /** The part of the time that is kept for telemetry. */
 const TELEMETRY_SHARE = 0.2
+
+/** The part of the time for requests that is kept for marking tasks as failed. */
+const TASK_SHARE = 0.1
 
 /** The interval at which event streams are ended that were opened during the shutdown. */
 const LATE_STREAMS_MS = 100
@@ -83,7 +104,7 @@ const LINGER_MS = 1_000
  * 1. The readiness probe responds with 503, and the server keeps working for `readinessDelayMs`.
  * 2. The server stops accepting connections and closes idle ones. HTTP/2 connections are closed with GOAWAY.
  * 3. `signal` aborts, and event streams are ended.
- * 4. Running requests finish. Their responses contain `Connection: close`.
+ * 4. Running requests and tasks finish. Responses contain `Connection: close`.
  * 5. What has not finished in time is cut, and telemetry is shut down.
  *
  * Upgraded connections, such as WebSockets, stay open until they end or the time is over; end them when `signal` aborts.
@@ -115,7 +136,7 @@ export function gracefulShutdown<Stats = unknown>(
       'must be a server of node:http, node:https, or node:http2, such as the return value of app.listen()',
       server,
     )
-  const { telemetry, timeoutMs, readinessDelayMs, idleGraceMs, signals, onClosed } = resolve(options)
+  const { tasks, telemetry, timeoutMs, readinessDelayMs, idleGraceMs, signals, onClosed } = resolve(options)
   const connections = new OpenConnections(server)
   const ending = new AbortController()
   let closing: Promise<ShutdownReport<Stats>> | undefined
@@ -134,7 +155,11 @@ export function gracefulShutdown<Stats = unknown>(
     await delay(0)
     connections.endStreams()
     const later = setInterval(() => connections.endStreams(), LATE_STREAMS_MS)
-    await within(timeoutMs * (telemetry === undefined ? 1 : 1 - TELEMETRY_SHARE), drained)
+    const timeForRequests = timeoutMs * (telemetry === undefined ? 1 : 1 - TELEMETRY_SHARE)
+    // The last tenth is kept for marking the tasks that have not ended.
+    const timeForTasks = Math.floor(timeForRequests * (1 - TASK_SHARE))
+    const tasksEnded = tasks && settled(() => tasks.close({ timeoutMs: timeForTasks }))
+    await within(timeForRequests, Promise.all([drained, tasksEnded]))
     clearInterval(later)
     const left = { openConnections: connections.count, pendingRequests: connections.pending }
     connections.destroy()
@@ -182,7 +207,9 @@ function resolve<Stats>(options: GracefulShutdownOptions<Stats>) {
     )
   checkKnownOptions('gracefulShutdown', options, OPTIONS)
   const { telemetry, timeoutMs = DEFAULT_TIMEOUT_MS, readinessDelayMs = 0, idleGraceMs = 0 } = options
-  const { signals = [], onClosed } = options
+  const { signals = [], onClosed, tasks } = options
+  if (tasks !== undefined && typeof tasks?.close !== 'function')
+    throw invalidKind('tasks', 'must be the member tasks of an adapter', tasks)
   if (
     telemetry !== undefined &&
     (typeof telemetry?.shutdown !== 'function' || typeof telemetry.stats !== 'function')
@@ -198,6 +225,7 @@ function resolve<Stats>(options: GracefulShutdownOptions<Stats>) {
     )
   }
   return {
+    tasks,
     telemetry,
     timeoutMs: checkWholeNumber('timeoutMs', timeoutMs, 1),
     readinessDelayMs: checkWholeNumber('readinessDelayMs', readinessDelayMs, 0),

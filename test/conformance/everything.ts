@@ -1,8 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { fromJsonSchema, inputRequired, type PromptMessage } from '@modelcontextprotocol/server'
+import {
+  fromJsonSchema,
+  inputRequired,
+  type PromptMessage,
+  ProtocolError,
+} from '@modelcontextprotocol/server'
 import { z } from 'zod'
 import type { McpNotifier } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { KitToolError } from '../../src/mcp/router/tool-error.ts'
 
 /** A PNG with one red pixel. */
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=='
@@ -90,7 +96,64 @@ const JSON_SCHEMA_2020_12 = fromJsonSchema<Record<string, unknown>>({
  * @param notify Returns the notifier for tools that change a list.
  */
 export function everything(notify: () => McpNotifier): KitMcpRouter {
-  return rounds(resources(prompts(tools(KitMcpRouter.create(), notify))))
+  return tasks(rounds(resources(prompts(tools(KitMcpRouter.create(), notify)))))
+}
+
+/** Adds the tools that run as tasks (SEP-2663). */
+function tasks(router: KitMcpRouter): KitMcpRouter {
+  return router
+    .tool('greet', { description: 'Never a task', input: NAME }, ({ name }) => `Hello, ${name}!`)
+    .tool(
+      'slow_compute',
+      {
+        description: 'Takes some seconds',
+        input: z.object({ seconds: z.number(), label: z.string().optional() }),
+        task: 'optional',
+        pollIntervalMs: 200,
+      },
+      async ({ seconds }, { signal }) => {
+        await delay(seconds * 1_000, undefined, { signal })
+        return `computed for ${seconds} s`
+      },
+    )
+    .tool('failing_job', { description: 'Fails', task: 'required' }, async (_args, { signal }) => {
+      await delay(1_000, undefined, { signal })
+      throw new KitToolError('The job has failed')
+    })
+    .tool('protocol_error_job', { description: 'Fails by the protocol', task: 'optional' }, () => {
+      throw new ProtocolError(-32_603, 'The job broke the protocol')
+    })
+    .tool(
+      'confirm_delete',
+      { description: 'Asks first', input: z.object({ filename: z.string() }), task: 'optional' },
+      ({ filename }, context) => {
+        const { confirm } = context.inputResponses
+        if (confirm !== undefined) return `${filename}: ${JSON.stringify(confirm)}`
+        return context.inputRequired({ confirm: ask(`Delete ${filename}?`) })
+      },
+    )
+    .tool('multi_input', { description: 'Asks two', task: 'optional' }, (_args, context) => {
+      const { first, second } = context.inputResponses
+      if (first !== undefined && second !== undefined) return JSON.stringify({ first, second })
+      return context.inputRequired({ first: ask('First?'), second: ask('Second?') })
+    })
+    .tool(
+      'test_tool_with_task',
+      {
+        description: 'Asks before it becomes a task',
+        task: 'required',
+        beforeTask: (_args, context) =>
+          context.accepted('user_name', NAME) === undefined
+            ? context.inputRequired({ user_name: askName })
+            : undefined,
+      },
+      (_args, context) => `Hello, ${context.accepted('user_name', NAME)?.name}!`,
+    )
+}
+
+function ask(message: string) {
+  const requestedSchema = { type: 'object' as const, properties: { confirm: { type: 'boolean' as const } } }
+  return inputRequired.elicit({ message, requestedSchema })
 }
 
 function tools(router: KitMcpRouter, notify: () => McpNotifier): KitMcpRouter {

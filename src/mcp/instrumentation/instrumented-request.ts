@@ -23,9 +23,13 @@ import { CLIENT_GONE } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import {
   type Failure,
+  NO_TASK_TELEMETRY,
   NO_TELEMETRY,
+  type ObservedTask,
   type ReachedLimit,
   type RequestTelemetry,
+  type TaskEnd,
+  type TaskTelemetry,
   type TimedCall,
 } from '../wire/request-telemetry.ts'
 import {
@@ -137,6 +141,7 @@ export class InstrumentedRequest implements RequestTelemetry {
   #redactor: TokenRedactor | undefined
   #isServedHere = false
   #identified = false
+  #auth: AuthInfo | undefined
   #hasAccepted = false
   #ended = false
 
@@ -189,6 +194,7 @@ export class InstrumentedRequest implements RequestTelemetry {
 
   identify(auth: AuthInfo): void {
     this.#identified = true
+    this.#auth = auth
     tryOrUndefined(() => {
       this.#redactor = new TokenRedactor(auth.token)
       const user = auth.user as object
@@ -314,6 +320,55 @@ export class InstrumentedRequest implements RequestTelemetry {
       }
       this.#emit(this.#operationOf(call.id), 'limit.unavailable', 'warn', attributes, failure)
     })
+  }
+
+  beginTask({ tool, reference }: ObservedTask): TaskTelemetry {
+    return (
+      tryOrUndefined(() => {
+        const request = new InstrumentedRequest(this.#instrumentation, this.#request)
+        if (this.#auth !== undefined) request.identify(this.#auth)
+        request.#protocolVersion = this.#protocolVersion
+        const attributes = { 'gen_ai.tool.name': tool, 'kit.mcp.task.reference': reference }
+        const span = tryOrUndefined(() =>
+          this.#instrumentation.tracing.startTask(`task ${tool}`, {
+            'gen_ai.operation.name': 'execute_tool',
+            ...attributes,
+          }),
+        )
+        return {
+          request,
+          run: <T>(fn: () => Promise<T>) =>
+            span === undefined ? request.run(fn) : span.run(() => request.run(fn)),
+          end: (errorType?: string) => {
+            tryOrUndefined(() => span?.end(errorType))
+            request.abandon()
+          },
+        }
+      }) ?? NO_TASK_TELEMETRY
+    )
+  }
+
+  taskCreated({ tool, reference }: ObservedTask): void {
+    this.#taskEvent('created', 'info', { tool, reference })
+  }
+
+  taskEnded(status: 'completed' | 'failed' | 'cancelled', end: TaskEnd): void {
+    const { durationMs, errorType } = end
+    this.#taskEvent(status, status === 'failed' ? 'error' : 'info', end, {
+      ...(errorType !== undefined && { 'error.type': errorType }),
+      duration_ms: durationMs,
+    })
+  }
+
+  #taskEvent(event: string, level: 'info' | 'error', task: ObservedTask, more: Attributes = {}): void {
+    tryOrUndefined(() =>
+      this.#emit(undefined, `task.${event}`, level, {
+        'gen_ai.tool.name': task.tool,
+        'kit.mcp.task.reference': task.reference,
+        ...this.#sharedAttributes(),
+        ...more,
+      }),
+    )
   }
 
   responded(

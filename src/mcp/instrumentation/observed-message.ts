@@ -42,6 +42,9 @@ const METHODS: ReadonlySet<string> = new Set([
   'resources/templates/list',
   'server/discover',
   'subscriptions/listen',
+  'tasks/cancel',
+  'tasks/get',
+  'tasks/update',
   'tools/call',
   'tools/list',
 ])

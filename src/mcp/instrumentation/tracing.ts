@@ -63,6 +63,13 @@ export interface ServerSpan {
   end(describe: (isRecorded: boolean) => SpanEnd): void
 }
 
+/** The span of one run of a task. */
+export interface TaskSpan {
+  /** Runs `fn` with the span as the active one. */
+  run<T>(fn: () => T): T
+  end(errorType: string | undefined): void
+}
+
 /** A session that has ended. Its attributes have few values. */
 export interface EndedSession {
   readonly durationMs: number
@@ -133,6 +140,31 @@ export class Tracing {
     }
     const span = tracer.startSpan(name, options, parent)
     return new ApiServerSpan(api, span, api.trace.setSpan(parent, span), durations, startedAtMs)
+  }
+
+  /**
+   * Begins the span of a task. It is the root of a trace, because the task may run for hours, and it is linked to the active
+   * span. Returns undefined without a provider for spans.
+   */
+  startTask(name: string, attributes: SpanAttributes): TaskSpan | undefined {
+    const api = this.#api
+    const tracer = api && registeredTracer(api)
+    if (api === undefined || tracer === undefined) return undefined
+    const ambient = api.context.active()
+    const caller = api.trace.getSpanContext(ambient)
+    const links = caller !== undefined && api.isSpanContextValid(caller) ? [{ context: caller }] : []
+    const span = tracer.startSpan(name, { root: true, attributes, links }, ambient)
+    const inside = api.trace.setSpan(ambient, span)
+    return {
+      run: (fn) => api.context.with(inside, fn),
+      end(errorType) {
+        if (errorType !== undefined) {
+          span.setAttribute('error.type', errorType)
+          span.setStatus({ code: api.SpanStatusCode.ERROR })
+        }
+        span.end()
+      },
+    }
   }
 
   /** Counts a request that the gate has refused. */

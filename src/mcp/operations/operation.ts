@@ -30,7 +30,7 @@ const STATE_REJECTED = 'invalid_request_state'
 export interface Serving {
   readonly table: RouterTable
   readonly exchange: Exchange
-  readonly states: RequestStates
+  readonly states: Pick<RequestStates, 'seal' | 'open'>
   readonly subscriptions: Subscriptions
   /** `true` if lists leave out the operations that the token may not use. */
   readonly listOnlyPermitted: boolean
@@ -39,6 +39,16 @@ export interface Serving {
   readonly policy: Policy | undefined
   /** The capabilities that the client of a session has sent. */
   readonly sessionCapabilities?: ClientCapabilities | undefined
+  /** `true` in a task, whose status tells a JSON-RPC error from the error of a tool. Other calls only have tool errors. */
+  readonly keepsProtocolErrors?: true
+}
+
+/** The part of the SDK's context that a call needs. A task has one without the request that began the task. */
+export type SdkContext = Pick<ServerContext, 'http'> & {
+  readonly mcpReq: Pick<
+    ServerContext['mcpReq'],
+    'id' | 'method' | '_meta' | 'envelope' | 'inputResponses' | 'requestState' | 'signal' | 'log' | 'notify'
+  >
 }
 
 /** The parts of a request that are used here. */
@@ -54,7 +64,7 @@ export interface OperationRequest {
  */
 export async function runRound<Result>(
   { exchange, states, sessionCapabilities }: Serving,
-  sdk: ServerContext,
+  sdk: SdkContext,
   name: string,
   run: (context: CallContext) => Promise<Result>,
 ): Promise<Result | InputRequiredResult> {
@@ -75,7 +85,7 @@ export async function runRound<Result>(
   }
 }
 
-async function opened(states: RequestStates, given: unknown, holder: string): Promise<unknown> {
+async function opened(states: Serving['states'], given: unknown, holder: string): Promise<unknown> {
   try {
     return await states.open(String(given), holder)
   } catch {
@@ -98,7 +108,7 @@ export function textForClient(thrown: unknown): string | undefined {
 }
 
 /** Returns `true` for a `ProtocolError`. `instanceof` throws for some proxies. */
-function isProtocolError(error: unknown): error is ProtocolError {
+export function isProtocolError(error: unknown): error is ProtocolError {
   return tryOrUndefined(() => error instanceof ProtocolError) === true
 }
 
@@ -154,7 +164,7 @@ export class CallContext extends LazyRequest implements KitContext {
 
   constructor(
     exchange: Exchange,
-    { mcpReq, http }: ServerContext,
+    { mcpReq, http }: SdkContext,
     state?: unknown,
     sessionCapabilities?: ClientCapabilities,
   ) {
@@ -179,7 +189,7 @@ export class CallContext extends LazyRequest implements KitContext {
 }
 
 async function reportProgress(
-  mcpReq: ServerContext['mcpReq'],
+  mcpReq: SdkContext['mcpReq'],
   progress: number,
   total: number | undefined,
   message: string | undefined,

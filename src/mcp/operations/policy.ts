@@ -53,7 +53,7 @@ export interface Denied {
 }
 
 /** The JSON-RPC code for a prompt or a resource that the policy denies. */
-const DENIED_CODE = -32_003
+export const DENIED_CODE = -32_003
 
 const DENIED_TEXTS: Readonly<Record<OperationKind, string>> = {
   tool: 'You are not allowed to use this tool.',
@@ -147,7 +147,7 @@ interface PolicyServing {
  */
 export function checkedCall(
   { policy, exchange }: PolicyServing,
-  { mcpReq }: ServerContext,
+  { mcpReq }: { readonly mcpReq: Pick<ServerContext['mcpReq'], 'id'> },
   kind: OperationKind,
   operation: object,
 ): AuthorizedCall | undefined {

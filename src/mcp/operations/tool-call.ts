@@ -7,7 +7,6 @@ import {
   ProtocolError,
   ProtocolErrorCode,
   type Server,
-  type ServerContext,
   specTypeSchemas,
 } from '@modelcontextprotocol/server'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
@@ -20,7 +19,15 @@ import { problemIn } from '../wire/schema-issues.ts'
 import { toolArguments } from './call-arguments.ts'
 import { LimitReached } from './limits/limit-reached.ts'
 import { OperationCall } from './middleware-call.ts'
-import { type CallContext, isStateRefusal, runRound, type Serving, textForClient } from './operation.ts'
+import {
+  type CallContext,
+  isProtocolError,
+  isStateRefusal,
+  runRound,
+  type SdkContext,
+  type Serving,
+  textForClient,
+} from './operation.ts'
 import { argumentsOf, checkedCall } from './policy.ts'
 
 /**
@@ -31,8 +38,8 @@ import { argumentsOf, checkedCall } from './policy.ts'
 export async function callTool(
   serving: Serving,
   request: CallToolRequest,
-  sdk: ServerContext,
-  server: Server,
+  sdk: SdkContext,
+  server: Pick<Server, 'projectCallToolResult'>,
 ): Promise<CallToolResult | InputRequiredResult> {
   const tool = serving.table.tools.get(request.params.name)
   if (tool === undefined) {
@@ -69,6 +76,10 @@ export async function callTool(
   } catch (thrown) {
     if (isStateRefusal(thrown)) throw thrown
     isError = true
+    if (serving.keepsProtocolErrors && isProtocolError(thrown)) {
+      telemetry.toolFailed(call, { thrown }, undefined)
+      throw thrown
+    }
     failed = failedCall(tool, thrown)
     result = failed.result
     const { limit } = failed
@@ -78,6 +89,17 @@ export async function callTool(
   if (isError) telemetry.toolFailed(call, failed?.failure, failed?.reference)
   else telemetry.toolCompleted(call, result)
   return isInputRequiredResult(result) ? result : server.projectCallToolResult(result, tool.outputJsonSchema)
+}
+
+/** Returns the result for a value that a tool has thrown, and the reference id under which telemetry records the value. */
+export function failedResult(thrown: unknown): {
+  readonly result: CallToolResult
+  readonly reference: string | undefined
+} {
+  const text = textForClient(thrown)
+  if (text !== undefined) return { result: errorResult(text), reference: undefined }
+  const reference = randomUUID()
+  return { result: errorResult(`The tool failed. Reference: ${reference}`), reference }
 }
 
 /** A call whose handler threw, or that has reached a limit. */
@@ -94,12 +116,8 @@ function failedCall(tool: ToolEntry, thrown: unknown): FailedCall {
   const reached = LimitReached.in(thrown)
   if (reached !== undefined) return { result: reached.result, limit: reached }
   const failure = { thrown }
-  const text = textForClient(thrown)
-  if (text === undefined) {
-    const reference = randomUUID()
-    return { result: errorResult(`The tool failed. Reference: ${reference}`), failure, reference }
-  }
-  const result = errorResult(text)
+  const { result, reference } = failedResult(thrown)
+  if (reference !== undefined) return { result, failure, reference }
   const limit = LimitReached.in(tool.limiter?.exceededBy(result))
   return { result: limit?.result ?? result, failure, limit }
 }
@@ -213,6 +231,7 @@ function textContent(value: unknown): CallToolResult['content'] {
   return [{ type: 'text', text }]
 }
 
-function errorResult(text: string): CallToolResult {
+/** Returns a tool result that reports an error. */
+export function errorResult(text: string): CallToolResult {
   return { content: [{ type: 'text', text }], isError: true }
 }

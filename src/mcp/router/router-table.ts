@@ -21,6 +21,8 @@ export interface RouterTable {
   readonly capabilities: ServerCapabilities
   /** `true` if a tool has arguments that are repeated in headers. */
   readonly declaresHeaders: boolean
+  /** `true` if a tool runs as a task. */
+  readonly hasTasks: boolean
   /** Every scope that any operation names. */
   readonly scopes: readonly string[]
 }
@@ -55,6 +57,7 @@ export function routerTable(
       ...(completes && { completions: {} }),
     }),
     declaresHeaders: tools.some((entry) => entry.declaresHeaders),
+    hasTasks: tools.some((entry) => entry.task !== undefined),
     scopes: unionOfScopes(...[...tools, ...prompts, ...resources, ...templates].map((entry) => entry.scopes)),
   }
 }

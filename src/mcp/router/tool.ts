@@ -1,6 +1,7 @@
 import type { CallToolResult, Tool, ToolAnnotations } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { optionChecksOf } from '../../options/option-checks.ts'
+import { MAX_TIMER_MS } from '../../timers.ts'
 import type { KitContext } from './context.ts'
 import {
   checkDefinition,
@@ -18,7 +19,7 @@ import type { Wrapped } from './middleware.ts'
 import { declaresHeaders } from './param-headers.ts'
 
 const checks = optionChecksOf('KitMcpRouter')
-const { checkFunction, invalidOption } = checks
+const { checkFunction, checkOneOf, checkWholeNumber, invalidOption, unusableOption } = checks
 
 /** The options of a tool. */
 export interface ToolConfig<Input, Output> extends DefinitionConfig {
@@ -38,6 +39,33 @@ export interface ToolConfig<Input, Output> extends DefinitionConfig {
    * @see docs/guides/limits.md
    */
   readonly limits?: McpLimits | undefined
+  /**
+   * Runs the tool as a task for clients that support the extension `io.modelcontextprotocol/tasks`: the call returns at once,
+   * and the client asks for the result later. For other clients, `optional` runs the tool during the call, and `required`
+   * returns the error -32021. By default, the tool never runs as a task.
+   * @see docs/guides/tasks.md
+   */
+  readonly task?: 'optional' | 'required' | undefined
+  /** The time for which a task is kept after it was created, in milliseconds. Defaults to `tasks.ttlMs` of the adapter. */
+  readonly ttlMs?: number | undefined
+  /** The interval at which clients should ask for the status of a task, in milliseconds. Defaults to 1 000 ms. */
+  readonly pollIntervalMs?: number | undefined
+  /**
+   * Runs before a task is created, during the call. It returns the result of `context.inputRequired()` to ask for input first,
+   * or undefined to create the task. The handler then receives the answers in its first round.
+   */
+  beforeTask?(
+    args: ArgsOf<Input>,
+    context: KitContext<any>,
+  ): InputRequired | undefined | Promise<InputRequired | undefined>
+}
+
+/** The options of a tool that runs as a task. */
+export interface ToolTask {
+  readonly mode: 'optional' | 'required'
+  readonly ttlMs: number | undefined
+  readonly pollIntervalMs: number
+  readonly before: ((args: unknown, context: KitContext) => unknown) | undefined
 }
 
 /** The arguments of a handler: the parsed value, or `{}` without a schema. */
@@ -85,9 +113,22 @@ export interface ToolEntry extends Wrapped {
   /** Runs the tool within its limits and those of the adapter. The table of an adapter sets it. Absent if there are none. */
   readonly limiter?: ToolLimiter
   readonly handler: (args: unknown, context: KitContext) => unknown
+  /** Undefined if the tool never runs as a task. */
+  readonly task: ToolTask | undefined
 }
 
-const TOOL_OPTIONS = [...DEFINITION_OPTIONS, 'description', 'input', 'output', 'annotations', 'limits']
+const TASK_OPTIONS = ['ttlMs', 'pollIntervalMs', 'beforeTask'] as const
+const TOOL_OPTIONS = [
+  ...DEFINITION_OPTIONS,
+  'description',
+  'input',
+  'output',
+  'annotations',
+  'limits',
+  'task',
+  ...TASK_OPTIONS,
+]
+const DEFAULT_POLL_INTERVAL_MS = 1_000
 
 /** @throws {KitMcpConfigError} if the name, an option, or the handler is invalid. */
 export function toolEntry(
@@ -136,5 +177,41 @@ export function toolEntry(
     declaresHeaders: declaresHeaders(`input of ${owner}`, inputSchema),
     limits: limits === undefined ? undefined : checkLimits(checks, limits, owner),
     handler,
+    task: toolTask(owner, config),
+  }
+}
+
+/** Returns the options of a task. @throws {KitMcpConfigError} if they are invalid, or not usable for this tool. */
+function toolTask(
+  owner: string,
+  config: ToolConfig<StandardSchemaV1 | undefined, StandardSchemaV1 | undefined>,
+): ToolTask | undefined {
+  const { task, ttlMs, pollIntervalMs, beforeTask } = config
+  if (task === undefined) {
+    const unused = TASK_OPTIONS.find((option) => config[option] !== undefined)
+    if (unused === undefined) return undefined
+    throw unusableOption(
+      `${unused} of ${owner}`,
+      'can be used only with the option task',
+      `Set task to 'optional' or 'required'.`,
+    )
+  }
+  checkOneOf(`task of ${owner}`, task, ['optional', 'required'])
+  if (task === 'required' && config.public === true)
+    throw unusableOption(
+      `task of ${owner}`,
+      `must not be 'required' for a public tool, because a task belongs to a user`,
+      `Set task to 'optional', or remove public.`,
+    )
+  if (beforeTask !== undefined)
+    checkFunction(`beforeTask of ${owner}`, beforeTask, 'set it to a function (args, context)')
+  return {
+    mode: task,
+    ttlMs: ttlMs === undefined ? undefined : checkWholeNumber(`ttlMs of ${owner}`, ttlMs, 1, MAX_TIMER_MS),
+    pollIntervalMs:
+      pollIntervalMs === undefined
+        ? DEFAULT_POLL_INTERVAL_MS
+        : checkWholeNumber(`pollIntervalMs of ${owner}`, pollIntervalMs, 1, MAX_TIMER_MS),
+    before: beforeTask as ToolTask['before'],
   }
 }

@@ -1,11 +1,14 @@
 import {
   McpServer,
+  ProtocolError,
+  ProtocolErrorCode,
   type Resource,
   ResourceNotFoundError,
   Server,
   type ServerContext,
   type ServerOptions,
 } from '@modelcontextprotocol/server'
+import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { ownerOf } from '../../oauth/owner.ts'
 import { complete } from '../operations/complete.ts'
 import { CallContext, runSafely, type Serving } from '../operations/operation.ts'
@@ -19,6 +22,7 @@ import type { OperationKind } from '../router/middleware.ts'
 import { findResource, type RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { isOpen, isPublicUri, type Scoped, scopesOfUri } from '../router/uris/uri-scopes.ts'
+import type { Tasks } from '../tasks/tasks.ts'
 import { isAnonymous } from '../wire/exchange.ts'
 
 /**
@@ -26,7 +30,7 @@ import { isAnonymous } from '../wire/exchange.ts'
  * request does not pay for other methods.
  */
 export function buildServer(
-  serving: Serving,
+  serving: SdkServing,
   info: ServerInfo,
   options: ServerOptions,
   methods: Iterable<unknown>,
@@ -39,7 +43,7 @@ export function buildServer(
 
 /** Like `buildServer`, for requests whose headers do not have to be compared with arguments. */
 export function buildSimpleServer(
-  serving: Serving,
+  serving: SdkServing,
   info: ServerInfo,
   options: ServerOptions,
   methods: Iterable<unknown>,
@@ -77,8 +81,13 @@ class HeaderCheckingServer extends McpServer {
   }
 }
 
-/** Returns the `Serving` of a request by the SDK's context of that request. */
-export type ServingOf = (sdk: ServerContext) => Serving
+/** The data of a request, and the tasks of the adapter if a tool runs as a task. */
+export interface SdkServing extends Serving {
+  readonly tasks: Tasks | undefined
+}
+
+/** Returns the `SdkServing` of a request by the SDK's context of that request. */
+export type ServingOf = (sdk: ServerContext) => SdkServing
 
 const METHODS = [
   'tools/list',
@@ -104,7 +113,18 @@ function addHandler(server: Server, method: unknown, table: RouterTable, serving
       break
     case 'tools/call':
       if (capabilities.tools)
-        server.setRequestHandler(method, (call, sdk) => callTool(servingOf(sdk), call, sdk, server))
+        server.setRequestHandler(method, (call, sdk) => {
+          const serving = servingOf(sdk)
+          const tool = serving.tasks && table.tools.get(call.params.name)
+          return serving.tasks === undefined || tool?.task === undefined
+            ? callTool(serving, call, sdk, server)
+            : serving.tasks.call(serving, call, sdk, server, { ...tool, task: tool.task })
+        })
+      break
+    case 'tasks/get':
+    case 'tasks/update':
+    case 'tasks/cancel':
+      if (table.hasTasks) addTaskHandler(server, method, servingOf)
       break
     case 'prompts/list':
       if (capabilities.prompts)
@@ -123,6 +143,32 @@ function addHandler(server: Server, method: unknown, table: RouterTable, serving
     default:
       if (capabilities.resources) addResourceHandler(server, method, table, servingOf)
   }
+}
+
+/** Accepts all parameters. `Tasks.authorize` checks them before, because the response may have to be a 403. */
+const ANY_PARAMS: StandardSchemaV1<Record<string, unknown>> = {
+  '~standard': {
+    version: 1,
+    vendor: 'mcp-gatekit',
+    validate: (value) => ({ value: value as Record<string, unknown> }),
+  },
+}
+
+/** Methods of an extension need a schema. With a schema, the SDK serves them in the revision that has removed them. */
+function addTaskHandler(
+  server: Server,
+  method: 'tasks/get' | 'tasks/update' | 'tasks/cancel',
+  servingOf: ServingOf,
+): void {
+  server.setRequestHandler(method, { params: ANY_PARAMS }, async (_params, sdk) => {
+    const serving = servingOf(sdk)
+    const { tasks } = serving
+    if (tasks === undefined) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
+    if (method === 'tasks/get') return tasks.get(serving, sdk)
+    return method === 'tasks/cancel'
+      ? await tasks.cancel(serving, sdk)
+      : await tasks.update(serving, sdk, server)
+  })
 }
 
 function addResourceHandler(server: Server, method: unknown, table: RouterTable, servingOf: ServingOf): void {

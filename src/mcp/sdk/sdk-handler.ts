@@ -15,6 +15,8 @@ import { MODERN_REVISION } from '../revisions.ts'
 import { neededScopes, type ScopedOperations } from '../router/operation-scopes.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { namesRejectedUri, withCanonicalSubscriptions, withoutUri } from '../router/uris/message-uris.ts'
+import { declaresTasks, missingTasks } from '../tasks/task-capabilities.ts'
+import type { McpTasks, Tasks } from '../tasks/tasks.ts'
 import { isEventStream } from '../wire/event-stream.ts'
 import { type Exchange, isAnonymous } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, retryLater } from '../wire/json-rpc.ts'
@@ -28,6 +30,7 @@ import { canonicalEventBus } from './streams/canonical-event-bus.ts'
 import { EventOutlet } from './streams/event-outlet.ts'
 import { EventStreams } from './streams/event-stream.ts'
 import { OwnerSlots } from './streams/owner-slots.ts'
+import { withTaskEvents } from './streams/task-events.ts'
 
 /**
  * Serves authenticated requests with the official SDK, in one of three ways:
@@ -81,6 +84,11 @@ export class SdkHandler {
     return this.#handler.notify
   }
 
+  /** The tasks of this process. Without tools that run as tasks, there are never any. */
+  get tasks(): McpTasks {
+    return this.#servers.tasks ?? NO_TASKS
+  }
+
   /** Serves a request that has been authenticated and has its scopes. */
   handle(
     request: McpRequest,
@@ -104,6 +112,11 @@ export class SdkHandler {
     if (this.#sessions !== undefined && isLegacy(request, body)) {
       return this.#serveSession(this.#sessions, request, exchange, body, messages)
     }
+    const { tasks } = this.#servers
+    if (tasks !== undefined) {
+      if (exchange.auth === undefined) tasks.countBy(exchange, clientKey(request.clientAddress))
+      if (isTaskRequest(body)) return this.#serveTask(tasks, request, exchange, body)
+    }
     const table = this.#table
     const fast = table === undefined || !this.usesFastPath ? undefined : fastRequest(request, body, table)
     if (table === undefined || fast === undefined) {
@@ -114,6 +127,22 @@ export class SdkHandler {
     const server = this.#servers.forFastPath(table, exchange, this.#streams, fast)
     const call = { message: fast.message, exchange, request }
     return fast.era === 'modern' ? serveModern(server, call, fast.classification) : serveLegacy(server, call)
+  }
+
+  /** Serves `tasks/get`, `tasks/update`, and `tasks/cancel`. They need the scopes of the tool that the task runs. */
+  async #serveTask(
+    tasks: Tasks,
+    request: McpRequest,
+    exchange: Exchange,
+    message: TaskRequest,
+  ): Promise<Response | PlainResponse> {
+    const missing = await tasks.authorize(exchange, message)
+    const { gate, auth, telemetry } = exchange
+    if (missing.length === 0 || gate === undefined || auth === undefined)
+      return await this.#serveWithSdk(request, exchange, message, [message])
+    const refusal = await gate.limited(gate.insufficientScope(missing, auth.scopes), request)
+    telemetry.decided(refusal)
+    return gate.responseTo(refusal, request)
   }
 
   /** Serves requests without a body: GET opens a stream of a 2025 revision, DELETE ends a session. */
@@ -135,6 +164,7 @@ export class SdkHandler {
     body: unknown,
     messages: readonly unknown[],
     outlet?: EventOutlet,
+    transform: (stream: ReadableStream<Uint8Array>) => ReadableStream<Uint8Array> = (stream) => stream,
   ): Promise<Response> {
     const { auth } = exchange
     const relaying = outlet ?? new EventOutlet()
@@ -144,7 +174,7 @@ export class SdkHandler {
       ...(auth !== undefined && { authInfo: auth }),
     })
     return isEventStream(response)
-      ? new Response(relaying.relay(response.body as ReadableStream<Uint8Array>), response)
+      ? new Response(relaying.relay(transform(response.body as ReadableStream<Uint8Array>)), response)
       : response
   }
 
@@ -162,6 +192,10 @@ export class SdkHandler {
         -32_602,
         `Invalid params: subscriptions/listen must have at most ${MAX_SUBSCRIBED_LENGTH} characters`,
       )
+    const { tasks } = this.#servers
+    const taskIds = tasks && watchedTaskIds(body)
+    if (taskIds !== undefined && !declaresTasks((body as ListenRequest).params._meta))
+      return missingTasksResponse((body as ListenRequest).id)
     const release = this.#takeStream(request, exchange)
     if (typeof release !== 'function') return release
     request.onDisconnect(release)
@@ -171,7 +205,15 @@ export class SdkHandler {
       onEnd: release,
     })
     try {
-      const response = await this.#serveWithSdk(request, exchange, body, messages, outlet)
+      const watched =
+        tasks === undefined || taskIds === undefined
+          ? undefined
+          : await tasks.watchable(exchange, taskIds, body as ListenRequest)
+      const response = await this.#serveWithSdk(request, exchange, body, messages, outlet, (stream) =>
+        tasks === undefined || watched === undefined
+          ? stream
+          : withTaskEvents(stream, { tasks, watched, client: request, id: (body as ListenRequest).id }),
+      )
       if (!isEventStream(response)) release()
       return response
     } catch (error) {
@@ -268,6 +310,8 @@ export class SdkHandler {
   }
 }
 
+const NO_TASKS: McpTasks = Object.freeze({ running: 0, close: async () => undefined })
+
 /** Returns the owner of a stream or session: the user or, for a request without a token, the client's address. */
 function countedFor(request: McpRequest, auth: AuthInfo | undefined): string | undefined {
   return auth === undefined ? clientKey(request.clientAddress) : ownerOf(auth)
@@ -285,6 +329,34 @@ function scopeRefusal(
 
 function isListening([message]: readonly unknown[]): boolean {
   return (message as { method?: unknown } | null | undefined)?.method === 'subscriptions/listen'
+}
+
+interface TaskRequest {
+  readonly method: string
+  readonly id: string | number
+}
+
+/** Returns `true` for a request about a task. A batch is not one: no revision has both batches and tasks. */
+function isTaskRequest(body: unknown): body is TaskRequest {
+  const { method, id } = (body ?? {}) as { method?: unknown; id?: unknown }
+  const isMethod = method === 'tasks/get' || method === 'tasks/update' || method === 'tasks/cancel'
+  return isMethod && (typeof id === 'string' || typeof id === 'number')
+}
+
+interface ListenRequest extends TaskRequest {
+  readonly params: { readonly _meta?: unknown; readonly notifications: { readonly taskIds: unknown[] } }
+}
+
+/** Returns the ids of the tasks that `subscriptions/listen` names, or undefined if it does not name any. */
+function watchedTaskIds(body: unknown): readonly unknown[] | undefined {
+  const ids = (body as Partial<ListenRequest> | undefined)?.params?.notifications?.taskIds
+  return Array.isArray(ids) && ids.length > 0 ? ids : undefined
+}
+
+function missingTasksResponse(id: unknown): PlainResponse {
+  const { code, message, data } = missingTasks()
+  const error = { jsonrpc: '2.0', id, error: { code, message, data } }
+  return { status: 400, headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(error) }
 }
 
 /** The maximum number of characters in canonical form for one character of a body: a URI may be percent-encoded. */

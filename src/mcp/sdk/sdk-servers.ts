@@ -7,14 +7,16 @@ import {
 } from '@modelcontextprotocol/server'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
-import type { Serving } from '../operations/operation.ts'
 import { RequestStates } from '../operations/request-state.ts'
 import type { Subscriptions } from '../operations/subscriptions.ts'
 import type { ResolvedAdapterOptions, ServerInfo } from '../options.ts'
 import { MODERN_REVISION } from '../revisions.ts'
 import type { RouterTable } from '../router/router-table.ts'
+import { TASKS_CAPABILITY } from '../tasks/task-capabilities.ts'
+import { resolveTaskOptions } from '../tasks/task-options.ts'
+import { Tasks } from '../tasks/tasks.ts'
 import type { Exchange } from '../wire/exchange.ts'
-import { buildServer, buildSessionServer, buildSimpleServer } from './build-server.ts'
+import { buildServer, buildSessionServer, buildSimpleServer, type SdkServing } from './build-server.ts'
 import { exchangeOf, methodsOf } from './served-request.ts'
 import { guardUris } from './uri-guard.ts'
 import { guardResponses } from './watch-messages.ts'
@@ -81,12 +83,21 @@ export class SdkServers {
   readonly #states: RequestStates
   readonly #options: ServerOptions
   readonly #modernOptions: ServerOptions
+  /** The options for requests of 2026-07-28 that the handler of the SDK serves. */
+  readonly #discoveryOptions: ServerOptions
+  /** Undefined if no tool runs as a task. */
+  readonly tasks: Tasks | undefined
 
   constructor(props: SdkServersProps) {
     this.#props = props
     this.#states = new RequestStates(props.options.requestStateSecret)
     this.#options = serverOptions(props)
     this.#modernOptions = { ...this.#options, supportedProtocolVersions: MODERN_REVISIONS }
+    this.tasks = tasksOf(props)
+    this.#discoveryOptions =
+      this.tasks === undefined
+        ? this.#options
+        : { ...this.#options, capabilities: { ...this.#options.capabilities, ...TASKS_CAPABILITY } }
   }
 
   /** Returns a server for one request on the fast path. */
@@ -113,7 +124,8 @@ export class SdkServers {
     const { router, serverInfo } = this.#props
     if (typeof router === 'function') return this.#watched(router, exchange, request, era)
     const serving = this.#serving(router, exchange, subscriptions)
-    const server = buildServer(serving, serverInfo, this.#options, methodsOf(request))
+    const options = era === 'modern' ? this.#discoveryOptions : this.#options
+    const server = buildServer(serving, serverInfo, options, methodsOf(request))
     exchange.telemetry.watch(server, false)
     guardResponses(server, exchange.outflow)
     return server
@@ -165,10 +177,16 @@ export class SdkServers {
     return server
   }
 
-  #serving(table: RouterTable, exchange: Exchange, subscriptions: Subscriptions): Serving {
+  #serving(table: RouterTable, exchange: Exchange, subscriptions: Subscriptions): SdkServing {
     const { listOnlyPermitted, cache, policy } = this.#props.options
-    return { table, exchange, states: this.#states, subscriptions, listOnlyPermitted, cache, policy }
+    const { tasks } = this
+    return { table, exchange, states: this.#states, subscriptions, listOnlyPermitted, cache, policy, tasks }
   }
+}
+
+function tasksOf({ router, options }: SdkServersProps): Tasks | undefined {
+  if (typeof router === 'function' || !router.hasTasks) return undefined
+  return new Tasks(options.tasks ?? resolveTaskOptions({}), router, options.policy)
 }
 
 async function callFactory(

@@ -180,6 +180,13 @@ function checkLimit(maxMessageBytes: unknown): number {
 
 /** @throws {KitMcpConfigError} if operations declare scopes, which no token can prove. */
 function localTable(table: RouterTable, trustsLocal: boolean): RouterTable {
+  const [tool] = [...table.tools.values()].filter(({ task }) => task?.mode === 'required')
+  if (tool !== undefined)
+    throw unusableOption(
+      `task of tool '${tool.definition.name}'`,
+      `must not be 'required' over stdio, which does not have tasks`,
+      `Set task to 'optional', so that the tool runs during the call.`,
+    )
   if (trustsLocal) return withoutScopes(table)
   const scoped = scopedOperations(table)
   if (scoped === '') return table

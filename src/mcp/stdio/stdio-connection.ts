@@ -17,7 +17,6 @@ import { isPromiseLike } from '../../options/value-kinds.ts'
 import { elapsedMs } from '../../timers.ts'
 import type { McpNotifier } from '../adapter.ts'
 import type { Instrumentation } from '../instrumentation/instrumented-request.ts'
-import type { Serving } from '../operations/operation.ts'
 import { RequestStates } from '../operations/request-state.ts'
 import { MAX_SUBSCRIPTIONS, SubscribedUris } from '../operations/subscriptions.ts'
 import type { ServerInfo } from '../options.ts'
@@ -25,7 +24,7 @@ import { MODERN_REVISION } from '../revisions.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { namesRejectedUri, withCanonicalSubscriptions } from '../router/uris/message-uris.ts'
-import { buildSessionServer } from '../sdk/build-server.ts'
+import { buildSessionServer, type SdkServing } from '../sdk/build-server.ts'
 import { guardResponses, watchMessages } from '../sdk/watch-messages.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { MAX_JSON_DEPTH } from '../wire/json-rpc.ts'
@@ -151,7 +150,7 @@ export class StdioConnection {
     return server
   }
 
-  #serving({ mcpReq }: ServerContext, server: Server): Serving {
+  #serving({ mcpReq }: ServerContext, server: Server): SdkServing {
     const exchange = this.#calls.get(mcpReq.id)?.exchange
     if (exchange === undefined) throw new TypeError('A request has no exchange')
     return {
@@ -163,6 +162,7 @@ export class StdioConnection {
         unsubscribe: (_owner, uri) => this.#subscribed.delete(uri),
       },
       policy: undefined,
+      tasks: undefined,
       listOnlyPermitted: false,
       cache: {},
       sessionCapabilities: server.getClientCapabilities(),

@@ -28,6 +28,32 @@ export interface ReachedLimit {
   readonly actual: number
 }
 
+/** A task, without its id, which may be all that a client needs to read the task. */
+export interface ObservedTask {
+  /** The name of the tool. */
+  readonly tool: string
+  /** A hash of the id. */
+  readonly reference: string
+}
+
+/** The end of a task. */
+export interface TaskEnd extends ObservedTask {
+  /** Milliseconds since the task was created. */
+  readonly durationMs: number
+  /** The kind of the error, if there is one. */
+  readonly errorType?: string | undefined
+}
+
+/** The telemetry of one run of a task, which goes on after the request that began it. */
+export interface TaskTelemetry {
+  /** The telemetry of the calls in this run. */
+  readonly request: RequestTelemetry
+  /** Runs `fn` with the session as the ambient session, and the span of the run as the active span. */
+  run<T>(fn: () => Promise<T>): Promise<T>
+  /** Ends the span and the session. */
+  end(errorType?: string): void
+}
+
 /**
  * The telemetry of one request: events in one session, and a span for each message. No method throws.
  * {@link NO_TELEMETRY} implements it for an adapter without telemetry.
@@ -92,6 +118,12 @@ export interface RequestTelemetry {
   limitReached(call: Omit<TimedCall, 'startedAt'>, reached: ReachedLimit): void
   /** Records that a call was not counted, because the store of a limit has failed. */
   limitUnavailable(call: Omit<TimedCall, 'startedAt'>, failure: Failure): void
+  /** Begins a run of a task. Its span is linked to the span of the request. */
+  beginTask(task: ObservedTask): TaskTelemetry
+  /** Records that a task was created. */
+  taskCreated(task: ObservedTask): void
+  /** Records that a task has ended. */
+  taskEnded(status: 'completed' | 'failed' | 'cancelled', end: TaskEnd): void
   /** Records the response. Ends the telemetry when the response is complete. @returns the response to send */
   responded(
     response: PlainResponse | Response,
@@ -103,6 +135,15 @@ export interface RequestTelemetry {
   servedHere(isServed: boolean): void
   /** Ends the telemetry without an event. */
   abandon(): void
+}
+
+/** The telemetry of a task without telemetry. */
+export const NO_TASK_TELEMETRY: TaskTelemetry = {
+  get request(): RequestTelemetry {
+    return NO_TELEMETRY
+  },
+  run: (fn) => fn(),
+  end: () => undefined,
 }
 
 /** The telemetry of a request to an adapter without telemetry. It does nothing. */
@@ -124,6 +165,9 @@ export const NO_TELEMETRY: RequestTelemetry = Object.freeze({
   policyDenied: () => undefined,
   limitReached: () => undefined,
   limitUnavailable: () => undefined,
+  beginTask: () => NO_TASK_TELEMETRY,
+  taskCreated: () => undefined,
+  taskEnded: () => undefined,
   responded: (response: PlainResponse | Response) => response,
   completed: () => undefined,
   servedHere: () => undefined,

@@ -1,0 +1,135 @@
+import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import type { StoredTask, TaskKey, TaskStore } from './task-store.ts'
+
+const { checkKnownOptions, checkWholeNumber, invalidKind } = optionChecksOf('memoryTaskStore')
+
+/** Options of {@link memoryTaskStore}. */
+export interface MemoryTaskStoreOptions {
+  /** The maximum memory of all tasks together, in bytes. A further task is rejected. Defaults to 67 108 864 (64 MiB). */
+  readonly maxBytes?: number | undefined
+}
+
+interface Kept extends StoredTask {
+  readonly expiresAtMs: number
+  readonly countedFor: string
+  readonly bytes: number
+}
+
+/** The memory of an entry in addition to its strings. */
+const ENTRY_BYTES = 512
+const SWEEP_MS = 10_000
+
+/**
+ * Creates a store in the memory of this process. It is the default, and it is for servers with one process: a restart loses all
+ * tasks, and another node does not find them.
+ * @param options the limit of the store.
+ * @returns a store for the adapter option `tasks.store`.
+ * @throws {KitMcpConfigError} if an option is invalid or unknown.
+ * @example
+ * ```ts
+ * import { createMcpAdapter, KitMcpRouter, memoryTaskStore } from 'mcp-gatekit'
+ *
+ * const router = KitMcpRouter.create().tool('import', { description: 'Imports data', task: 'optional' }, () => 'done')
+ * const adapter = createMcpAdapter({ router, tasks: { store: memoryTaskStore({ maxBytes: 16_777_216 }) } })
+ * ```
+ * @see docs/guides/tasks.md
+ */
+export function memoryTaskStore(options: MemoryTaskStoreOptions = {}): TaskStore {
+  if (!isOptionsObject(options))
+    throw invalidKind(
+      'memoryTaskStore',
+      'must be called with an object such as { maxBytes: 67108864 }',
+      options,
+    )
+  checkKnownOptions('memoryTaskStore', options, ['maxBytes'])
+  const { maxBytes = 64 * 1024 * 1024 } = options
+  return new MemoryTaskStore(checkWholeNumber('maxBytes', maxBytes, 1))
+}
+
+class MemoryTaskStore implements TaskStore {
+  readonly #maxBytes: number
+  readonly #tasks = new Map<string, Kept>()
+  readonly #counts = new Map<string, number>()
+  #bytes = 0
+  #sweeping: NodeJS.Timeout | undefined
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  async add(
+    key: TaskKey,
+    value: string,
+    { expiresAtMs, countedFor, max }: Parameters<TaskStore['add']>[2],
+  ): Promise<'added' | 'owner-full' | 'store-full'> {
+    const bytes = bytesOf(value)
+    const isFull = (): boolean => (this.#counts.get(countedFor) ?? 0) >= max
+    const hasRoom = (): boolean => this.#bytes + bytes <= this.#maxBytes
+    if (isFull() || !hasRoom()) this.#sweep()
+    if (isFull()) return 'owner-full'
+    if (!hasRoom()) return 'store-full'
+    this.#tasks.set(nameOf(key), { value, version: 1, expiresAtMs, countedFor, bytes })
+    this.#counts.set(countedFor, (this.#counts.get(countedFor) ?? 0) + 1)
+    this.#bytes += bytes
+    this.#sweeping ??= setInterval(() => this.#sweep(), SWEEP_MS).unref()
+    return 'added'
+  }
+
+  async get(key: TaskKey): Promise<StoredTask | undefined> {
+    return this.#kept(key)
+  }
+
+  async replace(
+    key: TaskKey,
+    version: number,
+    value: string,
+  ): Promise<'replaced' | 'changed' | 'store-full'> {
+    const kept = this.#kept(key)
+    if (kept?.version !== version) return 'changed'
+    const bytes = bytesOf(value)
+    if (bytes > kept.bytes && this.#bytes + bytes - kept.bytes > this.#maxBytes) return 'store-full'
+    this.#bytes += bytes - kept.bytes
+    this.#tasks.set(nameOf(key), { ...kept, value, version: version + 1, bytes })
+    return 'replaced'
+  }
+
+  /** There is one node. */
+  async beat(): Promise<void> {}
+
+  async isAlive(): Promise<boolean> {
+    return true
+  }
+
+  #kept(key: TaskKey): Kept | undefined {
+    const name = nameOf(key)
+    const kept = this.#tasks.get(name)
+    if (kept === undefined || kept.expiresAtMs > Date.now()) return kept
+    this.#remove(name, kept)
+    return undefined
+  }
+
+  #sweep(): void {
+    const now = Date.now()
+    for (const [name, kept] of this.#tasks) if (kept.expiresAtMs <= now) this.#remove(name, kept)
+  }
+
+  #remove(name: string, { countedFor, bytes }: Kept): void {
+    this.#tasks.delete(name)
+    this.#bytes -= bytes
+    const count = (this.#counts.get(countedFor) ?? 1) - 1
+    if (count > 0) this.#counts.set(countedFor, count)
+    else this.#counts.delete(countedFor)
+    if (this.#tasks.size > 0) return
+    clearInterval(this.#sweeping)
+    this.#sweeping = undefined
+  }
+}
+
+function nameOf({ owner, id }: TaskKey): string {
+  return `${owner}:${id}`
+}
+
+/** Strings take at most two bytes per character. */
+function bytesOf(value: string): number {
+  return 2 * value.length + ENTRY_BYTES
+}

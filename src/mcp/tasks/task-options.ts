@@ -1,0 +1,59 @@
+import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { MAX_TIMER_MS } from '../../timers.ts'
+import { memoryTaskStore } from './memory-task-store.ts'
+import type { TaskStore } from './task-store.ts'
+
+const { checkKnownMembers, checkWholeNumber, invalidKind } = optionChecksOf('createMcpAdapter')
+
+/** The store and the limits of tasks. */
+export interface McpTaskOptions {
+  /** The place in which tasks are kept: `memoryTaskStore()` or `redisTaskStore()`. Defaults to `memoryTaskStore()`. */
+  readonly store?: TaskStore | undefined
+  /**
+   * The maximum number of tasks that are kept for one owner, whatever their status. A further call gets a tool error. If OAuth
+   * is disabled, tasks are counted by client address. Defaults to 100.
+   */
+  readonly maxPerOwner?: number | undefined
+  /** The time for which a task is kept after it was created, in milliseconds. Defaults to 3 600 000 ms (one hour). */
+  readonly ttlMs?: number | undefined
+  /**
+   * The maximum size of the result of a task as JSON, in bytes. A larger result is replaced by a tool error. Defaults to
+   * 1 048 576 (1 MiB).
+   */
+  readonly maxResultBytes?: number | undefined
+}
+
+/** `McpTaskOptions`, validated and with defaults. */
+export interface ResolvedTaskOptions {
+  readonly store: TaskStore
+  readonly maxPerOwner: number
+  readonly ttlMs: number
+  readonly maxResultBytes: number
+}
+
+const METHODS = ['add', 'get', 'replace', 'beat', 'isAlive'] as const
+
+/** @throws {KitMcpConfigError} if an option is invalid or unknown. */
+export function resolveTaskOptions(options: unknown): ResolvedTaskOptions {
+  if (!isOptionsObject(options))
+    throw invalidKind('tasks', 'must be an object such as { maxPerOwner: 100, ttlMs: 3600000 }', options)
+  checkKnownMembers('tasks', options, ['store', 'maxPerOwner', 'ttlMs', 'maxResultBytes'])
+  const {
+    store,
+    maxPerOwner = 100,
+    ttlMs = 3_600_000,
+    maxResultBytes = 1_048_576,
+  } = options as McpTaskOptions
+  return {
+    store: store === undefined ? memoryTaskStore() : checkStore(store),
+    maxPerOwner: checkWholeNumber('tasks.maxPerOwner', maxPerOwner, 1),
+    ttlMs: checkWholeNumber('tasks.ttlMs', ttlMs, 1, MAX_TIMER_MS),
+    maxResultBytes: checkWholeNumber('tasks.maxResultBytes', maxResultBytes, 1),
+  }
+}
+
+function checkStore(store: unknown): TaskStore {
+  const given = store as Partial<Record<string, unknown>> | null
+  if (METHODS.every((method) => typeof given?.[method] === 'function')) return store as TaskStore
+  throw invalidKind('tasks.store', 'must be a store, such as the result of redisTaskStore(client)', store)
+}
