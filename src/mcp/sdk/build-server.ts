@@ -22,7 +22,7 @@ import type { OperationKind } from '../router/middleware.ts'
 import { findResource, type RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { isOpen, isPublicUri, type Scoped, scopesOfUri } from '../router/uris/uri-scopes.ts'
-import type { Tasks } from '../tasks/tasks.ts'
+import type { Tasks, TaskTool } from '../tasks/tasks.ts'
 import { isAnonymous } from '../wire/exchange.ts'
 
 /**
@@ -118,7 +118,7 @@ function addHandler(server: Server, method: unknown, table: RouterTable, serving
           const tool = serving.tasks && table.tools.get(call.params.name)
           return serving.tasks === undefined || tool?.task === undefined
             ? callTool(serving, call, sdk, server)
-            : serving.tasks.call(serving, call, sdk, server, { ...tool, task: tool.task })
+            : serving.tasks.call(serving, call, sdk, server, tool as TaskTool)
         })
       break
     case 'tasks/get':

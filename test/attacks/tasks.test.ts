@@ -1,0 +1,654 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { inputRequired } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
+import type { Authorize } from '../../src/mcp/operations/policy.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { memoryTaskStore } from '../../src/mcp/tasks/memory-task-store.ts'
+import type { McpTaskOptions } from '../../src/mcp/tasks/task-options.ts'
+import type { TaskStore } from '../../src/mcp/tasks/task-store.ts'
+import { firstMatch } from '../../src/oauth/verifiers/first-match.ts'
+import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { KitMcpConfigError } from '../../src/options/config-error.ts'
+import { gracefulShutdown } from '../../src/server-shutdown/graceful-shutdown.ts'
+import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
+import { createTestIssuer } from '../../src/testing/test-issuer.ts'
+import { attackTable } from '../support/attacks/attack-table.ts'
+import { spokenOAuth, token } from '../support/attacks/spoken-tokens.ts'
+import { TASKS, TaskClient, WITH_TASKS } from '../support/mcp/tasks.ts'
+import {
+  bearer,
+  eventsOf,
+  type Listening,
+  legacy,
+  listen,
+  modern,
+  rpc,
+  signalled,
+} from '../support/mcp/wire.ts'
+
+const ASK = { type: 'object' as const, properties: { ok: { type: 'boolean' as const } } }
+const ANSWER = { action: 'accept', content: { ok: true } }
+const NOT_FOUND = { code: -32_602, message: 'Task not found' }
+
+/** Ends the calls that ignore their signal. */
+let release = signalled()
+let signals: AbortSignal[] = []
+let ran: string[] = []
+let policy: Authorize = () => true
+
+const router = KitMcpRouter.create()
+  .tool('wait', { description: 'x', task: 'optional' }, async (_args, { signal }) => {
+    signals.push(signal)
+    await Promise.race([release.promise, once(signal, 'abort')])
+    return 'waited'
+  })
+  .tool('deaf', { description: 'x', task: 'optional' }, async () => {
+    await release.promise
+    ran.push('deaf')
+    return 'late'
+  })
+  .tool('admin', { description: 'x', task: 'optional', scopes: ['mcp:admin'] }, async (_args, { signal }) => {
+    signals.push(signal)
+    await Promise.race([release.promise, once(signal, 'abort')])
+    return 'secret'
+  })
+  .tool('asks', { description: 'x', task: 'optional' }, (_args, context) => {
+    ran.push('asks')
+    return context.inputResponses.ok === undefined
+      ? context.inputRequired({ ok: inputRequired.elicit({ message: '?', requestedSchema: ASK }) }, 'kept')
+      : JSON.stringify(context.inputResponses)
+  })
+  .tool('public', { description: 'x', task: 'optional', public: true }, () => 'open')
+  .tool('big', { description: 'x', task: 'optional', input: z.object({ n: z.number() }) }, ({ n }) =>
+    'é'.repeat(n),
+  )
+
+describe('attacks: tasks', () => {
+  const undo: (() => unknown)[] = []
+  let adapter: McpAdapter
+  let server: Listening
+  const events = InMemoryTransportAdapter.create()
+
+  async function serve(setup: Partial<Parameters<typeof createMcpAdapter>[0]> = {}): Promise<Listening> {
+    adapter = createMcpAdapter({
+      router,
+      oauth: spokenOAuth({ anonymous: true }),
+      authorize: (query) => policy(query),
+      telemetry,
+      ...setup,
+    })
+    const { tasks } = adapter
+    server = await listen(mcpHandler(adapter))
+    const { close } = server
+    undo.push(async () => {
+      release.resolve()
+      await tasks.close()
+      await close()
+    })
+    return server
+  }
+
+  const telemetry = KitTelemetry.create()
+    .withSampling({ debugRate: 1, infoRate: 1 })
+    
+    .addTransport(events)
+    .build()
+  const as = (user: string, scopes: readonly string[] = [], client?: string): TaskClient =>
+    new TaskClient(server, bearer(token(user, scopes, client)))
+
+  after(() => telemetry.shutdown())
+  beforeEach(async () => {
+    release = signalled()
+    signals = []
+    ran = []
+    policy = () => true
+    events.clear()
+    await serve()
+  })
+  afterEach(async () => {
+    for (const one of undo.splice(0).reverse()) await one()
+  })
+
+  /** Returns the ids that a stream acknowledges. */
+  async function watchedBy(
+    user: string,
+    scopes: readonly string[],
+    ids: readonly string[],
+  ): Promise<unknown> {
+    const request = modern(
+      'subscriptions/listen',
+      {
+        notifications: { taskIds: ids, toolsListChanged: true },
+        _meta: { 'io.modelcontextprotocol/clientCapabilities': WITH_TASKS },
+      },
+      bearer(token(user, scopes)),
+    )
+    const aborting = new AbortController()
+    const response = await fetch(`${server.origin}/mcp`, {
+      method: 'POST',
+      headers: request.headers as Record<string, string>,
+      body: request.body as string,
+      signal: aborting.signal,
+    })
+    let text = ''
+    for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+      text += Buffer.from(chunk).toString()
+      if (text.includes('\n\n')) break
+    }
+    aborting.abort()
+    return eventsOf(text)[0].params.notifications.taskIds
+  }
+
+  const working = async (user: TaskClient, id: string): Promise<void> =>
+    expect((await user.get(id)).status).to.equal('working') as never
+
+  const METHODS = ['tasks/get', 'tasks/cancel', 'tasks/update'] as const
+
+  attackTable('tasks', [
+    ...METHODS.map((method) => ({
+      attack: `${method} of the task of another user`,
+      outcome: 'the task does not exist, and goes on',
+      run: async () => {
+        const id = await as('ada').start('wait')
+        expect(await as('eve').error(method, { taskId: id, inputResponses: {} })).to.deep.include(NOT_FOUND)
+        await working(as('ada'), id)
+      },
+    })),
+    {
+      attack: 'a task of the same subject of another issuer',
+      outcome: 'the task does not exist',
+      run: async () => {
+        const issuers = await Promise.all(
+          ['https://a.test', 'https://b.test'].map((issuer) => createTestIssuer({ issuer })),
+        )
+        const [first, second] = issuers as [(typeof issuers)[0], (typeof issuers)[0]]
+        await serve({
+          oauth: {
+            issuer: first.issuer,
+            verifyToken: firstMatch(jwtVerifier(first.verifierOptions), jwtVerifier(second.verifierOptions)),
+          },
+        })
+        const mine = new TaskClient(server, bearer(await first.issueToken({ sub: 'ada' })))
+        const other = new TaskClient(server, bearer(await second.issueToken({ sub: 'ada' })))
+        const id = await mine.start('wait')
+        expect(await other.error('tasks/get', { taskId: id })).to.deep.include(NOT_FOUND)
+        await working(mine, id)
+      },
+    },
+    {
+      attack: 'a task of the same user with another client',
+      outcome: 'the task is the user’s',
+      run: async () => {
+        const id = await as('ada', [], 'web').start('wait')
+        await working(as('ada', [], 'phone'), id)
+      },
+    },
+    {
+      attack: 'a stream about the task of another user',
+      outcome: 'it is not acknowledged',
+      run: async () => {
+        const id = await as('ada').start('wait')
+        expect(await watchedBy('eve', [], [id])).to.deep.equal([])
+        expect(await watchedBy('ada', [], [id])).to.deep.equal([id])
+      },
+    },
+    ...METHODS.map((method) => ({
+      attack: `${method} without a token where anonymous calls are allowed`,
+      outcome: '401',
+      run: async () => {
+        const id = await as('ada').start('wait')
+        const answer = await new TaskClient(server).send(method, { taskId: id, inputResponses: {} })
+        expect(answer.status).to.equal(401)
+      },
+    })),
+    {
+      attack: 'a task of a public tool without a token',
+      outcome: 'the tool runs during the call',
+      run: async () => {
+        expect(await new TaskClient(server).call('public')).to.include({ resultType: 'complete' })
+      },
+    },
+    ...METHODS.map((method) => ({
+      attack: `${method} with a token that no longer has the scope of the tool`,
+      outcome: '403, and the task goes on',
+      run: async () => {
+        const admin = as('ada', ['mcp:admin'])
+        const id = await admin.start('admin')
+        const answer = await as('ada').send(method, { taskId: id, inputResponses: {} })
+        expect(answer.status).to.equal(403)
+        expect(answer.headers.get('www-authenticate')).to.contain('scope="mcp:admin"')
+        await working(admin, id)
+      },
+    })),
+    {
+      attack: 'a stream with a token that no longer has the scope of the tool',
+      outcome: 'it is not acknowledged',
+      run: async () => {
+        const id = await as('ada', ['mcp:admin']).start('admin')
+        expect(await watchedBy('ada', [], [id])).to.deep.equal([])
+      },
+    },
+    {
+      attack: 'a call of a task tool without its scope',
+      outcome: '403, and no task',
+      run: async () => {
+        const answer = await as('ada').send('tools/call', { name: 'admin', arguments: {} })
+        expect(answer.status).to.equal(403)
+        expect(adapter.tasks.running).to.equal(0)
+      },
+    },
+    {
+      attack: 'a call of a task tool that the policy denies',
+      outcome: 'a tool error, and no task',
+      run: async () => {
+        policy = () => false
+        expect((await as('ada').call('wait')).isError).to.equal(true)
+        expect(adapter.tasks.running).to.equal(0)
+      },
+    },
+    ...METHODS.map((method) => ({
+      attack: `${method} after the policy has changed its mind`,
+      outcome: '-32003, and the task goes on',
+      run: async () => {
+        const id = await as('ada').start('wait')
+        policy = ({ name, args }) => (name === 'wait' && args !== undefined ? { deny: 'no more' } : true)
+        const error = await as('ada').error(method, { taskId: id, inputResponses: {} })
+        expect(error).to.deep.include({ code: -32_003, message: 'no more' })
+        policy = () => true
+        await working(as('ada'), id)
+      },
+    })),
+    {
+      attack: 'tasks/get after the policy asks for another scope',
+      outcome: '403 with that scope',
+      run: async () => {
+        const id = await as('ada').start('wait')
+        policy = () => ({ deny: 'x', scopes: ['mcp:more'] })
+        const answer = await as('ada').send('tasks/get', { taskId: id })
+        expect(answer.status).to.equal(403)
+        expect(answer.headers.get('www-authenticate')).to.contain('mcp:more')
+      },
+    },
+    {
+      attack: 'tasks/get while the policy fails',
+      outcome: '-32003',
+      run: async () => {
+        const id = await as('ada').start('wait')
+        policy = () => {
+          throw new Error('down')
+        }
+        expect((await as('ada').error('tasks/get', { taskId: id })).code).to.equal(-32_003)
+      },
+    },
+    {
+      attack: 'guessing an id',
+      outcome: 'ids have 192 random bits',
+      run: async () => {
+        const ids = await Promise.all(Array.from({ length: 50 }, () => as('ada').start('wait')))
+        expect(new Set(ids).size).to.equal(50)
+        for (const id of ids) expect(Buffer.from(id, 'base64url')).to.have.length(24)
+      },
+    },
+    {
+      attack: 'telling the task of another user from one that does not exist',
+      outcome: 'the same response after the same work in the store',
+      run: async () => {
+        const calls: string[] = []
+        await serve({ tasks: { store: counting(calls) } })
+        const id = await as('ada').start('wait')
+        const observed = async (taskId: string) => {
+          calls.length = 0
+          const { status, text } = await as('eve').send('tasks/get', { taskId })
+          return { status, text, calls: [...calls] }
+        }
+        expect(await observed(id)).to.deep.equal(await observed('x'.repeat(32)))
+      },
+    },
+    {
+      attack: 'an id of 8,000 characters, and ids with the syntax of keys',
+      outcome: 'the task does not exist',
+      run: async () => {
+        const id = await as('ada').start('wait')
+        const ids = [
+          'x'.repeat(8_000),
+          `${id}:`,
+          `*`,
+          `}:count:x`,
+          `../${id}`,
+          `${id}\u0000`,
+          '__proto__',
+          '',
+        ]
+        for (const taskId of ids) {
+          const encoded = `=?base64?${Buffer.from(taskId).toString('base64')}?=`
+          const client = new TaskClient(server, { ...bearer(token('ada')), 'mcp-name': encoded })
+          expect(await client.error('tasks/get', { taskId }), taskId).to.deep.include(NOT_FOUND)
+        }
+      },
+    },
+    {
+      attack: 'ids that are not strings',
+      outcome: '-32602',
+      run: async () => {
+        for (const taskId of [undefined, null, 5, true, {}, [], ['x']])
+          for (const method of METHODS) {
+            const error = await as('ada').error(method, { taskId, inputResponses: {} })
+            expect(error).to.include({ code: -32_602, message: 'Invalid params: taskId must be a string' })
+          }
+      },
+    },
+    {
+      attack: 'answers that are not an object',
+      outcome: '-32602, and the task still asks',
+      run: async () => {
+        const id = await as('ada').start('asks')
+        await as('ada').settled(id, 'input_required')
+        for (const inputResponses of [undefined, null, 5, 'x', []]) {
+          const error = await as('ada').error('tasks/update', { taskId: id, inputResponses })
+          expect(error).to.include({ code: -32_602 })
+        }
+        expect((await as('ada').get(id)).status).to.equal('input_required')
+      },
+    },
+    {
+      attack: 'answers to requests that were never made',
+      outcome: 'they are ignored',
+      run: async () => {
+        const id = await as('ada').start('asks')
+        await as('ada').settled(id, 'input_required')
+        const answers = JSON.parse(
+          '{"__proto__":{"action":"accept"},"constructor":{},"ok":{},"ok#2":{},"ok#1 ":{},"ok#1":5}',
+        )
+        await as('ada').update(id, answers)
+        expect(Object.keys((await as('ada').get(id)).inputRequests)).to.deep.equal(['ok#1'])
+        expect(ran).to.deep.equal(['asks'])
+      },
+    },
+    {
+      attack: 'an answer twice at the same time',
+      outcome: 'the handler runs once more',
+      run: async () => {
+        const id = await as('ada').start('asks')
+        await as('ada').settled(id, 'input_required')
+        await Promise.all(Array.from({ length: 10 }, () => as('ada').update(id, { 'ok#1': ANSWER })))
+        expect((await as('ada').settled(id)).status).to.equal('completed')
+        expect(ran).to.deep.equal(['asks', 'asks'])
+      },
+    },
+    {
+      attack: 'an answer after the task has ended',
+      outcome: 'it is ignored',
+      run: async () => {
+        const id = await as('ada').start('asks')
+        await as('ada').settled(id, 'input_required')
+        await as('ada').cancel(id)
+        await as('ada').update(id, { 'ok#1': ANSWER })
+        expect((await as('ada').get(id)).status).to.equal('cancelled')
+        expect(ran).to.deep.equal(['asks'])
+      },
+    },
+    {
+      attack: 'an answer of more than 1 MiB',
+      outcome: '-32602',
+      run: async () => {
+        const id = await as('ada').start('asks')
+        await as('ada').settled(id, 'input_required')
+        const big = { action: 'accept', content: { text: 'x'.repeat(1_100_000) } }
+        const error = await as('ada').error('tasks/update', { taskId: id, inputResponses: { 'ok#1': big } })
+        expect(error.code).to.equal(-32_602)
+      },
+    },
+    {
+      attack: 'a state of its own in tasks/update',
+      outcome: 'it is ignored',
+      run: async () => {
+        const id = await as('ada').start('asks')
+        await as('ada').settled(id, 'input_required')
+        await as('ada').result('tasks/update', {
+          taskId: id,
+          inputResponses: { 'ok#1': ANSWER },
+          requestState: '"forged"',
+        })
+        expect((await as('ada').settled(id)).status).to.equal('completed')
+      },
+    },
+    {
+      attack: 'cancelling a task many times at once',
+      outcome: 'one cancellation',
+      run: async () => {
+        const id = await as('ada').start('wait')
+        await Promise.all(Array.from({ length: 10 }, () => as('ada').cancel(id)))
+        await telemetry.flush()
+        expect(events.getEvents().filter(({ name }) => name === 'kit.mcp.task.cancelled')).to.have.length(1)
+      },
+    },
+    {
+      attack: 'cancelling a task that is complete',
+      outcome: 'the result stays',
+      run: async () => {
+        const { taskId } = await as('ada').run('big', { n: 1 })
+        await as('ada').cancel(taskId)
+        expect((await as('ada').get(taskId)).result.content[0].text).to.equal('é')
+      },
+    },
+    {
+      attack: 'a handler that ignores its signal',
+      outcome: 'the task is cancelled at once, and the late result is dropped',
+      run: async () => {
+        const id = await as('ada').start('deaf')
+        await as('ada').cancel(id)
+        expect((await as('ada').get(id)).status).to.equal('cancelled')
+        release.resolve()
+        while (adapter.tasks.running > 0) await new Promise(setImmediate)
+        expect(ran).to.deep.equal(['deaf'])
+        expect(await as('ada').get(id)).to.not.have.property('result')
+      },
+    },
+    {
+      attack: 'as many tasks as possible',
+      outcome: 'a tool error after maxPerOwner, and other users are not affected',
+      run: async () => {
+        await serve({ tasks: { maxPerOwner: 5 } })
+        const results = await Promise.all(Array.from({ length: 20 }, () => as('eve').call('wait')))
+        expect(results.filter(({ resultType }) => resultType === 'task')).to.have.length(5)
+        expect(results.find(({ isError }) => isError)?.content[0].text).to.contain('There are 5 tasks')
+        await as('ada').start('wait')
+      },
+    },
+    {
+      attack: 'as many tasks as possible, each cancelled at once',
+      outcome: 'cancelled tasks count until they expire',
+      run: async () => {
+        await serve({ tasks: { maxPerOwner: 3 } })
+        for (let count = 0; count < 3; count++) await as('eve').cancel(await as('eve').start('wait'))
+        expect((await as('eve').call('wait')).isError).to.equal(true)
+      },
+    },
+    {
+      attack: 'as many tasks as possible without OAuth',
+      outcome: 'tasks are counted by address, and found by their id',
+      run: async () => {
+        const open = KitMcpRouter.create().tool(
+          'wait',
+          { description: 'x', task: 'optional' },
+          () => release.promise,
+        )
+        await serve({ router: open, oauth: undefined, authorize: undefined, tasks: { maxPerOwner: 2 } })
+        const client = new TaskClient(server)
+        const id = await client.start('wait')
+        await client.start('wait')
+        expect((await client.call('wait')).isError).to.equal(true)
+        await working(client, id)
+        expect(await client.error('tasks/get', { taskId: 'guess' })).to.deep.include(NOT_FOUND)
+      },
+    },
+    {
+      attack: 'a result that is larger than maxResultBytes',
+      outcome: 'a tool error with both sizes, never a part of the result',
+      run: async () => {
+        await serve({ tasks: { maxResultBytes: 1_000 } })
+        const { result } = await as('ada').run('big', { n: 600 })
+        expect(result.isError).to.equal(true)
+        expect(result.content[0].text).to.match(/^The result has 12\d\d bytes\. The maximum is 1000 bytes\./)
+      },
+    },
+    {
+      attack: 'a time to live and a task of 2025-11-25 in the parameters of a call',
+      outcome: 'they are ignored',
+      run: async () => {
+        const created = await as('ada').call('wait', {}, { task: { ttl: 1e12 }, ttlMs: 1e12 })
+        expect(created).to.include({ ttlMs: 3_600_000 })
+        const { message } = await server.send(
+          legacy(
+            rpc('tools/call', { name: 'big', arguments: { n: 1 }, task: { ttl: 1e12 } }),
+            bearer(token('ada')),
+          ),
+        )
+        expect(message.result.content[0].text).to.equal('é')
+      },
+    },
+    {
+      attack: 'a task in a batch',
+      outcome: 'an error, or a call without a task',
+      run: async () => {
+        const id = await as('ada').start('wait')
+        const _meta = {
+          'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+          'io.modelcontextprotocol/clientCapabilities': WITH_TASKS,
+        }
+        const batch = [
+          rpc('tasks/get', { taskId: id, _meta }, 1),
+          rpc('tools/call', { name: 'big', arguments: { n: 1 }, _meta }, 2),
+        ]
+        for (const version of ['2025-03-26', '2025-11-25', '2026-07-28']) {
+          const headers = { ...bearer(token('ada')), 'mcp-protocol-version': version }
+          const { messages } = await server.send(legacy(JSON.stringify(batch), headers))
+          for (const message of messages) {
+            expect(message.result?.status).to.equal(undefined)
+            expect(message.result?.taskId).to.equal(undefined)
+          }
+        }
+      },
+    },
+    {
+      attack: 'the header of one task and the body of another',
+      outcome: '400 and -32020',
+      run: async () => {
+        const [one, two] = [await as('ada').start('wait'), await as('ada').start('wait')]
+        const client = new TaskClient(server, { ...bearer(token('ada')), 'mcp-name': one })
+        const answer = await client.send('tasks/cancel', { taskId: two })
+        expect(answer.status).to.equal(400)
+        expect(answer.message.error.code).to.equal(-32_020)
+        await working(as('ada'), two)
+      },
+    },
+    {
+      attack: 'capabilities without the extension',
+      outcome: '-32021',
+      run: async () => {
+        const odd = [{ extensions: { [`${TASKS}2`]: {} } }, { extensions: {} }, {}]
+        for (const capabilities of odd) {
+          const client = new TaskClient(server, bearer(token('ada')), capabilities)
+          expect((await client.error('tasks/get', { taskId: 'x' })).code).to.equal(-32_021)
+        }
+      },
+    },
+    {
+      attack: 'reading the id of a task or a token in events, and a token in the store',
+      outcome: 'none has them',
+      run: async () => {
+        const values: string[] = []
+        await serve({ tasks: { store: recording(values) } })
+        const secret = token('ada', [], 'a-client-with-a-long-name')
+        const client = new TaskClient(server, bearer(secret))
+        const { taskId } = await client.run('big', { n: 1 })
+        await client.cancel(await client.start('wait'))
+        await client.error('tasks/get', { taskId: 'unknown-id-of-a-task' })
+        await telemetry.flush()
+        const texts = JSON.stringify(events.getEvents())
+        expect(texts).to.contain('kit.mcp.task.completed')
+        for (const one of [taskId, secret, 'unknown-id-of-a-task']) expect(texts).not.to.contain(one)
+        expect(values.join()).to.contain('"tool":"big"')
+        expect(values.join()).not.to.contain(secret)
+      },
+    },
+    {
+      attack: 'shutting down while a handler ignores its signal',
+      outcome: 'the task is failed, and the shutdown is in time',
+      run: async () => {
+        const app = createServer(mcpHandler(adapter))
+        const shutdown = gracefulShutdown(app, { tasks: adapter.tasks, timeoutMs: 200 })
+        await once(app.listen(0, '127.0.0.1'), 'listening')
+        const id = await as('ada').start('deaf')
+        await shutdown.close()
+        // The other server still serves the adapter.
+        const task = await as('ada').get(id)
+        expect(task.error.message).to.equal('The server was shut down before the task was completed.')
+      },
+    },
+    ...(['ttlMs', 'pollIntervalMs'] as const).map((option) => ({
+      attack: `${option} of a tool that is not a number of milliseconds`,
+      outcome: 'a configuration error',
+      run: () => {
+        for (const value of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 31, 1.5, '5', null])
+          expect(() =>
+            KitMcpRouter.create().tool(
+              'x',
+              { description: 'x', task: 'optional', [option]: value },
+              () => '',
+            ),
+          ).to.throw(KitMcpConfigError, `${option} of tool 'x' must be a whole number`)
+      },
+    })),
+    ...(['ttlMs', 'maxPerOwner', 'maxResultBytes'] as const).map((option) => ({
+      attack: `tasks.${option} that is not a number`,
+      outcome: 'a configuration error',
+      run: () => {
+        for (const value of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, 1.5, '5', null]) {
+          const tasks = { [option]: value } as McpTaskOptions
+          expect(() => createMcpAdapter({ router, tasks })).to.throw(
+            KitMcpConfigError,
+            `tasks.${option} must be a whole number`,
+          )
+        }
+      },
+    })),
+  ])
+})
+
+/** Returns a store that records the calls of its methods. */
+function counting(calls: string[]): TaskStore {
+  const store = memoryTaskStore()
+  return new Proxy(store, {
+    get(target, member) {
+      const value = Reflect.get(target, member)
+      if (typeof value !== 'function') return value
+      return (...args: unknown[]) => {
+        calls.push(String(member))
+        return value.apply(target, args)
+      }
+    },
+  })
+}
+
+/** Returns a store that records its values. */
+function recording(values: string[]): TaskStore {
+  const store = memoryTaskStore()
+  return {
+    add: (key, value, limits) => {
+      values.push(value)
+      return store.add(key, value, limits)
+    },
+    get: (key) => store.get(key),
+    replace: (key, version, value) => {
+      values.push(value)
+      return store.replace(key, version, value)
+    },
+    beat: (node, ttlMs) => store.beat(node, ttlMs),
+    isAlive: (node) => store.isAlive(node),
+  }
+}
