@@ -48,7 +48,7 @@ const MAP: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>>> =
   http: {},
   oauth: { options: 'all', http: 'all' },
   mcp: { options: 'all', http: 'all', oauth: 'all', telemetry: 'types' },
-  redis: { options: 'all', oauth: 'all' },
+  redis: { options: 'all', oauth: 'all', mcp: 'types' },
   express: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
   'server-shutdown': { options: 'all', http: 'all' },
   telemetry: { options: 'all', http: 'all' },
@@ -82,7 +82,8 @@ const MCP_MAP: typeof MAP = {
   wire: {},
   router: { wire: 'all' },
   operations: { wire: 'all', router: 'all' },
-  sdk: { wire: 'all', router: 'all', operations: 'all' },
+  tasks: { wire: 'all', router: 'all', operations: 'all' },
+  sdk: { wire: 'all', router: 'all', operations: 'all', tasks: 'all' },
   instrumentation: { wire: 'all', sdk: 'all' },
   stdio: { wire: 'all', router: 'all', operations: 'all', sdk: 'all', instrumentation: 'all' },
 }

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
@@ -15,6 +16,7 @@ import {
 import * as testing from '../src/testing/index.ts'
 import { web } from './support/mcp/entry-points.ts'
 import { oauth } from './support/mcp/notes.ts'
+import { TaskClient } from './support/mcp/tasks.ts'
 import { bearer, call, legacy, rpc } from './support/mcp/wire.ts'
 
 const read = (path: string): string =>
@@ -181,6 +183,9 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
       { description: 'x', limits: { calls: { max: 1, perSeconds: 60, by: 'user' }, store } },
       () => 'x',
     )
+    .tool('job', { description: 'x', task: 'required' }, fail)
+    .tool('endless', { description: 'x', task: 'required' }, (_args, context) => context.inputRequired({}, 1))
+    .tool('waits', { description: 'x', task: 'required' }, (_args, { signal }) => once(signal, 'abort'))
     .prompt('broken', {}, fail)
     .resource('broken', { uri: 'x://broken' }, fail)
   const { verifyToken } = oauth()
@@ -202,11 +207,15 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
     }),
   })
   const { send } = web(adapter.server)
+  const tasks = new TaskClient({ send }, bearer('reader'))
   const reader = bearer('reader')
   const clientInfo = { name: 'x', version: '1' }
   const initialize = rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo })
   const { headers } = await send(legacy(initialize, reader))
   const session = { ...reader, 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
+  await tasks.run('job')
+  await tasks.run('endless')
+  await tasks.cancel(await tasks.start('waits'))
   const requests = [
     legacy(call('echo', { text: 'x' }), session),
     legacy(call('echo', { text: 5 }), session),

@@ -5,13 +5,17 @@ import { RedisBroadcast, type RedisClient } from './broadcast.ts'
 const { checkFunction, checkKnownOptions, checkText, invalidKind } = optionChecksOf('redisTaskStore')
 
 /** The part of an ioredis or node-redis client that {@link redisTaskStore} uses. */
-export interface TaskRedisClient extends RedisClient {
+export interface TaskRedisClient {
   /** Runs a Lua script. */
   eval(...args: any[]): unknown
   /** Stores a value. */
   set(...args: any[]): unknown
-  /** Counts keys that exist. */
+  /** Counts the keys that exist. */
   exists(...args: any[]): unknown
+  /** Sends a message to a channel. */
+  publish(...args: any[]): unknown
+  /** Creates a client with the same options, for the subscription. */
+  duplicate(...args: any[]): unknown
 }
 
 /** Options of {@link redisTaskStore}. */
@@ -100,7 +104,7 @@ class TasksInRedis implements RedisTaskStore {
     this.#likeNodeRedis = typeof (client as { xAdd?: unknown }).xAdd === 'function'
     this.#broadcast = new RedisBroadcast(
       'redisTaskStore',
-      client,
+      client as unknown as RedisClient,
       { channel: `${prefix}:changes`, ...(onError !== undefined && { onError }) },
       { onMessage: (message) => this.#onMessage(message), onGap: () => undefined },
     )

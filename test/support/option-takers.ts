@@ -47,6 +47,9 @@ const providers: Record<string, (options: Wrong) => unknown> = { oidc, entra, go
 /** A Redis client that responds to every command with an empty reply. */
 const redis = {
   publish: async () => 0,
+  eval: async () => 0,
+  set: async () => 'OK',
+  exists: async () => 0,
   subscribe: async () => 0,
   unsubscribe: async () => 0,
   quit: async () => {},
@@ -134,6 +137,7 @@ const ADAPTER = {
   authorize: NO_FUNCTION,
   authorizeTimeoutMs: [...NO_NUMBER, 2 ** 31],
   limits: LIMITS,
+  tasks: [...NO_OBJECT, { store: {} }, { maxPerOwner: 0 }, { ttlMs: 2 ** 31 }],
 }
 
 /** Every function that takes options. A new option fails the tests until it has an entry here. */
@@ -277,6 +281,20 @@ export const TAKERS: readonly OptionsTaker[] = [
     wrong: BROADCAST,
   },
   {
+    name: 'redisTaskStore',
+    heading: 'redistaskstore',
+    call: (options) => kit.redisTaskStore(redis as Wrong, options).close(),
+    good: {},
+    wrong: { prefix: ['', 5, null], onError: NO_FUNCTION },
+  },
+  {
+    name: 'memoryTaskStore',
+    heading: 'memorytaskstore',
+    call: (options) => kit.memoryTaskStore(options),
+    good: {},
+    wrong: { maxBytes: NO_NUMBER },
+  },
+  {
     name: 'createMcpAdapter',
     heading: 'createmcpadapter',
     call: (options) => kit.createMcpAdapter(options),
@@ -355,7 +373,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     name: 'tool',
     heading: 'kitmcprouter',
     call: (config) => router.tool('a', config, handle),
-    good: { description: 'x' },
+    good: { description: 'x', task: 'optional' },
     wrong: {
       ...DEFINITION,
       description: [undefined, '', 5],
@@ -363,6 +381,10 @@ export const TAKERS: readonly OptionsTaker[] = [
       output: [{}, 'x', null],
       annotations: NO_OBJECT,
       limits: LIMITS,
+      task: ['always', true, null],
+      ttlMs: [...NO_NUMBER, 2 ** 31],
+      pollIntervalMs: [...NO_NUMBER, 2 ** 31],
+      beforeTask: NO_FUNCTION,
     },
   },
   {
@@ -433,6 +455,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) => kit.gracefulShutdown(createServer(), options),
     good: {},
     wrong: {
+      tasks: [null, {}, 5],
       telemetry: [null, {}, 'telemetry'],
       timeoutMs: NO_NUMBER,
       readinessDelayMs: NO_NUMBER,
@@ -884,6 +907,12 @@ export const ARGUMENTS: readonly (readonly [
     'redisreplaystore',
     /^replayStore /,
     () => kit.redisReplayStore('redis://localhost' as Wrong),
+  ],
+  [
+    'a URL instead of a Redis client for tasks',
+    'redistaskstore',
+    /^client /,
+    () => kit.redisTaskStore('redis://localhost' as Wrong),
   ],
   [
     'a number instead of a prefix',

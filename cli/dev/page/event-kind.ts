@@ -91,6 +91,24 @@ export function kindOf(event: ConsoleEvent): EventKind {
         title: 'the access token could not be verified right now',
         hint: `The client got a 503 and will retry. Check that the authorization server is running.${error === undefined ? '' : ` ${error.message}`}`,
       }
+    case 'kit.mcp.task.created':
+      return { group: 'tool', tone: 'plain', word: 'task', title: `${toolOf(event)}: runs as a task` }
+    case 'kit.mcp.task.completed':
+      return { group: 'tool', tone: 'good', word: 'task', title: `${toolOf(event)}: the task is complete` }
+    case 'kit.mcp.task.cancelled':
+      return {
+        group: 'tool',
+        tone: 'warn',
+        word: 'task',
+        title: `${toolOf(event)}: the client cancelled the task`,
+      }
+    case 'kit.mcp.task.failed':
+      return {
+        group: 'tool',
+        tone: 'bad',
+        word: 'task',
+        title: `${toolOf(event)}: the task failed (${String(attributes['error.type'])})`,
+      }
     case 'kit.mcp.tool.completed':
       return { group: 'tool', tone: 'good', word: 'tool', title: toolOf(event) }
     case 'kit.mcp.tool.failed':

@@ -348,27 +348,30 @@ export class InstrumentedRequest implements RequestTelemetry {
     )
   }
 
-  taskCreated({ tool, reference }: ObservedTask): void {
-    this.#taskEvent('created', 'info', { tool, reference })
+  taskCreated(task: ObservedTask): void {
+    tryOrUndefined(() => this.#emit(undefined, 'task.created', 'info', this.#attributesOfTask(task)))
   }
 
   taskEnded(status: 'completed' | 'failed' | 'cancelled', end: TaskEnd): void {
-    const { durationMs, errorType } = end
-    this.#taskEvent(status, status === 'failed' ? 'error' : 'info', end, {
-      ...(errorType !== undefined && { 'error.type': errorType }),
-      duration_ms: durationMs,
+    tryOrUndefined(() => {
+      const { durationMs, errorType } = end
+      const attributes = {
+        ...this.#attributesOfTask(end),
+        ...(errorType !== undefined && { 'error.type': errorType }),
+        duration_ms: durationMs,
+      }
+      if (status === 'completed') this.#emit(undefined, 'task.completed', 'info', attributes)
+      else if (status === 'failed') this.#emit(undefined, 'task.failed', 'error', attributes)
+      else this.#emit(undefined, 'task.cancelled', 'info', attributes)
     })
   }
 
-  #taskEvent(event: string, level: 'info' | 'error', task: ObservedTask, more: Attributes = {}): void {
-    tryOrUndefined(() =>
-      this.#emit(undefined, `task.${event}`, level, {
-        'gen_ai.tool.name': task.tool,
-        'kit.mcp.task.reference': task.reference,
-        ...this.#sharedAttributes(),
-        ...more,
-      }),
-    )
+  #attributesOfTask({ tool, reference }: ObservedTask): Attributes {
+    return {
+      'gen_ai.tool.name': tool,
+      'kit.mcp.task.reference': reference,
+      ...this.#sharedAttributes(),
+    }
   }
 
   responded(
