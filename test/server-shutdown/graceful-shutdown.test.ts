@@ -14,6 +14,7 @@ import { KitTelemetry } from '../../src/telemetry/builder.ts'
 import { InMemoryTransportAdapter } from '../../src/telemetry/transports/in-memory.ts'
 import { expectConfigError } from '../support/config-error.ts'
 import { Http2Exchange, listenHttp2 } from '../support/http2.ts'
+import { TaskClient } from '../support/mcp/tasks.ts'
 import { call, legacy, modern, send, signalled } from '../support/mcp/wire.ts'
 
 /** A connection, and everything that was received on it. */
@@ -92,6 +93,37 @@ describe('gracefulShutdown', () => {
     expect(await shutdown.close()).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
     expect(server.listening).to.equal(false)
   })
+
+  for (const [what, ends, status] of [
+    ['ends in time', true, 'completed'],
+    ['does not end in time', false, 'failed'],
+  ] as const) {
+    it(`a task that ${what} is ${status} when the shutdown is complete, also for telemetry`, async () => {
+      const started = signalled()
+      const ended = signalled()
+      const events = InMemoryTransportAdapter.create()
+      const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(events).build()
+      const router = KitMcpRouter.create().tool('job', { description: 'x', task: 'required' }, () => {
+        started.resolve()
+        return ended.promise
+      })
+      const adapter = createMcpAdapter({ router, telemetry })
+      server = createServer(mcpHandler(adapter))
+      const { tasks } = adapter
+      const shutdown = gracefulShutdown(server, { tasks, telemetry, timeoutMs: ends ? 5_000 : 200 })
+      await once(server.listen(0, '127.0.0.1'), 'listening')
+      const { port } = server.address() as AddressInfo
+      await new TaskClient({ send: (request) => send(port, request) }).start('job')
+      await started.promise
+      const closed = shutdown.close()
+      if (ends) ended.resolve()
+      await closed
+      const names = events.getEvents().map(({ name }) => name)
+      expect(names).to.include(`kit.mcp.task.${status}`)
+      if (ends) expect(tasks.running).to.equal(0)
+      ended.resolve()
+    })
+  }
 
   it('a server that never listened closes', async () => {
     server = createServer()

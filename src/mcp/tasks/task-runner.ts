@@ -94,6 +94,7 @@ export class TaskRunner {
   #unsubscribe: (() => void) | undefined
   #timer: NodeJS.Timeout | undefined
   #beatAt = Number.NEGATIVE_INFINITY
+  #isReloading = false
   #isClosed = false
 
   constructor({ store, maxResultBytes }: ResolvedTaskOptions) {
@@ -267,6 +268,8 @@ export class TaskRunner {
   async #keep(running: Running, given: Outcome): Promise<string | undefined> {
     let outcome = given
     for (;;) {
+      // The task has expired, or was marked as failed.
+      if (running.isGivenUp) return '_OTHER'
       try {
         const kept = await this.change(running.key, (record) =>
           isRun(record, running, this.node) ? withOutcome(record, outcome) : undefined,
@@ -281,7 +284,6 @@ export class TaskRunner {
       } catch (error) {
         if (error instanceof StoreFullError && !('error' in outcome))
           outcome = { error: internal('The server has no room for the result of the task.') }
-        else if (running.isGivenUp) return '_OTHER'
         else await pause(RETRY_MS)
       }
     }
@@ -392,10 +394,14 @@ export class TaskRunner {
         },
         () => undefined,
       )
+    // The store may be slow.
+    if (this.#isReloading) return
+    this.#isReloading = true
     const keys = new Map<string, TaskKey>()
     for (const one of [...this.#running.values(), ...this.#watched.values()])
       keys.set(nameOf(one.key), one.key)
     for (const key of keys.values()) await this.#reload(key)
+    this.#isReloading = false
   }
 
   async #read(key: TaskKey): Promise<TaskRecord | undefined> {
