@@ -94,7 +94,7 @@ describe('attacks: tasks', () => {
 
   const telemetry = KitTelemetry.create()
     .withSampling({ debugRate: 1, infoRate: 1 })
-    
+
     .addTransport(events)
     .build()
   const as = (user: string, scopes: readonly string[] = [], client?: string): TaskClient =>
@@ -359,12 +359,13 @@ describe('attacks: tasks', () => {
       outcome: 'they are ignored',
       run: async () => {
         const id = await as('ada').start('asks')
-        await as('ada').settled(id, 'input_required')
+        const asked = await as('ada').settled(id, 'input_required')
         const answers = JSON.parse(
           '{"__proto__":{"action":"accept"},"constructor":{},"ok":{},"ok#2":{},"ok#1 ":{},"ok#1":5}',
         )
         await as('ada').update(id, answers)
-        expect(Object.keys((await as('ada').get(id)).inputRequests)).to.deep.equal(['ok#1'])
+        expect(await as('ada').get(id)).to.deep.equal(asked)
+        expect(Object.keys(asked.inputRequests)).to.deep.equal(['ok#1'])
         expect(ran).to.deep.equal(['asks'])
       },
     },

@@ -51,6 +51,13 @@ describe('kindOf()', () => {
     ],
     [event('kit.mcp.auth.anonymous', call), 'gate plain anonymous: tools/call search, without a token'],
     [event('kit.mcp.auth.anonymous'), 'gate plain anonymous: a public operation, without a token'],
+    [event('kit.mcp.task.created', call), 'tool plain task: search: runs as a task'],
+    [event('kit.mcp.task.completed', call), 'tool good task: search: the task is complete'],
+    [event('kit.mcp.task.cancelled', call), 'tool warn task: search: the client cancelled the task'],
+    [
+      event('kit.mcp.task.failed', { ...call, 'error.type': 'node_lost' }),
+      'tool bad task: search: the task failed (node_lost)',
+    ],
     [event('kit.mcp.policy.denied', call), 'gate warn denied: tools/call search: the policy denied it'],
     [
       event('kit.mcp.policy.denied', call, failure),
