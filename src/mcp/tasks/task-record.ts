@@ -68,7 +68,8 @@ export function detailedTaskOf(id: string, record: TaskRecord): Record<string, u
   return {
     ...taskOf(id, record),
     ...(status === 'input_required' && { inputRequests: input?.requests ?? {} }),
-    ...(status === 'completed' && { result }),
+    // A call would have returned the result with this type, and clients expect it.
+    ...(status === 'completed' && { result: { resultType: 'complete', ...result } }),
     ...(status === 'failed' && { error }),
   }
 }

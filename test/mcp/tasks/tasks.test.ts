@@ -131,6 +131,7 @@ describe('mcp/tasks: tasks', () => {
       const served = await entry.serve({ router, oauth })
       const user = new TaskClient(served, { ...bearer(token('ada')), origin: served.origin })
       expect((await user.run('add', { a: 1 })).result).to.deep.equal({
+        resultType: 'complete',
         content: [{ type: 'text', text: '2' }],
       })
       await served.close()
@@ -148,7 +149,10 @@ describe('mcp/tasks: tasks', () => {
     release.resolve()
     const completed = await client.settled(created.taskId)
     expect(isDetailedTaskV2(completed)).to.equal(true)
-    expect(completed.result).to.deep.equal({ content: [{ type: 'text', text: 'waited' }] })
+    expect(completed.result).to.deep.equal({
+      resultType: 'complete',
+      content: [{ type: 'text', text: 'waited' }],
+    })
     expect(Date.parse(completed.lastUpdatedAt)).to.be.at.least(Date.parse(completed.createdAt))
   })
 
