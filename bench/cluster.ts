@@ -19,19 +19,21 @@ export async function benchCluster(): Promise<void> {
 }
 
 async function measure(what: string, contestant: string): Promise<void> {
-  const nodes = await Promise.all([startNode(contestant), startNode(contestant)])
-  const [one, two] = nodes as [Node, Node]
+  const nodes = await Promise.all(Array.from({ length: 4 }, () => startNode(contestant)))
+  const ports = nodes.map(({ port }) => port)
   const fronts = await Promise.all([
-    startNginx([one.port]),
-    startNginx([one.port, two.port]),
-    startNginx([one.port, two.port], { keepsClients: false }),
+    startNginx(ports.slice(0, 1)),
+    startNginx(ports.slice(0, 2)),
+    startNginx(ports.slice(0, 2), { keepsClients: false }),
+    startNginx(ports),
   ])
-  const [single, both, closing] = fronts as [Front, Front, Front]
+  const [single, both, closing, four] = fronts as [Front, Front, Front, Front]
   const contestants = [
-    ['one node, no nginx', one.port, undefined],
+    ['one node, no nginx', ports[0] as number, undefined],
     ['one node behind nginx', single.port, single],
     ['two nodes behind nginx', both.port, both],
     ['two nodes, a connection for each call', closing.port, closing],
+    ['four nodes behind nginx', four.port, four],
   ] as const
   const figures = Object.fromEntries(contestants.map(([name]) => [name, [] as Round[]]))
   try {
@@ -39,7 +41,9 @@ async function measure(what: string, contestant: string): Promise<void> {
       for (const [name, port, front] of contestants) {
         await setTimeout(500)
         const used = async () => ({
-          nodes: (await one.cpuMicros()) + (await two.cpuMicros()),
+          nodes: (await Promise.all(nodes.map((node) => node.cpuMicros()))).reduce(
+            (sum, micros) => sum + micros,
+          ),
           nginx: (await front?.cpuMicros()) ?? 0,
         })
         const before = await used()
@@ -90,7 +94,7 @@ function printCpu(figures: Record<string, readonly Round[]>, cores: number): voi
   for (const [name, rounds] of Object.entries(figures)) {
     const of = (part: keyof Round) => median(rounds.map((round) => round[part]))
     const [load, nginx, nodes] = [of('load'), of('nginx'), of('nodes')]
-    const count = name.startsWith('two') ? 2 : 1
+    const count = name.startsWith('four') ? 4 : name.startsWith('two') ? 2 : 1
     const all = load + nginx + nodes
     const busy = (of('requestsPerSecond') * all) / 1e6
     const alone = Math.min((count * 1e6) / nodes, 1e6 / nginx)
@@ -135,9 +139,12 @@ async function startNginx(ports: readonly number[], { keepsClients = true } = {}
   const dir = await mkdtemp(join(tmpdir(), 'mcp-gatekit-bench-'))
   const port = await freePort()
   const given = await readFile(new URL('../../examples/cluster/nginx.conf', import.meta.url), 'utf8')
-  const [first, second] = ports as [number, number?]
+  const [first, second, ...others] = ports as [number, number?, ...number[]]
   const text = given
     .replace(/^.*:3002.*\n/gm, (line) => (second === undefined && !line.includes('~') ? '' : line))
+    .replace(/^ *server 127\.0\.0\.1:3002 max_fails=0;\n/m, (line) =>
+      [line, ...others.map((other) => line.replace('3002', String(other)))].join(''),
+    )
     .replaceAll(':3001', `:${first}`)
     .replaceAll(':3002', `:${second}`)
     .replaceAll(':3000', `:${port}`)
