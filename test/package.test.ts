@@ -19,13 +19,13 @@ const bin = (name: string): string => join(root, 'node_modules', '.bin', name)
 const MAX_INSTALLED = { packages: 12, bytes: 10 * 1024 * 1024 }
 
 /** The limit of the tarball in bytes. */
-const MAX_TARBALL = 900_000
+const MAX_TARBALL = 1_000_000
 
 /** Bytes that an import adds to an application's minified and compressed bundle, without the packages it needs. */
 const MAX_BUNDLED: Readonly<Record<string, number>> = {
   "export * from 'mcp-gatekit'": 136_000,
-  "export * from 'mcp-gatekit/telemetry'": 52_000,
-  "export { KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'": 30_000,
+  "export * from 'mcp-gatekit/telemetry'": 55_000,
+  "export { KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'": 32_000,
 }
 
 /** The docstring of a declaration and its first words. */
