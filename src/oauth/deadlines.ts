@@ -108,7 +108,8 @@ export class Deadlines {
       this.#settle(first)
       first.onRejected(this.#errorOf(`${first.name} did not settle within ${this.#timeoutMs} ms`))
     }
-    if (this.#isUsed) this.#startTimer(TICK_MS)
+    // Not later than a promise that is added now is due.
+    if (this.#isUsed) this.#startTimer(this.#timeoutMs)
     this.#isUsed = false
   }
 }
