@@ -1,4 +1,5 @@
 import type { KeyObject } from 'node:crypto'
+import { builtinModule } from '../../runtime.ts'
 import { errorWithHelp, telemetryOptions } from '../options.ts'
 
 /** The minimum length of a secret, in bytes. */
@@ -11,8 +12,7 @@ const encoder = new TextEncoder()
 
 /** `node:crypto`, which is loaded only if there is a secret. */
 function cryptoOf(call: string): typeof import('node:crypto') {
-  const { process }: { readonly process?: Partial<NodeJS.Process> } = globalThis
-  const crypto = process?.getBuiltinModule?.('node:crypto')
+  const crypto = builtinModule('node:crypto')
   if (crypto !== undefined) return crypto
   throw errorWithHelp(
     'TELEMETRY_CONFIGURATION_INVALID',
