@@ -56,12 +56,16 @@ const CHECKS: readonly Check[] = [
   },
   { name: 'arguments', line: 'the arguments', refuses: toolError('amount') },
   { name: 'policy', line: 'the policy: authorize', refuses: toolError('Denied by the policy.') },
+  { name: 'limits', line: 'the limits', refuses: toolError('Call limit reached') },
   { name: 'middleware', line: 'middleware', refuses: toolError('Failed in the middleware.') },
   { name: 'handler', line: 'the handler', refuses: toolError('Failed in the handler.') },
 ]
 
 /** The steps that have run, in order. */
 let ran: string[] = []
+
+/** `true` while a call is sent that violates the limits. A limiter does not receive the request. */
+let limited = false
 
 /** Notes that a step runs, and returns `true` if the request violates it. */
 function violated(step: string, request: Request): boolean {
@@ -105,6 +109,15 @@ const setup = {
   allowedOrigins: ['https://app.example.com'],
   authorize: ({ request }: { request: Request }) =>
     violated('policy', request) ? { deny: 'Denied by the policy.' } : true,
+  limits: {
+    calls: { max: 1, perSeconds: 60, by: 'user' as const },
+    store: () => ({
+      consume: async () => {
+        ran.push('limits')
+        if (limited) throw { msBeforeNext: 12_000 }
+      },
+    }),
+  },
 }
 
 /** `mcpAuth` with the same options as the adapter. */
@@ -170,12 +183,13 @@ describe('mcp: the order of the checks', () => {
 
         async function send(...names: string[]): Promise<WireAnswer> {
           ran = []
+          limited = names.includes('limits')
           return await served.send(callViolating(isModern, names))
         }
 
         it('a call that violates nothing passes every check once, in order', async () => {
           expect((await send()).message.result.content[0].text).to.equal('paid')
-          expect(ran).to.deep.equal(['token', 'arguments', 'policy', 'middleware', 'handler'])
+          expect(ran).to.deep.equal(['token', 'arguments', 'policy', 'limits', 'middleware', 'handler'])
         })
 
         const pairs = CHECKS.slice(0, -1).map((check, index) => ({
