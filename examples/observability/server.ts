@@ -45,6 +45,11 @@ const router = KitMcpRouter.create()
   .tool('lend-book', { description: 'Lends a book' }, () => {
     throw new Error('The catalog is not available')
   })
+  .tool(
+    'export-catalog',
+    { description: 'Exports the catalog', limits: { calls: { max: 1, perSeconds: 3600, by: 'user' } } },
+    () => 'Emma, Persuasion',
+  )
   .tool('remove-book', { description: 'Removes a book', scopes: ['library:write'] }, () => 'Removed.')
 
 // The token is for this example only. A real server verifies tokens with `jwtVerifier()`.
@@ -52,6 +57,7 @@ const adapter = createMcpAdapter({
   router,
   telemetry,
   sessions: true,
+  limits: { calls: { max: 120, perSeconds: 60, by: 'user' }, timeoutMs: 120_000, maxResultBytes: 1_000_000 },
   oauth: {
     issuer: 'https://auth.example.com',
     resource: 'http://127.0.0.1:3000/mcp',

@@ -48,6 +48,13 @@ const METRICS = [
     boundaries: undefined,
     allowed: ['kit.mcp.auth.refused.reason'],
   },
+  {
+    name: 'kit.mcp.limit.reached',
+    unit: '{call}',
+    description: 'The number of tool calls that have reached a limit, by limit and tool.',
+    boundaries: undefined,
+    allowed: ['limit', 'gen_ai.tool.name'],
+  },
 ] as const
 
 /**
@@ -69,6 +76,7 @@ const CODES = [
 const router = KitMcpRouter.create()
   .tool('echo', { description: 'x' }, () => 'x')
   .tool('write', { description: 'x', scopes: ['mcp:write'] }, () => 'x')
+  .tool('limited', { description: 'x', limits: { maxResultBytes: 60 } }, () => 'x'.repeat(100))
   .prompt('hello', { description: 'x' }, () => 'x')
   .resource('page', { uri: 'x://page' }, (_variables, { request }) => {
     const code = Number(request.headers.get('x-code'))
@@ -108,6 +116,7 @@ describe('the semantic conventions for MCP', () => {
       await send({ method: 'DELETE', headers: { ...headers, 'mcp-protocol-version': LEGACY } })
       await send(modern('tools/call', { name: 'echo' }, bearer('reader')))
       await send(modern('prompts/get', { name: 'hello' }, bearer('reader')))
+      await send(modern('tools/call', { name: 'limited' }, bearer('reader')))
       await send(modern('tools/call', { name: 'none' }, bearer('reader')))
       await send(modern('tools/call', { name: 'echo' }))
       metrics = await otel.metrics()
