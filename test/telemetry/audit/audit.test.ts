@@ -1,3 +1,4 @@
+import { createReadStream } from 'node:fs'
 import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -180,6 +181,38 @@ describe('withAudit', () => {
     }
     expect(new Set(lines.map((line) => read(line).attributes?.['kit.audit.chain'])).size).to.equal(2)
     expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(2))
+  })
+
+  it('two nodes that write to one file at the same time have a log that is verified as a whole', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'audit-'))
+    try {
+      const file = join(folder, 'audit.log')
+      const nodes = ['one', 'two'].map((node) => {
+        const transport = transportOf({
+          handle: (envelope) => appendFile(file, `${JSON.stringify(envelope)}\n`),
+        })
+        return auditBuilder(transport).withService(node).build()
+      })
+      for (let index = 1; index <= 20; index++)
+        for (const node of nodes) node.emit('a.1', { attributes: { index } })
+      await Promise.all(nodes.map((node) => node.shutdown()))
+      const lines = (await readFile(file, 'utf8')).trim().split('\n')
+      expect(lines).to.have.length(2 * 22)
+      const chains = lines.map((line) => read(line).attributes?.['kit.audit.chain'])
+      expect(new Set(chains).size).to.equal(2)
+      // The lines of the two nodes are mixed.
+      expect(chains.slice(0, 22))
+        .to.include(chains.at(0))
+        .and.to.include(chains.find((one) => one !== chains[0]))
+      expect(await verifyAudit(createReadStream(file), AUDIT_SECRET)).to.deep.equal(valid(40))
+      const without = lines.filter(
+        (line) => read(line).service !== 'two' || read(line).attributes?.index !== 7,
+      )
+      const { firstBreak } = await verifyAudit(without, AUDIT_SECRET)
+      expect(firstBreak?.seq).to.equal(7)
+    } finally {
+      await rm(folder, { recursive: true })
+    }
   })
 
   it('an event with lone surrogates is written with U+FFFD, which every program can read', async () => {
