@@ -177,7 +177,7 @@ describe('the example of notes of teams', function () {
     })
   }
 
-  it('the challenge for a private tool names the metadata of the server', async () => {
+  it('the challenge for a private tool of the example names the metadata of the server', async () => {
     const { status, headers } = await send(port, modern('tools/call', { name: 'read_notes' }))
     expect(status).to.equal(401)
     expect(headers.get('www-authenticate')).to.include(
@@ -185,7 +185,7 @@ describe('the example of notes of teams', function () {
     )
   })
 
-  it('an anonymous address is refused after its calls of a minute', async () => {
+  it('an address without a token gets an error after 120 calls of the example in a minute', async () => {
     const search = () => send(port, modern('tools/call', { name: 'search', arguments: { text: 'March' } }))
     const texts: (string | undefined)[] = []
     while (texts.length < 121 && !texts.at(-1)?.startsWith('Call limit'))
@@ -204,19 +204,19 @@ describe('the example of notes of teams', function () {
       outcome = await example.ended
     })
 
-    it('the process of the example ends with code 0, and stderr has only events of the gate and the router', () => {
+    it('the process of the example ends with code 0 after SIGTERM, and stderr has only events of the gate and the router', () => {
       expect(outcome.exitCode).to.equal(0)
       for (const line of outcome.stderr.trim().split('\n'))
         expect(line).to.match(/^\S+ (WARN|ERROR) kit\.mcp\./)
     })
 
-    it('the line of a request has the team and the number of found notes', () => {
+    it('the line of a request to the example has the team and the number of found notes', () => {
       const lines = outcome.stdout.split('\n').filter((line) => line.includes('kit.mcp.request.completed'))
       expect(lines.filter((line) => /notes\.team=kitchen/.test(line))).not.to.deep.equal([])
       expect(lines.filter((line) => /notes\.found=1/.test(line))).not.to.deep.equal([])
     })
 
-    it('the audit log is valid and has the refusals, the denials, the limits, and the publications', async () => {
+    it('the audit log of the example is valid after SIGTERM, and has the refusals, the denials, the limits, and the publications', async () => {
       const lines = (await readFile(auditFile, 'utf8')).trim().split('\n')
       expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal({ valid: true, events: lines.length - 2 })
       const names = lines.map((line) => JSON.parse(line).name)
@@ -231,7 +231,7 @@ describe('the example of notes of teams', function () {
       expect(names.filter((one) => one === 'notes.published')).to.have.length(CLIENT_KINDS.length)
     })
 
-    it('neither tokens nor the secret are in the output and the audit log', async () => {
+    it('neither tokens nor the secret are in the output and the audit log of the example', async () => {
       expect(outcome.stdout + outcome.stderr + (await readFile(auditFile, 'utf8'))).not.to.match(
         /eyJ[\w-]{9,}|S3cr3t/,
       )
