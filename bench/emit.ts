@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { type Contestant, caller, gatekit } from './emit-event.ts'
 import type { MemoryFigures } from './emit-memory.ts'
 import { PEERS } from './emit-peers.ts'
-import { median } from './report.ts'
+import { median, recordRatio } from './report.ts'
 
 const ROUNDS = 9
 const MS_PER_ROUND = 300
@@ -12,6 +12,9 @@ const BATCH = 500
 /** The names of this package in the table of peers. */
 const OBJECT = 'mcp-gatekit, an envelope to a no-op transport'
 const LINE = 'mcp-gatekit, a line of JSON by LoggerTransportAdapter'
+
+/** The end of the name of a peer that produces a line of JSON. The others produce an object. */
+const FORM_OF_LINE = 'a line of JSON'
 
 /** (c) Measures an event from `emit` to a transport, sink, or exporter that does nothing. */
 export async function benchEmit(): Promise<void> {
@@ -62,9 +65,18 @@ async function benchPeers(): Promise<void> {
   const line = figures[LINE] as number[]
   const object = figures[OBJECT] as number[]
   console.log('\n### (c) emit, with redaction\n')
-  console.log('| contestant | events/s | µs each | × the time of our line | × the time of our envelope |')
+  console.log(
+    '| contestant | events/s | µs each | × the time of the line of mcp-gatekit | × the time of the envelope of mcp-gatekit |',
+  )
   console.log('|---|---|---|---|---|')
   for (const [name, each] of Object.entries(figures)) {
+    const own = name.endsWith(FORM_OF_LINE) ? LINE : OBJECT
+    if (name in PEERS)
+      recordRatio(
+        '(c) emit, with redaction',
+        `${own}, relative to ${name}`,
+        ratio(each, figures[own] as number[]),
+      )
     console.log(
       `| ${name} | ${perSecond(each)} | ${micros(each)} | ${ratio(each, line).toFixed(2)} | ${ratio(each, object).toFixed(2)} |`,
     )
@@ -84,6 +96,8 @@ async function benchShapes(
   console.log(`\n### (c) ${title}\n`)
   console.log(`| mcp-gatekit | µs each | × "${baseline}" |\n|---|---|---|`)
   for (const [name, each] of Object.entries(figures)) {
+    if (name in shapes && name !== baseline)
+      recordRatio(`(c) ${title}`, name, ratio(figures[baseline] as number[], each))
     console.log(`| ${name} | ${micros(each)} | ${ratio(each, figures[baseline] as number[]).toFixed(2)} |`)
   }
 }
@@ -119,6 +133,7 @@ async function microsEach({ emit, settle }: Contestant): Promise<number> {
 function printMemory(): void {
   console.log('\n### (c) emit, memory per event\n')
   console.log('| | bytes allocated | bytes kept after a collection |\n|---|---|---|')
+  let callers = 0
   for (const [shape, name] of [
     ['caller', 'the attributes alone, built by the caller'],
     ['object', OBJECT],
@@ -126,6 +141,8 @@ function printMemory(): void {
     ['sampledOut', 'mcp-gatekit, sampled out'],
   ] as const) {
     const { allocated, kept } = memoryOf(shape)
+    if (shape === 'caller') callers = allocated
+    else recordRatio('(c) emit, memory per event', name, callers / allocated)
     console.log(`| ${name} | ${Math.round(allocated).toLocaleString('en')} | ${kept.toFixed(1)} |`)
   }
 }

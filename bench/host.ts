@@ -1,12 +1,81 @@
+import { createHook } from 'node:async_hooks'
+import { setTimeout } from 'node:timers/promises'
 import { type Contestant, listen } from './contestants.ts'
+import { COUNT_TIMERS, type HostReplies } from './started-host.ts'
 
-/** The process of one contestant: `host.js <module> <name>`. It sends its parent the port and, on request, its CPU time. */
-const [module, name] = process.argv.slice(2) as [string, string]
+/** The bytes between two samples of the profiler. */
+const SAMPLING_INTERVAL = 4_096
+
+/** The process of one contestant: `host.js <module> <name>`. It sends its parent the port, and then a reply to each request. */
+const [module, name, mode] = process.argv.slice(2) as [string, string, string?]
+const timers = mode === COUNT_TIMERS ? countTimers() : undefined
 const { contestants } = (await import(module)) as { contestants: Record<string, Contestant> }
 const server = await (contestants[name] as Contestant)()
-process.send?.(await listen(server))
-process.on('message', () => {
-  const { user, system } = process.cpuUsage()
-  process.send?.(user + system)
-})
+let stopSampling: () => number = () => 0
+
+const replies: { [Request in keyof HostReplies]: () => Promise<HostReplies[Request]> } = {
+  async cpu() {
+    const { user, system } = process.cpuUsage()
+    return user + system
+  },
+  async memory() {
+    for (let times = 0; times < 4; times++) {
+      globalThis.gc?.()
+      await setTimeout(50)
+    }
+    const { heapUsed, rss } = process.memoryUsage()
+    const active = process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout')
+    const connections = await new Promise<number>((resolve, reject) => {
+      server.getConnections((error, count) => (error === null ? resolve(count) : reject(error)))
+    })
+    return { heapUsed, rss, connections, activeTimers: active.length, timers: timers?.size }
+  },
+  async sample() {
+    stopSampling = await sampleAllocations()
+    return true
+  },
+  allocated: async () => stopSampling(),
+}
+process.on('message', async (request: keyof HostReplies) => process.send?.(await replies[request]()))
 process.on('disconnect', () => process.exit())
+process.send?.(await listen(server))
+
+/** Counts timers that are not cleared and have not ended. */
+function countTimers(): ReadonlySet<number> {
+  const live = new Set<number>()
+  createHook({
+    init: (id, type) => {
+      if (type === 'Timeout') live.add(id)
+    },
+    destroy: (id) => {
+      live.delete(id)
+    },
+  }).enable()
+  return live
+}
+
+/** Starts V8's sampling heap profiler. Returns a function that stops it and returns the allocated bytes. */
+async function sampleAllocations(): Promise<() => number> {
+  const { Session } = await import('node:inspector')
+  const session = new Session()
+  session.connect()
+  session.post('HeapProfiler.startSampling', {
+    samplingInterval: SAMPLING_INTERVAL,
+    includeObjectsCollectedByMajorGC: true,
+    includeObjectsCollectedByMinorGC: true,
+  } as object)
+  return () => {
+    let bytes = 0
+    const add = (node: { selfSize: number; children: readonly (typeof node)[] }): void => {
+      bytes += node.selfSize
+      node.children.forEach(add)
+    }
+    // The callback runs before `post` returns.
+    session.post('HeapProfiler.stopSampling', (error, { profile }) => {
+      if (error !== null) throw error
+      add(profile.head)
+    })
+    session.disconnect()
+    return bytes
+  }
+}

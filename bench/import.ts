@@ -22,7 +22,7 @@ async function measureImport(specifier: string): Promise<[time: number, cpu: num
   return JSON.parse(stdout)
 }
 
-/** Measures the duration of imports. The contestants take turns. */
+/** (h) Measures the duration of imports. The contestants take turns. */
 export async function benchImports(): Promise<void> {
   const series = (): Record<string, number[]> =>
     Object.fromEntries(Object.keys(SPECIFIERS).map((name) => [name, []]))
@@ -36,5 +36,5 @@ export async function benchImports(): Promise<void> {
       cpu[name]?.push(used)
     }
   }
-  printRatios('import, in a fresh process', times, 'pino', 'µs', cpu)
+  printRatios('(h) import, in a fresh process', times, 'pino', 'µs', cpu)
 }

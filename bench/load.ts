@@ -1,7 +1,6 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
 import autocannon from 'autocannon'
+import { startHost } from './started-host.ts'
 
 export interface LoadOptions {
   /** The module that exports the `contestants`. */
@@ -10,6 +9,8 @@ export interface LoadOptions {
   /** The request, the same for all contestants. */
   readonly request: Pick<autocannon.Options, 'method' | 'headers' | 'body'>
   readonly path: string
+  /** Prepares the server of a contestant, and returns options that only its load needs. */
+  readonly setup?: (name: string, port: number) => Promise<Pick<autocannon.Options, 'setupClient'>>
   readonly expectStatus: number
   readonly rounds?: number
   readonly secondsPerRound?: number
@@ -37,44 +38,36 @@ export async function measureLoad(options: LoadOptions): Promise<LoadFigures> {
   const { names, rounds = 9, secondsPerRound = 1, connections = 50 } = options
   const { figure = ({ requests }: autocannon.Result) => requests.average } = options
   const hosts = await Promise.all(
-    names.map(async (name) => [name, ...(await start(options.module, name))] as const),
+    names.map(async (name) => {
+      const host = await startHost(options.module, name)
+      return [name, host, await options.setup?.(name, host.port)] as const
+    }),
   )
   const figures: Record<string, number[]> = Object.fromEntries(names.map((name) => [name, []]))
   const cpu: Record<string, number[]> = Object.fromEntries(names.map((name) => [name, []]))
   try {
     for (let round = 0; round <= rounds; round++) {
-      for (const [name, child, port] of hosts) {
+      for (const [name, host, own] of hosts) {
         // The previous contestant may still be busy with its last requests.
         await setTimeout(500)
-        const usedBefore = await cpuMicros(child)
+        const usedBefore = await host.ask('cpu')
         const result = await autocannon({
-          url: `http://127.0.0.1:${port}${options.path}`,
+          url: `http://127.0.0.1:${host.port}${options.path}`,
           connections,
           duration: round === 0 ? WARM_UP_SECONDS : secondsPerRound,
           ...options.request,
+          ...own,
         })
         const wrong = result.statusCodeStats?.[`${options.expectStatus}`]?.count !== result.requests.total
         if (wrong || result.errors > 0) throw new Error(`${name}: ${JSON.stringify(result.statusCodeStats)}`)
         // The first round warms up.
         if (round === 0) continue
         figures[name]?.push(figure(result))
-        cpu[name]?.push(((await cpuMicros(child)) - usedBefore) / result.requests.total)
+        cpu[name]?.push(((await host.ask('cpu')) - usedBefore) / result.requests.total)
       }
     }
   } finally {
-    for (const [, child] of hosts) child.disconnect()
+    for (const [, host] of hosts) host.stop()
   }
   return { rounds: figures, cpu }
-}
-
-async function cpuMicros(child: ChildProcess): Promise<number> {
-  child.send('cpu')
-  const [micros] = (await once(child, 'message')) as [number]
-  return micros
-}
-
-async function start(module: URL, name: string): Promise<[ChildProcess, number]> {
-  const child = fork(new URL('host.js', import.meta.url), [module.href, name])
-  const [port] = (await once(child, 'message')) as [number]
-  return [child, port]
 }

@@ -1,8 +1,9 @@
 import { z } from 'zod'
 import { createMcpAdapter, type FetchHandler } from '../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../src/mcp/router/router.ts'
-import { median } from './report.ts'
+import { median, recordRatio } from './report.ts'
 
+const TITLE = '(i) tools/call, middleware that only calls next'
 const CALLS_PER_ROUND = 100
 const ROUNDS = 600
 /** The number of rounds that are not counted. */
@@ -71,7 +72,11 @@ export async function benchMiddleware(): Promise<void> {
     median(
       rounds.map((times) => ((times.get(more) as number) - (times.get(fewer) as number)) / (more - fewer)),
     )
-  console.log('\n### (i) tools/call, middleware that only calls next\n')
+  for (const count of [ONE, MANY]) {
+    const ratios = rounds.map((times) => (times.get(NONE) as number) / (times.get(count) as number))
+    recordRatio(TITLE, `mcp-gatekit, ${count} middleware`, median(ratios))
+  }
+  console.log(`\n### ${TITLE}\n`)
   console.log('| middleware | µs per call | µs more for each middleware |\n|---|---|---|')
   console.log(`| none | ${median(of(NONE)).toFixed(1)} | – |`)
   console.log(`| 1 | ${median(of(ONE)).toFixed(1)} | ${between(ONE, NONE).toFixed(2)} |`)

@@ -106,7 +106,7 @@ async function oneByOne(rounds = 60, calls = 100): Promise<LoadFigures> {
       new Promise((resolve) => {
         get(path, { agent }, (res) => res.setEncoding('utf8').toArray().then(resolve))
       }),
-    'its tool, app in process': async () => await tool?.handler({ id: 7 }, context),
+    'its tool of toolsFromOpenApi, app in process': async () => await tool?.handler({ id: 7 }, context),
   }
   const empty = () => Object.fromEntries(Object.keys(ways).map((name) => [name, [] as number[]]))
   const figures: LoadFigures = { rounds: empty(), cpu: empty() }

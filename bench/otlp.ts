@@ -2,10 +2,12 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
 import type { Figure, OtlpClient } from './otlp-clients.ts'
-import { median } from './report.ts'
+import { median, recordRatio } from './report.ts'
 
 const ROUNDS = 7
 const RECORDS = 50_000
+
+const TITLE = `(e) OTLP, ${RECORDS.toLocaleString('en')} records to a collector in another process`
 
 /** The compared forms of requests. */
 const FORMS: readonly (readonly [
@@ -18,11 +20,11 @@ const FORMS: readonly (readonly [
   ['protobuf', 'gzip'],
 ]
 
-/** (d) Measures records from `emit` to a collector in another process. */
+/** (e) Measures records from `emit` to a collector in another process. */
 export async function benchOtlp(): Promise<void> {
   const receiver = fork(new URL('otlp-sink.js', import.meta.url))
   const [port] = (await once(receiver, 'message')) as [number]
-  console.log(`\n### (d) OTLP, ${RECORDS.toLocaleString('en')} records to a collector in another process\n`)
+  console.log(`\n### ${TITLE}\n`)
   console.log(
     '| contestant | records/s | min to max | × the SDK | CPU µs per record | min to max | × the SDK |',
   )
@@ -65,6 +67,7 @@ async function compare(
   for (const { name, child, rates, costs } of contestants) {
     child.disconnect()
     const form = compression === 'none' ? encoding : `${encoding}, ${compression}`
+    if (name !== sdk.name) recordRatio(TITLE, `${name}, ${form}`, 1 / Number(ratio(costs, sdk.costs)))
     console.log(
       `| ${name}, ${form} | ${whole(median(rates))} | ${range(rates, whole)} | ${ratio(rates, sdk.rates)} | ${micros(median(costs))} | ${range(costs, micros)} | ${ratio(costs, sdk.costs)} |`,
     )

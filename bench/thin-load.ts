@@ -5,6 +5,8 @@ export interface ThinLoadOptions {
   readonly port: number
   readonly connections: number
   readonly durationMs: number
+  /** The expected status. Defaults to 200. */
+  readonly expectStatus?: number
   readonly request: { readonly method?: string; readonly headers?: object; readonly body?: unknown }
 }
 
@@ -18,14 +20,14 @@ export interface ThinLoadResult {
 /**
  * Repeats one request on several connections. Each connection sends the next request after a complete response. Of a
  * response, only the status and the length are read, so that the measured processes get most of the CPU time.
- * @throws if the status of a response is not 200.
+ * @throws if the status of a response is not the expected one.
  */
 export async function thinLoad(options: ThinLoadOptions): Promise<ThinLoadResult> {
-  const { port, connections, durationMs, request } = options
-  const body = String(request.body)
+  const { port, connections, durationMs, expectStatus = 200, request } = options
+  const body = String(request.body ?? '')
   const headers = { ...request.headers, host: `127.0.0.1:${port}`, 'content-length': Buffer.byteLength(body) }
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
-  const bytes = Buffer.from(`${request.method} /mcp HTTP/1.1\r\n${lines.join('')}\r\n${body}`)
+  const bytes = Buffer.from(`${request.method ?? 'GET'} /mcp HTTP/1.1\r\n${lines.join('')}\r\n${body}`)
   let requests = 0
   let running = true
   let failed: Error | undefined
@@ -43,7 +45,7 @@ export async function thinLoad(options: ThinLoadOptions): Promise<ThinLoadResult
         read += chunk
         const length = lengthOf(read)
         if (length === undefined || read.length < length) return
-        if (!read.startsWith('HTTP/1.1 200 ')) failed ??= new Error(read.slice(0, 200))
+        if (!read.startsWith(`HTTP/1.1 ${expectStatus} `)) failed ??= new Error(read.slice(0, 200))
         requests++
         const last = /^connection: close\r$/im.test(read)
         read = ''

@@ -7,7 +7,9 @@ import express from 'express'
 import { z } from 'zod'
 import { mcpAuth } from '../src/express/mcp-auth.ts'
 import { mcpHandler } from '../src/express/mcp-handler.ts'
-import { createMcpAdapter } from '../src/mcp/adapter.ts'
+import { mcpServer } from '../src/express/mcp-server.ts'
+import { createMcpAdapter, type McpAdapter } from '../src/mcp/adapter.ts'
+import type { McpAdapterOptions } from '../src/mcp/options.ts'
 import { KitMcpRouter } from '../src/mcp/router/router.ts'
 import type { Contestant } from './contestants.ts'
 import { measureLoad } from './load.ts'
@@ -27,6 +29,7 @@ export const contestants: Record<string, Contestant> = Object.fromEntries<Contes
     [`SDK, ${tools} tools`, () => sdk(tools)],
     [`mcp-gatekit, ${tools} tools`, () => gatekit(tools)],
     [`mcp-gatekit mcpHandler alone, ${tools} tools`, () => gatekitAlone(tools)],
+    [`mcp-gatekit mcpServer, ${tools} tools`, () => gatekitServer(tools)],
     [`mcp-gatekit behind the SDK's toNodeHandler, ${tools} tools`, () => gatekitOnSdkNode(tools)],
   ]),
 )
@@ -62,14 +65,17 @@ function sdk(tools: number): Server {
   return createServer(app)
 }
 
-const add = ({ a, b }: z.infer<typeof INPUT>): string => String(a + b)
+/** The handler of a tool. */
+export const add = ({ a, b }: z.infer<typeof INPUT>): string => String(a + b)
 
-function adapter(tools: number, handler = add) {
+/** Returns an adapter with tools of the same input, behind a verifier that does nothing. */
+export function adapter(tools: number, handler = add, options: McpAdapterOptions = {}): McpAdapter {
   let router = KitMcpRouter.create()
   for (let index = 0; index < tools; index++) {
     router = router.tool(`tool-${index}`, { description: 'Adds', input: INPUT }, handler)
   }
   return createMcpAdapter({
+    ...options,
     router,
     serverInfo: { name: 'bench', version: '1.0.0' },
     oauth: {
@@ -95,6 +101,11 @@ function gatekitAlone(tools: number): Server {
   const app = express()
   app.use('/mcp', mcpHandler(adapter(tools)))
   return createServer(app)
+}
+
+/** The same adapter in `mcpServer`, which also serves the metadata document. */
+function gatekitServer(tools: number): Server {
+  return createServer(express().use(mcpServer(adapter(tools))))
 }
 
 /** The same adapter through its web-standard handler and the conversion of the SDK. */
@@ -139,6 +150,9 @@ function requestFor({ method, modern }: Asked) {
   }
 }
 
+/** A call of revision 2025-11-25 as autocannon accepts it. */
+export const CALL_LEGACY: ReturnType<typeof requestFor> = requestFor({ method: 'tools/call', modern: false })
+
 /** A call of revision 2026-07-28 as autocannon accepts it. */
 export const CALL_MODERN: ReturnType<typeof requestFor> = requestFor({ method: 'tools/call', modern: true })
 
@@ -154,6 +168,7 @@ export async function benchToolsCall(): Promise<void> {
     'SDK, 10 tools',
     'mcp-gatekit, 10 tools',
     'mcp-gatekit mcpHandler alone, 10 tools',
+    'mcp-gatekit mcpServer, 10 tools',
     "mcp-gatekit behind the SDK's toNodeHandler, 10 tools",
   ])
   await measure('(b) tools/call, revision 2026-07-28, many tools', modern, [
