@@ -13,7 +13,7 @@ export interface HostReplies {
   allocated: number
 }
 
-/** What a contestant holds at one time. */
+/** The memory, connections, and timers of a contestant at one time. */
 export interface HostMemory {
   readonly heapUsed: number
   readonly rss: number
