@@ -1,21 +1,22 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
 import { freePort } from '../free-port.ts'
 
-/** Returns the path of the Cerbos program, or `undefined` if the registry has none for this platform. */
-export function cerbosProgram(): string | undefined {
-  const { platform, arch } = process
-  const name = `cerbos-${platform}-${arch}`
-  try {
-    return createRequire(import.meta.url).resolve(`@cerbos/${name}/${name}`)
-  } catch {
-    return undefined
-  }
+const VERSION = '0.51.0'
+
+/** Downloads Cerbos from the npm registry. Returns the path of its program, or `undefined` if there is none for this platform. */
+export async function cerbosProgram(): Promise<string | undefined> {
+  const name = `cerbos-${process.platform}-${process.arch}`
+  const args = ['--yes', '--package', `@cerbos/${name}@${VERSION}`, '--', 'node', '-p', 'process.env.PATH']
+  const printed = await promisify(execFile)('npx', args).catch(() => undefined)
+  if (printed === undefined) return undefined
+  const [bin = ''] = printed.stdout.split(delimiter)
+  return join(dirname(bin), '@cerbos', name, name)
 }
 
 /** A Cerbos process on loopback. */

@@ -69,12 +69,12 @@ const withUsers = oauth({
 })
 
 describe('policy: authzen with Cerbos', function () {
-  this.timeout(20_000)
+  this.timeout(120_000)
   const [mode = expect.fail()] = CALL_MODES
-  const program = cerbosProgram()
   let cerbos: Cerbos
   let served: Served
   before(async function () {
+    const program = await cerbosProgram()
     if (program === undefined) return this.skip()
     cerbos = await startCerbos(program, POLICIES)
     served = await mode.serve({ router, oauth: withUsers, authorize: authzen({ url: cerbos.url }) })
