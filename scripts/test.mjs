@@ -73,7 +73,9 @@ const PACKAGE = [
   'browser/consent',
   'browser/cors',
   'browser/doctor-report',
+  'browser/facade-sign-in',
   'browser/sign-in',
+  'browser/telemetry',
   'docs',
   'frameworks/commonjs',
   'frameworks/frameworks',
@@ -109,6 +111,7 @@ const SLOW = [
   'telemetry/transports/otlp/otlp-faults',
   'telemetry/transports/otlp/otlp-process',
   'telemetry/transports/shutdown',
+  'telemetry/transports/worker/worker',
 ]
 
 const { values } = parseArgs({
