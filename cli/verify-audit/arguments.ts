@@ -69,7 +69,7 @@ async function secretOfFile(path: string): Promise<string | Uint8Array> {
     throw new UsageError(`--secret-file must be a file that can be read${codeOf(error)}`)
   }
   const text = bytes.toString('latin1')
-  return TEXT_WITH_LINE_BREAK.test(text) ? text.trimEnd() : bytes
+  return TEXT_WITH_LINE_BREAK.test(text) ? text.replace(/\r?\n$/, '') : bytes
 }
 
 /** Returns the code of an error of the file system, such as ` (ENOENT)`. */

@@ -146,6 +146,14 @@ describe('mcp-gatekit verify-audit', () => {
     })
   }
 
+  it('reads a secret that ends in a space from a file, and removes only the line break', async () => {
+    const spaced = `${AUDIT_SECRET} `
+    const audit = await auditedLines((manager) => manager.emit('a.b'), spaced)
+    const audited = await written('spaced.log', audit.join('\n'))
+    const secret = await written('spaced', `${spaced}\n`)
+    expect((await verifyAudit([audited, '--secret-file', secret])).exitCode).to.equal(0)
+  })
+
   it('reads a secret of bytes that end in a line break from a file', async () => {
     const secret = await written('secret.bin', Buffer.concat([Buffer.alloc(31, 0xff), Buffer.from('\n')]))
     const { exitCode, stdout } = await verifyAudit([log, '--secret-file', secret])

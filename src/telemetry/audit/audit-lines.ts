@@ -29,10 +29,13 @@ export async function* linesOf(
   if (rest.length > 0) yield rest.bytes()
 }
 
-/** The beginning of a line whose end has not come yet. */
+/** The number of bytes for which a line has room at first. */
+const FIRST_BYTES = 1024
+
+/** The beginning of a line whose end has not come yet, in one buffer that doubles, however small the pieces are. */
 class LinePart {
   readonly #max: number
-  readonly #parts: Uint8Array[] = []
+  #buffer = new Uint8Array(0)
   length = 0
 
   constructor(max: number) {
@@ -41,20 +44,18 @@ class LinePart {
 
   /** Adds a copy of bytes, because a few bytes would otherwise keep the whole piece in memory. */
   add(bytes: Uint8Array): void {
-    const kept = Uint8Array.from(bytes.subarray(0, this.#max + 1 - this.length))
-    if (kept.length === 0) return
-    this.#parts.push(kept)
-    this.length += kept.length
+    const kept = bytes.subarray(0, this.#max + 1 - this.length)
+    const length = this.length + kept.length
+    if (length > this.#buffer.length) {
+      const larger = new Uint8Array(Math.max(FIRST_BYTES, length, 2 * this.#buffer.length))
+      larger.set(this.bytes())
+      this.#buffer = larger
+    }
+    this.#buffer.set(kept, this.length)
+    this.length = length
   }
 
   bytes(): Uint8Array {
-    if (this.#parts.length === 1) return this.#parts[0] as Uint8Array
-    const line = new Uint8Array(this.length)
-    let at = 0
-    for (const part of this.#parts) {
-      line.set(part, at)
-      at += part.length
-    }
-    return line
+    return this.#buffer.subarray(0, this.length)
   }
 }

@@ -21,17 +21,24 @@ export function lineTransport(more: Partial<TelemetryTransport> = {}) {
 }
 
 /** A builder that audits `a.*` with a transport, and drops every event otherwise. */
-export function auditBuilder(transport: TelemetryTransport, logger = new RecordingLogger()): KitTelemetry {
+export function auditBuilder(
+  transport: TelemetryTransport,
+  logger = new RecordingLogger(),
+  secret = AUDIT_SECRET,
+): KitTelemetry {
   return KitTelemetry.create()
     .withLogger(logger)
     .withSampling({ debugRate: 0, infoRate: 0, warnRate: 0, errorRate: 0 })
-    .withAudit({ transport, names: ['a.*'], secret: AUDIT_SECRET })
+    .withAudit({ transport, names: ['a.*'], secret })
 }
 
 /** Returns the lines of a run that emits the given events and shuts down. */
-export async function auditedLines(emit: (manager: KitTelemetryManager) => void): Promise<string[]> {
+export async function auditedLines(
+  emit: (manager: KitTelemetryManager) => void,
+  secret = AUDIT_SECRET,
+): Promise<string[]> {
   const { lines, transport } = lineTransport()
-  const manager = auditBuilder(transport).build()
+  const manager = auditBuilder(transport, undefined, secret).build()
   emit(manager)
   await manager.shutdown()
   return lines
