@@ -92,7 +92,11 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
     // `mcpHandler` reads the body and decides again.
     if (known !== undefined && authenticator.mayAdmit(request) && authenticator.arePublic(known()))
       return next()
-    authenticator.decide(request, known, (result) => proceed(result, request, req, res, next))
+    try {
+      authenticator.decide(request, known, (result) => proceed(result, request, req, res, next))
+    } catch {
+      fail(req, res)
+    }
   }
 }
 

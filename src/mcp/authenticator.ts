@@ -78,6 +78,7 @@ export class Authenticator {
     else
       void telemetry
         .run(() => gate.authenticate(request))
+        .catch((cause: unknown): Decision => ({ outcome: 'failed', cause }))
         .then((decision) => this.#conclude(decision, request, telemetry, known, use))
   }
 
