@@ -25,6 +25,7 @@ import { fastRequest } from './fast-path/fast-request.ts'
 import { serveLegacy, serveModern } from './fast-path/fast-transport.ts'
 import { SdkServers, type SdkServersProps } from './sdk-servers.ts'
 import { servedRequest } from './served-request.ts'
+import { type SessionBody, SessionCall, type SessionCallHost } from './sessions/session-call.ts'
 import { McpSessions } from './sessions/sessions.ts'
 import { canonicalEventBus } from './streams/canonical-event-bus.ts'
 import { EventOutlet } from './streams/event-outlet.ts'
@@ -49,6 +50,7 @@ export class SdkHandler {
   readonly #handler: McpHttpHandler
   readonly #streams: EventStreams
   readonly #sessions: McpSessions | undefined
+  readonly #sessionCalls: SessionCallHost
 
   /** @param onSessionEnd called when a session ends, with its duration and the revision that its client has asked for */
   constructor(
@@ -71,6 +73,14 @@ export class SdkHandler {
     )
     const { bus } = this.#handler
     this.#streams = new EventStreams(bus)
+    const operations = this.#operations
+    this.#sessionCalls = {
+      emitsToolEvents: this.#table === undefined,
+      scopesOf: (messages) => (operations === undefined ? [] : neededScopes(operations, messages)),
+      permitsResource: (exchange, uri) => this.#permitsResource(exchange)(uri),
+      countedFor,
+      takeStream: (request, exchange) => this.#takeStream(request, exchange),
+    }
     if (sessions !== undefined) {
       this.#sessions = new McpSessions(sessions, bus, {
         makeServer: (subscriptions, request) => servers.forSession(request, subscriptions),
@@ -109,16 +119,19 @@ export class SdkHandler {
     const checked = withCanonicalUris(received.body)
     if ('problem' in checked) return Promise.resolve(refusedUri(exchange, checked))
     const { body } = checked
-    if (this.#sessions !== undefined && isLegacy(request, body)) {
-      return this.#serveSession(this.#sessions, request, exchange, body, messages)
+    const table = this.#table
+    const fast = table === undefined || !this.usesFastPath ? undefined : fastRequest(request, body, table)
+    if (
+      this.#sessions !== undefined &&
+      (fast === undefined ? isLegacy(request, body) : fast.era === 'legacy')
+    ) {
+      return this.#serveSession(this.#sessions, request, exchange, { body, messages, quick: fast?.message })
     }
     const { tasks } = this.#servers
     if (tasks !== undefined) {
       if (exchange.auth === undefined) tasks.countBy(exchange, clientKey(request.clientAddress))
       if (isTaskRequest(body)) return this.#serveTask(tasks, request, exchange, body)
     }
-    const table = this.#table
-    const fast = table === undefined || !this.usesFastPath ? undefined : fastRequest(request, body, table)
     if (table === undefined || fast === undefined) {
       return isListening(messages)
         ? this.#listen(request, exchange, { ...received, body })
@@ -151,7 +164,7 @@ export class SdkHandler {
     const revision = request.header('mcp-protocol-version')
     const isModern = revision !== undefined && revision >= MODERN_REVISION
     if (this.#sessions !== undefined && !isModern && (method === 'GET' || method === 'DELETE')) {
-      return await this.#serveSession(this.#sessions, request, exchange, undefined, [])
+      return await this.#serveSession(this.#sessions, request, exchange, { body: undefined, messages: [] })
     }
     if (isModern || method !== 'GET') return methodNotAllowed(this.#sessions !== undefined)
     return this.#openStream(request, exchange, revision)
@@ -239,28 +252,10 @@ export class SdkHandler {
     sessions: McpSessions,
     request: McpRequest,
     exchange: Exchange,
-    body: unknown,
-    messages: readonly unknown[],
+    posted: SessionBody,
   ): Promise<Response | PlainResponse> {
-    const { auth, telemetry } = exchange
-    const emitsToolEvents = this.#table === undefined
     try {
-      return await sessions.serve({
-        request: servedRequest(request, exchange),
-        body,
-        auth,
-        scopes: this.#operations === undefined ? [] : neededScopes(this.#operations, messages),
-        refusalFor: (scopes) => scopeRefusal(request, exchange, scopes),
-        permitsResource: this.#permitsResource(exchange),
-        isAnonymous: isAnonymous(exchange),
-        countedFor: countedFor(request, auth),
-        takeStream: () => this.#takeStream(request, exchange),
-        onDisconnect: (listener) => request.onDisconnect(listener),
-        onResponse: (response) => telemetry.messageSent(response, emitsToolEvents),
-        onStream: (outlet) => {
-          exchange.outflow = outlet
-        },
-      })
+      return await sessions.serve(new SessionCall(request, exchange, posted, this.#sessionCalls))
     } catch {
       // The handler of the SDK responds in the same way if a server cannot be made. Telemetry has recorded the cause.
       return jsonRpcError(500, -32_603, 'Internal server error')
@@ -315,16 +310,6 @@ const NO_TASKS: McpTasks = Object.freeze({ running: 0, close: async () => undefi
 /** Returns the owner of a stream or session: the user or, for a request without a token, the client's address. */
 function countedFor(request: McpRequest, auth: AuthInfo | undefined): string | undefined {
   return auth === undefined ? clientKey(request.clientAddress) : ownerOf(auth)
-}
-
-/** Returns the response to a token that lacks scopes, or undefined if it has them. */
-function scopeRefusal(
-  request: McpRequest,
-  { gate, auth }: Exchange,
-  scopes: readonly string[],
-): PlainResponse | undefined {
-  if (gate === undefined || auth === undefined || gate.permits(auth.scopes, scopes)) return undefined
-  return gate.responseTo(gate.insufficientScope(scopes), request)
 }
 
 function isListening([message]: readonly unknown[]): boolean {

@@ -1,24 +1,35 @@
-import type {
-  JSONRPCMessage,
-  JSONRPCNotification,
-  MessageExtraInfo,
-  RequestId,
-} from '@modelcontextprotocol/server'
+import type { JSONRPCNotification, MessageExtraInfo, RequestId } from '@modelcontextprotocol/server'
 import { EventOutlet } from '../streams/event-outlet.ts'
+import type { QuickCall } from './quick-call.ts'
+import type { SessionRequest } from './session.ts'
 import type { SessionLink } from './session-link.ts'
 
 /** The requests of one POST. They share an event stream, so their ids are in use until all of them have ended. */
-export interface RequestGroup {
-  readonly requests: Map<RequestId, PendingRequest>
+export class RequestGroup {
+  readonly requests = new Map<RequestId, PendingRequest>()
   /** The number of requests that are neither completed nor canceled. */
   open: number
-  /** The scopes that the operations of the requests need. */
-  readonly scopes: readonly string[]
-  /** Receives the responses. */
-  readonly onResponse: ((response: JSONRPCMessage) => void) | undefined
-  readonly outlet: EventOutlet
+  readonly received: SessionRequest
   /** The name of the stream in the event store, once it is known. */
-  streamId?: string | undefined
+  streamId: string | undefined = undefined
+  #outlet: EventOutlet | undefined
+
+  constructor(received: SessionRequest, open: number) {
+    this.received = received
+    this.open = open
+  }
+
+  /** The stream of the response. It is created at the first use, because most responses are not streams. */
+  get outlet(): EventOutlet {
+    this.#outlet ??= new EventOutlet()
+    return this.#outlet
+  }
+}
+
+/** A cancellation by the client. */
+export interface Cancellation {
+  readonly message: JSONRPCNotification
+  readonly extra: MessageExtraInfo | undefined
 }
 
 /** A request of the client without a response. */
@@ -26,9 +37,11 @@ export interface PendingRequest {
   readonly group: RequestGroup
   /** The link to the server that the request was delivered to. */
   link?: SessionLink
+  /** Set for a request that was delivered without the transport of the SDK. */
+  quick?: QuickCall
   isDone: boolean
   /** The cancellation, if it came before the request was delivered. */
-  cancellation?: { readonly message: JSONRPCNotification; readonly extra: MessageExtraInfo | undefined }
+  cancellation?: Cancellation
 }
 
 /** The requests of one session that are in progress, by id. */
@@ -45,6 +58,10 @@ export class PendingRequests {
     return this.#byId.size
   }
 
+  all(): Iterable<PendingRequest> {
+    return this.#byId.values()
+  }
+
   has(id: RequestId): boolean {
     return this.#byId.has(id)
   }
@@ -54,20 +71,8 @@ export class PendingRequests {
   }
 
   /** Reserves the ids of the requests of one POST. */
-  reserve(
-    ids: readonly RequestId[],
-    {
-      scopes,
-      onResponse,
-    }: Pick<RequestGroup, 'scopes'> & { readonly onResponse?: RequestGroup['onResponse'] },
-  ): RequestGroup {
-    const group: RequestGroup = {
-      requests: new Map(),
-      open: ids.length,
-      scopes,
-      onResponse,
-      outlet: new EventOutlet(),
-    }
+  reserve(ids: readonly RequestId[], received: SessionRequest): RequestGroup {
+    const group = new RequestGroup(received, ids.length)
     for (const id of ids) {
       const request: PendingRequest = { group, isDone: false }
       group.requests.set(id, request)

@@ -1,16 +1,34 @@
 import { randomUUID } from 'node:crypto'
 import { type EventStore, type JSONRPCMessage, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
-/** The maximum number of events that a session keeps. */
+/** The maximum number of events of streams that a session keeps. */
 const MAX_EVENTS = 1_000
+
+/** The maximum number of responses without a stream of their own that a session keeps. */
+const MAX_RESPONSES = 32
 
 interface StoredEvent {
   readonly streamId: string
-  /** The JSON in UTF-8. Absent if the event only marks a position in its stream. */
-  readonly json: Buffer | undefined
-  /** The scopes that a token needs to receive this stream. */
+  /** The JSON. Undefined if it is too large or if the event only marks a position in its stream. */
+  readonly json: KeptJson | undefined
+  /** The scopes that a token needs to receive the stream of this event. */
   scopes: readonly string[]
 }
+
+/** The ids of the events of a response: the beginning of its stream, which has the id of the stream, and the message. */
+interface ResponseIds {
+  readonly beginning: string
+  readonly message: string
+}
+
+/** The end of the id of a message that `ResponseIds` names. */
+const MESSAGE = ':message'
+
+/** JSON in a buffer, which is not on the heap of V8. JSON of up to `MAX_SHORT` characters is a string, which costs less. */
+type KeptJson = Buffer | string
+
+/** The maximum length of JSON that is kept as a string, in characters. */
+const MAX_SHORT = 512
 
 const NO_SCOPES: readonly string[] = []
 
@@ -21,7 +39,10 @@ const NO_SCOPES: readonly string[] = []
  */
 export class SessionEvents implements EventStore {
   readonly #maxBytes: number
+  /** By id. A response that was stored as a whole has the id of its stream. */
   readonly #events = new Map<string, StoredEvent>()
+  /** The ids of the responses among them. */
+  readonly #responses = new Set<string>()
   readonly #scopesOf: (message: JSONRPCMessage) => readonly string[] | undefined
   #bytes = 0
 
@@ -44,15 +65,20 @@ export class SessionEvents implements EventStore {
 
   async storeEvent(streamId: string, message: JSONRPCMessage): Promise<string> {
     const id = randomUUID()
-    const json = this.#jsonOf(message)
-    this.#events.set(id, { streamId, json, scopes: this.#scopesOf(message) ?? NO_SCOPES })
-    this.#bytes += json?.length ?? 0
-    for (const [oldest, event] of this.#events) {
-      if (this.#events.size <= MAX_EVENTS && this.#bytes <= this.#maxBytes) break
-      this.#events.delete(oldest)
-      this.#bytes -= event.json?.length ?? 0
-    }
+    // An event without a message only marks the beginning of its stream.
+    const isBeginning = Object.keys(message).length === 0
+    const json = isBeginning ? undefined : this.#keptJson(message, JSON.stringify(message))
+    this.#store(id, { streamId, json, scopes: this.#scopesOf(message) ?? NO_SCOPES })
     return id
+  }
+
+  /** Stores a response as a stream of two events. @param json the response as JSON */
+  storeResponse(response: JSONRPCMessage, json: string, scopes: readonly string[]): ResponseIds {
+    const streamId = randomUUID()
+    this.#responses.add(streamId)
+    this.#store(streamId, { streamId, json: this.#keptJson(response, json), scopes })
+    if (this.#responses.size > MAX_RESPONSES) this.#drop(this.#responses.keys().next().value as string)
+    return { beginning: streamId, message: streamId + MESSAGE }
   }
 
   async getStreamIdForEventId(eventId: string): Promise<string | undefined> {
@@ -60,12 +86,12 @@ export class SessionEvents implements EventStore {
   }
 
   streamOf(eventId: string): string | undefined {
-    return this.#events.get(eventId)?.streamId
+    return this.#find(eventId)?.streamId
   }
 
   /** Returns the scopes that a token needs to resume the stream after this event. */
   scopesAfter(eventId: string): readonly string[] {
-    return this.#events.get(eventId)?.scopes ?? NO_SCOPES
+    return this.#find(eventId)?.scopes ?? NO_SCOPES
   }
 
   /** Sets the scopes that a token needs to resume the stream after this event. */
@@ -79,12 +105,17 @@ export class SessionEvents implements EventStore {
     { send }: { send: (eventId: string, message: JSONRPCMessage) => Promise<void> },
     permits: (message: JSONRPCMessage) => boolean = () => true,
   ): Promise<string> {
-    const last = this.#events.get(lastEventId)
+    const last = this.#find(lastEventId)
     if (last === undefined) return ''
+    if (this.#responses.has(last.streamId)) {
+      if (lastEventId === last.streamId && last.json !== undefined)
+        await send(lastEventId + MESSAGE, parsed(last.json))
+      return last.streamId
+    }
     let missed = false
     for (const [id, { streamId, json }] of [...this.#events]) {
       if (missed && streamId === last.streamId && json !== undefined) {
-        const message = JSON.parse(json.toString('utf8'))
+        const message = parsed(json)
         if (permits(message)) await send(id, message)
       }
       if (id === lastEventId) missed = true
@@ -92,13 +123,29 @@ export class SessionEvents implements EventStore {
     return last.streamId
   }
 
-  /** Returns the JSON in a buffer. The buffer is not on the heap of V8, and nesting does not change its size. */
-  #jsonOf(message: JSONRPCMessage): Buffer | undefined {
-    // An event without a message only marks the beginning of its stream.
-    if (Object.keys(message).length === 0) return undefined
-    const json = JSON.stringify(message)
+  #find(eventId: string): StoredEvent | undefined {
+    if (!eventId.endsWith(MESSAGE)) return this.#events.get(eventId)
+    const streamId = eventId.slice(0, -MESSAGE.length)
+    return this.#responses.has(streamId) ? this.#events.get(streamId) : undefined
+  }
+
+  #store(id: string, event: StoredEvent): void {
+    this.#events.set(id, event)
+    this.#bytes += sizeOf(event.json)
+    while (this.#events.size > MAX_EVENTS || this.#bytes > this.#maxBytes)
+      this.#drop(this.#events.keys().next().value as string)
+  }
+
+  #drop(id: string): void {
+    this.#bytes -= sizeOf(this.#events.get(id)?.json)
+    this.#events.delete(id)
+    this.#responses.delete(id)
+  }
+
+  /** Returns the JSON in the form in which it is kept. Nesting does not change the size of either form. */
+  #keptJson(message: JSONRPCMessage, json: string): KeptJson | undefined {
     const size = Buffer.byteLength(json)
-    if (size <= this.#maxBytes) return bufferOf(json, size)
+    if (size <= this.#maxBytes) return keptForm(json, size)
     // A request must get a response, even if its own response cannot be kept.
     if ('method' in message || !('id' in message)) return undefined
     const replacement = JSON.stringify({
@@ -110,13 +157,22 @@ export class SessionEvents implements EventStore {
       },
     })
     const replacementSize = Buffer.byteLength(replacement)
-    return replacementSize <= this.#maxBytes ? bufferOf(replacement, replacementSize) : undefined
+    return replacementSize <= this.#maxBytes ? keptForm(replacement, replacementSize) : undefined
   }
 }
 
-/** Returns a buffer outside Node's pool. A buffer of the pool would keep the whole pool in memory. */
-function bufferOf(text: string, bytes: number): Buffer {
+/** Returns JSON as it is kept. A buffer is outside Node's pool, because it would keep the whole pool in memory. */
+function keptForm(json: string, bytes: number): KeptJson {
+  if (json.length <= MAX_SHORT) return json
   const buffer = Buffer.allocUnsafeSlow(bytes)
-  buffer.write(text)
+  buffer.write(json)
   return buffer
+}
+
+function sizeOf(json: KeptJson | undefined): number {
+  return typeof json === 'string' ? Buffer.byteLength(json) : (json?.length ?? 0)
+}
+
+function parsed(json: KeptJson): JSONRPCMessage {
+  return JSON.parse(json.toString())
 }

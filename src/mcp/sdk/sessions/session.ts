@@ -10,10 +10,16 @@ import {
 } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../http/plain-response.ts'
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
-import { isEventStream, withBodyEnd } from '../../wire/event-stream.ts'
+import { EVENT_STREAM_HEADERS, isEventStream, withBodyEnd } from '../../wire/event-stream.ts'
 import { jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
-import { PendingRequests, type RequestGroup } from './pending-requests.ts'
+import {
+  type Cancellation,
+  type PendingRequest,
+  PendingRequests,
+  type RequestGroup,
+} from './pending-requests.ts'
+import { QuickCall } from './quick-call.ts'
 import { ServerRequests } from './server-requests.ts'
 import { SessionEvents } from './session-events.ts'
 import type { SessionLink, SessionSide } from './session-link.ts'
@@ -21,12 +27,20 @@ import { SessionEnded, type SessionHost, SessionServers } from './session-server
 
 /** An HTTP request to a session. */
 export interface SessionRequest {
+  readonly method: string
+  /** The request for the transport of the SDK. */
   readonly request: Request
+  /** A cheaper object, from which a server of the SDK gets the data of the request. */
+  readonly handle: Request
+  /** The only message of the body, if it is a well-formed request that does not need the transport of the SDK. */
+  readonly quick: JSONRPCRequest | undefined
   /** The parsed body of a POST. */
   readonly body: unknown
   readonly auth: AuthInfo | undefined
   /** The scopes that the operations of `body` need. */
   readonly scopes: readonly string[]
+  /** Returns the value of a request header by its lower-case name. */
+  header(name: string): string | undefined
   /** Returns the response to a token that lacks some of these scopes, or undefined if it has them all. */
   refusalFor(scopes: readonly string[]): PlainResponse | undefined
   /** Returns `true` if the token may read a resource. */
@@ -34,9 +48,9 @@ export interface SessionRequest {
   /** Calls `listener` when the client disconnects. The host may leave the stream open then. */
   onDisconnect(listener: () => void): void
   /** Receives the responses to the requests in `body`. */
-  readonly onResponse?: ((response: JSONRPCMessage) => void) | undefined
+  onResponse(response: JSONRPCMessage): void
   /** Receives the stream of the response, so that handlers can wait until its client has read. */
-  onStream?(outlet: EventOutlet): void
+  onStream(outlet: EventOutlet): void
 }
 
 export interface SessionProps {
@@ -61,6 +75,9 @@ const MAX_INITIALIZE_LENGTH = 131_072
 
 /** The error that ends the event stream of a call that its client has canceled. */
 const CANCELLED = { code: -32_800, message: 'The request was canceled' }
+
+/** The first revision whose clients accept events without data. Such an event begins a stream. */
+const FIRST_WITH_EMPTY_EVENTS = '2025-11-25'
 
 const STANDALONE_STREAM = '_GET_stream'
 const RESOURCE_UPDATED = 'notifications/resources/updated'
@@ -138,8 +155,9 @@ export class Session implements SessionSide {
     const endUse = this.#beginUse(received, release)
     let response: Response | PlainResponse
     try {
-      response =
-        received.request.method === 'POST' ? await this.#post(received) : await this.#bodiless(received)
+      if (received.method !== 'POST') response = await this.#bodiless(received)
+      else if (received.quick === undefined) response = await this.#post(received)
+      else response = await this.#postQuick(received, received.quick)
     } catch (error) {
       endUse()
       if (error instanceof SessionEnded) return sessionNotFound()
@@ -173,19 +191,20 @@ export class Session implements SessionSide {
     this.#props.onEnd()
     for (const endUse of [...this.#uses]) endUse()
     this.#servers.end()
+    for (const { quick } of this.#pending.all()) quick?.respond(sessionNotFound())
     this.#pending.clear()
     this.#serverRequests.clear()
     this.#transport.close().catch(() => undefined)
   }
 
-  #beginUse({ onDisconnect }: SessionRequest, release: () => void): () => void {
+  #beginUse(received: SessionRequest, release: () => void): () => void {
     const endUse = (): void => {
       if (!this.#uses.delete(endUse)) return
       this.idleSince = Date.now()
       release()
     }
     this.#uses.add(endUse)
-    onDisconnect(endUse)
+    received.onDisconnect(endUse)
     return endUse
   }
 
@@ -201,15 +220,7 @@ export class Session implements SessionSide {
       link = messages.some(needsServer) ? await this.#servers.lease(received) : undefined
       if (link !== undefined) this.#linkOf.set(request, link)
       if (link !== undefined && auth !== undefined) this.#linkOf.set(auth, link)
-      const response = await this.#handle(received)
-      if (!isEventStream(response)) {
-        this.#pending.free(group)
-        return response
-      }
-      const body = response.body as ReadableStream<Uint8Array>
-      const stream = group.outlet.relay(body, (chunk) => this.#learnStream(group, chunk))
-      received.onStream?.(group.outlet)
-      return new Response(stream, response)
+      return await this.#stream(group)
     } catch (error) {
       this.#pending.free(group)
       throw error
@@ -218,9 +229,53 @@ export class Session implements SessionSide {
     }
   }
 
+  /** Passes a POST on to the transport, and relays its event stream. */
+  async #stream(group: RequestGroup): Promise<Response> {
+    const { received, outlet } = group
+    const response = await this.#handle(received)
+    if (!isEventStream(response)) {
+      this.#pending.free(group)
+      return response
+    }
+    const body = response.body as ReadableStream<Uint8Array>
+    const stream = outlet.relay(body, (chunk) => this.#learnStream(group, chunk))
+    received.onStream(outlet)
+    return new Response(stream, response)
+  }
+
+  /** Passes a request on to a server without the transport of the SDK. See `QuickCall`. */
+  async #postQuick(received: SessionRequest, message: JSONRPCRequest): Promise<Response | PlainResponse> {
+    const ids = [message.id]
+    const refused = this.#refusal([message], ids)
+    if (refused !== undefined) return refused
+    const group = this.#pending.reserve(ids, received)
+    const pending = this.#pending.get(message.id) as PendingRequest
+    try {
+      const link = await this.#servers.lease(received)
+      if (this.#hasEnded) throw new SessionEnded()
+      const quick = new QuickCall(() => {
+        received.onStream(group.outlet)
+        return this.#stream(group)
+      })
+      pending.link = link
+      pending.quick = quick
+      const { handle, auth } = received
+      link.onmessage?.(message, {
+        request: handle,
+        ...(auth !== undefined && { authInfo: auth }),
+        closeSSEStream: () => quick.closeStream(),
+      })
+      if (pending.cancellation !== undefined) this.#cancel(pending, pending.cancellation)
+      return await quick.response
+    } catch (error) {
+      this.#pending.free(group)
+      throw error
+    }
+  }
+
   async #bodiless(received: SessionRequest): Promise<Response | PlainResponse> {
     const opened = this.#opening.then(() =>
-      received.request.method === 'GET' ? this.#open(received) : this.#handle(received),
+      received.method === 'GET' ? this.#open(received) : this.#handle(received),
     )
     this.#opening = opened.catch(() => undefined)
     return await opened
@@ -228,7 +283,7 @@ export class Session implements SessionSide {
 
   /** Opens the standalone stream, or resumes a stream after `Last-Event-ID`. */
   async #open(received: SessionRequest): Promise<Response | PlainResponse> {
-    const lastEventId = received.request.headers.get('last-event-id') ?? ''
+    const lastEventId = received.header('last-event-id') ?? ''
     const streamId = lastEventId === '' ? STANDALONE_STREAM : this.#events.streamOf(lastEventId)
     const refused =
       lastEventId === '' ? undefined : received.refusalFor(this.#events.scopesAfter(lastEventId))
@@ -279,7 +334,8 @@ export class Session implements SessionSide {
       /^(?:event: message\n)?id: (\S+)\n/.exec(Buffer.from(chunk).toString('latin1', 0, 128)) ?? []
     if (eventId === undefined) return
     group.streamId = this.#events.streamOf(eventId)
-    if (group.scopes.length > 0) this.#events.restrict(eventId, group.scopes)
+    const { scopes } = group.received
+    if (scopes.length > 0) this.#events.restrict(eventId, scopes)
   }
 
   closedBy(link: SessionLink): void {
@@ -325,30 +381,61 @@ export class Session implements SessionSide {
   ): void {
     const pending = this.#pending.get(message.id)
     if (pending === undefined || link === undefined) return
+    if (pending.quick !== undefined) {
+      // The server has received it already.
+      pending.quick.begun(extra?.closeSSEStream)
+      return
+    }
     pending.link = link
     link.uses++
     this.#servers.received(message)
     link.onmessage?.(message, extra)
-    const { cancellation } = pending
-    if (cancellation !== undefined) this.#receiveCancellation(cancellation.message, cancellation.extra)
+    if (pending.cancellation !== undefined) this.#cancel(pending, pending.cancellation)
   }
 
   #receiveCancellation(message: JSONRPCNotification, extra: MessageExtraInfo | undefined): void {
-    const id = message.params?.requestId as RequestId
-    const pending = this.#pending.get(id)
+    const pending = this.#pending.get(message.params?.requestId as RequestId)
     if (pending === undefined || pending.isDone) return
-    if (pending.link === undefined) {
-      pending.cancellation = { message, extra }
-      return
-    }
-    const { link } = pending
-    link.onmessage?.(message, extra)
+    if (pending.link === undefined) pending.cancellation = { message, extra }
+    else this.#cancel(pending, { message, extra })
+  }
+
+  #cancel(pending: PendingRequest, { message, extra }: Cancellation): void {
+    pending.link?.onmessage?.(message, extra)
+    const id = message.params?.requestId as RequestId
     // The server does not respond to a canceled request. Without a response, the stream of the call would stay open, and
     // the SDK would never forget the id.
     setImmediate(() => {
       if (pending.isDone) return
-      this.#transport.send({ jsonrpc: '2.0', id, error: CANCELLED }).catch(() => undefined)
+      const response = { jsonrpc: '2.0', id, error: CANCELLED } as const
+      if (pending.quick?.isQuick === true) this.#respondQuickly(pending, pending.quick, response)
+      else void this.#sendWhenOpen(pending, response).catch(() => undefined)
       this.#pending.finish(pending)
+    })
+  }
+
+  /** Sends a message on the stream of a request, once the stream is open. */
+  async #sendWhenOpen(
+    { quick }: PendingRequest,
+    message: JSONRPCMessage,
+    options?: TransportSendOptions,
+  ): Promise<void> {
+    if (quick !== undefined) await quick.open()
+    await this.#transport.send(message, relatedTo(options))
+  }
+
+  /** Responds to a call whose stream is not open. The client can ask for the events of the response again, as for a stream. */
+  #respondQuickly({ group }: PendingRequest, quick: QuickCall, message: JSONRPCMessage): void {
+    const { received } = group
+    const json = JSON.stringify(message)
+    const ids = this.#events.storeResponse(message, json, received.scopes)
+    const revision = received.header('mcp-protocol-version') ?? ''
+    const beginning =
+      revision < FIRST_WITH_EMPTY_EVENTS ? '' : `id: ${ids.beginning}\nretry: ${RETRY_MS}\ndata: \n\n`
+    quick.respond({
+      status: 200,
+      headers: { ...EVENT_STREAM_HEADERS, 'mcp-session-id': this.id },
+      body: `${beginning}event: message\nid: ${ids.message}\ndata: ${json}\n\n`,
     })
   }
 
@@ -361,13 +448,13 @@ export class Session implements SessionSide {
     if ('id' in message) {
       if (isForRequest && !isInProgress)
         throw new Error('The request that this server request belongs to has ended')
-      return await this.#sendServerRequest(link, message, options)
+      return await this.#sendServerRequest(link, pending, message, options)
     }
     const notification = this.#serverRequests.toClient(link, message)
     if (!isForRequest) return await this.#sendStandalone(notification)
     if (pending === undefined || !isInProgress) return
     const { group } = pending
-    await this.#outletOf(group).notify(notification, (one) => this.#sendFor(group, one, options))
+    await this.#outletOf(group).notify(notification, (one) => this.#sendFor(pending, one, options))
   }
 
   async #sendResponse(
@@ -376,22 +463,29 @@ export class Session implements SessionSide {
   ): Promise<void> {
     const pending = this.#pending.get(message.id as RequestId)
     if (pending === undefined || pending.link !== link || pending.isDone) return
-    const { group } = pending
+    const { group, quick } = pending
+    if (quick?.isQuick === true) {
+      group.received.onResponse(message)
+      this.#respondQuickly(pending, quick, message)
+      this.#pending.finish(pending)
+      return
+    }
     const settled = this.#outletOf(group).settle()
     if (settled !== undefined) await settled
     if (pending.isDone) return
-    group.onResponse?.(message)
-    await this.#sendFor(group, message)
+    group.received.onResponse(message)
+    await this.#sendFor(pending, message)
     this.#pending.finish(pending)
   }
 
   async #sendFor(
-    group: RequestGroup,
+    pending: PendingRequest,
     message: JSONRPCMessage,
     options?: TransportSendOptions,
   ): Promise<void> {
-    if (group.scopes.length > 0) this.#scopes.set(message, group.scopes)
-    await this.#transport.send(message, relatedTo(options))
+    const { scopes } = pending.group.received
+    if (scopes.length > 0) this.#scopes.set(message, scopes)
+    await this.#sendWhenOpen(pending, message, options)
   }
 
   /** Sends a notification on the standalone stream. */
@@ -408,14 +502,17 @@ export class Session implements SessionSide {
     return typeof uri !== 'string' || this.#reader?.permitsResource(uri) !== false
   }
 
+  /** @param pending the request that the server request belongs to, if any */
   async #sendServerRequest(
     link: SessionLink,
+    pending: PendingRequest | undefined,
     message: JSONRPCRequest,
     options?: TransportSendOptions,
   ): Promise<void> {
     const request = this.#serverRequests.register(link, message)
     try {
-      await this.#transport.send(request, relatedTo(options))
+      if (pending === undefined) await this.#transport.send(request)
+      else await this.#sendWhenOpen(pending, request, options)
     } catch (error) {
       this.#serverRequests.forget(request.id)
       throw error

@@ -99,7 +99,7 @@ export class McpSessions {
 
   /** Serves a request of a 2025 revision. */
   async serve(received: OwnedRequest): Promise<Response | PlainResponse> {
-    const id = received.request.headers.get('mcp-session-id') ?? ''
+    const id = received.header('mcp-session-id') ?? ''
     if (id === '') {
       return isInitializeRequest(received.body)
         ? await this.#begin(received)
@@ -240,7 +240,7 @@ export class McpSessions {
 }
 
 async function serveIn(session: Session, received: OwnedRequest): Promise<Response | PlainResponse> {
-  if (received.request.method !== 'GET') return await session.serve(received)
+  if (received.method !== 'GET') return await session.serve(received)
   const release = received.takeStream()
   return typeof release === 'function' ? await session.serve(received, release) : release
 }

@@ -1,0 +1,105 @@
+import type { JSONRPCMessage, JSONRPCRequest } from '@modelcontextprotocol/server'
+import type { PlainResponse } from '../../../http/plain-response.ts'
+import type { AuthInfo } from '../../../oauth/auth-info.ts'
+import { type Exchange, isAnonymous } from '../../wire/exchange.ts'
+import type { McpRequest } from '../../wire/mcp-request.ts'
+import { requestHandle, type ServedRequest, servedRequest } from '../served-request.ts'
+import type { EventOutlet } from '../streams/event-outlet.ts'
+import type { OwnedRequest } from './sessions.ts'
+
+/** The body of a POST to a session. */
+export interface SessionBody {
+  /** The parsed body. Undefined for GET and DELETE. */
+  readonly body: unknown
+  /** The messages in `body`. */
+  readonly messages: readonly unknown[]
+  /** The only message of the body, if it is a well-formed request that the fast path can serve. */
+  readonly quick?: JSONRPCRequest | undefined
+}
+
+/** The adapter of sessions, as their requests see it. */
+export interface SessionCallHost {
+  /** `true` if telemetry takes the events of tool calls from the responses. */
+  readonly emitsToolEvents: boolean
+  /** Returns the scopes that messages need. */
+  scopesOf(messages: readonly unknown[]): readonly string[]
+  /** Returns `true` if the token of a request may read a resource. */
+  permitsResource(exchange: Exchange, uri: string): boolean
+  countedFor(request: McpRequest, auth: AuthInfo | undefined): string | undefined
+  takeStream(request: McpRequest, exchange: Exchange): (() => void) | PlainResponse
+}
+
+/** A request to a session. The web-standard `Request` is created only if the transport of the SDK needs it. */
+export class SessionCall implements OwnedRequest {
+  readonly body: unknown
+  readonly quick: JSONRPCRequest | undefined
+  readonly scopes: readonly string[]
+  readonly #received: McpRequest
+  readonly #exchange: Exchange
+  readonly #host: SessionCallHost
+  #request: ServedRequest | undefined
+
+  constructor(received: McpRequest, exchange: Exchange, posted: SessionBody, host: SessionCallHost) {
+    this.body = posted.body
+    this.quick = posted.quick
+    this.scopes = host.scopesOf(posted.messages)
+    this.#received = received
+    this.#exchange = exchange
+    this.#host = host
+  }
+
+  get countedFor(): string | undefined {
+    return this.#host.countedFor(this.#received, this.auth)
+  }
+
+  permitsResource(uri: string): boolean {
+    return this.#host.permitsResource(this.#exchange, uri)
+  }
+
+  takeStream(): (() => void) | PlainResponse {
+    return this.#host.takeStream(this.#received, this.#exchange)
+  }
+
+  get method(): string {
+    return this.#received.method
+  }
+
+  get auth(): AuthInfo | undefined {
+    return this.#exchange.auth
+  }
+
+  get isAnonymous(): boolean {
+    return isAnonymous(this.#exchange)
+  }
+
+  get request(): Request {
+    this.#request ??= servedRequest(this.#received, this.#exchange)
+    return this.#request
+  }
+
+  get handle(): Request {
+    return requestHandle(this.#exchange)
+  }
+
+  header(name: string): string | undefined {
+    return this.#received.header(name)
+  }
+
+  refusalFor(scopes: readonly string[]): PlainResponse | undefined {
+    const { gate, auth } = this.#exchange
+    if (gate === undefined || auth === undefined || gate.permits(auth.scopes, scopes)) return undefined
+    return gate.responseTo(gate.insufficientScope(scopes), this.#received)
+  }
+
+  onDisconnect(listener: () => void): void {
+    this.#received.onDisconnect(listener)
+  }
+
+  onResponse(response: JSONRPCMessage): void {
+    this.#exchange.telemetry.messageSent(response, this.#host.emitsToolEvents)
+  }
+
+  onStream(outlet: EventOutlet): void {
+    this.#exchange.outflow = outlet
+  }
+}
