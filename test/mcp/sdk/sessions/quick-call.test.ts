@@ -1,0 +1,266 @@
+import { once } from 'node:events'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { expect } from 'chai'
+import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
+import { createMcpAdapter, endpointOf } from '../../../../src/mcp/adapter.ts'
+import { KitMcpRouter } from '../../../../src/mcp/router/router.ts'
+import type { VerifyToken } from '../../../../src/oauth/options.ts'
+import { onNode } from '../../../support/mcp/entry-points.ts'
+import { oauth } from '../../../support/mcp/notes.ts'
+import {
+  BOTH_KINDS,
+  bearer,
+  call,
+  eventsOf,
+  LEGACY,
+  type Listening,
+  legacy,
+  rpc,
+  signalled,
+} from '../../../support/mcp/wire.ts'
+
+/** What the tool `wait` waits for, and when it has begun. */
+let gate = signalled<string>()
+let begun = signalled()
+
+const router = KitMcpRouter.create()
+  .tool('quick', { description: 'Responds at once' }, () => 'done')
+  .tool('long', { description: 'A long text' }, () => 'é'.repeat(2_000))
+  .tool('fails', { description: 'Throws' }, () => {
+    throw new Error('secret')
+  })
+  .tool('write', { description: 'Needs a scope', scopes: ['mcp:write'] }, () => 'written')
+  .tool('wait', { description: 'Waits' }, async () => {
+    begun.resolve()
+    return await gate.promise
+  })
+  .tool('logs', { description: 'Logs and responds at once' }, async (_args, { log }) => {
+    void log('info', 'first')
+    void log('info', 'second')
+    return 'logged'
+  })
+  .tool('progress', { description: 'Reports progress' }, async (_args, { progress }) => {
+    await progress(1, 2)
+    await progress(2, 2)
+    return 'ended'
+  })
+  .tool('release', { description: 'Ends its stream' }, async (_args, { releaseStream }) => {
+    releaseStream()
+    return await gate.promise
+  })
+
+const INITIALIZE = rpc('initialize', {
+  protocolVersion: LEGACY,
+  capabilities: {},
+  clientInfo: { name: 'test', version: '1' },
+})
+
+/** The tokens are of one user. `writer` has one more scope. */
+const verifyToken: VerifyToken = ({ bearerToken }) => ({
+  valid: true,
+  user: { id: 'u1' },
+  scopes: bearerToken === 'writer' ? ['mcp:read', 'mcp:write'] : ['mcp:read'],
+})
+
+/** A session on a server of its own. */
+class Target {
+  readonly #listening: Listening
+  readonly #session: string
+
+  private constructor(listening: Listening, session: string) {
+    this.#listening = listening
+    this.#session = session
+  }
+
+  static async start(direct = true): Promise<Target> {
+    const adapter = createMcpAdapter({ router, oauth: oauth({ verifyToken }), sessions: true })
+    const endpoint = endpointOf(adapter)
+    if (endpoint !== undefined) endpoint.sdkHandler.usesFastPath = direct
+    const listening = await onNode(mcpHandler(adapter))
+    const first = legacy(INITIALIZE, { ...bearer('writer'), 'mcp-protocol-version': undefined })
+    const { headers } = await listening.send(first)
+    return new Target(listening, headers.get('mcp-session-id') ?? '')
+  }
+
+  /** Sends a request of the session. Resolves as soon as the headers of the response have arrived. */
+  async open(
+    message: unknown,
+    { method = 'POST', token = 'writer', ...headers }: Record<string, string> = {},
+  ): Promise<IncomingMessage> {
+    const outgoing = httpRequest(`${this.#listening.origin}/mcp`, {
+      method,
+      agent: false,
+      headers: {
+        accept: BOTH_KINDS,
+        'content-type': 'application/json',
+        'mcp-protocol-version': LEGACY,
+        'mcp-session-id': this.#session,
+        ...bearer(token),
+        ...headers,
+      },
+    })
+    outgoing.end(message === undefined ? undefined : JSON.stringify(message))
+    const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+    return response
+  }
+
+  /** Sends a request of the session. @returns its status and body */
+  async send(message: unknown, headers?: Record<string, string>) {
+    const response = await this.open(message, headers)
+    return { status: response.statusCode, headers: response.headers, text: await textOf(response) }
+  }
+
+  close(): Promise<void> {
+    return this.#listening.close()
+  }
+}
+
+async function textOf(stream: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const chunk of stream) text += chunk
+  return text
+}
+
+/** Returns the ids of the events in a stream. */
+const idsOf = (text: string): string[] => [...text.matchAll(/^id: (\S+)$/gm)].map(([, id]) => id as string)
+
+/** Returns a stream with numbers in place of ids. */
+const withoutIds = (text: string): string => text.replace(/^id: \S+$/gm, 'id: …')
+
+describe('mcp: quick calls in a session', () => {
+  let target: Target
+  beforeEach(async () => {
+    gate = signalled()
+    begun = signalled()
+    target = await Target.start()
+  })
+  afterEach(async () => {
+    gate.resolve('after the test')
+    await target.close()
+  })
+
+  const SAME: readonly (readonly [string, unknown, Record<string, string>?])[] = [
+    ['a call', call('quick')],
+    ['a long response', call('long')],
+    ['a tool that throws', call('fails')],
+    ['a tool that does not exist', call('none')],
+    ['invalid params', rpc('tools/call', { name: 7 })],
+    ['a list of tools', rpc('tools/list')],
+    ['a prompt that does not exist', rpc('prompts/get', { name: 'none' })],
+    ['a call that logs', call('logs')],
+    ['a call that reports progress', rpc('tools/call', { name: 'progress', _meta: { progressToken: 't' } })],
+    ['a call that lacks a scope', call('write'), { token: 'reader' }],
+    ['a call of revision 2025-06-18', call('quick'), { 'mcp-protocol-version': '2025-06-18' }],
+    ['a call of an unknown revision', call('quick'), { 'mcp-protocol-version': '2025-01-01' }],
+    ['a client that accepts only JSON', call('quick'), { accept: 'application/json' }],
+    ['an id that is a string', call('quick', {}, 'one')],
+  ]
+  for (const [what, message, headers] of SAME) {
+    it(`${what} in a session gets the same response as from the transport of the SDK`, async () => {
+      const slow = await Target.start(false)
+      try {
+        const [one, other] = [await target.send(message, headers), await slow.send(message, headers)]
+        const reference = /Reference: [-0-9a-f]+/
+        expect([one.status, withoutIds(one.text).replace(reference, 'Reference')]).to.deep.equal([
+          other.status,
+          withoutIds(other.text).replace(reference, 'Reference'),
+        ])
+        for (const name of ['content-type', 'cache-control', 'x-accel-buffering', 'www-authenticate'])
+          expect(one.headers[name]).to.equal(other.headers[name])
+        expect(one.headers['mcp-session-id'] === undefined).to.equal(
+          other.headers['mcp-session-id'] === undefined,
+        )
+      } finally {
+        await slow.close()
+      }
+    })
+  }
+
+  it('the response to a quick call is sent again after Last-Event-ID of its first event, and only then', async () => {
+    const { text } = await target.send(call('quick'))
+    const [first = '', second = ''] = idsOf(text)
+    const again = await target.send(undefined, { method: 'GET', 'last-event-id': first })
+    expect([again.status, eventsOf(again.text), idsOf(again.text)]).to.deep.equal([
+      200,
+      eventsOf(text),
+      [second],
+    ])
+    const nothing = await target.send(undefined, { method: 'GET', 'last-event-id': second })
+    expect([nothing.status, nothing.text]).to.deep.equal([200, ''])
+  })
+
+  it('the response to a quick call is not sent again to a token that lacks the scope of the call', async () => {
+    const { text } = await target.send(call('write'))
+    for (const id of idsOf(text)) {
+      const again = await target.send(undefined, { method: 'GET', 'last-event-id': id, token: 'reader' })
+      expect(again.status).to.equal(403)
+    }
+  })
+
+  it('a call that takes long begins its stream before its result, and can be resumed', async () => {
+    const response = await target.open(call('wait'))
+    const [chunk] = (await once(response, 'data')) as [Buffer]
+    expect(eventsOf(String(chunk))).to.deep.equal([])
+    const [first = ''] = idsOf(String(chunk))
+    response.destroy()
+    gate.resolve('late')
+    const resumed = await target.send(undefined, { method: 'GET', 'last-event-id': first })
+    expect(eventsOf(resumed.text)[0].result.content[0].text).to.equal('late')
+  })
+
+  it('a call that ends its stream responds when the client asks for the rest', async () => {
+    const { status, text } = await target.send(call('release'))
+    expect([status, eventsOf(text)]).to.deep.equal([200, []])
+    gate.resolve('the rest')
+    const resumed = await target.send(undefined, { method: 'GET', 'last-event-id': idsOf(text)[0] ?? '' })
+    expect(eventsOf(resumed.text)[0].result.content[0].text).to.equal('the rest')
+  })
+
+  it('a call that its client cancels at once ends with an error', async () => {
+    const sent = target.send(call('wait'))
+    await begun.promise
+    const canceled = await target.send({
+      jsonrpc: '2.0',
+      method: 'notifications/cancelled',
+      params: { requestId: 1 },
+    })
+    expect(canceled.status).to.equal(202)
+    const { text } = await sent
+    expect(eventsOf(text)[0].error).to.deep.equal({ code: -32_800, message: 'The request was canceled' })
+    const again = await target.send(call('quick'))
+    expect(eventsOf(again.text)[0].result.content[0].text).to.equal('done')
+  })
+
+  it('a second call with the id of a call in progress is refused', async () => {
+    const first = target.send(call('wait'))
+    await begun.promise
+    const second = await target.send(call('quick'))
+    expect([second.status, JSON.parse(second.text).error.code]).to.deep.equal([400, -32_600])
+    gate.resolve('first')
+    expect(eventsOf((await first).text)[0].result.content[0].text).to.equal('first')
+  })
+
+  it('a session that ends during a call responds with 404', async () => {
+    const sent = target.send(call('wait'))
+    await begun.promise
+    const ended = await target.send(undefined, { method: 'DELETE' })
+    const { status, text } = await sent
+    expect([ended.status, status, JSON.parse(text).error.message]).to.deep.equal([
+      200,
+      404,
+      'Session not found',
+    ])
+  })
+
+  it('a session counts a call whose client has disconnected until the tool has ended', async () => {
+    const response = target.open(call('wait'))
+    await begun.promise
+    ;(await response).destroy()
+    const again = await target.send(call('quick'))
+    expect(again.status).to.equal(400)
+    gate.resolve('unread')
+    let status = 400
+    while (status === 400) ({ status = 0 } = await target.send(call('quick')))
+    expect(status).to.equal(200)
+  })
+})
