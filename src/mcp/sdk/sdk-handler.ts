@@ -85,6 +85,7 @@ export class SdkHandler {
       this.#sessions = new McpSessions(sessions, bus, {
         makeServer: (subscriptions, request) => servers.forSession(request, subscriptions),
         authorityOf: (auth) => servers.authorityOf(auth),
+        canMakeAgain: this.#table !== undefined,
         onSessionEnd,
       })
     }

@@ -1,7 +1,7 @@
 import type { JSONRPCNotification, MessageExtraInfo, RequestId } from '@modelcontextprotocol/server'
 import { EventOutlet } from '../streams/event-outlet.ts'
+import type { SessionRequest } from './active-session.ts'
 import type { QuickCall } from './quick-call.ts'
-import type { SessionRequest } from './session.ts'
 import type { SessionLink } from './session-link.ts'
 
 /** The requests of one POST. They share an event stream, so their ids are in use until all of them have ended. */

@@ -6,6 +6,7 @@ import type {
   RequestId,
 } from '@modelcontextprotocol/server'
 import type { SessionLink } from './session-link.ts'
+import type { ClientState } from './session-servers.ts'
 
 interface ServerRequest {
   readonly link: SessionLink
@@ -19,11 +20,19 @@ interface ServerRequest {
  */
 export class ServerRequests {
   readonly #byId = new Map<number, ServerRequest>()
-  #nextId = 0
+  readonly #client: Pick<ClientState, 'nextRequestId'>
+
+  constructor(client: Pick<ClientState, 'nextRequestId'>) {
+    this.#client = client
+  }
+
+  get size(): number {
+    return this.#byId.size
+  }
 
   /** Returns a request of a server as it is sent to the client. */
   register(link: SessionLink, request: JSONRPCRequest): JSONRPCRequest & { readonly id: number } {
-    const id = this.#nextId++
+    const id = this.#client.nextRequestId++
     this.#byId.set(id, { link, id: request.id })
     const meta = request.params?._meta
     const wantsProgress = meta?.progressToken === request.id && meta !== undefined

@@ -8,11 +8,24 @@ import {
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
 import { SessionLink, type SessionSide } from './session-link.ts'
 
+/** What a session keeps of its client while it has no server. */
+export interface ClientState {
+  /** The parameters of the client's `initialize`, as JSON. */
+  initialize: string | undefined
+  isInitialized: boolean
+  /** The log level that the client has set. */
+  logLevel: string | undefined
+  /** The id of the next request to the client. */
+  nextRequestId: number
+}
+
 /** Makes the servers of a session. */
 export interface SessionHost {
   makeServer(request: Request): Server | McpServer | Promise<Server | McpServer>
   /** Returns a key of what a token permits. Two tokens with the same key may share a server. */
   authorityOf(auth: AuthInfo | undefined): string
+  /** `true` if a server can be closed and made again without a difference for the client. */
+  readonly canMakeAgain: boolean
 }
 
 /** The maximum length of a log level that is kept, in characters. */
@@ -29,24 +42,27 @@ export class SessionEnded extends Error {}
 export class SessionServers {
   readonly #session: SessionSide
   readonly #host: SessionHost
+  readonly #client: ClientState
   readonly #links = new Set<SessionLink>()
   #current: SessionLink | undefined
   /** Settles when the server that is being made is ready. Servers are made one after the other. */
   #making: Promise<unknown> | undefined
-  /** The parameters of the client's `initialize`, as JSON. */
-  #initialize: string | undefined
-  #isInitialized = false
-  #logLevel: string | undefined
   #hasEnded = false
 
-  constructor(session: SessionSide, host: SessionHost) {
+  constructor(session: SessionSide, host: SessionHost, client: ClientState) {
     this.#session = session
     this.#host = host
+    this.#client = client
   }
 
   /** The link to the server that was made last. */
   get current(): SessionLink | undefined {
     return this.#current
+  }
+
+  /** `true` if a server that is made again is like the one before. A server that the application made may have a state. */
+  get canBeMadeAgain(): boolean {
+    return this.#host.canMakeAgain
   }
 
   /** Returns the link to a server for the authority of a token. The caller must give it back. */
@@ -88,14 +104,14 @@ export class SessionServers {
 
   /** Keeps what a later server must know of a request that the client has sent. */
   received(request: JSONRPCRequest): void {
-    if (isInitializeRequest(request)) this.#initialize = JSON.stringify(request.params)
+    if (isInitializeRequest(request)) this.#client.initialize = JSON.stringify(request.params)
     const level = request.method === 'logging/setLevel' ? request.params?.level : undefined
-    if (typeof level === 'string' && level.length <= MAX_LEVEL_LENGTH) this.#logLevel = level
+    if (typeof level === 'string' && level.length <= MAX_LEVEL_LENGTH) this.#client.logLevel = level
   }
 
   /** Records that the client has sent `notifications/initialized`. */
   initialized(): void {
-    this.#isInitialized = true
+    this.#client.isInitialized = true
   }
 
   /** Forgets a link that was closed. @returns `true` if it was the current one */
@@ -132,12 +148,13 @@ export class SessionServers {
 
   /** Sends a new server what the client has sent to the previous one. */
   async #bringUpToDate(link: SessionLink, extra: MessageExtraInfo): Promise<void> {
-    if (this.#initialize === undefined) return
-    await link.ask('initialize', JSON.parse(this.#initialize), extra)
-    if (this.#isInitialized) link.onmessage?.({ jsonrpc: '2.0', method: 'notifications/initialized' }, extra)
+    if (this.#client.initialize === undefined) return
+    await link.ask('initialize', JSON.parse(this.#client.initialize), extra)
+    if (this.#client.isInitialized)
+      link.onmessage?.({ jsonrpc: '2.0', method: 'notifications/initialized' }, extra)
     // A server without logging rejects this, as the previous one did.
-    if (this.#logLevel !== undefined)
-      await link.ask('logging/setLevel', { level: this.#logLevel }, extra).catch(() => undefined)
+    if (this.#client.logLevel !== undefined)
+      await link.ask('logging/setLevel', { level: this.#client.logLevel }, extra).catch(() => undefined)
   }
 
   #throwIfEnded(): void {

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { performance } from 'node:perf_hooks'
 import {
   isInitializeRequest,
   type ServerEvent,
@@ -8,13 +7,12 @@ import {
 } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../http/plain-response.ts'
 import { ownerOf } from '../../../oauth/owner.ts'
-import { elapsedMs } from '../../../timers.ts'
-import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
 import { jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
 import { notificationOf } from '../streams/event-stream.ts'
 import { OwnerSlots } from '../streams/owner-slots.ts'
-import { Session, type SessionRequest, sessionNotFound } from './session.ts'
-import type { SessionHost } from './session-servers.ts'
+import type { SessionRequest } from './active-session.ts'
+import { Session, type SessionOwner } from './session.ts'
+import { sessionNotFound } from './session-not-found.ts'
 
 /** Sessions of clients of the 2025 revisions. */
 export interface McpSessionOptions {
@@ -55,21 +53,17 @@ export interface OwnedRequest extends SessionRequest {
   takeStream(): (() => void) | PlainResponse
 }
 
-/** Makes the servers of sessions. */
-export interface SessionsHost extends Pick<SessionHost, 'authorityOf'> {
-  makeServer(subscriptions: Subscriptions, request: Request): ReturnType<SessionHost['makeServer']>
+/** The adapter of sessions. */
+export interface SessionsHost extends Pick<SessionOwner, 'makeServer' | 'authorityOf' | 'canMakeAgain'> {
   /** Called when a session ends. @param revision the revision that its client has asked for, if the SDK supports it */
   onSessionEnd(durationMs: number, revision: string | undefined): void
 }
 
-/** The maximum interval at which idle sessions are ended, in milliseconds. */
-const SWEEP_MS = 60_000
+/** The maximum interval at which idle sessions are looked for, in milliseconds. */
+const SWEEP_MS = 5_000
 
-/** The place of a session among those of the adapter and of its owner. */
-interface Place {
-  use(): void
-  leave(): void
-}
+/** The time after which a session without requests and open streams frees its servers, in milliseconds. */
+const REST_AFTER_MS = 10_000
 
 /**
  * The sessions of one adapter. A session belongs to the user who opened it. Requests of other users with its id get the
@@ -80,21 +74,30 @@ export class McpSessions {
   readonly #options: ResolvedSessionOptions
   readonly #host: SessionsHost
   readonly #bus: ServerEventBus
+  readonly #adapter: SessionOwner
   /** By id, in the order of their last use. */
   readonly #sessions = new Map<string, Session>()
   /** The sessions of each owner, in the order of their last use. */
   readonly #byOwner = new Map<string, Set<Session>>()
   readonly #slots: OwnerSlots
-  readonly #places = new WeakMap<Session, Place>()
   /** The sessions without an owner, by last use, with the number of requests with a token that are in progress in each. */
   readonly #unowned = new Map<Session, number>()
   #sweeper: NodeJS.Timeout | undefined
+  #stopListening: (() => void) | undefined
 
   constructor(options: ResolvedSessionOptions, bus: ServerEventBus, host: SessionsHost) {
     this.#options = options
     this.#bus = bus
     this.#host = host
     this.#slots = new OwnerSlots(options)
+    this.#adapter = {
+      maxBufferedBytes: options.maxBufferedBytes,
+      canMakeAgain: host.canMakeAgain,
+      makeServer: (subscriptions, request) => host.makeServer(subscriptions, request),
+      authorityOf: (auth) => host.authorityOf(auth),
+      onUse: (session) => this.#use(session),
+      onEnd: (session) => this.#ended(session),
+    }
   }
 
   /** Serves a request of a 2025 revision. */
@@ -140,7 +143,7 @@ export class McpSessions {
   /** Counts a session for its new owner. */
   #adopt(session: Session, countedFor: string | undefined): void {
     this.#unowned.delete(session)
-    this.#places.get(session)?.leave()
+    this.#leave(session)
     this.#enter(session, countedFor)
   }
 
@@ -148,30 +151,7 @@ export class McpSessions {
     const { countedFor, isAnonymous } = received
     if (isAnonymous && !this.#hasRoomForUnowned(countedFor))
       return retryLater(503, 'Too many sessions are open')
-    const subscriptions = new SessionSubscriptions()
-    const startedAt = performance.now()
-    const revision = revisionIn(received.body)
-    let hasBegun = false
-    const session: Session = new Session({
-      id: randomUUID(),
-      owner: ownerOf(received.auth),
-      maxBufferedBytes: this.#options.maxBufferedBytes,
-      host: {
-        makeServer: (request) => this.#host.makeServer(subscriptions, request),
-        authorityOf: (auth) => this.#host.authorityOf(auth),
-      },
-      onUse: () => this.#places.get(session)?.use(),
-      onEnd: () => {
-        stopListening()
-        this.#unowned.delete(session)
-        this.#places.get(session)?.leave()
-        if (hasBegun) this.#host.onSessionEnd(elapsedMs(startedAt), revision)
-      },
-    })
-    const stopListening = this.#bus.subscribe((event) => {
-      const notification = subscriptions.wants(event) ? notificationOf(event) : undefined
-      if (notification !== undefined) session.notify(notification)
-    })
+    const session = new Session(randomUUID(), ownerOf(received.auth), this.#adapter)
     try {
       const response = await session.serve(received)
       const isOk = response instanceof Response && response.ok
@@ -179,13 +159,20 @@ export class McpSessions {
       else if (!session.hasEnded) {
         this.#enter(session, countedFor)
         if (isAnonymous) this.#unowned.set(session, 0)
-        hasBegun = true
+        session.revision = revisionIn(received.body)
+        session.hasBegun = true
       }
       return response
     } catch (error) {
       session.end()
       throw error
     }
+  }
+
+  #ended(session: Session): void {
+    this.#unowned.delete(session)
+    this.#leave(session)
+    if (session.hasBegun) this.#host.onSessionEnd(session.durationMs, session.revision)
   }
 
   /** Returns `false` if a session without an owner would take the place of a session with an owner. */
@@ -200,38 +187,57 @@ export class McpSessions {
       const candidates = full === 'owner' ? this.#byOwner.get(owner as string) : all
       longestIdle(candidates ?? [])?.end()
     }
-    const giveBack = this.#slots.take(owner)
-    const own = owner === undefined ? undefined : (this.#byOwner.get(owner) ?? new Set<Session>())
-    if (owner !== undefined && own !== undefined) this.#byOwner.set(owner, own.add(session))
+    this.#slots.count(owner)
+    session.countedFor = owner
     this.#sessions.set(session.id, session)
+    if (owner !== undefined)
+      this.#byOwner.set(owner, (this.#byOwner.get(owner) ?? new Set<Session>()).add(session))
     this.#sweeper ??= setInterval(
       () => this.#sweep(),
       Math.min(this.#options.idleTimeoutMs, SWEEP_MS),
     ).unref()
-    this.#places.set(session, {
-      use: () => {
-        if (this.#sessions.delete(session.id)) this.#sessions.set(session.id, session)
-        if (own?.delete(session)) own.add(session)
-        const claims = this.#unowned.get(session)
-        if (claims === undefined) return
-        this.#unowned.delete(session)
-        this.#unowned.set(session, claims)
-      },
-      leave: () => {
-        giveBack()
-        this.#sessions.delete(session.id)
-        own?.delete(session)
-        // A new set may have replaced one that was empty.
-        if (owner !== undefined && own?.size === 0 && this.#byOwner.get(owner) === own)
-          this.#byOwner.delete(owner)
-      },
-    })
+    this.#stopListening ??= this.#bus.subscribe((event) => this.#notify(event))
+  }
+
+  /** Moves a session behind all others, as the one that was used last. */
+  #use(session: Session): void {
+    const { id, countedFor } = session
+    if (!this.#sessions.delete(id)) return
+    this.#sessions.set(id, session)
+    const own = countedFor === undefined ? undefined : this.#byOwner.get(countedFor)
+    if (own?.delete(session)) own.add(session)
+    const claims = this.#unowned.get(session)
+    if (claims === undefined) return
+    this.#unowned.delete(session)
+    this.#unowned.set(session, claims)
+  }
+
+  #leave(session: Session): void {
+    const { countedFor } = session
+    if (!this.#sessions.delete(session.id)) return
+    this.#slots.giveBack(countedFor)
+    const own = countedFor === undefined ? undefined : this.#byOwner.get(countedFor)
+    own?.delete(session)
+    if (countedFor !== undefined && own?.size === 0) this.#byOwner.delete(countedFor)
+    if (this.#sessions.size > 0) return
+    this.#stopListening?.()
+    this.#stopListening = undefined
+  }
+
+  #notify(event: ServerEvent): void {
+    const notification = notificationOf(event)
+    if (notification === undefined) return
+    for (const session of this.#sessions.values()) session.notify(event, notification)
   }
 
   #sweep(): void {
-    const idleBefore = Date.now() - this.#options.idleTimeoutMs
+    const now = Date.now()
+    const { idleTimeoutMs } = this.#options
     for (const session of this.#sessions.values()) {
-      if (session.isIdle && session.idleSince <= idleBefore) session.end()
+      if (!session.isIdle) continue
+      const idleMs = now - session.idleSince
+      if (idleMs >= idleTimeoutMs) session.end()
+      else if (idleMs >= REST_AFTER_MS) session.rest()
     }
     if (this.#sessions.size > 0) return
     clearInterval(this.#sweeper)
@@ -259,21 +265,4 @@ function longestIdle(sessions: Iterable<Session>): Session | undefined {
     first ??= session
   }
   return first
-}
-
-/** The resources that the client of one session has subscribed to. */
-class SessionSubscriptions implements Subscriptions {
-  readonly #uris = new SubscribedUris()
-
-  subscribe(_owner: string, uri: string): void {
-    this.#uris.add(uri)
-  }
-
-  unsubscribe(_owner: string, uri: string): void {
-    this.#uris.delete(uri)
-  }
-
-  wants(event: ServerEvent): boolean {
-    return event.kind !== 'resource_updated' || this.#uris.has(event.uri)
-  }
 }

@@ -33,17 +33,26 @@ export class OwnerSlots {
 
   /** Takes a slot, even if none is free. @returns a function that gives it back; further calls have no effect */
   take(owner: string | undefined): () => void {
-    this.#taken++
-    if (owner !== undefined) this.#byOwner.set(owner, (this.#byOwner.get(owner) ?? 0) + 1)
+    this.count(owner)
     let isHeld = true
     return () => {
-      if (!isHeld) return
+      if (isHeld) this.giveBack(owner)
       isHeld = false
-      this.#taken--
-      if (owner === undefined) return
-      const left = (this.#byOwner.get(owner) as number) - 1
-      if (left === 0) this.#byOwner.delete(owner)
-      else this.#byOwner.set(owner, left)
     }
+  }
+
+  /** Counts a slot, even if none is free. The caller gives it back once. */
+  count(owner: string | undefined): void {
+    this.#taken++
+    if (owner !== undefined) this.#byOwner.set(owner, (this.#byOwner.get(owner) ?? 0) + 1)
+  }
+
+  /** Gives back a slot that `count` has counted. */
+  giveBack(owner: string | undefined): void {
+    this.#taken--
+    if (owner === undefined) return
+    const left = (this.#byOwner.get(owner) ?? 1) - 1
+    if (left === 0) this.#byOwner.delete(owner)
+    else this.#byOwner.set(owner, left)
   }
 }

@@ -20,14 +20,14 @@ const response = (id: unknown) => ({ jsonrpc: '2.0', id, result: {} }) as JSONRP
 
 describe('ServerRequests', () => {
   it('the requests of all servers of a session get the ids 0, 1, 2, …', () => {
-    const requests = new ServerRequests()
+    const requests = new ServerRequests({ nextRequestId: 0 })
     const [one, other] = [link(), link()]
     expect([one, other, one].map((from) => requests.register(from, request(5)).id)).to.deep.equal([0, 1, 2])
     expect(requests.register(one, request(5))).to.deep.equal(request(3))
   })
 
   it('a response goes once to the server that has sent the request, with the id of that server', () => {
-    const requests = new ServerRequests()
+    const requests = new ServerRequests({ nextRequestId: 0 })
     const [one, other] = [link(), link()]
     requests.register(one, request(7))
     requests.register(other, request(7))
@@ -38,7 +38,7 @@ describe('ServerRequests', () => {
   })
 
   it('a progress token that is the id of the request is replaced with the id that the client knows', () => {
-    const requests = new ServerRequests()
+    const requests = new ServerRequests({ nextRequestId: 0 })
     const server = link()
     requests.register(server, request(6))
     const params = { _meta: { progressToken: 7, other: 1 }, message: 'Name?' }
@@ -55,7 +55,7 @@ describe('ServerRequests', () => {
   })
 
   it('a cancellation by a server names the id that the client knows, and the request is forgotten', () => {
-    const requests = new ServerRequests()
+    const requests = new ServerRequests({ nextRequestId: 0 })
     const [one, other] = [link(), link()]
     for (const from of [one, other]) for (const id of [7, 8]) requests.register(from, request(id))
     expect(requests.toClient(other, cancelled(8))).to.deep.equal(cancelled(3))
@@ -66,7 +66,7 @@ describe('ServerRequests', () => {
   })
 
   it('a cancellation of an unknown request and any other notification are sent unchanged', () => {
-    const requests = new ServerRequests()
+    const requests = new ServerRequests({ nextRequestId: 0 })
     const server = link()
     requests.register(server, request(7))
     expect(requests.toClient(server, cancelled(0))).to.deep.equal(cancelled(0))
@@ -77,7 +77,7 @@ describe('ServerRequests', () => {
   })
 
   it('the requests of a server that was closed are forgotten, and those of others are kept', () => {
-    const requests = new ServerRequests()
+    const requests = new ServerRequests({ nextRequestId: 0 })
     const [one, other] = [link(), link()]
     for (const from of [one, other, one]) requests.register(from, request(7))
     requests.forgetAllOf(one)
@@ -86,7 +86,7 @@ describe('ServerRequests', () => {
   })
 
   it('forget() and clear() drop requests without a response', () => {
-    const requests = new ServerRequests()
+    const requests = new ServerRequests({ nextRequestId: 0 })
     const server = link()
     for (const id of [7, 8]) requests.register(server, request(id))
     requests.forget(0)

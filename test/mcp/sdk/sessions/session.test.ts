@@ -4,11 +4,11 @@ import { Session } from '../../../../src/mcp/sdk/sessions/session.ts'
 describe('Session', () => {
   it('a session ends once', () => {
     let ends = 0
-    const session = new Session({
-      id: 'one',
-      owner: 'ada',
+    const session: Session = new Session('one', 'ada', {
       maxBufferedBytes: 1_024,
-      host: { makeServer: () => expect.fail('a server was made'), authorityOf: () => '' } as never,
+      canMakeAgain: true,
+      makeServer: () => expect.fail('a server was made'),
+      authorityOf: () => '',
       onUse: () => {},
       onEnd: () => {
         ends++

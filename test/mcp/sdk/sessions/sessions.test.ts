@@ -509,14 +509,14 @@ describe('mcp: sessions', () => {
     mock.timers.enable({ apis: ['setInterval', 'Date'] })
     const [set, clear] = [mock.method(globalThis, 'setInterval'), mock.method(globalThis, 'clearInterval')]
     try {
-      const { server } = createMcpAdapter({ router, oauth: oauth(), sessions: { idleTimeoutMs: 54_321 } })
+      const { server } = createMcpAdapter({ router, oauth: oauth(), sessions: { idleTimeoutMs: 4_321 } })
       const begin = () =>
         web(server).send(as('reader', legacy(INITIALIZE, { 'mcp-protocol-version': undefined })))
-      const timers = () => set.mock.calls.filter(({ arguments: [, ms] }) => ms === 54_321)
+      const timers = () => set.mock.calls.filter(({ arguments: [, ms] }) => ms === 4_321)
       await begin()
       await begin()
       expect(timers()).to.have.length(1)
-      mock.timers.tick(54_321)
+      mock.timers.tick(4_321)
       expect(clear.mock.calls.map(({ arguments: [timer] }) => timer)).to.include(timers()[0]?.result)
       await begin()
       expect(timers()).to.have.length(2)
