@@ -174,10 +174,14 @@ async function memoryWith(host: StartedHost, connections: number): Promise<HostM
   throw new Error(`The server does not have ${connections} connections.`)
 }
 
-/** Opens sessions whose connections are closed again. */
+/** The time after which sessions have freed their servers, in milliseconds. */
+const RESTED_MS = 16_000
+
+/** Opens sessions whose connections are closed again, and waits until they rest. */
 function openSessions(count: number): () => Opener {
   const open = async (port: number, many: number): Promise<number> => {
     await openMany(many, (agent) => openSession(port, agent))
+    await setTimeout(RESTED_MS)
     return 0
   }
   return () => ({

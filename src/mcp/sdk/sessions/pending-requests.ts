@@ -1,8 +1,8 @@
 import type { JSONRPCNotification, MessageExtraInfo, RequestId } from '@modelcontextprotocol/server'
 import { EventOutlet } from '../streams/event-outlet.ts'
-import type { SessionRequest } from './active-session.ts'
 import type { QuickCall } from './quick-call.ts'
 import type { SessionLink } from './session-link.ts'
+import type { SessionRequest } from './session-request.ts'
 
 /** The requests of one POST. They share an event stream, so their ids are in use until all of them have ended. */
 export class RequestGroup {

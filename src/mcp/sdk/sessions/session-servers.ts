@@ -8,7 +8,7 @@ import {
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
 import { SessionLink, type SessionSide } from './session-link.ts'
 
-/** What a session keeps of its client while it has no server. */
+/** The part of the client's messages that a session keeps while it has no server. */
 export interface ClientState {
   /** The parameters of the client's `initialize`, as JSON. */
   initialize: string | undefined

@@ -3,8 +3,9 @@ import type { ServerEvent } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../http/plain-response.ts'
 import { elapsedMs } from '../../../timers.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
-import { ActiveSession, type SessionRequest, STANDALONE_STREAM, scopesNeededBy } from './active-session.ts'
+import { ActiveSession, STANDALONE_STREAM, scopesNeededBy } from './active-session.ts'
 import { SessionEvents } from './session-events.ts'
+import type { SessionRequest } from './session-request.ts'
 import type { ClientState, SessionHost } from './session-servers.ts'
 
 /** The adapter of a session. */

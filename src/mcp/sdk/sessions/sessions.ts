@@ -10,9 +10,9 @@ import { ownerOf } from '../../../oauth/owner.ts'
 import { jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
 import { notificationOf } from '../streams/event-stream.ts'
 import { OwnerSlots } from '../streams/owner-slots.ts'
-import type { SessionRequest } from './active-session.ts'
 import { Session, type SessionOwner } from './session.ts'
 import { sessionNotFound } from './session-not-found.ts'
+import type { SessionRequest } from './session-request.ts'
 
 /** Sessions of clients of the 2025 revisions. */
 export interface McpSessionOptions {

@@ -19,7 +19,7 @@ import {
   signalled,
 } from '../../../support/mcp/wire.ts'
 
-/** What the tool `wait` waits for, and when it has begun. */
+/** Settles when the tool `wait` may end, and when it has begun. */
 let gate = signalled<string>()
 let begun = signalled()
 
