@@ -6,7 +6,6 @@ import {
   type MessageExtraInfo,
   type RequestId,
   type TransportSendOptions,
-  WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../http/plain-response.ts'
 import { EVENT_STREAM_HEADERS, isEventStream, withBodyEnd } from '../../wire/event-stream.ts'
@@ -20,24 +19,18 @@ import {
 } from './pending-requests.ts'
 import { QuickCall } from './quick-call.ts'
 import { ServerRequests } from './server-requests.ts'
-import type { SessionEvents } from './session-events.ts'
 import type { SessionLink, SessionSide } from './session-link.ts'
 import { sessionNotFound } from './session-not-found.ts'
 import type { SessionRequest } from './session-request.ts'
-import { type ClientState, SessionEnded, type SessionHost, SessionServers } from './session-servers.ts'
+import { SessionEnded, type SessionHost, SessionServers } from './session-servers.ts'
+import { RETRY_MS, SessionTransport, STANDALONE_STREAM, type TransportSession } from './session-transport.ts'
 
 /** The session of an `ActiveSession`. */
-export interface WholeSession {
-  readonly id: string
-  readonly client: ClientState
-  readonly events: SessionEvents
+export interface WholeSession extends TransportSession {
   idleSince: number
   /** Ends the session, and closes its `ActiveSession`. */
   end(): void
 }
-
-/** The time after which a client opens a stream again that has ended, in milliseconds. */
-const RETRY_MS = 1_000
 
 /** The maximum number of requests of one session in progress. Requests whose client has disconnected count. */
 const MAX_PENDING = 1_024
@@ -51,8 +44,6 @@ const CANCELLED = { code: -32_800, message: 'The request was canceled' }
 /** The first revision whose clients accept events without data. Such an event begins a stream. */
 const FIRST_WITH_EMPTY_EVENTS = '2025-11-25'
 
-/** The name of the standalone stream in the event store. */
-export const STANDALONE_STREAM = '_GET_stream'
 const RESOURCE_UPDATED = 'notifications/resources/updated'
 
 /** The scopes that stored messages need. */
@@ -74,12 +65,7 @@ export class ActiveSession implements SessionSide {
   readonly #serverRequests: ServerRequests
   /** The link whose server responds to a request, by the request and by its token. */
   readonly #linkOf = new WeakMap<object, SessionLink>()
-  /** Undefined until a request needs it. */
-  #transport: WebStandardStreamableHTTPServerTransport | undefined
-  /** Settles when the transport knows the session. Undefined if the client's `initialize` has passed through it. */
-  #restored: Promise<void> | undefined
-  #isRestoring = false
-  #versions: string[] | undefined
+  readonly #transport: SessionTransport
   /** Settles when the last stream is open. Streams are opened one after the other, each with its own token. */
   #opening: Promise<unknown> = Promise.resolve()
   /** The request that opened the standalone stream, or is opening it. */
@@ -97,6 +83,16 @@ export class ActiveSession implements SessionSide {
     this.#servers = new SessionServers(this, host, session.client)
     this.#pending = new PendingRequests((link) => this.#servers.giveBack(link))
     this.#serverRequests = new ServerRequests(session.client)
+    this.#transport = new SessionTransport(session, {
+      onMessage: (message, extra) => this.#receive(message, extra),
+      onError: (error) => this.#servers.current?.onerror?.(error),
+      onClose: () => this.#end(),
+      mayBeRead: (message) => this.#mayBeRead(message),
+      challengeFor: (context) => {
+        const link = (context.authInfo && this.#linkOf.get(context.authInfo)) ?? this.#servers.current
+        return link?.resolveChallenge?.(context)
+      },
+    })
   }
 
   get id(): string {
@@ -166,7 +162,7 @@ export class ActiveSession implements SessionSide {
     for (const { quick } of this.#pending.all()) quick?.respond(sessionNotFound())
     this.#pending.clear()
     this.#serverRequests.clear()
-    this.#transport?.close().catch(() => undefined)
+    this.#transport.close()
   }
 
   #beginUse(received: SessionRequest, release: () => void): () => void {
@@ -281,62 +277,8 @@ export class ActiveSession implements SessionSide {
 
   /** Passes a request on to the transport. */
   async #handle(received: SessionRequest): Promise<Response> {
-    const transport = this.#transport ?? this.#makeTransport(received)
-    if (this.#restored !== undefined) await this.#restored
-    const { request, body, auth } = received
-    return await transport.handleRequest(request, {
-      ...(body !== undefined && { parsedBody: body }),
-      ...(auth !== undefined && { authInfo: auth }),
-    })
-  }
-
-  #makeTransport(received: SessionRequest): WebStandardStreamableHTTPServerTransport {
-    const { id, events, client } = this.#session
-    const transport = new WebStandardStreamableHTTPServerTransport({
-      sessionIdGenerator: () => id,
-      eventStore: {
-        storeEvent: async (streamId, message) =>
-          this.#isRestoring ? '' : await events.storeEvent(streamId, message),
-        getStreamIdForEventId: (eventId) => events.getStreamIdForEventId(eventId),
-        replayEventsAfter: (eventId, to) =>
-          events.replayEventsAfter(eventId, to, (message) => this.#mayBeRead(message)),
-      },
-      retryInterval: RETRY_MS,
-      ...(this.#versions !== undefined && { supportedProtocolVersions: this.#versions }),
-    })
-    transport.onmessage = (message, extra) => this.#receive(message, extra)
-    transport.onerror = (error) => this.#servers.current?.onerror?.(error)
-    transport.onclose = () => this.#end()
-    transport.setScopeChallengeResolver((context) => {
-      const link = (context.authInfo && this.#linkOf.get(context.authInfo)) ?? this.#servers.current
-      return link?.resolveChallenge?.(context) as never
-    })
-    this.#transport = transport
-    if (client.initialize !== undefined)
-      this.#restored = this.#restore(transport, received, client.initialize)
-    return transport
-  }
-
-  /** Sends a new transport the client's `initialize` again. A transport rejects all requests before. */
-  async #restore(
-    transport: WebStandardStreamableHTTPServerTransport,
-    { request: { url } }: SessionRequest,
-    initialize: string,
-  ): Promise<void> {
-    this.#isRestoring = true
-    transport.onmessage = (message) => {
-      if ('id' in message) transport.send({ jsonrpc: '2.0', id: 0, result: {} }).catch(() => undefined)
-    }
-    try {
-      const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
-      const response = await transport.handleRequest(new Request(url, { method: 'POST', headers }), {
-        parsedBody: { jsonrpc: '2.0', id: 0, method: 'initialize', params: JSON.parse(initialize) },
-      })
-      await response.text()
-    } finally {
-      transport.onmessage = (message, extra) => this.#receive(message, extra)
-      this.#isRestoring = false
-    }
+    if (this.#hasEnded) throw new SessionEnded()
+    return await this.#transport.handle(received)
   }
 
   /** Ends the session, unless it only rests. */
@@ -375,8 +317,7 @@ export class ActiveSession implements SessionSide {
   }
 
   setSupportedProtocolVersions(versions: string[]): void {
-    this.#versions = versions
-    this.#transport?.setSupportedProtocolVersions(versions)
+    this.#transport.setSupportedProtocolVersions(versions)
   }
 
   /** Receives a message of the client. */
@@ -452,7 +393,7 @@ export class ActiveSession implements SessionSide {
     options?: TransportSendOptions,
   ): Promise<void> {
     if (quick !== undefined) await quick.open()
-    await this.#transport?.send(message, relatedTo(options))
+    await this.#transport.send(message, options)
   }
 
   /** Responds to a call whose stream is not open. The client can ask for the events of the response again, as for a stream. */
@@ -523,12 +464,7 @@ export class ActiveSession implements SessionSide {
   async #sendStandalone(message: JSONRPCNotification): Promise<void> {
     // If no stream is open, the message is stored. The token that asks for it later is checked then.
     if (this.#reader !== undefined && !this.#mayBeRead(message)) return
-    await this.#sendUnrelated(message)
-  }
-
-  async #sendUnrelated(message: JSONRPCMessage): Promise<void> {
-    if (this.#transport !== undefined) await this.#transport.send(message)
-    else await this.#session.events.storeEvent(STANDALONE_STREAM, message)
+    await this.#transport.send(message)
   }
 
   /** Returns `true` if the token of the standalone stream may read the message. */
@@ -547,7 +483,7 @@ export class ActiveSession implements SessionSide {
   ): Promise<void> {
     const request = this.#serverRequests.register(link, message)
     try {
-      if (pending === undefined) await this.#sendUnrelated(request)
+      if (pending === undefined) await this.#transport.send(request)
       else await this.#sendWhenOpen(pending, request, options)
     } catch (error) {
       this.#serverRequests.forget(request.id)
@@ -581,10 +517,6 @@ function needsServer(message: PostedMessage): boolean {
     message.method !== 'notifications/cancelled' &&
     message.method !== 'notifications/progress'
   )
-}
-
-function relatedTo({ relatedRequestId }: TransportSendOptions = {}): { relatedRequestId?: RequestId } {
-  return relatedRequestId === undefined ? {} : { relatedRequestId }
 }
 
 function isTooLong(message: unknown): boolean {

@@ -6,7 +6,7 @@ import type { SessionRequest } from './session-request.ts'
 
 /** The requests of one POST. They share an event stream, so their ids are in use until all of them have ended. */
 export class RequestGroup {
-  readonly requests = new Map<RequestId, PendingRequest>()
+  readonly requests: Map<RequestId, PendingRequest> = new Map()
   /** The number of requests that are neither completed nor canceled. */
   open: number
   readonly received: SessionRequest

@@ -3,10 +3,11 @@ import type { ServerEvent } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../http/plain-response.ts'
 import { elapsedMs } from '../../../timers.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
-import { ActiveSession, STANDALONE_STREAM, scopesNeededBy } from './active-session.ts'
+import { ActiveSession, scopesNeededBy } from './active-session.ts'
 import { SessionEvents } from './session-events.ts'
 import type { SessionRequest } from './session-request.ts'
 import type { ClientState, SessionHost } from './session-servers.ts'
+import { STANDALONE_STREAM } from './session-transport.ts'
 
 /** The adapter of a session. */
 export interface SessionOwner extends Pick<SessionHost, 'authorityOf' | 'canMakeAgain'> {

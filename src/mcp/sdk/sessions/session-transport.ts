@@ -1,0 +1,130 @@
+import {
+  type JSONRPCMessage,
+  type JSONRPCRequest,
+  type MessageExtraInfo,
+  type TransportSendOptions,
+  WebStandardStreamableHTTPServerTransport,
+} from '@modelcontextprotocol/server'
+import type { SessionEvents } from './session-events.ts'
+import type { SessionRequest } from './session-request.ts'
+import type { ClientState } from './session-servers.ts'
+
+/** The time after which a client opens a stream again that has ended, in milliseconds. */
+export const RETRY_MS = 1_000
+
+/** The name of the standalone stream in the event store. */
+export const STANDALONE_STREAM = '_GET_stream'
+
+/** The session of a transport. */
+export interface TransportSession {
+  readonly id: string
+  readonly client: ClientState
+  readonly events: SessionEvents
+}
+
+/** The receiver of what a transport receives. */
+export interface TransportSide {
+  onMessage(message: JSONRPCMessage, extra: MessageExtraInfo | undefined): void
+  onError(error: Error): void
+  /** Called when the client has ended the session. */
+  onClose(): void
+  /** Returns `true` if the token of the standalone stream may read a message that was kept. */
+  mayBeRead(message: JSONRPCMessage): boolean
+  /** Returns the scopes that a request needs, as `McpServer` declares them to its transport. */
+  challengeFor(context: { request: JSONRPCRequest; authInfo?: object }): unknown
+}
+
+/**
+ * The transport of the SDK for one session. It is created when a request needs it. If the client has sent `initialize`
+ * before, the transport receives it again, because it rejects all requests before.
+ */
+export class SessionTransport {
+  readonly #session: TransportSession
+  readonly #side: TransportSide
+  #transport: WebStandardStreamableHTTPServerTransport | undefined
+  /** Settles when the transport has received `initialize` again. */
+  #restored: Promise<void> | undefined
+  #isRestoring = false
+  #versions: string[] | undefined
+
+  constructor(session: TransportSession, side: TransportSide) {
+    this.#session = session
+    this.#side = side
+  }
+
+  async handle(received: SessionRequest): Promise<Response> {
+    const transport = this.#transport ?? this.#create(received)
+    if (this.#restored !== undefined) await this.#restored
+    const { request, body, auth } = received
+    return await transport.handleRequest(request, {
+      ...(body !== undefined && { parsedBody: body }),
+      ...(auth !== undefined && { authInfo: auth }),
+    })
+  }
+
+  /** Sends a message on the stream of the request that it belongs to, or on the standalone stream. */
+  async send(
+    message: JSONRPCMessage,
+    { relatedRequestId }: Pick<TransportSendOptions, 'relatedRequestId'> = {},
+  ): Promise<void> {
+    if (this.#transport === undefined) await this.#session.events.storeEvent(STANDALONE_STREAM, message)
+    else await this.#transport.send(message, relatedRequestId === undefined ? {} : { relatedRequestId })
+  }
+
+  setSupportedProtocolVersions(versions: string[]): void {
+    this.#versions = versions
+    this.#transport?.setSupportedProtocolVersions(versions)
+  }
+
+  close(): void {
+    this.#transport?.close().catch(() => undefined)
+  }
+
+  #create(received: SessionRequest): WebStandardStreamableHTTPServerTransport {
+    const { id, events, client } = this.#session
+    const side = this.#side
+    const transport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: () => id,
+      eventStore: {
+        storeEvent: async (streamId, message) =>
+          this.#isRestoring && streamId !== STANDALONE_STREAM
+            ? ''
+            : await events.storeEvent(streamId, message),
+        getStreamIdForEventId: (eventId) => events.getStreamIdForEventId(eventId),
+        replayEventsAfter: (eventId, to) =>
+          events.replayEventsAfter(eventId, to, (message) => side.mayBeRead(message)),
+      },
+      retryInterval: RETRY_MS,
+      ...(this.#versions !== undefined && { supportedProtocolVersions: this.#versions }),
+    })
+    transport.onmessage = (message, extra) => side.onMessage(message, extra)
+    transport.onerror = (error) => side.onError(error)
+    transport.onclose = () => side.onClose()
+    transport.setScopeChallengeResolver((context) => side.challengeFor(context) as never)
+    this.#transport = transport
+    if (client.initialize !== undefined)
+      this.#restored = this.#restore(transport, received, client.initialize)
+    return transport
+  }
+
+  async #restore(
+    transport: WebStandardStreamableHTTPServerTransport,
+    { request: { url } }: SessionRequest,
+    initialize: string,
+  ): Promise<void> {
+    this.#isRestoring = true
+    transport.onmessage = (message) => {
+      if ('id' in message) transport.send({ jsonrpc: '2.0', id: 0, result: {} }).catch(() => undefined)
+    }
+    try {
+      const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+      const response = await transport.handleRequest(new Request(url, { method: 'POST', headers }), {
+        parsedBody: { jsonrpc: '2.0', id: 0, method: 'initialize', params: JSON.parse(initialize) },
+      })
+      await response.text()
+    } finally {
+      transport.onmessage = (message, extra) => this.#side.onMessage(message, extra)
+      this.#isRestoring = false
+    }
+  }
+}
