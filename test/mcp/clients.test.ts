@@ -14,6 +14,7 @@ import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { KitToolError } from '../../src/mcp/router/tool-error.ts'
+import { fakeTime } from '../support/fake-time.ts'
 import { onExpress, serving } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { LEGACY, MODERN, type Signalled, signalled } from '../support/mcp/wire.ts'
@@ -290,23 +291,23 @@ describe('mcp: the event stream of GET', () => {
 
   it('an event stream sends a comment every 15 s', async () => {
     const { server } = createMcpAdapter({ router })
-    const real = globalThis.setInterval
-    const ticks: { tick: () => void; ms: number | undefined }[] = []
-    globalThis.setInterval = ((tick: () => void, ms?: number) => {
-      ticks.push({ tick, ms })
-      return real(() => undefined, 2 ** 30)
-    }) as typeof setInterval
+    const time = fakeTime()
     try {
       const response = await server(new Request('http://localhost/mcp'))
       const reader = response.body?.getReader()
       await reader?.read()
-      expect(ticks.map(({ ms }) => ms)).to.deep.equal([15_000])
-      ticks[0]?.tick()
-      const { value } = (await reader?.read()) ?? {}
-      expect(Buffer.from(value ?? []).toString()).to.equal(': keep-alive\n\n')
+      let isIdle = true
+      const comment = reader?.read().finally(() => {
+        isIdle = false
+      })
+      time.advance(14_999)
+      await new Promise(setImmediate)
+      expect(isIdle).to.equal(true)
+      time.advance(101)
+      expect(Buffer.from((await comment)?.value ?? []).toString()).to.equal(': keep-alive\n\n')
       await reader?.cancel()
     } finally {
-      globalThis.setInterval = real
+      time.restore()
     }
   })
 })

@@ -31,6 +31,7 @@ import { canonicalEventBus } from './streams/canonical-event-bus.ts'
 import { EventOutlet } from './streams/event-outlet.ts'
 import { EventStreams } from './streams/event-stream.ts'
 import { OwnerSlots } from './streams/owner-slots.ts'
+import { StreamClock } from './streams/stream-clock.ts'
 import { withTaskEvents } from './streams/task-events.ts'
 
 /**
@@ -49,6 +50,7 @@ export class SdkHandler {
   readonly #servers: SdkServers
   readonly #handler: McpHttpHandler
   readonly #streams: EventStreams
+  readonly #clock = new StreamClock()
   readonly #sessions: McpSessions | undefined
   readonly #sessionCalls: SessionCallHost
 
@@ -68,11 +70,13 @@ export class SdkHandler {
       {
         maxRequestBodySize: maxBodyBytes,
         maxSubscriptions: streams.max,
+        // Streams are relayed, and the clock keeps them open.
+        keepAliveMs: 0,
         bus: canonicalEventBus(eventBus ?? new InMemoryServerEventBus()),
       },
     )
     const { bus } = this.#handler
-    this.#streams = new EventStreams(bus)
+    this.#streams = new EventStreams(bus, this.#clock)
     const operations = this.#operations
     this.#sessionCalls = {
       emitsToolEvents: this.#table === undefined,
@@ -86,6 +90,7 @@ export class SdkHandler {
         makeServer: (subscriptions, request) => servers.forSession(request, subscriptions),
         authorityOf: (auth) => servers.authorityOf(auth),
         canMakeAgain: this.#table !== undefined,
+        clock: this.#clock,
         onSessionEnd,
       })
     }
@@ -139,7 +144,7 @@ export class SdkHandler {
         : this.#serveWithSdk(request, exchange, body, messages)
     }
     const server = this.#servers.forFastPath(table, exchange, this.#streams, fast)
-    const call = { message: fast.message, exchange, request }
+    const call = { message: fast.message, exchange, request, clock: this.#clock }
     return fast.era === 'modern' ? serveModern(server, call, fast.classification) : serveLegacy(server, call)
   }
 
@@ -188,7 +193,10 @@ export class SdkHandler {
       ...(auth !== undefined && { authInfo: auth }),
     })
     return isEventStream(response)
-      ? new Response(relaying.relay(transform(response.body as ReadableStream<Uint8Array>)), response)
+      ? new Response(
+          relaying.relay(transform(response.body as ReadableStream<Uint8Array>), this.#clock),
+          response,
+        )
       : response
   }
 

@@ -1,6 +1,9 @@
 /** The interval of the comments that keep a silent event stream open, in milliseconds. */
 export const KEEP_ALIVE_MS = 15_000
 
+/** The comment that keeps a silent event stream open. */
+export const KEEP_ALIVE = ': keep-alive\n\n'
+
 /** The headers of a response that is an event stream. */
 export const EVENT_STREAM_HEADERS: Readonly<Record<string, string>> = {
   'Content-Type': 'text/event-stream',

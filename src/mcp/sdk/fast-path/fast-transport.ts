@@ -20,18 +20,20 @@ import {
   type TransportSendOptions,
 } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../http/plain-response.ts'
-import { EVENT_STREAM_HEADERS, KEEP_ALIVE_MS, messageEvent } from '../../wire/event-stream.ts'
+import { EVENT_STREAM_HEADERS, KEEP_ALIVE, messageEvent } from '../../wire/event-stream.ts'
 import type { Exchange } from '../../wire/exchange.ts'
 import { CLIENT_GONE } from '../../wire/json-rpc.ts'
 import { responseText } from '../../wire/json-safe.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
+import type { StreamClock, TimedStream } from '../streams/stream-clock.ts'
 
 /** A request on the fast path. */
 export interface FastCall {
   readonly message: JSONRPCRequest
   readonly exchange: Exchange
   readonly request: McpRequest
+  readonly clock: StreamClock
 }
 
 const JSON_HEADERS = { 'Content-Type': 'application/json' }
@@ -74,13 +76,13 @@ const inProgress = new Set<object>()
  * A transport for one request. It extends the SDK's transport only because a server reads the revision from it; all methods
  * are replaced.
  */
-abstract class FastTransport extends PerRequestHTTPServerTransport {
+abstract class FastTransport extends PerRequestHTTPServerTransport implements TimedStream {
   protected readonly call: FastCall
   readonly #extra: MessageExtraInfo
   /** Resolves the response. */
   #respond: ((response: PlainResponse | Response) => void) | undefined
   #outlet: EventOutlet | undefined
-  #keepAlive: NodeJS.Timeout | undefined
+  #stopWatching: (() => void) | undefined
   #ended = false
   /** `true` while the server receives the request. Handlers run later. */
   #isDelivering = false
@@ -123,7 +125,7 @@ abstract class FastTransport extends PerRequestHTTPServerTransport {
     if (last && this.#outlet === undefined) {
       this.#ended = true
       inProgress.delete(this)
-      clearInterval(this.#keepAlive)
+      this.#stopWatching?.()
       // The server is not closed. It becomes garbage.
       this.#respond?.(this.responseOf(message, this.#isDelivering))
       return
@@ -154,7 +156,7 @@ abstract class FastTransport extends PerRequestHTTPServerTransport {
     if (this.#ended && this.#outlet === undefined) return
     this.#ended = true
     inProgress.delete(this)
-    clearInterval(this.#keepAlive)
+    this.#stopWatching?.()
     this.#respond?.(CLIENT_GONE)
     const outlet = this.#outlet
     this.#outlet = undefined
@@ -162,12 +164,15 @@ abstract class FastTransport extends PerRequestHTTPServerTransport {
     this.onclose?.()
   }
 
-  /** Sends a comment after 15 s of silence, and begins the stream for it if necessary. */
-  protected keepAlive(): void {
-    this.#keepAlive ??= setInterval(() => {
-      // Comments must not accumulate for a client that does not read.
-      if (this.#outlet?.hasRoom !== false) this.#write(': keepalive\n\n')
-    }, KEEP_ALIVE_MS).unref()
+  /** Sends a comment, and begins the stream for it if necessary. */
+  keepAlive(): void {
+    // Comments must not accumulate for a client that does not read.
+    if (this.#outlet?.hasRoom !== false) this.#write(KEEP_ALIVE)
+  }
+
+  /** Sends a comment every 15 s from now on. */
+  protected watch(): void {
+    this.#stopWatching ??= this.call.clock.watch(this)
   }
 
   #write(text: string): void {
@@ -180,7 +185,7 @@ abstract class FastTransport extends PerRequestHTTPServerTransport {
     this.#outlet = outlet
     this.call.exchange.outflow = outlet
     this.#respond?.(new Response(outlet.body, { status: 200, headers: EVENT_STREAM_HEADERS }))
-    this.keepAlive()
+    this.watch()
     return outlet
   }
 }
@@ -193,7 +198,7 @@ class ModernTransport extends FastTransport {
 
 class LegacyTransport extends FastTransport {
   override async serve(server: Server): Promise<PlainResponse | Response> {
-    this.keepAlive()
+    this.watch()
     return await super.serve(server)
   }
 

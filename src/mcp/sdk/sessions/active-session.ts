@@ -11,6 +11,7 @@ import type { PlainResponse } from '../../../http/plain-response.ts'
 import { EVENT_STREAM_HEADERS, isEventStream, withBodyEnd } from '../../wire/event-stream.ts'
 import { jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
+import type { StreamClock } from '../streams/stream-clock.ts'
 import {
   type Cancellation,
   type PendingRequest,
@@ -27,6 +28,7 @@ import { RETRY_MS, SessionTransport, STANDALONE_STREAM, type TransportSession } 
 
 /** The session of an `ActiveSession`. */
 export interface WholeSession extends TransportSession {
+  readonly clock: StreamClock
   idleSince: number
   /** Ends the session, and closes its `ActiveSession`. */
   end(): void
@@ -206,7 +208,7 @@ export class ActiveSession implements SessionSide {
       return response
     }
     const body = response.body as ReadableStream<Uint8Array>
-    const stream = outlet.relay(body, (chunk) => this.#learnStream(group, chunk))
+    const stream = outlet.relay(body, this.#session.clock, (chunk) => this.#learnStream(group, chunk))
     received.onStream(outlet)
     return new Response(stream, response)
   }
@@ -272,7 +274,10 @@ export class ActiveSession implements SessionSide {
       },
     })
     if (streamId !== undefined) this.#resumed.set(streamId, outlet)
-    return new Response(outlet.relay(response.body as ReadableStream<Uint8Array>), response)
+    return new Response(
+      outlet.relay(response.body as ReadableStream<Uint8Array>, this.#session.clock),
+      response,
+    )
   }
 
   /** Passes a request on to the transport. */

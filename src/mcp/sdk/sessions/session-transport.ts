@@ -95,6 +95,8 @@ export class SessionTransport {
           events.replayEventsAfter(eventId, to, (message) => side.mayBeRead(message)),
       },
       retryInterval: RETRY_MS,
+      // The outlets send comments.
+      keepAliveMs: 0,
       ...(this.#versions !== undefined && { supportedProtocolVersions: this.#versions }),
     })
     transport.onmessage = (message, extra) => side.onMessage(message, extra)

@@ -3,6 +3,7 @@ import type { ServerEvent } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../http/plain-response.ts'
 import { elapsedMs } from '../../../timers.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
+import type { StreamClock } from '../streams/stream-clock.ts'
 import { ActiveSession, scopesNeededBy } from './active-session.ts'
 import { SessionEvents } from './session-events.ts'
 import type { SessionRequest } from './session-request.ts'
@@ -12,6 +13,7 @@ import { STANDALONE_STREAM } from './session-transport.ts'
 /** The adapter of a session. */
 export interface SessionOwner extends Pick<SessionHost, 'authorityOf' | 'canMakeAgain'> {
   readonly maxBufferedBytes: number
+  readonly clock: StreamClock
   makeServer(subscriptions: Subscriptions, request: Request): ReturnType<SessionHost['makeServer']>
   /** Called for every request. */
   onUse(session: Session): void
@@ -61,6 +63,10 @@ export class Session implements Subscriptions {
 
   get hasEnded(): boolean {
     return this.#hasEnded
+  }
+
+  get clock(): StreamClock {
+    return this.#adapter.clock
   }
 
   /** The time since the session began, in milliseconds. */

@@ -54,7 +54,8 @@ export interface OwnedRequest extends SessionRequest {
 }
 
 /** The adapter of sessions. */
-export interface SessionsHost extends Pick<SessionOwner, 'makeServer' | 'authorityOf' | 'canMakeAgain'> {
+export interface SessionsHost
+  extends Pick<SessionOwner, 'makeServer' | 'authorityOf' | 'canMakeAgain' | 'clock'> {
   /** Called when a session ends. @param revision the revision that its client has asked for, if the SDK supports it */
   onSessionEnd(durationMs: number, revision: string | undefined): void
 }
@@ -93,6 +94,7 @@ export class McpSessions {
     this.#adapter = {
       maxBufferedBytes: options.maxBufferedBytes,
       canMakeAgain: host.canMakeAgain,
+      clock: host.clock,
       makeServer: (subscriptions, request) => host.makeServer(subscriptions, request),
       authorityOf: (auth) => host.authorityOf(auth),
       onUse: (session) => this.#use(session),

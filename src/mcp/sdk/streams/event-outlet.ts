@@ -1,6 +1,7 @@
 import type { JSONRPCNotification, LoggingLevel } from '@modelcontextprotocol/server'
+import { KEEP_ALIVE } from '../../wire/event-stream.ts'
 import type { Outflow } from '../../wire/exchange.ts'
-import { endAtExpiry } from './token-expiry.ts'
+import type { StreamClock, TimedStream } from './stream-clock.ts'
 
 /** While fewer bytes wait for the client, it can take more. */
 const ROOM_BYTES = 64 * 1024
@@ -48,13 +49,13 @@ export interface EventOutletOptions {
  * The body of an event stream. It counts the bytes that its client has not read yet. Written events are never dropped; `notify`
  * is for messages that may wait or be dropped.
  */
-export class EventOutlet implements Outflow {
+export class EventOutlet implements Outflow, TimedStream {
   readonly #options: EventOutletOptions
   #body: ReadableStream<Uint8Array> | undefined
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined
   #source: ReadableStreamDefaultReader<Uint8Array> | undefined
   #isOpen = true
-  #stopExpiry: (() => void) | undefined
+  #stopWatching: (() => void) | undefined
   /** Resolves when the client can take more. All callers share the promise. */
   #room: Promise<void> | undefined
   #giveRoom: (() => void) | undefined
@@ -180,16 +181,27 @@ export class EventOutlet implements Outflow {
 
   /**
    * Relays the stream of a transport of the SDK, which does not wait for its client.
+   * @param clock ends the stream when its token expires, and keeps it open until then
    * @param onFirst receives the first chunk
    */
   relay(
     source: ReadableStream<Uint8Array>,
+    clock: StreamClock,
     onFirst?: (chunk: Uint8Array) => void,
   ): ReadableStream<Uint8Array> {
     this.#source = source.getReader()
-    this.#stopExpiry = endAtExpiry(this.#options.expiresAt, () => this.end())
+    this.#stopWatching = clock.watch(this, this.#options.expiresAt)
     void this.#pump(this.#source, onFirst)
     return this.body
+  }
+
+  /** Sends a comment. Comments must not accumulate for a client that does not read. */
+  keepAlive(): void {
+    if (this.hasRoom) this.write(KEEP_ALIVE)
+  }
+
+  expire(): void {
+    this.end()
   }
 
   async #pump(
@@ -236,7 +248,7 @@ export class EventOutlet implements Outflow {
   #ended(): void {
     if (!this.#isOpen) return
     this.#isOpen = false
-    this.#stopExpiry?.()
+    this.#stopWatching?.()
     this.#skipped = undefined
     this.#handed = 0
     this.#handedBytes = 0

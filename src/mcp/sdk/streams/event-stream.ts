@@ -1,8 +1,8 @@
 import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
-import { EVENT_STREAM_HEADERS, KEEP_ALIVE_MS, messageEvent } from '../../wire/event-stream.ts'
+import { EVENT_STREAM_HEADERS, KEEP_ALIVE, messageEvent } from '../../wire/event-stream.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
-import { endAtExpiry } from './token-expiry.ts'
+import type { StreamClock } from './stream-clock.ts'
 
 const METHODS: Readonly<Record<Exclude<ServerEvent['kind'], 'resource_updated'>, string>> = {
   tools_list_changed: 'notifications/tools/list_changed',
@@ -36,10 +36,12 @@ export interface StreamOptions {
  */
 export class EventStreams implements Subscriptions {
   readonly #bus: ServerEventBus
+  readonly #clock: StreamClock
   readonly #open = new Set<EventStream>()
 
-  constructor(bus: ServerEventBus) {
+  constructor(bus: ServerEventBus, clock: StreamClock) {
     this.#bus = bus
+    this.#clock = clock
   }
 
   open(options: StreamOptions): Response {
@@ -64,30 +66,27 @@ export class EventStreams implements Subscriptions {
     const encoder = new TextEncoder()
     /** The events that a client that does not read has missed. Each is kept once. */
     const missed = new Set<string>()
-    let keepAlive: NodeJS.Timeout | undefined
-    let stopExpiry: (() => void) | undefined
+    let stopWatching: (() => void) | undefined
     let unsubscribe: (() => void) | undefined
     const end = (): void => {
       this.#open.delete(stream)
-      clearInterval(keepAlive)
-      stopExpiry?.()
+      stopWatching?.()
       unsubscribe?.()
       onEnd()
     }
     return new ReadableStream<Uint8Array>({
       start: (controller) => {
         controller.enqueue(encoder.encode(': open\n\n'))
-        keepAlive = setInterval(() => {
-          // Comments must not accumulate for a client that does not read.
-          if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(': keep-alive\n\n'))
-        }, KEEP_ALIVE_MS)
-        keepAlive.unref()
         const close = (): void => {
           if (!this.#open.has(stream)) return
           end()
           controller.close()
         }
-        stopExpiry = endAtExpiry(expiresAt, close)
+        const keepAlive = (): void => {
+          // Comments must not accumulate for a client that does not read.
+          if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(KEEP_ALIVE))
+        }
+        stopWatching = this.#clock.watch({ keepAlive, expire: close }, expiresAt)
         unsubscribe = this.#bus.subscribe((event) => {
           const text = eventOf(event, stream)
           if (text === undefined) return

@@ -2,7 +2,7 @@ import { SUBSCRIPTION_ID_META_KEY } from '@modelcontextprotocol/server'
 import { detailedTaskOf, isTerminal, type TaskRecord } from '../../tasks/task-record.ts'
 import type { TaskKey } from '../../tasks/task-store.ts'
 import type { Tasks } from '../../tasks/tasks.ts'
-import { KEEP_ALIVE_MS, messageEvent } from '../../wire/event-stream.ts'
+import { messageEvent } from '../../wire/event-stream.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 
 export interface TaskEventOptions {
@@ -34,7 +34,6 @@ export function withTaskEvents(
   let hasSourceEnded = false
   let last: Uint8Array | undefined
   let stop: (() => void) | undefined
-  let keepAlive: NodeJS.Timeout | undefined
 
   return new ReadableStream<Uint8Array>({
     start(controller) {
@@ -56,10 +55,6 @@ export function withTaskEvents(
       const first = await reader.read()
       if (!isOpen) return
       if (first.value !== undefined) controller.enqueue(acknowledged(first.value))
-      // A comment keeps the stream open while the SDK's stream, which sends comments too, has ended.
-      keepAlive = setInterval(() => {
-        if (hasSourceEnded) controller.enqueue(encoder.encode(': keepalive\n\n'))
-      }, KEEP_ALIVE_MS).unref()
       stop = tasks.watch(watched, (taskId, record) => {
         if (!isOpen || !open.has(taskId)) return
         if (record === undefined || isTerminal(record)) open.delete(taskId)
@@ -95,7 +90,6 @@ export function withTaskEvents(
 
   function end(): void {
     isOpen = false
-    clearInterval(keepAlive)
     stop?.()
   }
 

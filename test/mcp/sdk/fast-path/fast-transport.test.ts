@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { type FastCall, serveLegacy } from '../../../../src/mcp/sdk/fast-path/fast-transport.ts'
+import { StreamClock } from '../../../../src/mcp/sdk/streams/stream-clock.ts'
 
 describe('serveLegacy()', () => {
   it('the connection to a server that throws while it receives a request is closed', async () => {
@@ -19,6 +20,7 @@ describe('serveLegacy()', () => {
       message: { jsonrpc: '2.0', id: 1, method: 'tools/list' },
       exchange: { auth: undefined },
       request: { onDisconnect: () => {} },
+      clock: new StreamClock(),
     } as unknown as FastCall
     const outcome = await serveLegacy(server as never, call).catch((error: unknown) => error)
     expect(outcome).to.equal(thrown)

@@ -1,6 +1,7 @@
 import type { JSONRPCNotification } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { EventOutlet } from '../../../../src/mcp/sdk/streams/event-outlet.ts'
+import { StreamClock } from '../../../../src/mcp/sdk/streams/stream-clock.ts'
 
 const MIB = 1024 * 1024
 const log = (level: string): JSONRPCNotification => ({
@@ -90,7 +91,9 @@ describe('mcp: EventOutlet', () => {
     })
     const firsts: string[] = []
     const outlet = new EventOutlet()
-    const reader = outlet.relay(source, (chunk) => firsts.push(Buffer.from(chunk).toString())).getReader()
+    const reader = outlet
+      .relay(source, new StreamClock(), (chunk) => firsts.push(Buffer.from(chunk).toString()))
+      .getReader()
     expect(Buffer.from((await reader.read()).value ?? []).toString()).to.equal('id: 1\n\n')
     await reader.cancel()
     expect([firsts, cancelled]).to.deep.equal([['id: 1\n\n'], true])
@@ -100,7 +103,7 @@ describe('mcp: EventOutlet', () => {
     const source = new ReadableStream<Uint8Array>({
       start: (controller) => controller.error(new Error('broken')),
     })
-    const reader = new EventOutlet().relay(source).getReader()
+    const reader = new EventOutlet().relay(source, new StreamClock()).getReader()
     let failure: unknown
     await reader.read().catch((error: unknown) => {
       failure = error

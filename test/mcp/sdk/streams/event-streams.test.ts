@@ -1,13 +1,13 @@
 import { once } from 'node:events'
 import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { mock } from 'node:test'
 import { InMemoryServerEventBus } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
 import { createMcpAdapter, type McpAdapter } from '../../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../../src/mcp/router/router.ts'
+import { fakeTime } from '../../../support/fake-time.ts'
 import { listen } from '../../../support/listen.ts'
 import { oauth } from '../../../support/mcp/notes.ts'
 import { bearer, call, eventsOf, legacy, rpc } from '../../../support/mcp/wire.ts'
@@ -210,7 +210,7 @@ describe('mcp: event streams', function () {
   })
 
   it('an event stream sends a comment every 15 s, but not to a client that does not read', async () => {
-    mock.timers.enable({ apis: ['setInterval'] })
+    const clock = fakeTime()
     try {
       const { body } = await adapter.server(
         new Request('http://localhost/mcp', { headers: bearer('reader') }),
@@ -220,18 +220,18 @@ describe('mcp: event streams', function () {
       expect(await text()).to.equal(': open\n\n')
       for (let time = 0; time < 2; time++) {
         const next = text()
-        mock.timers.tick(15_000)
+        clock.advance(15_100)
         expect(await next).to.equal(': keep-alive\n\n')
       }
-      for (let time = 0; time < 1000; time++) mock.timers.tick(15_000)
+      for (let time = 0; time < 1000; time++) clock.advance(15_100)
       expect(await text()).to.equal(': keep-alive\n\n')
       adapter.notify.toolsChanged()
       expect(eventsOf(await text())).to.have.length(1)
       await reader.cancel()
-      mock.timers.tick(15_000)
+      clock.advance(15_100)
       expect(bus.listenerCount).to.equal(0)
     } finally {
-      mock.timers.reset()
+      clock.restore()
     }
   })
 })
