@@ -4,12 +4,18 @@ import { OtlpTransportAdapter } from '../src/telemetry/transports/otlp/otlp.ts'
 import { attributes, EVENT, SERVICE, SESSION } from './emit-event.ts'
 import { redactByHand } from './emit-peers.ts'
 
-/** The options of a contestant's process, which receives a number of records to send and responds with a `Figure`. */
+/** The options of a contestant's process, which receives an `OtlpLoad` and responds with a `Figure`. */
 export interface OtlpClient {
   readonly name: 'OpenTelemetry SDK' | 'mcp-gatekit'
   readonly url: string
   readonly encoding: 'json' | 'protobuf'
   readonly compression: 'none' | 'gzip'
+}
+
+export interface OtlpLoad {
+  readonly records: number
+  /** The number of records that are emitted in one turn of the event loop. */
+  readonly perTurn: number
 }
 
 export interface Figure {
@@ -22,9 +28,6 @@ interface Client {
   /** Resolves when all records are delivered. */
   settle(): Promise<void>
 }
-
-/** The number of records that are emitted in one turn of the event loop. */
-const BATCH = 500
 
 function gatekit({ url, encoding, compression }: OtlpClient): Client {
   const telemetry = KitTelemetry.create()
@@ -87,11 +90,11 @@ async function bareSdk({ url, encoding, compression }: OtlpClient): Promise<Clie
   }
 }
 
-async function measure({ emit, settle }: Client, records: number): Promise<Figure> {
+async function measure({ emit, settle }: Client, { records, perTurn }: OtlpLoad): Promise<Figure> {
   const cpu = process.cpuUsage()
   const start = performance.now()
-  for (let done = 0; done < records; done += BATCH) {
-    for (let index = 0; index < BATCH; index++) emit()
+  for (let done = 0; done < records; done += perTurn) {
+    for (let index = 0; index < perTurn; index++) emit()
     await new Promise((resolve) => setImmediate(resolve))
   }
   await settle()
@@ -103,8 +106,8 @@ async function measure({ emit, settle }: Client, records: number): Promise<Figur
 if (process.send !== undefined) {
   const options: OtlpClient = JSON.parse(process.argv[2] as string)
   const client = await (options.name === 'mcp-gatekit' ? gatekit(options) : bareSdk(options))
-  process.on('message', (records: number) => {
-    void measure(client, records).then((figure) => process.send?.(figure))
+  process.on('message', (load: OtlpLoad) => {
+    void measure(client, load).then((figure) => process.send?.(figure))
   })
   process.on('disconnect', () => process.exit())
   process.send('ready')

@@ -1,13 +1,27 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
-import type { Figure, OtlpClient } from './otlp-clients.ts'
+import type { Figure, OtlpClient, OtlpLoad } from './otlp-clients.ts'
 import { median, recordRatio } from './report.ts'
 
-const ROUNDS = 7
-const RECORDS = 50_000
+/** A load, and how often it is measured. */
+interface Comparison {
+  readonly title: string
+  readonly load: OtlpLoad
+  readonly rounds: number
+}
 
-const TITLE = `(e) OTLP, ${RECORDS.toLocaleString('en')} records to a collector in another process`
+const PACED: Comparison = {
+  title: '(e) OTLP, 50,000 records to a collector in another process',
+  load: { records: 50_000, perTurn: 500 },
+  rounds: 7,
+}
+
+const BURST: Comparison = {
+  title: '(e) OTLP, 20,000 records in one turn of the event loop',
+  load: { records: 20_000, perTurn: 20_000 },
+  rounds: 15,
+}
 
 /** The compared forms of requests. */
 const FORMS: readonly (readonly [
@@ -24,13 +38,16 @@ const FORMS: readonly (readonly [
 export async function benchOtlp(): Promise<void> {
   const receiver = fork(new URL('otlp-sink.js', import.meta.url))
   const [port] = (await once(receiver, 'message')) as [number]
-  console.log(`\n### ${TITLE}\n`)
-  console.log(
-    '| contestant | records/s | min to max | × the SDK | CPU µs per record | min to max | × the SDK |',
-  )
-  console.log('|---|---|---|---|---|---|---|')
   try {
-    for (const [encoding, compression] of FORMS) await compare(receiver, port, encoding, compression)
+    for (const comparison of [PACED, BURST]) {
+      console.log(`\n### ${comparison.title}\n`)
+      console.log(
+        '| contestant | records/s | min to max | × the SDK | CPU µs per record | min to max | × the SDK |',
+      )
+      console.log('|---|---|---|---|---|---|---|')
+      for (const [encoding, compression] of FORMS)
+        await compare(receiver, port, comparison, encoding, compression)
+    }
   } finally {
     receiver.disconnect()
   }
@@ -39,6 +56,7 @@ export async function benchOtlp(): Promise<void> {
 async function compare(
   receiver: ChildProcess,
   port: number,
+  { title, load, rounds }: Comparison,
   encoding: OtlpClient['encoding'],
   compression: OtlpClient['compression'],
 ): Promise<void> {
@@ -48,26 +66,27 @@ async function compare(
     return { name, child, rates: [] as number[], costs: [] as number[] }
   })
   for (const { child } of contestants) await once(child, 'message')
-  for (let round = 0; round <= ROUNDS; round++) {
+  for (let round = 0; round <= rounds; round++) {
     // The order alternates, because the machine may slow down within a round.
     for (const contestant of round % 2 === 0 ? contestants : [...contestants].reverse()) {
       await setTimeout(200)
-      contestant.child.send(RECORDS)
+      contestant.child.send(load)
       const [{ ms, cpuMicros }] = (await once(contestant.child, 'message')) as [Figure]
       receiver.send('count')
       const [arrived] = (await once(receiver, 'message')) as [number]
-      if (arrived !== RECORDS) throw new Error(`${contestant.name}: ${arrived} of ${RECORDS} records arrived`)
+      const { records } = load
+      if (arrived !== records) throw new Error(`${contestant.name}: ${arrived} of ${records} records arrived`)
       // The first round warms up.
       if (round === 0) continue
-      contestant.rates.push((RECORDS / ms) * 1_000)
-      contestant.costs.push(cpuMicros / RECORDS)
+      contestant.rates.push((records / ms) * 1_000)
+      contestant.costs.push(cpuMicros / records)
     }
   }
   const [sdk] = contestants as [(typeof contestants)[number]]
   for (const { name, child, rates, costs } of contestants) {
     child.disconnect()
     const form = compression === 'none' ? encoding : `${encoding}, ${compression}`
-    if (name !== sdk.name) recordRatio(TITLE, `${name}, ${form}`, 1 / Number(ratio(costs, sdk.costs)))
+    if (name !== sdk.name) recordRatio(title, `${name}, ${form}`, 1 / Number(ratio(costs, sdk.costs)))
     console.log(
       `| ${name}, ${form} | ${whole(median(rates))} | ${range(rates, whole)} | ${ratio(rates, sdk.rates)} | ${micros(median(costs))} | ${range(costs, micros)} | ${ratio(costs, sdk.costs)} |`,
     )
