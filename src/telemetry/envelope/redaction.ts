@@ -110,11 +110,15 @@ export interface KeyNode {
    */
   readonly path: string
   readonly children: Map<string, KeyNode>
+  readonly key: string
+  /** The node of the first key in the latest object below it, and the node of the key that followed its own key there. */
+  first: KeyNode | undefined
+  next: KeyNode | undefined
 }
 
 /** A redaction policy, compiled for `toRedactedJson`. The action for each key is kept. */
 export class KeyRules {
-  readonly root: KeyNode = { action: 'keep', path: '.', children: new Map() }
+  readonly root: KeyNode = newNode('keep', '.', new Map(), '')
   readonly #deny: readonly string[]
   readonly #hash: readonly string[]
   readonly #byPath: boolean
@@ -137,9 +141,15 @@ export class KeyRules {
     if (policy.patterns.length > 0) this.#strings = new StringRedactor(policy.patterns, this.#digest)
   }
 
-  /** Returns the action for `key` below `parent`. */
-  child(parent: KeyNode, key: string): KeyNode {
-    return this.#hasKeys ? (parent.children.get(key) ?? this.#resolve(parent, key)) : this.root
+  /**
+   * Returns the action for `key` below `parent`. Most objects have the keys of an earlier object, in the same order, so the
+   * node that followed `previous` then is compared first.
+   * @param previous the node of the previous key of the same object, if there is one.
+   */
+  child(parent: KeyNode, previous: KeyNode | undefined, key: string): KeyNode {
+    const expected = previous === undefined ? parent.first : previous.next
+    if (expected !== undefined && expected.key === key) return expected
+    return this.#hasKeys ? this.#find(parent, previous, key) : this.root
   }
 
   /** Replaces the secrets in a string, and cuts it if it is too long. */
@@ -157,22 +167,41 @@ export class KeyRules {
     return this.#digest(text)
   }
 
+  #find(parent: KeyNode, previous: KeyNode | undefined, key: string): KeyNode {
+    const node = parent.children.get(key) ?? this.#resolve(parent, key)
+    if (key.length > MAX_KEPT_KEY) return node
+    if (previous === undefined) parent.first = node
+    else previous.next = node
+    return node
+  }
+
   #resolve(parent: KeyNode, key: string): KeyNode {
     const path = `${parent.path}${fold(key)}.`
     const matches = (listed: string) => path.includes(listed)
-    const node: KeyNode = {
-      action: this.#deny.some(matches) ? 'deny' : this.#hash.some(matches) ? 'hash' : 'keep',
-      path: this.#byPath ? path.slice(-this.#longest) : '.',
-      children: this.#byPath ? new Map() : this.root.children,
-    }
+    const node = newNode(
+      this.#deny.some(matches) ? 'deny' : this.#hash.some(matches) ? 'hash' : 'keep',
+      this.#byPath ? path.slice(-this.#longest) : '.',
+      this.#byPath ? new Map() : this.root.children,
+      key,
+    )
     if (key.length > MAX_KEPT_KEY) return node
     if (++this.#resolved > MAX_NODES) {
       this.root.children.clear()
+      this.root.first = undefined
       this.#resolved = 1
     }
     parent.children.set(key, node)
     return node
   }
+}
+
+function newNode(
+  action: KeyNode['action'],
+  path: string,
+  children: KeyNode['children'],
+  key: string,
+): KeyNode {
+  return { action, path, children, key, first: undefined, next: undefined }
 }
 
 /** Returns a key in lowercase. A Greek final sigma, which depends on the next character, becomes a normal one. */
