@@ -54,35 +54,68 @@ function fill(
   depth: number,
   ancestors: Ancestors,
 ): void {
-  const keys = Object.keys(source)
   let previous: KeyNode | undefined
-  let index = 0
-  // One `try` for each key would take a tenth of the time.
-  while (index < keys.length) {
+  let begun = 0
+  if (hasOwnKeysOnly(source)) {
     try {
-      for (; index < keys.length; index++) {
-        const key = keys[index] as string
-        const child = rules.child(node, previous, key)
-        previous = child
-        if (child.action === 'deny') continue
+      // A fifth faster than `Object.keys`.
+      for (const key in source) {
+        begun++
+        previous = rules.child(node, previous, key)
+        if (previous.action === 'deny') continue
         if (--remaining < 0) {
           setOwn(into, key, rules.cut('[Truncated]'))
           return
         }
-        const value = source[key]
-        const copied =
-          child.action === 'hash'
-            ? hashed(value, key, rules, depth + 1, ancestors)
-            : typeof value === 'string'
-              ? rules.string(value)
-              : copyValue(value, key, rules, child, depth + 1, ancestors)
-        if (copied !== NOTHING) setOwn(into, key, copied)
+        copyInto(into, key, source[key], rules, previous, depth, ancestors)
         if (remaining < 0) return
       }
+      return
     } catch {
-      index++
+      // One `try` for each key would be slower. The keys after the one that failed are copied below.
     }
   }
+  for (const key of Object.keys(source).slice(begun)) {
+    try {
+      previous = rules.child(node, previous, key)
+      if (previous.action === 'deny') continue
+      if (--remaining < 0) {
+        setOwn(into, key, rules.cut('[Truncated]'))
+        return
+      }
+      copyInto(into, key, source[key], rules, previous, depth, ancestors)
+      if (remaining < 0) return
+    } catch {
+      // The key is left out.
+    }
+  }
+}
+
+/** Returns `true` if `for` … `in` finds the same keys as `Object.keys`. */
+function hasOwnKeysOnly(source: object): boolean {
+  const prototype = Object.getPrototypeOf(source)
+  if (prototype === null) return true
+  if (prototype !== Object.prototype) return false
+  for (const _inherited in prototype) return false
+  return true
+}
+
+function copyInto(
+  into: Record<string, unknown>,
+  key: string,
+  value: unknown,
+  rules: KeyRules,
+  node: KeyNode,
+  depth: number,
+  ancestors: Ancestors,
+): void {
+  const copied =
+    node.action === 'hash'
+      ? hashed(value, key, rules, depth + 1, ancestors)
+      : typeof value === 'string'
+        ? rules.string(value)
+        : copyValue(value, key, rules, node, depth + 1, ancestors)
+  if (copied !== NOTHING) setOwn(into, key, copied)
 }
 
 function copyArray(

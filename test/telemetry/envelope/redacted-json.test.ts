@@ -139,6 +139,48 @@ describe('values that JSON cannot carry', () => {
     expect(copied(value)).to.deep.equal({ a: 1, f: { h: 2 }, list: [null, 3] })
   })
 
+  it('toRedactedJson() reads each value once, also after one that throws', () => {
+    const reads: string[] = []
+    const value = Object.defineProperties(
+      {},
+      Object.fromEntries(
+        ['a', 'b', 'c', 'd'].map((key) => [
+          key,
+          {
+            enumerable: true,
+            get: () => {
+              reads.push(key)
+              if (key === 'b' || key === 'c') throw new Error('no')
+              return key
+            },
+          },
+        ]),
+      ),
+    )
+    expect(copied(value)).to.deep.equal({ a: 'a', d: 'd' })
+    expect(reads).to.deep.equal(['a', 'b', 'c', 'd'])
+  })
+
+  it('toRedactedJson() does not copy inherited keys', () => {
+    const inherits = Object.assign(Object.create({ inherited: 1 }), { own: 2 })
+    expect(copied(inherits)).to.deep.equal({ own: 2 })
+    expect(copied({ nested: inherits })).to.deep.equal({ nested: { own: 2 } })
+    const manager = recording().builder.build()
+    let copy: Readonly<Record<string, unknown>> = {}
+    Object.defineProperty(Object.prototype, 'polluted', {
+      value: 1,
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    })
+    try {
+      copy = manager.redact({ own: 2, nested: { own: 3 } })
+    } finally {
+      delete (Object.prototype as { polluted?: unknown }).polluted
+    }
+    expect(copy).to.deep.equal({ own: 2, nested: { own: 3 } })
+  })
+
   it('toRedactedJson() handles the rejection of an asynchronous toJSON', async () => {
     const value = {
       toJSON: async () => {
