@@ -9,6 +9,8 @@ import { type Deadline, settlingOf } from './deadline.ts'
 import { type Generation, PendingWork } from './pending-work.ts'
 import type { Reporter } from './reporter.ts'
 import {
+  type EventOutcome,
+  type EventTaker,
   setStatsSource,
   type TelemetryStats,
   type TelemetryStatsReader,
@@ -16,6 +18,7 @@ import {
   type TelemetryTransportEntry,
   type TelemetryTransportMeta,
   type TelemetryTransportStats,
+  takeEvent,
 } from './transport.ts'
 
 /** The part of `maxPending` from which on events below `warn` are dropped. */
@@ -50,18 +53,44 @@ class FlushCall {
   }
 }
 
-/** The counters of an event that has not settled. */
-interface Counted {
-  readonly generation: Generation
+/** An event that has not settled. */
+class Counted implements EventOutcome {
+  readonly #channel: TransportChannel
+  readonly #work: PendingWork
+  readonly #generation: Generation
   /** The pending events of its session. */
-  readonly session: PendingWork | undefined
-  readonly sessionGeneration: Generation | undefined
+  readonly #session: PendingWork | undefined
+  readonly #sessionGeneration: Generation | undefined
+
+  constructor(channel: TransportChannel, work: PendingWork, session: PendingWork | undefined) {
+    this.#channel = channel
+    this.#work = work
+    this.#generation = work.add()
+    this.#session = session
+    this.#sessionGeneration = session?.add()
+  }
+
+  /** Ends its counting as pending. */
+  release(): void {
+    this.#work.settle(this.#generation)
+    if (this.#sessionGeneration !== undefined) this.#session?.settle(this.#sessionGeneration)
+  }
+
+  delivered(): void {
+    this.#channel.settle(this)
+  }
+
+  /** The failure is reported later, because loggers may emit events, and a transport may be in the middle of its work. */
+  failed(cause: unknown): void {
+    queueMicrotask(() => this.#channel.settle(this, { cause }))
+  }
 }
 
 /** Passes events to one transport, limits the number of pending events, and keeps the delivery statistics. */
 export class TransportChannel {
   readonly #type: string
   readonly #transport: TelemetryTransport
+  readonly #taker: EventTaker | undefined
   readonly #maxPending: number
   readonly #shedFrom: number
   readonly #reporter: Reporter
@@ -88,6 +117,8 @@ export class TransportChannel {
   constructor(entry: TelemetryTransportEntry, reporter: Reporter, inOrder: (deliver: () => void) => void) {
     this.#type = entry.type
     this.#transport = entry.transport
+    this.#taker =
+      takeEvent in entry.transport ? (entry.transport as TelemetryTransport & EventTaker) : undefined
     this.#maxPending = entry.maxPending
     this.#shedFrom = entry.maxPending * SHED_FROM
     this.#reporter = reporter
@@ -209,11 +240,22 @@ export class TransportChannel {
     return JSON.stringify(this.#type)
   }
 
+  /** Counts an event that has settled. @param failure why it failed, if it did. */
+  settle(event: Counted, failure?: { readonly cause: unknown }): void {
+    if (failure === undefined) this.#delivered++
+    else this.#fail(failure.cause)
+    event.release()
+  }
+
   #deliver(
     envelope: TelemetryEnvelope,
     session: PendingWork | undefined,
     emittedAtMs: number | undefined,
   ): void {
+    if (this.#taker !== undefined) {
+      this.#handOver(this.#taker, envelope, emittedAtMs, this.#count(session))
+      return
+    }
     let handled: unknown
     try {
       handled =
@@ -231,26 +273,43 @@ export class TransportChannel {
     this.#await(handled, this.#count(session))
   }
 
+  /** Delivers an event that is already counted. */
+  #deliverCounted(envelope: TelemetryEnvelope, emittedAtMs: number, counted: Counted): void {
+    if (this.#taker !== undefined) {
+      this.#handOver(this.#taker, envelope, emittedAtMs, counted)
+      return
+    }
+    try {
+      const handled: unknown = this.#transport.handle(envelope, emittedAtMs)
+      if (isPromiseLike(handled)) this.#await(handled, counted)
+      else this.settle(counted)
+    } catch (cause) {
+      this.settle(counted, { cause })
+    }
+  }
+
+  #handOver(
+    taker: EventTaker,
+    envelope: TelemetryEnvelope,
+    emittedAtMs: number | undefined,
+    counted: Counted,
+  ): void {
+    try {
+      taker[takeEvent](envelope, emittedAtMs, counted)
+    } catch (cause) {
+      this.settle(counted, { cause })
+    }
+  }
+
   #count(session: PendingWork | undefined): Counted {
-    return { generation: this.#work.add(), session, sessionGeneration: session?.add() }
+    return new Counted(this, this.#work, session)
   }
 
   #await(handled: PromiseLike<unknown>, counted: Counted): void {
     asPromise(handled).then(
-      () => {
-        this.#delivered++
-        this.#settled(counted)
-      },
-      (cause) => {
-        this.#fail(cause)
-        this.#settled(counted)
-      },
+      () => this.settle(counted),
+      (cause) => this.settle(counted, { cause }),
     )
-  }
-
-  #settled({ generation, session, sessionGeneration }: Counted): void {
-    this.#work.settle(generation)
-    if (sessionGeneration !== undefined) session?.settle(sessionGeneration)
   }
 
   /**
@@ -301,19 +360,7 @@ export class TransportChannel {
       this.#waiting = []
       this.#state = 'ready'
       for (const { envelope, counted, context, emittedAtMs } of waiting) {
-        try {
-          const handled: unknown = context.runInAsyncScope(() =>
-            this.#transport.handle(envelope, emittedAtMs),
-          )
-          if (isPromiseLike(handled)) {
-            this.#await(handled, counted)
-            continue
-          }
-          this.#delivered++
-        } catch (cause) {
-          this.#fail(cause)
-        }
-        this.#settled(counted)
+        context.runInAsyncScope(() => this.#deliverCounted(envelope, emittedAtMs, counted))
       }
     })
   }
@@ -330,7 +377,7 @@ export class TransportChannel {
     this.#waiting = []
     this.#failed += waiting.length
     this.#reporter.error(this.#lastError, this)
-    for (const { counted } of waiting) this.#settled(counted)
+    for (const { counted } of waiting) counted.release()
   }
 
   #fail(cause: unknown): void {

@@ -67,6 +67,24 @@ export interface TelemetryStatsReader {
 }
 
 /**
+ * A method of a transport that is called instead of `handle`, and reports the outcome without a promise. A promise for each
+ * event, with its functions, would take a large part of the time and the memory of an event that waits in a queue.
+ * @internal
+ */
+export const takeEvent: unique symbol = Symbol.for('mcp-gatekit.takeEvent')
+
+/** Receives the outcome of one event, once. Neither method throws. @internal */
+export interface EventOutcome {
+  delivered(): void
+  failed(cause: unknown): void
+}
+
+/** A transport that reports outcomes without promises. If the method throws, it has not called `outcome`. @internal */
+export interface EventTaker {
+  [takeEvent](envelope: TelemetryEnvelope, emittedAtMs: number | undefined, outcome: EventOutcome): void
+}
+
+/**
  * A member of a transport that does not write whole events, which `withAudit` rejects. Its value is a sentence with the fix, or
  * `undefined` if the transport writes whole events.
  * @internal

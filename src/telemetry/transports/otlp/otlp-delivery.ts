@@ -1,3 +1,4 @@
+import type { EventOutcome } from '../../delivery/transport.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
 import { OtlpConnection, type OtlpConnectionOptions } from './otlp-connection.ts'
 import { OtlpExportSlot, type OtlpExportSlotOptions, type SdkLogRecord } from './otlp-export-slot.ts'
@@ -52,11 +53,11 @@ export class OtlpDelivery {
 
   /**
    * Adds a record.
+   * @param outcome is called when the record is delivered or lost.
    * @param weight its bytes in a request.
-   * @returns a promise that settles when the record is delivered or lost.
    */
-  add(record: SdkLogRecord, weight: number): Promise<void> {
-    return this.#queue.add(record, weight)
+  add(outcome: EventOutcome, record: SdkLogRecord, weight: number): void {
+    this.#queue.addFor(outcome, record, weight)
   }
 
   /** Sends all records. Resolves when they are delivered or have failed. */

@@ -4,7 +4,14 @@ import type { Resource } from '@opentelemetry/resources'
 import type { LogRecordProcessor } from '@opentelemetry/sdk-logs'
 import { utf8Length } from '../../../runtime.ts'
 import { VERSION } from '../../../version.ts'
-import type { TelemetryTransport, TelemetryTransportMeta } from '../../delivery/transport.ts'
+import { PromisedOutcome } from '../../delivery/promised-outcome.ts'
+import {
+  type EventOutcome,
+  type EventTaker,
+  type TelemetryTransport,
+  type TelemetryTransportMeta,
+  takeEvent,
+} from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { KitTelemetryError } from '../../errors.ts'
 import { OtlpDelivery } from './otlp-delivery.ts'
@@ -33,8 +40,7 @@ interface RecordLogger {
 interface ArrivingEvent {
   readonly envelope: TelemetryEnvelope
   readonly sent: OtlpRecord
-  /** Settles with the event. Missing until the SDK has created the record. */
-  taken?: Promise<void>
+  readonly outcome: EventOutcome
 }
 
 /**
@@ -54,7 +60,7 @@ interface ArrivingEvent {
  * ```
  * @see docs/reference/otlp.md
  */
-export class OtlpTransportAdapter implements TelemetryTransport {
+export class OtlpTransportAdapter implements TelemetryTransport, EventTaker {
   readonly type = 'otlp'
   readonly maxPending: number
   readonly #settings: OtlpSettings
@@ -117,7 +123,24 @@ export class OtlpTransportAdapter implements TelemetryTransport {
   handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> | void {
     const record = toOtlpRecord(envelope, emittedAtMs)
     if (this.#settings.loggerProvider !== undefined) return this.#handOver(envelope, record)
-    return this.#take(envelope, record)
+    const outcome = new PromisedOutcome()
+    try {
+      this.#take(envelope, record, outcome)
+    } catch (error) {
+      outcome.failed(error)
+    }
+    return outcome.promise
+  }
+
+  /** Sends an event as `handle` does. @internal */
+  [takeEvent](envelope: TelemetryEnvelope, emittedAtMs: number | undefined, outcome: EventOutcome): void {
+    const record = toOtlpRecord(envelope, emittedAtMs)
+    if (this.#settings.loggerProvider === undefined) {
+      this.#take(envelope, record, outcome)
+    } else {
+      this.#handOver(envelope, record)
+      outcome.delivered()
+    }
   }
 
   /** Sends buffered events. Resolves when they are delivered or have failed. */
@@ -143,22 +166,19 @@ export class OtlpTransportAdapter implements TelemetryTransport {
     }
   }
 
-  #take(envelope: TelemetryEnvelope, sent: OtlpRecord): Promise<void> {
+  /** @throws {KitTelemetryError} if the event is lost. It has not called `outcome` then. */
+  #take(envelope: TelemetryEnvelope, sent: OtlpRecord, outcome: EventOutcome): void {
     if (this.#logger === undefined || this.#closed) {
-      return Promise.reject(
-        notTaken(this.#closed ? 'the transport is shut down' : 'the transport is not initialized'),
-      )
+      throw notTaken(this.#closed ? 'the transport is shut down' : 'the transport is not initialized')
     }
-    const arriving: ArrivingEvent = { envelope, sent }
-    this.#arriving = arriving
+    this.#arriving = { envelope, sent, outcome }
     try {
       this.#logger.emit(sent)
     } catch (cause) {
-      return arriving.taken ?? Promise.reject(notTaken('the OpenTelemetry SDK threw', cause))
-    } finally {
-      this.#arriving = undefined
+      // Otherwise the queue has it already.
+      if (this.#arriving !== undefined) throw notTaken('the OpenTelemetry SDK threw', cause)
     }
-    return arriving.taken ?? Promise.reject(notTaken('the OpenTelemetry SDK did not create a record'))
+    if (this.#arriving !== undefined) throw notTaken('the OpenTelemetry SDK did not create a record')
   }
 
   /**
@@ -170,10 +190,11 @@ export class OtlpTransportAdapter implements TelemetryTransport {
       onEmit: (record: SdkLogRecord) => {
         const arriving = this.#arriving
         if (arriving === undefined) return
-        const { envelope, sent } = arriving
+        const { envelope, sent, outcome } = arriving
         const attributes = writeOtlpAttributes(envelope, sent, record.attributes as OtlpAttributes)
-        arriving.taken = delivery.add(record, weigh(sent, attributes))
+        const weight = weigh(sent, attributes)
         this.#arriving = undefined
+        delivery.add(outcome, record, weight)
       },
       forceFlush: () => delivery.flush(),
       shutdown: () => delivery.close(),

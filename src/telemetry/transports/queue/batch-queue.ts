@@ -1,5 +1,7 @@
 import { AsyncContext } from '../../../runtime.ts'
 import { PendingWork } from '../../delivery/pending-work.ts'
+import { PromisedOutcome } from '../../delivery/promised-outcome.ts'
+import type { EventOutcome } from '../../delivery/transport.ts'
 import type { KitTelemetryError } from '../../errors.ts'
 import { type Batch, failureError, type Queued } from './batch.ts'
 import {
@@ -95,25 +97,28 @@ export class BatchQueue<Item> {
    * @returns a promise that resolves when the item is delivered, and rejects with `TELEMETRY_TRANSPORT_FAILED` if it fails.
    */
   add(item: Item, weight = 1): Promise<void> {
+    const outcome = new PromisedOutcome()
+    this.addFor(outcome, item, weight)
+    return outcome.promise
+  }
+
+  /**
+   * Adds an item without a promise.
+   * @param outcome is called when the item is delivered or has failed, within a call of the queue or later.
+   * @param weight its size in the unit of `maxWeight`.
+   */
+  addFor(outcome: EventOutcome, item: Item, weight: number): void {
     if (this.#closedReason !== undefined) {
-      const rejected = Promise.reject(this.#error({ reason: this.#closedReason }, 1, 0))
-      rejected.catch(ignore)
-      return rejected
+      outcome.failed(this.#error({ reason: this.#closedReason }, 1, 0))
+      return
     }
     const wasEmpty = this.#fresh.count === 0
     const addedMs = this.#clock.now()
-    let delivered: Queued<Item>['delivered'] = ignore
-    let failed: Queued<Item>['failed'] = ignore
-    const settled = new Promise<void>((resolve, reject) => {
-      delivered = resolve
-      failed = reject
-    })
     const generation = this.#work.add()
-    this.#fresh.add({ item, weight, addedMs, generation, settled, delivered, failed })
-    if (this.#blocked && !wasEmpty) return settled
+    this.#fresh.add({ item, weight, addedMs, generation, outcome })
+    if (this.#blocked && !wasEmpty) return
     if (this.#fresh.isFull || (wasEmpty && this.#delayMs === 0)) this.#stepSoon()
     else if (wasEmpty) this.#wakeAt(addedMs + this.#delayMs)
-    return settled
   }
 
   /** Sends all items, at once if a lane is free. Resolves when all of them are delivered or have failed. */
@@ -333,9 +338,9 @@ export class BatchQueue<Item> {
 
   #deliver({ queued, attempts }: Batch<Item>, rejected: ReadonlyMap<number, Failure> | undefined): void {
     if (rejected === undefined) {
-      for (const { generation, delivered } of queued) {
+      for (const { generation, outcome } of queued) {
         this.#work.settle(generation)
-        delivered()
+        outcome.delivered()
       }
       return
     }
@@ -344,7 +349,7 @@ export class BatchQueue<Item> {
       const failure = rejected.get(index)
       if (failure === undefined) {
         this.#work.settle(one.generation)
-        one.delivered()
+        one.outcome.delivered()
       } else {
         const others = failed.get(failure)
         if (others === undefined) failed.set(failure, [one])
@@ -428,11 +433,9 @@ export class BatchQueue<Item> {
   }
 
   #fail(queued: readonly Queued<Item>[], error: KitTelemetryError): void {
-    for (const { generation, settled, failed } of queued) {
+    for (const { generation, outcome } of queued) {
       this.#work.settle(generation)
-      // A caller may ignore the outcome. An ignored rejection must not be an error of the process.
-      settled.catch(ignore)
-      failed(error)
+      outcome.failed(error)
     }
   }
 
@@ -450,8 +453,6 @@ export class BatchQueue<Item> {
     this.#retries.clear()
   }
 }
-
-function ignore(): void {}
 
 /** Resolves when `signal` aborts. */
 function aborted(signal: AbortSignal | undefined): Promise<void> {

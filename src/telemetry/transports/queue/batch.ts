@@ -1,5 +1,6 @@
 import { counted } from '../../../options/counted.ts'
 import type { Generation } from '../../delivery/pending-work.ts'
+import type { EventOutcome } from '../../delivery/transport.ts'
 import { KitTelemetryError } from '../../errors.ts'
 import type { Failure } from './batch-queue-options.ts'
 
@@ -10,9 +11,7 @@ export interface Queued<Item> {
   /** When it was added. `-Infinity` if it no longer waits for others. */
   addedMs: number
   readonly generation: Generation
-  readonly settled: Promise<void>
-  readonly delivered: () => void
-  readonly failed: (error: KitTelemetryError) => void
+  readonly outcome: EventOutcome
 }
 
 /** Items that are sent together. */

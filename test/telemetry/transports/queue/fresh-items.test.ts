@@ -9,9 +9,7 @@ const queued = (item: number, weight: number, addedMs = 0): Queued<number> => ({
   weight,
   addedMs,
   generation: {} as Queued<number>['generation'],
-  settled: Promise.resolve(),
-  delivered: () => {},
-  failed: () => {},
+  outcome: { delivered: () => {}, failed: () => {} },
 })
 
 /** Takes a batch. Returns its items, and those that were rejected. */

@@ -9,9 +9,7 @@ const queued = (item: number): Queued<number> => ({
   weight: 1,
   addedMs: 0,
   generation: {} as Queued<number>['generation'],
-  settled: Promise.resolve(),
-  delivered: () => {},
-  failed: () => {},
+  outcome: { delivered: () => {}, failed: () => {} },
 })
 
 /** A batch of one item that has been tried once and waits for its retry. */
