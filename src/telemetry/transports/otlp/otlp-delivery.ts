@@ -1,9 +1,11 @@
 import type { EventOutcome } from '../../delivery/transport.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
 import { OtlpConnection, type OtlpConnectionOptions } from './otlp-connection.ts'
-import { OtlpExportSlot, type OtlpExportSlotOptions, type SdkLogRecord } from './otlp-export-slot.ts'
+import { OtlpExportSlot, type OtlpExportSlotOptions } from './otlp-export-slot.ts'
+import type { OtlpEvent, OtlpRecords } from './otlp-records.ts'
 
 export interface OtlpDeliveryOptions extends OtlpExportSlotOptions, OtlpConnectionOptions {
+  readonly records: OtlpRecords
   readonly retryBudgetMs: number
   /** The maximum number of bytes of the records in a request. */
   readonly maxWeight: number
@@ -15,17 +17,17 @@ const LANES = 4
 const BACK_OFF = { firstMs: 500, maxMs: 30_000, minShare: 0.5 }
 
 /**
- * Collects records into batches, and sends each batch until it is delivered, rejected, or its retry budget is spent. A batch
- * is sent when it has 512 records or the maximum size, when its first record is one second old, or on `flush`. Up to four
+ * Collects events into batches, creates their records, and sends each batch until it is delivered, rejected, or its retry budget is spent. A batch
+ * is sent when it has 512 events or the maximum size, when its first event is one second old, or on `flush`. Up to four
  * batches are under way at the same time. The timers do not keep the process alive.
  */
 export class OtlpDelivery {
-  readonly #queue: BatchQueue<SdkLogRecord>
+  readonly #queue: BatchQueue<OtlpEvent>
   readonly #connection: OtlpConnection
   readonly #lanes: readonly OtlpExportSlot[]
 
   constructor(options: OtlpDeliveryOptions) {
-    const { maxWeight, retryBudgetMs, timeoutMs } = options
+    const { records, maxWeight, retryBudgetMs, timeoutMs } = options
     this.#connection = new OtlpConnection(options)
     this.#lanes = Array.from({ length: LANES }, () => new OtlpExportSlot(options, this.#connection))
     const idle = [...this.#lanes]
@@ -39,11 +41,13 @@ export class OtlpDelivery {
       retryBudgetMs,
       maxFlushingWaitMs: timeoutMs,
       sendsAfterDeadline: true,
-      send: async (records) => {
+      send: async (events) => {
         // The queue uses no more lanes than there are.
         const lane = idle.pop() as OtlpExportSlot
         try {
-          return await lane.export([...records])
+          return await lane.export(events.map((event) => records.create(event)))
+        } catch (cause) {
+          return { result: 'split', failure: { reason: 'the OpenTelemetry SDK threw', cause } }
         } finally {
           idle.push(lane)
         }
@@ -52,21 +56,21 @@ export class OtlpDelivery {
   }
 
   /**
-   * Adds a record.
-   * @param outcome is called when the record is delivered or lost.
+   * Adds an event.
+   * @param outcome is called when the event is delivered or lost.
    * @param weight its bytes in a request.
    */
-  add(outcome: EventOutcome, record: SdkLogRecord, weight: number): void {
-    this.#queue.addFor(outcome, record, weight)
+  add(outcome: EventOutcome, event: OtlpEvent, weight: number): void {
+    this.#queue.addFor(outcome, event, weight)
   }
 
-  /** Sends all records. Resolves when they are delivered or have failed. */
+  /** Sends all events. Resolves when they are delivered or have failed. */
   flush(): Promise<void> {
     return this.#queue.flush()
   }
 
   /**
-   * Flushes, then closes the exporters and their sockets. No record may be added afterwards.
+   * Flushes, then closes the exporters and their sockets. No event may be added afterwards.
    * @param deadline when it aborts, pending requests go on, but no longer keep the process alive.
    */
   async close(deadline?: AbortSignal): Promise<void> {

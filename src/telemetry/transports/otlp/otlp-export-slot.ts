@@ -58,6 +58,9 @@ export class OtlpExportSlot {
   /** Never rejects, and settles soon after `timeoutMs` at the latest. */
   export(records: SdkLogRecord[]): Promise<Outcome> {
     const { timeoutMs, untraced } = this.#options
+    const { length } = records
+    // The records are released when they are serialized.
+    let unsent = records
     this.#requests = 0
     this.#request = undefined
     this.#response = undefined
@@ -70,17 +73,18 @@ export class OtlpExportSlot {
       }
       // The timeout of the exporter restarts with each part of a response, so a slow response would never end.
       const timer = setTimeout(() => {
-        settle(this.#read(records, notReady(`did not send a complete response within ${timeoutMs} ms`)))
+        settle(this.#read(length, notReady(`did not send a complete response within ${timeoutMs} ms`)))
         this.#request?.destroy()
       }, timeoutMs)
       if (typeof timer === 'object') timer.unref()
       this.#timer = timer
       try {
         untraced(() =>
-          this.#exporter.export(records, ({ code, error }) =>
-            settle(code === 0 ? this.#accepted(records) : this.#readError(records, error)),
+          this.#exporter.export(unsent, ({ code, error }) =>
+            settle(code === 0 ? this.#accepted(length) : this.#readError(length, error)),
           ),
         )
+        unsent = []
       } catch (cause) {
         settle({ result: 'split', failure: { reason: 'the exporter threw', cause } })
       }
@@ -127,10 +131,9 @@ export class OtlpExportSlot {
     })
   }
 
-  #accepted(records: readonly unknown[]): Outcome {
-    const rejected = Math.min(this.#response?.rejectedRecords() ?? 0, records.length)
+  #accepted(events: number): Outcome {
+    const rejected = Math.min(this.#response?.rejectedRecords() ?? 0, events)
     if (rejected === 0) return { result: 'delivered' }
-    const events = records.length
     const failure: Failure = {
       reason: `the collector rejected ${rejected} of ${counted(events, 'event')} of a batch (partial success) and does not say which`,
       details: { events, rejected },
@@ -143,21 +146,21 @@ export class OtlpExportSlot {
     }
   }
 
-  #readError(records: readonly unknown[], error: unknown): Outcome {
+  #readError(events: number, error: unknown): Outcome {
     const { code } = (error ?? {}) as { readonly code?: unknown }
     if (this.#response === undefined && typeof code === 'number') return refused(code, undefined)
     const cause = this.#error ?? error
-    return this.#read(records, notReady(`could not be reached${describeNetworkFailure(cause)}`, cause))
+    return this.#read(events, notReady(`could not be reached${describeNetworkFailure(cause)}`, cause))
   }
 
   /**
    * Returns the outcome for the status of the response, if there is one, even if the rest of the response is missing. The
    * error of the exporter is not kept, because it contains the body of the response, which may repeat a header.
    */
-  #read(records: readonly unknown[], withoutResponse: Outcome): Outcome {
+  #read(events: number, withoutResponse: Outcome): Outcome {
     const response = this.#response
     if (response === undefined) return withoutResponse
-    return response.accepted ? this.#accepted(records) : refused(response.status, response.waitMs)
+    return response.accepted ? this.#accepted(events) : refused(response.status, response.waitMs)
   }
 }
 

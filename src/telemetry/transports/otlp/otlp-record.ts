@@ -45,18 +45,38 @@ export function toOtlpRecord(envelope: TelemetryEnvelope, emittedAtMs?: number):
   const name = wellFormed(envelope.name)
   const severityNumber = SEVERITY[envelope.level]
   const severityText = envelope.level
-  const observedTimestamp = emittedAtMs === undefined ? undefined : highResolution(emittedAtMs)
-  const timeMs = Date.parse(envelope.time)
-  const fits = timeMs >= 0 && timeMs < END_OF_TIME_MS
-  const timestamp = fits ? highResolution(timeMs) : observedTimestamp
+  const timeMs = eventTimeMs(envelope)
+  const timestamp = timeMs === undefined ? undefined : highResolution(timeMs)
+  if (emittedAtMs === undefined) {
+    return timestamp === undefined
+      ? { eventName: name, body: name, severityNumber, severityText }
+      : { eventName: name, body: name, timestamp, severityNumber, severityText }
+  }
+  const observedTimestamp = highResolution(emittedAtMs)
   return {
     eventName: name,
     body: name,
-    ...(timestamp && { timestamp }),
-    ...(observedTimestamp && { observedTimestamp }),
+    timestamp: timestamp ?? observedTimestamp,
+    observedTimestamp,
     severityNumber,
     severityText,
   }
+}
+
+let latestTime = ''
+let latestTimeMs: number | undefined
+
+/**
+ * Returns the time of an event, in milliseconds since 1970, or `undefined` if OTLP cannot represent it. The latest result is
+ * kept, because many events have the same time.
+ */
+export function eventTimeMs({ time }: TelemetryEnvelope): number | undefined {
+  if (time !== latestTime) {
+    const timeMs = Date.parse(time)
+    latestTime = time
+    latestTimeMs = timeMs >= 0 && timeMs < END_OF_TIME_MS ? timeMs : undefined
+  }
+  return latestTimeMs
 }
 
 /** Returns seconds and nanoseconds since 1970, at least 1 nanosecond, because 0 means that the time is unknown. */
@@ -70,18 +90,22 @@ function highResolution(ms: number): [number, number] {
  * Writes the attributes of an envelope to `target`, with nested values as maps and arrays. Attributes that are derived from
  * other members of the envelope override them, except for `error.type`. Attributes with an empty key are left out, because
  * OpenTelemetry does not allow them.
- * @param record the result of `toOtlpRecord` for the envelope.
+ * @param isPlain `true` if the attributes of the envelope can be sent as they are (see `OtlpWeight`).
  * @returns `target`
  */
 export function writeOtlpAttributes(
   envelope: TelemetryEnvelope,
-  record: OtlpRecord,
   target: OtlpAttributes,
+  isPlain = false,
 ): OtlpAttributes {
-  const { actor, scope, error, source } = envelope
-  if (envelope.attributes !== undefined) {
-    writeMap(envelope.attributes, target)
-    if (Object.hasOwn(target, '')) delete target['']
+  const { attributes, actor, scope, error, source } = envelope
+  if (attributes !== undefined) {
+    if (isPlain) {
+      for (const key of Object.keys(attributes)) target[key] = attributes[key] as OtlpValue
+    } else {
+      writeMap(attributes, target)
+      if (Object.hasOwn(target, '')) delete target['']
+    }
   }
   target['session.id'] = wellFormed(envelope.sessionId)
   if (actor !== undefined) {
@@ -110,8 +134,7 @@ export function writeOtlpAttributes(
     if (source.causer !== undefined) target['kit.source.causer'] = wellFormed(source.causer)
   }
   // The timestamp of the record is then the time of `emit`. The original time is kept as an attribute.
-  if (record.timestamp === record.observedTimestamp || record.timestamp === undefined)
-    target['kit.time'] = wellFormed(envelope.time)
+  if (eventTimeMs(envelope) === undefined) target['kit.time'] = wellFormed(envelope.time)
   return target
 }
 
@@ -155,13 +178,13 @@ function toValue(value: unknown): OtlpValue | undefined {
  * Returns a number that OTLP can represent. JSON cannot represent NaN and the infinities, and OTLP cannot represent integers
  * from 2^63 on. A collector rejects a whole batch because of one of them. Numbers that may have lost digits become strings.
  */
-function sendableNumber(value: number): number | string {
+export function sendableNumber(value: number): number | string {
   if (Number.isSafeInteger(value)) return value
   return Number.isInteger(value) || !Number.isFinite(value) ? String(value) : value
 }
 
 /** Replaces lone surrogates, which UTF-8 cannot represent. */
-function wellFormed(text: string): string {
+export function wellFormed(text: string): string {
   // All supported versions of Node have this method, but the types of the compilation target do not.
   return (text as string & { toWellFormed(): string }).toWellFormed()
 }

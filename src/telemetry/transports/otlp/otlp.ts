@@ -1,7 +1,6 @@
 import type * as Api from '@opentelemetry/api'
 import type { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-http'
 import type { Resource } from '@opentelemetry/resources'
-import type { LogRecordProcessor } from '@opentelemetry/sdk-logs'
 import { utf8Length } from '../../../runtime.ts'
 import { VERSION } from '../../../version.ts'
 import { PromisedOutcome } from '../../delivery/promised-outcome.ts'
@@ -15,16 +14,14 @@ import {
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { KitTelemetryError } from '../../errors.ts'
 import { OtlpDelivery } from './otlp-delivery.ts'
-import type { ExporterHooks, SdkLogRecord } from './otlp-export-slot.ts'
+import type { ExporterHooks } from './otlp-export-slot.ts'
 import { type OtlpSettings, type OtlpTransportOptions, readOtlpOptions } from './otlp-options.ts'
-import { type OtlpAttributes, type OtlpRecord, toOtlpRecord, writeOtlpAttributes } from './otlp-record.ts'
-import { type Weigh, weighIn } from './otlp-weight.ts'
+import { type OtlpRecord, toOtlpRecord, writeOtlpAttributes } from './otlp-record.ts'
+import { type OtlpEvent, OtlpRecords, SCOPE_NAME } from './otlp-records.ts'
+import { OtlpWeight } from './otlp-weight.ts'
 
 export type { OtlpLoggerProvider, OtlpTransportOptions } from './otlp-options.ts'
 export type { OtlpAttributes, OtlpRecord, OtlpValue } from './otlp-record.ts'
-
-/** The name of the instrumentation scope. Its version is that of the package. */
-const SCOPE_NAME = 'mcp-gatekit'
 
 /** The maximum size of a request that proxies accept by default (nginx), in bytes. */
 const MAX_REQUEST_BYTES = 2 ** 20
@@ -36,11 +33,11 @@ interface RecordLogger {
   emit(record: OtlpRecord): void
 }
 
-/** An event between `handle` and the record of the SDK, which it creates within the same call. */
-interface ArrivingEvent {
-  readonly envelope: TelemetryEnvelope
-  readonly sent: OtlpRecord
-  readonly outcome: EventOutcome
+/** The parts of a transport that sends to a collector. */
+interface OtlpSender {
+  readonly records: OtlpRecords
+  readonly weight: OtlpWeight
+  readonly delivery: OtlpDelivery
 }
 
 /**
@@ -64,9 +61,9 @@ export class OtlpTransportAdapter implements TelemetryTransport, EventTaker {
   readonly type = 'otlp'
   readonly maxPending: number
   readonly #settings: OtlpSettings
-  #logger: RecordLogger | undefined
-  #delivery: OtlpDelivery | undefined
-  #arriving: ArrivingEvent | undefined
+  /** The logger of the application. */
+  readonly #logger: RecordLogger | undefined
+  #sender: OtlpSender | undefined
   #closed = false
 
   private constructor(settings: OtlpSettings) {
@@ -91,12 +88,14 @@ export class OtlpTransportAdapter implements TelemetryTransport, EventTaker {
    * @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_INIT_FAILED` if a package is missing. The message names it.
    */
   async init(meta: TelemetryTransportMeta): Promise<void> {
-    if (this.#logger !== undefined) return
+    if (this.#logger !== undefined || this.#sender !== undefined) return
     const { api, sdk, resources, exporter } = await loadOpenTelemetry(this.#settings.encoding)
     const resource = resources
       .defaultResource()
       .merge(describeService(meta, resources.resourceFromAttributes))
+    const records = new OtlpRecords(api, sdk, resource)
     const delivery = new OtlpDelivery({
+      records,
       makeExporter: exporterMaker(exporter.OTLPLogExporter, this.#settings),
       headers: this.#settings.headers,
       untraced: untracedBy(api),
@@ -106,10 +105,7 @@ export class OtlpTransportAdapter implements TelemetryTransport, EventTaker {
       proxy: this.#settings.proxy,
       maxWeight: MAX_REQUEST_BYTES - REQUEST_BYTES - bytesOf(resource),
     })
-    const weigh = weighIn(this.#settings.encoding)
-    const provider = new sdk.LoggerProvider({ resource, processors: [this.#processor(delivery, weigh)] })
-    this.#logger = provider.getLogger(SCOPE_NAME, VERSION)
-    this.#delivery = delivery
+    this.#sender = { records, weight: new OtlpWeight(this.#settings.encoding), delivery }
   }
 
   /**
@@ -121,11 +117,11 @@ export class OtlpTransportAdapter implements TelemetryTransport, EventTaker {
    * of the event, and rejects with `TELEMETRY_TRANSPORT_FAILED` if the event is lost.
    */
   handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> | void {
-    const record = toOtlpRecord(envelope, emittedAtMs)
-    if (this.#settings.loggerProvider !== undefined) return this.#handOver(envelope, record)
+    if (this.#logger !== undefined) return this.#handOver(this.#logger, envelope, emittedAtMs)
     const outcome = new PromisedOutcome()
     try {
-      this.#take(envelope, record, outcome)
+      // Only the envelopes of a manager are known to be frozen.
+      this.#take(envelope, emittedAtMs, outcome, false)
     } catch (error) {
       outcome.failed(error)
     }
@@ -134,18 +130,17 @@ export class OtlpTransportAdapter implements TelemetryTransport, EventTaker {
 
   /** Sends an event as `handle` does. @internal */
   [takeEvent](envelope: TelemetryEnvelope, emittedAtMs: number | undefined, outcome: EventOutcome): void {
-    const record = toOtlpRecord(envelope, emittedAtMs)
-    if (this.#settings.loggerProvider === undefined) {
-      this.#take(envelope, record, outcome)
+    if (this.#logger === undefined) {
+      this.#take(envelope, emittedAtMs, outcome, true)
     } else {
-      this.#handOver(envelope, record)
+      this.#handOver(this.#logger, envelope, emittedAtMs)
       outcome.delivered()
     }
   }
 
   /** Sends buffered events. Resolves when they are delivered or have failed. */
   async flush(): Promise<void> {
-    await this.#delivery?.flush()
+    await this.#sender?.delivery.flush()
   }
 
   /**
@@ -154,51 +149,40 @@ export class OtlpTransportAdapter implements TelemetryTransport, EventTaker {
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
     this.#closed = true
-    await this.#delivery?.close(deadline)
+    await this.#sender?.delivery.close(deadline)
   }
 
-  #handOver(envelope: TelemetryEnvelope, record: OtlpRecord): void {
-    const attributes = writeOtlpAttributes(envelope, record, {})
+  #handOver(logger: RecordLogger, envelope: TelemetryEnvelope, emittedAtMs: number | undefined): void {
+    const record = toOtlpRecord(envelope, emittedAtMs)
+    const attributes = writeOtlpAttributes(envelope, {})
     try {
-      this.#logger?.emit({ ...record, attributes })
+      logger.emit({ ...record, attributes })
     } catch (cause) {
       throw notTaken('the loggerProvider threw', cause)
     }
   }
 
   /** @throws {KitTelemetryError} if the event is lost. It has not called `outcome` then. */
-  #take(envelope: TelemetryEnvelope, sent: OtlpRecord, outcome: EventOutcome): void {
-    if (this.#logger === undefined || this.#closed) {
+  #take(
+    envelope: TelemetryEnvelope,
+    emittedAtMs: number | undefined,
+    outcome: EventOutcome,
+    isFrozen: boolean,
+  ): void {
+    if (this.#sender === undefined || this.#closed) {
       throw notTaken(this.#closed ? 'the transport is shut down' : 'the transport is not initialized')
     }
-    this.#arriving = { envelope, sent, outcome }
+    const { records, weight, delivery } = this.#sender
+    let bytes: number
+    let span: OtlpEvent['span']
     try {
-      this.#logger.emit(sent)
+      bytes = weight.weigh(envelope)
+      span = records.activeSpan()
     } catch (cause) {
-      // Otherwise the queue has it already.
-      if (this.#arriving !== undefined) throw notTaken('the OpenTelemetry SDK threw', cause)
+      throw notTaken('the event cannot be read', cause)
     }
-    if (this.#arriving !== undefined) throw notTaken('the OpenTelemetry SDK did not create a record')
-  }
-
-  /**
-   * Writes attributes to the record of the SDK. They are not passed to `emit`, which would copy them, and would drop those
-   * beyond 128 and maps with a key `constructor`.
-   */
-  #processor(delivery: OtlpDelivery, weigh: Weigh): LogRecordProcessor {
-    return {
-      onEmit: (record: SdkLogRecord) => {
-        const arriving = this.#arriving
-        if (arriving === undefined) return
-        const { envelope, sent, outcome } = arriving
-        const attributes = writeOtlpAttributes(envelope, sent, record.attributes as OtlpAttributes)
-        const weight = weigh(sent, attributes)
-        this.#arriving = undefined
-        delivery.add(outcome, record, weight)
-      },
-      forceFlush: () => delivery.flush(),
-      shutdown: () => delivery.close(),
-    }
+    const isPlain = isFrozen && weight.isPlain
+    delivery.add(outcome, { envelope, emittedAtMs: emittedAtMs ?? Date.now(), span, isPlain }, bytes)
   }
 }
 

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import type { SdkLogRecord } from '../../../../src/telemetry/transports/otlp/otlp-export-slot.ts'
 import type { OtlpAttributes, OtlpValue } from '../../../../src/telemetry/transports/otlp/otlp-record.ts'
 import { toOtlpRecord, writeOtlpAttributes } from '../../../../src/telemetry/transports/otlp/otlp-record.ts'
-import { weighAttributes, weighIn } from '../../../../src/telemetry/transports/otlp/otlp-weight.ts'
+import { OtlpWeight } from '../../../../src/telemetry/transports/otlp/otlp-weight.ts'
 import { runs } from '../../../support/runs.ts'
 
 const SERIALIZERS = { json: JsonLogsSerializer, protobuf: ProtobufLogsSerializer }
@@ -25,7 +25,7 @@ function measure(encoding: 'json' | 'protobuf', name: string, attributes: Record
     attributes,
   } as const
   const sent = toOtlpRecord(envelope)
-  const written = writeOtlpAttributes(envelope, sent, {})
+  const written = writeOtlpAttributes(envelope, {})
   const record = {
     hrTime: [1_700_000_000, 123_456_789],
     hrTimeObserved: [1_700_000_000, 123_456_789],
@@ -42,7 +42,7 @@ function measure(encoding: 'json' | 'protobuf', name: string, attributes: Record
   const bytesOf = (records: SdkLogRecord[]) =>
     SERIALIZERS[encoding].serializeRequest(records as never)?.length ?? 0
   const bytes = bytesOf([record, record]) - bytesOf([record])
-  return { bytes, weight: weighIn(encoding)(sent, written), written }
+  return { bytes, weight: new OtlpWeight(encoding).weigh(envelope), written }
 }
 
 /** The values in it, maps and lists included. */
@@ -51,7 +51,7 @@ function count(value: unknown): number {
   return Object.values(value as OtlpAttributes).reduce<number>((sum, inner) => sum + count(inner), 1)
 }
 
-describe('weighAttributes()', () => {
+describe('OtlpWeight', () => {
   const table: [what: string, value: OtlpValue, json: number, protobuf: number][] = [
     ['an empty string', '', 19, 5],
     ['a string', 'text', 23, 9],
@@ -78,7 +78,8 @@ describe('weighAttributes()', () => {
     it(`the weight of ${what} is ${json} bytes in JSON and ${protobuf} bytes in protobuf, without its key`, () => {
       const weights = (['json', 'protobuf'] as const).map(
         (encoding) =>
-          weighAttributes({ a: value, b: value }, encoding) - weighAttributes({ a: null }, encoding),
+          new OtlpWeight(encoding).attributes({ a: value, b: value }) -
+          new OtlpWeight(encoding).attributes({ a: null }),
       )
       const [keyInJson, keyInProtobuf] = [19 + 3, 15 + 1]
       expect(weights).to.deep.equal([2 * json + keyInJson - 3, 2 * protobuf + keyInProtobuf - 5])
