@@ -42,24 +42,32 @@ const END_OF_TIME_MS = 2 ** 63 / 1e6
  * @param emittedAtMs when the event was emitted, unless that is now.
  */
 export function toOtlpRecord(envelope: TelemetryEnvelope, emittedAtMs?: number): OtlpRecord {
+  const { context: _, ...record } = otlpRecordIn(undefined, envelope, emittedAtMs ?? 0)
+  if (emittedAtMs !== undefined) return record
+  const { timestamp, observedTimestamp, ...rest } = record
+  return eventTimeMs(envelope) === undefined ? rest : { ...rest, timestamp }
+}
+
+/**
+ * Returns the record of an envelope in a context, without attributes.
+ * @param emittedAtMs when the event was emitted.
+ */
+export function otlpRecordIn<Context>(
+  context: Context,
+  envelope: TelemetryEnvelope,
+  emittedAtMs: number,
+): Required<Omit<OtlpRecord, 'attributes'>> & { readonly context: Context } {
   const name = wellFormed(envelope.name)
-  const severityNumber = SEVERITY[envelope.level]
-  const severityText = envelope.level
   const timeMs = eventTimeMs(envelope)
-  const timestamp = timeMs === undefined ? undefined : highResolution(timeMs)
-  if (emittedAtMs === undefined) {
-    return timestamp === undefined
-      ? { eventName: name, body: name, severityNumber, severityText }
-      : { eventName: name, body: name, timestamp, severityNumber, severityText }
-  }
   const observedTimestamp = highResolution(emittedAtMs)
   return {
     eventName: name,
     body: name,
-    timestamp: timestamp ?? observedTimestamp,
+    timestamp: timeMs === undefined ? observedTimestamp : highResolution(timeMs),
     observedTimestamp,
-    severityNumber,
-    severityText,
+    severityNumber: SEVERITY[envelope.level],
+    severityText: envelope.level,
+    context,
   }
 }
 

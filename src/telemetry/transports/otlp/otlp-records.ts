@@ -4,7 +4,7 @@ import type * as Sdk from '@opentelemetry/sdk-logs'
 import { VERSION } from '../../../version.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import type { SdkLogRecord } from './otlp-export-slot.ts'
-import { type OtlpAttributes, type OtlpRecord, toOtlpRecord, writeOtlpAttributes } from './otlp-record.ts'
+import { type OtlpAttributes, type OtlpRecord, otlpRecordIn, writeOtlpAttributes } from './otlp-record.ts'
 
 /** The name of the instrumentation scope. Its version is that of the package. */
 export const SCOPE_NAME = 'mcp-gatekit'
@@ -50,7 +50,7 @@ export class OtlpRecords {
     const { ROOT_CONTEXT, trace } = this.#api
     const context = span === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, span)
     this.#created = undefined
-    this.#logger.emit({ ...toOtlpRecord(envelope, emittedAtMs), context })
+    this.#logger.emit(otlpRecordIn(context, envelope, emittedAtMs))
     const record = this.#created as SdkLogRecord | undefined
     if (record === undefined) throw new Error('The OpenTelemetry SDK did not create a record')
     this.#created = undefined
