@@ -3,7 +3,6 @@ import type { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-http'
 import type { Resource } from '@opentelemetry/resources'
 import { utf8Length } from '../../../runtime.ts'
 import { VERSION } from '../../../version.ts'
-import { PromisedOutcome } from '../../delivery/promised-outcome.ts'
 import {
   type EventOutcome,
   type EventTaker,
@@ -13,6 +12,7 @@ import {
 } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { KitTelemetryError } from '../../errors.ts'
+import { PromisedOutcome } from '../queue/promised-outcome.ts'
 import { OtlpDelivery } from './otlp-delivery.ts'
 import type { ExporterHooks } from './otlp-export-slot.ts'
 import { type OtlpSettings, type OtlpTransportOptions, readOtlpOptions } from './otlp-options.ts'

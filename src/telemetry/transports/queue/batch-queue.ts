@@ -1,6 +1,5 @@
 import { AsyncContext } from '../../../runtime.ts'
 import { PendingWork } from '../../delivery/pending-work.ts'
-import { PromisedOutcome } from '../../delivery/promised-outcome.ts'
 import type { EventOutcome } from '../../delivery/transport.ts'
 import type { KitTelemetryError } from '../../errors.ts'
 import { type Batch, failureError, type Queued } from './batch.ts'
@@ -13,6 +12,7 @@ import {
 } from './batch-queue-options.ts'
 import { type Clock, REAL_CLOCK } from './clock.ts'
 import { FreshItems } from './fresh-items.ts'
+import { PromisedOutcome } from './promised-outcome.ts'
 import { RetrySchedule } from './retry-schedule.ts'
 import { TargetPause } from './target-pause.ts'
 

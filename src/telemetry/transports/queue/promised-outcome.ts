@@ -1,4 +1,4 @@
-import type { EventOutcome } from './transport.ts'
+import type { EventOutcome } from '../../delivery/transport.ts'
 
 /** An outcome that is a promise. */
 export class PromisedOutcome implements EventOutcome {
