@@ -181,10 +181,8 @@ export function runInside<T>(session: SessionRecord, fn: () => T): T {
 
 /** Returns the context of a session in the current async context: that of its run, or else that outside of its runs. */
 export function contextHere(session: SessionRecord): SessionContext {
-  return contextOf(
-    session,
-    ambientRuns().find((node) => node.session === session),
-  )
+  for (const node of ambientRuns()) if (node.session === session) return contextOf(session, node)
+  return contextOf(session, undefined)
 }
 
 export function contextOf(session: SessionRecord, node: RunNode | undefined): SessionContext {
