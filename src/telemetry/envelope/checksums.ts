@@ -77,11 +77,15 @@ const IBAN_COUNTRIES: Readonly<Record<number, string>> = {
   33: 'RU',
 }
 
-const IBAN_LENGTHS: ReadonlyMap<string, number> = new Map(
-  Object.entries(IBAN_COUNTRIES).flatMap(([length, countries]) =>
-    countries.split(' ').map((country) => [country, Number(length)] as const),
-  ),
-)
+const IBAN_LENGTHS: ReadonlyMap<string, number> = /* @__PURE__ */ ibanLengths()
+
+function ibanLengths(): ReadonlyMap<string, number> {
+  return new Map(
+    Object.entries(IBAN_COUNTRIES).flatMap(([length, countries]) =>
+      countries.split(' ').map((country) => [country, Number(length)] as const),
+    ),
+  )
+}
 
 /**
  * Returns the end of the IBAN that starts at `start`: a known country, its length, and a valid check number (ISO 7064,

@@ -1,4 +1,6 @@
 import { isIban, isPaymentCard } from './checksums.ts'
+import { type PatternRules, setRules } from './pattern-rules.ts'
+import { HINTS, hintsOf } from './secret-hints.ts'
 
 /** A secret that `withRedaction({ patterns })` finds inside strings. */
 export interface TelemetryRedactionPattern {
@@ -15,19 +17,6 @@ export interface TelemetryRedactionPattern {
    * `'mask'`.
    */
   readonly replace?: 'mask' | 'hash' | 'remove' | undefined
-}
-
-/** The built-in part of a pattern that a regular expression cannot express. */
-export interface PatternRules {
-  /** Returns `false` if a string with these hints does not contain the secret. */
-  isPossible(hints: number, text: string): boolean
-  /**
-   * Returns the end of the secret that starts at `start`, at most at `end`, the end of the match. Returns `undefined` if it
-   * is not a secret.
-   */
-  endOf?(text: string, start: number, end: number): number | undefined
-  /** Continues after a match that is not a secret. Defaults to continuing at the second character of the match. */
-  readonly skipsMatch?: boolean
 }
 
 /** The letters of names and hosts: ASCII, and those of Latin, Greek, Cyrillic, and further alphabets. */
@@ -101,28 +90,6 @@ const KEYS: ReadonlyMap<string, readonly RegExp[]> = new Map([
   ['y', [/ya29\.[\w-]{20}[\w-]*/y]],
 ])
 
-/** The hints of a string: what it may contain. */
-const AT = 1
-const TOKEN = 2
-const IBAN_LIKE = 4
-const KEY = 8
-const CARD_LIKE = 16
-
-const RULES: ReadonlyMap<RegExp, PatternRules> = new Map<RegExp, PatternRules>([
-  [PRIVATE_KEY, { isPossible: (hints, text) => (hints & TOKEN) !== 0 && text.includes('-----BEGIN ') }],
-  [BEARER, { isPossible: (hints) => (hints & TOKEN) !== 0, endOf: endOfBearer }],
-  [JWT, { isPossible: (hints) => (hints & TOKEN) !== 0, endOf: endOfJwt, skipsMatch: true }],
-  [API_KEY, { isPossible: (hints) => (hints & KEY) !== 0, endOf: endOfKey }],
-  [E_MAIL, { isPossible: (hints) => (hints & AT) !== 0 }],
-  [IBAN, { isPossible: (hints) => (hints & IBAN_LIKE) !== 0, endOf: isIban }],
-  [CARD, { isPossible: (hints) => (hints & CARD_LIKE) !== 0, endOf: isPaymentCard }],
-])
-
-/** Returns the rules of a built-in pattern, which are found by the identity of its `RegExp` object. */
-export function rulesOf(pattern: RegExp): PatternRules | undefined {
-  return RULES.get(pattern)
-}
-
 /**
  * Patterns of common secrets, for `patterns` of `withRedaction`, in the order in which they apply: `private-key` (PEM),
  * `bearer`, `jwt`, `api-key` (prefixes of common providers), `email`, `iban`, and `card`. The last two check the check digits.
@@ -139,68 +106,28 @@ export function rulesOf(pattern: RegExp): PatternRules | undefined {
  * ```
  * @see docs/guides/privacy.md
  */
-export const COMMON_SECRET_PATTERNS: readonly TelemetryRedactionPattern[] = Object.freeze(
-  (
-    [
-      ['private-key', PRIVATE_KEY],
-      ['bearer', BEARER],
-      ['jwt', JWT],
-      ['api-key', API_KEY],
-      ['email', E_MAIL],
-      ['iban', IBAN],
-      ['card', CARD],
-    ] as const
-  ).map(([name, pattern]) => Object.freeze({ name, pattern })),
-)
+export const COMMON_SECRET_PATTERNS: readonly TelemetryRedactionPattern[] = /* @__PURE__ */ commonPatterns()
 
-/** The numbers of characters of the shortest secrets. */
-const MIN_E_MAIL = 6
-const MIN_TOKEN = 8
-const MIN_CARD = 13
-const MIN_IBAN = 15
-
-/** The number of letters, digits, `_`, and `-` in a row that every key has, except those of `KEY_HINT`. */
-const MIN_KEY = 15
-
-const KEY_HINT = /whsec_|sntrys_/
-const TOKEN_HINT = /eyJ|-----BEGIN |(?:[Ee][Aa][Rr][Ee][Rr]|[Dd][Pp][Oo][Pp])[ \t+%]/
-const IBAN_HINT = /[A-Za-z]{2}\d\d[ -]?[A-Za-z0-9]{4}[ -]?[A-Za-z0-9]{4}/
-const UUID = /^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$/
-const UUID_LENGTH = 36
-
-/** The ASCII characters of keys, and of card numbers with their separators. */
-const KEY_CHARACTERS: Uint8Array = charactersOf(/[\w-]/)
-const CARD_CHARACTERS: Uint8Array = charactersOf(/[\d -]/)
-
-function charactersOf(set: RegExp): Uint8Array {
-  return Uint8Array.from({ length: 128 }, (_, code) => (set.test(String.fromCharCode(code)) ? 1 : 0))
+/** Creates the list. A bundler leaves it out, with its rules, if an application does not use it. */
+function commonPatterns(): readonly TelemetryRedactionPattern[] {
+  return Object.freeze([
+    builtIn('private-key', PRIVATE_KEY, { hint: HINTS.privateKey }),
+    builtIn('bearer', BEARER, { hint: HINTS.token, endOf: endOfBearer }),
+    builtIn('jwt', JWT, { hint: HINTS.token, endOf: endOfJwt, skipsMatch: true }),
+    builtIn('api-key', API_KEY, { hint: HINTS.key, endOf: endOfKey }),
+    builtIn('email', E_MAIL, { hint: HINTS.at }),
+    builtIn('iban', IBAN, { hint: HINTS.iban, endOf: isIban }),
+    builtIn('card', CARD, { hint: HINTS.card, endOf: isPaymentCard }),
+  ])
 }
 
-/** Returns what a string may contain, so that most strings are not searched by the patterns themselves. */
-export function hintsOf(text: string): number {
-  const { length } = text
-  if (length < MIN_E_MAIL || (length === UUID_LENGTH && text[8] === '-' && UUID.test(text))) return 0
-  let hints = text.indexOf('@') >= 0 || text.indexOf('%40') >= 0 ? AT : 0
-  if (length < MIN_TOKEN) return hints
-  if (TOKEN_HINT.test(text)) hints |= TOKEN
-  if (length < MIN_CARD) return hints
-  if (hasRun(text, CARD_CHARACTERS, MIN_CARD)) hints |= CARD_LIKE
-  if (length >= MIN_IBAN && IBAN_HINT.test(text)) hints |= IBAN_LIKE
-  if (hasRun(text, KEY_CHARACTERS, MIN_KEY) || (text.indexOf('_') >= 0 && KEY_HINT.test(text))) hints |= KEY
-  return hints
-}
-
-/** Returns `true` if `size` characters of a set follow each other. Reads each part from its end, to skip most characters. */
-function hasRun(text: string, set: Uint8Array, size: number): boolean {
-  const { length } = text
-  let start = 0
-  while (start + size <= length) {
-    let index = start + size - 1
-    while (index >= start && set[text.charCodeAt(index)] === 1) index--
-    if (index < start) return true
-    start = index + 1
-  }
-  return false
+function builtIn(
+  name: string,
+  pattern: RegExp,
+  rules: Omit<PatternRules, 'hintsOf'>,
+): TelemetryRedactionPattern {
+  setRules(pattern, { ...rules, hintsOf })
+  return Object.freeze({ name, pattern })
 }
 
 /** The length from which on everything after `bearer` is a token. Matches that are not secrets are read again, so it is short. */

@@ -1,8 +1,9 @@
 import { isRecord } from '../../options/value-kinds.ts'
 import { copyText } from '../../runtime.ts'
 import { telemetryOptions } from '../options.ts'
+import { type PatternRules, rulesOf } from './pattern-rules.ts'
 import { problemOfPattern } from './pattern-source.ts'
-import { hintsOf, type PatternRules, rulesOf, type TelemetryRedactionPattern } from './secret-patterns.ts'
+import type { TelemetryRedactionPattern } from './secret-patterns.ts'
 
 const { checkKnownMembers, checkOneOf, invalidKind, invalidOption, unusableOption } = telemetryOptions
 
@@ -48,11 +49,25 @@ interface Search {
   replacementOf(secret: string): string
 }
 
+/** The number of strings without a secret that are kept, and the maximum length of one, in UTF-16 units. */
+const MAX_CLEAN = 256
+const MAX_CLEAN_LENGTH = 256
+
+/** The number of other strings in a row after which a place of the kept strings is given to the last of them. */
+const MAX_MISSES = 251
+
 /** Replaces the secrets inside strings. */
 export class StringRedactor {
   readonly #searches: readonly Search[]
-  readonly #hasRules: boolean
+  /** The function that all built-in patterns share. */
+  readonly #hintsOf: PatternRules['hintsOf'] | undefined
   readonly #hasOnlyRules: boolean
+  /**
+   * Strings without a secret, such as routes and names, which most events repeat. Each string has one place, by its length
+   * and some of its characters.
+   */
+  readonly #clean: string[] = new Array(MAX_CLEAN).fill('')
+  readonly #misses = new Uint8Array(MAX_CLEAN)
 
   /** @param digest returns the hash of a string, for patterns with `replace: 'hash'`. */
   constructor(patterns: readonly TelemetryRedactionPattern[], digest: (text: string) => string) {
@@ -66,14 +81,33 @@ export class StringRedactor {
         replacementOf: replace === 'hash' ? digest : () => mask,
       }
     })
-    this.#hasRules = this.#searches.some(({ rules }) => rules !== undefined)
+    this.#hintsOf = this.#searches.find(({ rules }) => rules !== undefined)?.rules?.hintsOf
     this.#hasOnlyRules = this.#searches.every(({ rules }) => rules !== undefined)
   }
 
   /** Replaces the secrets in a string. What a pattern has written is not searched by the next ones. */
   redact(text: string): string {
+    const { length } = text
+    if (length < 2 || length > MAX_CLEAN_LENGTH) return this.#search(text)
+    const place = placeOf(text, length)
+    if (this.#clean[place] === text) {
+      this.#misses[place] = 0
+      return text
+    }
+    const redacted = this.#search(text)
+    if (redacted === text && ++(this.#misses[place] as number) >= MAX_MISSES) this.#keep(place, text)
+    return redacted
+  }
+
+  /** Keeps a copy, because a part of a long string in V8 refers to the whole. */
+  #keep(place: number, text: string): void {
+    this.#clean[place] = copyText(text)
+    this.#misses[place] = 0
+  }
+
+  #search(text: string): string {
     if (text === '') return text
-    const hints = this.#hasRules ? hintsOf(text) : 0
+    const hints = this.#hintsOf === undefined ? 0 : this.#hintsOf(text)
     if (hints === 0 && this.#hasOnlyRules) return text
     const redacted = this.#redactFrom(0, text, hints)
     // The parts refer to the original string, which may be long.
@@ -85,7 +119,7 @@ export class StringRedactor {
     for (let at = first; at < this.#searches.length; at++) {
       const search = this.#searches[at] as Search
       const { expression, rules } = search
-      if (rules !== undefined && !rules.isPossible(hints, text)) continue
+      if (rules !== undefined && (hints & rules.hint) === 0) continue
       expression.lastIndex = 0
       let redacted = ''
       let done = 0
@@ -113,4 +147,9 @@ export class StringRedactor {
 /** Returns the index after a character. With the flag `u`, a search cannot start within a surrogate pair. */
 function nextIndex({ isUnicode }: Search, text: string, index: number): number {
   return index + (isUnicode && (text.codePointAt(index) ?? 0) > 0xffff ? 2 : 1)
+}
+
+/** Returns a number below `MAX_CLEAN`. Strings that differ only in other characters share a place. */
+function placeOf(text: string, length: number): number {
+  return (31 * length + 7 * text.charCodeAt(length - 1) + 5 * text.charCodeAt(length >> 1)) & (MAX_CLEAN - 1)
 }

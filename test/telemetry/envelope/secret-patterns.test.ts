@@ -55,6 +55,7 @@ describe('COMMON_SECRET_PATTERNS', () => {
     ['authorization=BEARER%20s3cr3t-token', 'authorization=[bearer]'],
     ['"Authorization": "Bearer secret"', '"Authorization": "[bearer]"'],
     [`DPoP ${key(20)} end`, '[bearer] end'],
+    ['DPoP 42', '[bearer]'],
     ['a -----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- b', 'a [private-key] b'],
     ['{"key":"-----BEGIN PRIVATE KEY-----\\nMIIEvQ', '{"key":"[private-key]'],
     ['-----BEGIN PGP PRIVATE KEY BLOCK-----\nx', '[private-key]'],
@@ -196,6 +197,16 @@ describe('patterns', () => {
     const manager = builder.withRedaction({ patterns: [CUSTOMER] }).build()
     manager.session().attributes({ a: 'cus_1' }).emit('x')
     expect(events()[0]?.attributes).to.deep.equal({ a: '[customer]' })
+  })
+
+  it('a secret is replaced after thousands of strings of its length without a secret, which are kept', () => {
+    const { builder, events } = recording()
+    const manager = builder.withRedaction({ patterns: [CUSTOMER] }).build()
+    const texts = Array.from({ length: 1_000 }, () => ['the cus 123 is here', 'a'.repeat(300)]).flat()
+    for (const text of [...texts, 'the cus_123 is here', `${'a'.repeat(289)} cus_123456`])
+      manager.emit('x', { attributes: { text } })
+    const sent = events().map(({ attributes }) => attributes?.text)
+    expect(sent).to.deep.equal([...texts, 'the [customer] is here', `${'a'.repeat(289)} [customer]`])
   })
 
   it('patterns apply before a string is cut, and not to values that are hashed', () => {
