@@ -25,7 +25,7 @@ const MAX_TARBALL = 1_000_000
 const MAX_BUNDLED: Readonly<Record<string, number>> = {
   "export * from 'mcp-gatekit'": 136_000,
   "export * from 'mcp-gatekit/telemetry'": 55_000,
-  "export { KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'": 32_000,
+  "export { KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'": 29_500,
 }
 
 /** The docstring of a declaration and its first words. */
@@ -193,23 +193,41 @@ describe('the package', function () {
     expect(code).to.match(/^function readStream\(|^async function makeContext\(/m)
   })
 
+  /** Returns the files of an application's bundle whose only module is `code`. */
+  async function bundled(code: string) {
+    const entry = join(root, 'entry.js')
+    const bundle = await rolldown({
+      input: entry,
+      platform: 'node',
+      external: /^(?!mcp-gatekit)[^./]/,
+      plugins: [
+        {
+          name: 'entry',
+          resolveId: (id) => (id === entry ? id : null),
+          load: (id) => (id === entry ? code : null),
+        },
+      ],
+    })
+    const { output } = await bundle.generate({ minify: true })
+    await bundle.close()
+    return output
+  }
+
+  for (const [names, isBundled] of [
+    ['KitTelemetry', false],
+    ['COMMON_SECRET_PATTERNS, KitTelemetry', true],
+  ] as const) {
+    it(`the patterns of common secrets are ${isBundled ? '' : 'not '}part of the bundle of an application that imports ${names}`, async () => {
+      const output = await bundled(`export { ${names} } from 'mcp-gatekit/telemetry'`)
+      const code = output.map((file) => ('code' in file ? file.code : '')).join()
+      for (const part of ['GOCSPX', 'PRIVATE KEY', 'BH CR DE', 'whsec_|sntrys_'])
+        expect(code.includes(part), part).to.equal(isBundled)
+    })
+  }
+
   for (const [code, limit] of Object.entries(MAX_BUNDLED)) {
     it(`an application's bundle grows by at most ${limit.toLocaleString('en')} bytes: ${code}`, async () => {
-      const entry = join(root, 'entry.js')
-      const bundle = await rolldown({
-        input: entry,
-        platform: 'node',
-        external: /^(?!mcp-gatekit)[^./]/,
-        plugins: [
-          {
-            name: 'entry',
-            resolveId: (id) => (id === entry ? id : null),
-            load: (id) => (id === entry ? code : null),
-          },
-        ],
-      })
-      const { output } = await bundle.generate({ minify: true })
-      await bundle.close()
+      const output = await bundled(code)
       const bytes = output.reduce((sum, file) => sum + ('code' in file ? gzipSync(file.code).length : 0), 0)
       expect(bytes).to.be.within(limit / 2, limit)
     })
