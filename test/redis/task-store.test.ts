@@ -5,6 +5,7 @@ import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { memoryTaskStore } from '../../src/mcp/tasks/memory-task-store.ts'
+import { TaskRunner } from '../../src/mcp/tasks/task-runner.ts'
 import type { TaskStore } from '../../src/mcp/tasks/task-store.ts'
 import { type RedisTaskStore, redisTaskStore, type TaskRedisClient } from '../../src/redis/task-store.ts'
 import { expectConfigError } from '../support/config-error.ts'
@@ -185,20 +186,33 @@ describe('redis: redisTaskStore', () => {
         expect((await one.client.settled(id)).status).to.equal('completed')
       })
 
-      it(`a task on ${name} whose node does not report any more is failed on another node`, async () => {
+      it(`a task on ${name} whose node does not report any more is failed on every node`, async () => {
         const [one, two] = [await startNode(), await startNode()]
+        const store = await makeStore()
+        const runner = new TaskRunner({ store, maxResultBytes: 1_000 }, 1)
+        undo.push(() => runner.close(0))
         const id = await one.client.start('wait')
         const client = await connect(redis.port)
         undo.push(() => client.end())
         expect((await two.client.get(id)).status).to.equal('working')
         // The record of the node expires as if the node had stopped.
         const remove = 'for _, key in ipairs(redis.call("KEYS", ARGV[1])) do redis.call("DEL", key) end'
-        const pattern = `${prefix}:node:*`
-        const { eval: run } = client as unknown as { eval: (...args: unknown[]) => Promise<unknown> }
-        await (name === 'ioredis'
-          ? run.call(client, remove, 0, pattern)
-          : run.call(client, remove, { keys: [], arguments: [pattern] }))
+        const find = 'return redis.call("KEYS", ARGV[1])'
+        const evaluate = async (script: string, pattern: string): Promise<unknown> => {
+          const { eval: run } = client as unknown as { eval: (...args: unknown[]) => Promise<unknown> }
+          return await (name === 'ioredis'
+            ? run.call(client, script, 0, pattern)
+            : run.call(client, script, { keys: [], arguments: [pattern] }))
+        }
+        await evaluate(remove, `${prefix}:node:*`)
+        const [found] = (await evaluate(find, `${prefix}:*:task:${id}`)) as string[]
+        const owner = /\{(.+)\}/.exec(found as string)?.[1] as string
+        const failed = new Promise<void>((resolve) => {
+          undo.push(runner.watch([{ owner, id }], (_id, record) => record?.status === 'failed' && resolve()))
+        })
+        await failed
         const task = await two.client.get(id)
+        expect((await one.client.get(id)).status).to.equal('failed')
         expect(task.status).to.equal('failed')
         expect(task.error).to.deep.equal({
           code: -32_603,

@@ -21,8 +21,15 @@ import type { TaskKey, TaskStore } from './task-store.ts'
 
 /** The interval at which a node with running tasks reports that it is alive. */
 const BEAT_MS = 5_000
-/** The time after which a node that does not report counts as gone. */
-const ALIVE_MS = 15_000
+/** The time for which a report counts. */
+const ALIVE_MS = 8_000
+/** The maximum age of a report when a task starts: the next report must arrive before it no longer counts. */
+const FRESH_MS = 2_000
+/**
+ * The time in which a node whose report no longer counts can report again before its tasks fail. It is longer than the interval of
+ * reports and the pause in which clients of Redis reconnect, because the store may have been unavailable.
+ */
+const GRACE_MS = 7_000
 /** The time in which the store must respond. */
 const STORE_TIMEOUT_MS = 5_000
 /** The pause before the result of a task is stored again, if the store is unavailable. */
@@ -90,6 +97,9 @@ export class TaskRunner {
   readonly #maxResultBytes: number
   readonly #deadlines = new Deadlines(STORE_TIMEOUT_MS, (message) => new Error(message))
   readonly #running = new Map<string, Running>()
+  /** The timers of the tasks whose node does not report. */
+  readonly #suspected = new Map<string, NodeJS.Timeout>()
+  readonly #graceMs: number
   readonly #watched = new Map<string, { readonly key: TaskKey; readonly listeners: Set<TaskListener> }>()
   #unsubscribe: (() => void) | undefined
   #timer: NodeJS.Timeout | undefined
@@ -97,7 +107,11 @@ export class TaskRunner {
   #isReloading = false
   #isClosed = false
 
-  constructor({ store, maxResultBytes }: ResolvedTaskOptions) {
+  constructor(
+    { store, maxResultBytes }: Pick<ResolvedTaskOptions, 'store' | 'maxResultBytes'>,
+    graceMs: number = GRACE_MS,
+  ) {
+    this.#graceMs = graceMs
     this.#store = store
     this.#maxResultBytes = maxResultBytes
   }
@@ -120,24 +134,37 @@ export class TaskRunner {
   /** Lets the other nodes know that this one is alive. Must be called before a task names it. */
   async prepare(): Promise<void> {
     this.#connect()
-    if (performance.now() - this.#beatAt < BEAT_MS) return
+    if (performance.now() - this.#beatAt < FRESH_MS) return
     await this.#timed(this.#store.beat(this.node, ALIVE_MS))
     this.#beatAt = performance.now()
   }
 
-  /** Reads a task. A task whose node is gone is marked as failed. @throws if the store is unavailable */
+  /** Reads a task. If its node does not report, the task fails after a while. @throws if the store is unavailable */
   async load(key: TaskKey, telemetry: RequestTelemetry = NO_TELEMETRY): Promise<TaskRecord | undefined> {
     const stored = await this.#timed(this.#store.get(key))
     const record = stored && (JSON.parse(stored.value) as TaskRecord)
     const { node } = record ?? {}
     if (record?.status !== 'working' || node === undefined || node === this.node) return record
     if (await this.#timed(this.#store.isAlive(node))) return record
-    const failed = await this.change(key, (current) =>
-      current.status === 'working' && current.node === node ? failedTask(current, LOST) : undefined,
-    )
-    if (failed === undefined) return await this.#read(key)
-    telemetry.taskEnded('failed', endOf(key, failed, 'node_lost'))
-    return failed
+    const name = nameOf(key)
+    if (this.#isClosed || this.#suspected.has(name)) return record
+    const check = () =>
+      void this.#failIfLost(key, node, telemetry).finally(() => this.#suspected.delete(name))
+    this.#suspected.set(name, setTimeout(check, this.#graceMs).unref())
+    return record
+  }
+
+  /** Marks a task as failed if its node still does not report. Never rejects. */
+  async #failIfLost(key: TaskKey, node: string, telemetry: RequestTelemetry): Promise<void> {
+    try {
+      if (await this.#timed(this.#store.isAlive(node))) return
+      const failed = await this.change(key, (current) =>
+        current.status === 'working' && current.node === node ? failedTask(current, LOST) : undefined,
+      )
+      if (failed !== undefined) telemetry.taskEnded('failed', endOf(key, failed, 'node_lost'))
+    } catch {
+      // The store is unavailable. The node may not be able to report: the next request starts again.
+    }
   }
 
   /**
@@ -348,6 +375,8 @@ export class TaskRunner {
         running.controller.abort(new DOMException(SHUT_DOWN.message, 'AbortError'))
       }),
     )
+    for (const timer of this.#suspected.values()) clearTimeout(timer)
+    this.#suspected.clear()
     this.#unsubscribe?.()
     this.#unsubscribe = undefined
     this.#schedule()
@@ -402,11 +431,6 @@ export class TaskRunner {
       keys.set(nameOf(one.key), one.key)
     for (const key of keys.values()) await this.#reload(key)
     this.#isReloading = false
-  }
-
-  async #read(key: TaskKey): Promise<TaskRecord | undefined> {
-    const stored = await this.#timed(this.#store.get(key))
-    return stored && JSON.parse(stored.value)
   }
 
   async #timed<T>(promise: Promise<T>): Promise<T> {
