@@ -23,11 +23,17 @@ export interface AuthorizationStore {
 
 /** Options of {@link memoryStore}. */
 export interface MemoryStoreOptions {
-  /** The maximum number of values of each kind. The one that was used least recently is removed. Defaults to 10 000. */
+  /**
+   * The maximum number of values of each kind, which also have at most 64 MiB together. The one that was used least recently is
+   * removed. Defaults to 10 000.
+   */
   readonly maxEntriesPerKind?: number | undefined
 }
 
 const MAX_ENTRIES = 1_000_000
+
+/** The maximum size of all values of a kind. Anyone can register clients that are as large as a request may be. */
+const MAX_BYTES_PER_KIND = 67_108_864
 
 /**
  * Creates a store in the memory of this process. It is for development and for servers with one process: a restart ends all
@@ -52,7 +58,14 @@ export function memoryStore(options: MemoryStoreOptions = {}): AuthorizationStor
   const kinds = new Map<string, LRUCache<string, string>>()
   const kindOf = (key: string): LRUCache<string, string> => {
     const kind = key.slice(0, key.indexOf(':'))
-    const values = kinds.get(kind) ?? new LRUCache<string, string>({ max })
+    const values =
+      kinds.get(kind) ??
+      new LRUCache<string, string>({
+        max,
+        maxSize: MAX_BYTES_PER_KIND,
+        // A value is a JWE, which has one byte per character.
+        sizeCalculation: (value) => value.length + 1,
+      })
     kinds.set(kind, values)
     return values
   }
@@ -139,7 +152,8 @@ export function redisStore(
       const reply = likeNodeRedis
         ? await redis.set(prefix + key, value, { PX: ms, NX: true })
         : await redis.set(prefix + key, value, 'PX', ms, 'NX')
-      return reply !== null
+      // An unexpected reply must not let a code be used twice.
+      return String(reply) === 'OK'
     },
     async take(key) {
       return stringOf(await getAndDelete.call(redis, prefix + key))
