@@ -1,4 +1,6 @@
+import { Deadlines } from '../oauth/deadlines.ts'
 import { isLoopbackHostname, isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { isPromiseLike } from '../options/value-kinds.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import {
   type IdentityAssertionIssuer,
@@ -107,10 +109,10 @@ export interface AuthorizationFacadeOptions {
   readonly scopes: Readonly<Record<string, string>>
   /**
    * Decides who may sign in. `'everyone'` allows every account of the provider. It is called again when a token is refreshed,
-   * with the claims of the sign-in.
+   * with the claims of the sign-in. It must decide within 10 s.
    */
   readonly allow: 'everyone' | ((input: AllowInput) => AllowResult | Promise<AllowResult>)
-  /** Returns those of the requested scopes that a user may have. Defaults to all of them. */
+  /** Returns those of the requested scopes that a user may have, within 10 s. Defaults to all of them. */
   readonly grantScopes?:
     | ((input: GrantScopesInput) => readonly string[] | Promise<readonly string[]>)
     | undefined
@@ -153,6 +155,9 @@ const LINK_OPTIONS = ['text', 'url']
 
 const MAX_TTL_DAYS = 3_650
 
+/** The maximum time for one call of `allow` or `grantScopes`. */
+const DECISION_TIMEOUT_MS = 10_000
+
 /** `AuthorizationFacadeOptions`, checked, copied, and with their defaults. */
 export interface ResolvedFacadeOptions {
   readonly url: string
@@ -186,7 +191,10 @@ export interface ResolvedPage {
 }
 
 /** @throws {KitMcpConfigError} if an option is missing, invalid, or unknown. */
-export function resolveFacadeOptions(options: AuthorizationFacadeOptions): ResolvedFacadeOptions {
+export function resolveFacadeOptions(
+  options: AuthorizationFacadeOptions,
+  decisionTimeoutMs: number = DECISION_TIMEOUT_MS,
+): ResolvedFacadeOptions {
   if (!isOptionsObject(options))
     throw invalidKind(
       'authorizationFacade',
@@ -215,8 +223,11 @@ export function resolveFacadeOptions(options: AuthorizationFacadeOptions): Resol
     provider: options.upstream.name,
     upstream,
     scopes: checkScopeDescriptions(options.scopes),
-    allow: checkAllow(options.allow),
-    grantScopes: grantScopes ?? (({ requested }: GrantScopesInput) => requested),
+    allow: checkAllow(options.allow, decisionTimeoutMs),
+    grantScopes:
+      grantScopes === undefined
+        ? ({ requested }: GrantScopesInput) => requested
+        : inTime('grantScopes', grantScopes, decisionTimeoutMs),
     clients: resolveClients(options.clients ?? {}),
     identityAssertions: resolveIdentityAssertions(options.identityAssertions, url),
     page: resolvePage(options.page ?? {}, url),
@@ -302,11 +313,27 @@ function checkScopeDescriptions(value: unknown): Readonly<Record<string, string>
   return Object.freeze({ ...(value as Record<string, string>) })
 }
 
-function checkAllow(value: AuthorizationFacadeOptions['allow']): ResolvedFacadeOptions['allow'] {
+function checkAllow(
+  value: AuthorizationFacadeOptions['allow'],
+  timeoutMs: number,
+): ResolvedFacadeOptions['allow'] {
   if (value === 'everyone') return () => true
   if (typeof value === 'string') throw invalidOption('allow', "must be a function or 'everyone'", value)
   checkFunction('allow', value, "it decides who may sign in; 'everyone' allows every account of the provider")
-  return value
+  return inTime('allow', value, timeoutMs)
+}
+
+/** Bounds the time of a function of the application. The result rejects if it does not settle in time. */
+function inTime<Input, Result>(
+  name: string,
+  decide: (input: Input) => Result | Promise<Result>,
+  timeoutMs: number,
+): (input: Input) => Promise<Result> {
+  const deadlines = new Deadlines(timeoutMs, (message) => new Error(message))
+  return async (input) => {
+    const decided = decide(input)
+    return isPromiseLike(decided) ? ((await deadlines.within(decided, name)) as Result) : (decided as Result)
+  }
 }
 
 function checkStore(value: AuthorizationStore): AuthorizationStore {
