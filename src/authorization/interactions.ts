@@ -15,6 +15,9 @@ export const SIGN_IN_PATH = '/signin'
 /** The path of the redirect URI at the provider. */
 export const CALLBACK_PATH = '/signin/callback'
 
+/** The description of an error. */
+export const NO_SCOPE = 'None of the requested scopes can be granted'
+
 /** The maximum size of a submitted form. */
 const MAX_FORM_BYTES = 16_384
 
@@ -140,6 +143,8 @@ export class Interactions {
     try {
       started = await this.#context.upstream.start()
     } catch {
+      const { emit, options } = this.#context
+      emit('signin.refused', { provider: options.provider, reason: 'provider_failed' })
       await this.#end(ctx, {
         error: 'temporarily_unavailable',
         description: 'The identity provider is unavailable',
@@ -216,7 +221,7 @@ export class Interactions {
       const resource = resourceOf(params.resource)
       if (scopes.length === 0 || resource === undefined) {
         emit('signin.refused', { provider, reason: 'no_scope' })
-        return { error: 'invalid_scope', description: 'None of the requested scopes can be granted' }
+        return { error: 'invalid_scope', description: NO_SCOPE }
       }
       return { claims, tokens, scopes, resource, csrf: randomBytes(32).toString('base64url') }
     } catch {

@@ -44,8 +44,8 @@ export function grantName(grantId: string): string {
 }
 
 /**
- * The storage of `oidc-provider`. Codes and refresh tokens are used up in one step, so that of several concurrent requests one
- * succeeds. A token whose grant is deleted is worthless, so that revocation only deletes the grant.
+ * The storage of `oidc-provider`. Codes and refresh tokens are used up in one step, so that of several concurrent requests at
+ * most one succeeds. The others revoke the grant. A token whose grant is deleted is worthless, so that revocation only deletes the grant.
  */
 export class RecordsAdapter implements Adapter {
   readonly #kind: string
@@ -80,16 +80,23 @@ export class RecordsAdapter implements Adapter {
   async consume(id: string): Promise<void> {
     const seconds = USED_ONCE.get(this.#kind) ?? LIFETIMES.grant
     const now = Math.floor(Date.now() / 1000)
-    if (!(await this.#records.add(`Used${this.#kind}`, id, now, seconds))) throw this.#errors.usedTwice()
+    if (await this.#records.add(`Used${this.#kind}`, id, now, seconds)) return
+    // A concurrent request has used the token. One of the two may be from a thief (RFC 9700 section 4.14.2).
+    const { grantId } = ((await this.#records.get(this.#kind, id)) ?? {}) as AdapterPayload
+    if (typeof grantId === 'string') await this.#destroyGrant(grantId)
+    throw this.#errors.usedTwice()
   }
 
   async destroy(id: string): Promise<void> {
-    if (this.#kind === 'Grant') {
-      // A node that refreshes the token of the provider at this moment must not store it again.
-      await this.#records.set('RevokedGrant', grantName(id), true, LIFETIMES.revocation)
-      await this.#records.delete('Upstream', grantName(id))
-    }
-    await this.#records.delete(this.#kind, id)
+    if (this.#kind === 'Grant') await this.#destroyGrant(id)
+    else await this.#records.delete(this.#kind, id)
+  }
+
+  async #destroyGrant(grantId: string): Promise<void> {
+    // A node that refreshes the token of the provider at this moment must not store it again.
+    await this.#records.set('RevokedGrant', grantName(grantId), true, LIFETIMES.revocation)
+    await this.#records.delete('Upstream', grantName(grantId))
+    await this.#records.delete('Grant', grantId)
   }
 
   async revokeByGrantId(): Promise<void> {}

@@ -1,10 +1,11 @@
 import type * as Oidc from 'oidc-provider'
 import type { Configuration, Provider, ResourceServer } from 'oidc-provider'
 import type { NodeRequest } from '../http/node-middleware.ts'
+import { tryOrUndefined } from '../try-or-undefined.ts'
 import { ID_JAG_PROFILE, JWT_BEARER, registerAssertionGrant } from './assertion-grant.ts'
 import { DocumentFetches } from './document-fetches.ts'
 import type { Emit } from './events.ts'
-import { Interactions, kindOf, scopesOf, type UpstreamRecord } from './interactions.ts'
+import { Interactions, kindOf, NO_SCOPE, scopesOf, type UpstreamRecord } from './interactions.ts'
 import { type AdapterErrors, grantName, keepClient, LIFETIMES, RecordsAdapter } from './oidc-adapter.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
 import { errorPage, pageHeaders } from './pages.ts'
@@ -22,13 +23,13 @@ const OPENID_SCOPES = ['openid', 'offline_access']
 
 /** The metadata of clients that is kept. Logos and other addresses are never fetched or shown. */
 const KEPT_METADATA: ReadonlySet<string> = new Set([
-  'any_metadata',
   'application_type',
   'client_id',
   'client_id_issued_at',
   'client_name',
   'client_secret',
   'client_secret_expires_at',
+  'dpop_bound_access_tokens',
   'grant_types',
   'id_token_signed_response_alg',
   'jwks',
@@ -56,6 +57,9 @@ const MAX_REDIRECT_URIS = 20
 const MAX_NAME_LENGTH = 200
 const MAX_KEYS_LENGTH = 16_384
 const MAX_CLIENT_ID_LENGTH = 500
+
+/** The detail of the error if a concurrent request has used a code or a refresh token. */
+const USED_TWICE = 'already used'
 
 const CANNOT_CONNECT = 'The application cannot be connected'
 
@@ -86,7 +90,7 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
   const [signingKey] = keys.signing
   const { alg = 'ES256', kid } = signingKey ?? {}
   const adapterErrors: AdapterErrors = {
-    usedTwice: () => new errors.InvalidGrant('already used'),
+    usedTwice: () => new errors.InvalidGrant(USED_TWICE),
     replayed: () => new errors.InvalidDpopProof('DPoP proof JWT Replay detected'),
   }
   const documents = new DocumentFetches(parts.safeFetch)
@@ -120,8 +124,7 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
     const wrong = (description: string) => new errors.InvalidClientMetadata(description)
     if (name !== undefined && (typeof name !== 'string' || name.length > MAX_NAME_LENGTH))
       throw wrong(`client_name must be a string of at most ${MAX_NAME_LENGTH} characters`)
-    if (JSON.stringify([metadata.jwks, metadata.jwks_uri]).length > MAX_KEYS_LENGTH)
-      throw wrong('jwks is too large')
+    if (!isShortJson([metadata.jwks, metadata.jwks_uri], MAX_KEYS_LENGTH)) throw wrong('jwks is too large')
     if (!Array.isArray(uris) || uris.length === 0 || uris.length > MAX_REDIRECT_URIS)
       throw wrong(`redirect_uris must be an array of 1 to ${MAX_REDIRECT_URIS} URIs`)
     const isStatic = clients.static.some((client) => client.clientId === clientId)
@@ -255,7 +258,12 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
       return id === undefined ? undefined : await oidc.provider.Grant.find(id)
     },
     interactions: {
-      url: async (ctx, { uid }) => await interactions.begin(ctx as Context, uid),
+      url: async (ctx, { uid, params }) => {
+        // After the sign-in, the error would be a redirect to any site (RFC 9700 section 4.11.2).
+        if (!scopesOf(params.scope).some((scope) => Object.hasOwn(scopes, scope)))
+          throw new errors.InvalidScope(NO_SCOPE, String(params.scope))
+        return await interactions.begin(ctx as Context, uid)
+      },
     },
     renderError(ctx, { error, error_description: description }) {
       ctx.set(pageHeaders(page))
@@ -322,6 +330,12 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
   return provider
 }
 
+/** Returns `false` for a value whose JSON is longer than `max`, or nested more deeply than can be written. */
+function isShortJson(value: unknown, max: number): boolean {
+  const json = tryOrUndefined(() => JSON.stringify(value))
+  return json !== undefined && json.length <= max
+}
+
 /** Changes parameters of a request. The library finds the path of the issuer by comparing both URLs of the request. */
 function setQuery(ctx: Context, changes: Readonly<Record<string, string>>): void {
   const req = ctx.req as NodeRequest
@@ -383,11 +397,9 @@ function emitEvents(provider: Provider, options: ResolvedFacadeOptions, records:
       grant_type: typeof params?.grant_type === 'string' ? params.grant_type : '',
     }
     const { RefreshToken: token } = entities
-    if (
-      token !== undefined &&
-      (token as { consumed?: unknown }).consumed !== undefined &&
-      error.message === 'invalid_grant'
-    )
+    const { consumed } = (token ?? {}) as { consumed?: unknown }
+    const isReused = consumed !== undefined || error.error_detail === USED_TWICE
+    if (token !== undefined && isReused && error.message === 'invalid_grant')
       emit('refresh.reused', { ...event, subject: token.accountId })
     const { assertionCause: cause } = error as { assertionCause?: string }
     emit('token.refused', { ...event, reason: error.message, cause })

@@ -31,6 +31,11 @@ async function atConsent(facade: TestFacade, url: URL, browser: Browser): Promis
   return page
 }
 
+/** Returns the JSON of arrays in arrays. */
+function nested(depth: number): string {
+  return '['.repeat(depth) + ']'.repeat(depth)
+}
+
 function isError(page: Page, status = 400): void {
   expect(page.status, page.body).to.equal(status)
   expect(page.headers.get('content-type')).to.contain('text/html')
@@ -412,7 +417,13 @@ describe('attacks on the authorization facade', () => {
       run: async () => {
         const uri = 'https://evil.example.com/cb'
         const evil = await facade.register({ redirect_uris: [uri] })
-        for (const changes of [{ prompt: 'none' }, { code_challenge: undefined }, { response_type: 'token' }])
+        for (const changes of [
+          { prompt: 'none' },
+          { code_challenge: undefined },
+          { response_type: 'token' },
+          { scope: 'openid' },
+          { scope: 'openid offline_access' },
+        ])
           isError(await authorize({ redirect_uri: uri, ...changes }, evil))
         const isSite = (url: string): boolean => url.startsWith(HTTPS_CALLBACK)
         const known = facade.authorizeUrl(
@@ -781,6 +792,29 @@ describe('attacks on the authorization facade', () => {
         }
       },
     },
+    ...(
+      [
+        ['keys that are nested 25 000 times', 'jwks', nested(25_000), 400],
+        ['unknown metadata that is nested 25 000 times', 'any_metadata', nested(25_000), 201],
+        ['unknown metadata of 50 000 characters', 'any_metadata', JSON.stringify('x'.repeat(50_000)), 201],
+      ] as const
+    ).map(([what, member, json, status]) => ({
+      attack: what,
+      outcome: status === 400 ? '400 invalid_client_metadata' : 'it is not kept',
+      run: async () => {
+        const response = await fetch(`${facade.issuer}/register`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: `{"redirect_uris":["${CALLBACK}"],"${member}":${json}}`,
+        })
+        const registered = (await response.json()) as Record<string, unknown>
+        expect([response.status, registered.error]).to.deep.equal([
+          status,
+          status === 400 ? 'invalid_client_metadata' : undefined,
+        ])
+        expect(registered).not.to.have.property(member)
+      },
+    })),
     {
       attack: 'a client chooses its own id and secret',
       outcome: 'the server chooses others',

@@ -259,11 +259,51 @@ describe('authorizationFacade', () => {
     expect([third.status, third.body.error]).to.deep.equal([400, 'invalid_grant'])
   })
 
-  it('a provider that is down makes the sign-in temporarily_unavailable', async () => {
-    const facade = await start()
+  it('a provider that is down makes the sign-in temporarily_unavailable, with an event', async () => {
+    const recorder = createTelemetryRecorder()
+    const telemetry = KitTelemetry.create().addTransport(recorder).build()
+    const facade = await start({ telemetry })
     await facade.provider?.close()
     const { url } = await new Browser().open(facade.authorizeUrl(await facade.register()).href, toClient)
     expect(new URL(url).searchParams.get('error')).to.equal('temporarily_unavailable')
+    await telemetry.shutdown()
+    const refused = recorder.events().filter(({ level }) => level === 'warn')
+    expect(refused.map(({ name, attributes }) => [name, attributes])).to.deep.equal([
+      ['kit.authorization.signin.refused', { provider: 'oidc', reason: 'provider_failed' }],
+    ])
+  })
+
+  for (const kind of ['AuthorizationCode', 'RefreshToken'])
+    it(`concurrent requests with the same ${kind} revoke the grant`, async () => {
+      const recorder = createTelemetryRecorder()
+      const telemetry = KitTelemetry.create().addTransport(recorder).build()
+      const store = memoryStore()
+      const get = store.get
+      // As if both requests had looked before one of them has used it.
+      store.get = async (key) => (key.startsWith(`Used${kind}:`) ? undefined : await get(key))
+      const facade = await start({ store, telemetry })
+      const client = await facade.register()
+      const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
+      const first = await facade.token(codeGrant(client, code))
+      const grant =
+        kind === 'RefreshToken' ? refreshGrant(client, first.body.refresh_token) : codeGrant(client, code)
+      const latest = kind === 'RefreshToken' ? await facade.token(grant) : first
+      expect(latest.status).to.equal(200)
+      expect((await facade.token(grant)).body.error).to.equal('invalid_grant')
+      const after = await facade.token(refreshGrant(client, latest.body.refresh_token))
+      expect([after.status, after.body.error]).to.deep.equal([400, 'invalid_grant'])
+      await telemetry.shutdown()
+      const reused = recorder.events().filter(({ name }) => name === 'kit.authorization.refresh.reused')
+      expect(reused).to.have.length(kind === 'RefreshToken' ? 1 : 0)
+    })
+
+  it('a client that registers dpop_bound_access_tokens gets no token without a DPoP proof', async () => {
+    const facade = await start()
+    const client = await facade.register({ dpop_bound_access_tokens: true })
+    expect(client.dpop_bound_access_tokens).to.equal(true)
+    const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
+    const { status, body } = await facade.token(codeGrant(client, code))
+    expect([status, body.error]).to.deep.equal([400, 'invalid_grant'])
   })
 
   it('clients that registered are unknown after unusedTtlDays if they never finished a sign-in', async () => {
