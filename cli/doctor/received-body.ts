@@ -20,8 +20,8 @@ export class ReceivedBody {
 
   /** Returns the index of a byte at or after `from`, or -1. */
   indexOf(byte: number, from: number): number {
-    const index = this.#buffer.indexOf(byte, from)
-    return index < this.#length ? index : -1
+    // Searching the unused rest of the buffer with every chunk would take quadratic time.
+    return this.#buffer.subarray(0, this.#length).indexOf(byte, from)
   }
 
   /** Returns the bytes from `from` to `to` as UTF-8 text. */

@@ -28,16 +28,18 @@ describe('the command line', () => {
       }, 10_000))
   }
 
-  for (const [what, chunk] of [
-    ['comments', ':\n'],
-    ['empty events', '\n\n'],
-    ['single bytes of one line', 'a'],
-    ['lines of one event', 'data: {\r\n'],
+  for (const [what, chunk, begun] of [
+    ['comments', ':\n', ''],
+    ['empty events', '\n\n', ''],
+    ['single bytes of one line', 'a', ''],
+    ['single bytes after a long beginning', 'a', 'a'.repeat(50)],
+    ['lines of one event', 'data: {\r\n', ''],
   ] as const) {
     it(`an event stream of many chunks with ${what} is read in linear time`, () =>
       expectLinearGrowth((size) => {
         const body = new ReceivedBody()
         const events = new EventReader(body)
+        body.append(Buffer.from(begun.repeat(size)))
         for (let index = 0; index < size; index++) {
           body.append(Buffer.from(chunk))
           while (events.next() !== undefined);
