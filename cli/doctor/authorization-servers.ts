@@ -22,6 +22,11 @@ export interface AuthorizationServerSeen {
   readonly failure?: NoResponseError
 }
 
+/** Returns `true` for an http or https URL. Other URLs have no origin, and thus no well-known URLs. */
+export function isHttpUrl(text: string): boolean {
+  return URL.canParse(text) && ['http:', 'https:'].includes(new URL(text).protocol)
+}
+
 /** Returns the metadata URLs of an issuer (RFC 8414 §3.1, OpenID Connect Discovery §4), in the order of MCP clients. */
 export function discoveryUrls(issuer: string): readonly URL[] {
   const { origin, pathname } = new URL(issuer)
@@ -39,7 +44,7 @@ export const authorizationServers: Observation<readonly AuthorizationServerSeen[
   async (examination) => {
     const { document } = await resourceMetadata(examination)
     const named = textsOf(document, 'authorization_servers') ?? []
-    const issuers = named.filter((issuer) => URL.canParse(issuer))
+    const issuers = named.filter(isHttpUrl)
     if (issuers.length === 0) throw new InconclusiveError('the resource names no authorization server')
     const servers: AuthorizationServerSeen[] = []
     for (const issuer of issuers.slice(0, MAX_SERVERS)) servers.push(await discover(examination, issuer))

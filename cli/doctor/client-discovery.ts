@@ -1,5 +1,6 @@
 import { type ClientProfile, type MetadataPlace, profileOf } from '../clients/profiles.ts'
 import { type QuirkId, quirkOf } from '../clients/quirks.ts'
+import { isHttpUrl } from './authorization-servers.ts'
 import { bearerChallengeOf, type Challenge } from './challenges.ts'
 import type { Check } from './check.ts'
 import { ClientTrail, objectOf, Stop } from './client-trail.ts'
@@ -212,7 +213,7 @@ class Discovery {
     const { origin } = this.#examination.url
     const issuer =
       resource === undefined ? origin : (textsOf(resource, 'authorization_servers')?.[0] ?? origin)
-    if (!URL.canParse(issuer)) throw new Stop(`the issuer is ${quote(issuer)}`, 'use an https URL')
+    if (!isHttpUrl(issuer)) throw new Stop(`the issuer is ${quote(issuer)}`, 'use an https URL')
     const found = await this.#searchIssuer(issuer)
     if (found !== undefined) return found
     // A client that guesses on the host of the MCP server searches there before.

@@ -62,6 +62,23 @@ describe('doctor --as for hostile servers', function () {
     })
   }
 
+  for (const issuer of ['urn:x', 'data:,x', 'mailto:a@example.com'])
+    it(`the issuer ${issuer}, which is not an https URL, is reported for every client`, async () => {
+      const target = await startTarget({
+        instead: ({ path }) =>
+          path.startsWith('/.well-known/oauth-protected-resource')
+            ? json({ resource: target.url.href, authorization_servers: [issuer] })
+            : undefined,
+      })
+      for (const as of CLIENT_IDS) {
+        const report = await look(target.url, { as })
+        const finding = report.checks.find(({ id }) => id === 'client.discovery')
+        expect([finding?.status, finding?.seen], as).to.satisfy(
+          ([status, seen]: [string, string]) => status === 'fail' && !seen.includes('internal error'),
+        )
+      }
+    })
+
   for (const [what, body] of [
     ['deeply nested structured content', `{"content":[],"structuredContent":${NESTED}}`],
     ['content that is not an array', '{"content":{"text":"x"}}'],
