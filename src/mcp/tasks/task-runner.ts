@@ -1,50 +1,31 @@
-import { createHash, randomUUID } from 'node:crypto'
 import {
   type CallToolResult,
-  type InputRequiredResult,
   isInputRequiredResult,
-  ProtocolErrorCode,
   type Server,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import { Deadlines } from '../../oauth/deadlines.ts'
 import { type LongTimer, setLongTimeout } from '../../timers.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
-import { isProtocolError, type SdkContext, type Serving } from '../operations/operation.ts'
+import type { SdkContext, Serving } from '../operations/operation.ts'
 import { callTool, errorResult } from '../operations/tool-call.ts'
-import { NO_TELEMETRY, type RequestTelemetry, type TaskEnd } from '../wire/request-telemetry.ts'
+import type { RequestTelemetry } from '../wire/request-telemetry.ts'
 import { shortened } from '../wire/shortened.ts'
+import { BEAT_MS, GRACE_MS, StoredTasks, StoreFullError } from './stored-tasks.ts'
 import { missingCapability } from './task-capabilities.ts'
+import { endOf, nameOf, referenceOf } from './task-key.ts'
 import type { ResolvedTaskOptions } from './task-options.ts'
-import { changed, isTerminal, keyedRequests, type TaskError, type TaskRecord } from './task-record.ts'
-import type { TaskKey, TaskStore } from './task-store.ts'
+import { errorOf, errorTypeOf, failedTask, internal, type TaskOutcome, withOutcome } from './task-outcome.ts'
+import { changed, isTerminal, type TaskRecord } from './task-record.ts'
+import type { TaskKey } from './task-store.ts'
 
-/** The interval at which a node with running tasks reports that it is alive. */
-const BEAT_MS = 5_000
-/** The time for which a report counts. */
-const ALIVE_MS = 8_000
-/** The maximum age of a report when a task starts: the next report must arrive before it no longer counts. */
-const FRESH_MS = 2_000
-/**
- * The time in which a node whose report no longer counts can report again before its tasks fail. It is longer than the interval of
- * reports and the pause in which clients of Redis reconnect, because the store may have been unavailable.
- */
-const GRACE_MS = 7_000
-/** The time in which the store must respond. */
-const STORE_TIMEOUT_MS = 5_000
 /** The pause before the result of a task is stored again, if the store is unavailable. */
 const RETRY_MS = 1_000
 /** The minimum time between two changes of the status message of a task. */
 const PROGRESS_MS = 250
 const MAX_STATUS_MESSAGE = 1_024
-/** The maximum length of the message of an error, and of its data as JSON. */
-const MAX_ERROR_TEXT = 4_000
-/** The maximum number of attempts to change a task that others change at the same time. */
-const MAX_ATTEMPTS = 32
 /** The maximum number of rounds in a row in which a handler only keeps a state. */
 const MAX_SILENT_ROUNDS = 100
 
-const LOST = internal('The server that ran the task has stopped.')
 const SHUT_DOWN = internal('The server was shut down before the task was completed.')
 
 /** One run of a handler in a task. */
@@ -73,11 +54,6 @@ interface Running {
   done: Promise<void>
 }
 
-type Outcome =
-  | { readonly result: CallToolResult }
-  | { readonly input: InputRequiredResult; readonly round: number }
-  | { readonly error: TaskError }
-
 /** Called with a watched task, at first and after each change. The record is undefined if the task has expired. */
 export type TaskListener = (id: string, record: TaskRecord | undefined) => void
 
@@ -87,23 +63,14 @@ const PLAIN_STATES: Serving['states'] = {
   open: async (sealed) => JSON.parse(sealed),
 }
 
-/** The store has no room for a change. */
-class StoreFullError extends Error {}
-
-/** Runs tasks on this node, and reads and changes those of all nodes in the store. */
+/** Runs tasks on this node, and notifies the streams that watch tasks of any node. */
 export class TaskRunner {
-  readonly node: string = randomUUID()
-  readonly #store: TaskStore
+  /** The tasks of all nodes. */
+  readonly stored: StoredTasks
   readonly #maxResultBytes: number
-  readonly #deadlines = new Deadlines(STORE_TIMEOUT_MS, (message) => new Error(message))
   readonly #running = new Map<string, Running>()
-  /** The timers of the tasks whose node does not report. */
-  readonly #suspected = new Map<string, NodeJS.Timeout>()
-  readonly #graceMs: number
   readonly #watched = new Map<string, { readonly key: TaskKey; readonly listeners: Set<TaskListener> }>()
-  #unsubscribe: (() => void) | undefined
   #timer: NodeJS.Timeout | undefined
-  #beatAt = Number.NEGATIVE_INFINITY
   #isReloading = false
   #isClosed = false
 
@@ -111,8 +78,11 @@ export class TaskRunner {
     { store, maxResultBytes }: Pick<ResolvedTaskOptions, 'store' | 'maxResultBytes'>,
     graceMs: number = GRACE_MS,
   ) {
-    this.#graceMs = graceMs
-    this.#store = store
+    const changes = {
+      changed: (key: TaskKey, record: TaskRecord) => this.#tell(key, record),
+      announced: (key: TaskKey) => void this.#reload(key),
+    }
+    this.stored = new StoredTasks(store, changes, graceMs)
     this.#maxResultBytes = maxResultBytes
   }
 
@@ -122,73 +92,6 @@ export class TaskRunner {
 
   get isClosed(): boolean {
     return this.#isClosed
-  }
-
-  /** Stores a new task, which `run` must be called for. @throws if the store is unavailable */
-  async add(key: TaskKey, record: TaskRecord, countedFor: string, max: number): ReturnType<TaskStore['add']> {
-    await this.prepare()
-    const expiresAtMs = record.createdAt + record.ttlMs
-    return await this.#timed(this.#store.add(key, JSON.stringify(record), { expiresAtMs, countedFor, max }))
-  }
-
-  /** Lets the other nodes know that this one is alive. Must be called before a task names it. */
-  async prepare(): Promise<void> {
-    this.#connect()
-    if (performance.now() - this.#beatAt < FRESH_MS) return
-    await this.#timed(this.#store.beat(this.node, ALIVE_MS))
-    this.#beatAt = performance.now()
-  }
-
-  /** Reads a task. If its node does not report, the task fails after a while. @throws if the store is unavailable */
-  async load(key: TaskKey, telemetry: RequestTelemetry = NO_TELEMETRY): Promise<TaskRecord | undefined> {
-    const stored = await this.#timed(this.#store.get(key))
-    const record = stored && (JSON.parse(stored.value) as TaskRecord)
-    const { node } = record ?? {}
-    if (record?.status !== 'working' || node === undefined || node === this.node) return record
-    if (await this.#timed(this.#store.isAlive(node))) return record
-    const name = nameOf(key)
-    if (this.#isClosed || this.#suspected.has(name)) return record
-    const check = () =>
-      void this.#failIfLost(key, node, telemetry).finally(() => this.#suspected.delete(name))
-    this.#suspected.set(name, setTimeout(check, this.#graceMs).unref())
-    return record
-  }
-
-  /** Marks a task as failed if its node still does not report. Never rejects. */
-  async #failIfLost(key: TaskKey, node: string, telemetry: RequestTelemetry): Promise<void> {
-    try {
-      if (await this.#timed(this.#store.isAlive(node))) return
-      const failed = await this.change(key, (current) =>
-        current.status === 'working' && current.node === node ? failedTask(current, LOST) : undefined,
-      )
-      if (failed !== undefined) telemetry.taskEnded('failed', endOf(key, failed, 'node_lost'))
-    } catch {
-      // The store is unavailable. The node may not be able to report: the next request starts again.
-    }
-  }
-
-  /**
-   * Changes a task in one step.
-   * @param change returns the changed task, or undefined to leave it as it is. It may be called more than once.
-   * @returns the changed task, or undefined if it was not changed or does not exist
-   * @throws if the store is unavailable or full
-   */
-  async change(
-    key: TaskKey,
-    change: (record: TaskRecord) => TaskRecord | undefined,
-  ): Promise<TaskRecord | undefined> {
-    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-      const stored = await this.#timed(this.#store.get(key))
-      const next = stored && change(JSON.parse(stored.value))
-      if (stored === undefined || next === undefined) return undefined
-      const outcome = await this.#timed(this.#store.replace(key, stored.version, JSON.stringify(next)))
-      if (outcome === 'store-full') throw new StoreFullError('The store of tasks is full')
-      if (outcome === 'changed') continue
-      this.#tell(key, next)
-      tryOrUndefined(() => this.#store.announce?.(key))
-      return next
-    }
-    throw new Error('A task was changed too often at the same time')
   }
 
   /** Aborts the run of a task, if it runs on this node. */
@@ -245,7 +148,7 @@ export class TaskRunner {
   }
 
   /** Calls the handler. Never rejects. */
-  async #outcomeOf(running: Running, run: TaskRun, telemetry: RequestTelemetry): Promise<Outcome> {
+  async #outcomeOf(running: Running, run: TaskRun, telemetry: RequestTelemetry): Promise<TaskOutcome> {
     const { serving, sdk, server, record } = run
     const taskServing: Serving = {
       ...serving,
@@ -292,14 +195,14 @@ export class TaskRunner {
   }
 
   /** Stores the outcome of a run. If the store is unavailable, tries again until the task expires. */
-  async #keep(running: Running, given: Outcome): Promise<string | undefined> {
+  async #keep(running: Running, given: TaskOutcome): Promise<string | undefined> {
     let outcome = given
     for (;;) {
       // The task has expired, or was marked as failed.
       if (running.isGivenUp) return '_OTHER'
       try {
-        const kept = await this.change(running.key, (record) =>
-          isRun(record, running, this.node) ? withOutcome(record, outcome) : undefined,
+        const kept = await this.stored.change(running.key, (record) =>
+          isRun(record, running, this.stored.node) ? withOutcome(record, outcome) : undefined,
         )
         const errorType = errorTypeOf(outcome)
         if (kept !== undefined && isTerminal(kept))
@@ -333,15 +236,19 @@ export class TaskRunner {
       if (statusMessage === undefined) return
       running.message = undefined
       // A status message that cannot be stored is not important.
-      this.change(running.key, (record) =>
-        isRun(record, running, this.node) ? changed(record, { status: 'working', statusMessage }) : undefined,
-      ).catch(() => undefined)
+      this.stored
+        .change(running.key, (record) =>
+          isRun(record, running, this.stored.node)
+            ? changed(record, { status: 'working', statusMessage })
+            : undefined,
+        )
+        .catch(() => undefined)
     }, PROGRESS_MS).unref()
   }
 
   /** Calls `listener` with the tasks, and again when they change. Returns a function that ends this. */
   watch(keys: readonly TaskKey[], listener: TaskListener): () => void {
-    this.#connect()
+    this.stored.connect()
     for (const key of keys) {
       const watched = this.#watched.get(nameOf(key)) ?? { key, listeners: new Set() }
       watched.listeners.add(listener)
@@ -366,34 +273,27 @@ export class TaskRunner {
       await Promise.race([Promise.all(all.map(({ done }) => done)), pause(timeoutMs)])
     await Promise.all(
       [...this.#running.values()].map(async (running) => {
-        const failed = await this.change(running.key, (record) =>
-          isRun(record, running, this.node) ? failedTask(record, SHUT_DOWN) : undefined,
-        ).catch(() => undefined)
+        const failed = await this.stored
+          .change(running.key, (record) =>
+            isRun(record, running, this.stored.node) ? failedTask(record, SHUT_DOWN) : undefined,
+          )
+          .catch(() => undefined)
         if (failed !== undefined)
           running.telemetry.taskEnded('failed', endOf(running.key, failed, 'shutdown'))
         running.isGivenUp = true
         running.controller.abort(new DOMException(SHUT_DOWN.message, 'AbortError'))
       }),
     )
-    for (const timer of this.#suspected.values()) clearTimeout(timer)
-    this.#suspected.clear()
-    this.#unsubscribe?.()
-    this.#unsubscribe = undefined
+    this.stored.disconnect()
     this.#schedule()
-  }
-
-  /** Receives the changes of other nodes, once there is a task. */
-  #connect(): void {
-    if (this.#isClosed) return
-    this.#unsubscribe ??= this.#store.subscribe?.((key) => void this.#reload(key))
   }
 
   /** Reads a task that may have changed. Passes it to its listeners, and aborts its run if it has ended. Never rejects. */
   async #reload(key: TaskKey): Promise<void> {
-    const running = this.#running.get(nameOf(key))
-    if (running === undefined && !this.#watched.has(nameOf(key))) return
     try {
-      const record = await this.load(key)
+      const running = this.#running.get(nameOf(key))
+      if (running === undefined && !this.#watched.has(nameOf(key))) return
+      const record = await this.stored.load(key)
       if (running !== undefined && (record === undefined || isTerminal(record))) this.abort(key)
       this.#tell(key, record)
     } catch {
@@ -416,13 +316,7 @@ export class TaskRunner {
 
   /** Reports that this node is alive, and reads the tasks whose changes it may have missed. */
   async #onBeat(): Promise<void> {
-    if (this.#running.size > 0)
-      await this.#timed(this.#store.beat(this.node, ALIVE_MS)).then(
-        () => {
-          this.#beatAt = performance.now()
-        },
-        () => undefined,
-      )
+    if (this.#running.size > 0) await this.stored.beat().catch(() => undefined)
     // The store may be slow.
     if (this.#isReloading) return
     this.#isReloading = true
@@ -432,58 +326,11 @@ export class TaskRunner {
     for (const key of keys.values()) await this.#reload(key)
     this.#isReloading = false
   }
-
-  async #timed<T>(promise: Promise<T>): Promise<T> {
-    return (await this.#deadlines.within(promise, 'The store of tasks')) as T
-  }
 }
 
 /** Returns `true` if a task is still in the given run. */
 function isRun(record: TaskRecord, { round }: Running, node: string): boolean {
   return record.status === 'working' && record.node === node && record.round === round
-}
-
-function withOutcome(record: TaskRecord, outcome: Outcome): TaskRecord {
-  if ('error' in outcome) return failedTask(record, outcome.error)
-  if ('result' in outcome) return changed(record, { status: 'completed', result: outcome.result })
-  const { node: _node, state: _state, ...rest } = record
-  const { input, round } = outcome
-  const requests = keyedRequests(input.inputRequests ?? {}, round)
-  return changed(rest, {
-    status: 'input_required',
-    round,
-    input: { requests, responses: {} },
-    ...(input.requestState !== undefined && { state: input.requestState }),
-  })
-}
-
-function failedTask(record: TaskRecord, error: TaskError): TaskRecord {
-  return changed(record, { status: 'failed', statusMessage: error.message, error })
-}
-
-function errorTypeOf(outcome: Outcome): string | undefined {
-  if ('error' in outcome) return String(outcome.error.code)
-  return 'result' in outcome && outcome.result.isError === true ? 'tool_error' : undefined
-}
-
-/** Returns the JSON-RPC error of a thrown value. Only the message of a `ProtocolError` is meant for clients. */
-function errorOf(thrown: unknown): TaskError {
-  if (!isProtocolError(thrown)) return internal('The tool failed.')
-  return (
-    tryOrUndefined(() => {
-      const { code, message, data } = thrown
-      const text = data === undefined ? undefined : JSON.stringify(data)
-      return {
-        code: Number.isSafeInteger(code) ? code : ProtocolErrorCode.InternalError,
-        message: shortened(String(message), MAX_ERROR_TEXT),
-        ...(text !== undefined && text.length <= MAX_ERROR_TEXT && { data: JSON.parse(text) }),
-      }
-    }) ?? internal('The tool failed.')
-  )
-}
-
-function internal(message: string): TaskError {
-  return { code: ProtocolErrorCode.InternalError, message }
 }
 
 /** Returns the context of a call in a task. It does not depend on the request that starts the run, except for its envelope. */
@@ -508,24 +355,6 @@ function contextOf(
       notify: async (notification) => onProgress(notification.params ?? {}),
     },
   }
-}
-
-/** Returns the end of a task, for telemetry. */
-export function endOf(key: TaskKey, { tool, createdAt }: TaskRecord, errorType?: string): TaskEnd {
-  return { tool, reference: referenceOf(key), durationMs: Math.max(0, Date.now() - createdAt), errorType }
-}
-
-/** Returns a name for a task that does not let anyone read it. */
-export function referenceOf({ id }: TaskKey): string {
-  return hashOf(id).slice(0, 16)
-}
-
-export function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('base64url')
-}
-
-function nameOf({ owner, id }: TaskKey): string {
-  return `${owner}:${id}`
 }
 
 function pause(ms: number): Promise<void> {

@@ -26,6 +26,7 @@ import type { RouterTable } from '../router/router-table.ts'
 import type { ToolEntry, ToolTask } from '../router/tool.ts'
 import { type Exchange, isAnonymous } from '../wire/exchange.ts'
 import { declaresTasks, missingTasks } from './task-capabilities.ts'
+import { endOf, hashOf, referenceOf } from './task-key.ts'
 import type { ResolvedTaskOptions } from './task-options.ts'
 import {
   changed,
@@ -35,7 +36,7 @@ import {
   type TaskRecord,
   taskOf,
 } from './task-record.ts'
-import { endOf, hashOf, referenceOf, type TaskListener, type TaskRun, TaskRunner } from './task-runner.ts'
+import { type TaskListener, type TaskRun, TaskRunner } from './task-runner.ts'
 import type { TaskKey } from './task-store.ts'
 
 /** The maximum size of the answers that a task waits with, in characters of JSON. */
@@ -182,12 +183,12 @@ export class Tasks implements McpTasks {
       pollIntervalMs: tool.task.pollIntervalMs,
       tool: tool.definition.name,
       args: request.params.arguments ?? {},
-      node: this.#runner.node,
+      node: this.#runner.stored.node,
       round: 1,
     }
     const address = this.#addresses.get(exchange)
     const countedFor = address === undefined ? key.owner : hashOf(address)
-    switch (await this.#runner.add(key, record, countedFor, maxPerOwner)) {
+    switch (await this.#runner.stored.add(key, record, countedFor, maxPerOwner)) {
       case 'owner-full':
         return errorResult(
           `There are ${maxPerOwner} tasks of this user, which is the maximum. Try again when one of them has expired.`,
@@ -234,7 +235,7 @@ export class Tasks implements McpTasks {
     const key = { owner: ownerHash(exchange), id }
     let record: TaskRecord | undefined
     try {
-      record = id.length > MAX_ID ? undefined : await this.#runner.load(key, exchange.telemetry)
+      record = id.length > MAX_ID ? undefined : await this.#runner.stored.load(key, exchange.telemetry)
     } catch {
       return { error: unavailable() }
     }
@@ -272,7 +273,7 @@ export class Tasks implements McpTasks {
   async cancel(serving: Serving, sdk: ServerContext): Promise<Record<string, unknown>> {
     const { key } = this.#accessed(serving, sdk)
     const canceled = await available(
-      this.#runner.change(key, (record) =>
+      this.#runner.stored.change(key, (record) =>
         isTerminal(record) ? undefined : changed(record, { status: 'cancelled' }),
       ),
     )
@@ -297,14 +298,14 @@ export class Tasks implements McpTasks {
       )
     let responses: Readonly<Record<string, unknown>> = {}
     const updated = await available(
-      this.#runner.prepare().then(() =>
-        this.#runner.change(key, (record) => {
+      this.#runner.stored.prepare().then(() =>
+        this.#runner.stored.change(key, (record) => {
           const answered = withAnswers(record, given)
           if (answered === undefined || Object.keys(answered.requests).length > 0)
             return answered && changed(record, { status: 'input_required', input: answered })
           responses = namedResponses(answered.responses)
           const { input: _input, ...rest } = record
-          return changed(rest, { status: 'working', node: this.#runner.node, round: record.round + 1 })
+          return changed(rest, { status: 'working', node: this.#runner.stored.node, round: record.round + 1 })
         }),
       ),
     )

@@ -55,11 +55,11 @@ describe('TaskRunner with a task of a node that does not report', () => {
       },
     }
     runner = new TaskRunner({ store, maxResultBytes: 1_000 }, 5)
-    await runner.add(KEY, RECORD, 'owner', 10)
+    await runner.stored.add(KEY, RECORD, 'owner', 10)
   })
   afterEach(() => runner.close(0))
 
-  const statusOf = async () => (await runner.load(KEY, telemetry))?.status
+  const statusOf = async () => (await runner.stored.load(KEY, telemetry))?.status
   /** Reads the task, and resolves when the runner has asked for its node again after the grace period. */
   async function readAndCheck(): Promise<void> {
     const before = asked
@@ -79,7 +79,7 @@ describe('TaskRunner with a task of a node that does not report', () => {
     alive = [false]
     expect(await Promise.all([statusOf(), statusOf(), statusOf()])).to.deep.equal(Array(3).fill('working'))
     await failed()
-    expect(await runner.load(KEY)).to.deep.include({
+    expect(await runner.stored.load(KEY)).to.deep.include({
       status: 'failed',
       error: { code: -32_603, message: 'The server that ran the task has stopped.' },
     })

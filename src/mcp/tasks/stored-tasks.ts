@@ -1,0 +1,152 @@
+import { randomUUID } from 'node:crypto'
+import { Deadlines } from '../../oauth/deadlines.ts'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { NO_TELEMETRY, type RequestTelemetry } from '../wire/request-telemetry.ts'
+import { endOf, nameOf } from './task-key.ts'
+import { failedTask, internal } from './task-outcome.ts'
+import type { TaskRecord } from './task-record.ts'
+import type { TaskKey, TaskStore } from './task-store.ts'
+
+/** The interval at which a node with running tasks reports that it is alive. */
+export const BEAT_MS = 5_000
+/** The time for which a report counts. */
+const ALIVE_MS = 8_000
+/** The maximum age of a report when a task starts: the next report must arrive before it no longer counts. */
+const FRESH_MS = 2_000
+/**
+ * The time in which a node whose report no longer counts can report again before its tasks fail. It is longer than the interval of
+ * reports and the pause in which clients of Redis reconnect, because the store may have been unavailable.
+ */
+export const GRACE_MS = 7_000
+/** The time in which the store must respond. */
+const STORE_TIMEOUT_MS = 5_000
+/** The maximum number of attempts to change a task that others change at the same time. */
+const MAX_ATTEMPTS = 32
+
+const LOST = internal('The server that ran the task has stopped.')
+
+/** The store has no room for a change. */
+export class StoreFullError extends Error {}
+
+/** Receives the changes of tasks. */
+export interface TaskChanges {
+  /** Called after this node has changed a task. It must not throw. */
+  readonly changed: (key: TaskKey, record: TaskRecord) => void
+  /** Called after another node has changed a task. It must not throw. */
+  readonly announced: (key: TaskKey) => void
+}
+
+/** Reads and changes the tasks of all nodes in the store. */
+export class StoredTasks {
+  readonly node: string = randomUUID()
+  readonly #store: TaskStore
+  readonly #listener: TaskChanges
+  readonly #deadlines = new Deadlines(STORE_TIMEOUT_MS, (message) => new Error(message))
+  #beatAt = Number.NEGATIVE_INFINITY
+  #unsubscribe: (() => void) | undefined
+  #isDisconnected = false
+  /** The timers of the tasks whose node does not report. */
+  readonly #suspected = new Map<string, NodeJS.Timeout>()
+  readonly #graceMs: number
+
+  constructor(store: TaskStore, listener: TaskChanges, graceMs: number) {
+    this.#store = store
+    this.#listener = listener
+    this.#graceMs = graceMs
+  }
+
+  /** Stores a new task, which `run` must be called for. @throws if the store is unavailable */
+  async add(key: TaskKey, record: TaskRecord, countedFor: string, max: number): ReturnType<TaskStore['add']> {
+    await this.prepare()
+    const expiresAtMs = record.createdAt + record.ttlMs
+    return await this.#timed(() =>
+      this.#store.add(key, JSON.stringify(record), { expiresAtMs, countedFor, max }),
+    )
+  }
+
+  /** Lets the other nodes know that this one is alive. Must be called before a task names it. */
+  async prepare(): Promise<void> {
+    this.connect()
+    if (performance.now() - this.#beatAt >= FRESH_MS) await this.beat()
+  }
+
+  /** Reports that this node is alive. @throws if the store is unavailable */
+  async beat(): Promise<void> {
+    await this.#timed(() => this.#store.beat(this.node, ALIVE_MS))
+    this.#beatAt = performance.now()
+  }
+
+  /** Receives the changes of other nodes, until `disconnect` is called. */
+  connect(): void {
+    if (this.#isDisconnected) return
+    // A store that throws is asked again with the next task.
+    this.#unsubscribe ??= tryOrUndefined(() =>
+      this.#store.subscribe?.((key) => this.#listener.announced(key)),
+    )
+  }
+
+  disconnect(): void {
+    this.#isDisconnected = true
+    for (const timer of this.#suspected.values()) clearTimeout(timer)
+    this.#suspected.clear()
+    tryOrUndefined(() => this.#unsubscribe?.())
+    this.#unsubscribe = undefined
+  }
+
+  /** Reads a task. If its node does not report, the task fails after a while. @throws if the store is unavailable */
+  async load(key: TaskKey, telemetry: RequestTelemetry = NO_TELEMETRY): Promise<TaskRecord | undefined> {
+    const stored = await this.#timed(() => this.#store.get(key))
+    const record = stored && (JSON.parse(stored.value) as TaskRecord)
+    const { node } = record ?? {}
+    if (record?.status !== 'working' || node === undefined || node === this.node) return record
+    if (await this.#timed(() => this.#store.isAlive(node))) return record
+    const name = nameOf(key)
+    if (this.#isDisconnected || this.#suspected.has(name)) return record
+    const check = () =>
+      void this.#failIfLost(key, node, telemetry).finally(() => this.#suspected.delete(name))
+    this.#suspected.set(name, setTimeout(check, this.#graceMs).unref())
+    return record
+  }
+
+  /** Marks a task as failed if its node still does not report. Never rejects. */
+  async #failIfLost(key: TaskKey, node: string, telemetry: RequestTelemetry): Promise<void> {
+    try {
+      if (await this.#timed(() => this.#store.isAlive(node))) return
+      const failed = await this.change(key, (current) =>
+        current.status === 'working' && current.node === node ? failedTask(current, LOST) : undefined,
+      )
+      if (failed !== undefined) telemetry.taskEnded('failed', endOf(key, failed, 'node_lost'))
+    } catch {
+      // The store is unavailable. The node may not be able to report: the next request starts again.
+    }
+  }
+
+  /**
+   * Changes a task in one step.
+   * @param change returns the changed task, or undefined to leave it as it is. It may be called more than once.
+   * @returns the changed task, or undefined if it was not changed or does not exist
+   * @throws if the store is unavailable or full
+   */
+  async change(
+    key: TaskKey,
+    change: (record: TaskRecord) => TaskRecord | undefined,
+  ): Promise<TaskRecord | undefined> {
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      const stored = await this.#timed(() => this.#store.get(key))
+      const next = stored && change(JSON.parse(stored.value))
+      if (stored === undefined || next === undefined) return undefined
+      const outcome = await this.#timed(() => this.#store.replace(key, stored.version, JSON.stringify(next)))
+      if (outcome === 'store-full') throw new StoreFullError('The store of tasks is full')
+      if (outcome === 'changed') continue
+      this.#listener.changed(key, next)
+      tryOrUndefined(() => this.#store.announce?.(key))
+      return next
+    }
+    throw new Error('A task was changed too often at the same time')
+  }
+
+  /** Calls the store, which may also throw. @throws if it does not respond in time */
+  async #timed<T>(command: () => Promise<T>): Promise<T> {
+    return (await this.#deadlines.within(command(), 'The store of tasks')) as T
+  }
+}

@@ -1,0 +1,65 @@
+import {
+  type CallToolResult,
+  type InputRequiredResult,
+  ProtocolErrorCode,
+} from '@modelcontextprotocol/server'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { isProtocolError } from '../operations/operation.ts'
+import { shortened } from '../wire/shortened.ts'
+import { changed, keyedRequests, type TaskError, type TaskRecord } from './task-record.ts'
+
+/** The maximum length of the message of an error, and of its data as JSON. */
+const MAX_ERROR_TEXT = 4_000
+
+/** The outcome of the run of a handler. */
+export type TaskOutcome =
+  | { readonly result: CallToolResult }
+  | { readonly input: InputRequiredResult; readonly round: number }
+  | { readonly error: TaskError }
+
+/** Returns a task with the outcome of its run. */
+export function withOutcome(record: TaskRecord, outcome: TaskOutcome): TaskRecord {
+  if ('error' in outcome) return failedTask(record, outcome.error)
+  if ('result' in outcome) return changed(record, { status: 'completed', result: outcome.result })
+  const { node: _node, state: _state, ...rest } = record
+  const { input, round } = outcome
+  const requests = keyedRequests(input.inputRequests ?? {}, round)
+  return changed(rest, {
+    status: 'input_required',
+    round,
+    input: { requests, responses: {} },
+    ...(input.requestState !== undefined && { state: input.requestState }),
+  })
+}
+
+/** Returns a task that has failed. */
+export function failedTask(record: TaskRecord, error: TaskError): TaskRecord {
+  return changed(record, { status: 'failed', statusMessage: error.message, error })
+}
+
+/** Returns the type of the error for telemetry, or undefined for a success. */
+export function errorTypeOf(outcome: TaskOutcome): string | undefined {
+  if ('error' in outcome) return String(outcome.error.code)
+  return 'result' in outcome && outcome.result.isError === true ? 'tool_error' : undefined
+}
+
+/** Returns the JSON-RPC error of a thrown value. Only the message of a `ProtocolError` is meant for clients. */
+export function errorOf(thrown: unknown): TaskError {
+  if (!isProtocolError(thrown)) return internal('The tool failed.')
+  return (
+    tryOrUndefined(() => {
+      const { code, message, data } = thrown
+      const text = data === undefined ? undefined : JSON.stringify(data)
+      return {
+        code: Number.isSafeInteger(code) ? code : ProtocolErrorCode.InternalError,
+        message: shortened(String(message), MAX_ERROR_TEXT),
+        ...(text !== undefined && text.length <= MAX_ERROR_TEXT && { data: JSON.parse(text) }),
+      }
+    }) ?? internal('The tool failed.')
+  )
+}
+
+/** Returns the error -32603. */
+export function internal(message: string): TaskError {
+  return { code: ProtocolErrorCode.InternalError, message }
+}
