@@ -23,6 +23,8 @@ const MAX_TOKEN_LENGTH = 65_536
 
 /** The maximum length of an error description in a message, in characters. */
 const MAX_DESCRIPTION_LENGTH = 500
+/** The maximum length of an error code in a message, in characters. */
+const MAX_CODE_LENGTH = 100
 
 const ACCESS_TOKEN_TYPE = 'urn:ietf:params:oauth:token-type:access_token'
 
@@ -163,6 +165,13 @@ export class TokenEndpoint {
     return server
   }
 
+  /** Removes what a server that repeats the request would reveal. */
+  #withoutSecrets(text: string, subjectToken: string): string {
+    let cleaned = text.replaceAll(subjectToken, '[token]')
+    for (const secret of formsOf(this.#options.clientSecret)) cleaned = cleaned.replaceAll(secret, '[secret]')
+    return cleaned
+  }
+
   #failure(library: typeof OAuth, error: unknown, subjectToken: string): Error {
     if (!(error instanceof library.ResponseBodyError)) {
       if (error instanceof library.WWWAuthenticateChallengeError)
@@ -170,9 +179,10 @@ export class TokenEndpoint {
       return new UpstreamUnavailableError({ cause: withoutToken(error, subjectToken) })
     }
     const { error: code, error_description: description = '', cause: body } = error
-    const text = String(description).replaceAll(subjectToken, '[token]').slice(0, MAX_DESCRIPTION_LENGTH)
+    const text = this.#withoutSecrets(String(description), subjectToken).slice(0, MAX_DESCRIPTION_LENGTH)
+    const shown = this.#withoutSecrets(code, subjectToken).slice(0, MAX_CODE_LENGTH)
     const cause = new Error(
-      `the token endpoint responded with ${JSON.stringify(code.slice(0, 100))}${text === '' ? '' : `: ${text}`}`,
+      `the token endpoint responded with ${JSON.stringify(shown)}${text === '' ? '' : `: ${text}`}`,
     )
     if (code === 'temporarily_unavailable' || code === 'server_error')
       return new UpstreamUnavailableError({ cause })
@@ -186,6 +196,13 @@ export class TokenEndpoint {
       cause,
     })
   }
+}
+
+/** Returns a secret as it is, and as it is sent in a form and in the Authorization header. */
+function formsOf(secret: string | undefined): readonly string[] {
+  if (secret === undefined) return []
+  const inForm = new URLSearchParams([['', secret]]).toString().slice(1)
+  return [secret, inForm, inForm.replaceAll('+', '%20')]
 }
 
 function rejectedBy(signal: AbortSignal): Promise<never> {

@@ -429,6 +429,17 @@ describe('upstreamToken', () => {
       ['invalid_client', { status: 401, body: { error: 'invalid_client' } }, Error],
       ['a challenge', { status: 401, body: {}, headers: { 'WWW-Authenticate': 'Basic realm="x"' } }, Error],
       ['unauthorized_client', { status: 400, body: { error: 'unauthorized_client' } }, Error],
+      [
+        'an error that repeats the request',
+        {
+          status: 400,
+          body: {
+            error: 'bad s3cret value',
+            error_description: 'subject_token=incoming&client_secret=s3cret+value or s3cret%20value',
+          },
+        },
+        Error,
+      ],
     ] as const) {
       it(`${what} is an ${expected.name} that does not contain the token or the secret`, async () => {
         const fake = await fakeEndpoint()
