@@ -1,7 +1,7 @@
 import { DEFAULT_BODY_LIMITS } from '../http/body-reader.ts'
 import { endpointOf, type McpAdapter } from '../mcp/adapter.ts'
 import { Authenticator } from '../mcp/authenticator.ts'
-import type { Instrumentation } from '../mcp/instrumentation/instrumented-request.ts'
+import type { Instrumentation } from '../mcp/instrumentation/instrumentation.ts'
 import { Gate, type GateRequest, type MetadataAnnouncement } from '../oauth/gate.ts'
 import { RequestContext } from '../oauth/inputs.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'

@@ -24,7 +24,6 @@ import type { McpRequest } from '../wire/mcp-request.ts'
 import {
   type Failure,
   NO_TASK_TELEMETRY,
-  NO_TELEMETRY,
   type ObservedTask,
   type ReachedLimit,
   type RequestTelemetry,
@@ -42,6 +41,7 @@ import {
 } from './observed-message.ts'
 import { httpStatus, Operation, type RpcError } from './observed-operation.ts'
 import {
+  failureIn,
   invalidCause,
   kindOf,
   refusalAttributes,
@@ -52,9 +52,9 @@ import {
 import { type Payloads, payloads, payloadTexts } from './observed-payloads.ts'
 import { runWithin } from './run-within.ts'
 import { TokenRedactor } from './token-redactor.ts'
-import { Tracing } from './tracing.ts'
+import type { Tracing } from './tracing.ts'
 
-type AnyManager = KitTelemetryManager<any, any, any>
+export type AnyManager = KitTelemetryManager<any, any, any>
 type AnySession = KitTelemetrySession<any, any, any>
 type Attributes = Record<string, unknown>
 
@@ -80,46 +80,14 @@ const APPLICATION_METHODS: ReadonlySet<string> = new Set([
   'completion/complete',
 ])
 
-/** The telemetry of an adapter: events if it has a manager, and spans if a provider is registered. */
-export class Instrumentation {
+/** What the requests of an adapter share. */
+export interface SharedInstrumentation {
   readonly manager: AnyManager | undefined
-  readonly tracing: Tracing = new Tracing()
+  readonly tracing: Tracing
   /** `true` if the arguments and results of tools are recorded. The manager redacts them. */
   readonly recordsPayloads: boolean
   /** `true` if the addresses of clients are recorded on spans. */
   readonly recordsClientAddress: boolean
-
-  constructor(manager: AnyManager | undefined, recordsPayloads: boolean, recordsClientAddress = false) {
-    this.manager = manager
-    this.recordsClientAddress = recordsClientAddress
-    this.recordsPayloads = recordsPayloads && manager !== undefined
-  }
-
-  /** Resolves when `begin` may be called. Undefined if it may be called at once. Never rejects. */
-  get loading(): Promise<void> | undefined {
-    return this.tracing.loading
-  }
-
-  /**
-   * Records the duration of a session.
-   * @param transport `pipe` over stdio, `tcp` over HTTP
-   * @param revision one of the revisions that the SDK supports, so that the attribute has few values
-   */
-  sessionEnded(transport: 'pipe' | 'tcp', durationMs: number, revision: string | undefined): void {
-    const attributes = {
-      'network.transport': transport,
-      ...(transport === 'tcp' && { 'network.protocol.name': 'http' }),
-      ...(revision !== undefined && { 'mcp.protocol.version': revision }),
-    }
-    tryOrUndefined(() => this.tracing.recordSession({ durationMs, attributes }))
-  }
-
-  /** Begins the telemetry of a request. Returns {@link NO_TELEMETRY} if there is neither a manager nor a provider of spans. */
-  begin(request: McpRequest): RequestTelemetry {
-    return this.manager !== undefined || tryOrUndefined(() => this.tracing.hasProvider)
-      ? new InstrumentedRequest(this, request)
-      : NO_TELEMETRY
-  }
 }
 
 /**
@@ -132,7 +100,7 @@ export class InstrumentedRequest implements RequestTelemetry {
   readonly session: AnySession | undefined
   /** The attributes that the application adds to the last event. */
   readonly #added: RequestAttributes | undefined
-  readonly #instrumentation: Instrumentation
+  readonly #instrumentation: SharedInstrumentation
   readonly #request: McpRequest
   readonly #startedAt = performance.now()
   readonly #startedAtMs = Date.now()
@@ -145,7 +113,7 @@ export class InstrumentedRequest implements RequestTelemetry {
   #hasAccepted = false
   #ended = false
 
-  constructor(instrumentation: Instrumentation, request: McpRequest) {
+  constructor(instrumentation: SharedInstrumentation, request: McpRequest) {
     this.#instrumentation = instrumentation
     this.#request = request
     this.session = tryOrUndefined(() => instrumentation.manager?.session())
@@ -629,11 +597,4 @@ export class InstrumentedRequest implements RequestTelemetry {
 
 function isId(value: unknown): value is string | number | bigint {
   return (typeof value === 'string' && value !== '') || typeof value === 'number' || typeof value === 'bigint'
-}
-
-/** Returns the text with which a server of the SDK reports the error that a tool has thrown. */
-function failureIn(result: object): Failure | undefined {
-  const { content } = result as { content?: unknown }
-  const text = Array.isArray(content) ? (content[0] as { text?: unknown } | undefined)?.text : undefined
-  return typeof text === 'string' ? { thrown: text } : undefined
 }

@@ -2,6 +2,7 @@ import { isJsonContentType } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../http/plain-response.ts'
 import type { Decision, Refusal } from '../../oauth/decision.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
+import type { Failure } from '../wire/request-telemetry.ts'
 import type { RpcError } from './observed-operation.ts'
 
 /** Returns the code or the name of an error, if it is one word. */
@@ -67,3 +68,10 @@ export function statusOf(decision: Exclude<Decision, { outcome: 'accepted' }>): 
 }
 
 const REFUSAL_STATUS: Readonly<Record<string, number>> = { insufficient_scope: 403, rate_limited: 429 }
+
+/** Returns the text with which a server of the SDK reports the error that a tool has thrown. */
+export function failureIn(result: object): Failure | undefined {
+  const { content } = result as { content?: unknown }
+  const text = Array.isArray(content) ? (content[0] as { text?: unknown } | undefined)?.text : undefined
+  return typeof text === 'string' ? { thrown: text } : undefined
+}

@@ -1,0 +1,45 @@
+import { tryOrUndefined } from '../../try-or-undefined.ts'
+import type { McpRequest } from '../wire/mcp-request.ts'
+import { NO_TELEMETRY, type RequestTelemetry } from '../wire/request-telemetry.ts'
+import { type AnyManager, InstrumentedRequest, type SharedInstrumentation } from './instrumented-request.ts'
+import { Tracing } from './tracing.ts'
+
+/** The telemetry of an adapter: events if it has a manager, and spans if a provider is registered. */
+export class Instrumentation implements SharedInstrumentation {
+  readonly manager: AnyManager | undefined
+  readonly tracing: Tracing = new Tracing()
+  readonly recordsPayloads: boolean
+  readonly recordsClientAddress: boolean
+
+  constructor(manager: AnyManager | undefined, recordsPayloads: boolean, recordsClientAddress = false) {
+    this.manager = manager
+    this.recordsClientAddress = recordsClientAddress
+    this.recordsPayloads = recordsPayloads && manager !== undefined
+  }
+
+  /** Resolves when `begin` may be called. Undefined if it may be called at once. Never rejects. */
+  get loading(): Promise<void> | undefined {
+    return this.tracing.loading
+  }
+
+  /**
+   * Records the duration of a session.
+   * @param transport `pipe` over stdio, `tcp` over HTTP
+   * @param revision one of the revisions that the SDK supports, so that the attribute has few values
+   */
+  sessionEnded(transport: 'pipe' | 'tcp', durationMs: number, revision: string | undefined): void {
+    const attributes = {
+      'network.transport': transport,
+      ...(transport === 'tcp' && { 'network.protocol.name': 'http' }),
+      ...(revision !== undefined && { 'mcp.protocol.version': revision }),
+    }
+    tryOrUndefined(() => this.tracing.recordSession({ durationMs, attributes }))
+  }
+
+  /** Begins the telemetry of a request. Returns {@link NO_TELEMETRY} if there is neither a manager nor a provider of spans. */
+  begin(request: McpRequest): RequestTelemetry {
+    return this.manager !== undefined || tryOrUndefined(() => this.tracing.hasProvider)
+      ? new InstrumentedRequest(this, request)
+      : NO_TELEMETRY
+  }
+}
