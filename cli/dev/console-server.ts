@@ -49,7 +49,8 @@ export async function startConsoleServer(log: EventLog, port: Port): Promise<Con
   const handle: Handle = (req, res) => {
     const path = req.url?.split('?', 1)[0] ?? ''
     const isPost = req.method === 'POST'
-    if (isForeignPage(req)) return refuse(res, 403, 'Requests from other origins are not allowed')
+    if (isForeignPage(req) && !(isLink(req) && files.has(path)))
+      return refuse(res, 403, 'Requests from other origins are not allowed')
     if (isFeed(path, key)) return isPost ? takeFeed(req, res, log) : notAllowed(res, 'POST')
     const file = files.get(path)
     if (file === undefined && path !== '/events') return refuse(res, 404, 'Not found')
@@ -96,11 +97,16 @@ async function pageFiles(): Promise<ReadonlyMap<string, { type: string; text: st
   ])
 }
 
-/** Returns `true` if a web page of another origin sends the request, except by a link to the console. */
+/** Returns `true` if a web page of another origin sends the request. */
 function isForeignPage({ headers }: IncomingMessage): boolean {
-  const { host, origin, 'sec-fetch-site': site, 'sec-fetch-mode': mode } = headers
+  const { host, origin, 'sec-fetch-site': site } = headers
   if (origin !== undefined && origin !== `http://${host}`) return true
-  return site !== undefined && !['same-origin', 'none'].includes(String(site)) && mode !== 'navigate'
+  return site !== undefined && !['same-origin', 'none'].includes(String(site))
+}
+
+/** Returns `true` for the request of a window, as after a click on a link. */
+function isLink({ headers }: IncomingMessage): boolean {
+  return headers.origin === undefined && headers['sec-fetch-mode'] === 'navigate'
 }
 
 function isFeed(path: string, key: string): boolean {

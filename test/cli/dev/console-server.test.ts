@@ -89,9 +89,11 @@ describe('the server of the console', () => {
     })
   }
 
-  it('accepts links from other sites, and the host localhost', async () => {
+  it('accepts links from other sites to the page but not to its events, and the host localhost', async () => {
     const headers = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }
     expect((await ask('/', { headers })).status).to.equal(200)
+    // Frames of another site would take the places of pages.
+    expect((await ask('/events', { headers })).status).to.equal(403)
     const { port } = new URL(server.url)
     expect((await ask('/', { headers: { host: `localhost:${port}` } })).status).to.equal(200)
   })
