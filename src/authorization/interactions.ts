@@ -123,6 +123,8 @@ export class Interactions {
     } catch (error) {
       // The error may contain a code or a token.
       const isOutage = error instanceof TemporarilyUnavailableError
+      const { emit, options } = this.#context
+      emit('signin.refused', { provider: options.provider, reason: isOutage ? 'unavailable' : 'failed' })
       if (isOutage) ctx.set('Retry-After', '5')
       this.#fail(
         ctx,

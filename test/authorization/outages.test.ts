@@ -114,6 +114,20 @@ describe('authorizationFacade whose store is unavailable', () => {
     await observed.close()
   })
 
+  it('a page of the sign-in while the store is unavailable emits an event with the reason', async () => {
+    const recorder = createTelemetryRecorder()
+    const telemetry = KitTelemetry.create().addTransport(recorder).build()
+    const observed = await startFacade({ store, telemetry })
+    store.failure = FAILURES.rejects
+    const page = await new Browser().open(`${observed.issuer}/signin/${'a'.repeat(43)}`)
+    expect(page.status).to.equal(503)
+    await telemetry.shutdown()
+    expect(recorder.events().map(({ name, attributes }) => [name, attributes])).to.deep.equal([
+      ['kit.authorization.signin.refused', { provider: 'oidc', reason: 'unavailable' }],
+    ])
+    await observed.close()
+  })
+
   it('a refresh for which allow throws is 503, and the refresh token stays usable', async () => {
     let isDown = false
     const checked = await startFacade({
