@@ -68,8 +68,8 @@ export async function examine(options: ExaminationOptions, watcher: Watcher): Pr
       })
     }
   }
-  // Sessions are closed on a best-effort basis.
-  for (const close of examination.closing.reverse()) await close().catch(() => undefined)
+  // Sessions are closed on a best-effort basis, all at once, because a server may not respond to any of these requests.
+  await Promise.all(examination.closing.map((close) => close().catch(() => undefined)))
   const count = (status: Status): number => checks.filter((check) => check.status === status).length
   const summary = { ok: count('ok'), warn: count('warn'), fail: count('fail'), skip: count('skip') }
   return {

@@ -62,6 +62,25 @@ describe('doctor --as for hostile servers', function () {
     })
   }
 
+  it('sessions that the server never ends do not delay the report one after the other', async () => {
+    let sessions = 0
+    let waiting = 0
+    let most = 0
+    const server = await listen(async (req, res) => {
+      if (req.method === 'DELETE') {
+        most = Math.max(most, ++waiting)
+        res.once('close', () => waiting--)
+        return
+      }
+      await buffer(req)
+      res.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': `s${++sessions}` })
+      res.end('{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25"}}')
+    })
+    await look(new URL(`${server.origin}/mcp`), { timeoutMs: 200 })
+    expect(sessions).to.be.greaterThan(3)
+    expect(most).to.be.greaterThan(3)
+  })
+
   for (const issuer of ['urn:x', 'data:,x', 'mailto:a@example.com'])
     it(`the issuer ${issuer}, which is not an https URL, is reported for every client`, async () => {
       const target = await startTarget({
