@@ -10,8 +10,9 @@ const START_AGAIN = 'The user starts again from the client, and stays in one bro
 const SIGN_INS: Readonly<Record<string, RefusalText>> = {
   check_failed: {
     says: 'allow or grantScopes failed',
-    hint: 'Correct the function: it threw an error, or its promise was rejected.',
+    hint: 'Correct the function: it threw an error, its promise was rejected, or it did not decide within 10 s.',
   },
+  failed: { says: 'a page failed with an unexpected error', hint: START_AGAIN },
   no_scope: {
     says: 'no scope can be granted',
     hint: 'The client requests a scope of the option scopes, or grantScopes returns one.',
@@ -28,6 +29,10 @@ const SIGN_INS: Readonly<Record<string, RefusalText>> = {
   provider_failed: {
     says: 'the sign-in at the identity provider failed',
     hint: 'Check issuer, clientId, and clientSecret of the option upstream, and the redirect URI at the provider.',
+  },
+  unavailable: {
+    says: 'the store is unavailable',
+    hint: 'Check that this server reaches the option store, such as Redis.',
   },
   unknown_state: { says: 'the sign-in has expired', hint: START_AGAIN },
 }

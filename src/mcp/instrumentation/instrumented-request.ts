@@ -80,7 +80,7 @@ const APPLICATION_METHODS: ReadonlySet<string> = new Set([
   'completion/complete',
 ])
 
-/** What the requests of an adapter share. */
+/** The telemetry that the requests of an adapter share. */
 export interface SharedInstrumentation {
   readonly manager: AnyManager | undefined
   readonly tracing: Tracing

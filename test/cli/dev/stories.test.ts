@@ -329,6 +329,14 @@ describe('Stories', () => {
         next: 'clientSecret',
       },
       {
+        what: 'a page of the sign-in without the store',
+        last: () => facade('signin.refused', { provider: 'entra', reason: 'unavailable' }),
+        stage: 'not-signed-in',
+        word: 'not signed in',
+        title: 'unavailable: the store is unavailable',
+        next: 'option store',
+      },
+      {
         what: 'a sign-in with an unknown reason',
         last: () => facade('signin.refused', { provider: 'entra', reason: 'constructor' }),
         stage: 'not-signed-in',
