@@ -4,8 +4,8 @@ import { type AuthInfo, tokenIssuer } from './auth-info.ts'
 
 /**
  * Returns the owner of state that is kept between requests: the user of a token or, for a token without a user, its client,
- * together with the issuer of the token. If the verifier names neither, or a user without `id` and `sub`, the owner is the
- * token itself (its hash).
+ * together with the issuer of the token. If the verifier names neither, or a user without `id` and `sub` or with an empty
+ * one, the owner is the token itself (its hash).
  */
 export function ownerOf(auth: AuthInfo | undefined): string {
   if (auth === undefined) return ''
@@ -23,7 +23,8 @@ function identityOf(user: unknown): readonly unknown[] | undefined {
     const { id, sub } = Object(user ?? undefined) as { id?: unknown; sub?: unknown }
     const known = typeof user === 'object' ? (id ?? sub) : user
     const text = String(known)
-    if (known === undefined || known === null || text.startsWith('[object ')) return undefined
+    // Several users can have an empty id if their provider does not name them.
+    if (known === undefined || known === null || text === '' || text.startsWith('[object ')) return undefined
     return [typeof known, text]
   })
 }
