@@ -181,8 +181,11 @@ export function resolveUpstreamTokenOptions(options: UpstreamTokenOptions): Reso
     resource,
     scopes,
     ...resolveCache(cache, clientSecret),
+    // `AbortSignal.timeout` takes whole numbers only.
     timeoutMs:
-      options.timeoutMs === undefined ? 5_000 : checkMs('timeoutMs', options.timeoutMs, 'more than 0'),
+      options.timeoutMs === undefined
+        ? 5_000
+        : Math.ceil(checkMs('timeoutMs', options.timeoutMs, 'more than 0')),
     allowInsecureHttp,
   }
 }

@@ -453,6 +453,12 @@ describe('upstreamToken', () => {
       })
     }
 
+    it('timeoutMs may be a fraction', async () => {
+      const origin = await serve(() => {})
+      const error = await errorOf(exchangeAt(`${origin}/token`, { timeoutMs: 0.5 }).for(authOf('a')))
+      expect(error).to.be.instanceOf(UpstreamUnavailableError)
+    })
+
     it('an endpoint that does not respond in time is an UpstreamUnavailableError', async () => {
       const origin = await serve(() => {})
       const error = await errorOf(exchangeAt(`${origin}/token`, { timeoutMs: 50 }).for(authOf('a')))
