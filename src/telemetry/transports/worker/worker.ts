@@ -389,16 +389,18 @@ class WorkerTransport implements TelemetryTransport {
       this.#meta = undefined
       this.#initializing.reject(cause ?? error)
       this.#initializing = undefined
-      return
-    }
-    this.#failures++
-    this.#stoppedMs = performance.now()
-    this.#pauseMs = backOffMs(BACK_OFF, this.#failures, Math.random())
-    this.#unposted = []
-    for (const pending of this.#pending.values()) {
-      pending.posted = false
-      if (++pending.stops > this.#settings.retries) this.#fail(pending, error)
-      else this.#unposted.push(pending)
+      this.#unposted = []
+      for (const pending of [...this.#pending.values()]) this.#fail(pending, error)
+    } else {
+      this.#failures++
+      this.#stoppedMs = performance.now()
+      this.#pauseMs = backOffMs(BACK_OFF, this.#failures, Math.random())
+      this.#unposted = []
+      for (const pending of this.#pending.values()) {
+        pending.posted = false
+        if (++pending.stops > this.#settings.retries) this.#fail(pending, error)
+        else this.#unposted.push(pending)
+      }
     }
     if (this.#pending.size > 0) {
       this.#startWhenDue()

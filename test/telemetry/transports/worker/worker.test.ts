@@ -358,6 +358,22 @@ describe('workerTransport', function () {
       await telemetry.shutdown()
     })
 
+    it('events, flush, and shutdown of a transport without a manager settle if its first worker fails to start', async () => {
+      const transport = workerTransport(moduleOf('throw new Error()'))
+      const outcomes = await Promise.allSettled([
+        transport.init?.({ service: 'billing', environment: 'test' } as never),
+        transport.handle(anEvent()),
+        transport.flush?.(),
+        transport.shutdown?.(),
+      ])
+      expect(outcomes.map(({ status }) => status)).to.deep.equal([
+        'rejected',
+        'rejected',
+        'fulfilled',
+        'fulfilled',
+      ])
+    })
+
     it('a shutdown ends if the worker exits in it', async () => {
       const code = 'export default () => ({ handle() {}, shutdown() { process.exit(1) } })'
       const { telemetry, counts } = managerWith(workerTransport(moduleOf(code)))
