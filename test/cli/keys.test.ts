@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import {
   chmod,
+  chown,
   mkdir,
   mkdtemp,
   readdir,
@@ -17,6 +18,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { decodeProtectedHeader } from 'jose'
+import { writeSecretFile } from '../../cli/keys/secret-file.ts'
 import { run } from '../../cli/run.ts'
 import { type AuthorizationKeys, memoryStore } from '../../src/authorization/index.ts'
 import { resolveKeys } from '../../src/authorization/keys.ts'
@@ -132,6 +134,27 @@ describe('mcp-gatekit keys', () => {
     expect(await keys('--out', file, '--force')).to.include({ exitCode: 0 })
     expect((await stat(file)).mode & 0o777).to.equal(0o600)
     expect((await keysIn(file)).signing).to.have.length(1)
+  })
+
+  it('a key file whose content cannot be written completely leaves no file', async () => {
+    const place = await mkdtemp(join(folder, 'full-'))
+    const text = (async function* () {
+      yield 'half'
+      throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
+    })()
+    expect(await writeSecretFile(join(place, 'keys.json'), text as never, false)).to.equal('ENOSPC')
+    expect(await readdir(place)).to.deep.equal([])
+  })
+
+  it('--out --force keeps the owner of the file', async function () {
+    // Only root may give a file to another user.
+    if (process.getuid?.() !== 0) this.skip()
+    const file = join(await mkdtemp(join(folder, 'owned-')), 'keys.json')
+    await writeFile(file, 'old')
+    await chown(file, 1_234, 5_678)
+    expect(await keys('--out', file, '--force')).to.include({ exitCode: 0 })
+    const { uid, gid, mode } = await stat(file)
+    expect([uid, gid, mode & 0o777]).to.deep.equal([1_234, 5_678, 0o600])
   })
 
   it('--out --force replaces the target of a symbolic link, and leaves no other file', async () => {
