@@ -109,7 +109,7 @@ export class LimitedTool implements ToolLimiter {
         signal.removeEventListener('abort', abort)
         end()
       }
-      run().then(
+      started(run).then(
         (result) => {
           settled()
           resolve(result)
@@ -120,6 +120,15 @@ export class LimitedTool implements ToolLimiter {
         },
       )
     })
+  }
+}
+
+/** Calls `run`. Returns a rejected promise if it throws. */
+function started<Result>(run: () => Promise<Result>): Promise<Result> {
+  try {
+    return run()
+  } catch (thrown) {
+    return Promise.reject(thrown)
   }
 }
 

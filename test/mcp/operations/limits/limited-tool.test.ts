@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { expect } from 'chai'
 import { z } from 'zod'
+import { LimitedTool } from '../../../../src/mcp/operations/limits/limited-tool.ts'
 import type { McpLimits } from '../../../../src/mcp/router/limits.ts'
 import { KitMcpRouter } from '../../../../src/mcp/router/router.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../../src/telemetry/index.ts'
@@ -214,4 +215,24 @@ describe('mcp: the option limits', () => {
       })
     })
   }
+})
+
+describe('LimitedTool', () => {
+  it('a run that throws synchronously ends its limited call at once', async () => {
+    let ends = 0
+    const tool = new LimitedTool({
+      tool: 'x',
+      running: [{ begin: () => () => ends++ }] as never,
+      calls: [],
+      timeoutMs: 60_000,
+      maxResultBytes: undefined,
+    })
+    const thrown = new Error('thrown')
+    const call = { context: { signal: new AbortController().signal } } as never
+    const run = (): never => {
+      throw thrown
+    }
+    expect(await tool.run(call, run).catch((error: unknown) => error)).to.equal(thrown)
+    expect(ends).to.equal(1)
+  })
 })
