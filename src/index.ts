@@ -49,6 +49,7 @@ export type {
 } from './mcp/router/resource.ts'
 export { KitMcpRouter, type KitMcpTypeError } from './mcp/router/router.ts'
 export type { AppContextFactory } from './mcp/router/router-table.ts'
+export type { LoadedSkills, SkillInfo, SkillsConfig } from './mcp/router/skills.ts'
 export type { ToolConfig, ToolHandler, ToolResult } from './mcp/router/tool.ts'
 export { KitToolError } from './mcp/router/tool-error.ts'
 export type { TemplateVariables } from './mcp/router/uris/uri-template.ts'

@@ -39,6 +39,7 @@ describe('the API reference', function () {
       'testing',
       'openapi',
       'policy',
+      'skills',
       'upstream',
       'authorization',
     ].map((name) => `${name}.md`)
@@ -132,6 +133,7 @@ describe('the API reference', function () {
         'telemetry/worker.d.ts': 'export {}',
         'testing/index.d.ts': 'export {}',
         'policy/index.d.ts': 'export {}',
+        'skills/index.d.ts': 'export {}',
         'upstream/index.d.ts': 'export {}',
         'authorization/index.d.ts': 'export {}',
         'openapi/index.d.ts':

@@ -56,6 +56,7 @@ const MAP: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>>> =
   testing: { options: 'all', oauth: 'all', telemetry: 'all' },
   policy: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
   upstream: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
+  skills: { options: 'all', mcp: 'all' },
   authorization: {
     options: 'all',
     http: 'all',
@@ -110,7 +111,7 @@ const TRANSPORT_CONTRACT = [
 
 /** Where packages that users bring themselves may be imported. */
 const PEERS: readonly { readonly peer: RegExp; readonly where: RegExp; readonly types?: true }[] = [
-  { peer: /^@modelcontextprotocol\//, where: /^(?:mcp|redis)\// },
+  { peer: /^@modelcontextprotocol\//, where: /^(?:mcp|redis|skills)\// },
   {
     peer: /^@opentelemetry\//,
     where: /^(?:telemetry\/transports\/otlp\/[^/]*|mcp\/instrumentation\/tracing)\.ts$/,

@@ -36,6 +36,7 @@ export type OptionsHeading =
   | 'upstreamToken'
   | 'authorizationFacade'
   | 'authzen'
+  | 'loadSkills'
 
 /** The checks of the options that one function of this package takes. Every error names the option and its anchor. */
 export interface OptionChecks extends OptionKit<KitMcpConfigError> {

@@ -4,6 +4,7 @@ import * as authorization from '../../src/authorization/index.ts'
 import * as kit from '../../src/index.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import { authzen } from '../../src/policy/index.ts'
+import { loadSkills } from '../../src/skills/index.ts'
 import { workerTransport } from '../../src/telemetry/worker.ts'
 import { createTestIssuer } from '../../src/testing/index.ts'
 import { upstreamToken } from '../../src/upstream/index.ts'
@@ -67,6 +68,9 @@ const document = {
     '/pets': { get: { operationId: 'listPets', tags: ['pet'], responses: { 200: { description: 'ok' } } } },
   },
 }
+
+const skillFiles = { 'a/SKILL.md': '---\nname: a\ndescription: b\n---\n' }
+const skills = await loadSkills(skillFiles)
 
 const NO_TEXT: readonly unknown[] = [null, 5, {}]
 const NO_BOOLEAN: readonly unknown[] = [null, 'yes', 1]
@@ -476,6 +480,30 @@ export const TAKERS: readonly OptionsTaker[] = [
       instructions: NO_TEXT,
       maxMessageBytes: NO_NUMBER,
       recordPayloads: NO_BOOLEAN,
+    },
+  },
+  {
+    name: 'loadSkills',
+    heading: 'loadskills',
+    call: (options) => loadSkills(skillFiles, options),
+    good: {},
+    wrong: {
+      prefix: ['', '/', 'a/', '../a', 'a b', '.a', 'a'.repeat(300), ...NO_TEXT],
+      maxSkills: [0, ...NO_NUMBER],
+      maxFiles: [0, ...NO_NUMBER],
+      maxFileBytes: [0, ...NO_NUMBER],
+      maxBytes: [0, ...NO_NUMBER],
+    },
+  },
+  {
+    name: 'skills',
+    heading: 'kitmcprouter',
+    call: (config) => router.skills(skills, config),
+    good: {},
+    wrong: {
+      scopes: ['mcp:read', [5], ['a b'], ['offline_access']],
+      public: NO_BOOLEAN,
+      cache: [...NO_OBJECT, { ttlMs: -1 }],
     },
   },
   {
@@ -987,6 +1015,16 @@ export const ARGUMENTS: readonly (readonly [
     'gracefulshutdown',
     /^server /,
     () => kit.gracefulShutdown(app as Wrong),
+  ],
+  ['a folder that does not exist', 'loadskills', /^source /, () => loadSkills('/does/not/exist')],
+  ['a number instead of a folder', 'loadskills', /^source /, () => loadSkills(5 as Wrong)],
+  ['a folder without a skill', 'loadskills', /^source /, () => loadSkills({})],
+  ['a promise of skills', 'kitmcprouter', /^skills /, () => router.skills(loadSkills(skillFiles) as Wrong)],
+  [
+    'a skill with the name of a resource',
+    'kitmcprouter',
+    /^skills /,
+    () => router.resource('a', { uri: 'notes://a' }, handle).skills(skills),
   ],
   [
     'a number instead of a document',

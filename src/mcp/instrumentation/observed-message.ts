@@ -23,7 +23,13 @@ const MAX_TEXT = 128
 const MAX_URI = 1024
 
 /** The methods whose `params.uri` names a resource. */
-const RESOURCE_METHODS = new Set(['resources/read', 'resources/subscribe', 'resources/unsubscribe'])
+const RESOURCE_METHODS = new Set([
+  'resources/directory/read',
+  'resources/read',
+  'resources/subscribe',
+  'resources/unsubscribe',
+  'skills/get',
+])
 
 /** The methods that the revisions of the protocol let a client send. */
 const METHODS: ReadonlySet<string> = new Set([
@@ -41,6 +47,7 @@ const METHODS: ReadonlySet<string> = new Set([
   'resources/list',
   'resources/templates/list',
   'server/discover',
+  'skills/list',
   'subscriptions/listen',
   'tasks/cancel',
   'tasks/get',

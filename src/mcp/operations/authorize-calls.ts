@@ -93,6 +93,15 @@ function knownCall(table: RouterTable, message: unknown): KnownCall | undefined 
       const { name } = operation.definition
       return { id, method, params, kind: 'resource', name, uri, operation, validate: () => variables }
     }
+    case 'skills/get':
+    case 'resources/directory/read': {
+      const uri = typeof params.uri === 'string' ? canonicalUri(params.uri) : undefined
+      const parts = method === 'skills/get' ? table.skills : table.directories
+      const operation = uri === undefined ? undefined : parts.get(uri)
+      if (uri === undefined || operation === undefined) return undefined
+      const { name } = operation.definition
+      return { id, method, params, kind: 'resource', name, uri, operation, validate: () => ({}) }
+    }
     default:
       return undefined
   }

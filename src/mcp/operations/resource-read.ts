@@ -10,6 +10,7 @@ import { type InputRequired, isInputRequired } from '../router/input-required.ts
 import type { Around } from '../router/middleware.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from '../router/resource.ts'
 import { findResource } from '../router/router-table.ts'
+import type { Scoped } from '../router/uris/uri-scopes.ts'
 import { OperationCall } from './middleware-call.ts'
 import { type CallContext, runRound, runSafely, type Serving } from './operation.ts'
 import { permittedCall } from './policy.ts'
@@ -57,7 +58,7 @@ export async function readResource(
       // The revisions before 2026-07-28 do not have cache hints.
       return sdk.mcpReq.envelope === undefined
         ? result
-        : { ...cacheHint(serving, entry), ...result, ...forced(serving, entry) }
+        : { ...serving.cache, ...entry.cache, ...result, ...forcedCache(serving, entry) }
     }),
   )
 }
@@ -101,12 +102,8 @@ function contentsOf(
   return { uri, mimeType: mimeType ?? 'application/json', text }
 }
 
-function cacheHint({ cache }: Serving, entry: ResourceEntry | ResourceTemplateEntry): CacheHint {
-  return { ...cache, ...entry.cache }
-}
-
 /** Returns a hint that overrides all others: a resource that needs a token must not be in a shared cache. */
-function forced({ exchange, policy }: Serving, { scopes }: ResourceEntry | ResourceTemplateEntry): CacheHint {
+export function forcedCache({ exchange, policy }: Serving, { scopes }: Scoped): CacheHint {
   return exchange.auth !== undefined || policy !== undefined || scopes.length > 0
     ? { cacheScope: 'private' }
     : {}

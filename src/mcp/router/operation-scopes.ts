@@ -23,6 +23,10 @@ export interface ScopedOperations extends ScopedResources {
   readonly scopes: readonly string[]
   readonly tools: ReadonlyMap<string, Scoped>
   readonly prompts: ReadonlyMap<string, Scoped>
+  /** The skills of a router by the canonical URI of `SKILL.md`. Those of a router function are resources. */
+  readonly skills?: ReadonlyMap<string, Scoped>
+  /** The directories of the skills of a router by canonical URI. */
+  readonly directories?: ReadonlyMap<string, Scoped>
 }
 
 /** Scopes by operation, for a router that is a function. */
@@ -82,6 +86,10 @@ function scopesOf(operations: ScopedOperations, { method, params }: Message): (r
     case 'resources/subscribe':
     case 'resources/unsubscribe':
       return [scopesOfResource(operations, params?.uri)]
+    case 'skills/get':
+      return [scopesOfResource(withResources(operations, operations.skills), params?.uri)]
+    case 'resources/directory/read':
+      return [scopesOfResource(withResources(operations, operations.directories), params?.uri)]
     case 'subscriptions/listen': {
       const uris = params?.notifications?.resourceSubscriptions
       if (!Array.isArray(uris) || uris.length > MAX_LISTENED_URIS) return []
@@ -129,6 +137,12 @@ function isPublicMessage(operations: ScopedOperations | undefined, message: unkn
       return isPublicName(operations.prompts, params?.name)
     case 'resources/read':
       return isPublicResource(operations, params?.uri)
+    case 'skills/list':
+      return operations.skills !== undefined
+    case 'skills/get':
+      return isPublicResource(withResources(operations, operations.skills), params?.uri)
+    case 'resources/directory/read':
+      return isPublicResource(withResources(operations, operations.directories), params?.uri)
     case 'completion/complete':
       return isPublicReference(operations, params?.ref ?? {})
     default:
@@ -141,7 +155,7 @@ function isPublicName(known: ReadonlyMap<string, Scoped>, name: unknown): boolea
   return entry !== undefined && isOpen(entry)
 }
 
-function isPublicResource(operations: ScopedOperations, uri: unknown): boolean {
+function isPublicResource(operations: ScopedResources, uri: unknown): boolean {
   return typeof uri === 'string' && isPublicUri(operations, uri)
 }
 
@@ -157,7 +171,15 @@ function scopesNamed(known: ReadonlyMap<string, Scoped>, name: unknown): readonl
   return (typeof name === 'string' ? known.get(name)?.scopes : undefined) ?? []
 }
 
-function scopesOfResource(operations: ScopedOperations, uri: unknown): readonly string[] {
+/** Returns the templates of `operations` with other resources, if there are any. */
+function withResources(
+  operations: ScopedOperations,
+  resources: ReadonlyMap<string, Scoped> | undefined,
+): ScopedResources {
+  return resources === undefined ? operations : { resources, templates: operations.templates }
+}
+
+function scopesOfResource(operations: ScopedResources, uri: unknown): readonly string[] {
   return typeof uri === 'string' ? scopesOfUri(operations, uri) : []
 }
 

@@ -3,6 +3,13 @@ import { unionOfScopes } from '../../oauth/scope.ts'
 import { composedMiddleware, type Middleware, type Wrapped } from './middleware.ts'
 import type { PromptEntry } from './prompt.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from './resource.ts'
+import {
+  SKILLS_CAPABILITY,
+  type SkillEntry,
+  type SkillTables,
+  skillResources,
+  skillTables,
+} from './skills.ts'
 import type { ToolEntry } from './tool.ts'
 import { scopesOfUri } from './uris/uri-scopes.ts'
 
@@ -10,13 +17,15 @@ import { scopesOfUri } from './uris/uri-scopes.ts'
 export type AppContextFactory<App> = (input: { readonly request: Request }) => App | Promise<App>
 
 /** The lookup tables of a router. The adapter creates them once. */
-export interface RouterTable {
+export interface RouterTable extends SkillTables {
   readonly makeContext: AppContextFactory<unknown> | undefined
   readonly tools: ReadonlyMap<string, ToolEntry>
   readonly definitions: readonly Tool[]
   readonly prompts: ReadonlyMap<string, PromptEntry>
   /** The resources by canonical URI. The scopes of each include those of the templates that match it. */
   readonly resources: ReadonlyMap<string, ResourceEntry>
+  /** The resources of `resources/list`: of the files of a skill, only `SKILL.md`. */
+  readonly listedResources: ReadonlyMap<string, ResourceEntry>
   readonly templates: readonly ResourceTemplateEntry[]
   readonly capabilities: ServerCapabilities
   /** `true` if a tool has arguments that are repeated in headers. */
@@ -32,6 +41,7 @@ export interface RouterEntries {
   readonly prompts: readonly PromptEntry[]
   readonly resources: readonly ResourceEntry[]
   readonly templates: readonly ResourceTemplateEntry[]
+  readonly skills: readonly SkillEntry[]
 }
 
 export function routerTable(
@@ -39,22 +49,34 @@ export function routerTable(
   entries: RouterEntries,
   middleware: readonly Middleware<any>[],
 ): RouterTable {
-  const { tools, prompts, resources, templates } = wrappedEntries(entries, middleware)
+  const { tools, prompts, resources: own, templates, skills } = wrappedEntries(entries, middleware)
+  const files = skills.map(skillResources)
+  const resources = [...own, ...files.flat()]
   const hasResources = resources.length > 0 || templates.length > 0
   const completes = [...prompts, ...templates].some(({ completers }) => completers !== undefined)
+  const byUri = resourcesByUri(resources, templates)
   return {
     makeContext,
     tools: new Map(tools.map((entry) => [entry.definition.name, entry])),
     definitions: tools.map((entry) => entry.definition),
     prompts: new Map(prompts.map((entry) => [entry.definition.name, entry])),
-    resources: resourcesByUri(resources, templates),
+    resources: byUri,
+    listedResources:
+      files.length === 0
+        ? byUri
+        : withoutResources(
+            byUri,
+            files.flatMap(([, ...others]) => others),
+          ),
     templates,
+    ...skillTables(skills, byUri),
     capabilities: Object.freeze({
       logging: {},
       ...((tools.length > 0 || (prompts.length === 0 && !hasResources)) && { tools: { listChanged: true } }),
       ...(prompts.length > 0 && { prompts: { listChanged: true } }),
       ...(hasResources && { resources: { listChanged: true, subscribe: true } }),
       ...(completes && { completions: {} }),
+      ...(skills.length > 0 && SKILLS_CAPABILITY),
     }),
     declaresHeaders: tools.some((entry) => entry.declaresHeaders),
     hasTasks: tools.some((entry) => entry.task !== undefined),
@@ -64,7 +86,7 @@ export function routerTable(
 
 /** Returns the entries with the middleware of the router around that of merged routers. */
 function wrappedEntries(
-  { tools, prompts, resources, templates }: RouterEntries,
+  { tools, prompts, resources, templates, skills }: RouterEntries,
   middleware: readonly Middleware<any>[],
 ): RouterEntries {
   const wrapped = <Entry extends Wrapped>(entry: Entry): Entry => {
@@ -76,6 +98,7 @@ function wrappedEntries(
     prompts: prompts.map(wrapped),
     resources: resources.map(wrapped),
     templates: templates.map(wrapped),
+    skills: skills.map(wrapped),
   }
 }
 
@@ -99,6 +122,15 @@ export function findResource(
     if (variables !== undefined) return { entry: template, variables }
   }
   return undefined
+}
+
+/** Returns the resources without `omitted`. */
+function withoutResources(
+  resources: ReadonlyMap<string, ResourceEntry>,
+  omitted: readonly ResourceEntry[],
+): ReadonlyMap<string, ResourceEntry> {
+  const uris = new Set(omitted.map(({ canonical }) => canonical))
+  return new Map([...resources].filter(([uri]) => !uris.has(uri)))
 }
 
 /** Returns the resources by canonical URI. Each has the scopes of the templates that match it, too. */

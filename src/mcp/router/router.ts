@@ -17,6 +17,7 @@ import {
   resourceTemplateEntry,
 } from './resource.ts'
 import { type AppContextFactory, type RouterTable, routerTable } from './router-table.ts'
+import { type LoadedSkills, type SkillEntry, type SkillsConfig, skillEntries, urisOf } from './skills.ts'
 import { type ArgsOf, type HandlerGiving, type ToolConfig, type ToolEntry, toolEntry } from './tool.ts'
 
 const { checkFunction, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
@@ -31,6 +32,7 @@ interface RouterProps {
   readonly prompts: Entries<PromptEntry>
   readonly resources: Entries<ResourceEntry>
   readonly templates: Entries<ResourceTemplateEntry>
+  readonly skills: Entries<SkillEntry>
   /** Outermost first. */
   readonly middleware: readonly Middleware<any>[]
 }
@@ -79,6 +81,7 @@ export class KitMcpRouter<App = unknown, User = any> {
       prompts: Entries.empty(),
       resources: Entries.empty(),
       templates: Entries.empty(),
+      skills: Entries.empty(),
       middleware: [],
     })
   }
@@ -159,7 +162,8 @@ export class KitMcpRouter<App = unknown, User = any> {
     handler: ResourceHandler<App, User>,
   ): KitMcpRouter<App, User> {
     const entry = resourceEntry(name, config, handler as ResourceEntry['handler'])
-    return new KitMcpRouter({ ...this.#props, resources: added(this.#props.resources, 'resource', entry) })
+    const { resources, skills } = this.#props
+    return new KitMcpRouter({ ...this.#props, resources: added(resources, 'resource', entry, skills) })
   }
 
   /**
@@ -186,6 +190,32 @@ export class KitMcpRouter<App = unknown, User = any> {
       ...this.#props,
       templates: added(this.#props.templates, 'resourceTemplate', entry),
     })
+  }
+
+  /**
+   * Adds the skills of a folder (SEP-2640), which `loadSkills` of `mcp-gatekit/skills` has read. Clients find them with
+   * `skills/list` and `skills/get`, and read their files as resources.
+   * @param skills the result of `await loadSkills()`.
+   * @param config the scopes that the skills need.
+   * @returns a new router.
+   * @throws {KitMcpConfigError} if an argument is invalid, or if a skill has the name or a URI of a resource or of another skill.
+   * @example
+   * ```ts
+   * import { KitMcpRouter } from 'mcp-gatekit'
+   * import { loadSkills } from 'mcp-gatekit/skills'
+   *
+   * const skills = await loadSkills(new URL('./skills', import.meta.url))
+   * export const router = KitMcpRouter.create().skills(skills, { scopes: ['skills:read'] })
+   * ```
+   * @see docs/guides/skills.md
+   */
+  skills(skills: LoadedSkills, config: SkillsConfig = {}): KitMcpRouter<App, User> {
+    const { resources } = this.#props
+    const all = skillEntries(skills, config).reduce(
+      (entries, entry) => addedSkill(entries, entry, resources),
+      this.#props.skills,
+    )
+    return new KitMcpRouter({ ...this.#props, skills: all })
   }
 
   /**
@@ -240,11 +270,20 @@ export class KitMcpRouter<App = unknown, User = any> {
       throw invalidOption('merge', `'${prefix}' needs a context. Call .context() of this router first`)
     }
     const { middleware } = other
+    const resources = merged(
+      this.#props.resources,
+      'resource',
+      prefix,
+      other.resources,
+      middleware,
+      this.#props.skills,
+    )
     return new KitMcpRouter({
       ...this.#props,
+      resources,
+      skills: mergedSkills(this.#props.skills, prefix, other.skills, middleware, resources),
       tools: merged(this.#props.tools, 'tool', prefix, other.tools, middleware),
       prompts: merged(this.#props.prompts, 'prompt', prefix, other.prompts, middleware),
-      resources: merged(this.#props.resources, 'resource', prefix, other.resources, middleware),
       templates: merged(this.#props.templates, 'resourceTemplate', prefix, other.templates, middleware),
     })
   }
@@ -252,7 +291,7 @@ export class KitMcpRouter<App = unknown, User = any> {
   static {
     readProps = (router) => router.#props
     readTable = (router) => {
-      const { makeContext, tools, prompts, resources, templates, middleware } = router.#props
+      const { makeContext, tools, prompts, resources, templates, skills, middleware } = router.#props
       router.#table ??= routerTable(
         makeContext,
         {
@@ -260,6 +299,7 @@ export class KitMcpRouter<App = unknown, User = any> {
           prompts: prompts.toArray(),
           resources: resources.toArray(),
           templates: templates.toArray(),
+          skills: skills.toArray(),
         },
         middleware,
       )
@@ -279,17 +319,20 @@ interface Named {
   readonly canonical?: string
 }
 
+/** @param others entries that must not have the name or the URI either */
 function added<Entry extends Named>(
   entries: Entries<Entry>,
   kind: DefinitionKind,
   entry: Entry,
+  others?: Entries<SkillEntry>,
 ): Entries<Entry> {
   const { name, uri = entry.definition.uriTemplate } = entry.definition
   const nameKey = `name ${name}`
-  if (entries.has(nameKey)) throw invalidOption(kind, `'${name}' is already registered. Choose another name`)
+  const isUsed = (key: string): boolean => entries.has(key) || others?.has(key) === true
+  if (isUsed(nameKey)) throw invalidOption(kind, `'${name}' is already registered. Choose another name`)
   if (uri === undefined) return entries.with([nameKey], entry)
   const uriKey = `uri ${entry.canonical ?? String(uri)}`
-  if (entries.has(uriKey))
+  if (isUsed(uriKey))
     throw invalidOption(
       kind,
       `'${name}' has the URI ${quotedName(String(uri))}, which is already registered. Choose another URI`,
@@ -303,14 +346,61 @@ function merged<Entry extends Named & Wrapped>(
   prefix: string,
   others: Entries<Entry>,
   middleware: readonly Middleware<any>[],
+  skills?: Entries<SkillEntry>,
 ): Entries<Entry> {
-  let all = entries
-  for (const entry of others.toArray()) {
-    const name = `${prefix}_${entry.definition.name}`
-    checkName(kind, name)
-    const around = [...middleware, ...(entry.merged ?? [])]
-    const definition = renamed(entry.definition, name)
-    all = added(all, kind, { ...entry, definition, ...(around.length > 0 && { merged: around }) })
-  }
-  return all
+  return others
+    .toArray()
+    .reduce((all, entry) => added(all, kind, mergedEntry(kind, prefix, entry, middleware), skills), entries)
+}
+
+/** Returns an entry with the prefix, and with the middleware of its router. */
+function mergedEntry<Entry extends Named & Wrapped>(
+  kind: DefinitionKind,
+  prefix: string,
+  entry: Entry,
+  middleware: readonly Middleware<any>[],
+): Entry {
+  const name = `${prefix}_${entry.definition.name}`
+  checkName(kind, name)
+  const around = [...middleware, ...(entry.merged ?? [])]
+  const definition = renamed(entry.definition, name)
+  return { ...entry, definition, ...(around.length > 0 && { merged: around }) }
+}
+
+function addedSkill(
+  entries: Entries<SkillEntry>,
+  entry: SkillEntry,
+  resources: Entries<ResourceEntry>,
+): Entries<SkillEntry> {
+  const { name } = entry.definition
+  const isUsed = (key: string): boolean => entries.has(key) || resources.has(key)
+  const nameKey = `name ${name}`
+  if (isUsed(nameKey))
+    throw invalidOption(
+      'skills',
+      `contains ${quotedName(name)}, the name of another skill or resource. Rename one of them`,
+    )
+  const uriKeys = urisOf(entry).map((uri) => `uri ${uri}`)
+  const used = uriKeys.find(isUsed)
+  if (used !== undefined)
+    throw invalidOption(
+      'skills',
+      `contains ${quotedName(used.slice('uri '.length))}, the URI of another skill or resource. Load the folder with another prefix, or change the other URI`,
+    )
+  return entries.with([nameKey, ...uriKeys], entry)
+}
+
+function mergedSkills(
+  entries: Entries<SkillEntry>,
+  prefix: string,
+  others: Entries<SkillEntry>,
+  middleware: readonly Middleware<any>[],
+  resources: Entries<ResourceEntry>,
+): Entries<SkillEntry> {
+  return others
+    .toArray()
+    .reduce(
+      (all, entry) => addedSkill(all, mergedEntry('resource', prefix, entry, middleware), resources),
+      entries,
+    )
 }

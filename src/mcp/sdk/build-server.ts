@@ -16,6 +16,7 @@ import { permittedEntries } from '../operations/policy.ts'
 import { getPrompt } from '../operations/prompt-get.ts'
 import { repeatedUri, requestedUri } from '../operations/requested-uri.ts'
 import { readResource } from '../operations/resource-read.ts'
+import { listSkills, readSkill, readSkillDirectory } from '../operations/skills.ts'
 import { callTool } from '../operations/tool-call.ts'
 import type { ServerInfo } from '../options.ts'
 import type { OperationKind } from '../router/middleware.ts'
@@ -100,6 +101,9 @@ const METHODS = [
   'resources/read',
   'resources/subscribe',
   'resources/unsubscribe',
+  'skills/list',
+  'skills/get',
+  'resources/directory/read',
 ] as const
 
 function addHandler(server: Server, method: unknown, table: RouterTable, servingOf: ServingOf): void {
@@ -126,6 +130,11 @@ function addHandler(server: Server, method: unknown, table: RouterTable, serving
     case 'tasks/cancel':
       if (table.hasTasks) addTaskHandler(server, method, servingOf)
       break
+    case 'skills/list':
+    case 'skills/get':
+    case 'resources/directory/read':
+      if (table.skills.size > 0) addSkillHandler(server, method, table, servingOf)
+      break
     case 'prompts/list':
       if (capabilities.prompts)
         server.setRequestHandler(method, (_request, sdk) =>
@@ -145,7 +154,7 @@ function addHandler(server: Server, method: unknown, table: RouterTable, serving
   }
 }
 
-/** Accepts all parameters. `Tasks.authorize` checks them before, because the response may have to be a 403. */
+/** Accepts all parameters. The handlers check them. */
 const ANY_PARAMS: StandardSchemaV1<Record<string, unknown>> = {
   '~standard': {
     version: 1,
@@ -171,6 +180,20 @@ function addTaskHandler(
   })
 }
 
+function addSkillHandler(
+  server: Server,
+  method: 'skills/list' | 'skills/get' | 'resources/directory/read',
+  table: RouterTable,
+  servingOf: ServingOf,
+): void {
+  server.setRequestHandler(method, { params: ANY_PARAMS }, async (params, sdk) => {
+    const serving = servingOf(sdk)
+    if (method === 'skills/get') return readSkill(serving, params, sdk)
+    if (method === 'resources/directory/read') return readSkillDirectory(serving, params, sdk)
+    return listSkills(serving, await listed(serving, sdk, 'resource', table.skills), params, sdk)
+  })
+}
+
 function addResourceHandler(server: Server, method: unknown, table: RouterTable, servingOf: ServingOf): void {
   switch (method) {
     case 'resources/list':
@@ -178,7 +201,7 @@ function addResourceHandler(server: Server, method: unknown, table: RouterTable,
         const serving = servingOf(sdk)
         return {
           resources: [
-            ...(await listed(serving, sdk, 'resource', table.resources)),
+            ...(await listed(serving, sdk, 'resource', table.listedResources)),
             ...(await listedByTemplates(serving, request, sdk)),
           ],
         }

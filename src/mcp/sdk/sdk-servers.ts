@@ -2,6 +2,7 @@ import {
   type CacheHint,
   type McpServer,
   type Server,
+  type ServerCapabilities,
   type ServerOptions,
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
@@ -97,7 +98,7 @@ export class SdkServers {
     this.#discoveryOptions =
       this.tasks === undefined
         ? this.#options
-        : { ...this.#options, capabilities: { ...this.#options.capabilities, ...TASKS_CAPABILITY } }
+        : { ...this.#options, capabilities: withTasks(this.#options.capabilities) }
   }
 
   /** Returns a server for one request on the fast path. */
@@ -182,6 +183,10 @@ export class SdkServers {
     const { tasks } = this
     return { table, exchange, states: this.#states, subscriptions, listOnlyPermitted, cache, policy, tasks }
   }
+}
+
+function withTasks(capabilities: ServerCapabilities = {}): ServerCapabilities {
+  return { ...capabilities, extensions: { ...capabilities.extensions, ...TASKS_CAPABILITY.extensions } }
 }
 
 function tasksOf({ router, options }: SdkServersProps): Tasks | undefined {

@@ -22,6 +22,9 @@ export function withoutScopes(table: RouterTable): RouterTable {
     tools: withoutScopesByKey(table.tools),
     prompts: withoutScopesByKey(table.prompts),
     resources: withoutScopesByKey(table.resources),
+    listedResources: withoutScopesByKey(table.listedResources),
+    skills: withoutScopesByKey(table.skills),
+    directories: withoutScopesByKey(table.directories),
     templates: table.templates.map((entry) => ({ ...entry, scopes: [] })),
     scopes: [],
   }

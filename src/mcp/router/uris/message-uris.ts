@@ -19,6 +19,8 @@ export function namesRejectedUri(message: unknown): boolean {
     case 'resources/read':
     case 'resources/subscribe':
     case 'resources/unsubscribe':
+    case 'resources/directory/read':
+    case 'skills/get':
       return isRejected(params?.uri)
     case 'completion/complete':
       // A reference may be a template, which need not be a URI.

@@ -1,0 +1,113 @@
+import {
+  type CacheHint,
+  ProtocolError,
+  ProtocolErrorCode,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
+import type { TableDirectory, TableSkill } from '../router/skills.ts'
+import { MAX_URI_LENGTH } from '../router/uris/canonical-uri.ts'
+import type { Scoped } from '../router/uris/uri-scopes.ts'
+import type { Serving } from './operation.ts'
+import { permittedCall } from './policy.ts'
+import { repeatedUri, requestedUri } from './requested-uri.ts'
+import { forcedCache } from './resource-read.ts'
+
+/** The parameters of a request, which are not checked. */
+type Params = Readonly<Record<string, unknown>>
+
+type Result = Record<string, unknown>
+
+/** The number of skills, or of entries of a directory, in one response. */
+const PAGE_SIZE = 100
+
+/**
+ * Serves `skills/list`.
+ * @param shown the skills that the token may list, in the order of their URIs
+ * @throws {ProtocolError} -32602 if the cursor is invalid.
+ */
+export function listSkills(
+  serving: Serving,
+  shown: readonly { readonly uri: string }[],
+  params: Params,
+  sdk: ServerContext,
+): Result {
+  const { items, next } = pageOf(shown, params)
+  const { cache, listOnlyPermitted, policy } = serving
+  const own: CacheHint = listOnlyPermitted || policy !== undefined ? { cacheScope: 'private' } : {}
+  return {
+    skills: items.map(({ uri }) => (serving.table.skills.get(uri) as TableSkill).skill),
+    ...next,
+    ...cacheFields(sdk, { ...cache, ...own }),
+  }
+}
+
+/** Serves `skills/get`. @throws {ProtocolError} -32602 if the skill does not exist. */
+export function readSkill(serving: Serving, params: Params, sdk: ServerContext): Result {
+  const uri = uriOf(params)
+  const entry = serving.table.skills.get(requestedUri(uri))
+  if (entry === undefined)
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `No skill is served at ${repeatedUri(uri)}`)
+  permittedCall(serving, sdk, 'resource', entry)
+  return { skill: entry.skill, ...cacheFields(sdk, cacheOf(serving, entry)) }
+}
+
+/** Serves `resources/directory/read`. @throws {ProtocolError} -32602 if the directory does not exist. */
+export function readSkillDirectory(serving: Serving, params: Params, sdk: ServerContext): Result {
+  const uri = uriOf(params)
+  const entry = serving.table.directories.get(requestedUri(uri))
+  if (entry === undefined)
+    throw new ProtocolError(
+      ProtocolErrorCode.InvalidParams,
+      `${repeatedUri(uri)} is not a directory resource`,
+    )
+  permittedCall(serving, sdk, 'resource', entry)
+  const { items, next } = pageOf(entry.children, params)
+  return { resources: items, ...next, ...cacheFields(sdk, cacheOf(serving, entry)) }
+}
+
+function uriOf({ uri }: Params): string {
+  if (typeof uri === 'string') return uri
+  throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Invalid params: uri must be a string')
+}
+
+function cacheOf(serving: Serving, entry: Scoped & Pick<TableSkill | TableDirectory, 'cache'>): CacheHint {
+  return { ...serving.cache, ...entry.cache, ...forcedCache(serving, entry) }
+}
+
+/** Returns the members of a result that tell clients how to cache it. The revisions before 2026-07-28 do not have them. */
+function cacheFields({ mcpReq }: ServerContext, { ttlMs = 0, cacheScope = 'private' }: CacheHint): CacheHint {
+  return mcpReq.envelope === undefined ? {} : { ttlMs, cacheScope }
+}
+
+const CURSOR_PREFIX = 'after:'
+/** The maximum length of a cursor: that of the longest URI in base64. */
+const MAX_CURSOR_LENGTH = Math.ceil(((CURSOR_PREFIX.length + MAX_URI_LENGTH) * 4) / 3)
+
+/**
+ * Returns one page of a list that is sorted by URI. A cursor contains the URI of the last item of the page before, as the cursors
+ * of the SDK do, so that it stays valid if the permissions change in between.
+ */
+function pageOf<Item extends { readonly uri: string }>(
+  all: readonly Item[],
+  { cursor }: Params,
+): { readonly items: readonly Item[]; readonly next: { readonly nextCursor?: string } } {
+  const after = cursor === undefined ? '' : uriAfter(cursor)
+  const first = all.findIndex(({ uri }) => uri > after)
+  const start = first === -1 ? all.length : first
+  const items = all.slice(start, start + PAGE_SIZE)
+  const last = items.at(-1)
+  const isComplete = last === undefined || start + PAGE_SIZE >= all.length
+  return { items, next: isComplete ? {} : { nextCursor: cursorAfter(last.uri) } }
+}
+
+function cursorAfter(uri: string): string {
+  return Buffer.from(CURSOR_PREFIX + uri).toString('base64url')
+}
+
+function uriAfter(cursor: unknown): string {
+  if (typeof cursor === 'string' && cursor.length <= MAX_CURSOR_LENGTH) {
+    const decoded = Buffer.from(cursor, 'base64url').toString()
+    if (decoded.startsWith(CURSOR_PREFIX)) return decoded.slice(CURSOR_PREFIX.length)
+  }
+  throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Invalid cursor')
+}

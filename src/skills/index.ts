@@ -1,0 +1,3 @@
+export type { LoadedSkills, SkillInfo, SkillsConfig } from '../mcp/router/skills.ts'
+export { loadSkills } from './load-skills.ts'
+export type { LoadSkillsOptions, SkillFileContents } from './options.ts'

@@ -1,0 +1,68 @@
+import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+
+const { checkKnownOptions, checkWholeNumber, invalidKind, invalidOption } = optionChecksOf('loadSkills')
+
+/** The content of files, by path: `{ 'refunds/SKILL.md': '---\nname: refunds\n…' }`. */
+export type SkillFileContents = Readonly<Record<string, string | Uint8Array>>
+
+/** The options of `loadSkills`. */
+export interface LoadSkillsOptions {
+  /** The first segments of every URI: with `acme`, they begin with `skill://acme/`. Defaults to no prefix. */
+  readonly prefix?: string | undefined
+  /** The maximum number of skills. Defaults to 100. */
+  readonly maxSkills?: number | undefined
+  /** The maximum number of files and folders, including those outside of skills. Defaults to 2 000. */
+  readonly maxFiles?: number | undefined
+  /** The maximum size of a file in bytes. Defaults to 4 194 304 (4 MiB). */
+  readonly maxFileBytes?: number | undefined
+  /** The maximum size of all files together in bytes. They are kept in memory. Defaults to 33 554 432 (32 MiB). */
+  readonly maxBytes?: number | undefined
+}
+
+export interface ResolvedLoadOptions {
+  /** The segments of the prefix. */
+  readonly prefix: readonly string[]
+  readonly maxSkills: number
+  readonly maxFiles: number
+  readonly maxFileBytes: number
+  readonly maxBytes: number
+}
+
+const DEFAULTS: Omit<ResolvedLoadOptions, 'prefix'> = {
+  maxSkills: 100,
+  maxFiles: 2_000,
+  maxFileBytes: 4 * 1024 * 1024,
+  maxBytes: 32 * 1024 * 1024,
+}
+
+const SEGMENT = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/
+const MAX_PREFIX_LENGTH = 256
+
+/** @throws {KitMcpConfigError} if an option is invalid. */
+export function resolveLoadOptions(options: LoadSkillsOptions): ResolvedLoadOptions {
+  if (!isOptionsObject(options))
+    throw invalidKind('the options of loadSkills()', 'must be an object such as { maxSkills: 10 }', options)
+  checkKnownOptions('loadSkills()', options, ['prefix', ...Object.keys(DEFAULTS)])
+  const limit = (name: keyof typeof DEFAULTS): number => {
+    const value = options[name]
+    return value === undefined ? DEFAULTS[name] : checkWholeNumber(name, value, 1)
+  }
+  return {
+    prefix: prefixSegments(options.prefix),
+    maxSkills: limit('maxSkills'),
+    maxFiles: limit('maxFiles'),
+    maxFileBytes: limit('maxFileBytes'),
+    maxBytes: limit('maxBytes'),
+  }
+}
+
+function prefixSegments(prefix: unknown): readonly string[] {
+  if (prefix === undefined) return []
+  const segments = typeof prefix === 'string' && prefix.length <= MAX_PREFIX_LENGTH ? prefix.split('/') : []
+  if (segments.length > 0 && segments.every((segment) => SEGMENT.test(segment))) return segments
+  throw invalidOption(
+    'prefix',
+    `must be segments of letters, digits, '.', '_', and '-' that begin and end with a letter or a digit, such as 'acme/support'`,
+    prefix,
+  )
+}
