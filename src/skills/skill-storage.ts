@@ -50,7 +50,7 @@ function memoryStorage(source: SkillFileContents, maxFiles: number): SkillStorag
   ])
   const files = memorySkillFiles(Object.fromEntries(copies))
   return {
-    list: (dir) => files.list(dir),
+    list: async (dir) => (await files.list(dir)).filter(({ name }) => !name.startsWith('.')),
     async read(path, limit) {
       const bytes = await files.read(path)
       if (bytes.length > limit.max) throw tooLarge(limit)

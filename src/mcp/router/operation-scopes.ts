@@ -89,7 +89,7 @@ function scopesOf(operations: ScopedOperations, { method, params }: Message): (r
     case 'skills/get':
       return [scopesOfResource(withResources(operations, operations.skills), params?.uri)]
     case 'resources/directory/read':
-      return [scopesOfResource(withResources(operations, operations.directories), params?.uri)]
+      return scopesOfDirectory(operations, params?.uri)
     case 'subscriptions/listen': {
       const uris = params?.notifications?.resourceSubscriptions
       if (!Array.isArray(uris) || uris.length > MAX_LISTENED_URIS) return []
@@ -142,7 +142,7 @@ function isPublicMessage(operations: ScopedOperations | undefined, message: unkn
     case 'skills/get':
       return isPublicResource(withResources(operations, operations.skills), params?.uri)
     case 'resources/directory/read':
-      return isPublicResource(withResources(operations, operations.directories), params?.uri)
+      return isPublicDirectory(operations, params?.uri)
     case 'completion/complete':
       return isPublicReference(operations, params?.ref ?? {})
     default:
@@ -177,6 +177,27 @@ function withResources(
   resources: ReadonlyMap<string, Scoped> | undefined,
 ): ScopedResources {
   return resources === undefined ? operations : { resources, templates: operations.templates }
+}
+
+/** A router function does not say which directories it has, so one of them needs the scopes of a file in it, too. */
+function scopesOfDirectory(operations: ScopedOperations, uri: unknown): (readonly string[])[] {
+  if (typeof uri !== 'string') return []
+  const { directories } = operations
+  const own = scopesOfUri(withResources(operations, directories), uri)
+  return directories === undefined ? [own, scopesOfUri(operations, fileIn(uri))] : [own]
+}
+
+function isPublicDirectory(operations: ScopedOperations, uri: unknown): boolean {
+  if (typeof uri !== 'string') return false
+  const { directories } = operations
+  return directories === undefined
+    ? isPublicUri(operations, fileIn(uri)) && scopesOfUri(operations, uri).length === 0
+    : isPublicUri(withResources(operations, directories), uri)
+}
+
+function fileIn(directory: string): string {
+  const [path] = directory.split(/[?#]/, 1)
+  return `${path}/SKILL.md`
 }
 
 function scopesOfResource(operations: ScopedResources, uri: unknown): readonly string[] {

@@ -4,8 +4,8 @@ import type { RouterTable } from '../router/router-table.ts'
 const MAX_NAMED = 5
 
 /** Returns the operations with scopes, such as `tool 'wipe'`, shortened to the first ones. Returns '' if there are none. */
-export function scopedOperations({ tools, prompts, resources, templates }: RouterTable): string {
-  const kinds = { tool: tools, prompt: prompts, resource: resources, resourceTemplate: templates }
+export function scopedOperations({ tools, prompts, listedResources, templates }: RouterTable): string {
+  const kinds = { tool: tools, prompt: prompts, resource: listedResources, resourceTemplate: templates }
   const named = Object.entries(kinds).flatMap(([kind, entries]) =>
     [...entries.values()]
       .filter(({ scopes }) => scopes.length > 0)
