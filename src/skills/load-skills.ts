@@ -9,6 +9,7 @@ import {
 } from '@modelcontextprotocol/server/ext/skills'
 import { cutText } from '../cut-text.ts'
 import { LoadedSkills } from '../mcp/router/skills.ts'
+import { KitMcpConfigError } from '../options/config-error.ts'
 import { counted } from '../options/counted.ts'
 import { quotedName } from '../options/describe-value.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
@@ -121,8 +122,8 @@ class RecordedFiles implements SkillFiles {
   readonly folders = new Map<string, readonly SkillFileEntry[]>()
   /** The content of each file of a skill, by path. */
   readonly contents = new Map<string, Uint8Array>()
-  /** The first error of the storage, or of a limit. */
-  failure: unknown
+  /** The first configuration error of the storage, or of a limit. */
+  failure: KitMcpConfigError | undefined
   #files = 0
   #skills = 0
   #bytes = 0
@@ -179,7 +180,7 @@ class RecordedFiles implements SkillFiles {
     try {
       return await run()
     } catch (error) {
-      this.failure ??= error
+      if (error instanceof KitMcpConfigError) this.failure ??= error
       throw error
     }
   }
