@@ -20,7 +20,7 @@ import {
   type SkillFileContents,
 } from './options.ts'
 import { skillContents } from './skill-contents.ts'
-import { type SizeLimit, type SkillStorage, skillStorage, tooManyFiles } from './skill-storage.ts'
+import { type SizeLimit, type SkillStorage, skillStorage } from './skill-storage.ts'
 
 const { unusableOption } = optionChecksOf('loadSkills')
 
@@ -54,7 +54,7 @@ export async function loadSkills(
   options: LoadSkillsOptions = {},
 ): Promise<LoadedSkills> {
   const resolved = resolveLoadOptions(options)
-  const files = new RecordedFiles(await skillStorage(source, resolved.maxFiles), resolved)
+  const files = new RecordedFiles(await skillStorage(source), resolved)
   const skills = await validSkills(files, resolved)
   for (const skill of skills) checkSize(skill)
   return new LoadedSkills(skillContents(skills, files, resolved.prefix))
@@ -138,7 +138,12 @@ class RecordedFiles implements SkillFiles {
       const { maxFiles, maxSkills } = this.#options
       const entries = await this.#storage.list(dir, maxFiles - this.#files)
       this.#files += entries.length
-      if (this.#files > maxFiles) throw tooManyFiles(maxFiles)
+      if (this.#files > maxFiles)
+        throw unusableOption(
+          'source',
+          `must not contain more than ${maxFiles} files and folders`,
+          'Remove some of them, or raise maxFiles.',
+        )
       if (entries.some(({ name, kind }) => name === 'SKILL.md' && kind === 'file')) this.#skills++
       if (this.#skills > maxSkills)
         throw unusableOption(
@@ -153,8 +158,6 @@ class RecordedFiles implements SkillFiles {
 
   async read(path: string): Promise<Uint8Array> {
     return await this.#recorded(async () => {
-      const known = this.contents.get(path)
-      if (known !== undefined) return known
       const bytes = await this.#storage.read(path, this.#limitOf(path))
       this.#bytes += bytes.length
       this.contents.set(path, bytes)

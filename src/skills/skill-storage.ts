@@ -27,18 +27,14 @@ export interface SizeLimit {
 const SOURCE_FIX = `Pass the folder that contains the folders of the skills, such as new URL('./skills', import.meta.url).`
 
 /** @throws {KitMcpConfigError} if `source` is not a folder that exists, and not an object of file contents. */
-export async function skillStorage(
-  source: string | URL | SkillFileContents,
-  maxFiles: number,
-): Promise<SkillStorage> {
+export async function skillStorage(source: string | URL | SkillFileContents): Promise<SkillStorage> {
   if (typeof source === 'string' || source instanceof URL) return await folderStorage(source)
-  if (isRecord(source)) return memoryStorage(source, maxFiles)
+  if (isRecord(source)) return memoryStorage(source)
   throw invalidKind('source', 'must be a folder, or an object with the contents of files', source, SOURCE_FIX)
 }
 
-function memoryStorage(source: SkillFileContents, maxFiles: number): SkillStorage {
+function memoryStorage(source: SkillFileContents): SkillStorage {
   const contents = Object.entries(source)
-  if (contents.length > maxFiles) throw tooManyFiles(maxFiles)
   for (const [path, content] of contents) {
     if (typeof content !== 'string' && !(content instanceof Uint8Array))
       throw invalidKind('source', `must have a string or bytes at ${quotedName(path)}`, content)
@@ -162,14 +158,6 @@ function checkDepth(path: string): void {
       'source',
       `must not have more than ${MAX_DEPTH} folders in each other, as ${quotedName(path)} has`,
     )
-}
-
-export function tooManyFiles(maxFiles: number): Error {
-  return unusableOption(
-    'source',
-    `must not contain more than ${maxFiles} files and folders`,
-    'Remove some of them, or raise maxFiles.',
-  )
 }
 
 function tooLarge({ problem, fix }: SizeLimit): Error {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { linkSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { existsSync, linkSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'chai'
@@ -122,7 +122,7 @@ describe('attacks on a folder of skills', () => {
         outcome: 'reading fails without following a link or waiting',
         async run() {
           const root = made({ 'skills/a/SKILL.md': manifest('a'), 'outside/x': SECRET })
-          const storage = await skillStorage(join(root, 'skills'), 10)
+          const storage = await skillStorage(join(root, 'skills'))
           const limit = { max: 1_000, problem: 'x', fix: 'x' }
           const path = join(root, 'skills/a/x')
           if (replaced === 'a link') symlinkSync('../../outside/x', path)
@@ -157,6 +157,19 @@ describe('attacks on a folder of skills', () => {
       },
     },
     {
+      attack: 'a file that grows while it is read, as those of /proc seem to do',
+      outcome: 'reading fails',
+      async run() {
+        if (!existsSync('/proc/self/status')) this.skip()
+        const storage = await skillStorage('/proc/self')
+        await expectConfigRejection(storage.read('status', { max: 1_000_000, problem: 'x', fix: 'x' }), {
+          code: 'MCP_CONFIG_INVALID_OPTION',
+          option: 'source',
+          message: /has changed: 'status' was written while it was read/,
+        })
+      },
+    },
+    {
       attack: 'a SKILL.md of 257 KiB',
       outcome: 'the folder is rejected',
       run: async () =>
@@ -186,7 +199,7 @@ describe('attacks on a folder of skills', () => {
         for (let index = 1; index < 10_000; index++)
           linkSync(join(root, 'many/0'), join(root, `many/${index}`))
         await rejected(root, /must not contain more than 2000 files and folders/)
-        const storage = await skillStorage(root, 50)
+        const storage = await skillStorage(root)
         expect((await storage.list('many', 50)).length).to.equal(51)
       },
     },
@@ -227,6 +240,18 @@ describe('attacks on a folder of skills', () => {
             option: 'source',
             message: /must contain only valid skills: '\.': cannot be listed: .*without "\.\."/,
           })
+      },
+    },
+    {
+      attack: 'a path of the contents whose URI has more than 8,192 characters',
+      outcome: 'the contents are rejected',
+      async run() {
+        const path = `a/${'\u20ac'.repeat(1_000)}`
+        await expectConfigRejection(loadSkills({ 'a/SKILL.md': manifest('a'), [path]: 'x' }), {
+          code: 'MCP_CONFIG_INVALID_OPTION',
+          option: 'source',
+          message: /must contain only names that fit in a URI: 'a\/\u20ac+\u2026' does not/,
+        })
       },
     },
     {

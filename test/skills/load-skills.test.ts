@@ -66,13 +66,18 @@ describe('loadSkills', () => {
   })
 
   it('a change of the source after loadSkills changes nothing', async () => {
-    const bytes = new TextEncoder().encode('before')
-    const contents: Record<string, string | Uint8Array> = { 'a/SKILL.md': manifest('a'), 'a/b.txt': bytes }
+    const bytes = new Uint8Array([0xff, 1, 2])
+    const contents: Record<string, string | Uint8Array> = {
+      'a/SKILL.md': manifest('a'),
+      'a/b.png': bytes,
+      'a/b.txt': 'before',
+    }
     const skills = await loadSkills(contents)
     bytes.fill(0)
     contents['a/b.txt'] = 'after'
-    const { contents: read } = await resultOf(skills, 'resources/read', { uri: 'skill://a/b.txt' })
-    expect(read[0].text).to.equal('before')
+    const read = async (uri: string) => (await resultOf(skills, 'resources/read', { uri })).contents[0]
+    expect((await read('skill://a/b.txt')).text).to.equal('before')
+    expect((await read('skill://a/b.png')).blob).to.equal('/wEC')
   })
 
   it('a prefix begins the URI of every skill, file, and folder', async () => {
@@ -144,9 +149,9 @@ describe('loadSkills', () => {
     ['no front matter', { 'a/SKILL.md': '# A' }, /must begin with a "---" line/],
     ['a SKILL.md that is not UTF-8', { 'a/SKILL.md': new Uint8Array([0xff]) }, /is not valid UTF-8/],
     [
-      'control characters in an error',
-      { 'a/SKILL.md': '---\n\u001b[2J: 1\n"\n---\n' },
-      /'a\/SKILL\.md': SKILL\.md frontmatter: line 3/,
+      'control characters in a key',
+      { 'a/SKILL.md': '---\n\u001b[2Jk: 1\n\u001b[2Jk: 1\n---\n' },
+      /'a\/SKILL\.md': SKILL\.md frontmatter: line 3: duplicate key "\?\[2Jk"/,
     ],
     [
       'several invalid skills',

@@ -199,6 +199,14 @@ describe('skills behind a gate', () => {
     const rest = (await send('skills/list', { cursor: nextCursor })).message.result
     expect(urisOf(rest)).to.deep.equal(['skill://s101/SKILL.md', 'skill://s102/SKILL.md'])
     expect(rest).not.to.have.property('nextCursor')
+
+    const sendLess = serverOf({
+      router: KitMcpRouter.create().skills(many),
+      authorize: ({ name }) => name > 's002',
+    })
+    const page = (await sendLess('skills/list')).message.result
+    expect(page.skills.length).to.equal(100)
+    expect(page).not.to.have.property('nextCursor')
   })
 
   it('middleware runs around the reading of files, with the name of the skill', async () => {
@@ -359,6 +367,32 @@ describe('skills behind a gate', () => {
       for (const [method, uri] of requestsAbout('closed'))
         expect((await send(method, { uri })).status, `${method} ${uri}`).to.equal(401)
       expect((await send('skills/list')).status).to.equal(401)
+    })
+
+    it('a folder with scopes of its own is not public, although its files are', async () => {
+      const send = serverOf({
+        router: factory,
+        oauth: oauth({ anonymous: true }),
+        scopes: {
+          resources: { 'skill://open/docs': ['mcp:admin'] },
+          public: { resources: ['skill://open/{+path}'] },
+        },
+      })
+      const status = async (uri: string) => (await send('resources/directory/read', { uri })).status
+      expect([await status('skill://open'), await status('skill://open/docs')]).to.deep.equal([200, 401])
+    })
+
+    it('a URI with a control character, which the official server would ignore, is rejected', async () => {
+      const send = serverOf({
+        router: factory,
+        oauth: oauth(),
+        scopes: { resources: { 'skill://closed/{+path}': ['mcp:admin'] } },
+      })
+      // A header cannot repeat the URI of resources/read.
+      for (const [method, uri] of requestsAbout('closed').slice(0, 3)) {
+        const { message } = await send(method, { uri: uri.replace('closed', 'clo\nsed') }, 'reader')
+        expect(message.error).to.include({ code: -32_602, message: 'The resource URI is not valid' })
+      }
     })
   })
 })

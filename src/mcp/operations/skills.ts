@@ -5,7 +5,6 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import type { TableDirectory, TableSkill } from '../router/skills.ts'
-import { MAX_URI_LENGTH } from '../router/uris/canonical-uri.ts'
 import type { Scoped } from '../router/uris/uri-scopes.ts'
 import type { Serving } from './operation.ts'
 import { permittedCall } from './policy.ts'
@@ -80,8 +79,6 @@ function cacheFields({ mcpReq }: ServerContext, { ttlMs = 0, cacheScope = 'priva
 }
 
 const CURSOR_PREFIX = 'after:'
-/** The maximum length of a cursor: that of the longest URI in base64. */
-const MAX_CURSOR_LENGTH = Math.ceil(((CURSOR_PREFIX.length + MAX_URI_LENGTH) * 4) / 3)
 
 /**
  * Returns one page of a list that is sorted by URI. A cursor contains the URI of the last item of the page before, as the cursors
@@ -105,7 +102,7 @@ function cursorAfter(uri: string): string {
 }
 
 function uriAfter(cursor: unknown): string {
-  if (typeof cursor === 'string' && cursor.length <= MAX_CURSOR_LENGTH) {
+  if (typeof cursor === 'string') {
     const decoded = Buffer.from(cursor, 'base64url').toString()
     if (decoded.startsWith(CURSOR_PREFIX)) return decoded.slice(CURSOR_PREFIX.length)
   }
