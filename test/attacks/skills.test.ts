@@ -322,11 +322,15 @@ describe('attacks on requests for skills', () => {
 
   const METHODS = ['skills/get', 'resources/directory/read', 'resources/read', 'resources/subscribe']
 
-  /** Sends a request in both revisions, with each token. */
+  let requests = 0
+
+  /** Sends requests of each method with each token, in turn in both revisions. */
   async function* sent(
     uri: unknown,
     tokens: readonly (string | undefined)[],
   ): AsyncGenerator<[WireAnswer, string]> {
+    // The next URI begins with the other revision.
+    requests++
     for (const token of tokens)
       for (const method of METHODS) {
         const headers = token === undefined ? {} : bearer(token)
@@ -334,8 +338,11 @@ describe('attacks on requests for skills', () => {
           method === 'resources/read' && typeof uri === 'string' && /^[ -~]*$/.test(uri)
             ? { 'mcp-name': uri }
             : {}
-        yield [await server.send(modern(method, { uri }, { ...headers, ...named })), `${method} ${token}`]
-        yield [await server.send(legacy(rpc(method, { uri }), headers)), `${method} ${token}`]
+        const request =
+          requests++ % 2 === 0
+            ? modern(method, { uri }, { ...headers, ...named })
+            : legacy(rpc(method, { uri }), headers)
+        yield [await server.send(request), `${method} ${token}`]
       }
   }
 

@@ -17,7 +17,7 @@ import { FILES, type Folder, folderOf, manifest } from '../support/skills/folder
 
 /** More entries than one page has. */
 const MANY = Object.fromEntries(
-  Array.from({ length: 110 }, (_, index) => [`refunds/many/${index}.md`, `${index}`]),
+  Array.from({ length: 110 }, (_, index) => [`bulk/many/${index}.md`, `${index}`]),
 )
 const SKILLS = Object.fromEntries(
   Array.from({ length: 105 }, (_, index) => [`skill-${index}/SKILL.md`, manifest(`skill-${index}`)]),
@@ -29,7 +29,7 @@ describe('skills: the results of the official server', () => {
   let theirs: Listening
 
   before(async () => {
-    folder = folderOf({ ...FILES, ...MANY, ...SKILLS })
+    folder = folderOf({ ...FILES, 'bulk/SKILL.md': manifest('bulk'), ...MANY, ...SKILLS })
     mkdirSync(join(folder.path, 'refunds/nothing'))
     const skills = await loadSkills(folder.path, { maxSkills: 200 })
     const catalog = await loadCatalog(folder.path, { onWarning: () => undefined })
@@ -137,13 +137,13 @@ describe('skills: the results of the official server', () => {
           for (const { uri } of skill.resources as { uri: string }[])
             files.push(await skills.read(skill, uri))
           expect(files.every(({ verified }) => verified)).to.equal(true)
-          return { listing, files, many: await skills.readDirectory('skill://refunds/many') }
+          return { listing, files, many: await skills.readDirectory('skill://bulk/many') }
         } finally {
           await client.close()
         }
       }
       const own = await walk(ours)
-      expect(own.listing.skills.length).to.equal(108)
+      expect(own.listing.skills.length).to.equal(109)
       expect(own.many.resources.length).to.equal(110)
       expect(own).to.deep.equal(await walk(theirs))
     })
