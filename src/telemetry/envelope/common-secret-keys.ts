@@ -10,7 +10,7 @@
  * ```
  * @see docs/guides/telemetry.md
  */
-export const COMMON_SECRET_KEYS: readonly string[] = Object.freeze([
+export const COMMON_SECRET_KEYS: readonly string[] = /* @__PURE__ */ Object.freeze([
   'password',
   'passwd',
   'secret',

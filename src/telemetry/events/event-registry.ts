@@ -53,7 +53,7 @@ export const KitTelemetryEvents: {
   create(): {
     namespace<const Namespace extends string>(name: Namespace): TelemetryNamespaceBuilder<Namespace>
   }
-} = Object.freeze({
+} = /* @__PURE__ */ Object.freeze({
   namespace: <const Namespace extends string>(name: Namespace) => {
     checkNamespace(name)
     return TelemetryNamespaceBuilder.of(name)
@@ -237,7 +237,7 @@ class Members {
   }
 }
 
-const NO_MEMBERS: Members = new Members(new Set(), new Map())
+const NO_MEMBERS: Members = /* @__PURE__ */ new Members(new Set(), new Map())
 
 function describeEvents(
   namespace: string,

@@ -20,7 +20,7 @@ import { TargetPause } from './target-pause.ts'
  * The async context of all batches. A batch contains several events and outlives their requests, so it must not run in the
  * context of one of them. This one is created when the module is loaded, usually outside of a request.
  */
-const context = new AsyncContext('KitTelemetryBatchQueue')
+const context = /* @__PURE__ */ new AsyncContext('KitTelemetryBatchQueue')
 
 /**
  * Collects items into batches, and sends each batch until it is delivered or has failed. All transports that send over a
