@@ -5,7 +5,6 @@ import { utf8Length } from '../../../runtime.ts'
 import { VERSION } from '../../../version.ts'
 import {
   type EventOutcome,
-  type EventTaker,
   type TelemetryTransport,
   type TelemetryTransportMeta,
   takeEvent,
@@ -57,7 +56,7 @@ interface OtlpSender {
  * ```
  * @see docs/reference/otlp.md
  */
-export class OtlpTransportAdapter implements TelemetryTransport, EventTaker {
+export class OtlpTransportAdapter implements TelemetryTransport {
   readonly type = 'otlp'
   readonly maxPending: number
   readonly #settings: OtlpSettings
