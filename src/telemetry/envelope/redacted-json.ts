@@ -20,6 +20,9 @@ interface Ancestors {
 /** The number of values that the current copy may still contain. Copying is synchronous, so one counter is enough. */
 let remaining = 0
 
+/** `true` if plain objects inherit keys, because the application has added some to `Object.prototype`. */
+let inheritsKeys = false
+
 /**
  * Copies an object as frozen, redacted JSON in one pass. The copy shares no objects with `source`. If reading a value throws,
  * only its key is left out.
@@ -35,6 +38,7 @@ export function toRedactedJson(
 ): Readonly<Record<string, unknown>> | undefined {
   const outer = remaining
   remaining = MAX_VALUES
+  inheritsKeys = hasKeys(Object.prototype)
   try {
     const form = jsonForm(source, '')
     if (typeof form !== 'object' || form === null || Array.isArray(form)) return undefined
@@ -94,10 +98,12 @@ function fill(
 /** Returns `true` if `for` … `in` finds the same keys as `Object.keys`. */
 function hasOwnKeysOnly(source: object): boolean {
   const prototype = Object.getPrototypeOf(source)
-  if (prototype === null) return true
-  if (prototype !== Object.prototype) return false
-  for (const _inherited in prototype) return false
-  return true
+  return prototype === null || (prototype === Object.prototype && !inheritsKeys)
+}
+
+function hasKeys(object: object): boolean {
+  for (const _key in object) return true
+  return false
 }
 
 function copyInto(

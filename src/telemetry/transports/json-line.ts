@@ -50,6 +50,10 @@ interface KeyText {
   readonly nextString: string
   readonly nextAfterString: string
   readonly nextStringAfterString: string
+  readonly key: string
+  /** The first key in the latest object that was the value of this key, and the key that followed this one last. */
+  firstInside: KeyText | undefined
+  following: KeyText | undefined
 }
 
 /** The session, actor, and scope of an event, and their JSON from the second such event on. */
@@ -64,6 +68,10 @@ interface SessionText {
 class KeptTexts<Value> {
   readonly #values = new Map<string, Value>()
   #length = 0
+
+  get size(): number {
+    return this.#values.size
+  }
 
   get(key: string): Value | undefined {
     return this.#values.get(key)
@@ -90,6 +98,8 @@ export class JsonLineWriter {
   readonly #includeTimestamp: boolean
   readonly #keys = new KeptTexts<KeyText>()
   readonly #names = new KeptTexts<string>()
+  /** Stands for the key of the attributes. */
+  readonly #attributes: { firstInside: KeyText | undefined } = { firstInside: undefined }
   /** By actor or, without one, by scope. An entry lives as long as the session keeps that object. */
   readonly #sessions = new WeakMap<object, SessionText>()
   #lastTime: unknown
@@ -119,7 +129,7 @@ export class JsonLineWriter {
     if (this.#includeTimestamp) line += this.#time(envelope)
     line += this.#levelAndOrigin(envelope)
     line += this.#session(envelope)
-    if (attributes !== undefined) line += `,"attributes":${this.#value(attributes)}`
+    if (attributes !== undefined) line += `,"attributes":${this.#value(attributes, this.#attributes)}`
     if (error !== undefined) line += `,"error":${this.#value(error)}`
     if (source !== undefined) line += `,"source":${this.#value(source)}`
     return `${line}}`
@@ -176,8 +186,11 @@ export class JsonLineWriter {
     return text
   }
 
-  /** @throws {TypeError} if `value` is not a JSON value. */
-  #value(value: unknown): string {
+  /**
+   * @param parent the key of the value, if it is known.
+   * @throws {TypeError} if `value` is not a JSON value.
+   */
+  #value(value: unknown, parent?: Pick<KeyText, 'firstInside'>): string {
     switch (typeof value) {
       case 'string':
         return stringText(value)
@@ -187,28 +200,34 @@ export class JsonLineWriter {
         return value ? 'true' : 'false'
       case 'object':
         if (value === null) return 'null'
-        return Array.isArray(value) ? this.#array(value) : this.#object(value as Record<string, unknown>)
+        return Array.isArray(value)
+          ? this.#array(value)
+          : this.#object(value as Record<string, unknown>, parent)
       default:
         throw new TypeError('not JSON')
     }
   }
 
-  #object(object: Record<string, unknown>): string {
+  #object(object: Record<string, unknown>, parent: Pick<KeyText, 'firstInside'> | undefined): string {
     const keys = plainKeys(object)
     if (keys.length === 0) return '{}'
     let text = ''
     let afterString = false
+    let previous: KeyText | undefined
     for (let index = 0; index < keys.length; index++) {
       const key = keys[index] as string
       const value = object[key]
-      const keyText = this.#keys.get(key) ?? this.#key(key)
+      const expected = previous === undefined ? parent?.firstInside : previous.following
+      const keyText =
+        expected !== undefined && expected.key === key ? expected : this.#keyAfter(parent, previous, key)
+      previous = keyText
       if (typeof value === 'string' && isPlain(value)) {
         if (index === 0) text = keyText.firstString + value
         else text += (afterString ? keyText.nextStringAfterString : keyText.nextString) + value
         afterString = true
       } else {
-        if (index === 0) text = keyText.first + this.#value(value)
-        else text += (afterString ? keyText.nextAfterString : keyText.next) + this.#value(value)
+        if (index === 0) text = keyText.first + this.#value(value, keyText)
+        else text += (afterString ? keyText.nextAfterString : keyText.next) + this.#value(value, keyText)
         afterString = false
       }
     }
@@ -225,9 +244,22 @@ export class JsonLineWriter {
     return `${text}]`
   }
 
+  /** Returns the text of a key, and expects it in the same place of the next object. */
+  #keyAfter(
+    parent: Pick<KeyText, 'firstInside'> | undefined,
+    previous: KeyText | undefined,
+    key: string,
+  ): KeyText {
+    const keyText = this.#keys.get(key) ?? this.#key(key)
+    if (key.length > MAX_KEPT_KEY) return keyText
+    if (previous !== undefined) previous.following = keyText
+    else if (parent !== undefined) parent.firstInside = keyText
+    return keyText
+  }
+
   #key(key: string): KeyText {
     const text = stringText(key)
-    const keyText = {
+    const texts = {
       first: flat(`{${text}:`),
       firstString: flat(`{${text}:"`),
       next: flat(`,${text}:`),
@@ -235,7 +267,10 @@ export class JsonLineWriter {
       nextAfterString: flat(`",${text}:`),
       nextStringAfterString: flat(`",${text}:"`),
     }
-    this.#keys.keep(key, keyText, Object.values(keyText).join('').length)
+    const keyText: KeyText = { ...texts, key, firstInside: undefined, following: undefined }
+    this.#keys.keep(key, keyText, Object.values(texts).join('').length)
+    // The removed texts refer to one another.
+    if (this.#keys.size === 1) this.#attributes.firstInside = undefined
     return keyText
   }
 }
