@@ -554,6 +554,26 @@ describe('OtlpTransportAdapter', () => {
       expect(await rejected).to.match(/cannot be read/)
       expect(receiver.records.map(({ eventName }) => eventName)).to.deep.equal(['next'])
     })
+
+    it('only the event fails whose record cannot be created when its batch is sent', async () => {
+      const receiver = await receive()
+      const transport = await ready({ url: receiver.url })
+      let reads = 0
+      const hostile = {
+        get once() {
+          if (reads++ > 0) throw new Error('no')
+          return 1
+        },
+      }
+      const names = ['first', 'second', 'third', 'fourth']
+      const rejected = rejection(transport.handle(envelope({ attributes: hostile })))
+      await deliver(
+        transport,
+        names.map((name) => envelope({ name })),
+      )
+      expect(await rejected).to.match(/SDK threw; 1 event is lost/)
+      expect(receiver.records.map(({ eventName }) => eventName)).to.have.members(names)
+    })
   })
 
   describe('loggerProvider', () => {
