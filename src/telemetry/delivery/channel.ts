@@ -11,14 +11,15 @@ import type { Reporter } from './reporter.ts'
 import {
   type EventOutcome,
   type EventTaker,
+  eventTaker,
   setStatsSource,
+  type TakeEvent,
   type TelemetryStats,
   type TelemetryStatsReader,
   type TelemetryTransport,
   type TelemetryTransportEntry,
   type TelemetryTransportMeta,
   type TelemetryTransportStats,
-  takeEvent,
 } from './transport.ts'
 
 /** The part of `maxPending` from which on events below `warn` are dropped. */
@@ -90,7 +91,9 @@ class Counted implements EventOutcome {
 export class TransportChannel {
   readonly #type: string
   readonly #transport: TelemetryTransport
-  readonly #taker: EventTaker | undefined
+  /** The function that is called instead of `handle`, and the `handle` that it replaces. */
+  readonly #take: TakeEvent | undefined
+  readonly #handle: TelemetryTransport['handle']
   readonly #maxPending: number
   readonly #shedFrom: number
   readonly #reporter: Reporter
@@ -117,8 +120,9 @@ export class TransportChannel {
   constructor(entry: TelemetryTransportEntry, reporter: Reporter, inOrder: (deliver: () => void) => void) {
     this.#type = entry.type
     this.#transport = entry.transport
-    this.#taker =
-      takeEvent in entry.transport ? (entry.transport as TelemetryTransport & EventTaker) : undefined
+    this.#handle = entry.transport.handle
+    const transport: TelemetryTransport & Partial<EventTaker> = entry.transport
+    this.#take = transport[eventTaker]?.(this.#handle)
     this.#maxPending = entry.maxPending
     this.#shedFrom = entry.maxPending * SHED_FROM
     this.#reporter = reporter
@@ -252,8 +256,8 @@ export class TransportChannel {
     session: PendingWork | undefined,
     emittedAtMs: number | undefined,
   ): void {
-    if (this.#taker !== undefined) {
-      this.#handOver(this.#taker, envelope, emittedAtMs, this.#count(session))
+    if (this.#take !== undefined && this.#transport.handle === this.#handle) {
+      this.#handOver(this.#take, envelope, emittedAtMs, this.#count(session))
       return
     }
     let handled: unknown
@@ -275,8 +279,8 @@ export class TransportChannel {
 
   /** Delivers an event that is already counted. */
   #deliverCounted(envelope: TelemetryEnvelope, emittedAtMs: number, counted: Counted): void {
-    if (this.#taker !== undefined) {
-      this.#handOver(this.#taker, envelope, emittedAtMs, counted)
+    if (this.#take !== undefined && this.#transport.handle === this.#handle) {
+      this.#handOver(this.#take, envelope, emittedAtMs, counted)
       return
     }
     try {
@@ -289,13 +293,13 @@ export class TransportChannel {
   }
 
   #handOver(
-    taker: EventTaker,
+    take: TakeEvent,
     envelope: TelemetryEnvelope,
     emittedAtMs: number | undefined,
     counted: Counted,
   ): void {
     try {
-      taker[takeEvent](envelope, emittedAtMs, counted)
+      take(envelope, emittedAtMs, counted)
     } catch (cause) {
       this.settle(counted, { cause })
     }

@@ -67,21 +67,32 @@ export interface TelemetryStatsReader {
 }
 
 /**
- * A method of a transport that is called instead of `handle`, and reports the outcome without a promise. A promise for each
- * event, with its functions, would take a large part of the time and the memory of an event that waits in a queue.
- * @internal
+ * A method of a transport that returns a function that is called instead of `handle`, and that reports the outcome without a
+ * promise. A promise for each event, with its functions, would take a large part of the time and the memory of an event that
+ * waits in a queue.
  */
-export const takeEvent: unique symbol = Symbol.for('mcp-gatekit.takeEvent')
+export const eventTaker: unique symbol = Symbol.for('mcp-gatekit.eventTaker')
 
-/** Receives the outcome of one event, once. Neither method throws. @internal */
+/** Receives the outcome of one event, once. Neither method throws. */
 export interface EventOutcome {
   delivered(): void
   failed(cause: unknown): void
 }
 
-/** A transport that reports outcomes without promises. If the method throws, it has not called `outcome`. @internal */
+/** Delivers an event, like `handle`. If it throws, it has not called `outcome`. */
+export type TakeEvent = (
+  envelope: TelemetryEnvelope,
+  emittedAtMs: number | undefined,
+  outcome: EventOutcome,
+) => void
+
+/** A transport that can report outcomes without promises. */
 export interface EventTaker {
-  [takeEvent](envelope: TelemetryEnvelope, emittedAtMs: number | undefined, outcome: EventOutcome): void
+  /**
+   * Returns the function, or `undefined` if only `handle` may be called.
+   * @param handle the current `handle` of the transport, which an application may have replaced.
+   */
+  [eventTaker](handle: TelemetryTransport['handle']): TakeEvent | undefined
 }
 
 /**

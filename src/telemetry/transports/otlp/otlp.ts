@@ -5,9 +5,10 @@ import { utf8Length } from '../../../runtime.ts'
 import { VERSION } from '../../../version.ts'
 import {
   type EventOutcome,
+  eventTaker,
+  type TakeEvent,
   type TelemetryTransport,
   type TelemetryTransportMeta,
-  takeEvent,
 } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { KitTelemetryError } from '../../errors.ts'
@@ -127,14 +128,12 @@ export class OtlpTransportAdapter implements TelemetryTransport {
     return outcome.promise
   }
 
-  /** Sends an event as `handle` does. @internal */
-  [takeEvent](envelope: TelemetryEnvelope, emittedAtMs: number | undefined, outcome: EventOutcome): void {
-    if (this.#logger === undefined) {
-      this.#take(envelope, emittedAtMs, outcome, true)
-    } else {
-      this.#handOver(this.#logger, envelope, emittedAtMs)
-      outcome.delivered()
-    }
+  /** Returns a function that sends an event as `handle` does, unless `handle` was replaced. @internal */
+  [eventTaker](handle: TelemetryTransport['handle']): TakeEvent | undefined {
+    // A Proxy of the transport does not have its private members.
+    if (handle !== OtlpTransportAdapter.prototype.handle || !(#logger in this)) return undefined
+    if (this.#logger !== undefined) return undefined
+    return (envelope, emittedAtMs, outcome) => this.#take(envelope, emittedAtMs, outcome, true)
   }
 
   /** Sends buffered events. Resolves when they are delivered or have failed. */

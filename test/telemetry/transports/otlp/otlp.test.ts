@@ -541,6 +541,27 @@ describe('OtlpTransportAdapter', () => {
       expect(await rejection(transport.handle(envelope({})))).to.match(/shut down/)
     })
 
+    it('a handle that replaces the one of OtlpTransportAdapter receives every event, also after build', async () => {
+      const receiver = await receive()
+      const replace = (transport: OtlpTransportAdapter, suffix: string) => {
+        const handle = transport.handle.bind(transport)
+        transport.handle = (event, emittedAtMs) =>
+          handle({ ...event, name: event.name + suffix }, emittedAtMs)
+      }
+      const before = OtlpTransportAdapter.create({ url: receiver.url })
+      replace(before, '.before')
+      const after = OtlpTransportAdapter.create({ url: receiver.url })
+      const builder = KitTelemetry.create().withLogger(false).withSampling({ infoRate: 1 })
+      const manager = builder.addTransport(before).addTransport(after).build()
+      replace(after, '.after')
+      manager.emit('early')
+      await manager.flush()
+      manager.emit('late')
+      await manager.shutdown()
+      const names = receiver.records.map(({ eventName }) => eventName)
+      expect(names).to.have.members(['early.before', 'early.after', 'late.before', 'late.after'])
+    })
+
     it('only the event fails whose attributes cannot be read', async () => {
       const receiver = await receive()
       const transport = await ready({ url: receiver.url })
