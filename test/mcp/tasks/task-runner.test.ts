@@ -79,6 +79,9 @@ describe('TaskRunner with a task of a node that does not report', () => {
     alive = [false]
     expect(await Promise.all([statusOf(), statusOf(), statusOf()])).to.deep.equal(Array(3).fill('working'))
     await failed()
+    await new Promise((resolve) => setImmediate(resolve))
+    // The three reads, the watcher, and the check have asked.
+    expect(asked).to.equal(5)
     expect(await runner.stored.load(KEY)).to.deep.include({
       status: 'failed',
       error: { code: -32_603, message: 'The server that ran the task has stopped.' },
