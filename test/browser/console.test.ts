@@ -193,6 +193,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     expect(await textOf('#sampled')).to.contain('.withSampling({ debugRate: 1, infoRate: 1 })')
     expect(await page.locator('#delivery td.bad').allInnerTexts()).to.deep.equal(['2', '1'])
     await titleIs('other · mcp-gatekit dev')
+    await picture('sampled-out')
   })
 
   it('the console says why sampling has kept a session, in the list of sessions and in the details', async () => {
@@ -208,6 +209,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await page.locator('#sessions .session', { hasText: 'kept because it was slow' }).click()
     await page.locator('#events .row', { hasText: 'order.placed' }).click()
     expect(await textOf('#details-body')).to.contain('Session kept because it was slow')
+    await picture('kept')
   })
 
   it('the console shows "sampled" instead of 0 if sampling has dropped events', async () => {

@@ -97,6 +97,9 @@ interface Rule {
 interface Panel {
   readonly id: number
   readonly title: string
+  readonly description: string
+  readonly datasource: unknown
+  readonly fieldConfig: { readonly defaults: { readonly unit: string } }
   readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number }
   readonly targets: readonly { readonly expr: string; readonly legendFormat: string }[]
 }
@@ -205,13 +208,33 @@ describe('the example observability', function () {
     expect([...families]).to.have.members([...exported])
   })
 
-  it('the panels of the dashboard have ids of their own and do not overlap', () => {
+  it('the panels of the dashboard have ids of their own, fit the grid, and do not overlap', () => {
     const { panels } = dashboard
+    for (const { title, gridPos } of panels) {
+      expect(gridPos.w, title).to.be.greaterThan(0)
+      expect(gridPos.h, title).to.be.greaterThan(0)
+      expect(gridPos.x, title).to.be.at.least(0)
+      // The grid of Grafana has 24 columns.
+      expect(gridPos.x + gridPos.w, title).to.be.at.most(24)
+    }
     expect(new Set(panels.map(({ id }) => id)).size).to.equal(panels.length)
     const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
       Array.from({ length: w * h }, (_, index) => `${x + (index % w)},${y + Math.floor(index / w)}`),
     )
     expect(new Set(cells).size).to.equal(cells.length)
+  })
+
+  it('the panels of the dashboard have different titles, descriptions, units, and the data source of the dashboard', () => {
+    const { panels } = dashboard
+    expect(panels).to.have.length(10)
+    expect(new Set(panels.map(({ title }) => title)).size).to.equal(panels.length)
+    for (const { title, description, fieldConfig, datasource } of panels) {
+      expect(title).to.match(/^[A-Z]/)
+      expect(description, title).to.match(/^[A-Z].*\.$/)
+      expect(['reqps', 'percentunit', 's', 'eps', 'short'], title).to.include(fieldConfig.defaults.unit)
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of Grafana
+      expect(datasource, title).to.deep.equal({ type: 'prometheus', uid: '${datasource}' })
+    }
   })
 
   it('a query with an unknown metric, label, or value, and an invalid query are found', () => {
