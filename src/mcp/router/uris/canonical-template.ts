@@ -13,11 +13,17 @@ export interface CanonicalTemplate {
 
 const EXPRESSION = /\{[^{}]*\}/g
 
+let placeholders: readonly string[] | undefined
+
 /**
- * The placeholders for the value of an expression while the URL parser reads the template. The first is a string that no
- * client can guess and that the parser keeps everywhere. The second is a number, for the place of a port.
+ * Returns the placeholders for the value of an expression while the URL parser reads the template. The first is a string that
+ * no client can guess and that the parser keeps everywhere. The second is a number, for the place of a port. They are not made
+ * when the module loads, because Cloudflare Workers forbid random values there.
  */
-const PLACEHOLDERS = [`x${randomBytes(8).toString('hex')}x`, '58273']
+function placeholdersOf(): readonly string[] {
+  placeholders ??= [`x${randomBytes(8).toString('hex')}x`, '58273']
+  return placeholders
+}
 
 /** The operators that are part of the URI, before the value. */
 const WRITTEN_OPERATORS: ReadonlySet<string | undefined> = new Set(['.', '/', '?', '&', '#'])
@@ -29,7 +35,7 @@ const WRITTEN_OPERATORS: ReadonlySet<string | undefined> = new Set(['.', '/', '?
 export function canonicalTemplate(template: string): CanonicalTemplate | undefined {
   const expressions = template.match(EXPRESSION) ?? []
   const given = template.split(EXPRESSION)
-  for (const placeholder of PLACEHOLDERS) {
+  for (const placeholder of placeholdersOf()) {
     if (template.includes(placeholder)) continue
     const literals = literalsOf(given, expressions, placeholder)
     if (literals === undefined) continue
