@@ -21,7 +21,8 @@ const OF_ONE_LINE = [
 ]
 /** The line of mocha's output from which on it reports failures. */
 const FAILING = /^ *\d+ failing$/m
-const LONG = [MOCHA, '--no-config', '--forbid-only', '--exit', '--timeout', '1800000']
+const REQUIRED = ['--require', './build/test/support/unhandled-rejections.js']
+const LONG = [MOCHA, '--no-config', ...REQUIRED, '--forbid-only', '--exit', '--timeout', '1800000']
 
 /** The failures, which are printed again at the end. */
 const failures = []

@@ -173,6 +173,8 @@ function jobsOf(files, isCovered) {
   // `--exit`: clients and servers of other packages keep timers for up to a minute.
   const options = [
     '--no-config',
+    '--require',
+    './build/test/support/unhandled-rejections.js',
     '--forbid-only',
     '--exit',
     '--timeout',
