@@ -13,6 +13,7 @@ const MOCHA = 'node_modules/mocha/bin/mocha.js'
 const SECONDS = {
   'telemetry/transports/shutdown': 20,
   'telemetry/transports/otlp/otlp': 17,
+  'browser/app-chart': 5,
   'browser/console': 15,
   'browser/sign-in': 12,
   'browser/telemetry': 9,
@@ -69,6 +70,7 @@ const SECONDS_PER_PROCESS = 24
  */
 const PACKAGE = [
   'api-reference',
+  'browser/app-chart',
   'browser/console',
   'browser/consent',
   'browser/cors',

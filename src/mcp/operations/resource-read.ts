@@ -37,7 +37,9 @@ export async function readResource(
       : entry.handler(new URL(canonical), context))
     if (returned === undefined) throw notFound(uri)
     if (isInputRequired(returned) || isReadResult(returned)) return returned
-    return { contents: [contentsOf(entry, uri, returned)] }
+    const contents = contentsOf(entry, uri, returned)
+    const meta = 'app' in entry ? entry.app?.meta : undefined
+    return { contents: [meta === undefined ? contents : { ...contents, _meta: meta }] }
   }
   return await runSafely(serving, request, sdk, 'Reading the resource', () =>
     runRound(serving, sdk, canonical, async (context) => {

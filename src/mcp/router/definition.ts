@@ -35,7 +35,7 @@ export interface DefinitionConfig {
 export const DEFINITION_OPTIONS = ['title', 'icons', 'scopes', 'public', '_meta'] as const
 
 /** The kind of a definition: the name of the builder's method. */
-export type DefinitionKind = 'tool' | 'prompt' | 'resource' | 'resourceTemplate'
+export type DefinitionKind = 'tool' | 'prompt' | 'resource' | 'resourceTemplate' | 'app'
 
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/
 /** MCP does not restrict the names of prompts and resources. `Project files` is one of its own examples. */
@@ -59,7 +59,7 @@ export function checkDefinition<Config extends object>(
 
 /** @throws {KitMcpConfigError} if MCP does not allow the name. */
 export function checkName(option: string, name: unknown): asserts name is string {
-  const isTool = option === 'tool' || option === 'merge'
+  const isTool = option === 'tool' || option === 'merge' || option === 'app'
   if (typeof name === 'string' && (isTool ? TOOL_NAME : NAME).test(name)) return
   throw invalidOption(
     option,

@@ -19,7 +19,8 @@ import { checkUriTemplate, type TemplateVariables, type UriMatcher } from './uri
 const checks = optionChecksOf('KitMcpRouter')
 const { checkFunction, invalidOption } = checks
 
-interface ResourceMembers extends DefinitionConfig {
+/** The options that resources and resource templates share. */
+export interface ResourceMembers extends DefinitionConfig {
   /** The content of the resource, for the model. */
   readonly description?: string | undefined
   /**
@@ -86,6 +87,15 @@ export interface ResourceEntry extends Wrapped {
   readonly isPublic: boolean
   readonly cache: CacheHint
   readonly handler: (uri: URL, context: KitContext) => unknown
+  /** Set for apps. */
+  readonly app?: {
+    /** The metadata of the content. Undefined if there is none. */
+    readonly meta: Readonly<Record<string, unknown>> | undefined
+    /** `true` if the scopes are those of its tools. */
+    readonly inheritsScopes: boolean
+    /** `true` if the app is public if one of its tools is. */
+    readonly inheritsPublic: boolean
+  }
 }
 
 /** A resource template, with everything that can be computed before a request. */
@@ -173,7 +183,8 @@ export function resourceTemplateEntry(
   }
 }
 
-function membersOf(owner: string, config: ResourceMembers): object {
+/** Returns copies of the members that all resources share. */
+export function membersOf(owner: string, config: ResourceMembers): object {
   const { description, mimeType, annotations } = config
   return {
     ...commonMembers(owner, config),

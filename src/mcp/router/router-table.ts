@@ -1,5 +1,7 @@
 import type { ServerCapabilities, Tool } from '@modelcontextprotocol/server'
 import { unionOfScopes } from '../../oauth/scope.ts'
+import { APPS_EXTENSION } from './app.ts'
+import { linkedApps } from './app-links.ts'
 import { composedMiddleware, type Middleware, type Wrapped } from './middleware.ts'
 import type { PromptEntry } from './prompt.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from './resource.ts'
@@ -49,9 +51,11 @@ export function routerTable(
   entries: RouterEntries,
   middleware: readonly Middleware<any>[],
 ): RouterTable {
-  const { tools, prompts, resources: own, templates, skills } = wrappedEntries(entries, middleware)
+  const { prompts, templates, skills, ...unlinked } = wrappedEntries(entries, middleware)
+  const { tools, resources: own } = linkedApps(unlinked)
   const files = skills.map(skillResources)
   const resources = [...own, ...files.flat()]
+  const hasApps = own.some(({ app }) => app !== undefined)
   const hasResources = resources.length > 0 || templates.length > 0
   const completes = [...prompts, ...templates].some(({ completers }) => completers !== undefined)
   const byUri = resourcesByUri(resources, templates)
@@ -76,7 +80,12 @@ export function routerTable(
       ...(prompts.length > 0 && { prompts: { listChanged: true } }),
       ...(hasResources && { resources: { listChanged: true, subscribe: true } }),
       ...(completes && { completions: {} }),
-      ...(skills.length > 0 && SKILLS_CAPABILITY),
+      ...((hasApps || skills.length > 0) && {
+        extensions: {
+          ...(skills.length > 0 && SKILLS_CAPABILITY.extensions),
+          ...(hasApps && { [APPS_EXTENSION]: {} }),
+        },
+      }),
     }),
     declaresHeaders: tools.some((entry) => entry.declaresHeaders),
     hasTasks: tools.some((entry) => entry.task !== undefined),

@@ -1,6 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { quotedName } from '../../options/describe-value.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
+import { appEntry, type McpAppConfig } from './app.ts'
 import type { KitContext } from './context.ts'
 import { checkName, type DefinitionKind, renamed } from './definition.ts'
 import { Entries } from './entries.ts'
@@ -167,6 +168,33 @@ export class KitMcpRouter<App = unknown, User = any> {
   }
 
   /**
+   * Adds an app: an HTML document that hosts show in a sandboxed frame for the results of the tools that name it in their option
+   * `app`. Clients read it as a resource. Unless `scopes` or `public` is set, everyone who may call one of its tools may read
+   * it.
+   * @param name 1 to 128 characters of `A-Z a-z 0-9 _ . -`, unique among the apps and resources of this router.
+   * @param config the document, and what it needs from the host.
+   * @returns a new router.
+   * @throws {KitMcpConfigError} if an option is invalid, if the file cannot be read or is too large, or if the name or the URI
+   * is already registered.
+   * @example
+   * ```ts
+   * import { KitMcpRouter } from 'mcp-gatekit'
+   *
+   * export const router = KitMcpRouter.create()
+   *   .app('clock', { html: '<!doctype html><title>Clock</title><p>Noon</p>' })
+   *   .tool('time', { description: 'Returns the time', app: 'clock' }, () => new Date().toISOString())
+   * ```
+   * @see docs/guides/apps.md
+   */
+  app(name: string, config: McpAppConfig): KitMcpRouter<App, User> {
+    const { resources, skills } = this.#props
+    return new KitMcpRouter({
+      ...this.#props,
+      resources: added(resources, 'app', appEntry(name, config), skills),
+    })
+  }
+
+  /**
    * Adds the resources whose URIs match a template. If several templates match, the one that was added first is used.
    * @param name 1 to 128 characters, unique among the templates of this router.
    * @param config the URI template, which must be unique too, the description, and the scopes.
@@ -251,7 +279,7 @@ export class KitMcpRouter<App = unknown, User = any> {
   /**
    * Adds all operations of another router. Their handlers receive the context of this router; the other router's `.context()`
    * is not called.
-   * @param prefix is put before every name, followed by `_`. URIs do not change.
+   * @param prefix is put before every name, followed by `_`, also before the names of apps in tools. URIs do not change.
    * @param router the other router. The context of this router must fit its handlers.
    * @returns a new router.
    * @throws {KitMcpConfigError} if a name or a URI is already registered, or if a name becomes too long.
@@ -317,6 +345,8 @@ interface Named {
   readonly definition: { readonly name: string; readonly uri?: unknown; readonly uriTemplate?: unknown }
   /** The URI or template in canonical form. */
   readonly canonical?: string
+  /** The name of the app of a tool, or the properties of an app. */
+  readonly app?: string | object
 }
 
 /** @param others entries that must not have the name or the URI either */
@@ -350,7 +380,15 @@ function merged<Entry extends Named & Wrapped>(
 ): Entries<Entry> {
   return others
     .toArray()
-    .reduce((all, entry) => added(all, kind, mergedEntry(kind, prefix, entry, middleware), skills), entries)
+    .reduce(
+      (all, entry) => added(all, kindOf(entry, kind), mergedEntry(kind, prefix, entry, middleware), skills),
+      entries,
+    )
+}
+
+/** Returns the kind of an entry. An app is kept among the resources. */
+function kindOf({ app }: Named, kind: DefinitionKind): DefinitionKind {
+  return typeof app === 'object' ? 'app' : kind
 }
 
 /** Returns an entry with the prefix, and with the middleware of its router. */
@@ -361,10 +399,16 @@ function mergedEntry<Entry extends Named & Wrapped>(
   middleware: readonly Middleware<any>[],
 ): Entry {
   const name = `${prefix}_${entry.definition.name}`
-  checkName(kind, name)
+  const { app } = entry
+  checkName(kindOf(entry, kind), name)
   const around = [...middleware, ...(entry.merged ?? [])]
   const definition = renamed(entry.definition, name)
-  return { ...entry, definition, ...(around.length > 0 && { merged: around }) }
+  return {
+    ...entry,
+    definition,
+    ...(typeof app === 'string' && { app: `${prefix}_${app}` }),
+    ...(around.length > 0 && { merged: around }),
+  }
 }
 
 function addedSkill(

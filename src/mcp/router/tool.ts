@@ -2,6 +2,7 @@ import type { CallToolResult, Tool, ToolAnnotations } from '@modelcontextprotoco
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { MAX_TIMER_MS } from '../../timers.ts'
+import { checkVisibility, OLD_URI_META_KEY, type ToolVisibility } from './app.ts'
 import type { KitContext } from './context.ts'
 import {
   checkDefinition,
@@ -19,7 +20,7 @@ import type { Wrapped } from './middleware.ts'
 import { declaresHeaders } from './param-headers.ts'
 
 const checks = optionChecksOf('KitMcpRouter')
-const { checkFunction, checkOneOf, checkWholeNumber, invalidOption, unusableOption } = checks
+const { checkFunction, checkOneOf, checkText, checkWholeNumber, invalidOption, unusableOption } = checks
 
 /** The options of a tool. */
 export interface ToolConfig<Input, Output> extends DefinitionConfig {
@@ -34,6 +35,16 @@ export interface ToolConfig<Input, Output> extends DefinitionConfig {
   readonly output?: Output
   /** Hints about the effects of a call, such as `readOnlyHint`. Clients may ignore them. */
   readonly annotations?: ToolAnnotations
+  /**
+   * The name of an app of the same router, which shows the results of the tool. By default, the tool has no app.
+   * @see docs/guides/apps.md
+   */
+  readonly app?: string | undefined
+  /**
+   * The callers for which hosts with MCP Apps show the tool: the model, the apps of this server, or both. It does not protect
+   * the tool. Defaults to `['model', 'app']`.
+   */
+  readonly visibility?: readonly ToolVisibility[] | undefined
   /**
    * Limits for the calls of this tool, in addition to those of the adapter. Unlimited by default.
    * @see docs/guides/limits.md
@@ -109,6 +120,8 @@ export interface ToolEntry extends Wrapped {
   readonly outputJsonSchema: JsonSchema | undefined
   /** `true` if arguments are repeated in `Mcp-Param-*` headers (2026-07-28). */
   readonly declaresHeaders: boolean
+  /** The name of the app that shows the results. Absent if there is none. */
+  readonly app?: string
   readonly limits: McpLimits | undefined
   /** Runs the tool within its limits and those of the adapter. The table of an adapter sets it. Absent if there are none. */
   readonly limiter?: ToolLimiter
@@ -124,6 +137,8 @@ const TOOL_OPTIONS = [
   'input',
   'output',
   'annotations',
+  'app',
+  'visibility',
   'limits',
   'task',
   ...TASK_OPTIONS,
@@ -136,7 +151,7 @@ export function toolEntry(
   config: ToolConfig<StandardSchemaV1 | undefined, StandardSchemaV1 | undefined>,
   handler: ToolEntry['handler'],
 ): ToolEntry {
-  const { description, input, output, annotations, limits } = checkDefinition(
+  const { description, input, output, annotations, app, limits } = checkDefinition(
     'tool',
     name,
     config,
@@ -162,6 +177,7 @@ export function toolEntry(
   const definition = Object.freeze({
     name,
     ...commonMembers(owner, config),
+    ...appMembers(owner, config),
     description,
     inputSchema,
     ...(outputJsonSchema !== undefined && { outputSchema: outputJsonSchema }),
@@ -175,10 +191,30 @@ export function toolEntry(
     output,
     outputJsonSchema,
     declaresHeaders: declaresHeaders(`input of ${owner}`, inputSchema),
+    ...(app !== undefined && { app }),
     limits: limits === undefined ? undefined : checkLimits(checks, limits, owner),
     handler,
     task: toolTask(owner, config),
   }
+}
+
+/** Returns the metadata of a tool with an app or a visibility. The table of the router adds the URI of the app. */
+function appMembers(
+  owner: string,
+  { app, visibility, _meta }: Pick<ToolConfig<unknown, unknown>, 'app' | 'visibility' | '_meta'>,
+): Pick<Tool, '_meta'> {
+  if (app !== undefined) checkText(`app of ${owner}`, app)
+  if (app === undefined && visibility === undefined) return {}
+  const conflict = ['ui', OLD_URI_META_KEY].find((key) => _meta !== undefined && key in _meta)
+  if (conflict !== undefined)
+    throw unusableOption(
+      `_meta of ${owner}`,
+      `must not contain '${conflict}' together with app or visibility`,
+      `Remove '${conflict}' from _meta.`,
+    )
+  if (visibility === undefined) return {}
+  const ui = Object.freeze({ visibility: checkVisibility(`visibility of ${owner}`, visibility) })
+  return { _meta: Object.freeze({ ...objectCopy(`_meta of ${owner}`, _meta ?? {}), ui }) }
 }
 
 /** Returns the options of a task. @throws {KitMcpConfigError} if they are invalid, or not usable for this tool. */

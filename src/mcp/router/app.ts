@@ -1,0 +1,281 @@
+import type { Annotations, CacheHint, Resource } from '@modelcontextprotocol/server'
+import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { utf8Length } from '../../runtime.ts'
+import { readDocument, tooLarge } from './app-file.ts'
+import {
+  checkDefinition,
+  DEFINITION_OPTIONS,
+  type DefinitionConfig,
+  isPublic,
+  objectCopy,
+  scopesOf,
+} from './definition.ts'
+import { checkCache, membersOf, type ResourceEntry } from './resource.ts'
+import { canonicalUri, MAX_URI_LENGTH } from './uris/canonical-uri.ts'
+
+const { checkBoolean, checkKnownMembers, checkWholeNumber, invalidKind, invalidOption, unusableOption } =
+  optionChecksOf('KitMcpRouter')
+
+/** The identifier of the MCP Apps extension. */
+export const APPS_EXTENSION = 'io.modelcontextprotocol/ui'
+
+/** The MIME type of apps. */
+export const APP_MIME_TYPE = 'text/html;profile=mcp-app'
+
+/** The key of the URI in the metadata of a tool, for hosts of the drafts before 2026-01-26. */
+export const OLD_URI_META_KEY = 'ui/resourceUri'
+
+/** The members of `McpAppCsp`. */
+export const APP_CSP_MEMBERS = [
+  'connectDomains',
+  'resourceDomains',
+  'frameDomains',
+  'baseUriDomains',
+] as const
+
+/** The members of `McpAppPermissions`. */
+export const APP_PERMISSIONS = ['camera', 'microphone', 'geolocation', 'clipboardWrite'] as const
+
+/**
+ * The origins that an app may use, from which hosts build its Content Security Policy. An origin is a scheme and a host, such
+ * as `https://api.example.com`. A host may begin with `*.`. Without an origin, an app has no access to the network.
+ */
+export interface McpAppCsp {
+  /** The origins of `fetch`, `XMLHttpRequest`, and `WebSocket`. */
+  readonly connectDomains?: readonly string[] | undefined
+  /** The origins of scripts, styles, images, fonts, and media. */
+  readonly resourceDomains?: readonly string[] | undefined
+  /** The origins of nested frames. */
+  readonly frameDomains?: readonly string[] | undefined
+  /** The origins of the base URI of the document. */
+  readonly baseUriDomains?: readonly string[] | undefined
+}
+
+/** The browser features that an app asks for, each as an empty object. Hosts may deny them. */
+export interface McpAppPermissions {
+  /** The camera. */
+  readonly camera?: Readonly<Record<string, never>> | undefined
+  /** The microphone. */
+  readonly microphone?: Readonly<Record<string, never>> | undefined
+  /** The position of the device. */
+  readonly geolocation?: Readonly<Record<string, never>> | undefined
+  /** Writing to the clipboard. */
+  readonly clipboardWrite?: Readonly<Record<string, never>> | undefined
+}
+
+/** The options of an app. */
+export interface McpAppConfig extends DefinitionConfig {
+  /** The HTML document. Set this or `file`. */
+  readonly html?: string | undefined
+  /** The path of the HTML document in UTF-8, which is read once when the app is added. Set this or `html`. */
+  readonly file?: string | URL | undefined
+  /** The maximum size of the document in bytes. Defaults to 1 048 576 bytes. */
+  readonly maxBytes?: number | undefined
+  /** The URI of the app, in canonical form and with the scheme `ui:`. Defaults to `ui://` and the name. */
+  readonly uri?: string | undefined
+  /**
+   * The scopes that reading the app needs in addition to those of the endpoint. Defaults to the scopes of one of its tools,
+   * which must be part of the scopes of the others.
+   * @see docs/guides/apps.md
+   */
+  readonly scopes?: readonly string[] | undefined
+  /**
+   * Opens the app to requests without a token if the OAuth option `anonymous` is `true`; otherwise it has no effect. Must not be
+   * set together with `scopes`. By default, an app without `scopes` is public if one of its tools is.
+   */
+  readonly public?: boolean | undefined
+  /** The purpose of the app. */
+  readonly description?: string | undefined
+  /** The origins that the app may use. By default, the app has no access to the network. */
+  readonly csp?: McpAppCsp | undefined
+  /** The browser features that the app asks for. By default, it asks for none. */
+  readonly permissions?: McpAppPermissions | undefined
+  /** The domain at which the host should run the app. Its form depends on the host. By default, the host chooses it. */
+  readonly domain?: string | undefined
+  /** Asks the host for a border and a background. By default, the host decides. */
+  readonly prefersBorder?: boolean | undefined
+  /** The audience and the priority of the resource. Clients may ignore these hints. */
+  readonly annotations?: Annotations | undefined
+  /** The time for which clients of 2026-07-28 may cache the document. Defaults to the adapter's `cache`. */
+  readonly cache?: CacheHint | undefined
+}
+
+/** The callers for which a tool is visible: the model, the apps of this server, or both. */
+export type ToolVisibility = 'model' | 'app'
+
+const TOOL_VISIBILITIES: readonly unknown[] = ['model', 'app'] satisfies ToolVisibility[]
+const DEFAULT_MAX_BYTES = 1_048_576
+
+const APP_OPTIONS = [
+  ...DEFINITION_OPTIONS,
+  'html',
+  'file',
+  'maxBytes',
+  'uri',
+  'description',
+  'csp',
+  'permissions',
+  'domain',
+  'prefersBorder',
+  'annotations',
+  'cache',
+]
+
+/** A scheme, a host that may begin with `*.`, and a port. Hosts put origins into a Content Security Policy unchanged. */
+const ORIGIN = /^(?:https?|wss?):\/\/(?:\*\.)?[A-Za-z0-9.-]{1,253}(?::\d{1,5})?$/
+const DOMAIN = /^[A-Za-z0-9.:/_-]{1,253}$/
+
+/**
+ * Returns the resource of an app.
+ * @throws {KitMcpConfigError} if the name or an option is invalid, or if the document cannot be read.
+ */
+export function appEntry(name: string, config: McpAppConfig): ResourceEntry {
+  checkDefinition('app', name, config, APP_OPTIONS, 'html')
+  const owner = `app '${name}'`
+  const uri = checkUri(owner, config.uri ?? `ui://${name}`)
+  const html = documentOf(owner, config)
+  const ui = uiMeta(owner, config)
+  const { _meta: given, ...members } = membersOf(owner, config) as { readonly _meta?: object }
+  if (given !== undefined && 'ui' in given)
+    throw unusableOption(
+      `_meta of ${owner}`,
+      `must not contain 'ui', which the options of the app set`,
+      'Set csp, permissions, domain, and prefersBorder instead.',
+    )
+  const meta = Object.freeze({ ...given, ...(Object.keys(ui).length > 0 && { ui }) })
+  const definition = Object.freeze({
+    name,
+    uri,
+    ...members,
+    mimeType: APP_MIME_TYPE,
+    size: utf8Length(html),
+    ...(Object.keys(meta).length > 0 && { _meta: meta }),
+  }) as Resource
+  return {
+    definition,
+    canonical: uri,
+    scopes: scopesOf(owner, config),
+    isPublic: isPublic(owner, config),
+    cache: checkCache(`cache of ${owner}`, config.cache),
+    handler: () => html,
+    app: {
+      meta: Object.keys(meta).length > 0 ? meta : undefined,
+      inheritsScopes: config.scopes === undefined && config.public !== true,
+      inheritsPublic: config.scopes === undefined && config.public === undefined,
+    },
+  }
+}
+
+function checkUri(owner: string, uri: unknown): string {
+  const canonical = typeof uri === 'string' && uri.length <= MAX_URI_LENGTH ? canonicalUri(uri) : undefined
+  if (typeof uri === 'string' && canonical === uri && /^ui:\/\/[^/?#]/.test(uri)) return uri
+  throw invalidOption(
+    `uri of ${owner}`,
+    `must be a URI in canonical form that begins with 'ui://', such as 'ui://chart'`,
+    uri,
+    canonical?.startsWith('ui://') === true && canonical !== uri ? `Set it to '${canonical}'` : undefined,
+  )
+}
+
+function documentOf(owner: string, { html, file, maxBytes }: McpAppConfig): string {
+  const limit =
+    maxBytes === undefined ? DEFAULT_MAX_BYTES : checkWholeNumber(`maxBytes of ${owner}`, maxBytes, 1)
+  if (html !== undefined && file !== undefined)
+    throw unusableOption(`file of ${owner}`, 'must not be set together with html', 'Remove one of them.')
+  if (file !== undefined) return checkHtml(`file of ${owner}`, readDocument(`file of ${owner}`, file, limit))
+  if (typeof html !== 'string')
+    throw invalidKind(
+      `html of ${owner}`,
+      'must be an HTML document, unless file is set',
+      html,
+      'Set html to the document, or file to its path.',
+    )
+  if (utf8Length(html) > limit) throw tooLarge(`html of ${owner}`, limit)
+  return checkHtml(`html of ${owner}`, html, 'To read the document from a file, set file to its path.')
+}
+
+function checkHtml(option: string, html: string, fix?: string): string {
+  if (html.includes('<')) return html
+  throw invalidKind(option, 'must be an HTML document, which contains tags', html, fix)
+}
+
+function uiMeta(owner: string, { csp, permissions, domain, prefersBorder }: McpAppConfig): object {
+  if (domain !== undefined && !(typeof domain === 'string' && DOMAIN.test(domain)))
+    throw invalidOption(
+      `domain of ${owner}`,
+      'must be a domain without spaces and quotes',
+      domain,
+      'See the documentation of the host for its form.',
+    )
+  if (prefersBorder !== undefined) checkBoolean(`prefersBorder of ${owner}`, prefersBorder)
+  return Object.freeze({
+    ...(csp !== undefined && { csp: checkCsp(`csp of ${owner}`, csp) }),
+    ...(permissions !== undefined && {
+      permissions: checkPermissions(`permissions of ${owner}`, permissions),
+    }),
+    ...(domain !== undefined && { domain }),
+    ...(prefersBorder !== undefined && { prefersBorder }),
+  })
+}
+
+function checkCsp(option: string, csp: unknown): object {
+  if (!isOptionsObject(csp))
+    throw invalidKind(
+      option,
+      `must be an object such as { connectDomains: ['https://api.example.com'] }`,
+      csp,
+    )
+  checkKnownMembers(option, csp, APP_CSP_MEMBERS)
+  const checked: Record<string, readonly string[]> = {}
+  for (const member of APP_CSP_MEMBERS) {
+    const origins = (csp as Readonly<Record<string, unknown>>)[member]
+    if (origins === undefined) continue
+    if (!Array.isArray(origins))
+      throw invalidKind(`${member} of ${option}`, 'must be an array of origins', origins)
+    checked[member] = Object.freeze(origins.map((origin) => checkOrigin(`${member} of ${option}`, origin)))
+  }
+  return Object.freeze(checked)
+}
+
+function checkOrigin(option: string, origin: unknown): string {
+  if (typeof origin === 'string' && ORIGIN.test(origin) && URL.canParse(origin.replace('*.', '')))
+    return origin
+  throw invalidOption(
+    option,
+    `must contain only origins such as 'https://api.example.com' or 'https://*.example.com'`,
+    origin,
+    'Remove paths, spaces, quotes, and keywords.',
+  )
+}
+
+function checkPermissions(option: string, permissions: unknown): object {
+  if (!isOptionsObject(permissions))
+    throw invalidKind(option, 'must be an object such as { camera: {} }', permissions)
+  checkKnownMembers(option, permissions, APP_PERMISSIONS)
+  const checked: Record<string, object> = {}
+  for (const member of APP_PERMISSIONS) {
+    const requested = (permissions as Readonly<Record<string, unknown>>)[member]
+    if (requested === undefined) continue
+    if (!isOptionsObject(requested) || Object.keys(requested).length > 0)
+      throw invalidKind(
+        `${member} of ${option}`,
+        'must be an empty object',
+        requested,
+        'Set it to {} to ask for the feature, or remove it.',
+      )
+    checked[member] = objectCopy(`${member} of ${option}`, requested)
+  }
+  return Object.freeze(checked)
+}
+
+/** Returns the checked option `visibility` of a tool. @throws {KitMcpConfigError} if it is invalid. */
+export function checkVisibility(option: string, visibility: unknown): readonly ToolVisibility[] {
+  const isValid =
+    Array.isArray(visibility) &&
+    visibility.length > 0 &&
+    visibility.every((one) => TOOL_VISIBILITIES.includes(one)) &&
+    new Set(visibility).size === visibility.length
+  if (!isValid)
+    throw invalidOption(option, `must be an array of 'model', 'app', or both, each at most once`, visibility)
+  return Object.freeze([...(visibility as readonly ToolVisibility[])])
+}

@@ -1,0 +1,472 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import {
+  EXTENSION_ID,
+  RESOURCE_MIME_TYPE,
+  RESOURCE_URI_META_KEY,
+} from '@modelcontextprotocol/ext-apps/server'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { expect } from 'chai'
+import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import {
+  APP_CSP_MEMBERS,
+  APP_MIME_TYPE,
+  APP_PERMISSIONS,
+  APPS_EXTENSION,
+  OLD_URI_META_KEY,
+} from '../../../src/mcp/router/app.ts'
+import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
+import { type ExpectedConfigError, expectConfigError } from '../../support/config-error.ts'
+import { CLIENT_KINDS, type Connected } from '../../support/mcp/clients.ts'
+import { onNode, type Served } from '../../support/mcp/entry-points.ts'
+import { oauth } from '../../support/mcp/notes.ts'
+import { bearer, call, legacy, modern, rpc } from '../../support/mcp/wire.ts'
+
+const HTML = '<!doctype html><title>é</title><script>"</script>"</script>'
+const CSP = {
+  connectDomains: ['https://api.example.com', 'wss://live.example.com:8443'],
+  resourceDomains: ['https://*.example.com'],
+  frameDomains: [],
+  baseUriDomains: ['http://localhost:3000'],
+}
+const UI = {
+  csp: CSP,
+  permissions: { camera: {}, clipboardWrite: {} },
+  domain: 'a904794854a047f6.claudemcpcontent.com',
+  prefersBorder: false,
+}
+const done = () => 'done'
+const create = () => KitMcpRouter.create()
+
+const router = create()
+  .app('chart', {
+    html: HTML,
+    title: 'A chart',
+    description: 'Shows sales',
+    _meta: { 'example.com/kind': 'chart' },
+    ...UI,
+  })
+  .app('own', { html: HTML, uri: 'ui://sales/own.html', scopes: ['mcp:admin'] })
+  .app('shared', { html: HTML })
+  .app('open', { html: HTML })
+  .tool(
+    'sales',
+    { description: 'x', app: 'chart', scopes: ['mcp:write'], _meta: { 'example.com/a': 1 } },
+    done,
+  )
+  .tool('wipe', { description: 'x', app: 'chart', scopes: ['mcp:admin', 'mcp:write'] }, done)
+  .tool('refresh', { description: 'x', app: 'own', visibility: ['app'] }, done)
+  .tool('list', { description: 'x', app: 'shared' }, done)
+  .tool('save', { description: 'x', app: 'shared', scopes: ['mcp:write'] }, done)
+  .tool('search', { description: 'x', app: 'open', public: true }, done)
+  .tool('plain', { description: 'x', visibility: ['model', 'app'] }, done)
+
+const INVALID = 'MCP_CONFIG_INVALID_OPTION' as const
+const UNKNOWN = 'MCP_CONFIG_UNKNOWN_OPTION' as const
+const app = (config: object) => create().app('chart', { html: HTML, ...config } as never)
+const file = (path: unknown, more: object = {}) => create().app('chart', { file: path, ...more } as never)
+const built = (made: KitMcpRouter) => createMcpAdapter({ router: made })
+
+const WRONG: readonly (readonly [string, () => unknown, ExpectedConfigError])[] = [
+  [
+    'an app without a document',
+    () => create().app('chart', {}),
+    {
+      code: INVALID,
+      option: "html of app 'chart'",
+      message: /must be an HTML document, unless file is set; received undefined\. Set html to/,
+    },
+  ],
+  [
+    'an app with html and file',
+    () => file('a.html', { html: HTML }),
+    { code: INVALID, option: "file of app 'chart'", message: /together with html\. Remove one/ },
+  ],
+  [
+    'a path as html',
+    () => app({ html: './chart.html' }),
+    {
+      code: INVALID,
+      option: "html of app 'chart'",
+      message: /contains tags; received .*set file to its path/,
+    },
+  ],
+  [
+    'html of more than maxBytes bytes',
+    () => app({ html: '<é', maxBytes: 2 }),
+    { code: INVALID, option: "html of app 'chart'", message: /more than 2 bytes\. Make .* raise maxBytes/ },
+  ],
+  [
+    'html of more than 1 MiB without maxBytes',
+    () => app({ html: `<p>${'a'.repeat(1_048_576)}` }),
+    { code: INVALID, option: "html of app 'chart'", message: /more than 1048576 bytes/ },
+  ],
+  [
+    'a URI of another scheme',
+    () => app({ uri: 'https://example.com/chart' }),
+    { code: INVALID, option: "uri of app 'chart'", message: /begins with 'ui:\/\/'/ },
+  ],
+  [
+    'a URI with a scheme in upper case',
+    () => app({ uri: 'UI://chart' }),
+    { code: INVALID, option: "uri of app 'chart'", message: /Set it to 'ui:\/\/chart'/ },
+  ],
+  [
+    'a URI with an encoded letter',
+    () => app({ uri: 'ui://%63hart/a' }),
+    { code: INVALID, option: "uri of app 'chart'", message: /Set it to 'ui:\/\/chart\/a'/ },
+  ],
+  [
+    'a URI without a host',
+    () => app({ uri: 'ui:///a' }),
+    { code: INVALID, option: "uri of app 'chart'", message: /ui/ },
+  ],
+  [
+    'an unknown option of an app',
+    () => app({ CSP: {} }),
+    { code: UNKNOWN, option: 'CSP', message: /^app 'chart' has no option 'CSP'\. Did you mean 'csp'/ },
+  ],
+  [
+    'an unknown member of csp',
+    () => app({ csp: { connectDomain: [] } }),
+    { code: UNKNOWN, option: "csp of app 'chart'.connectDomain", message: /Did you mean 'connectDomains'/ },
+  ],
+  ...[
+    `https://a.example 'unsafe-eval'`,
+    `https://a.example;script-src *`,
+    'https://a.example\n',
+    `'self'`,
+    '*',
+    'https://*',
+    'https://a.example/path',
+    'data:',
+    'https://user@a.example',
+    'https://a.example:99999',
+    'ftp://a.example',
+    '',
+    5,
+  ].map((origin): readonly [string, () => unknown, ExpectedConfigError] => [
+    `the origin ${JSON.stringify(origin)} in csp`,
+    () => app({ csp: { connectDomains: [origin] } }),
+    {
+      code: INVALID,
+      option: "connectDomains of csp of app 'chart'",
+      message: /must contain only origins such as .*Remove paths/,
+    },
+  ]),
+  [
+    'a string instead of origins in csp',
+    () => app({ csp: { frameDomains: 'https://a.example' } }),
+    { code: INVALID, option: "frameDomains of csp of app 'chart'", message: /must be an array of origins/ },
+  ],
+  [
+    'an unknown permission',
+    () => app({ permissions: { cameras: {} } }),
+    { code: UNKNOWN, option: "permissions of app 'chart'.cameras", message: /Did you mean 'camera'/ },
+  ],
+  [
+    'a permission that is true',
+    () => app({ permissions: { camera: true } }),
+    {
+      code: INVALID,
+      option: "camera of permissions of app 'chart'",
+      message: /empty object.*Set it to \{\}/,
+    },
+  ],
+  [
+    'a domain with a space',
+    () => app({ domain: 'a.example b' }),
+    { code: INVALID, option: "domain of app 'chart'", message: /without spaces and quotes.*host/ },
+  ],
+  [
+    '_meta of an app with ui',
+    () => app({ _meta: { ui: {} } }),
+    { code: INVALID, option: "_meta of app 'chart'", message: /must not contain 'ui'.* Set csp/ },
+  ],
+  [
+    '_meta of a tool with ui and app',
+    () => create().tool('a', { description: 'x', app: 'chart', _meta: { ui: {} } }, done),
+    { code: INVALID, option: "_meta of tool 'a'", message: /must not contain 'ui' together.* Remove 'ui'/ },
+  ],
+  [
+    'a visibility without callers',
+    () => create().tool('a', { description: 'x', visibility: [] }, done),
+    { code: INVALID, option: "visibility of tool 'a'", message: /'model', 'app', or both/ },
+  ],
+  [
+    'a tool with an app that does not exist',
+    () => built(create().tool('a', { description: 'x', app: 'chart' }, done)),
+    { code: INVALID, option: "app of tool 'a'", message: /name of an app .*received 'chart'\. Add the app/ },
+  ],
+  [
+    'a tool with a resource as app',
+    () =>
+      built(
+        create()
+          .resource('chart', { uri: 'ui://chart' }, done)
+          .tool('a', { description: 'x', app: 'chart' }, done),
+      ),
+    { code: INVALID, option: "app of tool 'a'", message: /name of an app/ },
+  ],
+  [
+    'an app that no tool names',
+    () => built(app({})),
+    { code: INVALID, option: "app 'chart'", message: /not named by any tool\. Set app: 'chart'/ },
+  ],
+  [
+    'an app whose tools need different scopes',
+    () =>
+      built(
+        app({})
+          .tool('a', { description: 'x', app: 'chart', scopes: ['one'] }, done)
+          .tool('b', { description: 'x', app: 'chart', scopes: ['two'] }, done),
+      ),
+    {
+      code: INVALID,
+      option: "scopes of app 'chart'",
+      message: /must be set, because its tools 'a' and 'b' need different scopes\. Set them/,
+    },
+  ],
+  [
+    'two apps with the same name',
+    () => app({}).app('chart', { html: HTML, uri: 'ui://other' }),
+    { code: INVALID, option: 'app', message: /'chart' is already registered/ },
+  ],
+  [
+    'two apps with the same URI',
+    () => app({}).app('other', { html: HTML, uri: 'ui://chart' }),
+    { code: INVALID, option: 'app', message: /URI 'ui:\/\/chart', which is already registered/ },
+  ],
+  [
+    'two merged apps with the same URI',
+    () => create().merge('a', app({})).merge('b', app({})),
+    { code: INVALID, option: 'app', message: /'b_chart' has the URI 'ui:\/\/chart', which is already/ },
+  ],
+  [
+    'a file in a name with a NUL character',
+    () => file('a\0b'),
+    { code: INVALID, option: "file of app 'chart'", message: /can be read \(ERR_INVALID_ARG_VALUE\)/ },
+  ],
+  [
+    'a URL of another scheme as file',
+    () => file(new URL('https://example.com/a.html')),
+    { code: INVALID, option: "file of app 'chart'", message: /can be read \(ERR_INVALID_URL_SCHEME\)/ },
+  ],
+  [
+    'a file that does not exist',
+    () => file('/nowhere/chart.html'),
+    { code: INVALID, option: "file of app 'chart'", message: /can be read \(ENOENT\); received/ },
+  ],
+  [
+    'a number as file',
+    () => file(5),
+    { code: INVALID, option: "file of app 'chart'", message: /path of an HTML/ },
+  ],
+]
+
+interface Definition {
+  readonly name: string
+  readonly _meta?: any
+}
+
+const named = (list: readonly Definition[], name: string): any => list.find((one) => one.name === name)
+
+describe('mcp/router: apps', () => {
+  for (const [what, build, expected] of WRONG)
+    it(`${what} is a configuration error`, () => {
+      expectConfigError(build, expected)
+    })
+
+  it('the constants of apps are those of the reference implementation', () => {
+    expect([APPS_EXTENSION, APP_MIME_TYPE, OLD_URI_META_KEY]).to.deep.equal([
+      EXTENSION_ID,
+      RESOURCE_MIME_TYPE,
+      RESOURCE_URI_META_KEY,
+    ])
+    const { properties } = schemaOf('McpUiResourceMeta')
+    expect(APP_CSP_MEMBERS).to.have.members(Object.keys(properties.csp.properties))
+    expect(APP_PERMISSIONS).to.have.members(Object.keys(properties.permissions.properties))
+    expect(Object.keys(UI)).to.have.members(Object.keys(properties))
+  })
+
+  it('a file is read when the app is added, also through a URL', async () => {
+    const url = new URL('../../../../src/mcp/router/router.ts', import.meta.url)
+    const made = file(url, { uri: 'ui://file' }).tool('a', { description: 'x', app: 'chart' }, done)
+    await using served = await serve({ router: made })
+    const { message } = await served.send(
+      modern('resources/read', { uri: 'ui://file' }, uriHeader('ui://file')),
+    )
+    expect(message.result.contents[0].text).to.equal(readFileSync(url, 'utf8'))
+  })
+
+  for (const { name, connect } of CLIENT_KINDS) {
+    describe(`for a ${name}`, () => {
+      let served: Served
+      let reader: Connected
+      let writer: Connected
+      before(async () => {
+        served = await onNode(mcpHandler(createMcpAdapter({ router, oauth: oauth() })))
+        reader = await connect(served.origin, { token: 'reader' })
+        writer = await connect(served.origin, { token: 'writer' })
+      })
+      after(async () => {
+        await reader.close()
+        await writer.close()
+        await served.close()
+      })
+
+      it(`a ${name} sees that the server supports apps`, () => {
+        expect(reader.client.getServerCapabilities().extensions).to.deep.equal({ [EXTENSION_ID]: {} })
+      })
+
+      it(`a ${name} finds the URI of an app in the metadata of its tools`, async () => {
+        const { tools } = await reader.client.listTools()
+        expect(named(tools, 'sales')._meta).to.deep.equal({
+          'example.com/a': 1,
+          ui: { resourceUri: 'ui://chart' },
+          'ui/resourceUri': 'ui://chart',
+        })
+        expect(named(tools, 'refresh')._meta).to.deep.equal({
+          ui: { resourceUri: 'ui://sales/own.html', visibility: ['app'] },
+          'ui/resourceUri': 'ui://sales/own.html',
+        })
+        expect(named(tools, 'plain')._meta).to.deep.equal({ ui: { visibility: ['model', 'app'] } })
+        const validate = new Ajv2020({ strict: false }).compile(schemaOf('McpUiToolMeta'))
+        for (const { _meta } of tools) expect(validate(_meta.ui)).to.equal(true)
+      })
+
+      it(`a ${name} finds the metadata of an app in the list and in the content`, async () => {
+        const { resources } = await reader.client.listResources()
+        const meta = { 'example.com/kind': 'chart', ui: UI }
+        expect(named(resources, 'chart')).to.deep.equal({
+          name: 'chart',
+          uri: 'ui://chart',
+          title: 'A chart',
+          description: 'Shows sales',
+          mimeType: RESOURCE_MIME_TYPE,
+          size: Buffer.byteLength(HTML),
+          _meta: meta,
+        })
+        expect(named(resources, 'shared')).not.to.have.property('_meta')
+        const { contents } = await writer.client.readResource({ uri: 'ui://chart' })
+        expect(contents).to.deep.equal([
+          { uri: 'ui://chart', mimeType: RESOURCE_MIME_TYPE, text: HTML, _meta: meta },
+        ])
+        const plain = await writer.client.readResource({ uri: 'ui://shared' })
+        expect(plain.contents[0]).not.to.have.property('_meta')
+        const validate = new Ajv2020({ strict: false }).compile(schemaOf('McpUiResourceMeta'))
+        expect(validate(contents[0]._meta.ui), JSON.stringify(validate.errors)).to.equal(true)
+      })
+    })
+  }
+
+  describe('access', () => {
+    let served: Served
+    before(async () => {
+      served = await serve({ router, oauth: oauth({ anonymous: true }) })
+    })
+    after(() => served.close())
+
+    const WRITE = /scope="mcp:read mcp:write"/
+    const ADMIN = /scope="mcp:read mcp:admin"/
+    const READS: readonly (readonly [string, string | undefined, string, number, RegExp?])[] = [
+      ['an app of tools with more and fewer scopes', 'reader', 'ui://chart', 403, WRITE],
+      ['an app of tools with more and fewer scopes', 'writer', 'ui://chart', 200],
+      ['an app with scopes of its own', 'writer', 'ui://sales/own.html', 403, ADMIN],
+      ['an app with scopes of its own', 'admin', 'ui://sales/own.html', 200],
+      ['an app of a tool without scopes', 'reader', 'ui://shared', 200],
+      ['an app of a tool without scopes', undefined, 'ui://shared', 401],
+      ['an app of a public tool', undefined, 'ui://open', 200],
+    ]
+    for (const [what, token, uri, status, challenge] of READS)
+      for (const era of ['2025-11-25', '2026-07-28'])
+        it(`${what} is read by ${token ?? 'a request without a token'} in ${era} with ${status}`, async () => {
+          const headers = token === undefined ? {} : bearer(token)
+          const answer = await served.send(
+            era === '2026-07-28'
+              ? modern('resources/read', { uri }, { ...headers, ...uriHeader(uri) })
+              : legacy(rpc('resources/read', { uri }), headers),
+          )
+          expect(answer.status).to.equal(status)
+          if (status === 200) expect(answer.message.result.contents[0].text).to.equal(HTML)
+          if (challenge !== undefined) expect(answer.headers.get('www-authenticate')).to.match(challenge)
+        })
+  })
+
+  it('an app of a public tool with public: false needs a token', async () => {
+    const made = create()
+      .app('chart', { html: HTML, public: false })
+      .tool('a', { description: 'x', app: 'chart', public: true }, done)
+    await using served = await serve({ router: made, oauth: oauth({ anonymous: true }) })
+    expect((await served.send(legacy(rpc('resources/read', { uri: 'ui://chart' })))).status).to.equal(401)
+  })
+
+  it('a merged app has the name with the prefix and the same URI, and stays the app of its tools', async () => {
+    const inner = app({}).tool('a', { description: 'x', app: 'chart', scopes: ['mcp:write'] }, done)
+    await using served = await serve({ router: create().merge('in', create().merge('mid', inner)) })
+    const { message: listed } = await served.send(legacy(rpc('resources/list')))
+    expect(listed.result.resources).to.have.length(1)
+    expect(listed.result.resources[0]).to.include({ name: 'in_mid_chart', uri: 'ui://chart' })
+    const { message: tools } = await served.send(legacy(rpc('tools/list')))
+    expect(tools.result.tools[0]._meta.ui.resourceUri).to.equal('ui://chart')
+  })
+
+  it('a server with apps and tasks declares both extensions', async () => {
+    const made = app({}).tool('a', { description: 'x', app: 'chart', task: 'optional' }, done)
+    await using served = await serve({ router: made })
+    const { message } = await served.send(modern('server/discover'))
+    expect(message.result.capabilities.extensions).to.deep.equal({
+      [EXTENSION_ID]: {},
+      'io.modelcontextprotocol/tasks': {},
+    })
+  })
+
+  it('a server without apps does not declare the extension', async () => {
+    await using served = await serve({ router: create().tool('a', { description: 'x' }, done) })
+    const { message } = await served.send(modern('server/discover'))
+    expect(message.result.capabilities).not.to.have.property('extensions')
+  })
+
+  it('reading an app runs middleware and emits the events of a resource', async () => {
+    const events = InMemoryTransportAdapter.create()
+    const telemetry = KitTelemetry.create()
+      .withSampling({ debugRate: 1, infoRate: 1 })
+      .addTransport(events)
+      .build()
+    const seen: string[] = []
+    const made = app({})
+      .tool('a', { description: 'x', app: 'chart' }, done)
+      .use(async ({ kind, name }, next) => {
+        seen.push(`${kind} ${name}`)
+        return await next()
+      })
+    await using served = await serve({ router: made, telemetry })
+    await served.send(legacy(rpc('resources/read', { uri: 'ui://chart' })))
+    await served.send(legacy(call('a')))
+    await telemetry.shutdown()
+    expect(seen).to.deep.equal(['resource chart', 'tool a'])
+    const read = events
+      .getEvents()
+      .find(({ attributes }) => attributes?.['mcp.method.name'] === 'resources/read')
+    expect(read?.name).to.equal('kit.mcp.request.completed')
+    expect(read?.attributes).to.include({ 'mcp.resource.uri': 'ui://chart' })
+    expect(JSON.stringify(events.getEvents())).not.to.contain('<!doctype')
+  })
+})
+
+/** The header of revision 2026-07-28 that repeats the URI. */
+function uriHeader(uri: string): Record<string, string> {
+  return { 'mcp-name': uri }
+}
+
+async function serve(setup: Parameters<typeof createMcpAdapter>[0]): Promise<Served & AsyncDisposable> {
+  const served = await onNode(mcpHandler(createMcpAdapter(setup)))
+  return { ...served, [Symbol.asyncDispose]: () => served.close() }
+}
+
+function schemaOf(name: string): any {
+  const path = createRequire(import.meta.url).resolve('@modelcontextprotocol/ext-apps/schema.json')
+  return JSON.parse(readFileSync(path, 'utf8')).$defs[name]
+}
