@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { createInterface } from 'node:readline'
+import { PassThrough } from 'node:stream'
 import {
   EXTENSION_ID,
   RESOURCE_MIME_TYPE,
@@ -9,6 +11,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import { expect } from 'chai'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import { Instrumentation } from '../../../src/mcp/instrumentation/instrumented-request.ts'
 import {
   APP_CSP_MEMBERS,
   APP_MIME_TYPE,
@@ -16,13 +19,14 @@ import {
   APPS_EXTENSION,
   OLD_URI_META_KEY,
 } from '../../../src/mcp/router/app.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
+import { StdioConnection } from '../../../src/mcp/stdio/stdio-connection.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { type ExpectedConfigError, expectConfigError } from '../../support/config-error.ts'
 import { CLIENT_KINDS, type Connected } from '../../support/mcp/clients.ts'
 import { onNode, type Served } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
-import { bearer, call, legacy, modern, rpc } from '../../support/mcp/wire.ts'
+import { bearer, call, LEGACY, legacy, MODERN, modern, rpc } from '../../support/mcp/wire.ts'
 
 const HTML = '<!doctype html><title>é</title><script>"</script>"</script>'
 const CSP = {
@@ -58,8 +62,8 @@ const router = create()
   )
   .tool('wipe', { description: 'x', app: 'chart', scopes: ['mcp:admin', 'mcp:write'] }, done)
   .tool('refresh', { description: 'x', app: 'own', visibility: ['app'] }, done)
-  .tool('list', { description: 'x', app: 'shared' }, done)
   .tool('save', { description: 'x', app: 'shared', scopes: ['mcp:write'] }, done)
+  .tool('list', { description: 'x', app: 'shared' }, done)
   .tool('search', { description: 'x', app: 'open', public: true }, done)
   .tool('plain', { description: 'x', visibility: ['model', 'app'] }, done)
 
@@ -381,11 +385,11 @@ describe('mcp/router: apps', () => {
       ['an app of a public tool', undefined, 'ui://open', 200],
     ]
     for (const [what, token, uri, status, challenge] of READS)
-      for (const era of ['2025-11-25', '2026-07-28'])
+      for (const era of [LEGACY, MODERN])
         it(`${what} is read by ${token ?? 'a request without a token'} in ${era} with ${status}`, async () => {
           const headers = token === undefined ? {} : bearer(token)
           const answer = await served.send(
-            era === '2026-07-28'
+            era === MODERN
               ? modern('resources/read', { uri }, { ...headers, ...uriHeader(uri) })
               : legacy(rpc('resources/read', { uri }), headers),
           )
@@ -421,6 +425,51 @@ describe('mcp/router: apps', () => {
       [EXTENSION_ID]: {},
       'io.modelcontextprotocol/tasks': {},
     })
+  })
+
+  it('a client over stdio sees that the server supports apps, and reads one', async () => {
+    const input = new PassThrough()
+    const output = new PassThrough()
+    const lines = createInterface({ input: output })[Symbol.asyncIterator]()
+    const ask = async (message: unknown): Promise<any> => {
+      input.write(`${JSON.stringify(message)}\n`)
+      return JSON.parse((await lines.next()).value).result
+    }
+    const ended = new Promise<void>((resolve) => {
+      new StdioConnection({
+        table: tableOf(router),
+        serverInfo: { name: 'test', version: '1.0.0' },
+        instructions: undefined,
+        instrumentation: new Instrumentation(undefined, false),
+        maxMessageBytes: 1_000_000,
+        input,
+        output,
+        onEnd: resolve,
+      })
+    })
+    const clientInfo = { name: 'c', version: '1' }
+    const { capabilities } = await ask(
+      rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo }),
+    )
+    expect(capabilities.extensions).to.deep.equal({ [EXTENSION_ID]: {} })
+    const { contents } = await ask(rpc('resources/read', { uri: 'ui://chart' }))
+    expect(contents[0]).to.deep.include({ mimeType: RESOURCE_MIME_TYPE, text: HTML })
+    input.end()
+    await ended
+  })
+
+  it('a file in a runtime without node:fs is a configuration error that names html', () => {
+    const { getBuiltinModule } = process
+    process.getBuiltinModule = () => undefined as never
+    try {
+      expectConfigError(() => file('chart.html'), {
+        code: INVALID,
+        option: "file of app 'chart'",
+        message: /cannot be read in this runtime\. Set html instead\./,
+      })
+    } finally {
+      process.getBuiltinModule = getBuiltinModule
+    }
   })
 
   it('a server without apps does not declare the extension', async () => {
