@@ -55,6 +55,8 @@ const router = create()
   .app('own', { html: HTML, uri: 'ui://sales/own.html', scopes: ['mcp:admin'] })
   .app('shared', { html: HTML })
   .app('open', { html: HTML })
+  .app('free', { html: HTML, scopes: [] })
+  .tool('pay', { description: 'x', app: 'free', scopes: ['mcp:admin'] }, done)
   .tool(
     'sales',
     { description: 'x', app: 'chart', scopes: ['mcp:write'], _meta: { 'example.com/a': 1 } },
@@ -383,6 +385,8 @@ describe('mcp/router: apps', () => {
       ['an app of a tool without scopes', 'reader', 'ui://shared', 200],
       ['an app of a tool without scopes', undefined, 'ui://shared', 401],
       ['an app of a public tool', undefined, 'ui://open', 200],
+      ['an app with an empty list of scopes', 'reader', 'ui://free', 200],
+      ['an app with an empty list of scopes', undefined, 'ui://free', 401],
     ]
     for (const [what, token, uri, status, challenge] of READS)
       for (const era of [LEGACY, MODERN])
