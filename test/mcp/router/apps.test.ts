@@ -11,7 +11,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import { expect } from 'chai'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import { Instrumentation } from '../../../src/mcp/instrumentation/instrumented-request.ts'
+import { Instrumentation } from '../../../src/mcp/instrumentation/instrumentation.ts'
 import {
   APP_CSP_MEMBERS,
   APP_MIME_TYPE,
