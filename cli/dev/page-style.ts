@@ -98,6 +98,7 @@ kbd { border: 1px solid var(--line); border-radius: 4px; padding: 0 4px; margin-
 .warnings li::before { content: '! '; color: var(--warn); font-weight: 700 }
 .fact { display: block; font-family: var(--mono); font-size: 12px; color: var(--dim); overflow-wrap: anywhere }
 [data-view=clients] :is(#events, #nothing, #how-many) { display: none }
+#nothing:has(~ #welcome:not([hidden])) { display: none }
 body:not([data-view=clients]) #stories { display: none }
 #stories { display: grid; gap: 10px; padding: 10px }
 .story { border: 1px solid var(--line); border-radius: 9px; overflow: clip }

@@ -115,6 +115,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     expect(await textOf('header'))
       .to.contain('running, pid')
       .and.to.contain(ISSUER)
+    expect(await page.locator('#nothing').isVisible()).to.equal(false)
     await picture('empty')
   })
 
@@ -223,7 +224,15 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await page.locator('#delivery-total', { hasText: '9 sampled out' }).waitFor()
     for (const tile of ['accepted', 'refused', 'tools', 'median'])
       expect(await textOf(`#${tile}-value`), tile).to.equal('sampled')
-    expect(await textOf('#accepted-note')).to.contain('not all are counted')
+    for (const note of ['accepted', 'tools']) {
+      expect(await textOf(`#${note}-note`)).to.equal('not all are counted')
+      const isCut = await page.evaluate((id) => {
+        const { document } = globalThis as unknown as InPage
+        const { scrollWidth, clientWidth } = document.getElementById(id)
+        return scrollWidth > clientWidth
+      }, `${note}-note`)
+      expect(isCut, note).to.equal(false)
+    }
   })
 
   it('the console shows the warnings of dev, and removes them', async () => {

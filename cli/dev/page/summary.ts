@@ -4,7 +4,7 @@ import { durationText, quantile } from './timings.ts'
 
 /** Shown instead of 0 if sampling has dropped events. */
 const SAMPLED = 'sampled'
-const INCOMPLETE = 'sampled: not all are counted'
+const INCOMPLETE = 'not all are counted'
 
 /** Shows the numbers at the top of the page. */
 export function showSummary(store: EventStore): void {
