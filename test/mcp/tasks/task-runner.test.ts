@@ -11,8 +11,8 @@ const KEY = { owner: 'owner', id: 'id' }
 /** A task that another node runs. */
 const RECORD: TaskRecord = {
   status: 'working',
-  createdAt: Date.now(),
-  updatedAt: Date.now(),
+  createdAt: 0,
+  updatedAt: 0,
   ttlMs: 60_000,
   pollIntervalMs: 1_000,
   tool: 'wait',
@@ -55,7 +55,8 @@ describe('TaskRunner with a task of a node that does not report', () => {
       },
     }
     runner = new TaskRunner({ store, maxResultBytes: 1_000 }, 5)
-    await runner.stored.add(KEY, RECORD, 'owner', 10)
+    const now = Date.now()
+    await runner.stored.add(KEY, { ...RECORD, createdAt: now, updatedAt: now }, 'owner', 10)
   })
   afterEach(() => runner.close(0))
 

@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import type { TelemetryRedactionPolicy } from '../../../src/telemetry/index.ts'
 import { runs } from '../../support/runs.ts'
-import { collectedHeap, emitted, recording } from '../../support/telemetry/recording.ts'
+import { emitted, recording } from '../../support/telemetry/recording.ts'
 
 const sha256 = (text: string) => createHash('sha256').update(text, 'utf8').digest('hex')
 const redacted = (attributes: object, policy: TelemetryRedactionPolicy) =>
@@ -106,40 +106,6 @@ describe('redaction', () => {
         )
         expect(copy.a).to.deep.equal({})
         expect(copy.z).to.deep.equal({ a: { c: 3 } })
-      }
-    })
-
-    it('redaction keeps a limited number of keys in memory', async () => {
-      for (const listed of ['password', 'a.password']) {
-        const manager = recording()
-          .builder.withRedaction({ denylistKeys: [listed] })
-          .build()
-        const before = await collectedHeap()
-        for (let i = 0; i < 25; i++) {
-          const keys = Array.from({ length: 1000 }, (_, j) => [`${i}-${j}-${'x'.repeat(240)}`, {}])
-          manager.redact({ a: { password: 1 }, ...Object.fromEntries(keys) })
-        }
-        expect((await collectedHeap()) - before).to.be.below(3_000_000)
-        expect(manager.redact({ a: { password: 1 } })).to.deep.equal({ a: {} })
-      }
-    })
-
-    it('redaction applies to long keys, which are not cached', async () => {
-      for (const listed of ['password', 'a.password']) {
-        const { builder, memory, events } = recording()
-        const manager = builder.withRedaction({ denylistKeys: [listed] }).build()
-        const before = await collectedHeap()
-        for (let i = 0; i < 100; i++) {
-          memory.clear()
-          const long = `${'x'.repeat(250_000)}${i}`
-          manager.emit('x', {
-            attributes: { [`${long}.${listed}`]: 1, [long]: { a: { password: 2, c: 3 } } },
-          })
-          expect(Object.values(events()[0]?.attributes ?? {})).to.deep.equal([{ a: { c: 3 } }])
-        }
-        memory.clear()
-        expect((await collectedHeap()) - before).to.be.below(25_000_000)
-        expect(manager.stats().emitted).to.equal(100)
       }
     })
   })
