@@ -91,6 +91,7 @@ const PACKAGE = [
  * code in the group `code`.
  */
 const SLOW = [
+  'attacks/bodies',
   'attacks/chats',
   'attacks/cli',
   'attacks/growth',
@@ -106,6 +107,7 @@ const SLOW = [
   'cli/clients-discovery',
   'cli/clients-hostile',
   'cli/dev/dev-command',
+  'cli/doctor-causes',
   'cli/faults-of-protection',
   'cli/faults-of-serving',
   'cli/init',
@@ -114,6 +116,7 @@ const SLOW = [
   'examples/identity-providers',
   'examples/serve',
   'mcp/disconnects',
+  'mcp/hosts',
   'mcp/operations/limits/stored-call-counter',
   'mcp/stdio/serve-stdio',
   'oauth/verifiers/outage-pace',
@@ -126,6 +129,7 @@ const SLOW = [
   'telemetry/transports/otlp/otlp-faults',
   'telemetry/transports/otlp/otlp-process',
   'telemetry/transports/shutdown',
+  'telemetry/transports/store-stream/store-stream',
   'telemetry/transports/worker/worker',
 ]
 
