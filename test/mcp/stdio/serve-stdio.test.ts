@@ -142,7 +142,7 @@ describe('serveStdio', () => {
           'Time limit reached: tool limited',
         )
         expect(textOf(await client.callTool({ name: 'limited' }))).to.include(
-          'Call limit reached: at most 1 call of tool limited per 60 seconds for each user.',
+          'Call limit reached: at most 1 call of tool limited per 60 seconds for all callers without a known address.',
         )
       })
 

@@ -16,7 +16,11 @@ export class CallCounts {
   readonly #addresses = new WindowCounter(MAX_COUNTS)
 
   /** Counts a call. @param prefix distinguishes the limits */
-  add(prefix: string, { key, isAddress }: CallerKey, durationMs: number): { points: number; leftMs: number } {
+  add(
+    prefix: string,
+    { key, isAddress }: Pick<CallerKey, 'key' | 'isAddress'>,
+    durationMs: number,
+  ): { points: number; leftMs: number } {
     const counter = isAddress ? this.#addresses : this.#identities
     return counter.add(`${prefix} ${key}`, durationMs)
   }
@@ -48,7 +52,10 @@ export class MemoryCallCounter implements CallCounter {
 
   count({ exchange }: LimitedCall): LimitReached | undefined {
     const { max, perSeconds, by } = this.#limit
-    const { points, leftMs } = this.#counts.add(this.#tool ?? '', callerKey(exchange, by), perSeconds * 1000)
-    return points <= max ? undefined : callsReached(this.#limit, this.#tool, points, wholeSeconds(leftMs))
+    const caller = callerKey(exchange, by)
+    const { points, leftMs } = this.#counts.add(this.#tool ?? '', caller, perSeconds * 1000)
+    return points <= max
+      ? undefined
+      : callsReached(this.#limit, this.#tool, caller, points, wholeSeconds(leftMs))
   }
 }

@@ -12,17 +12,18 @@ export interface CallerKey {
   readonly key: string
   /** `true` for a key that anyone can have many of without signing in. */
   readonly isAddress: boolean
+  /** The callers that are counted like this one, as in the errors of limits. */
+  readonly scope: string
 }
 
 /** Returns the caller of a request. A request without a token is counted by address. */
 export function callerKey(exchange: Exchange, by: LimitedBy): CallerKey {
   const { auth } = exchange
-  if (auth === undefined || by === 'address') return { key: addressKey(exchange), isAddress: true }
+  if (auth === undefined || by === 'address') return addressKey(exchange)
   const client = by === 'client' ? clientOf(auth) : undefined
-  return {
-    key: client === undefined ? `user:${hashOf(ownerOf(auth))}` : `client:${hashOf(client)}`,
-    isAddress: false,
-  }
+  return client === undefined
+    ? { key: `user:${hashOf(ownerOf(auth))}`, isAddress: false, scope: 'each user' }
+    : { key: `client:${hashOf(client)}`, isAddress: false, scope: 'each client' }
 }
 
 /** Identifies the client of a token. Returns undefined if the verifier did not name it. */
@@ -31,10 +32,12 @@ function clientOf(auth: AuthInfo): string | undefined {
 }
 
 /** Callers without a known address count as one caller. */
-function addressKey({ gate, context }: Exchange): string {
+function addressKey({ gate, context }: Exchange): CallerKey {
   const request = requestOf(context)
   const key = request && (gate === undefined ? clientKey(request.clientAddress) : gate.clientKey(request))
-  return `address:${key ?? 'unknown'}`
+  return key === undefined
+    ? { key: 'address:unknown', isAddress: true, scope: 'all callers without a known address' }
+    : { key: `address:${key}`, isAddress: true, scope: 'each address' }
 }
 
 function hashOf(text: string): string {

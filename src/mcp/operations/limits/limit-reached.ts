@@ -3,6 +3,7 @@ import { counted } from '../../../options/counted.ts'
 import { tryOrUndefined } from '../../../try-or-undefined.ts'
 import type { CallLimit, ConcurrencyLimit } from '../../router/limits.ts'
 import type { ReachedLimit } from '../../wire/request-telemetry.ts'
+import type { CallerKey } from './caller-key.ts'
 
 /** The member of `_meta` that says after how many seconds a client may try again. */
 export const RETRY_META_KEY = 'mcp-gatekit/retry_after_seconds'
@@ -36,24 +37,29 @@ export class LimitReached extends Error {
 
 /** @param tool the tool whose limit was reached. Undefined for the limit of the adapter. */
 export function callsReached(
-  { max, perSeconds, by }: CallLimit,
+  { max, perSeconds }: CallLimit,
   tool: string | undefined,
+  { scope }: CallerKey,
   actual: number,
   retryAfterSeconds: number,
 ): LimitReached {
   const calls = tool === undefined ? counted(max, 'tool call') : `${counted(max, 'call')} of tool ${tool}`
   return new LimitReached(
-    `Call limit reached: at most ${calls} per ${counted(perSeconds, 'second')} for each ${by}. Try again in ${counted(retryAfterSeconds, 'second')}.`,
+    `Call limit reached: at most ${calls} per ${counted(perSeconds, 'second')} for ${scope}. Try again in ${counted(retryAfterSeconds, 'second')}.`,
     { limit: 'calls', max, actual },
     retryAfterSeconds,
   )
 }
 
 /** @param tool the tool whose limit was reached. Undefined for the limit of the adapter. */
-export function concurrencyReached({ max, by }: ConcurrencyLimit, tool: string | undefined): LimitReached {
+export function concurrencyReached(
+  { max }: ConcurrencyLimit,
+  tool: string | undefined,
+  { scope }: CallerKey,
+): LimitReached {
   const calls = tool === undefined ? counted(max, 'tool call') : `${counted(max, 'call')} of tool ${tool}`
   return new LimitReached(
-    `Concurrency limit reached: at most ${calls} at the same time for each ${by}. Try again in ${counted(RETRY_CONCURRENCY_SECONDS, 'second')}.`,
+    `Concurrency limit reached: at most ${calls} at the same time for ${scope}. Try again in ${counted(RETRY_CONCURRENCY_SECONDS, 'second')}.`,
     { limit: 'concurrency', max, actual: max + 1 },
     RETRY_CONCURRENCY_SECONDS,
   )

@@ -21,9 +21,10 @@ export class RunningCalls {
 
   /** Begins a call. @returns a function that ends it and may be called once, or the limit that the call exceeds */
   begin({ exchange }: LimitedCall): (() => void) | LimitReached {
-    const { key } = callerKey(exchange, this.#limit.by)
+    const caller = callerKey(exchange, this.#limit.by)
+    const { key } = caller
     const before = this.#running.get(key) ?? 0
-    if (before >= this.#limit.max) return concurrencyReached(this.#limit, this.#tool)
+    if (before >= this.#limit.max) return concurrencyReached(this.#limit, this.#tool, caller)
     this.#running.set(key, before + 1)
     return () => {
       const left = (this.#running.get(key) as number) - 1

@@ -1,7 +1,7 @@
 import { type RateLimiterLike, waitingMs, wholeSeconds } from '../../../oauth/rate-limiter.ts'
 import type { CallLimit, LimitedCall } from '../../router/limits.ts'
 import type { CallCounter } from './call-counts.ts'
-import { callerKey } from './caller-key.ts'
+import { type CallerKey, callerKey } from './caller-key.ts'
 import { callsReached, type LimitReached } from './limit-reached.ts'
 
 /** The maximum time that a store may take. After it, calls pass. */
@@ -70,8 +70,8 @@ export class StoredCallCounter implements CallCounter {
       }, DEADLINE_MS)
     })
     try {
-      const { key } = callerKey(call.exchange, this.#limit.by)
-      const reached = await Promise.race([this.#consume(key), late])
+      const caller = callerKey(call.exchange, this.#limit.by)
+      const reached = await Promise.race([this.#consume(caller), late])
       this.#health.responded(true)
       return reached
     } catch (thrown) {
@@ -83,16 +83,16 @@ export class StoredCallCounter implements CallCounter {
   }
 
   /** @throws the error of the limiter if it cannot count */
-  async #consume(key: string): Promise<LimitReached | undefined> {
+  async #consume(caller: CallerKey): Promise<LimitReached | undefined> {
     try {
-      await this.#limiter.consume(key, 1)
+      await this.#limiter.consume(caller.key, 1)
       return undefined
     } catch (rejection) {
       const ms = waitingMs(rejection)
       if (ms === undefined) throw rejection
       const { consumedPoints } = rejection as { consumedPoints?: unknown }
       const actual = typeof consumedPoints === 'number' ? consumedPoints : this.#limit.max + 1
-      return callsReached(this.#limit, this.#tool, actual, wholeSeconds(ms))
+      return callsReached(this.#limit, this.#tool, caller, actual, wholeSeconds(ms))
     }
   }
 }
