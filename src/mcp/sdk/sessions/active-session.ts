@@ -208,6 +208,11 @@ export class ActiveSession implements SessionSide {
       return response
     }
     const body = response.body as ReadableStream<Uint8Array>
+    if (this.#hasEnded) {
+      // The transport does not end a stream that it begins after it was closed.
+      body.cancel().catch(() => undefined)
+      throw new SessionEnded()
+    }
     const stream = outlet.relay(body, this.#session.clock, (chunk) => this.#learnStream(group, chunk))
     received.onStream(outlet)
     return new Response(stream, response)
@@ -238,6 +243,7 @@ export class ActiveSession implements SessionSide {
       if (pending.cancellation !== undefined) this.#cancel(pending, pending.cancellation)
       return await quick.response
     } catch (error) {
+      pending.quick?.stop()
       this.#pending.free(group)
       throw error
     }
@@ -489,7 +495,7 @@ export class ActiveSession implements SessionSide {
     const request = this.#serverRequests.register(link, message)
     try {
       if (pending === undefined) await this.#transport.send(request)
-      else await this.#sendWhenOpen(pending, request, options)
+      else await this.#sendFor(pending, request, options)
     } catch (error) {
       this.#serverRequests.forget(request.id)
       throw error

@@ -38,6 +38,11 @@ export class QuickCall {
     this.#resolve = undefined
   }
 
+  /** Ends the wait for the result. Nothing is responded. */
+  stop(): void {
+    clearTimeout(this.#timer)
+  }
+
   /** Begins the event stream. Resolves when messages can be sent on it. */
   open(): Promise<void> {
     this.#opened ??= this.#begin()

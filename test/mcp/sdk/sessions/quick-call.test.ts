@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { inputRequired } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
 import { createMcpAdapter, endpointOf } from '../../../../src/mcp/adapter.ts'
@@ -44,6 +45,14 @@ const router = KitMcpRouter.create()
     await progress(2, 2)
     return 'ended'
   })
+  .tool('ask', { description: 'Asks for a name', scopes: ['mcp:write'] }, (_args, { inputRequired: ask }) =>
+    ask({
+      name: inputRequired.elicit({
+        message: 'Your name?',
+        requestedSchema: { type: 'object', properties: { name: { type: 'string' } } },
+      }),
+    }),
+  )
   .tool('release', { description: 'Ends its stream' }, async (_args, { releaseStream }) => {
     releaseStream()
     return await gate.promise
@@ -51,7 +60,7 @@ const router = KitMcpRouter.create()
 
 const INITIALIZE = rpc('initialize', {
   protocolVersion: LEGACY,
-  capabilities: {},
+  capabilities: { elicitation: {} },
   clientInfo: { name: 'test', version: '1' },
 })
 
@@ -191,6 +200,20 @@ describe('mcp: quick calls in a session', () => {
 
   it('the response to a quick call is not sent again to a token that lacks the scope of the call', async () => {
     const { text } = await target.send(call('write'))
+    for (const id of idsOf(text)) {
+      const again = await target.send(undefined, { method: 'GET', 'last-event-id': id, token: 'reader' })
+      expect(again.status).to.equal(403)
+    }
+  })
+
+  it('a question of a call is not sent again to a token that lacks the scope of the call', async () => {
+    const response = await target.open(call('ask'))
+    let text = ''
+    for await (const chunk of response) {
+      text += chunk
+      if (eventsOf(text).length === 1) break
+    }
+    expect(eventsOf(text)[0].method).to.equal('elicitation/create')
     for (const id of idsOf(text)) {
       const again = await target.send(undefined, { method: 'GET', 'last-event-id': id, token: 'reader' })
       expect(again.status).to.equal(403)
