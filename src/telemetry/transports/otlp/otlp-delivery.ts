@@ -17,9 +17,9 @@ const LANES = 4
 const BACK_OFF = { firstMs: 500, maxMs: 30_000, minShare: 0.5 }
 
 /**
- * Collects events into batches, creates their records, and sends each batch until it is delivered, rejected, or its retry budget is spent. A batch
- * is sent when it has 512 events or the maximum size, when its first event is one second old, or on `flush`. Up to four
- * batches are under way at the same time. The timers do not keep the process alive.
+ * Collects events into batches, creates their records, and sends each batch until it is delivered, rejected, or its retry
+ * budget is spent. A batch is sent when it has 512 events or the maximum size, when its first event is one second old, or on
+ * `flush`. Up to four batches are under way at the same time. The timers do not keep the process alive.
  */
 export class OtlpDelivery {
   readonly #queue: BatchQueue<OtlpEvent>
