@@ -11,6 +11,12 @@ const MAX_REASON = 500
 /** The minimum length of a header value that is searched for in reasons. Shorter ones occur in any text. */
 const MIN_SECRET = 8
 
+/** The minimum length of a part of a JWT that is searched for. Shorter parts of header values are often words. */
+const MIN_PART = 16
+
+/** The maximum number of parts of a value. A JWS has three, and a JWE has five. */
+const MAX_PARTS = 8
+
 /** A decision that could not be obtained. It denies the operation. */
 export class DecisionPointError extends Error {
   override readonly name: string = 'DecisionPointError'
@@ -48,7 +54,7 @@ export class DecisionPoint {
   async #post(url: string, body: string): Promise<{ json: unknown; secrets: readonly string[] }> {
     const id = randomUUID()
     const headers = await this.#options.headers()
-    const secrets = [...headers.values()].flatMap((value) => [value, ...value.split(' ').slice(1)])
+    const secrets = [...headers.values()].flatMap(secretsIn)
     headers.set('content-type', 'application/json')
     headers.set('accept', 'application/json')
     headers.set('x-request-id', id)
@@ -70,12 +76,23 @@ export class DecisionPoint {
       )
     const text = await response.text()
     try {
-      return { json: JSON.parse(text), secrets: secrets.filter(({ length }) => length >= MIN_SECRET) }
+      return { json: JSON.parse(text), secrets }
     } catch {
       // The error of `JSON.parse` contains a part of the response.
       throw new DecisionPointError(`The response of the decision point is not JSON (request ${id}).`)
     }
   }
+}
+
+/** Returns a header value and its words as they are and percent-encoded, and the parts of a JWT. */
+function secretsIn(header: string): string[] {
+  return [header, ...header.split(' ').slice(1)]
+    .filter(({ length }) => length >= MIN_SECRET)
+    .flatMap((value) => [
+      value,
+      encodeURIComponent(value),
+      ...value.split('.', MAX_PARTS).filter(({ length }) => length >= MIN_PART),
+    ])
 }
 
 function isJson(contentType: string | null): boolean {

@@ -349,6 +349,19 @@ describe('attacks of a policy decision point', () => {
       },
     },
     {
+      attack: 'a denial whose reason repeats a part of a JWT of the server, or its key percent-encoded',
+      outcome: 'the client does not receive the reason',
+      run: async () => {
+        const parts = ['eyJhbGciOiJSUzI1NiJ9', 'eyJzdWIiOiJzZXJ2ZXIifQ', 'c2lnbmF0dXJlLW9mLXRoaXM']
+        const key = 'key+of/this=server'
+        options = { headers: { authorization: `Bearer ${parts.join('.')}`, 'x-api-key': key } }
+        for (const secret of [...parts, encodeURIComponent(key)]) {
+          point.respond = decision({ decision: false, context: { reason_user: `denied: ${secret}` } })
+          expect((await deniedCall()).text).to.equal(DENIED)
+        }
+      },
+    },
+    {
       attack: 'a denial with a reason of 1 MB and 50,000 languages',
       outcome: 'the client receives 500 characters',
       run: async () => {
