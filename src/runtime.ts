@@ -49,14 +49,16 @@ export function requiredModule<Name extends keyof BuiltinModules>(name: Name): B
   return loaded
 }
 
+/** Returns `true` on Cloudflare Workers, where a timer belongs to the request that sets it. */
+export function isWorkerd(): boolean {
+  return globals.navigator?.userAgent === 'Cloudflare-Workers'
+}
+
 /** Returns `true` in Node.js, and `false` in runtimes that only have its modules, such as Bun, Deno, and Cloudflare Workers. */
 export function isNode(): boolean {
   const { versions } = globals.process ?? {}
   return (
-    versions?.node !== undefined &&
-    versions.bun === undefined &&
-    versions.deno === undefined &&
-    globals.navigator?.userAgent !== 'Cloudflare-Workers'
+    versions?.node !== undefined && versions.bun === undefined && versions.deno === undefined && !isWorkerd()
   )
 }
 

@@ -30,6 +30,8 @@ class Wire {
     })
     this.socket.on('error', () => undefined)
     this.ended = once(this.socket, 'close')
+    // A connection may fail before the test waits for its end.
+    this.ended.catch(() => undefined)
   }
 
   write(...lines: string[]): void {

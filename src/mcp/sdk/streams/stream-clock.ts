@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks'
-import { AsyncContext } from '../../../runtime.ts'
+import { AsyncContext, isWorkerd } from '../../../runtime.ts'
+import { setLongTimeout } from '../../../timers.ts'
 import { KEEP_ALIVE_MS } from '../../wire/event-stream.ts'
 
 /** An open event stream. */
@@ -75,6 +76,7 @@ export class StreamClock {
    * @returns a function that must be called when the stream ends. Further calls have no effect.
    */
   watch(stream: TimedStream, expiresAt?: number): () => void {
+    if (isWorkerd()) return watchAlone(stream, expiresAt)
     const nowMs = performance.now()
     if (this.#timer === undefined) this.#served = Math.floor(nowMs / SLOT_MS)
     const expiresAtMs = expiresAt === undefined ? Number.POSITIVE_INFINITY : expiresAt * 1000
@@ -146,5 +148,18 @@ export class StreamClock {
     this.#add(watched, nowMs)
     // Comes last, because it may end the stream.
     if (isDue) stream.keepAlive()
+  }
+}
+
+/** Like `StreamClock.watch`, with timers of the request that opens the stream. */
+function watchAlone(stream: TimedStream, expiresAt: number | undefined): () => void {
+  const comments = setInterval(() => stream.keepAlive(), KEEP_ALIVE_MS)
+  const expiry =
+    expiresAt === undefined
+      ? undefined
+      : setLongTimeout(() => stream.expire?.(), expiresAt * 1000 - Date.now())
+  return () => {
+    clearInterval(comments)
+    expiry?.clear()
   }
 }
