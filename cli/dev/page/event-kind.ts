@@ -1,3 +1,4 @@
+import { attributeText } from './attribute-text.ts'
 import { type Fact, factsOf } from './facts.ts'
 import { refusalText } from './refusals.ts'
 import { requestKind, signInKind } from './sign-in-kind.ts'
@@ -49,7 +50,7 @@ export function kindOf(event: ConsoleEvent): EventKind {
         title: operationOf(event) ?? 'the token is valid',
       }
     case 'kit.mcp.auth.refused': {
-      const reason = String(attributes.reason)
+      const reason = attributeText(attributes.reason)
       const text = refusalText(reason, attributes['kit.mcp.auth.invalid.cause'])
       const title = text === undefined ? reason : `${reason}: ${text.says}`
       return { group: 'gate', tone: 'bad', word: 'refused', title, hint: text?.hint, facts: factsOf(event) }
@@ -107,7 +108,7 @@ export function kindOf(event: ConsoleEvent): EventKind {
         group: 'tool',
         tone: 'bad',
         word: 'task',
-        title: `${toolOf(event)}: the task failed (${String(attributes['error.type'])})`,
+        title: `${toolOf(event)}: the task failed (${attributeText(attributes['error.type'])})`,
       }
     case 'kit.mcp.tool.completed':
       return { group: 'tool', tone: 'good', word: 'tool', title: toolOf(event) }
@@ -178,16 +179,17 @@ export function operationOf({ attributes = {} }: ConsoleEvent): string | undefin
     .map((key) => attributes[key])
     .find((value) => value !== undefined)
   if (method === undefined) return undefined
-  return target === undefined ? String(method) : `${method} ${target}`
+  return target === undefined ? attributeText(method) : `${attributeText(method)} ${attributeText(target)}`
 }
 
 function toolOf({ attributes = {} }: ConsoleEvent): string {
-  return String(attributes['gen_ai.tool.name'] ?? 'a tool')
+  return attributeText(attributes['gen_ai.tool.name'] ?? 'a tool')
 }
 
 /** Returns the limit that a call has reached, in words. */
 function limitOf(attributes: Readonly<Record<string, unknown>>): string {
-  const [max, actual] = [attributes['limit.max'], attributes['limit.actual']]
+  const max = attributeText(attributes['limit.max'])
+  const actual = attributeText(attributes['limit.actual'])
   switch (attributes.limit) {
     case 'calls':
       return `call ${actual} in a period that allows ${max}`

@@ -1,3 +1,4 @@
+import { attributeText } from './attribute-text.ts'
 import { type ConsoleEvent, durationOf, type EventKind, keptText, kindOf } from './event-kind.ts'
 import { Stories } from './stories.ts'
 import { Timings } from './timings.ts'
@@ -136,13 +137,13 @@ export class EventStore {
     else if (event.name === 'kit.mcp.auth.unavailable') counts.outages++
     else if (event.name === 'kit.mcp.auth.refused') {
       counts.refused++
-      this.#lastReason = String(event.attributes?.reason)
+      this.#lastReason = attributeText(event.attributes?.reason)
     } else if (kind.group === 'tool') {
       const failed = kind.tone === 'bad'
       counts.toolCalls++
       if (failed) counts.toolFailures++
       const ms = durationOf(event)
-      const tool = String(event.attributes?.['gen_ai.tool.name'] ?? '')
+      const tool = attributeText(event.attributes?.['gen_ai.tool.name'] ?? '')
       if (ms !== undefined) this.timings.add({ number: event.number, tool, ms, failed })
     }
     this.#countSession(event, kind)

@@ -1,3 +1,4 @@
+import { attributeText } from './attribute-text.ts'
 import type { ConsoleEvent } from './event-kind.ts'
 
 /** A value of a refused request, and the value that would have been accepted. */
@@ -34,11 +35,13 @@ export function factsOf({ attributes = {}, request, time }: ConsoleEvent): reado
   const { reason } = attributes
   const required = attributes['kit.mcp.auth.scopes.required']
   if (typeof required === 'string') {
-    const granted = String(attributes['kit.mcp.auth.scopes.granted'] ?? '')
+    const granted = attributeText(attributes['kit.mcp.auth.scopes.granted'] ?? '')
     return [{ name: 'scopes', expected: required || 'none', received: granted || 'none' }]
   }
   const claims = request?.unverified ?? {}
-  const names = Object.hasOwn(CLAIMS, String(reason)) ? (CLAIMS[String(reason)] as readonly string[]) : []
+  const names = Object.hasOwn(CLAIMS, attributeText(reason))
+    ? (CLAIMS[attributeText(reason)] as readonly string[])
+    : []
   return names.flatMap((name) => {
     const received = claims[name]
     if (received === undefined) return []

@@ -1,4 +1,5 @@
 import type { InvalidCause, RefusalReason } from '../../../src/oauth/decision.ts'
+import { attributeText } from './attribute-text.ts'
 
 /** The explanation of a refusal, and the suggested fix. */
 export interface RefusalText {
@@ -72,6 +73,7 @@ const CAUSES: Readonly<Record<InvalidCause, RefusalText>> = {
 
 /** Returns the explanation of a reason, or `undefined` if the reason is unknown. @param cause the cause of `invalid` */
 export function refusalText(reason: unknown, cause?: unknown): RefusalText | undefined {
-  if (reason === 'invalid' && Object.hasOwn(CAUSES, String(cause))) return CAUSES[cause as InvalidCause]
-  return Object.hasOwn(REFUSALS, String(reason)) ? REFUSALS[reason as RefusalReason] : undefined
+  if (reason === 'invalid' && Object.hasOwn(CAUSES, attributeText(cause)))
+    return CAUSES[cause as InvalidCause]
+  return Object.hasOwn(REFUSALS, attributeText(reason)) ? REFUSALS[reason as RefusalReason] : undefined
 }

@@ -1,3 +1,4 @@
+import { attributeText } from './attribute-text.ts'
 import type { EventKind } from './event-kind.ts'
 import { assertionRefusal, signInRefusal } from './sign-in-refusals.ts'
 
@@ -6,9 +7,9 @@ type Attributes = Readonly<Record<string, unknown>>
 /** Returns the display form of an HTTP request that `mcp-gatekit dev` has observed. */
 export function requestKind(attributes: Attributes): EventKind {
   const status = Number(attributes['http.response.status_code'])
-  const path = String(attributes['url.path'])
+  const path = attributeText(attributes['url.path'])
   const outcome = `→ ${status === 499 ? 'the client disconnected' : status}`
-  const from = attributes.origin === undefined ? '' : ` from ${attributes.origin}`
+  const from = attributes.origin === undefined ? '' : ` from ${attributeText(attributes.origin)}`
   const group = attributes.covered === true ? 'hidden' : 'request'
   if (attributes.preflight === true) {
     const refused = status >= 400
@@ -24,7 +25,7 @@ export function requestKind(attributes: Attributes): EventKind {
     return { group, tone: status === 200 ? 'good' : 'plain', word: 'metadata', title: `${path} ${outcome}` }
   }
   if (isForbidden(attributes)) {
-    const names = `${attributes.origin === undefined ? `Host ${attributes.host}` : `Origin ${attributes.origin}`}`
+    const names = `${attributes.origin === undefined ? `Host ${attributeText(attributes.host)}` : `Origin ${attributeText(attributes.origin)}`}`
     return {
       group,
       tone: 'bad',
@@ -36,7 +37,10 @@ export function requestKind(attributes: Attributes): EventKind {
   const operation = [attributes['mcp.method.name'], attributes['gen_ai.tool.name']].filter(
     (part) => part !== undefined,
   )
-  const what = operation.length > 0 ? operation.join(' ') : `${attributes['http.request.method']} ${path}`
+  const what =
+    operation.length > 0
+      ? operation.map(attributeText).join(' ')
+      : `${attributeText(attributes['http.request.method'])} ${path}`
   return { group, tone: status >= 400 ? 'warn' : 'plain', word: 'request', title: `${what} ${outcome}` }
 }
 
@@ -74,9 +78,10 @@ export function signInAttributes(attributes: Attributes): Attributes {
 /** Returns the display form of an event of an authorization server, or `undefined` for other events. */
 export function signInKind(name: string, stated: Attributes): EventKind | undefined {
   const attributes = signInAttributes(stated)
-  const client = String(attributes.client_name ?? attributes.client_id ?? 'a client')
+  const client = attributeText(attributes.client_name ?? attributes.client_id ?? 'a client')
   const problem = [attributes.error, attributes.error_description]
     .filter((part) => part !== undefined)
+    .map(attributeText)
     .join(': ')
   const bad = (word: string, hint: string): EventKind => ({
     group: 'gate',
@@ -102,14 +107,14 @@ export function signInKind(name: string, stated: Attributes): EventKind | undefi
         group: 'gate',
         tone: 'good',
         word: 'allowed',
-        title: `${attributes.user} allowed ${scopesText(attributes.scope)}`,
+        title: `${attributeText(attributes.user)} allowed ${scopesText(attributes.scope)}`,
       }
     case 'kit.authorization.consent.denied':
       return { group: 'gate', tone: 'bad', word: 'denied', title: 'the user denied access' }
     case 'kit.authorization.request.refused':
       return bad('not authorized', 'The client must correct its authorization request.')
     case 'kit.authorization.token.issued': {
-      const resource = attributes.resource === undefined ? '' : ` for ${attributes.resource}`
+      const resource = attributes.resource === undefined ? '' : ` for ${attributeText(attributes.resource)}`
       const how = attributes.grant_type === JWT_BEARER ? ', for an identity assertion' : ''
       return {
         group: 'gate',
@@ -143,7 +148,7 @@ export function signInKind(name: string, stated: Attributes): EventKind | undefi
 const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 
 function scopesText(scope: unknown): string {
-  const scopes = String(scope ?? '')
+  const scopes = attributeText(scope ?? '')
     .split(' ')
     .filter((one) => one !== '' && one !== 'openid')
   return scopes.length === 0 ? 'no scopes' : scopes.join(' ')

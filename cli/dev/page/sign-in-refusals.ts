@@ -1,3 +1,4 @@
+import { attributeText } from './attribute-text.ts'
 /** The explanation of a refusal. */
 export interface RefusalText {
   readonly says: string
@@ -94,10 +95,10 @@ const ASSERTIONS: Readonly<Record<string, RefusalText>> = {
 
 /** Returns the explanation for the reason of a refused sign-in. */
 export function signInRefusal(reason: unknown): RefusalText | undefined {
-  return Object.hasOwn(SIGN_INS, String(reason)) ? SIGN_INS[String(reason)] : undefined
+  return Object.hasOwn(SIGN_INS, attributeText(reason)) ? SIGN_INS[attributeText(reason)] : undefined
 }
 
 /** Returns the explanation for the cause for which an identity assertion was refused. */
 export function assertionRefusal(cause: unknown): RefusalText | undefined {
-  return Object.hasOwn(ASSERTIONS, String(cause)) ? ASSERTIONS[String(cause)] : undefined
+  return Object.hasOwn(ASSERTIONS, attributeText(cause)) ? ASSERTIONS[attributeText(cause)] : undefined
 }

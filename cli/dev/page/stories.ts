@@ -1,3 +1,4 @@
+import { attributeText } from './attribute-text.ts'
 import { operationOf, type Tone, whoOf } from './event-kind.ts'
 import type { Entry } from './event-store.ts'
 import { factsOf, factText } from './facts.ts'
@@ -96,7 +97,7 @@ export class Stories {
 
   #addRequest(entry: Entry): void {
     const { attributes = {}, request } = entry.event
-    if (SIGN_IN_PAGE.test(String(attributes['url.path']))) return
+    if (SIGN_IN_PAGE.test(attributeText(attributes['url.path']))) return
     const record = this.#recordOf(request?.id ?? `event-${entry.event.number}`)
     const stage = stageOf(attributes)
     const client = request?.unverified?.client_id
@@ -109,8 +110,8 @@ export class Stories {
     // The name of the story says where a preflight comes from.
     if (attributes.preflight === true) step.title = step.title.replace(` from ${attributes.origin}`, '')
     if (stage === 'challenged' || stage === 'refused' || stage === 'scopes') {
-      step.word = String(attributes['http.response.status_code'])
-      step.title = parameterOf(String(attributes.challenge), 'error_description') ?? step.title
+      step.word = attributeText(attributes['http.response.status_code'])
+      step.title = parameterOf(attributeText(attributes.challenge), 'error_description') ?? step.title
       step.tone = stage === 'challenged' ? 'plain' : 'bad'
     }
     // Telemetry names the reason. Without it, every claim may be the cause.
@@ -323,7 +324,7 @@ const SIGN_IN_STAGES: Readonly<Record<string, Stage>> = {
 /** Returns the stage that a request reaches, or `undefined` if it does not change the stage. */
 function stageOf(attributes: Attributes): Stage | undefined {
   const status = Number(attributes['http.response.status_code'])
-  const path = String(attributes['url.path'])
+  const path = attributeText(attributes['url.path'])
   if (attributes.preflight === true) return status >= 400 ? 'forbidden' : undefined
   if (path.startsWith('/.well-known/')) {
     if (attributes.server === 'authorization') return status === 200 ? 'issuer-metadata' : undefined
@@ -333,7 +334,7 @@ function stageOf(attributes: Attributes): Stage | undefined {
   }
   if (isForbidden(attributes)) return 'forbidden'
   if (status === 401) return attributes.token === undefined ? 'challenged' : 'refused'
-  if (status === 403 && String(attributes.challenge).includes('insufficient_scope')) return 'scopes'
+  if (status === 403 && attributeText(attributes.challenge).includes('insufficient_scope')) return 'scopes'
   return status < 400 && attributes.token !== undefined ? 'called' : undefined
 }
 

@@ -36,6 +36,36 @@ const event = (name: string, attributes: object = {}, more: object = {}): Consol
 const call = { 'mcp.method.name': 'tools/call', 'gen_ai.tool.name': 'search' }
 const failure = { error: { name: 'Error', message: 'the index is gone' } }
 
+/** The events that the page describes in words. */
+const NAMES = [
+  'kit.authorization.client.refused',
+  'kit.authorization.client.registered',
+  'kit.authorization.consent.denied',
+  'kit.authorization.consent.given',
+  'kit.authorization.consent.shown',
+  'kit.authorization.refresh.reused',
+  'kit.authorization.request.refused',
+  'kit.authorization.revoked',
+  'kit.authorization.signin.refused',
+  'kit.authorization.token.issued',
+  'kit.authorization.token.refused',
+  'kit.mcp.auth.accepted',
+  'kit.mcp.auth.anonymous',
+  'kit.mcp.auth.refused',
+  'kit.mcp.auth.unavailable',
+  'kit.mcp.limit.reached',
+  'kit.mcp.limit.unavailable',
+  'kit.mcp.policy.denied',
+  'kit.mcp.request.completed',
+  'kit.mcp.request.failed',
+  'kit.mcp.task.cancelled',
+  'kit.mcp.task.completed',
+  'kit.mcp.task.created',
+  'kit.mcp.task.failed',
+  'kit.mcp.tool.completed',
+  'kit.mcp.tool.failed',
+]
+
 describe('kindOf()', () => {
   for (const [given, expected] of [
     [event('kit.mcp.auth.accepted'), 'gate good accepted: the token is valid'],
@@ -122,6 +152,23 @@ describe('kindOf()', () => {
   it('suggests a fix for an outage, and shows the message of the verifier', () => {
     expect(kindOf(event('kit.mcp.auth.unavailable', {}, failure)).hint).to.contain('the index is gone')
     expect(kindOf(event('kit.mcp.auth.unavailable')).hint).to.match(/is running\.$/)
+  })
+
+  it('kindOf() describes events whose attributes are objects that cannot be converted to strings', () => {
+    const odd = { toString: null }
+    const keys = ['mcp.method.name', 'gen_ai.tool.name', 'http.request.method', 'reason', 'origin', 'host']
+    const more = [
+      'scope',
+      'user',
+      'resource',
+      'limit.max',
+      'limit.actual',
+      'error.type',
+      'kit.mcp.auth.scopes.granted',
+    ]
+    const attributes = Object.fromEntries([...keys, ...more].map((key) => [key, odd]))
+    for (const name of NAMES)
+      expect(kindOf(event(name, { ...attributes, scope: [odd] })).title, name).to.be.a('string')
   })
 
   it('whoOf(), operationOf(), and durationOf() return the actor, the operation, and the duration of an event', () => {
