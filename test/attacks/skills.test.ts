@@ -160,6 +160,7 @@ describe('attacks on a folder of skills', () => {
       attack: 'a file that grows while it is read, as those of /proc seem to do',
       outcome: 'reading fails',
       async run() {
+        // Only Linux has such files.
         if (!existsSync('/proc/self/status')) this.skip()
         const storage = await skillStorage('/proc/self')
         await expectConfigRejection(storage.read('status', { max: 1_000_000, problem: 'x', fix: 'x' }), {
