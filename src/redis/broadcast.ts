@@ -61,6 +61,7 @@ type AnyClient = Readonly<Record<string, Method>> & {
   readonly status?: string
   readonly isReady?: boolean
   readonly isOpen?: boolean
+  readonly isCluster?: boolean
 }
 
 const KNOWN_OPTIONS = ['channel', 'onError', 'onCaughtUp']
@@ -105,7 +106,7 @@ export class RedisBroadcast implements RedisSubscription {
     const { publisher, subscriber } = checkRedis(owner, redis)
     this.#publisher = publisher
     this.#ownsSubscriber = subscriber === undefined
-    this.#subscriber = subscriber ?? (publisher.duplicate as Method)()
+    this.#subscriber = subscriber ?? duplicateOf(publisher)
     const disconnected = (): void => this.#onDisconnected()
     this.#handlers = [
       ['ready', () => void this.#subscribe()],
@@ -237,6 +238,16 @@ export class RedisBroadcast implements RedisSubscription {
       // A failing callback cannot be reported anywhere else.
     }
   }
+}
+
+/**
+ * Opens a second connection. An ioredis client must not subscribe by itself after an outage: it ignores the promise of that
+ * command, so that the process would end with an unhandled rejection if the connection closed before the response.
+ */
+function duplicateOf(client: AnyClient): AnyClient {
+  const duplicate = client.duplicate as Method
+  const options = { autoResubscribe: false }
+  return client.isCluster === false ? duplicate.call(client, options) : duplicate.call(client)
 }
 
 function isNodeRedis(client: AnyClient): boolean {

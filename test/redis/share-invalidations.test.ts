@@ -8,6 +8,10 @@ import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'
 import { verifyInput } from '../support/tokens.ts'
 
+interface InfoClient {
+  info(section: string): Promise<unknown>
+}
+
 const sha256 = (token: string): string => createHash('sha256').update(token).digest('hex')
 
 /** The verifier of a node, which counts the calls of the wrapped verifier. */
@@ -143,6 +147,15 @@ describe('shareInvalidations', () => {
         expect(other.asked).to.be.greaterThan(1)
         one.verify.invalidate('token')
         await other.forgets('token')
+      })
+
+      it(`a node subscribes once after an outage (${name})`, async () => {
+        const one = await node()
+        await redis.kill()
+        await redis.start()
+        await one.ready(2)
+        const statistics = String(await ((await client()) as unknown as InfoClient).info('commandstats'))
+        expect(/cmdstat_subscribe:calls=(\d+)/.exec(statistics)?.[1]).to.equal('1')
       })
 
       it(`a node shares nothing after close() (${name})`, async () => {
