@@ -82,9 +82,11 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     (await page.locator(selector).first().innerText()).replaceAll(/\s+/g, ' ')
   const rows = () => page.locator('#events > *')
   /** Resolves when the list has the given number of rows. */
-  const rowsAre = async (count: number): Promise<void> => {
-    while ((await rows().count()) !== count) await page.waitForTimeout(10)
-  }
+  const rowsAre = (count: number) =>
+    page.waitForFunction((count) => {
+      const { document } = globalThis as unknown as InPage
+      return document.querySelectorAll('#events > *').length === count
+    }, count)
 
   const titleIs = (title: string) =>
     page.waitForFunction((title) => (globalThis as unknown as InPage).document.title === title, title)
@@ -311,8 +313,8 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
     await rowsAre(5)
     await press('p')
     await rowsAre(6)
-    // Shortcuts of the browser still work.
-    await press('Control+j')
+    // Shortcuts of the browser still work. Control+J would open a page of the browser.
+    await press('Alt+j')
     expect(await page.locator('#details').isVisible()).to.equal(false)
   })
 
