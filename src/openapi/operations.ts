@@ -6,7 +6,7 @@ import type { Node, OpenApiDocument } from './document.ts'
 
 const { invalidOption } = optionChecksOf('toolsFromOpenApi')
 
-/** An operation of a document, as `include` and `scopes` receive it. */
+/** An operation of a document, as `include`, `scopes`, and `public` receive it. */
 export interface OpenApiOperation {
   /** The HTTP method in upper case. */
   readonly method: string

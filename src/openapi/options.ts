@@ -17,7 +17,7 @@ const {
   missingOption,
 } = optionChecksOf('toolsFromOpenApi')
 
-/** Selects the operations that become tools. An operation must match every given rule. */
+/** Selects operations of a document. An operation must match every given rule. */
 export interface OperationFilter {
   /** Selects operations with one of these tags. */
   readonly tags?: readonly string[] | undefined
@@ -50,6 +50,11 @@ export interface OpenApiToolOptions<App = unknown> {
    * scopes of the document.
    */
   readonly scopes?: ScopeMapping | false | undefined
+  /**
+   * Selects the operations that can be called without a token if the OAuth option `anonymous` is set. Those for which the
+   * document requires scopes cannot be selected. By default, none is selected.
+   */
+  readonly public?: OperationFilter | ((operation: OpenApiOperation) => boolean) | undefined
   /** Gives tools the output schemas of the document, and validates responses. Defaults to `true`. */
   readonly outputSchemas?: boolean | undefined
   /** Returns headers for a request, such as the application's own credentials. Headers of the client are not passed on. */
@@ -66,13 +71,16 @@ export interface OpenApiToolOptions<App = unknown> {
   readonly onLeftOut?: ((operation: LeftOutOperation) => void) | undefined
 }
 
+type OperationSelection = OperationFilter | ((operation: OpenApiOperation) => boolean)
+
 /** `OpenApiToolOptions`, validated and with defaults. */
 export interface ResolvedOpenApiToolOptions {
   readonly app: RouteApp | undefined
   readonly baseUrl: URL | undefined
   readonly basePath: string | undefined
-  readonly include: OperationFilter | ((operation: OpenApiOperation) => boolean) | undefined
+  readonly include: OperationSelection | undefined
   readonly scopes: ScopeMapping | false | undefined
+  readonly public: OperationSelection | undefined
   readonly outputSchemas: boolean
   readonly headers: OpenApiToolOptions['headers']
   readonly timeoutMs: number
@@ -87,6 +95,7 @@ const OPTIONS = [
   'basePath',
   'include',
   'scopes',
+  'public',
   'outputSchemas',
   'headers',
   'timeoutMs',
@@ -133,8 +142,9 @@ export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): Res
     app,
     baseUrl: url,
     basePath: basePath === undefined || basePath === '/' ? basePath : checkPath('basePath', basePath),
-    include: include === undefined ? undefined : checkInclude(include),
+    include: include === undefined ? undefined : checkSelection('include', include),
     scopes,
+    public: options.public === undefined ? undefined : checkSelection('public', options.public),
     outputSchemas: checkBoolean('outputSchemas', outputSchemas),
     headers,
     timeoutMs: checkWholeNumber('timeoutMs', timeoutMs, 1),
@@ -143,36 +153,42 @@ export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): Res
   }
 }
 
-function checkInclude(include: unknown): NonNullable<ResolvedOpenApiToolOptions['include']> {
-  if (typeof include === 'function') return include as (operation: OpenApiOperation) => boolean
-  if (!isOptionsObject(include))
+function checkSelection(option: 'include' | 'public', selection: unknown): OperationSelection {
+  if (typeof selection === 'function') return selection as (operation: OpenApiOperation) => boolean
+  if (!isOptionsObject(selection))
     throw invalidKind(
-      'include',
+      option,
       'must be a function or rules such as { tags: […], operationIds: […] }',
-      include,
+      selection,
     )
-  checkKnownMembers('include', include, FILTERS)
+  checkKnownMembers(option, selection, FILTERS)
   for (const filter of FILTERS) {
-    const given = (include as OperationFilter)[filter]
+    const given = (selection as OperationFilter)[filter]
     if (given === undefined) continue
     if (!Array.isArray(given) || given.some((one) => typeof one !== 'string'))
-      throw invalidKind(`include.${filter}`, 'must be an array of strings', given)
+      throw invalidKind(`${option}.${filter}`, 'must be an array of strings', given)
   }
-  return include as OperationFilter
+  return selection as OperationFilter
 }
 
 /**
- * Returns the operations that `include` selects.
- * @throws {KitMcpConfigError} if a pattern does not match any operation.
+ * Returns the operations that an option selects.
+ * @throws {KitMcpConfigError} if a pattern does not match any operation, or `public` does not return a boolean.
  */
-export function included<Operation extends OpenApiOperation>(
+export function selectedBy<Operation extends OpenApiOperation>(
+  option: 'include' | 'public',
+  selection: OperationSelection,
   operations: readonly Operation[],
-  include: ResolvedOpenApiToolOptions['include'],
 ): readonly Operation[] {
-  if (include === undefined) return operations
-  if (typeof include === 'function') return operations.filter((operation) => include(operation))
+  if (typeof selection === 'function') {
+    return operations.filter((operation) => {
+      const isSelected = selection(operation)
+      // A promise would make every operation public.
+      return option === 'public' ? checkBoolean('the return value of public', isSelected) : isSelected
+    })
+  }
   const rules = FILTERS.flatMap((filter) => {
-    const given = include[filter]
+    const given = selection[filter]
     return given === undefined ? [] : [{ filter, given, valuesOf: VALUES[filter] }]
   })
   for (const { filter, given, valuesOf } of rules) {
@@ -180,7 +196,7 @@ export function included<Operation extends OpenApiOperation>(
     for (const pattern of given) {
       if ([...known].some((value) => matches(pattern, value))) continue
       throw invalidOption(
-        `include.${filter}`,
+        `${option}.${filter}`,
         `has ${describeValue(pattern)}, which does not match anything in the document.${didYouMean(pattern, known)}`,
       )
     }

@@ -8,10 +8,10 @@ import { optionChecksOf } from '../options/option-checks.ts'
 import { type Node, type OpenApiDocument, readDocument } from './document.ts'
 import { type FoundOperation, operationsOf, scopesOf, ToolNames } from './operations.ts'
 import {
-  included,
   type OpenApiToolOptions,
   type ResolvedOpenApiToolOptions,
   resolveOpenApiToolOptions,
+  selectedBy,
 } from './options.ts'
 import { isJson, planRequest, type RequestPlan, type RouteRequest, requestFor } from './request-plan.ts'
 import { errorResult, type RouteResult, resultOf, statusLine } from './response-result.ts'
@@ -69,9 +69,11 @@ export async function toolsFromOpenApi<App = unknown>(
   const schemas = { input: new SchemaConverter(read, 'input'), output: new SchemaConverter(read, 'output') }
   const names = new ToolNames()
 
-  const operations = included(operationsOf(read), resolved.include)
+  const all = operationsOf(read)
+  const operations = resolved.include === undefined ? all : selectedBy('include', resolved.include, all)
   if (operations.length === 0)
     throw invalidOption('include', 'must select at least one operation of the document')
+  const open = new Set(resolved.public === undefined ? [] : selectedBy('public', resolved.public, operations))
   let router = KitMcpRouter.create<App>()
   for (const operation of operations) {
     const plan = planRequest(read, operation, schemas.input)
@@ -89,6 +91,7 @@ export async function toolsFromOpenApi<App = unknown>(
       input: lazySchema(plan.input),
       output: output === undefined ? undefined : withoutValidation(output),
       ...(resolved.scopes !== false && { scopes: scopesOf(read, operation, resolved.scopes) }),
+      ...(open.has(operation) && { public: true }),
     }
     const call = routeCall(target, prefix, plan, output, resolved)
     router = router.tool(names.nameOf(operation), config, call as never)

@@ -445,6 +445,33 @@ describe('openapi: tools of routes, called by a client of the official SDK', () 
     }
   })
 
+  for (const [how, selection] of [
+    ['rules', { operationIds: ['listP*'] }],
+    ['a function', ({ operationId }: { operationId?: string }) => operationId === 'listPets'],
+  ] as const)
+    it(`operations that public selects with ${how} are called without a token, and others are not`, async () => {
+      const app = routes(express)
+      const router = await toolsFromOpenApi(document, { app, scopes: false, public: selection })
+      const server = KitMcpServer.create().router(router)
+      const adapter = server.withOAuth({ ...oauthOptions(), anonymous: true }).build()
+      const { origin } = await listen(mcpHandler(adapter) as RequestListener)
+      const statusOf = async (name: string): Promise<number> => {
+        const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name } })
+        const headers = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' }
+        return (await fetch(origin, { method: 'POST', headers, body })).status
+      }
+      expect(await statusOf('listPets')).to.equal(200)
+      expect(await statusOf('deletePet')).to.equal(401)
+    })
+
+  it('an operation for which the document requires scopes cannot be public', async () => {
+    const app = routes(express)
+    const error = await toolsFromOpenApi(document, { app, public: { operationIds: ['addPet'] } }).catch(
+      (thrown: Error) => thrown,
+    )
+    expect(error).to.be.an('error').with.property('message').that.contains('addPet').and.contains('scopes')
+  })
+
   it('a server that is not reachable, or does not speak HTTP, is an error', async () => {
     const raw = createRaw((socket) => socket.end('nonsense\r\n\r\n')).listen(0, '127.0.0.1')
     await once(raw, 'listening')
