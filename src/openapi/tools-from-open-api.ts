@@ -81,7 +81,7 @@ export async function toolsFromOpenApi<App = unknown>(
       const why =
         typeof plan === 'string' ? plan : `${operation.method} is about the connection, not the data`
       const { node: _node, parameters: _parameters, ...description } = operation
-      resolved.onLeftOut({ ...description, why })
+      await resolved.onLeftOut({ ...description, why })
       continue
     }
     const promised = resolved.outputSchemas ? outputOf(read, operation, schemas.output) : undefined

@@ -28,6 +28,21 @@ async function left(document: object | string, options: Partial<OpenApiToolOptio
 }
 
 describe('openapi: schemas', () => {
+  for (const [how, onLeftOut] of [
+    [
+      'throws',
+      () => {
+        throw new Error('angry')
+      },
+    ],
+    ['rejects', () => Promise.reject(new Error('angry'))],
+  ] as const)
+    it(`toolsFromOpenApi rejects with the error of an onLeftOut that ${how}`, async () => {
+      const document = documentOf({ '/a': { trace: { responses: OK }, get: { responses: OK } } })
+      const error = await left(document, { onLeftOut }).catch((thrown: Error) => thrown)
+      expect(error).to.have.property('message', 'angry')
+    })
+
   for (const [what, given, expected] of [
     ['nullable', { type: 'string', nullable: true }, { type: ['string', 'null'] }],
     [
