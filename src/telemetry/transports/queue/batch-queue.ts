@@ -338,6 +338,7 @@ export class BatchQueue<Item> {
 
   #deliver({ queued, attempts }: Batch<Item>, rejected: ReadonlyMap<number, Failure> | undefined): void {
     if (rejected === undefined) {
+      this.#fresh.delivered(queued)
       for (const { generation, outcome } of queued) {
         this.#work.settle(generation)
         outcome.delivered()

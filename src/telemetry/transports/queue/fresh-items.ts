@@ -1,8 +1,11 @@
 import { type Batch, newBatch, type Queued } from './batch.ts'
 import type { Failure } from './batch-queue-options.ts'
 
-/** How long an item is rejected that is at least as large as one that the target rejected as too large. */
+/** How long an item is rejected that is at least as large as those that the target rejected as too large. */
 const TOO_LARGE_MS = 60_000
+
+/** The number of items that the target must reject on their own before others are rejected without a request. */
+const MIN_TOO_LARGE = 8
 
 /** How long batches stay smaller after the target rejected one as too large. */
 const SMALLER_BATCHES_MS = 600_000
@@ -30,8 +33,15 @@ export class FreshItems<Item> {
   #maxWeight: number
   /** Until then, `#maxWeight` is less than the option, because the target rejected a batch as too large. */
   #smallerUntilMs = Number.POSITIVE_INFINITY
-  /** An item of this weight was rejected on its own. */
-  #tooLarge: { readonly weight: number; readonly untilMs: number; readonly failure: Failure } | undefined
+  /** The items that were rejected on their own since one of at least this weight was delivered. */
+  #tooLarge:
+    | {
+        readonly weight: number
+        readonly count: number
+        readonly untilMs: number
+        readonly failure: Failure
+      }
+    | undefined
 
   constructor({ maxItems, maxWeight, delayMs }: FreshItemsOptions) {
     this.#maxItems = maxItems ?? Number.POSITIVE_INFINITY
@@ -78,8 +88,8 @@ export class FreshItems<Item> {
    */
   take(nowMs: number, reject: (queued: Queued<Item>, failure: Failure) => void): Batch<Item> | undefined {
     const maxItems = this.#itemLimit
-    const tooLarge =
-      this.#tooLarge !== undefined && this.#tooLarge.untilMs > nowMs ? this.#tooLarge : undefined
+    const rejected = this.#rejectedOnTheirOwn(nowMs)
+    const tooLarge = rejected !== undefined && rejected.count >= MIN_TOO_LARGE ? rejected : undefined
     const queued: Queued<Item>[] = []
     let weight = 0
     for (let first = this.#items[this.#from]; first !== undefined; first = this.#items[this.#from]) {
@@ -129,14 +139,31 @@ export class FreshItems<Item> {
     this.#smallerUntilMs = nowMs + SMALLER_BATCHES_MS
   }
 
-  /** Rejects items that are at least this large, because the target rejected one on its own. */
+  /** Rejects items that are at least this large if the target has rejected several on their own. */
   rejectFrom(weight: number, failure: Failure, nowMs: number): void {
-    this.#tooLarge = { weight, untilMs: nowMs + TOO_LARGE_MS, failure }
+    const others = this.#rejectedOnTheirOwn(nowMs)
+    this.#tooLarge = {
+      weight: Math.min(weight, others?.weight ?? weight),
+      count: (others?.count ?? 0) + 1,
+      untilMs: nowMs + TOO_LARGE_MS,
+      failure,
+    }
+  }
+
+  /** Rejects nothing more without a request if one of the items is as large as those that were rejected. */
+  delivered(queued: readonly Queued<Item>[]): void {
+    const { weight = Number.POSITIVE_INFINITY } = this.#tooLarge ?? {}
+    if (weight !== Number.POSITIVE_INFINITY && queued.some((one) => one.weight >= weight))
+      this.#tooLarge = undefined
   }
 
   /** Makes batches as large as the option allows once the target has not rejected one for some time. */
   restoreWeight(nowMs: number): void {
     if (nowMs >= this.#smallerUntilMs) this.#maxWeight = this.#weightLimit
+  }
+
+  #rejectedOnTheirOwn(nowMs: number) {
+    return this.#tooLarge !== undefined && this.#tooLarge.untilMs > nowMs ? this.#tooLarge : undefined
   }
 
   get #itemLimit(): number {

@@ -483,6 +483,19 @@ describe('BatchQueue', () => {
       ])
     })
 
+    it('an item that is too large on its own fails alone, and others of its weight are sent', async () => {
+      const { add, clock, sent, ends } = start(
+        (items) => (items.includes(7) ? { result: 'too-large', failure } : delivered),
+        { maxItems: 16 },
+      )
+      for (let item = 0; item < 20; item++) add(item)
+      await clock.settle()
+      add(20)
+      await clock.settle()
+      expect([...ends].filter(([, end]) => end !== 'delivered').map(([item]) => item)).to.deep.equal([7])
+      expect(sent.at(-1)?.items).to.deep.equal([20])
+    })
+
     it('a target that rejects every item as too large gets few requests', async () => {
       const weights = fc.array(fc.integer({ min: 100, max: 2_000 }), { minLength: 512, maxLength: 512 })
       await fc.assert(

@@ -69,9 +69,13 @@ describe('FreshItems', () => {
     expect(fresh.isFull).to.equal(false)
   })
 
-  it('an item as large as a refused one is rejected for a minute', () => {
+  it('an item as large as eight refused ones is rejected for a minute', () => {
     const fresh = new FreshItems<number>({})
-    fresh.rejectFrom(10, failure, 0)
+    for (const weight of [12, 10, 11, 12, 12, 12, 12, 12]) {
+      fresh.add(queued(0, 20))
+      expect(take(fresh).rejected).to.deep.equal([])
+      fresh.rejectFrom(weight, failure, 0)
+    }
     for (const [nowMs, isRejected] of [
       [59_999, true],
       [60_000, false],
@@ -80,6 +84,19 @@ describe('FreshItems', () => {
       fresh.add(queued(1, 10))
       const { items, rejected } = take(fresh, nowMs)
       expect([items, rejected]).to.deep.equal(isRejected ? [[0], [1]] : [[0, 1], []])
+    }
+  })
+
+  it('an item as large as refused ones is not rejected after one of that size was delivered', () => {
+    for (const [weight, isRejected] of [
+      [9, true],
+      [10, false],
+    ] as const) {
+      const fresh = new FreshItems<number>({})
+      for (let refusal = 0; refusal < 8; refusal++) fresh.rejectFrom(10, failure, 0)
+      fresh.delivered([queued(0, 1), queued(1, weight)])
+      fresh.add(queued(2, 10))
+      expect(take(fresh).rejected).to.deep.equal(isRejected ? [2] : [])
     }
   })
 
