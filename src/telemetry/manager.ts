@@ -15,7 +15,7 @@ import {
   readSessionId,
   resolveAttributes,
 } from './envelope/build-envelope.ts'
-import type { TelemetryAttributes, TelemetryEmitInput } from './envelope/envelope.ts'
+import type { TelemetryAttributes, TelemetryEmitInput, TelemetryEnvelope } from './envelope/envelope.ts'
 import { KeyRules } from './envelope/redaction.ts'
 import { Redactor } from './envelope/redactor.ts'
 import { createSessionId } from './envelope/session-id.ts'
@@ -330,43 +330,50 @@ export class KitTelemetryManager<
 
     const rate = event.fixedRate ?? levelRate
     let route: Route = event.isAudited ? 'all' : 'transports'
-    let sessionId: string | undefined
     let tail: SessionTail | undefined
     let decision: TailDecision | undefined
-    if (this.#sampler.bySession) {
-      const ownId = readSessionId(input)
-      const context = ownId === undefined ? contextOfEvent() : undefined
-      sessionId = ownId ?? context?.sessionId ?? createSessionId()
-      const isSampledOut = (context?.draw ?? sessionDraw(sessionId)) >= rate
-      if (this.#tails !== undefined && event.fixedRate !== 0) {
-        tail = ownId === undefined ? context?.session.tail : this.#tailOf(ownId, contextOfEvent())
-        decision = this.#tails.decideEvent(tail, level, event.keepsSession)
-      }
-      if (!isSampledOut) decision = undefined
-      else if (decision === undefined) {
+    let context: SessionContext | undefined
+    let envelope: TelemetryEnvelope
+    try {
+      let sessionId: string | undefined
+      if (this.#sampler.bySession) {
+        const ownId = readSessionId(input)
+        if (ownId === undefined) context = contextOfEvent()
+        sessionId = ownId ?? context?.sessionId ?? createSessionId()
+        const isSampledOut = (context?.draw ?? sessionDraw(sessionId)) >= rate
+        if (this.#tails !== undefined && event.fixedRate !== 0) {
+          tail = ownId === undefined ? context?.session.tail : this.#tailOf(ownId, contextOfEvent())
+          decision = this.#tails.decideEvent(tail, level, event.keepsSession)
+        }
+        if (!isSampledOut) decision = undefined
+        else if (decision === undefined) {
+          this.#sampledOut++
+          if (!event.isAudited) return undefined
+          route = 'audit'
+        }
+      } else if (rate < 1 && Math.random() >= rate) {
         this.#sampledOut++
         if (!event.isAudited) return undefined
         route = 'audit'
       }
-    } else if (rate < 1 && Math.random() >= rate) {
-      this.#sampledOut++
-      if (!event.isAudited) return undefined
-      route = 'audit'
-    }
 
-    const context = contextOfEvent()
-    if (!attributesRead) attributes = checkAttributes(resolveAttributes(input))
-    const envelope = buildEnvelope(
-      this.#origin,
-      this.#redactor,
-      name,
-      level,
-      input,
-      context,
-      sessionId,
-      attributes,
-      this.#warn,
-    )
+      context = contextOfEvent()
+      if (!attributesRead) attributes = checkAttributes(resolveAttributes(input))
+      envelope = buildEnvelope(
+        this.#origin,
+        this.#redactor,
+        name,
+        level,
+        input,
+        context,
+        sessionId,
+        attributes,
+        this.#warn,
+      )
+    } catch (cause) {
+      if (route !== 'audit') this.#delivery.fail(emitFailed(name, cause))
+      throw cause
+    }
     const pending = context?.session.pending
     if (decision === undefined) {
       this.#delivery.send(envelope, pending, undefined, route)

@@ -171,6 +171,13 @@ export class TransportChannel {
     }
   }
 
+  /** Counts an event as failed that could not be passed to the transport. */
+  failUnsent(error: KitTelemetryError): void {
+    this.#accepted++
+    this.#failed++
+    if (this.#state !== 'disabled') this.#lastError = error
+  }
+
   /** `true` while the transport's `flush` or `shutdown` is called. */
   get isCallingTransport(): boolean {
     return this.#isCallingTransport

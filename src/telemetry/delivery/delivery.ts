@@ -1,6 +1,7 @@
 import { quotedName } from '../../options/describe-value.ts'
 import { AsyncContext } from '../../runtime.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
+import type { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp } from '../options.ts'
 import { TransportChannel } from './channel.ts'
 import { type Deadline, settledWithin, workWithin } from './deadline.ts'
@@ -120,6 +121,11 @@ export class Delivery {
     if (route !== 'transports') this.#audit?.offer(envelope, pending)
   }
 
+  /** Counts an event as failed for every transport, because it could not be passed to them. */
+  fail(error: KitTelemetryError): void {
+    for (const channel of this.#channels) channel.failUnsent(error)
+  }
+
   /** Resolves when all accepted events are delivered or have failed, but after `timeoutMs` at the latest. */
   flush(timeoutMs: number): Promise<void> {
     return settledWithin(timeoutMs, (done) => {
@@ -176,13 +182,13 @@ export class Delivery {
   ): void {
     const nesting = this.#nesting + 1
     if (nesting > MAX_NESTING) {
-      if (route !== 'transports') this.#audit?.lose()
-      this.#reporter.error(
-        errorWithHelp(
-          'TELEMETRY_EMIT_FAILED',
-          `event ${quotedName(envelope.name)} was dropped because a transport emits an event for every event that it receives`,
-        ),
+      const error = errorWithHelp(
+        'TELEMETRY_EMIT_FAILED',
+        `event ${quotedName(envelope.name)} was dropped because a transport emits an event for every event that it receives`,
       )
+      if (route !== 'transports') this.#audit?.lose()
+      if (route !== 'audit') this.fail(error)
+      this.#reporter.error(error)
       return
     }
     const context = new AsyncContext('KitTelemetryEvent')

@@ -123,7 +123,7 @@ export interface TelemetryTransportStats {
   readonly accepted: number
   /** Events delivered. */
   readonly delivered: number
-  /** Events that failed after all retries. */
+  /** Events that failed after all retries, or because they could not be read. */
   readonly failed: number
   /** Events that were not sent because too many were pending. */
   readonly dropped: number

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { spawnSync } from 'node:child_process'
 import { expect } from 'chai'
 import {
+  InMemoryTransportAdapter,
   KitTelemetry,
   KitTelemetryError,
   type KitTelemetryManager,
@@ -611,6 +612,40 @@ describe('delivery', () => {
       expect(mock.getEvents().map(({ name }) => name)).to.deep.equal(['a', 'b'])
     })
 
+    for (const [what, input] of [
+      [
+        'attributes that throw',
+        {
+          attributes: () => {
+            throw new Error('no')
+          },
+        },
+      ],
+      ['a scope without id', { scope: { type: 'org' } as { type: string; id: string } }],
+      ['an empty session id', { sessionId: '' }],
+    ] as const)
+      it(`an event with ${what} counts as failed for every transport`, async () => {
+        for (const unit of ['event', 'session'] as const) {
+          const transport = InMemoryTransportAdapter.create()
+          const manager = KitTelemetry.create()
+            .withLogger(false)
+            .withSampling({ infoRate: 1, unit })
+            .addTransport(transport)
+            .addTransport({ type: 'broken', init: () => Promise.reject(new Error('no')), handle: () => {} })
+            .build()
+          await settle()
+          manager.emit('x', input)
+          const { emitted, sampledOut, transports } = manager.stats()
+          expect([emitted, sampledOut, transport.getEvents()]).to.deep.equal([1, 0, []])
+          for (const counters of transports)
+            expect(counters).to.include({ accepted: 1, delivered: 0, failed: 1, pending: 0 })
+          expect(transports.map(({ lastError }) => lastError?.code)).to.deep.equal([
+            'TELEMETRY_EMIT_FAILED',
+            'TELEMETRY_TRANSPORT_INIT_FAILED',
+          ])
+        }
+      })
+
     it('a transport that emits an event for every event is stopped, also after init', async () => {
       let handled = 0
       const init = deferred()
@@ -626,7 +661,8 @@ describe('delivery', () => {
       await settle()
       expect(handled).to.equal(9)
       expect(logger.codes).to.deep.equal(['TELEMETRY_EMIT_FAILED'])
-      expect(stats(manager)).to.include({ accepted: 9, delivered: 9 })
+      expect(manager.stats().emitted).to.equal(10)
+      expect(stats(manager)).to.include({ accepted: 10, delivered: 9, failed: 1 })
     })
   })
 
