@@ -130,7 +130,7 @@ export function serveStdio(router: KitMcpRouter<any>, options: ServeStdioOptions
   })
   const { notify } = connection as unknown as StdioConnection
   const end = async (): Promise<void> => {
-    await connection?.close()
+    connection?.close()
     await closed
   }
   const ignoreSignals = endOnSignals(end)

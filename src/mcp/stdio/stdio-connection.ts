@@ -35,6 +35,9 @@ import { StdioRequest } from './stdio-request.ts'
 /** The maximum number of requests without a response. A further one gets an error. */
 const MAX_CALLS = 1024
 
+/** The time in which the client can read the end of its subscriptions when the connection is closed. */
+const CLOSE_MS = 500
+
 /** The status with which the telemetry of a canceled request ends. */
 const CANCELED = 499
 
@@ -97,9 +100,13 @@ export class StdioConnection {
     input.pipe(this.#splitter)
   }
 
-  /** Ends the connection and aborts its requests. */
-  async close(): Promise<void> {
-    await this.#sdk.close()
+  /** Begins to end the connection, and aborts its requests. `onEnd` is called soon, even if the client does not read. */
+  close(): void {
+    const late = setTimeout(() => {
+      this.#server?.close().catch(() => undefined)
+      this.#transport.close().catch(() => undefined)
+    }, CLOSE_MS)
+    void this.#sdk.close().finally(() => clearTimeout(late))
   }
 
   #watchTransport(): void {

@@ -24,29 +24,34 @@ const router = KitMcpRouter.create()
     return 'flooded'
   })
 
-const flooded = signalled()
+let flooded = signalled()
 
 /** A connection over streams in memory. */
 class Connection {
   readonly input = new PassThrough()
   readonly output = new PassThrough()
   readonly ended: Promise<void>
+  readonly #connection: StdioConnection
   readonly #lines: AsyncIterator<string>
 
   constructor() {
     this.#lines = createInterface({ input: this.output })[Symbol.asyncIterator]()
-    this.ended = new Promise((resolve) => {
-      new StdioConnection({
-        table: tableOf(router),
-        serverInfo: { name: 'test', version: '1.0.0' },
-        instructions: undefined,
-        instrumentation: new Instrumentation(undefined, false),
-        maxMessageBytes: 1_000_000,
-        input: this.input,
-        output: this.output,
-        onEnd: resolve,
-      })
+    const { promise, resolve } = signalled()
+    this.ended = promise
+    this.#connection = new StdioConnection({
+      table: tableOf(router),
+      serverInfo: { name: 'test', version: '1.0.0' },
+      instructions: undefined,
+      instrumentation: new Instrumentation(undefined, false),
+      maxMessageBytes: 1_000_000,
+      input: this.input,
+      output: this.output,
+      onEnd: resolve,
     })
+  }
+
+  close(): void {
+    this.#connection.close()
   }
 
   async ask(message: unknown): Promise<any> {
@@ -111,13 +116,32 @@ describe('telemetry over stdio', () => {
 })
 
 describe('a connection over stdio whose client does not read', () => {
-  it('progress notifications that wait for the client are dropped beyond 1 MiB', async () => {
-    const connection = new Connection()
-    await connection.ask(initialize)
+  let connection: Connection
+  beforeEach(() => {
+    flooded = signalled()
+    connection = new Connection()
+  })
+
+  /** Lets more wait for the client than streams keep. */
+  async function flood(message: any): Promise<void> {
     connection.output.pause()
-    const flood = { ...call('flood', {}, 2), params: { name: 'flood', _meta: { progressToken: 1 } } }
-    connection.input.write(`${JSON.stringify(flood)}\n`)
+    const params = { ...message.params, name: 'flood', _meta: { ...message.params._meta, progressToken: 1 } }
+    connection.input.write(`${JSON.stringify({ ...message, id: 2, params })}\n`)
     await flooded.promise
+  }
+
+  it('progress notifications that wait for the client are dropped beyond 1 MiB', async () => {
+    await connection.ask(initialize)
+    await flood(call('flood', {}, 2))
     expect(connection.output.writableLength).to.be.lessThan(1_200_000)
+  })
+
+  it('closing a connection with an open subscription ends it, although the client does not read', async () => {
+    const params = { notifications: { toolsListChanged: true } }
+    const listening = await connection.ask(JSON.parse(modern('subscriptions/listen', params).body as string))
+    expect(listening.method).to.equal('notifications/subscriptions/acknowledged')
+    await flood(JSON.parse(modern('tools/call', { name: 'flood', arguments: {} }).body as string))
+    connection.close()
+    await connection.ended
   })
 })
