@@ -19,7 +19,7 @@ import { MODERN_REVISION } from '../revisions.ts'
 import { watchMessages } from '../sdk/watch-messages.ts'
 import type { ClientConnection } from '../wire/client-connection.ts'
 import { isEventStream, withBodyEnd } from '../wire/event-stream.ts'
-import { CLIENT_GONE } from '../wire/json-rpc.ts'
+import { CANCELED, CLIENT_GONE } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import {
   type Failure,
@@ -61,7 +61,7 @@ type Attributes = Record<string, unknown>
 /** The maximum length of a user's id, in UTF-16 units. */
 const MAX_USER_ID = 1024
 
-/** The codes of errors with which a request is refused. Other codes mean that serving it has failed. */
+/** The codes of errors with which a request is refused, or ends canceled. Other codes mean that serving it has failed. */
 const REFUSAL_CODES: ReadonlySet<number> = new Set([
   ProtocolErrorCode.ParseError,
   ProtocolErrorCode.InvalidRequest,
@@ -71,6 +71,7 @@ const REFUSAL_CODES: ReadonlySet<number> = new Set([
   ProtocolErrorCode.MissingRequiredClientCapability,
   ProtocolErrorCode.UnsupportedProtocolVersion,
   ProtocolErrorCode.UrlElicitationRequired,
+  CANCELED.code,
 ])
 
 /** Methods, other than `tools/call`, that run code of the application. */

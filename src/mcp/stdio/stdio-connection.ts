@@ -27,7 +27,8 @@ import { namesRejectedUri, withCanonicalSubscriptions } from '../router/uris/mes
 import { buildSessionServer, type SdkServing } from '../sdk/build-server.ts'
 import { guardResponses, watchMessages } from '../sdk/watch-messages.ts'
 import type { Exchange } from '../wire/exchange.ts'
-import { MAX_JSON_DEPTH } from '../wire/json-rpc.ts'
+import { CANCELED, CLIENT_GONE, MAX_JSON_DEPTH } from '../wire/json-rpc.ts'
+import type { RequestTelemetry } from '../wire/request-telemetry.ts'
 import { LineSplitter } from './line-splitter.ts'
 import { StdioOutflow } from './stdio-outflow.ts'
 import { StdioRequest } from './stdio-request.ts'
@@ -37,9 +38,6 @@ const MAX_CALLS = 1024
 
 /** The time in which the client can read the end of its subscriptions when the connection is closed. */
 const CLOSE_MS = 500
-
-/** The status with which the telemetry of a canceled request ends. */
-const CANCELED = 499
 
 export interface StdioConnectionProps {
   readonly table: RouterTable
@@ -79,6 +77,7 @@ export class StdioConnection {
   #revision: string | undefined
   /** The result of `performance.now()` at the first message. Undefined before. */
   #startedAt: number | undefined
+  #hasEnded = false
 
   constructor(props: StdioConnectionProps) {
     const { input, output, maxMessageBytes: maxBytes } = props
@@ -126,6 +125,7 @@ export class StdioConnection {
   }
 
   #ended(): void {
+    this.#hasEnded = true
     const { input, instrumentation, onEnd } = this.#props
     input.unpipe(this.#splitter)
     input.pause()
@@ -133,7 +133,7 @@ export class StdioConnection {
       const revision = this.#isModern ? MODERN_REVISION : this.#revision
       instrumentation.sessionEnded('pipe', elapsedMs(this.#startedAt), revision)
     }
-    for (const { exchange } of this.#calls.values()) exchange?.telemetry.completed(CANCELED)
+    for (const { exchange } of this.#calls.values()) exchange?.telemetry.completed(CLIENT_GONE.status)
     this.#calls.clear()
     onEnd()
   }
@@ -205,7 +205,8 @@ export class StdioConnection {
       if (this.#calls.get(id) === call) {
         call.exchange = { gate: undefined, auth: undefined, context, telemetry, outflow: this.#outflow }
         deliver()
-      } else telemetry.completed(CANCELED)
+      } else if (this.#hasEnded) telemetry.completed(CLIENT_GONE.status)
+      else endCanceled(telemetry, id)
     }
     const fail = (cause: unknown): void => {
       telemetry.decided({ outcome: 'failed', cause })
@@ -229,7 +230,7 @@ export class StdioConnection {
     const call = this.#calls.get(id)
     deliver()
     this.#calls.delete(id)
-    call?.exchange?.telemetry.completed(CANCELED)
+    if (call?.exchange !== undefined) endCanceled(call.exchange.telemetry, id)
   }
 
   #sent(message: JSONRPCMessage): void {
@@ -282,4 +283,10 @@ export class StdioConnection {
       },
     })
   }
+}
+
+/** Ends the telemetry of a request that its client has canceled. A session responds with this error. */
+function endCanceled(telemetry: RequestTelemetry, id: RequestId): void {
+  telemetry.messageSent({ jsonrpc: '2.0', id, error: CANCELED }, false)
+  telemetry.completed(200)
 }

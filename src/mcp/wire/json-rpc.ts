@@ -124,6 +124,12 @@ export function retryLater(status: 429 | 503, message: string): PlainResponse {
   return { ...response, headers: { ...response.headers, 'Retry-After': '5' } }
 }
 
+/** The error of a request that its client has canceled. */
+export const CANCELED: { readonly code: number; readonly message: string } = {
+  code: -32_800,
+  message: 'The request was canceled',
+}
+
 /** The response to a client that has disconnected. No client receives it; telemetry records its status. */
 export const CLIENT_GONE: PlainResponse = { status: 499, headers: {} }
 

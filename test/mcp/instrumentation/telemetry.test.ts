@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { McpServer } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { z } from 'zod'
@@ -21,6 +22,7 @@ import {
   bearer,
   call,
   definedOf,
+  LEGACY,
   legacy,
   MODERN,
   modern,
@@ -487,6 +489,49 @@ describe('mcp: telemetry', () => {
       expect(outline(transport.getEvents())).to.include(REQUEST)
     }
   })
+
+  for (const kind of ['router', 'function'] as const) {
+    it(`a call in a session of a ${kind} that its client cancels has the code of the cancellation, and its tool has not failed`, async () => {
+      const running = signalled()
+      const wait = async (signal: AbortSignal): Promise<string> => {
+        running.resolve()
+        await once(signal, 'abort')
+        return 'done'
+      }
+      const makeServer = (): McpServer => {
+        const server = new McpServer({ name: 'existing', version: '1.0.0' })
+        server.registerTool('slow', { description: 'x' }, async ({ mcpReq }) => ({
+          content: [{ type: 'text', text: await wait(mcpReq.signal) }],
+        }))
+        return server
+      }
+      const slow =
+        kind === 'function'
+          ? makeServer
+          : KitMcpRouter.create().tool('slow', { description: 'x' }, (_args, { signal }) => wait(signal))
+      await using(servedAsFunction(setup({ router: slow, sessions: true })), async ({ send }) => {
+        const params = { protocolVersion: LEGACY, capabilities: {}, clientInfo: { name: 'c', version: '1' } }
+        const begun = await send(legacy(rpc('initialize', params), bearer('reader')))
+        const id = begun.headers.get('mcp-session-id') as string
+        const headers = { ...bearer('reader'), 'mcp-session-id': id }
+        transport.clear()
+        const called = send(legacy(call('slow', {}, 7), headers))
+        await running.promise
+        const canceled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } }
+        await send(legacy(canceled, headers))
+        await called
+        const ended = () =>
+          transport.getEvents().filter(({ attributes }) => attributes?.['jsonrpc.request.id'] === '7')
+        await until(() => outline(ended()).includes(REQUEST))
+        expect(outline(ended())).not.to.include(TOOL_FAILED)
+        expect(ended().find(({ name }) => name === 'kit.mcp.request.completed')?.attributes).to.include({
+          'error.type': '-32800',
+          'rpc.response.status_code': '-32800',
+          'http.response.status_code': 200,
+        })
+      })
+    })
+  }
 
   for (const entryPoint of ENTRY_POINTS.filter(({ wire }) => wire)) {
     describe(`${entryPoint.name}, whose client disconnects`, () => {

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { PassThrough } from 'node:stream'
 import { SpanKind, trace } from '@opentelemetry/api'
@@ -8,6 +9,7 @@ import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
 import { StdioConnection } from '../../../src/mcp/stdio/stdio-connection.ts'
 import { Otel } from '../../support/mcp/otel.ts'
 import { call, LEGACY, MODERN, modern, rpc, signalled } from '../../support/mcp/wire.ts'
+import { until } from '../../support/until.ts'
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
 const PARENT = '00f067aa0ba902b7'
@@ -18,6 +20,11 @@ const router = KitMcpRouter.create()
     trace.getTracer('app').startSpan('work').end()
     return 'x'
   })
+  .tool('wait', { description: 'x' }, async (_args, { signal }) => {
+    waiting.resolve()
+    await once(signal, 'abort')
+    return 'x'
+  })
   .tool('flood', { description: 'x' }, async (_args, { progress }) => {
     for (let count = 0; count < 10_000; count++) void progress(count, undefined, 'x'.repeat(1000))
     flooded.resolve()
@@ -25,6 +32,7 @@ const router = KitMcpRouter.create()
   })
 
 let flooded = signalled()
+let waiting = signalled()
 
 /** A connection over streams in memory. */
 class Connection {
@@ -112,6 +120,39 @@ describe('telemetry over stdio', () => {
         'mcp.protocol.version': revision,
       })
     })
+
+    for (const { title, ends, attributes } of [
+      {
+        title: 'that its client cancels has the code of the cancellation as its error',
+        ends: ({ input }: Connection) => {
+          const canceled = { method: 'notifications/cancelled', params: { requestId: 2 } }
+          input.write(`${JSON.stringify({ jsonrpc: '2.0', ...canceled })}\n`)
+        },
+        attributes: { 'error.type': '-32800', 'rpc.response.status_code': '-32800' },
+      },
+      {
+        title: 'whose client closes the connection has the error 499',
+        ends: ({ input }: Connection) => input.end(),
+        attributes: { 'error.type': '499' },
+      },
+    ]) {
+      it(`a call of ${revision} ${title}`, async () => {
+        waiting = signalled()
+        const connection = new Connection()
+        await connection.ask(first)
+        const params = { ...calling.params, name: 'wait' }
+        connection.input.write(`${JSON.stringify({ ...calling, params })}\n`)
+        await waiting.promise
+        ends(connection)
+        const ended = () => otel.spans.find(({ name }) => name === 'tools/call wait')
+        await until(() => ended() !== undefined)
+        const names = ['error.type', 'rpc.response.status_code', 'http.response.status_code']
+        const own = Object.entries(ended()?.attributes ?? {}).filter(([name]) => names.includes(name))
+        expect(Object.fromEntries(own)).to.deep.equal(attributes)
+        connection.close()
+        await connection.ended
+      })
+    }
   }
 })
 

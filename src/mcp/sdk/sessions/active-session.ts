@@ -9,7 +9,7 @@ import {
 } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../http/plain-response.ts'
 import { EVENT_STREAM_HEADERS, isEventStream, withBodyEnd } from '../../wire/event-stream.ts'
-import { jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
+import { CANCELED, jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
 import type { StreamClock } from '../streams/stream-clock.ts'
 import {
@@ -39,9 +39,6 @@ const MAX_PENDING = 1_024
 
 /** The maximum length of an `initialize` request as JSON, in characters. A session keeps it. */
 const MAX_INITIALIZE_LENGTH = 131_072
-
-/** The error that ends the event stream of a call that its client has canceled. */
-const CANCELLED = { code: -32_800, message: 'The request was canceled' }
 
 /** The first revision whose clients accept events without data. Such an event begins a stream. */
 const FIRST_WITH_EMPTY_EVENTS = '2025-11-25'
@@ -390,7 +387,8 @@ export class ActiveSession implements SessionSide {
     // the SDK would never forget the id.
     setImmediate(() => {
       if (pending.isDone) return
-      const response = { jsonrpc: '2.0', id, error: CANCELLED } as const
+      const response = { jsonrpc: '2.0', id, error: CANCELED } as const
+      pending.group.received.onResponse(response)
       if (pending.quick?.isQuick === true) this.#respondQuickly(pending, pending.quick, response)
       else void this.#sendWhenOpen(pending, response).catch(() => undefined)
       this.#pending.finish(pending)
