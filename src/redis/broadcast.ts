@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { tryOrUndefined } from '../try-or-undefined.ts'
 
 /** The part of an ioredis or node-redis client that is used. */
 export interface RedisClient {
@@ -139,7 +140,8 @@ export class RedisBroadcast implements RedisSubscription {
     this.#reportedAt = now
     const { message } = (cause ?? {}) as { readonly message?: unknown }
     const why = typeof message === 'string' && message !== '' ? `: ${message}` : ''
-    this.#call(() => this.#options.onError?.(new Error(`Redis channel ${this.#channel}: ${what}${why}`)))
+    // An error or a rejection of the function cannot be reported anywhere else.
+    tryOrUndefined(() => this.#options.onError?.(new Error(`Redis channel ${this.#channel}: ${what}${why}`)))
   }
 
   async close(): Promise<void> {
@@ -180,7 +182,7 @@ export class RedisBroadcast implements RedisSubscription {
       if (this.#closed || attempt !== this.#attempt) return
       this.#connected = true
       this.#listener.onGap()
-      this.#call(() => this.#options.onCaughtUp?.())
+      tryOrUndefined(() => this.#options.onCaughtUp?.())
     } catch (error) {
       this.report('could not subscribe', error)
       this.#later(() => attempt === this.#attempt && this.#subscribe())
@@ -228,15 +230,6 @@ export class RedisBroadcast implements RedisSubscription {
     setTimeout(() => {
       if (!this.#closed) run()
     }, RETRY_MS).unref()
-  }
-
-  /** Calls a function of the application, whose errors are ignored. */
-  #call(run: () => void): void {
-    try {
-      run()
-    } catch {
-      // A failing callback cannot be reported anywhere else.
-    }
   }
 }
 

@@ -170,20 +170,35 @@ describe('mcp: redisEventBus', () => {
         expect(one.errors).to.deep.equal(['Redis channel mcp-gatekit:events: a message could not be read'])
       })
 
-      it(`listeners and callbacks that throw do not stop the bus (${name})`, async () => {
-        const angry = () => {
-          throw new Error('angry')
-        }
-        const one = redisEventBus(await client(), { onError: angry, onCaughtUp: angry })
-        undo.push(() => one.close())
-        one.subscribe(angry)
-        const other = await node()
-        const received = new Promise((resolve) => one.subscribe((event) => resolve(event)))
-        other.bus.publish(TOOLS)
-        one.publish(updated('there'))
-        await other.until((node) => node.received.includes('there'))
-        await received
-      })
+      for (const [fail, angry] of [
+        [
+          'throw',
+          () => {
+            throw new Error('angry')
+          },
+        ],
+        ['reject', () => Promise.reject(new Error('angry'))],
+      ] as const) {
+        it(`listeners that throw and callbacks that ${fail} do not stop the bus (${name})`, async () => {
+          let calls = 0
+          const counted = () => {
+            calls++
+            return angry()
+          }
+          const one = redisEventBus(await client(), { onError: counted, onCaughtUp: counted })
+          undo.push(() => one.close())
+          one.subscribe(() => {
+            throw new Error('angry')
+          })
+          const other = await node()
+          const received = new Promise((resolve) => one.subscribe((event) => resolve(event)))
+          other.bus.publish(TOOLS)
+          one.publish(updated('there'))
+          await other.until((node) => node.received.includes('there'))
+          await received
+          expect(calls).to.be.greaterThan(0)
+        })
+      }
     })
   }
 
