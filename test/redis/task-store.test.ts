@@ -93,6 +93,20 @@ let running: AbortSignal[] = []
 
 describe('mcp/tasks: memoryTaskStore', () => {
   behavesAsStore('memoryTaskStore', async () => memoryTaskStore())
+
+  it('memoryTaskStore gives one owner a quarter of its memory, and others the rest', async () => {
+    const store = memoryTaskStore({ maxBytes: 20_000 })
+    const limits = (countedFor: string) => ({ expiresAtMs: Date.now() + 60_000, countedFor, max: 100 })
+    const value = 'x'.repeat(500)
+    const outcomes: Record<string, string[]> = { eve: [], ada: [] }
+    for (const [owner, list] of Object.entries(outcomes))
+      for (let id = 0; id < 5; id++) list.push(await store.add({ owner, id: `${id}` }, value, limits(owner)))
+    for (const list of Object.values(outcomes))
+      expect(list).to.deep.equal(['added', 'added', 'added', 'store-full', 'store-full'])
+    expect(await store.replace({ owner: 'eve', id: '0' }, 1, 'x'.repeat(2_000))).to.equal('store-full')
+    expect(await store.replace({ owner: 'eve', id: '0' }, 1, '')).to.equal('replaced')
+    expect(await store.add({ owner: 'eve', id: '5' }, value.slice(100), limits('eve'))).to.equal('added')
+  })
 })
 
 describe('redis: redisTaskStore', () => {

@@ -296,7 +296,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'memorytaskstore',
     call: (options) => kit.memoryTaskStore(options),
     good: {},
-    wrong: { maxBytes: NO_NUMBER },
+    wrong: { maxBytes: NO_NUMBER, maxBytesPerOwner: NO_NUMBER },
   },
   {
     name: 'createMcpAdapter',

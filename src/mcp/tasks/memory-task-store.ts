@@ -7,12 +7,23 @@ const { checkKnownOptions, checkWholeNumber, invalidKind } = optionChecksOf('mem
 export interface MemoryTaskStoreOptions {
   /** The maximum memory of all tasks together, in bytes. A further task is rejected. Defaults to 67 108 864 (64 MiB). */
   readonly maxBytes?: number | undefined
+  /**
+   * The maximum memory of the tasks that are counted for one owner, in bytes, so that others have room. Defaults to a quarter of
+   * `maxBytes`.
+   */
+  readonly maxBytesPerOwner?: number | undefined
 }
 
 interface Kept extends StoredTask {
   readonly expiresAtMs: number
   readonly countedFor: string
   readonly bytes: number
+}
+
+/** The tasks that are counted for one owner. */
+interface Usage {
+  count: number
+  bytes: number
 }
 
 /** The memory of an entry in addition to its strings. */
@@ -22,7 +33,7 @@ const SWEEP_MS = 10_000
 /**
  * Creates a store in the memory of this process. It is the default, and it is for servers with one process: a restart loses all
  * tasks, and another node does not find them.
- * @param options the limit of the store.
+ * @param options the limits of the store.
  * @returns a store for the adapter option `tasks.store`.
  * @throws {KitMcpConfigError} if an option is invalid or unknown.
  * @example
@@ -41,20 +52,24 @@ export function memoryTaskStore(options: MemoryTaskStoreOptions = {}): TaskStore
       'must be called with an object such as { maxBytes: 67108864 }',
       options,
     )
-  checkKnownOptions('memoryTaskStore', options, ['maxBytes'])
+  checkKnownOptions('memoryTaskStore', options, ['maxBytes', 'maxBytesPerOwner'])
   const { maxBytes = 64 * 1024 * 1024 } = options
-  return new MemoryTaskStore(checkWholeNumber('maxBytes', maxBytes, 1))
+  checkWholeNumber('maxBytes', maxBytes, 1)
+  const { maxBytesPerOwner = Math.ceil(maxBytes / 4) } = options
+  return new MemoryTaskStore(maxBytes, checkWholeNumber('maxBytesPerOwner', maxBytesPerOwner, 1))
 }
 
 class MemoryTaskStore implements TaskStore {
   readonly #maxBytes: number
+  readonly #maxBytesPerOwner: number
   readonly #tasks = new Map<string, Kept>()
-  readonly #counts = new Map<string, number>()
+  readonly #usages = new Map<string, Usage>()
   #bytes = 0
   #sweeping: NodeJS.Timeout | undefined
 
-  constructor(maxBytes: number) {
+  constructor(maxBytes: number, maxBytesPerOwner: number) {
     this.#maxBytes = maxBytes
+    this.#maxBytesPerOwner = maxBytesPerOwner
   }
 
   async add(
@@ -63,14 +78,12 @@ class MemoryTaskStore implements TaskStore {
     { expiresAtMs, countedFor, max }: Parameters<TaskStore['add']>[2],
   ): Promise<'added' | 'owner-full' | 'store-full'> {
     const bytes = bytesOf(value)
-    const isFull = (): boolean => (this.#counts.get(countedFor) ?? 0) >= max
-    const hasRoom = (): boolean => this.#bytes + bytes <= this.#maxBytes
-    if (isFull() || !hasRoom()) this.#sweep()
+    const isFull = (): boolean => (this.#usages.get(countedFor)?.count ?? 0) >= max
+    if (isFull() || !this.#hasRoom(countedFor, bytes)) this.#sweep()
     if (isFull()) return 'owner-full'
-    if (!hasRoom()) return 'store-full'
+    if (!this.#hasRoom(countedFor, bytes)) return 'store-full'
     this.#tasks.set(nameOf(key), { value, version: 1, expiresAtMs, countedFor, bytes })
-    this.#counts.set(countedFor, (this.#counts.get(countedFor) ?? 0) + 1)
-    this.#bytes += bytes
+    this.#use(countedFor, 1, bytes)
     this.#sweeping ??= setInterval(() => this.#sweep(), SWEEP_MS).unref()
     return 'added'
   }
@@ -87,8 +100,9 @@ class MemoryTaskStore implements TaskStore {
     const kept = this.#kept(key)
     if (kept?.version !== version) return 'changed'
     const bytes = bytesOf(value)
-    if (bytes > kept.bytes && this.#bytes + bytes - kept.bytes > this.#maxBytes) return 'store-full'
-    this.#bytes += bytes - kept.bytes
+    const more = bytes - kept.bytes
+    if (more > 0 && !this.#hasRoom(kept.countedFor, more)) return 'store-full'
+    this.#use(kept.countedFor, 0, more)
     this.#tasks.set(nameOf(key), { ...kept, value, version: version + 1, bytes })
     return 'replaced'
   }
@@ -108,6 +122,20 @@ class MemoryTaskStore implements TaskStore {
     return undefined
   }
 
+  #hasRoom(countedFor: string, bytes: number): boolean {
+    const used = this.#usages.get(countedFor)?.bytes ?? 0
+    return this.#bytes + bytes <= this.#maxBytes && used + bytes <= this.#maxBytesPerOwner
+  }
+
+  #use(countedFor: string, tasks: number, bytes: number): void {
+    this.#bytes += bytes
+    const usage = this.#usages.get(countedFor) ?? { count: 0, bytes: 0 }
+    usage.count += tasks
+    usage.bytes += bytes
+    if (usage.count > 0) this.#usages.set(countedFor, usage)
+    else this.#usages.delete(countedFor)
+  }
+
   #sweep(): void {
     const now = Date.now()
     for (const [name, kept] of this.#tasks) if (kept.expiresAtMs <= now) this.#remove(name, kept)
@@ -115,10 +143,7 @@ class MemoryTaskStore implements TaskStore {
 
   #remove(name: string, { countedFor, bytes }: Kept): void {
     this.#tasks.delete(name)
-    this.#bytes -= bytes
-    const count = (this.#counts.get(countedFor) ?? 1) - 1
-    if (count > 0) this.#counts.set(countedFor, count)
-    else this.#counts.delete(countedFor)
+    this.#use(countedFor, -1, -bytes)
     if (this.#tasks.size > 0) return
     clearInterval(this.#sweeping)
     this.#sweeping = undefined

@@ -505,7 +505,7 @@ describe('mcp/tasks: tasks', () => {
   })
 
   it('memoryTaskStore rejects tasks and results for which it has no room', async () => {
-    const store = memoryTaskStore({ maxBytes: 4_000 })
+    const store = memoryTaskStore({ maxBytes: 4_000, maxBytesPerOwner: 4_000 })
     const big = KitMcpRouter.create()
       .tool('big', { description: 'x', task: 'required' }, () => 'x'.repeat(5_000))
       .tool('wait', { description: 'x', task: 'required' }, (_args, { signal }) => once(signal, 'abort'))
