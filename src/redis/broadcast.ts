@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { tryOrUndefined } from '../try-or-undefined.ts'
 
@@ -46,7 +47,9 @@ export interface RedisBroadcastOptions {
 export interface RedisSubscription {
   /** `true` while this node receives messages of other nodes. */
   readonly connected: boolean
-  /** Stops sharing, and closes the connection that was opened for it. Never rejects. */
+  /**
+   * Stops sharing, and closes the connection that was opened for it. Never rejects. Waits for Redis at most 500 ms.
+   */
   close(): Promise<void>
 }
 
@@ -67,6 +70,8 @@ type AnyClient = Readonly<Record<string, Method>> & {
 
 const KNOWN_OPTIONS = ['channel', 'onError', 'onCaughtUp']
 const RETRY_MS = 1_000
+/** The maximum time for which `close` waits for Redis. A client may keep its commands until the end of an outage. */
+const CLOSE_MS = 500
 const REPORT_EVERY_MS = 10_000
 
 /** The maximum number of different messages that wait for Redis. Beyond it, a gap is announced to the other nodes. */
@@ -151,7 +156,7 @@ export class RedisBroadcast implements RedisSubscription {
     const ended = this.#handlers.filter(([event]) => event !== 'error' || !this.#ownsSubscriber)
     for (const [event, handler] of ended) this.#subscriber.off?.(event, handler)
     try {
-      if (!this.#ownsSubscriber) await this.#unsubscribe()
+      if (!this.#ownsSubscriber) await this.#unsubscribeWithin(CLOSE_MS)
       else if (isNodeRedis(this.#subscriber)) this.#subscriber.destroy?.()
       else this.#subscriber.disconnect?.()
     } catch {
@@ -192,6 +197,12 @@ export class RedisBroadcast implements RedisSubscription {
   async #unsubscribe(): Promise<void> {
     if (isNodeRedis(this.#subscriber)) await this.#subscriber.unsubscribe?.(this.#channel, this.#onPayload)
     else await this.#subscriber.unsubscribe?.(this.#channel)
+  }
+
+  async #unsubscribeWithin(ms: number): Promise<void> {
+    const done = new AbortController()
+    const late = delay(ms, undefined, { signal: done.signal })
+    await Promise.race([this.#unsubscribe(), late]).finally(() => done.abort())
   }
 
   async #publish(message: string): Promise<void> {

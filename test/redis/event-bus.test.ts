@@ -170,6 +170,18 @@ describe('mcp: redisEventBus', () => {
         expect(one.errors).to.deep.equal(['Redis channel mcp-gatekit:events: a message could not be read'])
       })
 
+      it(`close() of a bus with an own subscriber ends while Redis is down (${name})`, async () => {
+        const one = await node({ publisher: await client(), subscriber: await client() })
+        await redis.kill()
+        try {
+          await one.until(({ bus }) => !bus.connected)
+          await one.bus.close()
+          expect(one.bus.connected).to.equal(false)
+        } finally {
+          await redis.start()
+        }
+      })
+
       for (const [fail, angry] of [
         [
           'throw',
