@@ -55,7 +55,9 @@ describe('transports that call their manager', () => {
     expect(bystander).to.be.above(0)
     for (const { accepted, delivered, failed, dropped, pending } of manager.stats().transports)
       expect(accepted).to.equal(delivered + failed + dropped + pending)
-    expect(manager.stats().transports[1]).to.include({ pending: 0, failed: 0 })
+    // The event that is emitted too deep within others is not passed to any transport.
+    const isStopped = method === 'handle' && call === 'emit' && way !== 'later, and awaits it'
+    expect(manager.stats().transports[1]).to.include({ pending: 0, failed: isStopped ? 1 : 0 })
     expect(unhandled.splice(0)).to.deep.equal([])
   }
 
