@@ -105,7 +105,10 @@ export class StdioConnection {
       this.#server?.close().catch(() => undefined)
       this.#transport.close().catch(() => undefined)
     }, CLOSE_MS)
-    void this.#sdk.close().finally(() => clearTimeout(late))
+    this.#sdk.close().then(
+      () => clearTimeout(late),
+      () => undefined,
+    )
   }
 
   #watchTransport(): void {
