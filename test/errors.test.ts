@@ -176,6 +176,8 @@ describe('configuration error', () => {
             })
             expect(error.message).to.match(new RegExp(`\\b${elsewhere[option] ?? option}\\b`))
             expect(error.message, option).to.match(NAMES_RECEIVED_VALUE)
+            // An error must not recommend an option that the function does not have.
+            if (!('allowInsecureHttp' in wrong)) expect(error.message).to.not.contain('allowInsecureHttp')
             const own = heading === 'oauth' || elsewhere[option] === 'oauth'
             const anchor = !own ? heading : option === 'oauth' ? 'oauth' : `oauth-${option.toLowerCase()}`
             expectLink(error, anchor)

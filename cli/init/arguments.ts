@@ -85,11 +85,11 @@ function readUrl(option: 'issuer' | 'resource', value: string | undefined): stri
   if (value === undefined) return undefined
   try {
     const check = option === 'issuer' ? checkIssuer : checkUrl
-    check(`--${option}`, value, { allowInsecureHttp: false })
+    check(`--${option}`, value, { allowInsecureHttp: 'never' })
     return value
   } catch (error) {
     if (!(error instanceof KitMcpConfigError)) throw error
-    const [problem = ''] = error.message.split(/\. (?:Set allowInsecureHttp|Run "npx)/, 1)
+    const [problem = ''] = error.message.split(/\. (?:Use https|Run "npx)/, 1)
     throw new UsageError(problem)
   }
 }

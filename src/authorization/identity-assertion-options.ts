@@ -3,7 +3,7 @@ import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 const { checkIssuer, checkKnownMembers, checkText, checkUrl, invalidKind, invalidOption, missingOption } =
   optionChecksOf('authorizationFacade')
 
-const STRICT = { allowInsecureHttp: false }
+const STRICT = { allowInsecureHttp: 'never' } as const
 
 /** An identity provider whose assertions are accepted. */
 export interface IdentityAssertionIssuer {

@@ -29,7 +29,7 @@ const {
   missingOption,
 } = optionChecksOf('authorizationFacade')
 
-const STRICT = { allowInsecureHttp: false }
+const STRICT = { allowInsecureHttp: 'never' } as const
 
 /**
  * The claims of a user: those of the ID token of an OpenID provider, of the user API of GitHub, or of an identity assertion.

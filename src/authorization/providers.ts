@@ -12,7 +12,7 @@ const {
   missingOption,
 } = optionChecksOf('authorizationFacade')
 
-const STRICT = { allowInsecureHttp: false }
+const STRICT = { allowInsecureHttp: 'never' } as const
 
 /** An identity provider at which users sign in. Created by {@link oidc}, {@link entra}, {@link google}, {@link github}, or {@link cognito}. */
 export interface SignInProvider {

@@ -57,8 +57,8 @@ export interface OptionChecks extends OptionKit<KitMcpConfigError> {
 }
 
 export interface UrlRules {
-  /** Allows http for hosts that are not loopback. */
-  readonly allowInsecureHttp: boolean
+  /** Allows http for hosts that are not loopback. `never` if the caller has no option of this name. */
+  readonly allowInsecureHttp: boolean | 'never'
 }
 
 const CODES: Readonly<Record<OptionProblem['kind'], KitMcpConfigErrorCode>> = {
@@ -121,8 +121,9 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
       if (url.protocol !== 'https:' && url.protocol !== 'http:') {
         throw kit.invalidOption(option, HTTPS_URL, value)
       }
-      if (url.protocol === 'http:' && !allowInsecureHttp && !isLoopbackHostname(url.hostname)) {
-        throw kit.invalidOption(option, HTTPS_URL, value, 'Set allowInsecureHttp: true to allow http.')
+      if (url.protocol === 'http:' && allowInsecureHttp !== true && !isLoopbackHostname(url.hostname)) {
+        const fix = allowInsecureHttp === 'never' ? 'Use https.' : 'Set allowInsecureHttp: true to allow http.'
+        throw kit.invalidOption(option, HTTPS_URL, value, fix)
       }
       if (url.username !== '' || url.password !== '') {
         throw kit.invalidOption(
