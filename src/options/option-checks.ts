@@ -122,7 +122,8 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
         throw kit.invalidOption(option, HTTPS_URL, value)
       }
       if (url.protocol === 'http:' && allowInsecureHttp !== true && !isLoopbackHostname(url.hostname)) {
-        const fix = allowInsecureHttp === 'never' ? 'Use https.' : 'Set allowInsecureHttp: true to allow http.'
+        const fix =
+          allowInsecureHttp === 'never' ? 'Use https.' : 'Set allowInsecureHttp: true to allow http.'
         throw kit.invalidOption(option, HTTPS_URL, value, fix)
       }
       if (url.username !== '' || url.password !== '') {
