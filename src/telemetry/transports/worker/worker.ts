@@ -369,9 +369,16 @@ class WorkerTransport implements TelemetryTransport {
   /** Ends a worker that has stopped, or that must stop. */
   #stop(run: Run): void {
     if (run !== this.#run) return
-    // The worker may have sent outcomes immediately before its end.
-    for (let last = receiveMessageOnPort(run.port); last !== undefined; last = receiveMessageOnPort(run.port))
-      if (isRecord(last.message) && last.message.type === 'settled') this.#settled(last.message)
+    // The worker may have sent outcomes, or why it could not start, immediately before its end.
+    for (
+      let last = receiveMessageOnPort(run.port);
+      last !== undefined;
+      last = receiveMessageOnPort(run.port)
+    ) {
+      const { type, error, ...outcomes } = isRecord(last.message) ? last.message : {}
+      if (type === 'settled') this.#settled(outcomes)
+      else if (type === 'failed') run.cause = this.#readError(error)
+    }
     this.#release(run)
     this.#stopped(run.cause)
   }

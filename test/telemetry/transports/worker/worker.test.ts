@@ -286,6 +286,21 @@ describe('workerTransport', function () {
         expect(`${lastError()?.message} ${cause?.message}`).to.contain(reason)
       })
     }
+
+    it('the error of a worker that cannot start is known if the worker ends while the application is busy', async () => {
+      const ended = new Int32Array(new SharedArrayBuffer(8))
+      const module = `export default (ended) => {
+        process.on('exit', () => Atomics.store(ended, 0, 1) + Atomics.notify(ended, 0))
+        return { type: 'x' }
+      }`
+      const transport = workerTransport(moduleOf(module), { data: ended })
+      const started = transport.init?.({ service: 'a', environment: 'b' } as never)
+      Atomics.wait(ended, 0, 0, 5_000)
+      // The worker reports its end after the event `exit`.
+      Atomics.wait(ended, 1, 0, 100)
+      const error = await Promise.resolve(started).catch((thrown: Error) => thrown)
+      expect(error).to.have.property('name', 'TypeError')
+    })
   })
 
   describe('a worker that stops', () => {
