@@ -120,7 +120,7 @@ export function kindOf(event: ConsoleEvent): EventKind {
         title: error === undefined ? toolOf(event) : `${toolOf(event)}: ${error.message}`,
       }
     case 'kit.mcp.request.completed': {
-      const status = Number(attributes['http.response.status_code'])
+      const status = Number(attributeText(attributes['http.response.status_code']))
       const code = attributes['rpc.response.status_code']
       const failed = status >= 400 || code !== undefined
       const outcome = [status || '', code === undefined ? '' : `error ${code}`].filter((text) => text !== '')

@@ -1,3 +1,4 @@
+import { attributeText } from './attribute-text.ts'
 import { assertionRefusal, signInRefusal } from './sign-in-refusals.ts'
 
 /** The latest step of a client that matters for its sign-in. */
@@ -63,7 +64,7 @@ export function nextStep(
   attributes: Attributes,
   issuer: string | undefined,
 ): string | undefined {
-  const challenge = String(attributes.challenge ?? '')
+  const challenge = attributeText(attributes.challenge ?? '')
   const server = issuer ?? 'the authorization server'
   switch (stage) {
     case 'challenged': {

@@ -6,7 +6,7 @@ type Attributes = Readonly<Record<string, unknown>>
 
 /** Returns the display form of an HTTP request that `mcp-gatekit dev` has observed. */
 export function requestKind(attributes: Attributes): EventKind {
-  const status = Number(attributes['http.response.status_code'])
+  const status = Number(attributeText(attributes['http.response.status_code']))
   const path = attributeText(attributes['url.path'])
   const outcome = `→ ${status === 499 ? 'the client disconnected' : status}`
   const from = attributes.origin === undefined ? '' : ` from ${attributeText(attributes.origin)}`

@@ -1,4 +1,5 @@
 import { attributeText } from './attribute-text.ts'
+
 /** The explanation of a refusal. */
 export interface RefusalText {
   readonly says: string

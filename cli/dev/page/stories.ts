@@ -108,7 +108,8 @@ export class Stories {
     const step = stepOf(entry)
     if (stage === 'called') step.word = 'call'
     // The name of the story says where a preflight comes from.
-    if (attributes.preflight === true) step.title = step.title.replace(` from ${attributes.origin}`, '')
+    if (attributes.preflight === true)
+      step.title = step.title.replace(` from ${attributeText(attributes.origin)}`, '')
     if (stage === 'challenged' || stage === 'refused' || stage === 'scopes') {
       step.word = attributeText(attributes['http.response.status_code'])
       step.title = parameterOf(attributeText(attributes.challenge), 'error_description') ?? step.title
@@ -190,9 +191,9 @@ export class Stories {
   ): Story | undefined {
     const { token } = attributes
     const known =
-      (token === undefined ? undefined : this.#byKey.get(`token:${token}`)) ??
+      (token === undefined ? undefined : this.#byKey.get(`token:${attributeText(token)}`)) ??
       (client === undefined ? undefined : this.#byKey.get(`client:${client}`)) ??
-      this.#byKey.get(`session:${attributes['mcp.session.id']}`)
+      this.#byKey.get(`session:${attributeText(attributes['mcp.session.id'])}`)
     if (known !== undefined) return known
     const near = this.#byKey.get(fromOf(attributes))
     if (attributes.server === 'authorization') {
@@ -246,9 +247,9 @@ export class Stories {
     const session = attributes['mcp.session.id']
     const keys = [
       ...(isSender(attributes) ? [fromOf(attributes)] : []),
-      ...(attributes.token === undefined ? [] : [`token:${attributes.token}`]),
+      ...(attributes.token === undefined ? [] : [`token:${attributeText(attributes.token)}`]),
       ...(client === undefined ? [] : [`client:${client}`]),
-      ...(session === undefined ? [] : [`session:${session}`]),
+      ...(session === undefined ? [] : [`session:${attributeText(session)}`]),
     ]
     for (const key of keys) {
       this.#byKey.delete(key)
@@ -323,7 +324,7 @@ const SIGN_IN_STAGES: Readonly<Record<string, Stage>> = {
 
 /** Returns the stage that a request reaches, or `undefined` if it does not change the stage. */
 function stageOf(attributes: Attributes): Stage | undefined {
-  const status = Number(attributes['http.response.status_code'])
+  const status = Number(attributeText(attributes['http.response.status_code']))
   const path = attributeText(attributes['url.path'])
   if (attributes.preflight === true) return status >= 400 ? 'forbidden' : undefined
   if (path.startsWith('/.well-known/')) {
@@ -357,8 +358,8 @@ function isSender(attributes: Attributes): boolean {
 function fromOf(attributes: Attributes): string {
   const { origin, 'client.address': address, 'user_agent.original': agent } = attributes
   // A server that listens on IPv6 sees IPv4 addresses in another form.
-  const plain = String(address).replace(/^::ffff:|^::1$/, '')
-  return `from:${plain === '' ? '127.0.0.1' : plain} ${agent} ${origin}`
+  const plain = attributeText(address).replace(/^::ffff:|^::1$/, '')
+  return `from:${plain === '' ? '127.0.0.1' : plain} ${attributeText(agent)} ${attributeText(origin)}`
 }
 
 /** Returns the best known name: the one of the registration, or the first word of the user agent. */
@@ -367,7 +368,7 @@ function nameOf(story: Story, { client_name: name, client_id: id, ...attributes 
   if (story.name !== 'a client') return story.name
   const { origin, 'user_agent.original': agent } = attributes
   if (typeof origin === 'string') return `page of ${origin}`
-  return typeof agent === 'string' ? (agent.split(' ', 1)[0] as string) : String(id ?? story.name)
+  return typeof agent === 'string' ? (agent.split(' ', 1)[0] as string) : attributeText(id ?? story.name)
 }
 
 function dropFirst(map: Map<string, unknown>, max: number): void {

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { type ConsoleEvent, kindOf } from '../../../cli/dev/page/event-kind.ts'
 import { setExpected } from '../../../cli/dev/page/facts.ts'
+import { nextStep } from '../../../cli/dev/page/next-step.ts'
 import { MAX_STEPS, MAX_STORIES, Stories, type Story } from '../../../cli/dev/page/stories.ts'
 
 const ISSUER = 'http://127.0.0.1:4984'
@@ -79,6 +80,43 @@ const only = (stories: readonly Story[]): Story => {
 }
 
 describe('Stories', () => {
+  it('stories accept attributes that are objects which cannot be converted to strings or numbers', () => {
+    const odd = { toString: null }
+    const keys = [
+      'client.address',
+      'user_agent.original',
+      'origin',
+      'host',
+      'token',
+      'mcp.session.id',
+      'challenge',
+    ]
+    const more = [
+      'url.path',
+      'http.response.status_code',
+      'http.request.method',
+      'client_id',
+      'user',
+      'scope',
+    ]
+    const all = Object.fromEntries([...keys, ...more].map((key) => [key, odd]))
+    for (const attributes of [
+      all,
+      { ...all, preflight: true },
+      { ...all, 'url.path': '/mcp', 'http.response.status_code': 401 },
+      { ...all, 'url.path': '/mcp', 'http.response.status_code': 401, token: undefined },
+    ]) {
+      const stories = new Stories(() => ISSUER)
+      const names = ['dev.request', 'kit.authorization.token.issued', 'kit.authorization.consent.shown']
+      const events = names.map((name) => event(name, attributes))
+      stories.add(events.map((one) => ({ event: one, kind: kindOf(one) })))
+      for (const story of stories.all) {
+        expect(story.name).to.be.a('string')
+        nextStep(story.stage, attributes, ISSUER)
+      }
+    }
+  })
+
   it('a sign-in and the calls after it are one story', () => {
     const { name, user, stage, next, steps } = only(storiesOf(...WHOLE(), called()))
     expect({ name, user, stage, next }).to.deep.equal({

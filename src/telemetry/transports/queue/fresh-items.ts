@@ -152,8 +152,8 @@ export class FreshItems<Item> {
 
   /** Rejects nothing more without a request if one of the items is as large as those that were rejected. */
   delivered(queued: readonly Queued<Item>[]): void {
-    const { weight = Number.POSITIVE_INFINITY } = this.#tooLarge ?? {}
-    if (weight !== Number.POSITIVE_INFINITY && queued.some((one) => one.weight >= weight))
+    const tooLarge = this.#tooLarge
+    if (tooLarge !== undefined && queued.some(({ weight }) => weight >= tooLarge.weight))
       this.#tooLarge = undefined
   }
 
