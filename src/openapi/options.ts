@@ -162,6 +162,9 @@ function checkSelection(option: 'include' | 'public', selection: unknown): Opera
       selection,
     )
   checkKnownMembers(option, selection, FILTERS)
+  // Without rules, every operation would be public.
+  if (option === 'public' && FILTERS.every((filter) => (selection as OperationFilter)[filter] === undefined))
+    throw invalidOption(option, 'must have at least one of tags, operationIds, and paths', selection)
   for (const filter of FILTERS) {
     const given = (selection as OperationFilter)[filter]
     if (given === undefined) continue

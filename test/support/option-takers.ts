@@ -540,7 +540,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       basePath: ['api', 5],
       include: [...NO_OBJECT, { tags: ['pets'] }],
       scopes: NO_OBJECT,
-      public: [...NO_OBJECT, { tags: ['pets'] }, () => undefined, async () => true],
+      public: [...NO_OBJECT, {}, { tags: ['pets'] }, () => undefined, async () => true],
       outputSchemas: NO_BOOLEAN.slice(1),
       headers: NO_OBJECT,
       timeoutMs: NO_NUMBER,
@@ -692,7 +692,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     name: 'public',
     heading: 'toolsfromopenapi',
     call: (selection) => toolsFromOpenApi(document, { app, public: selection }),
-    good: {},
+    good: { tags: ['pet'] },
     wrong: { tags: ['pet', [5], ['pets']], operationIds: ['x', ['listPet']], paths: ['/pets', ['/pet']] },
   },
   {
