@@ -13,7 +13,7 @@ import { keyFrom, type Records } from './records.ts'
 import { isDefaultRedirectUri, redirectHost, redirectProblem } from './redirect-uris.ts'
 import type { SafeFetchSettings } from './safe-fetch.ts'
 import type { ProviderClient } from './sign-in.ts'
-import { TemporarilyUnavailableError } from './unavailable.ts'
+import { TemporarilyUnavailableError, unavailableIn } from './unavailable.ts'
 
 type Library = typeof Oidc
 type Context = Parameters<Parameters<Provider['use']>[0]>[0]
@@ -318,7 +318,7 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
       ctx.set(pageHeaders(page))
       ctx.body = errorPage(page, CANNOT_CONNECT, shown)
     }
-    // A metadata document that cannot be fetched is an unknown client, too.
+    // A metadata document that is not valid is an unknown client, too.
     const { error } = Object(ctx.body) as { error?: unknown }
     if (ctx.path === PATHS.token && ctx.status === 400 && error === 'invalid_client') ctx.status = 401
     if (ctx.status === 503) ctx.set('Retry-After', '5')
@@ -326,8 +326,30 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
       Object.assign(ctx.body, { response_modes_supported: ['query'] })
     if (ctx.path.startsWith(`${PATHS.authorization}/`)) ctx.set('Referrer-Policy', 'no-referrer')
   })
+  reportOutages(provider)
   emitEvents(provider, options, records, emit)
   return provider
+}
+
+/** Responds with 503 if the document or the keys of a client cannot be fetched. The library would reject the client. */
+function reportOutages(provider: Provider): void {
+  const { Client } = provider
+  const find = Client.find.bind(Client)
+  Client.find = async (id) => {
+    try {
+      return await find(id)
+    } catch (error) {
+      throw unavailableIn(error) ?? error
+    }
+  }
+  const respond = (ctx: Context, thrown: Error): void => {
+    const outage = unavailableIn(thrown)
+    if (outage === undefined) return
+    const { status, error, error_description } = outage
+    Object.assign(ctx, { status, body: { error, error_description } })
+  }
+  provider.on('grant.error', respond)
+  provider.on('revocation.error', respond)
 }
 
 /** Returns `false` for a value whose JSON is longer than `max`, or nested more deeply than can be written. */
@@ -402,7 +424,7 @@ function emitEvents(provider: Provider, options: ResolvedFacadeOptions, records:
     if (token !== undefined && isReused && error.message === 'invalid_grant')
       emit('refresh.reused', { ...event, subject: token.accountId })
     const { assertionCause: cause } = error as { assertionCause?: string }
-    emit('token.refused', { ...event, reason: error.message, cause })
+    emit('token.refused', { ...event, reason: (unavailableIn(error) ?? error).message, cause })
   })
   provider.on('server_error', (ctx) => {
     const { client, params, route } = ctx.oidc ?? {}

@@ -16,3 +16,16 @@ export class TemporarilyUnavailableError extends Error {
     this.error_description = description
   }
 }
+
+/** The maximum number of causes that are read. */
+const MAX_CAUSES = 8
+
+/** Returns the `TemporarilyUnavailableError` that led to an error. `oidc-provider` wraps it in `invalid_client`. */
+export function unavailableIn(error: unknown): TemporarilyUnavailableError | undefined {
+  let cause = error
+  for (let read = 0; read < MAX_CAUSES && cause instanceof Error; read++) {
+    if (cause instanceof TemporarilyUnavailableError) return cause
+    cause = cause.cause
+  }
+  return undefined
+}

@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Readable } from 'node:stream'
+import { boundedFetch, readBounded } from '../http/bounded-fetch.ts'
 import type { KitContext } from '../mcp/router/context.ts'
-import { KitToolError } from '../mcp/router/tool-error.ts'
 import { AuthInfo } from '../oauth/auth-info.ts'
 import { loadPeer } from './optional-peers.ts'
 import type { RouteRequest } from './request-plan.ts'
@@ -27,6 +26,7 @@ export interface ResponseLimits {
 export interface RouteTarget {
   /** The origin. A `Location` is resolved against it and must not leave it. */
   readonly origin: string
+  /** @throws {FetchRefusal} if the response is too large. */
   send(request: RouteRequest, context: KitContext<any>, limits: ResponseLimits): Promise<RouteResponse>
 }
 
@@ -97,37 +97,18 @@ function keepOwn(response: object): void {
   Object.defineProperties(response, methods)
 }
 
-/** Calls the routes of another server. `fetch` does not follow redirects and does not add credentials. */
+/** Calls the routes of another server. Requests do not follow redirects, and credentials are not added. */
 export function overHttp(origin: string): RouteTarget {
   return {
     origin,
     async send({ method, path, headers, body }, _context, { signal, maxBytes }) {
-      const response = await fetch(origin + path, {
-        method,
-        headers,
-        redirect: 'manual',
-        signal,
-        ...(body !== undefined && { body }),
-      })
+      const init = { method, headers, signal, ...(body !== undefined && { body }) }
+      const response = await boundedFetch(origin + path, init, { maxBytes })
       return {
         status: response.status,
         header: (name) => response.headers.get(name) ?? undefined,
-        body: response.body === null ? Buffer.alloc(0) : await readBounded(response.body, maxBytes),
+        body: Buffer.from(await response.arrayBuffer()),
       }
     },
   }
-}
-
-/** Reads a stream. @throws {KitToolError} if it has more than `maxBytes` bytes. Throwing ends the stream. */
-async function readBounded(stream: Readable | AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of stream) {
-    chunks.push(Buffer.from(chunk))
-    size += chunk.length
-    if (size > maxBytes) {
-      throw new KitToolError(`The response is larger than ${maxBytes} bytes. Ask for less at a time`)
-    }
-  }
-  return Buffer.concat(chunks, size)
 }

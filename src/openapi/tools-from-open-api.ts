@@ -1,3 +1,5 @@
+import { FetchRefusal } from '../http/bounded-fetch.ts'
+import { untilAborted } from '../http/until-aborted.ts'
 import type { KitContext } from '../mcp/router/context.ts'
 import { type JsonSchema, validate } from '../mcp/router/json-schema.ts'
 import { lazySchema } from '../mcp/router/lazy-schema.ts'
@@ -175,13 +177,15 @@ function routeCall(
     const limits = { signal: AbortSignal.any([context.signal, late]), maxBytes }
     try {
       const response = await untilAborted(
-        limits.signal,
         follow(target, request, (next) => target.send(next, context, limits)),
+        limits.signal,
       )
       const result = resultOf(response, plan.method, output !== undefined)
       return output === undefined || result.isError ? result : await validated(result, output, response)
     } catch (error) {
       if (late.aborted) return errorResult(`The route did not respond within ${timeoutMs} ms.`)
+      if (error instanceof FetchRefusal)
+        throw new KitToolError(`The response is larger than ${maxBytes} bytes. Ask for less at a time`)
       if (KitToolError.is(error)) throw error
       throw new KitToolError('The route is not reachable, or did not complete its response.', {
         cause: error,
@@ -213,16 +217,6 @@ function withoutValidation(output: Schema): Schema {
 
 function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
-}
-
-/** Rejects when the signal aborts, also if `work` ignores the signal. */
-function untilAborted<Value>(signal: AbortSignal, work: Promise<Value>): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason)
-    if (signal.aborted) onAbort()
-    signal.addEventListener('abort', onAbort, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })
 }
 
 /** Follows redirects of a GET or HEAD, and a 303 with a GET. Does not leave the origin. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { cutText } from '../cut-text.ts'
+import { boundedFetch } from '../http/bounded-fetch.ts'
 import type { PolicyDecision } from '../mcp/operations/policy.ts'
-import { boundedFetch } from '../oauth/verifiers/bounded-fetch.ts'
 import { isRecord } from '../options/value-kinds.ts'
 import type { ResolvedAuthZenOptions } from './options.ts'
 
@@ -63,7 +63,9 @@ export class DecisionPoint {
     try {
       response = await boundedFetch(url, { method: 'POST', headers, body, signal })
     } catch (error) {
-      const reason = signal.aborted ? `no response within ${this.#options.timeoutMs} ms` : causeOf(error)
+      const reason = signal.aborted
+        ? `no response within ${this.#options.timeoutMs} ms`
+        : (error as Error).message
       throw new DecisionPointError(`The decision point is unavailable: ${reason} (request ${id}).`)
     }
     if (response.status !== 200)
@@ -97,14 +99,6 @@ function secretsIn(header: string): string[] {
 
 function isJson(contentType: string | null): boolean {
   return contentType?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json'
-}
-
-/** Returns the code of a network error. Messages may contain parts of the response. */
-function causeOf(error: unknown): string {
-  const { cause, message } = error as Error
-  const { code } = (cause ?? {}) as { code?: unknown }
-  if (typeof code === 'string') return code
-  return message.startsWith('the response is larger') ? message : 'the request failed'
 }
 
 /** @throws {DecisionPointError} if `value` is not a decision. */

@@ -935,7 +935,7 @@ describe('attacks on the authorization facade', () => {
     },
     {
       attack: 'ten requests of clients that name the same key set of a victim (jwks_uri)',
-      outcome: '401, and it is fetched once',
+      outcome: '503, and it is fetched once',
       run: async () => {
         served = () => ({ status: 500, body: '', delayMs: 20 })
         const { privateKey } = await generateKeyPair('ES256')
@@ -955,7 +955,7 @@ describe('attacks on the authorization facade', () => {
             client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
             client_assertion: assertion,
           }
-          await refused(grant, 'invalid_client', 401)
+          await refused(grant, 'temporarily_unavailable', 503)
         }
         await Promise.all([ask(), ask(), ask(), ask(), ask()])
         for (let i = 0; i < 5; i++) await ask()
@@ -964,10 +964,11 @@ describe('attacks on the authorization facade', () => {
     },
     {
       attack: 'a failing document is requested ten times',
-      outcome: 'it is fetched once',
+      outcome: '503, and it is fetched once',
       run: async () => {
         served = () => ({ status: 500, body: '' })
-        for (let i = 0; i < 10; i++) isError(await authorize({}, { client_id: `${documentOrigin}/failing` }))
+        for (let i = 0; i < 10; i++)
+          isError(await authorize({}, { client_id: `${documentOrigin}/failing` }), 503)
         expect(fetched).to.deep.equal(['/failing'])
       },
     },

@@ -1,7 +1,7 @@
 import { generateKeyPairSync, sign } from 'node:crypto'
 
-/** Creates a self-signed certificate for 127.0.0.1 and its key, both as PEM. */
-export function selfSigned(): { readonly key: string; readonly cert: string } {
+/** Creates a self-signed certificate for 127.0.0.1 and further host names, and its key, both as PEM. */
+export function selfSigned(...hosts: readonly string[]): { readonly key: string; readonly cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const ecdsaWithSha256 = sequence(oid([0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02]))
   const commonName = sequence(oid([0x55, 0x04, 0x03]), der(0x0c, Buffer.from('loopback')))
@@ -10,7 +10,10 @@ export function selfSigned(): { readonly key: string; readonly cert: string } {
     der(0x17, Buffer.from(`${date.toISOString().replace(/[-:T]/g, '').slice(2, 14)}Z`))
   const day = 86_400_000
   const validity = sequence(utcTime(new Date(Date.now() - day)), utcTime(new Date(Date.now() + day)))
-  const addresses = sequence(der(0x87, Buffer.from([127, 0, 0, 1])))
+  const addresses = sequence(
+    der(0x87, Buffer.from([127, 0, 0, 1])),
+    ...hosts.map((host) => der(0x82, Buffer.from(host))),
+  )
   const extensions = sequence(sequence(oid([0x55, 0x1d, 0x11]), der(0x04, addresses)))
   const certificate = sequence(
     der(0xa0, der(0x02, Buffer.from([2]))),

@@ -5,7 +5,7 @@ import { VerifierUnavailableError } from '../errors.ts'
 import { configuredResource, noteIssuer, noteRefusal, type RefusalNote } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { isFor, resourceIn } from './audience.ts'
-import { boundedFetch } from './bounded-fetch.ts'
+import { boundedFetch } from '../../http/bounded-fetch.ts'
 import { withCertificateReader } from './client-certificate.ts'
 import {
   type IntrospectionUser,

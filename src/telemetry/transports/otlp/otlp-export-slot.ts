@@ -1,7 +1,7 @@
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http'
 import type { LogRecordExporter, LogRecordProcessor } from '@opentelemetry/sdk-logs'
 import { counted } from '../../../options/counted.ts'
-import { describeNetworkFailure } from '../http/network-failure.ts'
+import { describeNetworkFailure } from '../../../http/network-failure.ts'
 import type { Failure, Outcome } from '../queue/batch-queue-options.ts'
 import type { OtlpConnection } from './otlp-connection.ts'
 import { OtlpResponse } from './otlp-response.ts'
