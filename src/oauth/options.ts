@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { type DpopMode, type DpopOptions, type ResolvedDpopOptions, resolveDpop } from './dpop/options.ts'
 import { type GateValues, gateValuesOf, joinGate } from './gate-values.ts'
+import { jwtClaims } from './jwt-claims.ts'
 import type { RateLimiterLike } from './rate-limiter.ts'
 import { type RefusalLimit, RefusalLimiter } from './refusal-limit.ts'
 
@@ -380,7 +381,7 @@ function checkChallengeInResult(value: unknown): boolean | 'auto' {
 
 /** Checks that `value` is a compact JWT with claims about this resource. Clients verify its signature. */
 function checkSignedMetadata(value: unknown, resource: unknown): string {
-  const claims = claimsOf(value)
+  const claims = jwtClaims(value)
   if (typeof resource !== 'string' || typeof claims?.iss !== 'string' || claims.resource !== resource) {
     throw invalidKind(
       'signedMetadata',
@@ -390,16 +391,6 @@ function checkSignedMetadata(value: unknown, resource: unknown): string {
     )
   }
   return value as string
-}
-
-function claimsOf(jwt: unknown): Readonly<Record<string, unknown>> | undefined {
-  if (typeof jwt !== 'string' || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(jwt)) return undefined
-  try {
-    const claims: unknown = JSON.parse(Buffer.from(jwt.split('.')[1] as string, 'base64url').toString('utf8'))
-    return isOptionsObject(claims) ? (claims as Record<string, unknown>) : undefined
-  } catch {
-    return undefined
-  }
 }
 
 function optional<T>(value: unknown, check: (value: unknown) => T): T | undefined {

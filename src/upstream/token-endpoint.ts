@@ -1,7 +1,7 @@
 import type * as OAuth from 'oauth4webapi'
 import type { AuthorizationServer, ClientAuth, TokenEndpointResponse } from 'oauth4webapi'
-import { retryAfterOption } from '../http/retry-after.ts'
 import { boundedFetch } from '../http/bounded-fetch.ts'
+import { retryAfterOption } from '../http/retry-after.ts'
 import { IssuerDiscovery } from '../oauth/verifiers/issuer-discovery.ts'
 import { isLoopbackHostname } from '../options/option-checks.ts'
 import { UpstreamConsentError, UpstreamUnavailableError } from './errors.ts'

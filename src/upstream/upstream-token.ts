@@ -1,7 +1,10 @@
+import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { KitContext } from '../mcp/router/context.ts'
 import { KitToolError } from '../mcp/router/tool-error.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
+import { jwtClaims } from '../oauth/jwt-claims.ts'
+import { lastingClaims } from '../oauth/lasting-claims.ts'
 import { ownerOf } from '../oauth/owner.ts'
 import { UpstreamConsentError } from './errors.ts'
 import { resolveUpstreamTokenOptions, type UpstreamTokenOptions } from './options.ts'
@@ -50,8 +53,8 @@ interface PendingExchange {
  * flow of Microsoft Entra ID. The token that the client sent to this server goes to the authorization server only, never to
  * the upstream API.
  *
- * Tokens are cached by user, client, and granted scopes, and are never used beyond the expiry of either token. Concurrent
- * requests of a user share one exchange.
+ * Tokens are cached by user, client, granted scopes, and all other claims that do not change when a token is refreshed, and
+ * are never used beyond the expiry of either token. Concurrent requests with equal claims share one exchange.
  * @param options the authorization server, the credentials of this server, and the API.
  * @returns functions that return a token, or a header.
  * @throws {KitMcpConfigError} if an option is missing, invalid, or unknown.
@@ -103,8 +106,7 @@ export function upstreamToken(options: UpstreamTokenOptions): UpstreamTokens {
     const subjectToken: unknown = auth?.token
     if (auth === undefined || auth === null || typeof subjectToken !== 'string' || subjectToken === '')
       throw new KitToolError('This tool requires a signed-in user.')
-    // A token with fewer scopes must not get what was issued for a broader one.
-    const identity = JSON.stringify([ownerOf(auth), auth.clientId, [...auth.scopes].sort(), ...target])
+    const identity = identityOf(auth, subjectToken, target)
     const found = cached.get(identity)
     if (found !== undefined && isCurrent(found, auth)) return publicPart(found)
     const current = pending.get(identity)
@@ -163,6 +165,19 @@ function authIn(value: AuthInfo | Pick<KitContext<any>, 'auth'> | undefined): Au
   return typeof (value as Partial<AuthInfo>).token === 'string'
     ? (value as AuthInfo)
     : (value as Pick<KitContext, 'auth'>).auth
+}
+
+/**
+ * Identifies the requests that may share a token. A token with fewer scopes, or of another organization, actor, or strength
+ * of sign-in, must not get what was issued for another one. The claims of an opaque token are not known.
+ */
+function identityOf(auth: AuthInfo, subjectToken: string, target: readonly unknown[]): string {
+  const claims = jwtClaims(subjectToken)
+  const granted = claims === undefined ? subjectToken : lastingClaims(claims)
+  const members = [ownerOf(auth), auth.clientId, [...auth.scopes].sort(), claims !== undefined, granted]
+  return createHash('sha256')
+    .update(JSON.stringify([...members, ...target]))
+    .digest('base64url')
 }
 
 /** Returns the token with the time until which it is kept; `undefined` if it cannot be kept. */

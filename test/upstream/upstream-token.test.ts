@@ -46,9 +46,9 @@ function authOf(
 }
 
 /** A JWT without a valid signature, for the stand-in that does not verify it. */
-function tokenOf(sub: string): string {
+function tokenOf(sub: string, claims: object = {}): string {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
-  return `${part({ alg: 'RS256' })}.${part({ sub })}.signature`
+  return `${part({ alg: 'RS256' })}.${part({ sub, ...claims })}.signature`
 }
 
 async function errorOf(promise: Promise<unknown>): Promise<any> {
@@ -258,19 +258,65 @@ describe('upstreamToken', () => {
         const tokens = exchangeAt(fake.url)
         const [one, two] = [
           await tokens.for(authOf('a')),
-          await tokens.for(authOf('b', other as { user?: string })),
+          await tokens.for(authOf('a', other as { user?: string })),
         ]
         expect(one?.token).to.not.equal(two?.token)
-        expect(fake.forms.map((form) => form.get('subject_token'))).to.deep.equal(['a', 'b'])
+        expect(fake.forms.map((form) => form.get('subject_token'))).to.deep.equal(['a', 'a'])
       })
     }
 
-    it('a new token of the same user uses what the old one has obtained', async () => {
+    it('a new token of the same user with the same claims uses what the old one has obtained', async () => {
       const fake = await fakeEndpoint()
       const tokens = exchangeAt(fake.url)
-      await tokens.for(authOf('old'))
-      await tokens.for(authOf('new'))
+      const passing = (at: number) => ({ exp: at + HOUR, iat: at, nbf: at, jti: String(at), auth_time: at })
+      await tokens.for(authOf(tokenOf('ada', { org: { id: 'a', ...passing(1) }, ...passing(1) })))
+      await tokens.for(authOf(tokenOf('ada', { ...passing(2), org: { ...passing(2), id: 'a' } })))
       expect(fake.forms).to.have.length(1)
+    })
+
+    for (const [claim, one, another] of [
+      ['organization', { org_id: 'a' }, { org_id: 'b' }],
+      ['strength of the sign-in', { acr: 'mfa' }, { acr: 'pwd' }],
+      ['actor', { act: { sub: 'agent' } }, {}],
+      [
+        'authorization details',
+        { authorization_details: [{ type: 'accounts', all: true }] },
+        { authorization_details: [{ type: 'accounts', id: 42 }] },
+      ],
+      ['order of a list', { groups: ['a', 'b'] }, { groups: ['b', 'a'] }],
+      [
+        'large number that JSON parsers round',
+        { org_id: 9_007_199_254_740_992 },
+        { org_id: 9_007_199_254_740_992 },
+      ],
+    ] as const) {
+      it(`two tokens of a user that differ in the ${claim} get tokens of their own, also at the same time and from the store`, async () => {
+        const fake = await fakeEndpoint()
+        const values = new Map<string, string>()
+        const store = {
+          get: async (key: string) => values.get(key),
+          set: async (key: string, value: string) => void values.set(key, value),
+          delete: async () => undefined,
+        }
+        const incoming = [tokenOf('ada', one), tokenOf('ada', { ...another, jti: 'other' })]
+        for (let node = 0; node < 2; node++) {
+          const tokens = exchangeAt(fake.url, { cache: { store } })
+          const obtained = await Promise.all(incoming.map((token) => tokens.for(authOf(token))))
+          expect(obtained[0]?.token).to.not.equal(obtained[1]?.token)
+          for (const [index, token] of incoming.entries())
+            if (!claim.includes('number'))
+              expect((await tokens.for(authOf(token))).token).to.equal(obtained[index]?.token)
+        }
+        expect(fake.forms).to.have.length(claim.includes('number') ? 4 : 2)
+      })
+    }
+
+    it('two opaque tokens of a user get tokens of their own, because their claims are not known', async () => {
+      const fake = await fakeEndpoint()
+      const tokens = exchangeAt(fake.url)
+      for (const token of ['opaque-a', 'opaque-b', 'opaque-a', 'x.opaque.b', 'x.opaque.c'])
+        await tokens.for(authOf(token))
+      expect(fake.forms).to.have.length(4)
     })
 
     for (const [which, upstreamSeconds, incomingSeconds] of [
@@ -284,13 +330,14 @@ describe('upstreamToken', () => {
           body: { access_token: `upstream-${count}`, token_type: 'bearer', expires_in: upstreamSeconds },
         })
         const tokens = exchangeAt(fake.url)
-        const { expiresAt } = await tokens.for(authOf('a', { expiresAt: nowSeconds() + incomingSeconds }))
+        const incoming = authOf(tokenOf('ada'), { expiresAt: nowSeconds() + incomingSeconds })
+        const { expiresAt } = await tokens.for(incoming)
         if (upstreamSeconds === undefined) expect(expiresAt).to.equal(undefined)
         const until = Date.now() + 2_100
         const realNow = Date.now
         Date.now = () => until
         try {
-          await tokens.for(authOf('b'))
+          await tokens.for(authOf(tokenOf('ada', { jti: 'b' })))
         } finally {
           Date.now = realNow
         }
@@ -319,14 +366,15 @@ describe('upstreamToken', () => {
 
     it('a valid token is exchanged although the exchange of an older token of the user fails meanwhile', async () => {
       const fake = await fakeEndpoint()
+      const revoked = tokenOf('ada', { jti: 'revoked' })
       fake.respond = (form) =>
-        form.get('subject_token') === 'revoked'
+        form.get('subject_token') === revoked
           ? { status: 400, body: { error: 'invalid_grant' } }
           : { body: { access_token: 'fine', token_type: 'Bearer', expires_in: HOUR } }
       const tokens = exchangeAt(fake.url)
       const [old, current] = await Promise.allSettled([
-        tokens.for(authOf('revoked')),
-        tokens.for(authOf('ok')),
+        tokens.for(authOf(revoked)),
+        tokens.for(authOf(tokenOf('ada', { jti: 'ok' }))),
       ])
       expect(old.status).to.equal('rejected')
       expect(current).to.deep.include({ status: 'fulfilled' })
