@@ -185,6 +185,11 @@ describe('configuration error', () => {
         }
       })
 
+      it(`null is not a value of any option of ${name}`, async () => {
+        for (const option of Object.keys(wrong).filter((one) => `${name}.${one}` !== 'workerTransport.data'))
+          expect(await failureOf(() => call({ ...good, [option]: null })), option).to.not.equal(undefined)
+      })
+
       it(`an error of ${name} does not contain the received secret`, async () => {
         for (const option of Object.keys(wrong)) {
           for (const value of WITH_SECRET) {

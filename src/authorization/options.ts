@@ -228,9 +228,9 @@ export function resolveFacadeOptions(
       grantScopes === undefined
         ? ({ requested }: GrantScopesInput) => requested
         : inTime('grantScopes', grantScopes, decisionTimeoutMs),
-    clients: resolveClients(options.clients ?? {}),
+    clients: resolveClients(options.clients),
     identityAssertions: resolveIdentityAssertions(options.identityAssertions, url),
-    page: resolvePage(options.page ?? {}, url),
+    page: resolvePage(options.page, url),
     telemetry,
   }
   const store = options.store === undefined ? undefined : checkStore(options.store)
@@ -344,14 +344,14 @@ function checkStore(value: AuthorizationStore): AuthorizationStore {
   return value
 }
 
-function resolveClients(value: AuthorizationClientsOptions): ResolvedClients {
+function resolveClients(value: AuthorizationClientsOptions = {}): ResolvedClients {
   if (!isOptionsObject(value))
     throw invalidKind('clients', 'must be an object such as { registration: false }', value)
   checkKnownMembers('clients', value, CLIENTS_OPTIONS)
   const { metadataDocuments = true, registration = true, redirectUris, unusedTtlDays = 30 } = value
   if (redirectUris !== undefined)
     checkFunction('clients.redirectUris', redirectUris, 'it decides which redirect URIs clients may register')
-  const clients: unknown = value.static ?? []
+  const { static: clients = [] as unknown } = value
   if (!Array.isArray(clients))
     throw invalidKind('clients.static', 'must be an array of { clientId, redirectUris }', clients)
   const ids = new Set(clients.map((client) => client?.clientId))
@@ -387,7 +387,7 @@ function checkStaticClient(value: StaticClient): StaticClient {
   return { clientId, clientSecret, redirectUris: uris, name }
 }
 
-function resolvePage(value: AuthorizationPageOptions, url: string): ResolvedPage {
+function resolvePage(value: AuthorizationPageOptions = {}, url: string): ResolvedPage {
   if (!isOptionsObject(value))
     throw invalidKind('page', "must be an object such as { title: 'Notes' }", value)
   checkKnownMembers('page', value, PAGE_OPTIONS)

@@ -53,7 +53,8 @@ export function memoryStore(options: MemoryStoreOptions = {}): AuthorizationStor
   if (!isOptionsObject(options))
     throw invalidKind('the argument of memoryStore()', 'must be an object such as {}', options)
   checkKnownOptions('memoryStore', options, ['maxEntriesPerKind'])
-  const max = checkWholeNumber('maxEntriesPerKind', options.maxEntriesPerKind ?? 10_000, 1, MAX_ENTRIES)
+  const { maxEntriesPerKind = 10_000 } = options
+  const max = checkWholeNumber('maxEntriesPerKind', maxEntriesPerKind, 1, MAX_ENTRIES)
   // One kind of values, such as clients that strangers register, cannot displace another kind.
   const kinds = new Map<string, LRUCache<string, string>>()
   const kindOf = (key: string): LRUCache<string, string> => {

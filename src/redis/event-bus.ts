@@ -39,7 +39,7 @@ const LIST_CHANGES: readonly ServerEvent[] = [
  */
 export function redisEventBus(redis: RedisClients, options: RedisBroadcastOptions = {}): RedisEventBus {
   const local = new InMemoryServerEventBus((error) => broadcast.report('a listener failed', error))
-  const channel = options?.channel ?? 'mcp-gatekit:events'
+  const { channel = 'mcp-gatekit:events' } = options ?? {}
   const resolved = typeof options === 'object' && options !== null ? { ...options, channel } : options
   const broadcast: RedisBroadcast = new RedisBroadcast('redisEventBus', redis, resolved, {
     onMessage(message) {

@@ -53,7 +53,7 @@ export function shareInvalidations<App = unknown, User = unknown>(
   checkFunction('verifier', verifier, 'pass the return value of cachedVerifier()')
   if (typeof verifier.invalidateKey !== 'function')
     throw invalidKind('verifier', 'must be the return value of cachedVerifier()', verifier)
-  const channel = options?.channel ?? 'mcp-gatekit:invalidations'
+  const { channel = 'mcp-gatekit:invalidations' } = options ?? {}
   const resolved = typeof options === 'object' && options !== null ? { ...options, channel } : options
   const broadcast: RedisBroadcast = new RedisBroadcast('shareInvalidations', redis, resolved, {
     onMessage(message) {

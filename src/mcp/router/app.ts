@@ -132,7 +132,7 @@ const DOMAIN = /^[A-Za-z0-9.:/_-]{1,253}$/
 export function appEntry(name: string, config: McpAppConfig): ResourceEntry {
   checkDefinition('app', name, config, APP_OPTIONS, 'html')
   const owner = `app '${name}'`
-  const uri = checkUri(owner, config.uri ?? `ui://${name}`)
+  const uri = checkUri(owner, config.uri === undefined ? `ui://${name}` : config.uri)
   const html = documentOf(owner, config)
   const ui = uiMeta(owner, config)
   const { _meta: given, ...members } = membersOf(owner, config) as { readonly _meta?: object }

@@ -160,7 +160,7 @@ export function resolveIntrospectionOptions<User>(
     endpoint: options.endpoint,
     clientId: checkCredential('clientId', options.clientId),
     clientSecret: checkCredential('clientSecret', options.clientSecret),
-    clientAuthentication: checkAuthentication(options.clientAuthentication ?? 'client_secret_basic'),
+    clientAuthentication: checkAuthentication(options.clientAuthentication),
     audiences,
     resources: resourcesAmong(audiences || []),
     audienceSlash,
@@ -196,6 +196,6 @@ function checkCredential(option: 'clientId' | 'clientSecret', value: unknown): s
   return value
 }
 
-function checkAuthentication(value: unknown): IntrospectionAuthentication {
+function checkAuthentication(value: unknown = 'client_secret_basic'): IntrospectionAuthentication {
   return checkOneOf('clientAuthentication', value, ['client_secret_basic', 'client_secret_post'])
 }

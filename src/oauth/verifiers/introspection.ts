@@ -1,11 +1,11 @@
 import type * as OAuth from 'oauth4webapi'
 import type { IntrospectionResponse } from 'oauth4webapi'
+import { boundedFetch } from '../../http/bounded-fetch.ts'
 import { retryAfterOption } from '../../http/retry-after.ts'
 import { VerifierUnavailableError } from '../errors.ts'
 import { configuredResource, noteIssuer, noteRefusal, type RefusalNote } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { isFor, resourceIn } from './audience.ts'
-import { boundedFetch } from '../../http/bounded-fetch.ts'
 import { withCertificateReader } from './client-certificate.ts'
 import {
   type IntrospectionUser,
@@ -156,7 +156,7 @@ function introspector({
         signal: AbortSignal.timeout(timeoutMs),
         // The options have been checked for http.
         [oauth.allowInsecureRequests]: true,
-        [oauth.customFetch]: (url: string, init: object) => boundedFetch(url, init),
+        [oauth.customFetch]: boundedFetch,
       })
     } catch (cause) {
       throw unavailable(endpoint, 'could not be reached', { cause })

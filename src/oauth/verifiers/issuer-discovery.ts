@@ -1,6 +1,6 @@
 import type { AuthorizationServer } from 'oauth4webapi'
-import { isLoopbackHostname } from '../../options/option-checks.ts'
 import { boundedFetch } from '../../http/bounded-fetch.ts'
+import { isLoopbackHostname } from '../../options/option-checks.ts'
 
 /** The locations of an issuer's metadata, in the order in which they are tried. */
 const METADATA_FORMS = [

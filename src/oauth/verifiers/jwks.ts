@@ -1,6 +1,6 @@
 import type { JSONWebKeySet, createRemoteJWKSet as RemoteJWKSet } from 'jose'
-import { VerifierUnavailableError } from '../errors.ts'
 import { boundedFetch } from '../../http/bounded-fetch.ts'
+import { VerifierUnavailableError } from '../errors.ts'
 import { JwksDiscovery } from './jwks-discovery.ts'
 import type { OutagePace } from './outage-pace.ts'
 
