@@ -1,3 +1,5 @@
+import { eraseSecrets } from '../../src/http/erase-secrets.ts'
+
 /** Shorter strings occur in other text by chance. */
 const MIN_SECRET = 4
 const MIN_PIECE = 16
@@ -22,11 +24,8 @@ export class Secrets {
   }
 
   erase(text: string): string {
-    let erased = text
-    // The longest first, so that a part of a token is not removed before the whole.
-    for (const secret of [...this.#texts].sort((a, b) => b.length - a.length))
-      erased = eraseCut(erased.replaceAll(secret, '[secret]'), secret)
-    return erased
+    const secrets = [...this.#texts].sort((a, b) => b.length - a.length)
+    return eraseSecrets(secrets.reduce(eraseCut, text), secrets)
   }
 }
 

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { cutText } from '../cut-text.ts'
 import { boundedFetch } from '../http/bounded-fetch.ts'
+import { eraseSecrets } from '../http/erase-secrets.ts'
 import type { PolicyDecision } from '../mcp/operations/policy.ts'
 import { isRecord } from '../options/value-kinds.ts'
 import type { ResolvedAuthZenOptions } from './options.ts'
@@ -86,15 +87,11 @@ export class DecisionPoint {
   }
 }
 
-/** Returns a header value and its words as they are and percent-encoded, and the parts of a JWT. */
+/** Returns a header value and its words, and the parts of a JWT. */
 function secretsIn(header: string): string[] {
   return [header, ...header.split(' ').slice(1)]
     .filter(({ length }) => length >= MIN_SECRET)
-    .flatMap((value) => [
-      value,
-      encodeURIComponent(value),
-      ...value.split('.', MAX_PARTS).filter(({ length }) => length >= MIN_PART),
-    ])
+    .flatMap((value) => [value, ...value.split('.', MAX_PARTS).filter(({ length }) => length >= MIN_PART)])
 }
 
 function isJson(contentType: string | null): boolean {
@@ -110,7 +107,8 @@ function decisionIn(value: unknown, secrets: readonly string[]): PolicyDecision 
   const { context } = value as { context?: unknown }
   const reason = isRecord(context) ? userReasonIn(context) : ''
   // A decision point, or a proxy, that repeats the request must not show the credentials of this server to clients.
-  const line = secrets.some((secret) => reason.includes(secret)) ? '' : oneLine(reason)
+  const start = eraseSecrets(reason, secrets)
+  const line = reason.startsWith(start) ? oneLine(start) : ''
   return line === '' ? false : { deny: line }
 }
 

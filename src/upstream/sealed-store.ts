@@ -1,4 +1,5 @@
 import { createHmac, hkdfSync } from 'node:crypto'
+import { untilAborted } from '../http/until-aborted.ts'
 import type { UpstreamTokenStore } from './options.ts'
 import type { UpstreamAccessToken } from './token-endpoint.ts'
 
@@ -62,16 +63,10 @@ export class SealedStore {
 
   /** Returns undefined if the store fails or takes too long. */
   async #withinTime<T>(action: () => Promise<T>): Promise<T | undefined> {
-    let timer: NodeJS.Timeout | undefined
-    const over = new Promise<undefined>((resolve) => {
-      timer = setTimeout(() => resolve(undefined), this.#timeoutMs)
-    })
     try {
-      return await Promise.race([action(), over])
+      return await untilAborted(action(), AbortSignal.timeout(this.#timeoutMs))
     } catch {
       return undefined
-    } finally {
-      clearTimeout(timer)
     }
   }
 }

@@ -1,7 +1,9 @@
 import type * as OAuth from 'oauth4webapi'
 import type { AuthorizationServer, ClientAuth, TokenEndpointResponse } from 'oauth4webapi'
 import { boundedFetch } from '../http/bounded-fetch.ts'
+import { eraseSecrets } from '../http/erase-secrets.ts'
 import { retryAfterOption } from '../http/retry-after.ts'
+import { untilAborted } from '../http/until-aborted.ts'
 import { IssuerDiscovery } from '../oauth/verifiers/issuer-discovery.ts'
 import { isLoopbackHostname } from '../options/option-checks.ts'
 import { UpstreamConsentError, UpstreamUnavailableError } from './errors.ts'
@@ -83,11 +85,11 @@ export class TokenEndpoint {
           signal,
           // The options and the metadata have been checked for http.
           [oauth.allowInsecureRequests]: true,
-          [oauth.customFetch]: (url: string, init: object) => boundedFetch(url, init),
+          [oauth.customFetch]: boundedFetch,
         },
       )
     } catch (error) {
-      throw new UpstreamUnavailableError({ cause: withoutToken(error, subjectToken) })
+      throw new UpstreamUnavailableError({ cause: this.#withMessageOnly(error, subjectToken) })
     }
     if (response.status >= 500 || response.status === 429 || response.status === 408) {
       const cause = new Error(`the token endpoint responded with ${response.status}`)
@@ -146,7 +148,7 @@ export class TokenEndpoint {
         this.#discovery = undefined
       })
     try {
-      return await Promise.race([this.#discovery, rejectedBy(signal)])
+      return await untilAborted(this.#discovery, signal)
     } catch (cause) {
       // An old document is better than none: endpoints rarely move.
       if (this.#found !== undefined) return this.#found.server
@@ -167,16 +169,22 @@ export class TokenEndpoint {
 
   /** Removes what a server that repeats the request would reveal. */
   #withoutSecrets(text: string, subjectToken: string): string {
-    let cleaned = text.replaceAll(subjectToken, '[token]')
-    for (const secret of formsOf(this.#options.clientSecret)) cleaned = cleaned.replaceAll(secret, '[secret]')
-    return cleaned
+    return eraseSecrets(text, [subjectToken, this.#options.clientSecret ?? ''])
+  }
+
+  /** Returns an error with the message only: the properties of errors may contain the response, which has tokens. */
+  #withMessageOnly(error: unknown, subjectToken: string): Error {
+    const { name, message } = error instanceof Error ? error : new Error('unknown error')
+    const copy = new Error(this.#withoutSecrets(message, subjectToken))
+    copy.name = name
+    return copy
   }
 
   #failure(library: typeof OAuth, error: unknown, subjectToken: string): Error {
     if (!(error instanceof library.ResponseBodyError)) {
       if (error instanceof library.WWWAuthenticateChallengeError)
         return new Error('the token endpoint rejected the credentials of this server')
-      return new UpstreamUnavailableError({ cause: withoutToken(error, subjectToken) })
+      return new UpstreamUnavailableError({ cause: this.#withMessageOnly(error, subjectToken) })
     }
     const { error: code, error_description: description = '', cause: body } = error
     const text = this.#withoutSecrets(String(description), subjectToken).slice(0, MAX_DESCRIPTION_LENGTH)
@@ -198,19 +206,6 @@ export class TokenEndpoint {
   }
 }
 
-/** Returns a secret as it is, and as it is sent in a form and in the Authorization header. */
-function formsOf(secret: string | undefined): readonly string[] {
-  if (secret === undefined) return []
-  const inForm = new URLSearchParams([['', secret]]).toString().slice(1)
-  return [secret, inForm, inForm.replaceAll('+', '%20')]
-}
-
-function rejectedBy(signal: AbortSignal): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-  })
-}
-
 /** @throws if the response does not contain a Bearer token that this server may send to the upstream API. */
 function accessTokenIn(response: TokenEndpointResponse, subjectToken: string): UpstreamAccessToken {
   const { access_token: token, token_type: type, expires_in: seconds, issued_token_type: issued } = response
@@ -221,12 +216,4 @@ function accessTokenIn(response: TokenEndpointResponse, subjectToken: string): U
   if (token === subjectToken) throw new Error('the authorization server returned the token of the client')
   const expiresAt = seconds === undefined ? undefined : Math.floor(Date.now() / 1000) + seconds
   return { token, expiresAt }
-}
-
-/** Returns an error with the message only: the properties of errors may contain the response, which has tokens. */
-function withoutToken(error: unknown, subjectToken: string): Error {
-  const { name, message } = error instanceof Error ? error : new Error('unknown error')
-  const copy = new Error(message.replaceAll(subjectToken, '[token]'))
-  copy.name = name
-  return copy
 }

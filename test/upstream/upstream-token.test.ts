@@ -1,4 +1,5 @@
 import { createServer, type RequestListener } from 'node:http'
+import { inspect } from 'node:util'
 import { expect } from 'chai'
 import { decodeJwt, generateKeyPair } from 'jose'
 import { PrivateKeyJwt } from 'oauth4webapi'
@@ -498,6 +499,41 @@ describe('upstreamToken', () => {
         expect(printed)
           .to.not.contain('s3cret')
           .and.not.match(/\bincoming\b/)
+      })
+    }
+
+    const secret = 'very-secret client_s3cret!~*'
+    const form = new URLSearchParams([['', secret]]).toString().slice(1)
+    for (const [style, echo] of Object.entries<(header: string) => string>({
+      'the header': (header) => header,
+      'the header without padding': (header) => header.replaceAll('=', ''),
+      'the header in base64url': (header) => Buffer.from(header.slice(6), 'base64').toString('base64url'),
+      'the header, percent-encoded': (header) => encodeURIComponent(header),
+      'the decoded credentials': (header) => Buffer.from(header.slice(6), 'base64').toString(),
+      'the secret in a form': () => form,
+      'the secret in Base64': () => Buffer.from(secret).toString('base64'),
+      'the secret, percent-encoded in lower case': () =>
+        [...Buffer.from(secret)].map((byte) => `%${byte.toString(16)}`).join(''),
+    })) {
+      it(`an error that repeats ${style} does not contain the secret in any form`, async () => {
+        const fake = await fakeEndpoint()
+        for (const error of ['invalid_request', 'invalid_grant', 'server_error']) {
+          fake.respond = () => ({
+            status: 400,
+            body: {
+              error,
+              error_description: `bad ${echo(String(fake.headers.at(-1)?.authorization))} here`,
+            },
+          })
+          const thrown = await errorOf(exchangeAt(fake.url, { clientSecret: secret }).for(authOf('incoming')))
+          const printed = inspect(thrown, { depth: 9 })
+          expect(printed).to.match(/bad .*\[secret\]/)
+          for (const part of printed.split(/[^\w+/%-]+/))
+            for (const text of [part, Buffer.from(part, 'base64').toString('latin1')])
+              expect(
+                text.replaceAll(/%([\da-f]{2})/gi, (_, hex) => Buffer.from(hex, 'hex').toString()),
+              ).to.not.match(/s3cret|very.secret/)
+        }
       })
     }
 

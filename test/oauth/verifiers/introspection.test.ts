@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type AddressInfo, createServer } from 'node:net'
 import { mock } from 'node:test'
 import { inspect } from 'node:util'
 import { expect } from 'chai'
@@ -360,6 +362,36 @@ describe('introspectionVerifier()', () => {
         expect(asked).to.have.length(1)
       })
     }
+
+    it('an outage of introspectionVerifier() contains neither the credentials nor the token if the endpoint sends them back', async () => {
+      const credentials = `${new URLSearchParams([['', 'mcp server']]).toString().slice(1)}:${new URLSearchParams([['', SECRET]]).toString().slice(1)}`
+      for (const clientAuthentication of ['client_secret_basic', 'client_secret_post'] as const)
+        for (const prefix of ['', 'HTTP/1.1 200 OK\r\n', 'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n']) {
+          const received: Buffer[] = []
+          const server = createServer((socket) => {
+            socket.on('error', () => undefined)
+            socket.on('data', (chunk) => {
+              received.push(chunk)
+              socket.end(Buffer.concat([Buffer.from(prefix), ...received]))
+            })
+          }).listen(0, '127.0.0.1')
+          await once(server, 'listening')
+          const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}/introspect`
+          const outage = await outageOf(
+            introspectionVerifier({ ...optionsFor(endpoint), clientAuthentication }),
+          )
+          server.close()
+          const printed = inspect(outage, { depth: 9, showHidden: true })
+          for (const secret of [
+            TOKEN,
+            SECRET,
+            credentials,
+            Buffer.from(credentials).toString('base64'),
+            'Basic ',
+          ])
+            expect(printed).to.not.include(secret)
+        }
+    })
 
     it('introspectionVerifier() is unavailable if the endpoint cannot be reached', async () => {
       const { endpoint, server } = await endpointWith(active())

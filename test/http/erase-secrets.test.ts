@@ -1,0 +1,91 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { eraseSecrets } from '../../src/http/erase-secrets.ts'
+import { runs } from '../support/runs.ts'
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64')
+const base64url = (text: string): string => Buffer.from(text).toString('base64url')
+/** Percent-encodes the bytes of a text for which `picks` has a true value. */
+const percent = (text: string, picks: readonly boolean[] = [true], upper = true): string =>
+  [...Buffer.from(text)]
+    .map((byte, index) => {
+      const hex = byte.toString(16).padStart(2, '0')
+      const isPicked = byte > 127 || picks[index % picks.length]
+      return isPicked ? `%${upper ? hex.toUpperCase() : hex}` : String.fromCharCode(byte)
+    })
+    .join('')
+
+describe('eraseSecrets()', () => {
+  const secret = 'very-Secret client_s3cret!~*ü%25/+='
+
+  for (const [form, encode] of Object.entries<(text: string) => string>({
+    'as it is': (text) => text,
+    'as in a form': (text) => new URLSearchParams([['', text]]).toString().slice(1),
+    'as a component of a URI': encodeURIComponent,
+    'percent-encoded in lower case': (text) => percent(text, [true], false),
+    'percent-encoded in part': (text) => percent(text, [true, false, false]),
+    'percent-encoded three times': (text) => percent(percent(percent(text))),
+    'in Base64': base64,
+    'in Base64 without padding': (text) => base64(text).replaceAll('=', ''),
+    'in base64url': base64url,
+    'in percent-encoded Base64 of percent-encoded text': (text) =>
+      percent(base64(percent(text, [false, true]))),
+    'in Basic credentials': (text) => `Basic ${base64(`client:${text}`)}`,
+    'in Basic credentials of a form': (text) => `Basic ${base64(`a%20b:${percent(text)}`)}`,
+    'in Basic credentials with other letters in front': (text) => `x${base64(`client-1:${text}`)}`,
+  }))
+    it(`eraseSecrets() finds a secret ${form}`, () => {
+      const erased = eraseSecrets(`bad ${encode(secret)} here, ${encode(secret)}`, ['other', secret])
+      expect(erased).to.match(/^bad .*\[secret\].* here, .*\[secret\]/)
+      for (const round of [erased, ...erased.split(/[^\w+/-]+/).map((part) => atobOf(part))])
+        expect(round).to.not.contain('s3cret')
+    })
+
+  it('eraseSecrets() finds any secret, however its bytes are encoded', () => {
+    const codings = fc.array(
+      fc.oneof(
+        fc
+          .array(fc.boolean(), { minLength: 1, maxLength: 5 })
+          .map((picks) => (text: string) => percent(text, picks)),
+        fc.constant((text: string) => text),
+      ),
+      { maxLength: 3 },
+    )
+    fc.assert(
+      fc.property(
+        fc.string({ minLength: 8, maxLength: 40, unit: 'grapheme' }),
+        codings,
+        fc.constantFrom(null, base64, base64url),
+        fc.string({ maxLength: 5 }).map((text) => `${text.replace(/[^ -~]|%/g, '')} `),
+        codings,
+        (text, before, coding, around, after) => {
+          const apply = (given: string, list: typeof before): string =>
+            list.reduce((all, code) => code(all), given)
+          const inner = apply(text, before)
+          const sent = coding === null ? inner : apply(coding(`${around}:${inner}`), after)
+          expect(eraseSecrets(`${around}${sent} ${around}`, [text])).to.contain('[secret]')
+        },
+      ),
+      { numRuns: runs(1_000) },
+    )
+  })
+
+  it('eraseSecrets() returns other text unchanged', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 60 }), (text) => {
+        fc.pre(!text.includes('unrelated-secret'))
+        expect(eraseSecrets(text, ['unrelated-secret', ''])).to.equal(text)
+      }),
+      { numRuns: runs(500) },
+    )
+  })
+
+  it('eraseSecrets() reads 8,192 characters, and returns no beginning of a secret', () => {
+    expect(eraseSecrets('x'.repeat(1_000_000), ['secret'])).to.have.length(8_192)
+    expect(eraseSecrets('secret-value'.repeat(10_000), ['secret-value'])).to.equal('[secret]')
+  })
+})
+
+function atobOf(text: string): string {
+  return [0, 1, 2, 3].map((offset) => Buffer.from(text.slice(offset), 'base64').toString('latin1')).join(' ')
+}
