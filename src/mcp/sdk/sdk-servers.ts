@@ -19,8 +19,9 @@ import { Tasks } from '../tasks/tasks.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { buildServer, buildSessionServer, buildSimpleServer, type SdkServing } from './build-server.ts'
 import { exchangeOf, methodsOf } from './served-request.ts'
+import { BatchTurns } from './streams/batch-turns.ts'
 import { guardUris } from './uri-guard.ts'
-import { guardResponses } from './watch-messages.ts'
+import { type GuardedOutflow, guardResponses } from './watch-messages.ts'
 
 /**
  * The argument of a router function. The function is called once per request or, in a session, once for each set of
@@ -128,7 +129,7 @@ export class SdkServers {
     const options = era === 'modern' ? this.#discoveryOptions : this.#options
     const server = buildServer(serving, serverInfo, options, methodsOf(request))
     exchange.telemetry.watch(server, false)
-    guardResponses(server, exchange.outflow)
+    guardResponses(server, outflowOf(exchange))
     return server
   }
 
@@ -174,7 +175,7 @@ export class SdkServers {
     const server = await callFactory(router, exchange, request, era)
     exchange.telemetry.watch(server, true)
     // This must come last, so that telemetry records the messages as they are sent.
-    tryOrUndefined(() => guardResponses(server, exchange.outflow))
+    tryOrUndefined(() => guardResponses(server, outflowOf(exchange)))
     return server
   }
 
@@ -183,6 +184,10 @@ export class SdkServers {
     const { tasks } = this
     return { table, exchange, states: this.#states, subscriptions, listOnlyPermitted, cache, policy, tasks }
   }
+}
+
+function outflowOf({ outflow }: Exchange): GuardedOutflow | undefined {
+  return outflow && { outflow, turns: new BatchTurns(outflow) }
 }
 
 function withTasks(capabilities: ServerCapabilities = {}): ServerCapabilities {

@@ -1,6 +1,7 @@
 import type { JSONRPCMessage, McpServer, Server, Transport } from '@modelcontextprotocol/server'
 import type { Outflow } from '../wire/exchange.ts'
 import { internalError, jsonSafe } from '../wire/json-safe.ts'
+import type { BatchTurns } from './streams/batch-turns.ts'
 
 /** Receives the messages between the SDK's transport and its server. */
 export interface ServerWatcher {
@@ -48,9 +49,16 @@ const OWED: unique symbol = Symbol('owed')
 /** The property in which a server keeps the stream of its next connection. */
 const OUTFLOW: unique symbol = Symbol('outflow')
 
+/** The stream of a connection. */
+export interface GuardedOutflow {
+  readonly outflow: Outflow
+  /** The order of the requests, if the connection carries a single batch. */
+  readonly turns?: BatchTurns
+}
+
 interface GuardedServer extends WatchedServer {
   [OWED]?: PendingResponses | undefined
-  [OUTFLOW]?: Outflow | undefined
+  [OUTFLOW]?: GuardedOutflow | undefined
 }
 
 /** The beginning of the SDK's error message if it cannot send a response. */
@@ -61,7 +69,7 @@ const NO_RESPONSE = 'Failed to send response'
  * JSON, or if a handler throws a value without properties. The client would wait forever.
  * @param outflow the stream of the next connection. Notifications wait until its client can take more.
  */
-export function guardResponses(server: Server | McpServer, outflow?: Outflow): void {
+export function guardResponses(server: Server | McpServer, outflow?: GuardedOutflow): void {
   const guarded: GuardedServer = server
   guarded[OUTFLOW] = outflow
   if (OWED in guarded) return
@@ -85,17 +93,35 @@ export function guardResponses(server: Server | McpServer, outflow?: Outflow): v
 class PendingResponses {
   readonly #ids = new Set<string | number>()
   readonly #transport: Transport
+  readonly #turns: BatchTurns | undefined
   #lost = 0
 
-  constructor(transport: Transport, outflow: Outflow | undefined) {
+  constructor(transport: Transport, guarded: GuardedOutflow | undefined) {
     this.#transport = transport
-    const { send, onmessage } = transport
+    const { outflow, turns } = guarded ?? {}
+    this.#turns = turns
+    const { send, onmessage, onclose } = transport
     transport.onmessage = (message, extra) => {
-      if ('method' in message && 'id' in message) this.#ids.add(message.id)
+      const deliver = (): void => onmessage?.call(transport, message, extra)
+      if ('method' in message && 'id' in message) {
+        const { id } = message
+        const begin = (): void => {
+          this.#ids.add(id)
+          deliver()
+        }
+        if (turns === undefined) begin()
+        else turns.take(id, begin)
+        return
+      }
       // The SDK does not respond to a canceled request.
-      else if ('method' in message && message.method === 'notifications/cancelled')
-        this.#ids.delete(message.params?.requestId as string | number)
-      onmessage?.call(transport, message, extra)
+      if ('method' in message && message.method === 'notifications/cancelled')
+        this.#ended(message.params?.requestId as string | number)
+      // An earlier request may wait for this message.
+      deliver()
+    }
+    transport.onclose = () => {
+      turns?.clear()
+      onclose?.call(transport)
     }
     transport.send = async (message, options) => {
       const sent = jsonSafe(message)
@@ -104,9 +130,11 @@ class PendingResponses {
       const settled = 'method' in sent ? undefined : outflow?.settle()
       // The SDK checks whether a response is sent synchronously.
       if (settled !== undefined) await settled
-      await send.call(transport, sent, options)
-      if ('method' in sent || sent.id === undefined) return
-      this.#ids.delete(sent.id)
+      if ('method' in sent || sent.id === undefined) return await send.call(transport, sent, options)
+      if (turns?.hasWaiting === true)
+        await sendWithoutKeeping(sent, (one) => send.call(transport, one, options))
+      else await send.call(transport, sent, options)
+      this.#ended(sent.id)
       this.#makeUp()
     }
   }
@@ -117,10 +145,28 @@ class PendingResponses {
     this.#makeUp()
   }
 
+  #ended(id: string | number): void {
+    this.#ids.delete(id)
+    this.#turns?.end(id)
+  }
+
   /** Responds to the lost requests: those that are left when all others have a response. */
   #makeUp(): void {
     if (this.#lost === 0 || this.#lost < this.#ids.size) return
     this.#lost = 0
     for (const id of this.#ids) this.#transport.send(internalError(id)).catch(() => undefined)
   }
+}
+
+/**
+ * Sends a response of a batch as an event. The transport of the SDK keeps every response until the last one of its batch, so the
+ * result is removed from it when it is written.
+ */
+export async function sendWithoutKeeping(
+  response: JSONRPCMessage,
+  send: (response: JSONRPCMessage) => Promise<void>,
+): Promise<void> {
+  const kept = { ...response }
+  await send(kept)
+  if ('result' in kept) kept.result = {}
 }

@@ -12,6 +12,7 @@ import { EVENT_STREAM_HEADERS, isEventStream, withBodyEnd } from '../../wire/eve
 import { CANCELED, jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
 import type { StreamClock } from '../streams/stream-clock.ts'
+import { sendWithoutKeeping } from '../watch-messages.ts'
 import {
   type Cancellation,
   type PendingRequest,
@@ -212,6 +213,8 @@ export class ActiveSession implements SessionSide {
     }
     const stream = outlet.relay(body, this.#session.clock, (chunk) => this.#learnStream(group, chunk))
     received.onStream(outlet)
+    // A web-standard host may neither read nor cancel the body. The requests of a batch would wait forever.
+    if (group.turns !== undefined) received.onDisconnect(() => outlet.end())
     return new Response(stream, response)
   }
 
@@ -368,16 +371,23 @@ export class ActiveSession implements SessionSide {
     }
     pending.link = link
     link.uses++
-    this.#servers.received(message)
-    link.onmessage?.(message, extra)
-    if (pending.cancellation !== undefined) this.#cancel(pending, pending.cancellation)
+    const deliver = (): void => {
+      if (this.#hasEnded) return
+      this.#servers.received(message)
+      link.onmessage?.(message, extra)
+      if (pending.cancellation !== undefined) this.#cancel(pending, pending.cancellation)
+    }
+    const { turns } = pending.group
+    if (turns === undefined) deliver()
+    else turns.take(pending, deliver)
   }
 
   #receiveCancellation(message: JSONRPCNotification, extra: MessageExtraInfo | undefined): void {
     const pending = this.#pending.get(message.params?.requestId as RequestId)
     if (pending === undefined || pending.isDone) return
-    if (pending.link === undefined) pending.cancellation = { message, extra }
-    else this.#cancel(pending, { message, extra })
+    // The request may wait for its server, or for its turn.
+    pending.cancellation = { message, extra }
+    if (pending.link !== undefined) this.#cancel(pending, pending.cancellation)
   }
 
   #cancel(pending: PendingRequest, { message, extra }: Cancellation): void {
@@ -455,7 +465,9 @@ export class ActiveSession implements SessionSide {
     if (settled !== undefined) await settled
     if (pending.isDone) return
     group.received.onResponse(message)
-    await this.#sendFor(pending, message)
+    if (group.turns?.hasWaiting === true)
+      await sendWithoutKeeping(message, (one) => this.#sendFor(pending, one))
+    else await this.#sendFor(pending, message)
     this.#pending.finish(pending)
   }
 

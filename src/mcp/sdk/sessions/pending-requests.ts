@@ -1,4 +1,5 @@
 import type { JSONRPCNotification, MessageExtraInfo, RequestId } from '@modelcontextprotocol/server'
+import { BatchTurns } from '../streams/batch-turns.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
 import type { QuickCall } from './quick-call.ts'
 import type { SessionLink } from './session-link.ts'
@@ -10,6 +11,8 @@ export class RequestGroup {
   /** The number of requests that are neither completed nor canceled. */
   open: number
   readonly received: SessionRequest
+  /** The order of the requests. Undefined for a single request. */
+  readonly turns: BatchTurns | undefined
   /** The name of the stream in the event store, once it is known. */
   streamId: string | undefined = undefined
   #outlet: EventOutlet | undefined
@@ -17,6 +20,7 @@ export class RequestGroup {
   constructor(received: SessionRequest, open: number) {
     this.received = received
     this.open = open
+    this.turns = open > 1 ? new BatchTurns(this.outlet) : undefined
   }
 
   /** The stream of the response. It is created at the first use, because most responses are not streams. */
@@ -83,6 +87,7 @@ export class PendingRequests {
 
   /** Frees the ids of the requests of one POST. */
   free(group: RequestGroup): void {
+    group.turns?.clear()
     for (const [id, request] of group.requests) {
       if (this.#byId.get(id) === request) this.#byId.delete(id)
       if (!request.isDone && request.link !== undefined) this.#giveBack(request.link)
@@ -95,6 +100,7 @@ export class PendingRequests {
     if (request.isDone) return
     request.isDone = true
     const { group, link } = request
+    group.turns?.end(request)
     if (--group.open === 0) this.free(group)
     if (link !== undefined) this.#giveBack(link)
   }

@@ -1,0 +1,216 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { McpServer } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter, type FetchHandler } from '../../src/mcp/adapter.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
+import { attackTable } from '../support/attacks/attack-table.ts'
+import { listenHttp2 } from '../support/http2.ts'
+import { listen } from '../support/listen.ts'
+import { call, definedOf, eventsOf, legacy, rpc, type WireRequest } from '../support/mcp/wire.ts'
+import { until } from '../support/until.ts'
+
+const MIB = 1024 * 1024
+const TEXT = 'x'.repeat(MIB / 2)
+const CALLS = 60
+
+/** The number of calls whose results may wait: 8 MiB, and the response that is being written. */
+const MAX_WAITING = 8 * 2 + 1
+
+/** The number of results that the buffers of the system may take from the server in addition. */
+const IN_SOCKETS = 16
+
+let begun = 0
+let running = 0
+let peak = 0
+
+/** Returns a large result a moment later. */
+async function large(): Promise<string> {
+  begun++
+  peak = Math.max(peak, ++running)
+  await new Promise(setImmediate)
+  running--
+  return TEXT
+}
+
+const router = KitMcpRouter.create().tool('large', { description: 'x' }, large)
+
+const ofSdk: ServerFactory = () => {
+  const server = new McpServer({ name: 'existing', version: '1' })
+  server.registerTool('large', { description: 'x' }, async () => ({
+    content: [{ type: 'text', text: await large() }],
+  }))
+  return server
+}
+
+const WAYS: Readonly<Record<string, { router: KitMcpRouter<any> | ServerFactory; sessions: boolean }>> = {
+  'without sessions': { router, sessions: false },
+  'in a session': { router, sessions: true },
+  'of a router function': { router: ofSdk, sessions: false },
+  'in a session of a router function': { router: ofSdk, sessions: true },
+}
+
+const batchOf = (messages: readonly unknown[]): WireRequest =>
+  legacy(messages, { 'mcp-protocol-version': '2025-03-26' })
+const BATCH = batchOf(Array.from({ length: CALLS }, (_, id) => call('large', {}, id)))
+
+function webRequest({ headers = {}, body }: WireRequest, signal?: AbortSignal): Request {
+  const init = { method: 'POST', headers: definedOf(headers), body: body as string }
+  return new Request('http://localhost:3000/mcp', { ...init, ...(signal !== undefined && { signal }) })
+}
+
+async function begin(server: FetchHandler): Promise<Record<string, string>> {
+  const params = {
+    protocolVersion: '2025-03-26',
+    capabilities: {},
+    clientInfo: { name: 'test', version: '1' },
+  }
+  const response = await server(
+    webRequest(legacy(rpc('initialize', params), { 'mcp-protocol-version': undefined })),
+  )
+  await response.text()
+  return { 'mcp-session-id': response.headers.get('mcp-session-id') as string }
+}
+
+/** Waits until no further call begins. */
+async function standstill(): Promise<void> {
+  let before = -1
+  let same = 0
+  await until(() => {
+    same = before === begun ? same + 1 : 0
+    before = begun
+    return same === 10 && running === 0
+  }, 10)
+}
+
+const idsIn = (text: string): unknown[] => eventsOf(text).map(({ id }) => id)
+const ALL_IDS = Array.from({ length: CALLS }, (_, id) => id)
+
+describe('attacks with batches', function () {
+  this.timeout(30_000)
+  beforeEach(() => {
+    begun = 0
+    peak = 0
+  })
+
+  for (const [name, way] of Object.entries(WAYS)) {
+    const start = async () => {
+      const adapter = createMcpAdapter({ router: way.router, ...(way.sessions && { sessions: {} }) })
+      const session = way.sessions ? await begin(adapter.server) : {}
+      return {
+        adapter,
+        ask: (request: WireRequest) => ({ ...request, headers: { ...request.headers, ...session } }),
+      }
+    }
+
+    attackTable(`batches ${name}`, [
+      {
+        attack: `${CALLS} calls with results of 512 KiB, to the web-standard handler, whose response is not read`,
+        outcome: 'at most 8 MiB wait, one call runs at a time, and all run in order when the client reads',
+        async run() {
+          const { adapter, ask } = await start()
+          const response = await adapter.server(webRequest(ask(BATCH)))
+          await standstill()
+          expect(begun).to.be.within(1, MAX_WAITING)
+          const text = await response.text()
+          expect(idsIn(text)).to.deep.equal(ALL_IDS)
+          expect(peak).to.equal(1)
+        },
+      },
+      {
+        attack: `${CALLS} calls with results of 512 KiB, over HTTP/1.1, on a socket that is not read`,
+        outcome: 'at most 8 MiB wait in the server, and all calls run in order when the client reads',
+        async run() {
+          const { adapter, ask } = await start()
+          const { port } = await listen(mcpHandler(adapter))
+          const { headers = {}, body = '' } = ask(BATCH)
+          const lines = Object.entries(definedOf(headers)).map(([header, value]) => `${header}: ${value}`)
+          const socket = connect(port, '127.0.0.1').on('error', () => undefined)
+          await once(socket, 'connect')
+          const length = `Content-Length: ${(body as string).length}`
+          socket.write(
+            ['POST /mcp HTTP/1.1', 'Host: 127.0.0.1', 'Connection: close', length, ...lines, '', body].join(
+              '\r\n',
+            ),
+          )
+          await standstill()
+          expect(begun).to.be.within(1, MAX_WAITING + IN_SOCKETS)
+          let text = ''
+          for await (const chunk of socket.setEncoding('latin1')) text += chunk
+          // The chunks of HTTP divide the lines.
+          expect(idsIn(text.replace(/\r\n[0-9a-f]+\r\n/g, ''))).to.deep.equal(ALL_IDS)
+        },
+      },
+      {
+        attack: `${CALLS} calls with results of 512 KiB, over HTTP/2, on a stream that is not read`,
+        outcome: 'at most 8 MiB wait, and all calls run in order when the client reads',
+        async run() {
+          const { adapter, ask } = await start()
+          const served = await listenHttp2(mcpHandler(adapter))
+          const { headers = {}, body } = ask(BATCH)
+          const stream = (await served.connect()).request({
+            ':method': 'POST',
+            ':path': '/mcp',
+            ...definedOf(headers),
+          })
+          stream.end(body)
+          await standstill()
+          expect(begun).to.be.within(1, MAX_WAITING)
+          let text = ''
+          for await (const chunk of stream.setEncoding('utf8')) text += chunk
+          expect(idsIn(text)).to.deep.equal(ALL_IDS)
+          await served.close()
+        },
+      },
+      {
+        attack: 'a client that disconnects while the calls of its batch wait',
+        outcome: way.sessions ? 'the calls go on one at a time' : 'no further call runs',
+        async run() {
+          const { adapter, ask } = await start()
+          const client = new AbortController()
+          await adapter.server(webRequest(ask(BATCH), client.signal))
+          await standstill()
+          const before = begun
+          client.abort()
+          if (way.sessions) await until(() => begun === CALLS)
+          await standstill()
+          expect(begun).to.equal(way.sessions ? CALLS : before)
+          expect(peak).to.equal(1)
+        },
+      },
+    ])
+  }
+
+  it('a call of a batch that is canceled while it waits for its turn does not run', async () => {
+    const adapter = createMcpAdapter({ router, sessions: {} })
+    const session = await begin(adapter.server)
+    const inSession = (request: WireRequest): Request =>
+      webRequest({ ...request, headers: { ...request.headers, ...session } })
+    const response = await adapter.server(inSession(BATCH))
+    await standstill()
+    const requestId = CALLS - 1
+    const message = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } }
+    await adapter.server(inSession(legacy(message, { 'mcp-protocol-version': '2025-03-26' })))
+    const answers = eventsOf(await response.text())
+    expect(answers.find(({ id }) => id === requestId).error.code).to.equal(-32_800)
+    expect(begun).to.equal(CALLS - 1)
+  })
+
+  it('a request on another connection is served between the calls of a batch', async () => {
+    const adapter = createMcpAdapter({ router })
+    const { port } = await listen(mcpHandler(adapter))
+    const send = ({ headers = {}, body }: WireRequest): Promise<Response> =>
+      fetch(`http://127.0.0.1:${port}/mcp`, {
+        method: 'POST',
+        headers: definedOf(headers),
+        body: body as string,
+      })
+    const batch = send(BATCH).then((response) => response.text())
+    await until(() => begun > 0)
+    await (await send(legacy(rpc('tools/list')))).text()
+    expect(begun).to.be.below(CALLS)
+    expect(idsIn(await batch)).to.have.length(CALLS)
+  })
+})
