@@ -3,6 +3,7 @@ import type { NodeMiddleware, NodeRequest } from '../http/node-middleware.ts'
 import { endpointOf, type McpAdapter } from '../mcp/adapter.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
+import { ConnectionTurns } from './connection-turns.ts'
 import { NodeMcpRequest } from './node-request.ts'
 import { writeResponse } from './node-response.ts'
 
@@ -43,15 +44,17 @@ export function mcpHandler(adapter: McpAdapter): NodeMiddleware {
   }
   return function mcpHandler(req, res, next) {
     const request = new NodeMcpRequest(req, res, endpoint.trustsProxy)
-    endpoint
-      .respond(request)
-      .then((response) => writeResponse(req, res, response))
-      .catch((error: unknown) => {
-        request.authenticatedBy(endpoint.gate)?.telemetry.servedHere(false)
-        if (writesFailure(req, res)) return
-        if (next !== undefined && !res.headersSent) next(error)
-        else res.destroy()
-      })
+    ConnectionTurns.serve(req, res, () =>
+      endpoint
+        .respond(request)
+        .then((response) => writeResponse(req, res, response))
+        .catch((error: unknown) => {
+          request.authenticatedBy(endpoint.gate)?.telemetry.servedHere(false)
+          if (writesFailure(req, res)) return
+          if (next !== undefined && !res.headersSent) next(error)
+          else res.destroy()
+        }),
+    )
   }
 }
 

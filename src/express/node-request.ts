@@ -246,6 +246,17 @@ function parsedText(body: string | Uint8Array, { maxBytes }: BodyLimits): BodyRe
   return { kind: 'text', text: typeof body === 'string' ? body : Buffer.from(body).toString('utf8') }
 }
 
+/** The requests whose body was read as a whole. Node.js reports the end of the body later. */
+const readWhole = new WeakSet<IncomingMessage>()
+
+/** Returns `true` if the whole body of an HTTP/1.1 request has arrived. */
+export function hasWholeBody(req: IncomingMessage): boolean {
+  if (req.complete || req.readableEnded || readWhole.has(req)) return true
+  const { 'content-length': length, 'transfer-encoding': coding } = req.headers
+  if (length === undefined) return coding === undefined
+  return req.readableLength === Number(length)
+}
+
 /**
  * Reads a body that was received together with its headers, as most are, without listeners and timers.
  * @returns `undefined` if the body is not complete, or something else reads it
@@ -258,6 +269,7 @@ function readReceived(req: NodeRequest, { maxBytes }: BodyLimits): BodyRead | un
   const isPlain = req.readableEncoding === null && req.httpVersionMajor < 2
   if (!isReceived || !isUnread || !isPlain || readableLength > maxBytes) return undefined
   const body: unknown = req.read()
+  readWhole.add(req)
   // Lets the stream end.
   req.resume()
   return Buffer.isBuffer(body) ? { kind: 'text', text: body.toString('utf8') } : { kind: 'unreadable' }

@@ -2,6 +2,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { constants } from 'node:http2'
 import type { PlainResponse } from '../http/plain-response.ts'
 import { http2StreamOf, isClosed, onceClosed } from '../http/response-close.ts'
+import { ConnectionTurns } from './connection-turns.ts'
+import { hasWholeBody } from './node-request.ts'
+
+/** A longer body waits for its client as a buffer, because the characters of a string are on the heap of V8. */
+const MAX_STRING_LENGTH = 65_536
+
+/** The time after which a connection is closed if its client takes nothing of a response that waits. */
+const UNREAD_MS = 60_000
 
 /** The time in which a client can read a response that was sent before the request body was complete. */
 const DISCARD_MS = 5_000
@@ -32,12 +40,55 @@ export function writePlainResponse(
     // HTTP/2 does not allow this header (RFC 9113 §8.2.2).
     if (stream === undefined || name !== 'Connection') setOrAppend(res, name, headers[name] as string)
   }
-  if (status !== 204 && status !== 304) res.setHeader('Content-Length', Buffer.byteLength(body))
-  res.end(req.method === 'HEAD' ? undefined : body)
+  if (status === 204 || status === 304) res.end()
+  else endWithBody(req, res, body)
   if (!isExpected(req)) return
   // After the complete response, the client need not send the rest of its body (RFC 9113 §8.1).
   if (stream !== undefined) stream.close(constants.NGHTTP2_NO_ERROR)
   else discardBody(req)
+}
+
+/** Ends a response with a body. Other requests of its connection may wait until the client has read it. */
+function endWithBody(req: IncomingMessage, res: ServerResponse, text: string): void {
+  const body = text.length > MAX_STRING_LENGTH ? Buffer.from(text) : text
+  const length = Buffer.byteLength(body)
+  res.setHeader('Content-Length', length)
+  if (req.method === 'HEAD') {
+    res.end()
+    return
+  }
+  const sent = ConnectionTurns.count(req, res, length)
+  if (sent !== undefined) onceClosed(req, res, sent)
+  if (body !== text) res.prependOnceListener('finish', closeUnlessRead(req, res))
+  // A string is sent in one write together with the head.
+  res.end(body)
+}
+
+/**
+ * Closes the connection if its client takes nothing for a time, or the stream of HTTP/2.
+ * @returns a function that must be called when the client has taken everything
+ */
+function closeUnlessRead(req: IncomingMessage, res: ServerResponse): () => void {
+  if (http2StreamOf(req, res) !== undefined) {
+    const cut = (): void => void res.destroy()
+    res.setTimeout(UNREAD_MS, cut)
+    return () => void res.setTimeout(0, cut)
+  }
+  const { socket } = req
+  const cut = (): void => void socket.destroy()
+  let previous = 0
+  const begin = (): void => {
+    previous = socket.timeout ?? 0
+    // The sockets of test tools may have no timeouts.
+    socket.setTimeout?.(UNREAD_MS)
+  }
+  res.once('timeout', cut)
+  if (res.socket === null) res.once('socket', begin)
+  else begin()
+  return () => {
+    res.off('timeout', cut)
+    socket.setTimeout?.(previous)
+  }
 }
 
 /** The headers with lists, to which values are appended. */
@@ -51,10 +102,7 @@ function setOrAppend(res: ServerResponse, name: string, value: string): void {
 
 /** Returns `true` if the body is not complete, or was not read. */
 function isExpected(req: IncomingMessage): boolean {
-  if (req.readableEnded) return false
-  if (req.httpVersionMajor >= 2) return !req.complete
-  const { 'content-length': length, 'transfer-encoding': coding } = req.headers
-  return (length !== undefined || coding !== undefined) && !req.complete
+  return req.httpVersionMajor >= 2 ? !req.readableEnded && !req.complete : !hasWholeBody(req)
 }
 
 /** Reads and discards the rest of a body for a limited time, so that the client can read the response. */
@@ -85,10 +133,7 @@ async function writeWebResponse(
     return
   }
   if (response.headers.get('content-type')?.startsWith('application/json')) {
-    // A string is sent in one write together with the head.
-    const body = await response.text()
-    res.setHeader('Content-Length', Buffer.byteLength(body))
-    res.end(body)
+    endWithBody(req, res, await response.text())
     return
   }
   res.flushHeaders()
@@ -112,10 +157,14 @@ async function pump(
   try {
     for (let read = await reader.read(); !read.done && !isClosed(req, res); read = await reader.read()) {
       if (res.write(read.value)) continue
+      const sent = ConnectionTurns.count(req, res, read.value.length)
+      const taken = closeUnlessRead(req, res)
       await new Promise<void>((resolve) => {
         wake = resolve
         if (isClosed(req, res)) resolve()
       })
+      sent?.()
+      taken()
     }
     res.end()
   } catch {

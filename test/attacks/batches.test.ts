@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { McpServer } from '@modelcontextprotocol/server'
@@ -197,6 +198,24 @@ describe('attacks with batches', function () {
     expect(answers.find(({ id }) => id === requestId).error.code).to.equal(-32_800)
     expect(begun).to.equal(CALLS - 1)
   })
+
+  for (const sessions of [false, true]) {
+    it(`a call of a batch does not see the asynchronous context of the previous call, ${sessions ? 'in' : 'without'} a session`, async () => {
+      const context = new AsyncLocalStorage<string>()
+      const seen: unknown[] = []
+      const nosy = KitMcpRouter.create().tool('look', { description: 'x' }, () => {
+        seen.push(context.getStore())
+        context.enterWith('secret of a call')
+        return 'seen'
+      })
+      const adapter = createMcpAdapter({ router: nosy, ...(sessions && { sessions: {} }) })
+      const session = sessions ? await begin(adapter.server) : {}
+      const { headers, body } = batchOf([call('look', {}, 1), call('look', {}, 2), call('look', {}, 3)])
+      const response = await adapter.server(webRequest({ headers: { ...headers, ...session }, body: body as string }))
+      expect(idsIn(await response.text())).to.deep.equal([1, 2, 3])
+      expect(seen).to.deep.equal([undefined, undefined, undefined])
+    })
+  }
 
   it('a request on another connection is served between the calls of a batch', async () => {
     const adapter = createMcpAdapter({ router })

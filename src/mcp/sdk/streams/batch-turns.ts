@@ -1,3 +1,4 @@
+import { AsyncContext } from '../../../runtime.ts'
 import type { Outflow } from '../../wire/exchange.ts'
 
 /**
@@ -23,7 +24,9 @@ export class BatchTurns {
   /** Calls `begin` when it is the turn of `request`: at once for the first request. */
   take(request: unknown, begin: () => void): void {
     if (this.#current !== undefined) {
-      this.#waiting.set(request, begin)
+      // Must not begin in the context of the previous request, such as its span.
+      const context = new AsyncContext('McpBatch')
+      this.#waiting.set(request, () => context.runInAsyncScope(begin))
       return
     }
     this.#current = { request }
