@@ -1,7 +1,13 @@
 import type { X509Certificate } from 'node:crypto'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
-import { type BodyLimits, type BodyRead, type BodySource, readBody } from '../http/body-reader.ts'
+import {
+  type BodyLimits,
+  type BodyMemory,
+  type BodyRead,
+  type BodySource,
+  readBody,
+} from '../http/body-reader.ts'
 import { firstIpAddress } from '../http/client-address.ts'
 import type { NodeRequest } from '../http/node-middleware.ts'
 import { requestOrigin } from '../http/request-origin.ts'
@@ -123,7 +129,7 @@ export class NodeMcpRequest implements McpRequest {
     whenCut(this.#req, this.#res, listener)
   }
 
-  async readBody(limits: BodyLimits): Promise<BodyRead> {
+  async readBody(limits: BodyLimits, memory?: BodyMemory): Promise<BodyRead> {
     const req = this.#req
     if (Number(req.headers['content-length']) > limits.maxBytes) return { kind: 'too-large' }
     if (isParsed(req)) {
@@ -133,7 +139,7 @@ export class NodeMcpRequest implements McpRequest {
         : { kind: 'value', value: body }
     }
     if (isEncoded(req.headers['content-encoding'])) return { kind: 'encoded' }
-    return readReceived(req, limits) ?? (await readBody(nodeSource(req), limits))
+    return readReceived(req, limits) ?? (await readBody(nodeSource(req), limits, memory))
   }
 }
 

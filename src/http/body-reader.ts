@@ -10,11 +10,17 @@ export interface BodyLimits {
 /** The limits of a body for which no others are configured: 4 MiB within 30 s. */
 export const DEFAULT_BODY_LIMITS: BodyLimits = { maxBytes: 4 * 1024 * 1024, timeoutMs: 30_000 }
 
+/** The memory that is reserved for one body. */
+export interface BodyMemory {
+  /** Reserves so many bytes in all, instead of those before. @returns the reason why this is not possible, if any */
+  resize(bytes: number): 'too-large' | 'busy' | undefined
+}
+
 /** The text of a body, its value if a body parser has parsed it, or the reason why it could not be read. */
 export type BodyRead =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'value'; readonly value: unknown }
-  | { readonly kind: 'too-large' | 'timeout' | 'unreadable' | 'encoded' }
+  | { readonly kind: 'too-large' | 'timeout' | 'unreadable' | 'encoded' | 'busy' }
 
 /** Receives a body. Calls after the first that settles the read have no effect. */
 export interface BodySink {
@@ -38,9 +44,13 @@ export interface BodySink {
 export type BodySource = (sink: BodySink) => () => void
 
 /** Reads a body within its limits. It never rejects, and keeps no chunk after the read is settled. */
-export function readBody(source: BodySource, { maxBytes, timeoutMs }: BodyLimits): Promise<BodyRead> {
+export function readBody(
+  source: BodySource,
+  { maxBytes, timeoutMs }: BodyLimits,
+  memory?: BodyMemory,
+): Promise<BodyRead> {
   return new Promise((resolve) => {
-    const bytes = new BodyBytes(maxBytes)
+    const bytes = new BodyBytes(maxBytes, memory)
     let stop: (() => void) | undefined
     let settled = false
     const settle = (read: BodyRead): void => {
@@ -80,23 +90,27 @@ const MAX_SLACK = 65_536
  */
 class BodyBytes {
   readonly #maxBytes: number
+  readonly #memory: BodyMemory | undefined
   #size = 0
   #only: Buffer | undefined
   #buffer: Buffer | undefined
 
-  constructor(maxBytes: number) {
+  constructor(maxBytes: number, memory: BodyMemory | undefined) {
     this.#maxBytes = maxBytes
+    this.#memory = memory
   }
 
-  add(chunk: unknown, encoding?: BufferEncoding | null): 'added' | 'too-large' | 'unreadable' {
+  add(chunk: unknown, encoding?: BufferEncoding | null): 'added' | 'too-large' | 'unreadable' | 'busy' {
     // A character takes at least half a byte in any encoding. A string that is too long is not converted.
     if (typeof chunk === 'string' && chunk.length / 2 > this.#maxBytes) return 'too-large'
     const bytes = bytesOf(chunk, encoding)
     if (bytes === undefined) return 'unreadable'
     if (bytes.length === 0) return 'added'
     if (bytes.length > this.#maxBytes - this.#size) return 'too-large'
-    if (this.#size === 0 && bytes.buffer.byteLength - bytes.length <= MAX_SLACK) this.#only = bytes
-    else this.#copy(bytes)
+    const isKept = this.#size === 0 && bytes.buffer.byteLength - bytes.length <= MAX_SLACK
+    const refused = isKept ? this.#memory?.resize(bytes.length) : this.#copy(bytes)
+    if (refused !== undefined) return refused
+    if (isKept) this.#only = bytes
     this.#size += bytes.length
     return 'added'
   }
@@ -105,10 +119,12 @@ class BodyBytes {
     return (this.#only ?? this.#buffer?.subarray(0, this.#size))?.toString('utf8') ?? ''
   }
 
-  #copy(bytes: Buffer): void {
+  #copy(bytes: Buffer): ReturnType<BodyMemory['resize']> {
     const size = this.#size + bytes.length
     if (this.#buffer === undefined || size > this.#buffer.length) {
       const capacity = Math.min(this.#maxBytes, Math.max(MIN_CAPACITY, 2 * size))
+      const refused = this.#memory?.resize(capacity)
+      if (refused !== undefined) return refused
       // A pooled buffer would share its memory with others.
       const larger = Buffer.allocUnsafeSlow(capacity)
       const previous = this.#only ?? this.#buffer
@@ -117,6 +133,7 @@ class BodyBytes {
       this.#buffer = larger
     }
     bytes.copy(this.#buffer, this.#size)
+    return undefined
   }
 }
 

@@ -6,11 +6,11 @@ import type { VerifyContext } from '../oauth/options.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import type { Instrumentation } from './instrumentation/instrumentation.ts'
 import { arePublic, neededScopes, type ScopedOperations } from './router/operation-scopes.ts'
+import { BodyBudget } from './wire/body-budget.ts'
 import { calledId, receivesResult, toolResult } from './wire/challenge-result.ts'
 import type { Exchange } from './wire/exchange.ts'
 import { type ParsedMessages, type ReceivedMessages, retryLater } from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
-import { RefusedBodies } from './wire/refused-bodies.ts'
 import { NO_TELEMETRY, type RequestTelemetry } from './wire/request-telemetry.ts'
 
 /** An authenticated request, or the response to a request that was refused. */
@@ -31,20 +31,21 @@ export interface AuthenticatorProps {
   /** The operations that declare scopes. */
   readonly operations?: ScopedOperations | undefined
   readonly instrumentation?: Instrumentation | undefined
-  /** The limits of the body of a request without a valid token, which is read only for `challengeInResult` and `anonymous`. */
+  /** The limits of a body. That of a request without a valid token is read only for `challengeInResult` and `anonymous`. */
   readonly bodyLimits: BodyLimits
 }
 
 /** Authenticates requests, checks the scopes of their tokens, and reports both to telemetry. */
 export class Authenticator {
   readonly gate: Gate | undefined
+  /** The bodies that are read or served. */
+  readonly bodies: BodyBudget
   readonly #props: AuthenticatorProps
-  readonly #refusedBodies: RefusedBodies
 
   constructor(props: AuthenticatorProps) {
     this.gate = props.gate
     this.#props = props
-    this.#refusedBodies = new RefusedBodies(props.bodyLimits)
+    this.bodies = new BodyBudget(props.bodyLimits)
   }
 
   /**
@@ -146,27 +147,33 @@ export class Authenticator {
     const { instrumentation } = this.#props
     if (instrumentation?.loading !== undefined) await instrumentation.loading
     const telemetry = instrumentation?.begin(request) ?? NO_TELEMETRY
-    const parsed = await this.#refusedBodies.receive(request)
+    const parsed = await this.bodies.receiveUnverified(request)
     if (parsed === undefined) {
       const busy = retryLater(503, 'Too many requests without a token are being read')
       telemetry.completed(busy.status)
       return { response: busy }
     }
-    const messages = 'messages' in parsed ? parsed.messages : []
-    const isPublic = 'messages' in parsed && this.arePublic(messages)
-    const decision = await telemetry.run<Promise<Decision | Admission>>(() =>
-      isPublic ? gate.admit(request) : gate.authenticate(request),
-    )
-    if (isPublic && decision.outcome === 'admitted') {
-      const { context } = decision
-      return { exchange: { gate, auth: undefined, context, telemetry }, received: parsed }
+    let admitted: AdmissionResult | undefined
+    try {
+      const messages = 'messages' in parsed ? parsed.messages : []
+      const isPublic = 'messages' in parsed && this.arePublic(messages)
+      const decision = await telemetry.run<Promise<Decision | Admission>>(() =>
+        isPublic ? gate.admit(request) : gate.authenticate(request),
+      )
+      if (isPublic && decision.outcome === 'admitted') {
+        const { context } = decision
+        admitted = { exchange: { gate, auth: undefined, context, telemetry }, received: parsed }
+        return admitted
+      }
+      // Without an `Authorization` header, the gate accepts nothing.
+      if (decision.outcome === 'accepted' || decision.outcome === 'admitted')
+        return { response: FAILED_RESPONSE }
+      telemetry.decided(decision)
+      const named = this.#withScopesOf(messages, gate, decision)
+      return { response: await this.#refusal(gate, named, request, parsed) }
+    } finally {
+      if (admitted === undefined && 'release' in parsed) parsed.release?.()
     }
-    // Without an `Authorization` header, the gate accepts nothing.
-    if (decision.outcome === 'accepted' || decision.outcome === 'admitted')
-      return { response: FAILED_RESPONSE }
-    telemetry.decided(decision)
-    const named = this.#withScopesOf(messages, gate, decision)
-    return { response: await this.#refusal(gate, named, request, parsed) }
   }
 
   #withScopesOf<D extends Decision>(messages: readonly unknown[], gate: Gate, decision: D): D {
@@ -212,9 +219,10 @@ export class Authenticator {
       return gate.responseTo(decision, request)
     const challenge = gate.challengeResult(decision, request)
     if (challenge === undefined) return gate.responseTo(decision, request)
-    const parsed = received ?? (await this.#refusedBodies.receive(request))
+    const parsed = received ?? (await this.bodies.receiveUnverified(request))
     const messages = parsed !== undefined && 'body' in parsed ? parsed : undefined
     const id = messages && calledId(messages.body)
+    if (received === undefined) messages?.release?.()
     if (id !== undefined) return toolResult(id, challenge, request)
     const response = gate.responseTo(decision, request)
     const isCut =

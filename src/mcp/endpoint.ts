@@ -1,9 +1,11 @@
-import type { BodyLimits } from '../http/body-reader.ts'
+import { clientKey } from '../http/client-address.ts'
 import { CORS_RESPONSE_HEADERS, preflightHeaders } from '../http/cors-headers.ts'
 import type { PlainResponse } from '../http/plain-response.ts'
+import type { AuthInfo } from '../oauth/auth-info.ts'
 import { Gate, type GateRequest } from '../oauth/gate.ts'
 import { LazyRequest, RequestContext } from '../oauth/inputs.ts'
 import type { ResolvedOAuthOptions, VerifyContext } from '../oauth/options.ts'
+import { ownerOf } from '../oauth/owner.ts'
 import { unionOfScopes } from '../oauth/scope.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
@@ -16,11 +18,11 @@ import type { AppContextFactory, RouterTable } from './router/router-table.ts'
 import { tableWithSecuritySchemes } from './router/security-schemes.ts'
 import { SdkHandler } from './sdk/sdk-handler.ts'
 import type { SdkServersProps } from './sdk/sdk-servers.ts'
+import { isEventStream, withEnd } from './wire/event-stream.ts'
 import type { Exchange } from './wire/exchange.ts'
-import { jsonRpcError, type ParsedMessages, type ReceivedMessages } from './wire/json-rpc.ts'
+import { jsonRpcError, type ParsedMessages, type ReceivedMessages, retryLater } from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
 import { type OriginPolicyOptions, originRefusal } from './wire/origin-policy.ts'
-import { receiveMessages } from './wire/receive-messages.ts'
 
 const { invalidOption } = optionChecksOf('createMcpAdapter')
 const oauthChecks = optionChecksOf('oauth')
@@ -44,7 +46,6 @@ export class McpEndpoint {
   readonly #props: McpEndpointProps
   readonly #table: RouterTable | undefined
   readonly #originPolicy: OriginPolicyOptions
-  readonly #bodyLimits: BodyLimits
 
   constructor(given: McpEndpointProps) {
     const props = withLimits(given.oauth === undefined ? given : withSecuritySchemes(given, given.oauth))
@@ -57,7 +58,6 @@ export class McpEndpoint {
       maxBodyBytes: maxBytes,
       bodyTimeoutMs: timeoutMs,
     } = props.options
-    this.#bodyLimits = { maxBytes, timeoutMs }
     if (this.#table !== undefined && scopes !== undefined) {
       throw invalidOption(
         'scopes',
@@ -91,7 +91,7 @@ export class McpEndpoint {
       makeContext,
       operations,
       instrumentation,
-      bodyLimits: this.#bodyLimits,
+      bodyLimits: { maxBytes, timeoutMs },
     })
     this.#originPolicy = { ...props.options, hasOAuth: this.gate !== undefined }
     this.sdkHandler = new SdkHandler(props, (durationMs, revision) =>
@@ -132,13 +132,22 @@ export class McpEndpoint {
           : earlier
     }
     if ('response' in exchange) return exchange.response
-    const { telemetry } = exchange
+    const { telemetry, auth } = exchange
     telemetry.servedHere(true)
+    let release = admitted?.release
     try {
       // 4. The messages in the body.
       const parsed =
         admitted ??
-        (request.method === 'POST' ? await receiveMessages(request, this.#bodyLimits) : NO_MESSAGES)
+        (request.method === 'POST'
+          ? await this.authenticator.bodies.receive(request, () => bodyOwner(request, auth))
+          : NO_MESSAGES)
+      if (parsed === undefined) {
+        telemetry.accepted()
+        const busy = retryLater(429, 'Too many large requests of this user are being served')
+        return telemetry.responded(busy, request)
+      }
+      if ('release' in parsed) release = parsed.release
       if ('response' in parsed) {
         telemetry.accepted()
         return telemetry.responded(parsed.response, request)
@@ -165,10 +174,16 @@ export class McpEndpoint {
 
       // 6. The official SDK serves the messages, and telemetry records the response.
       const response = await telemetry.run(() => this.sdkHandler.handle(request, exchange, parsed))
-      return telemetry.responded(response, request)
+      if (release === undefined || !(response instanceof Response) || !isEventStream(response))
+        return telemetry.responded(response, request)
+      const streamed = withEnd(response, request, release)
+      release = undefined
+      return telemetry.responded(streamed, request)
     } catch (cause) {
       telemetry.decided({ outcome: 'failed', cause })
       return jsonRpcError(500, -32_603, 'Internal server error')
+    } finally {
+      release?.()
     }
   }
 
@@ -209,6 +224,11 @@ export class McpEndpoint {
     const make = this.#table?.makeContext
     return make === undefined ? new RequestContext(request, {}) : makeContext(make, request)
   }
+}
+
+/** Returns the owner of a body: the user or, without OAuth, the address of the client. */
+function bodyOwner(request: McpRequest, auth: AuthInfo | undefined): string {
+  return auth === undefined ? (clientKey(request.clientAddress) ?? '') : ownerOf(auth)
 }
 
 /** Returns the properties with a router whose tools have their limits. */

@@ -211,7 +211,9 @@ describe('attacks with batches', function () {
       const adapter = createMcpAdapter({ router: nosy, ...(sessions && { sessions: {} }) })
       const session = sessions ? await begin(adapter.server) : {}
       const { headers, body } = batchOf([call('look', {}, 1), call('look', {}, 2), call('look', {}, 3)])
-      const response = await adapter.server(webRequest({ headers: { ...headers, ...session }, body: body as string }))
+      const response = await adapter.server(
+        webRequest({ headers: { ...headers, ...session }, body: body as string }),
+      )
       expect(idsIn(await response.text())).to.deep.equal([1, 2, 3])
       expect(seen).to.deep.equal([undefined, undefined, undefined])
     })

@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { z } from 'zod'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
@@ -6,7 +7,7 @@ import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
 import { oauthOptions } from '../support/gate-app.ts'
 import { onNode } from '../support/mcp/entry-points.ts'
-import { call, definedOf, legacy, type WireAnswer, type WireRequest } from '../support/mcp/wire.ts'
+import { call, definedOf, legacy, modern, type WireAnswer, type WireRequest } from '../support/mcp/wire.ts'
 import { RawConnection } from '../support/raw-http.ts'
 import { until } from '../support/until.ts'
 
@@ -27,11 +28,19 @@ const SERVERS = {
   },
 }
 
+/** The beginning of a body that takes more memory than every body may take. */
+const LARGE = `{"x":"${'x'.repeat(100_000)}`
+
 /** Sends a request whose body does not end. */
-async function hold(port: number): Promise<{ close(): void; readonly refused: Promise<boolean> }> {
+async function hold(
+  port: number,
+  body = '{',
+): Promise<{ close(): void; readonly refused: Promise<boolean> }> {
   const connection = await RawConnection.open(port)
   const head = 'POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n'
-  const answer = connection.send(`${head}Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n`)
+  const answer = connection.send(
+    `${head}Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n`,
+  )
   const refused = answer.then(
     ({ status }) => status === 401,
     () => false,
@@ -41,7 +50,7 @@ async function hold(port: number): Promise<{ close(): void; readonly refused: Pr
 
 /** Returns `true` if a request whose body does not end is refused without waiting for its end. */
 async function isRefusedAtOnce(port: number): Promise<boolean> {
-  const { close, refused } = await hold(port)
+  const { close, refused } = await hold(port, LARGE)
   const late = new Promise<false>((resolve) => setTimeout(resolve, 100, false))
   const outcome = await Promise.race([refused, late])
   close()
@@ -167,13 +176,30 @@ describe('bodies of requests without a token on the web-standard handler', () =>
 describe('many bodies of requests without a token at the same time', () => {
   attackTable('many requests without a token', [
     {
-      attack: 'bodies of unknown length that never end, and one more',
-      outcome:
-        'at most 64 MiB are reserved: the further one gets 401 at once until others end, and a small call its result',
+      attack: '30 bodies of unknown length of which 1 byte has arrived, and a large one',
+      outcome: 'they reserve nothing, so the large one is read',
       async run() {
-        const large = { ...setup, maxBodyBytes: 32 * 1024 * 1024, bodyTimeoutMs: 60_000 }
+        const slow = { ...setup, maxBodyBytes: 4 * 1024 * 1024, bodyTimeoutMs: 60_000 }
+        const server = await onNode(mcpHandler(createMcpAdapter(slow)))
+        const held = await Promise.all(Array.from({ length: 30 }, () => hold(server.port)))
+        const padded = JSON.stringify(call('echo')).padEnd(MAX_BYTES)
+        const { status, message } = await server.send({ ...legacy(''), body: [padded] })
+        expect({ status, isError: message.result.isError }).to.deep.equal({ status: 200, isError: true })
+        for (const { close } of held) close()
+        await server.close()
+      },
+    },
+    {
+      attack: 'bodies of which 64 MiB have arrived and which never end, and one more',
+      outcome: 'the further one gets 401 at once until others end, and a small call its result',
+      async run() {
+        const large = { ...setup, maxBodyBytes: 2 * 1024 * 1024, bodyTimeoutMs: 60_000 }
         const server = await onNode(mcpHandler(createMcpAdapter(large)))
-        const held = [await hold(server.port), await hold(server.port)]
+        const most = ' '.repeat(1_500_000)
+        const held = await Promise.all(Array.from({ length: 40 }, () => hold(server.port, most)))
+        let refusals = 0
+        for (const { refused } of held) void refused.then((isRefused) => (refusals += Number(isRefused)))
+        await until(() => refusals === 8)
         await until(() => isRefusedAtOnce(server.port))
         const { status, message } = await server.send(legacy(call('echo')))
         expect({ status, isError: message.result.isError }).to.deep.equal({ status: 200, isError: true })
@@ -201,6 +227,91 @@ describe('many bodies of requests without a token at the same time', () => {
         const init = { method: 'POST', headers, body, duplex: 'half' as const }
         expect((await server(new Request('http://localhost/mcp', init))).status).to.equal(401)
         expect(pulled).to.be.at.most(7_000)
+      },
+    },
+  ])
+})
+
+describe('large bodies that are served at the same time', () => {
+  /** A body of about 1 MB that takes about 29 MB as a value. */
+  const wide = (token?: string) =>
+    modern(
+      'tools/call',
+      { name: 'wait', arguments: { x: Array.from({ length: 350_000 }, () => ({})) } },
+      token === undefined ? {} : { authorization: `Bearer ${token}` },
+    )
+  let running = 0
+  let release: () => void = () => undefined
+
+  const start = async (changes: { readonly anonymous?: true; readonly maxBodyBytes?: number }) => {
+    running = 0
+    const released = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const { anonymous, ...limits } = changes
+    const router = KitMcpRouter.create().tool(
+      'wait',
+      { description: 'x', input: z.looseObject({}), public: anonymous === true },
+      async () => {
+        running++
+        await released
+        return 'done'
+      },
+    )
+    const oauth = oauthOptions({
+      verifyToken: async ({ bearerToken }) => ({ valid: true, user: { id: bearerToken } }),
+      ...(anonymous && { anonymous }),
+    })
+    return await onNode(mcpHandler(createMcpAdapter({ router, oauth, ...limits })))
+  }
+
+  attackTable('large bodies that are served', [
+    {
+      attack: '3 public calls without a token whose values take 29 MB each',
+      outcome: 'two are served and one gets 503 with Retry-After, until the others have their response',
+      async run() {
+        const server = await start({ anonymous: true })
+        const served = [server.send(wide()), server.send(wide())]
+        await until(() => running === 2)
+        const { status, headers } = await server.send(wide())
+        expect({ status, after: headers.get('retry-after') }).to.deep.equal({ status: 503, after: '5' })
+        release()
+        for (const one of served) expect((await one).status).to.equal(200)
+        expect((await server.send(wide())).status).to.equal(200)
+        await server.close()
+      },
+    },
+    {
+      attack: '3 calls of one user whose values take 29 MB each, and one of another user',
+      outcome: 'two are served and one gets 429 with Retry-After; the other user is served',
+      async run() {
+        const server = await start({})
+        const served = [server.send(wide('ada')), server.send(wide('ada'))]
+        await until(() => running === 2)
+        const { status, headers } = await server.send(wide('ada'))
+        expect({ status, after: headers.get('retry-after') }).to.deep.equal({ status: 429, after: '5' })
+        served.push(server.send(wide('bob')))
+        await until(() => running === 3)
+        release()
+        for (const one of served) expect((await one).status).to.equal(200)
+        expect((await server.send(wide('ada'))).status).to.equal(200)
+        await server.close()
+      },
+    },
+    {
+      attack: 'a body whose value takes more than 16 times maxBodyBytes',
+      outcome: '413, and a string of the same length is served',
+      async run() {
+        const server = await start({ maxBodyBytes: 1_100_000 })
+        release()
+        expect((await server.send(wide('ada'))).status).to.equal(413)
+        const long = modern(
+          'tools/call',
+          { name: 'wait', arguments: { x: '{},'.repeat(350_000) } },
+          { authorization: 'Bearer ada' },
+        )
+        expect((await server.send(long)).status).to.equal(200)
+        await server.close()
       },
     },
   ])

@@ -1,3 +1,5 @@
+import type { ClientConnection } from './client-connection.ts'
+
 /** The interval of the comments that keep a silent event stream open, in milliseconds. */
 export const KEEP_ALIVE_MS = 15_000
 
@@ -21,6 +23,12 @@ export function isEventStream(response: Response): boolean {
   return (
     response.body !== null && response.headers.get('content-type')?.startsWith('text/event-stream') === true
   )
+}
+
+/** Returns a response like `response`, which is an event stream. Calls `onEnd` when it ends or its client disconnects. */
+export function withEnd(response: Response, client: ClientConnection, onEnd: () => void): Response {
+  client.onDisconnect(onEnd)
+  return new Response(withBodyEnd(response.body as ReadableStream<Uint8Array>, onEnd), response)
 }
 
 /** Returns a stream like `body`. Calls `onEnd` once the stream has ended, has failed, or was canceled. */

@@ -1,5 +1,6 @@
-import type { BodyRead } from '../../http/body-reader.ts'
+import type { BodyMemory, BodyRead } from '../../http/body-reader.ts'
 import type { PlainResponse } from '../../http/plain-response.ts'
+import { endOfString, parsedBytes } from './json-cost.ts'
 
 const MAX_BATCH = 100
 
@@ -10,6 +11,8 @@ export interface ReceivedMessages {
   readonly messages: readonly unknown[]
   /** The length of the body in characters, unless a body parser in front has parsed it. */
   readonly length?: number
+  /** Frees the memory that was reserved for the messages. Must be called when they are served. */
+  readonly release?: () => void
 }
 
 /** The messages of a body, or the response to a body that cannot be served. */
@@ -19,17 +22,19 @@ export type ParsedMessages = ReceivedMessages | { readonly response: PlainRespon
  * Parses a body into JSON-RPC messages. Only revision 2025-03-26 has batches. A request without `MCP-Protocol-Version`
  * counts as one of that revision.
  * @param client the connection. It decides about the response to a body that could not be read.
+ * @param memory the memory for the messages
  */
 export function parseMessages(
   read: BodyRead,
   revision: string | undefined,
   client: { readonly disconnected: boolean } = { disconnected: false },
+  memory?: BodyMemory,
 ): ParsedMessages {
   let body: unknown
   let length: number | undefined
   switch (read.kind) {
     case 'too-large':
-      return { response: jsonRpcError(413, -32_000, 'Payload Too Large') }
+      return { response: tooLarge() }
     case 'encoded':
       return {
         response: jsonRpcError(415, -32_000, 'Unsupported Media Type: no Content-Encoding is understood'),
@@ -38,6 +43,8 @@ export function parseMessages(
       return {
         response: closing(jsonRpcError(408, -32_000, 'Request Timeout: the body did not arrive in time')),
       }
+    case 'busy':
+      return { response: busy() }
     case 'unreadable':
       return { response: client.disconnected ? CLIENT_GONE : parseError() }
     case 'value':
@@ -50,6 +57,12 @@ export function parseMessages(
           return { response: tooDeep() }
         case 'not-json':
           return { response: parseError() }
+      }
+      switch (memory?.resize(parsedBytes(read.text))) {
+        case 'too-large':
+          return { response: tooLarge() }
+        case 'busy':
+          return { response: busy() }
       }
       try {
         body = JSON.parse(read.text)
@@ -124,6 +137,15 @@ export function retryLater(status: 429 | 503, message: string): PlainResponse {
   return { ...response, headers: { ...response.headers, 'Retry-After': '5' } }
 }
 
+function tooLarge(): PlainResponse {
+  return jsonRpcError(413, -32_000, 'Payload Too Large')
+}
+
+/** The response to a large body while others take the memory for large bodies. */
+function busy(): PlainResponse {
+  return retryLater(503, 'Too many large requests are being served')
+}
+
 /** The error of a request that its client has canceled. */
 export const CANCELED: { readonly code: number; readonly message: string } = {
   code: -32_800,
@@ -157,7 +179,6 @@ function closing(response: PlainResponse): PlainResponse {
 export const MAX_JSON_DEPTH = 128
 
 const QUOTE = 0x22
-const BACKSLASH = 0x5c
 const OPENING_BRACE = 0x7b
 const CLOSING_BRACE = 0x7d
 /** The bit by which the code of a bracket differs from that of the brace. */
@@ -211,15 +232,4 @@ function hasManyBrackets(text: string): boolean {
     }
   }
   return false
-}
-
-/** Returns the index of the quotation mark that ends a string, or an index beyond the text if there is none. */
-function endOfString(text: string, start: number): number {
-  let index = start + 1
-  for (; index < text.length; index++) {
-    const code = text.charCodeAt(index)
-    if (code === QUOTE) break
-    if (code === BACKSLASH) index++
-  }
-  return index
 }

@@ -1,4 +1,10 @@
-import { type BodyLimits, type BodyRead, readBody, webSource } from '../../http/body-reader.ts'
+import {
+  type BodyLimits,
+  type BodyMemory,
+  type BodyRead,
+  readBody,
+  webSource,
+} from '../../http/body-reader.ts'
 import { requestOrigin } from '../../http/request-origin.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import type { Gate, GateRequest } from '../../oauth/gate.ts'
@@ -28,7 +34,7 @@ export interface McpRequest extends GateRequest, ClientConnection {
   authenticatedAs(auth: AuthInfo): void
   /** Returns the value of a request header by its lower-case name. */
   header(name: string): string | undefined
-  readBody(limits: BodyLimits): Promise<BodyRead>
+  readBody(limits: BodyLimits, memory?: BodyMemory): Promise<BodyRead>
 }
 
 /** A request to the web-standard handler. */
@@ -104,14 +110,14 @@ export class WebMcpRequest implements McpRequest {
     else signal.addEventListener('abort', listener, { once: true })
   }
 
-  async readBody(limits: BodyLimits): Promise<BodyRead> {
+  async readBody(limits: BodyLimits, memory?: BodyMemory): Promise<BodyRead> {
     const { body, bodyUsed, signal } = this.request
     if (body === null) return { kind: 'text', text: '' }
     // A locked stream belongs to another reader, which may never release it.
     if (bodyUsed || body.locked) return { kind: 'unreadable' }
     if (Number(this.header('content-length')) > limits.maxBytes) return { kind: 'too-large' }
     if (isEncoded(this.header('content-encoding'))) return { kind: 'encoded' }
-    return await readBody(webSource(body, signal), limits)
+    return await readBody(webSource(body, signal), limits, memory)
   }
 }
 

@@ -1,0 +1,106 @@
+import type { BodyLimits, BodyMemory } from '../../http/body-reader.ts'
+import type { ParsedMessages } from './json-rpc.ts'
+import type { McpRequest } from './mcp-request.ts'
+import { receiveMessages } from './receive-messages.ts'
+
+/** The memory that each body may take, which is not counted. A connection takes about as much. */
+const FREE_BYTES = 65_536
+
+/** The memory for all larger bodies of one owner that are read or served at the same time. */
+const TOTAL_BYTES = 64 * 1024 * 1024
+
+/** The most memory of a single body, as a multiple of the maximum size of its text. */
+const MAX_RATIO = 16
+
+/**
+ * Reads the bodies of requests, and reserves the memory that they take: while a body arrives, the size of its buffer, and then
+ * the estimated size of its messages until they are served. An owner could otherwise fill the memory with many bodies that are
+ * each within the limits.
+ */
+export class BodyBudget {
+  readonly #limits: BodyLimits
+  /** By owner. An owner without reserved memory has no entry. */
+  readonly #reserved = new Map<string, number>()
+
+  constructor(limits: BodyLimits) {
+    this.#limits = limits
+  }
+
+  /**
+   * Returns the messages in the body; `undefined` if it cannot be read now, because the owner's budget is used up.
+   * @param owner returns the owner. It is called only for large bodies.
+   */
+  async receive(request: McpRequest, owner: () => string): Promise<ParsedMessages | undefined> {
+    return await this.#receive(request, this.#limits, owner, Math.max(TOTAL_BYTES, this.#maxBytes))
+  }
+
+  /**
+   * Does the same for a request without a valid token. All of them share one budget, and no more than the announced length is
+   * read.
+   */
+  async receiveUnverified(request: McpRequest): Promise<ParsedMessages | undefined> {
+    const { maxBytes, timeoutMs } = this.#limits
+    const length = request.header('content-length')
+    // A web-standard request may have a longer body. A body parser may have decompressed it.
+    const isLimit = length !== undefined && request.header('content-encoding') === undefined
+    const limits = { maxBytes: isLimit ? Math.min(Number(length) || 0, maxBytes) : maxBytes, timeoutMs }
+    return await this.#receive(request, limits, UNVERIFIED, TOTAL_BYTES)
+  }
+
+  /** The most memory of a single body. */
+  get #maxBytes(): number {
+    return this.#limits.maxBytes * MAX_RATIO
+  }
+
+  async #receive(
+    request: McpRequest,
+    limits: BodyLimits,
+    owner: () => string,
+    totalBytes: number,
+  ): Promise<ParsedMessages | undefined> {
+    const reservation = new Reservation(this.#reserved, owner, totalBytes, this.#maxBytes)
+    const parsed = await receiveMessages(request, limits, reservation)
+    if ('response' in parsed) {
+      const { isBusy } = reservation
+      reservation.resize(0)
+      return isBusy ? undefined : parsed
+    }
+    return reservation.bytes === 0 ? parsed : { ...parsed, release: () => void reservation.resize(0) }
+  }
+}
+
+/** The owner of all bodies without a valid token. */
+const UNVERIFIED = (): string => ''
+
+/** The memory of one body. */
+class Reservation implements BodyMemory {
+  /** The counted bytes. */
+  bytes = 0
+  isBusy = false
+  readonly #reserved: Map<string, number>
+  readonly #ownerOf: () => string
+  readonly #totalBytes: number
+  readonly #maxBytes: number
+
+  constructor(reserved: Map<string, number>, owner: () => string, totalBytes: number, maxBytes: number) {
+    this.#reserved = reserved
+    this.#ownerOf = owner
+    this.#totalBytes = totalBytes
+    this.#maxBytes = maxBytes
+  }
+
+  resize(needed: number): 'too-large' | 'busy' | undefined {
+    const bytes = needed <= FREE_BYTES ? 0 : needed
+    if (bytes > this.#maxBytes) return 'too-large'
+    if (bytes === 0 && this.bytes === 0) return undefined
+    const owner = this.#ownerOf()
+    const others = (this.#reserved.get(owner) ?? 0) - this.bytes
+    // A body that is alone may take more than the budget.
+    this.isBusy = bytes > 0 && others > 0 && others + bytes > this.#totalBytes
+    if (this.isBusy) return 'busy'
+    this.bytes = bytes
+    if (others + bytes === 0) this.#reserved.delete(owner)
+    else this.#reserved.set(owner, others + bytes)
+    return undefined
+  }
+}
