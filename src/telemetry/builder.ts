@@ -7,7 +7,11 @@ import {
 } from './audit/audit-options.ts'
 import type { TelemetryConfig } from './config.ts'
 import type { TelemetryLogger } from './delivery/reporter.ts'
-import type { TelemetryTransport, TelemetryTransportEntry } from './delivery/transport.ts'
+import {
+  DEFAULT_MAX_PENDING_BYTES,
+  type TelemetryTransport,
+  type TelemetryTransportEntry,
+} from './delivery/transport.ts'
 import {
   copyRedactionPolicy,
   resolveRedactionPolicy,
@@ -32,7 +36,7 @@ import {
 
 const { checkText, checkWholeNumber, copyOptions, invalidKind } = telemetryOptions
 
-const DEFAULT_MAX_PENDING = 10_000
+const DEFAULT_LIMITS = { maxPending: 10_000, maxPendingBytes: DEFAULT_MAX_PENDING_BYTES }
 
 /** The options of `KitTelemetry.addTransport()`. */
 export interface TelemetryTransportOptions {
@@ -41,6 +45,11 @@ export interface TelemetryTransportOptions {
    * `maxPending` of the adapter, or to 10 000.
    */
   readonly maxPending?: number | undefined
+  /**
+   * The maximum size of the pending events of the transport in memory, in bytes, at least 1. Further events are dropped.
+   * Defaults to the `maxPendingBytes` of the adapter, or to 64 MiB.
+   */
+  readonly maxPendingBytes?: number | undefined
 }
 
 interface BuilderProps {
@@ -235,9 +244,9 @@ export class KitTelemetry<
   /**
    * Adds a transport. Every transport receives every event.
    * @param adapter one of the transports of this package, or your own.
-   * @param options the maximum number of pending events.
+   * @param options the maximum number of pending events, and their maximum size.
    * @throws {KitTelemetryError} `TELEMETRY_INVALID_TRANSPORT` if `adapter` does not implement `TelemetryTransport`;
-   * `TELEMETRY_CONFIGURATION_INVALID` if `maxPending` is invalid, or if `adapter` was also passed to `withAudit`.
+   * `TELEMETRY_CONFIGURATION_INVALID` if a limit is invalid, or if `adapter` was also passed to `withAudit`.
    */
   addTransport(
     adapter: TelemetryTransport,
@@ -245,17 +254,18 @@ export class KitTelemetry<
   ): KitTelemetry<Actors, Scopes, Events> {
     checkTransport(adapter)
     const copy = copyOptions<TelemetryTransportOptions>('addTransport', options, {
-      maxPending: checkMaxPending,
+      maxPending: checkLimit,
+      maxPendingBytes: checkLimit,
     })
-    if (adapter.maxPending !== undefined)
-      checkMaxPending(
-        `addTransport(), maxPending of transport ${quotedName(adapter.type)},`,
-        adapter.maxPending,
-      )
-    const maxPending = copy.maxPending ?? adapter.maxPending ?? DEFAULT_MAX_PENDING
+    const limits = { ...DEFAULT_LIMITS }
+    for (const limit of ['maxPending', 'maxPendingBytes'] as const) {
+      if (adapter[limit] !== undefined)
+        checkLimit(`addTransport(), ${limit} of transport ${quotedName(adapter.type)},`, adapter[limit])
+      limits[limit] = copy[limit] ?? adapter[limit] ?? limits[limit]
+    }
     const transports = [
       ...this.#props.transports,
-      Object.freeze({ type: adapter.type, transport: adapter, maxPending }),
+      Object.freeze({ type: adapter.type, transport: adapter, ...limits }),
     ]
     checkOwnTransport(this.#props.audit, transports)
     return this.#with({ transports })
@@ -433,6 +443,6 @@ function checkTransport(adapter: TelemetryTransport): void {
   }
 }
 
-function checkMaxPending(option: string, value: unknown): void {
+function checkLimit(option: string, value: unknown): void {
   checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER)
 }

@@ -27,6 +27,7 @@ export interface TelemetryConfig {
     readonly type: string
     readonly transport: TelemetryTransport
     readonly maxPending: number
+    readonly maxPendingBytes: number
   }[]
   /** The sampling policy. */
   readonly sampling: {
@@ -57,6 +58,7 @@ export interface TelemetryConfig {
     readonly transport: TelemetryTransport
     readonly names: readonly string[]
     readonly maxPending: number
+    readonly maxPendingBytes: number
     /** @internal */
     readonly key: AuditKey
   }

@@ -374,14 +374,15 @@ export class KitTelemetryManager<
       if (route !== 'audit') this.#delivery.fail(emitFailed(name, cause))
       throw cause
     }
+    const { bytes } = this.#redactor
     const pending = context?.session.pending
     if (decision === undefined) {
-      this.#delivery.send(envelope, pending, undefined, route)
+      this.#delivery.send(envelope, bytes, pending, undefined, route)
       return undefined
     }
-    if (event.isAudited) this.#delivery.send(envelope, pending, undefined, 'audit')
-    if (decision !== 'hold') this.#delivery.send(sampledBy(envelope, decision), pending)
-    else if (tail !== undefined) this.#tails?.hold(tail, envelope)
+    if (event.isAudited) this.#delivery.send(envelope, bytes, pending, undefined, 'audit')
+    if (decision !== 'hold') this.#delivery.send(sampledBy(envelope, decision), bytes, pending)
+    else if (tail !== undefined) this.#tails?.hold(tail, envelope, bytes)
     return undefined
   }
 
@@ -399,7 +400,7 @@ export class KitTelemetryManager<
       },
       warnOfLimit: () =>
         this.#reporter.warning(
-          `the limit of ${MAX_HELD} held events was reached, so sessions are decided before their end. End every session with end(), or lower maxBuffered of withSampling({ keep })`,
+          `the limit of ${MAX_HELD} held events was reached, or of 64 MiB, so sessions are decided before their end. End every session with end(), or lower maxBuffered of withSampling({ keep })`,
           undefined,
           'held',
         ),

@@ -1,5 +1,5 @@
 import { isObject } from '../../options/value-kinds.ts'
-import { auditObstacle, type TelemetryTransport } from '../delivery/transport.ts'
+import { auditObstacle, DEFAULT_MAX_PENDING_BYTES, type TelemetryTransport } from '../delivery/transport.ts'
 import { telemetryOptions } from '../options.ts'
 import { AuditKey } from './audit-key.ts'
 
@@ -28,6 +28,8 @@ export interface AuditConfig {
   readonly names: readonly string[]
   /** The maximum number of pending events. */
   readonly maxPending: number
+  /** The maximum size of the pending events in memory, in bytes. */
+  readonly maxPendingBytes: number
   readonly key: AuditKey
 }
 
@@ -50,9 +52,9 @@ export function readAuditOptions(options: TelemetryAuditOptions): AuditConfig {
   if (secret === undefined || secret === null)
     throw missingOption('withAudit({ secret })', 'set it to at least 32 random bytes')
   const key = AuditKey.of('withAudit', 'withAudit({ secret })', secret)
-  const maxPending = transport.maxPending ?? DEFAULT_MAX_PENDING
+  const { maxPending = DEFAULT_MAX_PENDING, maxPendingBytes = DEFAULT_MAX_PENDING_BYTES } = transport
   return Object.freeze(
-    Object.defineProperty({ transport, names, maxPending }, 'key', { value: key }),
+    Object.defineProperty({ transport, names, maxPending, maxPendingBytes }, 'key', { value: key }),
   ) as AuditConfig
 }
 
@@ -82,8 +84,10 @@ function checkTransport(option: string, value: unknown): void {
     if (given[method] !== undefined && typeof given[method] !== 'function')
       throw invalidKind(`${method} of ${option}`, 'must be a function if it is set', given[method])
   }
-  if (given.maxPending !== undefined)
-    checkWholeNumber(`maxPending of ${option}`, given.maxPending, 1, Number.MAX_SAFE_INTEGER)
+  for (const limit of ['maxPending', 'maxPendingBytes'] as const) {
+    if (given[limit] !== undefined)
+      checkWholeNumber(`${limit} of ${option}`, given[limit], 1, Number.MAX_SAFE_INTEGER)
+  }
   const obstacle = (value as { readonly [auditObstacle]?: string })[auditObstacle]
   if (obstacle !== undefined)
     throw unusableOption(option, 'must not be a transport that leaves out parts of events', obstacle)

@@ -1,5 +1,5 @@
 import { counted } from '../../options/counted.ts'
-import { TransportChannel, transportError } from '../delivery/channel.ts'
+import { TransportChannel } from '../delivery/channel.ts'
 import type { Deadline } from '../delivery/deadline.ts'
 import type { AuditChannel } from '../delivery/delivery.ts'
 import type { PendingWork } from '../delivery/pending-work.ts'
@@ -9,6 +9,7 @@ import type {
   TelemetryTransportMeta,
   TelemetryTransportStats,
 } from '../delivery/transport.ts'
+import { transportError } from '../delivery/transport-error.ts'
 import type { EnvelopeOrigin } from '../envelope/build-envelope.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { createSessionId } from '../envelope/session-id.ts'
@@ -23,10 +24,14 @@ import { InOrderTransport } from './in-order-transport.ts'
 /** The minimum time between two warnings about lost events, in milliseconds. */
 const LOSS_WARNING_MS = 10_000
 
+/** The bytes of a line of its own, and of the attributes of the chain. */
+const LINE_BYTES = 2_048
+
 /** Writes the audited events of a manager to one transport, as a chain with an opening and a closing line. */
 export class AuditTrail implements AuditChannel {
   readonly #names: readonly GlobMatcher[]
   readonly #maxPending: number
+  readonly #maxPendingBytes: number
   readonly #origin: EnvelopeOrigin
   readonly #reporter: Reporter
   readonly #chain: AuditChain
@@ -41,12 +46,13 @@ export class AuditTrail implements AuditChannel {
   #isClosed = false
 
   constructor(
-    { transport, names, maxPending, key }: AuditConfig,
+    { transport, names, maxPending, maxPendingBytes, key }: AuditConfig,
     origin: EnvelopeOrigin,
     reporter: Reporter,
   ) {
     this.#names = names.map(compileGlob)
     this.#maxPending = maxPending
+    this.#maxPendingBytes = maxPendingBytes
     this.#origin = origin
     this.#reporter = reporter
     this.#chain = new AuditChain(key)
@@ -67,17 +73,21 @@ export class AuditTrail implements AuditChannel {
     const entry = {
       type: this.#transport.type,
       transport: this.#transport,
+      // `offer` limits the events. The opening and the closing line are never dropped.
       maxPending: Number.POSITIVE_INFINITY,
+      maxPendingBytes: Number.POSITIVE_INFINITY,
     }
     this.#channel = new TransportChannel(entry, this.#reporter, inOrder)
     this.#channel.start(meta, stats)
-    this.#write(this.#event(OPENED), { [FORMAT]: VERSION })
+    this.#write(this.#event(OPENED), LINE_BYTES, { [FORMAT]: VERSION })
   }
 
-  /** Adds an event to the chain, unless too many events are pending. */
-  offer(envelope: TelemetryEnvelope, session: PendingWork | undefined): void {
-    if (this.#isClosed || this.#pending >= this.#maxPending) this.lose()
-    else this.#write(envelope, {}, session)
+  /** Adds an event to the chain, unless too many events or bytes are pending. */
+  offer(envelope: TelemetryEnvelope, bytes: number, session: PendingWork | undefined): void {
+    const pendingBytes = this.#channel?.pendingBytes ?? 0
+    const isFull = this.#pending >= this.#maxPending || pendingBytes + bytes > this.#maxPendingBytes
+    if (this.#isClosed || isFull) this.lose()
+    else this.#write(envelope, bytes + LINE_BYTES, {}, session)
   }
 
   /** Counts an event that cannot be written. The next line mentions it. */
@@ -105,7 +115,7 @@ export class AuditTrail implements AuditChannel {
   async close(deadline: Deadline): Promise<void> {
     // An event that is being emitted now comes before the closing line.
     await Promise.resolve()
-    this.#write(this.#event(CLOSED), { [END]: true })
+    this.#write(this.#event(CLOSED), LINE_BYTES, { [END]: true })
     this.#isClosed = true
     await this.#channel?.close(deadline)
     if (this.#lost > 0) this.#warnOfLoss()
@@ -130,11 +140,16 @@ export class AuditTrail implements AuditChannel {
     return this.#channel?.pending ?? 0
   }
 
-  #write(envelope: TelemetryEnvelope, own: Readonly<Record<string, unknown>>, session?: PendingWork): void {
+  #write(
+    envelope: TelemetryEnvelope,
+    bytes: number,
+    own: Readonly<Record<string, unknown>>,
+    session?: PendingWork,
+  ): void {
     const lost = this.#unmentioned
     this.#unmentioned = 0
     const sealed = this.#chain.seal(envelope, lost === 0 ? own : { ...own, [LOST]: lost })
-    this.#channel?.offer(sealed, session)
+    this.#channel?.offer(sealed, bytes, session)
   }
 
   #event(name: string): TelemetryEnvelope {
@@ -167,7 +182,7 @@ export class AuditTrail implements AuditChannel {
 
   #warnOfLoss(): void {
     this.#reporter.warning(
-      `the audit log of transport ${JSON.stringify(this.#transport.type)} has lost ${counted(this.#lost, 'event')} that could not be read, or that came while too many events were pending (maxPending ${this.#maxPending}). verifyAudit() reports them`,
+      `the audit log of transport ${JSON.stringify(this.#transport.type)} has lost ${counted(this.#lost, 'event')} that could not be read, or that came while too many events were pending (maxPending ${this.#maxPending}, maxPendingBytes ${this.#maxPendingBytes}). verifyAudit() reports them`,
       undefined,
       'lost audit events',
     )

@@ -125,9 +125,9 @@ export class InOrderTransport implements TelemetryTransport {
   }
 
   /** Shortens a pause, and flushes the transport. */
-  flush(): Promise<void> | void {
+  flush(deadline?: AbortSignal): Promise<void> | void {
     this.#endPause?.(MAX_FLUSHING_PAUSE_MS)
-    return this.#transport.flush?.()
+    return this.#transport.flush?.(deadline)
   }
 
   /** Shuts the transport down. Events that have not been delivered stay pending. */
@@ -177,7 +177,8 @@ export class InOrderTransport implements TelemetryTransport {
   async #flushTransport(): Promise<void> {
     this.#isFlushing = true
     try {
-      const flushed = this.#transport.flush?.()
+      // The event is sent at once, but not more often than without a flush.
+      const flushed = this.#transport.flush?.(AbortSignal.abort())
       this.#isFlushing = false
       await flushed
     } catch {

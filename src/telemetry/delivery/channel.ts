@@ -3,9 +3,10 @@ import { counted } from '../../options/counted.ts'
 import { isPromiseLike } from '../../options/value-kinds.ts'
 import { AsyncContext } from '../../runtime.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
-import { KitTelemetryError } from '../errors.ts'
+import type { KitTelemetryError } from '../errors.ts'
 import { LEVEL_PRIORITY } from '../levels.ts'
 import { type Deadline, settlingOf } from './deadline.ts'
+import { FlushCalls } from './flush-calls.ts'
 import { type Generation, PendingWork } from './pending-work.ts'
 import type { Reporter } from './reporter.ts'
 import {
@@ -21,15 +22,13 @@ import {
   type TelemetryTransportMeta,
   type TelemetryTransportStats,
 } from './transport.ts'
+import { transportError } from './transport-error.ts'
 
-/** The part of `maxPending` from which on events below `warn` are dropped. */
+/** The part of each limit from which on events below `warn` are dropped. */
 const SHED_FROM = 0.8
 
 /** The minimum time between two warnings about dropped events, in milliseconds. */
 const DROP_WARNING_MS = 10_000
-
-/** The maximum number of concurrent calls of a transport's `flush`. Further callers share the next call. */
-const MAX_FLUSHES = 8
 
 /** An event that waits for `init`, and the async context in which it was emitted, which contains the active span. */
 interface Waiting {
@@ -37,21 +36,6 @@ interface Waiting {
   readonly counted: Counted
   readonly context: AsyncContext
   readonly emittedAtMs: number
-}
-
-/** One call of a transport's `flush`. */
-class FlushCall {
-  readonly #work = new PendingWork()
-  readonly #call = this.#work.add()
-
-  settle(): void {
-    this.#work.settle(this.#call)
-  }
-
-  /** @returns a function that cancels the call of `done`. */
-  whenSettled(done: () => void): () => void {
-    return this.#work.whenSettled(done)
-  }
 }
 
 /** An event that has not settled. */
@@ -62,8 +46,11 @@ class Counted implements EventOutcome {
   /** The pending events of its session. */
   readonly #session: PendingWork | undefined
   readonly #sessionGeneration: Generation | undefined
+  /** Its size in memory. */
+  readonly bytes: number
 
-  constructor(channel: TransportChannel, work: PendingWork, session: PendingWork | undefined) {
+  constructor(channel: TransportChannel, work: PendingWork, session: PendingWork | undefined, bytes: number) {
+    this.bytes = bytes
     this.#channel = channel
     this.#work = work
     this.#generation = work.add()
@@ -87,7 +74,7 @@ class Counted implements EventOutcome {
   }
 }
 
-/** Passes events to one transport, limits the number of pending events, and keeps the delivery statistics. */
+/** Passes events to one transport, limits the number and the bytes of pending events, and keeps the delivery statistics. */
 export class TransportChannel {
   readonly #type: string
   readonly #transport: TelemetryTransport
@@ -95,7 +82,9 @@ export class TransportChannel {
   readonly #take: TakeEvent | undefined
   readonly #handle: TelemetryTransport['handle']
   readonly #maxPending: number
+  readonly #maxPendingBytes: number
   readonly #shedFrom: number
+  readonly #shedFromBytes: number
   readonly #reporter: Reporter
   readonly #inOrder: (deliver: () => void) => void
 
@@ -111,10 +100,8 @@ export class TransportChannel {
 
   /** The pending events. */
   readonly #work = new PendingWork()
-  /** The number of concurrent calls of the transport's `flush`. */
-  #flushes = 0
-  /** The call that starts when one of them ends, or when `init` has finished. */
-  #nextFlush: FlushCall | undefined
+  #pendingBytes = 0
+  readonly #flushes = new FlushCalls((deadline) => this.#call('flush', deadline))
   #isCallingTransport = false
 
   constructor(entry: TelemetryTransportEntry, reporter: Reporter, inOrder: (deliver: () => void) => void) {
@@ -124,7 +111,9 @@ export class TransportChannel {
     const transport: TelemetryTransport & Partial<EventTaker> = entry.transport
     this.#take = transport[eventTaker]?.(this.#handle)
     this.#maxPending = entry.maxPending
+    this.#maxPendingBytes = entry.maxPendingBytes
     this.#shedFrom = entry.maxPending * SHED_FROM
+    this.#shedFromBytes = entry.maxPendingBytes * SHED_FROM
     this.#reporter = reporter
     this.#inOrder = inOrder
   }
@@ -142,33 +131,44 @@ export class TransportChannel {
           () => this.#ready(),
           (cause) => this.#disable(cause),
         )
-        .then(() => this.#beginNextFlush())
+        .then(() => (this.#state === 'closed' ? this.#flushes.skipNext() : this.#flushes.startNext()))
     } catch (cause) {
       this.#disable(cause)
     }
   }
 
   /**
-   * Passes an envelope to the transport, unless too many events are pending.
+   * Passes an envelope to the transport, unless too many events or bytes are pending.
+   * @param bytes its size in memory.
    * @param emittedAtMs when the event was emitted, if that is not now.
    */
-  offer(envelope: TelemetryEnvelope, session: PendingWork | undefined, emittedAtMs?: number): void {
-    const pending = this.pending
+  offer(
+    envelope: TelemetryEnvelope,
+    bytes: number,
+    session: PendingWork | undefined,
+    emittedAtMs?: number,
+  ): void {
+    const isFull = this.#isFull(envelope, bytes)
     this.#accepted++
     if (this.#state === 'disabled') {
       this.#failed++
-    } else if (
-      pending >= this.#shedFrom &&
-      (pending >= this.#maxPending || LEVEL_PRIORITY[envelope.level] < LEVEL_PRIORITY.warn)
-    ) {
+    } else if (isFull) {
       this.#drop()
     } else if (this.#state === 'ready') {
-      this.#deliver(envelope, session, emittedAtMs)
+      this.#deliver(envelope, bytes, session, emittedAtMs)
     } else {
       const context = new AsyncContext('KitTelemetryEvent')
-      const counted = this.#count(session)
+      const counted = this.#count(session, bytes)
       this.#waiting.push({ envelope, counted, context, emittedAtMs: emittedAtMs ?? Date.now() })
     }
+  }
+
+  #isFull({ level }: TelemetryEnvelope, bytes: number): boolean {
+    const { pending } = this
+    const pendingBytes = this.#pendingBytes
+    if (pending >= this.#maxPending || pendingBytes + bytes > this.#maxPendingBytes) return true
+    const isShedding = pending >= this.#shedFrom || pendingBytes >= this.#shedFromBytes
+    return isShedding && LEVEL_PRIORITY[level] < LEVEL_PRIORITY.warn
   }
 
   /** Counts an event as failed that could not be passed to the transport. */
@@ -247,6 +247,11 @@ export class TransportChannel {
     return this.#accepted - this.#delivered - this.#failed - this.#dropped
   }
 
+  /** The bytes of the events that have not settled. */
+  get pendingBytes(): number {
+    return this.#pendingBytes
+  }
+
   get #label(): string {
     return JSON.stringify(this.#type)
   }
@@ -255,16 +260,17 @@ export class TransportChannel {
   settle(event: Counted, failure?: { readonly cause: unknown }): void {
     if (failure === undefined) this.#delivered++
     else this.#fail(failure.cause)
-    event.release()
+    this.#release(event)
   }
 
   #deliver(
     envelope: TelemetryEnvelope,
+    bytes: number,
     session: PendingWork | undefined,
     emittedAtMs: number | undefined,
   ): void {
     if (this.#take !== undefined && this.#transport.handle === this.#handle) {
-      this.#handOver(this.#take, envelope, emittedAtMs, this.#count(session))
+      this.#handOver(this.#take, envelope, emittedAtMs, this.#count(session, bytes))
       return
     }
     let handled: unknown
@@ -281,7 +287,7 @@ export class TransportChannel {
       this.#fail(cause)
       return
     }
-    this.#await(handled, this.#count(session))
+    this.#await(handled, this.#count(session, bytes))
   }
 
   /** Delivers an event that is already counted. */
@@ -306,14 +312,20 @@ export class TransportChannel {
     counted: Counted,
   ): void {
     try {
-      take(envelope, emittedAtMs, counted)
+      take(envelope, emittedAtMs, counted, counted.bytes)
     } catch (cause) {
       this.settle(counted, { cause })
     }
   }
 
-  #count(session: PendingWork | undefined): Counted {
-    return new Counted(this, this.#work, session)
+  #count(session: PendingWork | undefined, bytes: number): Counted {
+    this.#pendingBytes += bytes
+    return new Counted(this, this.#work, session, bytes)
+  }
+
+  #release(event: Counted): void {
+    this.#pendingBytes -= event.bytes
+    event.release()
   }
 
   #await(handled: PromiseLike<unknown>, counted: Counted): void {
@@ -332,31 +344,7 @@ export class TransportChannel {
       done()
       return () => {}
     }
-    const mayStart = this.#state !== 'starting' && this.#flushes < MAX_FLUSHES && !this.#isCallingTransport
-    if (!mayStart) {
-      this.#nextFlush ??= new FlushCall()
-      return this.#nextFlush.whenSettled(done)
-    }
-    const flush = new FlushCall()
-    this.#beginFlush(flush)
-    return flush.whenSettled(done)
-  }
-
-  #beginFlush(flush: FlushCall): void {
-    this.#flushes++
-    void this.#call('flush').then(() => {
-      this.#flushes--
-      flush.settle()
-      this.#beginNextFlush()
-    })
-  }
-
-  #beginNextFlush(): void {
-    const next = this.#nextFlush
-    this.#nextFlush = undefined
-    if (next === undefined) return
-    if (this.#state === 'closed') next.settle()
-    else this.#beginFlush(next)
+    return this.#flushes.add(done, this.#state !== 'starting' && !this.#isCallingTransport)
   }
 
   /** Delivers the events that waited for `init`, in order, before any new one. */
@@ -388,7 +376,7 @@ export class TransportChannel {
     this.#waiting = []
     this.#failed += waiting.length
     this.#reporter.error(this.#lastError, this)
-    for (const { counted } of waiting) counted.release()
+    for (const { counted } of waiting) this.#release(counted)
   }
 
   #fail(cause: unknown): void {
@@ -412,7 +400,7 @@ export class TransportChannel {
 
   #warnOfDrops(): void {
     this.#reporter.warning(
-      `transport ${this.#label} has dropped ${counted(this.#dropped, 'event')} because too many events are pending (maxPending ${this.#maxPending})`,
+      `transport ${this.#label} has dropped ${counted(this.#dropped, 'event')} because too many events are pending (maxPending ${this.#maxPending}, maxPendingBytes ${this.#maxPendingBytes})`,
       undefined,
       `dropped ${this.#type}`,
     )
@@ -437,33 +425,11 @@ export class TransportChannel {
   #callNow(method: 'flush' | 'shutdown', deadline: AbortSignal | undefined): Promise<void> | void {
     this.#isCallingTransport = true
     try {
-      return method === 'flush' ? this.#transport.flush?.() : this.#transport.shutdown?.(deadline)
+      return method === 'flush' ? this.#transport.flush?.(deadline) : this.#transport.shutdown?.(deadline)
     } finally {
       this.#isCallingTransport = false
     }
   }
-}
-
-/**
- * Returns the transport's own error if it has that code. Otherwise returns an error with the name of `cause`, but not its
- * message, which may quote an event.
- */
-export function transportError(
-  type: string,
-  code: 'TELEMETRY_TRANSPORT_FAILED' | 'TELEMETRY_TRANSPORT_INIT_FAILED',
-  what: string,
-  cause: unknown,
-): KitTelemetryError {
-  const named = `transport ${JSON.stringify(type)}`
-  if (KitTelemetryError.is(cause) && cause.code === code) {
-    return cause.message.includes(named)
-      ? cause
-      : new KitTelemetryError(code, `${named}: ${cause.message}`, {
-          cause,
-          ...(cause.details !== undefined && { details: cause.details }),
-        })
-  }
-  return new KitTelemetryError(code, `${named} ${what}${kindOf(cause)}`, { cause })
 }
 
 /** Converts a thenable to a promise, which handles a `then` that throws or calls back twice. */
@@ -471,15 +437,4 @@ function asPromise(value: PromiseLike<unknown>): Promise<unknown> {
   return types.isPromise(value) && value.then === Promise.prototype.then
     ? value
     : new Promise((resolve) => resolve(value))
-}
-
-/** Returns the parts of an error that do not contain secrets: ` (TypeError)`, ` (Error ECONNREFUSED)`. */
-function kindOf(cause: unknown): string {
-  try {
-    const { name, code } = cause as { name?: unknown; code?: unknown }
-    const words = [name, code].filter((word) => typeof word === 'string' && /^[\w.-]{1,64}$/.test(word))
-    return words.length === 0 ? '' : ` (${words.join(' ')})`
-  } catch {
-    return ''
-  }
 }

@@ -27,7 +27,7 @@ export interface AuditChannel {
     stats: () => TelemetryStats,
     inOrder: (deliver: () => void) => void,
   ): void
-  offer(envelope: TelemetryEnvelope, session: PendingWork | undefined): void
+  offer(envelope: TelemetryEnvelope, bytes: number, session: PendingWork | undefined): void
   /** Counts an event that is not offered although it is audited. */
   lose(): void
   flush(done: () => void): () => void
@@ -37,6 +37,7 @@ export interface AuditChannel {
 
 interface Nested {
   readonly envelope: TelemetryEnvelope
+  readonly bytes: number
   readonly pending: PendingWork | undefined
   readonly route: Route
   readonly nesting: number
@@ -79,32 +80,35 @@ export class Delivery {
   sendHeld(
     {
       envelope,
+      bytes,
       context,
       emittedAtMs,
-    }: Pick<Nested, 'envelope' | 'context'> & { readonly emittedAtMs: number },
+    }: Pick<Nested, 'envelope' | 'bytes' | 'context'> & { readonly emittedAtMs: number },
     pending: PendingWork,
   ): void {
-    context.runInAsyncScope(() => this.send(envelope, pending, emittedAtMs))
+    context.runInAsyncScope(() => this.send(envelope, bytes, pending, emittedAtMs))
   }
 
   /**
    * Passes an envelope to every transport of its route.
+   * @param bytes its size in memory.
    * @param pending counts the event once for each transport until it is delivered or has failed.
    * @param emittedAtMs when the event was emitted, if that is not now.
    */
   send(
     envelope: TelemetryEnvelope,
+    bytes: number,
     pending: PendingWork | undefined,
     emittedAtMs?: number,
     route: Route = 'transports',
   ): void {
     if (this.#delivering) {
-      this.#sendLater(envelope, pending, emittedAtMs, route)
+      this.#sendLater(envelope, bytes, pending, emittedAtMs, route)
       return
     }
     this.#delivering = true
     try {
-      this.#offer(envelope, pending, emittedAtMs, route)
+      this.#offer(envelope, bytes, pending, emittedAtMs, route)
     } finally {
       this.#delivering = false
     }
@@ -113,12 +117,14 @@ export class Delivery {
 
   #offer(
     envelope: TelemetryEnvelope,
+    bytes: number,
     pending: PendingWork | undefined,
     emittedAtMs: number | undefined,
     route: Route,
   ): void {
-    if (route !== 'audit') for (const channel of this.#channels) channel.offer(envelope, pending, emittedAtMs)
-    if (route !== 'transports') this.#audit?.offer(envelope, pending)
+    if (route !== 'audit')
+      for (const channel of this.#channels) channel.offer(envelope, bytes, pending, emittedAtMs)
+    if (route !== 'transports') this.#audit?.offer(envelope, bytes, pending)
   }
 
   /** Counts an event as failed for every transport, because it could not be passed to them. */
@@ -176,6 +182,7 @@ export class Delivery {
   /** Queues an event that a transport emits while it handles another, until every transport has received the other. */
   #sendLater(
     envelope: TelemetryEnvelope,
+    bytes: number,
     pending: PendingWork | undefined,
     emittedAtMs: number | undefined,
     route: Route,
@@ -192,16 +199,16 @@ export class Delivery {
       return
     }
     const context = new AsyncContext('KitTelemetryEvent')
-    this.#nested.push({ envelope, pending, nesting, context, emittedAtMs, route })
+    this.#nested.push({ envelope, bytes, pending, nesting, context, emittedAtMs, route })
   }
 
   #sendNested(): void {
     for (let next = this.#nested.shift(); next !== undefined; next = this.#nested.shift()) {
-      const { envelope, pending, nesting, context, emittedAtMs, route } = next
+      const { envelope, bytes, pending, nesting, context, emittedAtMs, route } = next
       this.#delivering = true
       this.#nesting = nesting
       try {
-        context.runInAsyncScope(() => this.#offer(envelope, pending, emittedAtMs, route))
+        context.runInAsyncScope(() => this.#offer(envelope, bytes, pending, emittedAtMs, route))
       } finally {
         this.#delivering = false
         this.#nesting = 0

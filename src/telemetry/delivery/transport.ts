@@ -35,6 +35,8 @@ export interface TelemetryTransport {
   readonly type: string
   /** The maximum number of pending events. Further events are dropped. Defaults to 10 000. */
   readonly maxPending?: number
+  /** The maximum size of the pending events in memory, in bytes. Further events are dropped. Defaults to 64 MiB. */
+  readonly maxPendingBytes?: number
   /** Runs in `build()`. Events wait until it has finished. If it fails, this transport is disabled. */
   init?(meta: TelemetryTransportMeta): Promise<void> | void
   /**
@@ -44,8 +46,11 @@ export interface TelemetryTransport {
    * its session.
    */
   handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> | void
-  /** Sends buffered events. Resolves when they are delivered or have failed. */
-  flush?(): Promise<void> | void
+  /**
+   * Sends buffered events. Resolves when they are delivered or have failed.
+   * @param deadline aborts when no caller waits any longer. From then on, the transport need not hurry.
+   */
+  flush?(deadline?: AbortSignal): Promise<void> | void
   /**
    * Flushes, and releases all resources.
    * @param deadline aborts at the timeout of the manager's `shutdown`. From then on, the transport must not keep the process
@@ -79,11 +84,12 @@ export interface EventOutcome {
   failed(cause: unknown): void
 }
 
-/** Delivers an event, like `handle`. If it throws, it has not called `outcome`. */
+/** Delivers an event of some bytes in memory, like `handle`. If it throws, it has not called `outcome`. */
 export type TakeEvent = (
   envelope: TelemetryEnvelope,
   emittedAtMs: number | undefined,
   outcome: EventOutcome,
+  bytes: number,
 ) => void
 
 /** A transport that can report outcomes without promises. */
@@ -102,6 +108,9 @@ export interface EventTaker {
  */
 export const auditObstacle: unique symbol = Symbol.for('mcp-gatekit.auditObstacle')
 
+/** The default `maxPendingBytes` of a transport, and the maximum size of all held events of a manager. */
+export const DEFAULT_MAX_PENDING_BYTES: number = 64 * 2 ** 20
+
 /** A transport, and how many of its events may be pending. */
 export interface TelemetryTransportEntry {
   /** The `type` of the transport. */
@@ -110,6 +119,8 @@ export interface TelemetryTransportEntry {
   readonly transport: TelemetryTransport
   /** The maximum number of pending events, at least 1. */
   readonly maxPending: number
+  /** The maximum size of the pending events in memory, in bytes, at least 1. */
+  readonly maxPendingBytes: number
 }
 
 /**

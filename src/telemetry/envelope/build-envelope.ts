@@ -12,9 +12,11 @@ import type {
   TelemetryScope,
   TelemetrySource,
 } from './envelope.ts'
-import type { Redactor } from './redactor.ts'
+import { limitedEnvelope, MAX_UNMEASURED_BYTES } from './limited-envelope.ts'
+import type { RedactedValues, Redactor } from './redactor.ts'
 import { createSessionId } from './session-id.ts'
 import { isoTime, readTime } from './time.ts'
+import { EVENT_BYTES, textBytes, valueBytes } from './weight.ts'
 
 /** The members that all envelopes of a manager have. */
 export interface EnvelopeOrigin {
@@ -27,9 +29,7 @@ export interface EnvelopeOrigin {
 export interface EnvelopeContext {
   readonly sessionId: string
   /** Returns the redacted values that an event inherits from its session. */
-  redacted(redactor: Redactor): {
-    readonly [Member in 'actor' | 'scope' | 'attributes']: TelemetryEnvelope[Member] | undefined
-  }
+  redacted(redactor: Redactor): RedactedValues
 }
 
 const TYPED = 'an object with a type'
@@ -38,11 +38,11 @@ const ERROR = 'an Error, or an object with name and message'
 type Mutable<T> = { -readonly [Member in keyof T]: T[Member] }
 
 /**
- * Builds the redacted, frozen envelope of an event.
+ * Builds the redacted, frozen envelope of an event. `redactor.bytes` is then its size in memory.
  * @param sessionId the session id, if it is already known.
  * @param attributes the attributes of the input, after a function was called.
  * @param warn is called if `input.time` is invalid.
- * @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if a member of `input` is malformed.
+ * @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if a member of `input` is malformed or too large.
  */
 export function buildEnvelope(
   origin: EnvelopeOrigin,
@@ -68,20 +68,39 @@ export function buildEnvelope(
       : { name, time, level, service, environment, version, sessionId: id }
 
   const inherited = context?.redacted(redactor)
+  let bytes = EVENT_BYTES + textBytes(id) + (inherited?.bytes ?? 0)
   const actor = input.actor ?? undefined
-  if (actor !== undefined) envelope.actor = redactor.actor(copyActor(actor))
-  else if (inherited?.actor !== undefined) envelope.actor = inherited.actor
+  if (actor !== undefined) {
+    envelope.actor = redactor.actor(copyActor(actor))
+    bytes += redactor.bytes
+  } else if (inherited?.actor !== undefined) envelope.actor = inherited.actor
   const scope = input.scope ?? undefined
-  if (scope !== undefined) envelope.scope = redactor.scope(copyScope(scope))
-  else if (inherited?.scope !== undefined) envelope.scope = inherited.scope
-  if (attributes !== undefined)
+  if (scope !== undefined) {
+    envelope.scope = redactor.scope(copyScope(scope))
+    bytes += redactor.bytes
+  } else if (inherited?.scope !== undefined) envelope.scope = inherited.scope
+  if (attributes !== undefined) {
     envelope.attributes = redactor.map('attributes', attributes, inherited?.attributes)
-  else if (inherited?.attributes !== undefined) envelope.attributes = inherited.attributes
+    bytes += redactor.bytes
+  } else if (inherited?.attributes !== undefined) envelope.attributes = inherited.attributes
   const error = input.error ?? undefined
-  if (error !== undefined) envelope.error = redactor.error(copyError(error))
+  if (error !== undefined) {
+    envelope.error = redactor.error(copyError(error))
+    bytes += redactor.bytes
+  }
   const source = input.source ?? undefined
-  if (source !== undefined) envelope.source = copySource(source)
-  return Object.freeze(envelope)
+  if (source !== undefined) {
+    envelope.source = copySource(source)
+    bytes += valueBytes(envelope.source)
+  }
+  Object.freeze(envelope)
+  if (bytes <= MAX_UNMEASURED_BYTES) {
+    redactor.bytes = bytes
+    return envelope
+  }
+  const limited = limitedEnvelope(envelope)
+  redactor.bytes = limited === envelope ? bytes : EVENT_BYTES + valueBytes(limited)
+  return limited
 }
 
 /** Returns the session id of an input, if it has one. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if it is malformed. */

@@ -1,6 +1,7 @@
 import { types } from '../../built-in-kinds.ts'
 import { describeError, isError } from '../../describe-error.ts'
 import { KEEP_EVERYTHING, type KeyNode, type KeyRules } from './redaction.ts'
+import { CONTAINER_BYTES, ITEM_BYTES, memberBytes, textBytes } from './weight.ts'
 
 /** The maximum depth of a copied object or array. The copied object itself has the depth 0. */
 const MAX_DEPTH = 8
@@ -20,6 +21,10 @@ interface Ancestors {
 /** The number of values that the current copy may still contain. Copying is synchronous, so one counter is enough. */
 let remaining = 0
 
+/** The weight of the current copy so far, and that of the latest copy. */
+let weight = 0
+let latestWeight = 0
+
 /** `true` if plain objects inherit keys, because the application has added some to `Object.prototype`. */
 let inheritsKeys = false
 
@@ -37,7 +42,9 @@ export function toRedactedJson(
   base?: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, unknown>> | undefined {
   const outer = remaining
+  const outerWeight = weight
   remaining = MAX_VALUES
+  weight = CONTAINER_BYTES
   inheritsKeys = hasKeys(Object.prototype)
   try {
     const form = jsonForm(source, '')
@@ -46,8 +53,15 @@ export function toRedactedJson(
     fill(into, form as Record<string, unknown>, rules, rules.root, 0, { value: source, parent: undefined })
     return Object.freeze(into)
   } finally {
+    latestWeight = weight
     remaining = outer
+    weight = outerWeight
   }
+}
+
+/** Returns the bytes of the latest result of `toRedactedJson` in memory, without those of `base`. */
+export function latestCopyBytes(): number {
+  return latestWeight
 }
 
 function fill(
@@ -68,7 +82,7 @@ function fill(
         previous = rules.child(node, previous, key)
         if (previous.action === 'deny') continue
         if (--remaining < 0) {
-          setOwn(into, key, rules.cut('[Truncated]'))
+          addMember(into, key, rules.cut('[Truncated]'))
           return
         }
         copyInto(into, key, source[key], rules, previous, depth, ancestors)
@@ -84,7 +98,7 @@ function fill(
       previous = rules.child(node, previous, key)
       if (previous.action === 'deny') continue
       if (--remaining < 0) {
-        setOwn(into, key, rules.cut('[Truncated]'))
+        addMember(into, key, rules.cut('[Truncated]'))
         return
       }
       copyInto(into, key, source[key], rules, previous, depth, ancestors)
@@ -121,7 +135,7 @@ function copyInto(
       : typeof value === 'string'
         ? rules.string(value)
         : copyValue(value, key, rules, node, depth + 1, ancestors)
-  if (copied !== NOTHING) setOwn(into, key, copied)
+  if (copied !== NOTHING) addMember(into, key, copied)
 }
 
 function copyArray(
@@ -132,6 +146,7 @@ function copyArray(
   ancestors: Ancestors,
 ): readonly unknown[] {
   const into: unknown[] = []
+  weight += CONTAINER_BYTES
   for (let index = 0; index < source.length; index++) {
     if (--remaining < 0) {
       into.push(rules.cut('[Truncated]'))
@@ -143,6 +158,7 @@ function copyArray(
     } catch {
       copied = null
     }
+    weight += typeof copied === 'string' ? ITEM_BYTES + textBytes(copied) : ITEM_BYTES
     into.push(copied === NOTHING ? null : copied)
   }
   return Object.freeze(into)
@@ -196,6 +212,7 @@ function copyReference(
   if (depth > MAX_DEPTH) return rules.cut('[Truncated]')
   if (Array.isArray(form)) return copyArray(form, rules, node, depth, ancestors)
   const into: Record<string, unknown> = {}
+  weight += CONTAINER_BYTES
   fill(into, form as Record<string, unknown>, rules, node, depth, ancestors)
   return Object.freeze(into)
 }
@@ -273,6 +290,12 @@ function unboxed(value: object): unknown {
   if (types.isNumberObject(value)) return Number.prototype.valueOf.call(value)
   if (types.isBooleanObject(value)) return Boolean.prototype.valueOf.call(value)
   return types.isBigIntObject(value) ? BigInt.prototype.valueOf.call(value) : undefined
+}
+
+/** Adds a member to a copy, and its bytes to the weight. */
+function addMember(into: Record<string, unknown>, key: string, copied: unknown): void {
+  weight += typeof copied === 'string' ? memberBytes(key) + textBytes(copied) : memberBytes(key)
+  setOwn(into, key, copied)
 }
 
 /** Sets an own property, `__proto__` included. */

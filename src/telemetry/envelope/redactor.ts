@@ -1,11 +1,24 @@
 import { KitTelemetryError } from '../errors.ts'
-import type { TelemetryActor, TelemetryErrorInfo, TelemetryScope } from './envelope.ts'
-import { toRedactedJson } from './redacted-json.ts'
+import type { TelemetryActor, TelemetryEnvelope, TelemetryErrorInfo, TelemetryScope } from './envelope.ts'
+import { latestCopyBytes, toRedactedJson } from './redacted-json.ts'
 import type { KeyRules } from './redaction.ts'
+import { textBytes } from './weight.ts'
+
+/** The values that events inherit from their session. */
+type Inherited = {
+  readonly [Member in 'actor' | 'scope' | 'attributes']: TelemetryEnvelope[Member] | undefined
+}
+
+/** The redacted values that events inherit from their session, and their bytes in memory. */
+export interface RedactedValues extends Inherited {
+  readonly bytes: number
+}
 
 /** Applies one set of rules to the parts of an envelope. The results are frozen copies. */
 export class Redactor {
   readonly #rules: KeyRules
+  /** The bytes of the latest result in memory. */
+  bytes = 0
 
   constructor(rules: KeyRules) {
     this.#rules = rules
@@ -13,7 +26,7 @@ export class Redactor {
 
   /**
    * Redacts an object.
-   * @param base an earlier result of this method. The values are merged over it.
+   * @param base an earlier result of this method. The values are merged over it. Its bytes are not counted.
    * @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if `value` is not an object of values by key, such as a `Date`. Errors
    * while its keys are read are thrown as they are.
    */
@@ -23,6 +36,7 @@ export class Redactor {
     base?: Readonly<Record<string, unknown>>,
   ): Readonly<Record<string, unknown>> {
     const copy = toRedactedJson(value, this.#rules, base)
+    this.bytes = latestCopyBytes()
     if (copy !== undefined) return copy
     throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', `${member} must be an object`)
   }
@@ -31,22 +45,41 @@ export class Redactor {
     const { type, id, tags } = actor
     const redacted: { type: string; id?: string; tags?: TelemetryActor['tags'] } = { type }
     if (id !== undefined) redacted.id = id
+    this.bytes = 0
     if (tags !== undefined) redacted.tags = this.map('actor.tags', tags)
+    this.bytes += textBytes(type) + textBytes(id ?? '')
     return Object.freeze(redacted as TelemetryActor)
   }
 
   scope(scope: TelemetryScope): TelemetryScope {
     const { type, id, tags } = scope
-    return Object.freeze(tags === undefined ? { type, id } : { type, id, tags: this.map('scope.tags', tags) })
+    this.bytes = 0
+    const redacted = tags === undefined ? { type, id } : { type, id, tags: this.map('scope.tags', tags) }
+    this.bytes += textBytes(type) + textBytes(id)
+    return Object.freeze(redacted)
+  }
+
+  /** Redacts the values of a session. */
+  inherited({ actor, scope, attributes }: Inherited): RedactedValues {
+    let bytes = 0
+    const counted = <Value>(redacted: Value): Value => {
+      bytes += this.bytes
+      return redacted
+    }
+    return {
+      actor: actor && counted(this.actor(actor)),
+      scope: scope && counted(this.scope(scope)),
+      attributes: attributes && counted(this.map('attributes', attributes)),
+      bytes,
+    }
   }
 
   /** Replaces the secrets in the message and the stack of an error, and limits their length. */
   error(error: TelemetryErrorInfo): TelemetryErrorInfo {
+    const { name, code = '' } = error
     const message = this.#rules.string(error.message)
-    return Object.freeze(
-      error.stack === undefined
-        ? { ...error, message }
-        : { ...error, message, stack: this.#rules.string(error.stack) },
-    )
+    const stack = error.stack === undefined ? undefined : this.#rules.string(error.stack)
+    this.bytes = textBytes(name) + textBytes(code) + textBytes(message) + textBytes(stack ?? '')
+    return Object.freeze(stack === undefined ? { ...error, message } : { ...error, message, stack })
   }
 }

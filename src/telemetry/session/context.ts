@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from '../../runtime.ts'
 import { PendingWork } from '../delivery/pending-work.ts'
 import type { TelemetryActor, TelemetryScope } from '../envelope/envelope.ts'
-import type { Redactor } from '../envelope/redactor.ts'
+import type { RedactedValues, Redactor } from '../envelope/redactor.ts'
 import type { RequestAttributes } from './request-attributes.ts'
 import { sessionDraw } from './sampling.ts'
 import type { SessionTail, TailSampling } from './tail-sampling.ts'
@@ -70,7 +70,7 @@ export class SessionContext implements InheritedValues {
   readonly actor: TelemetryActor | undefined
   readonly scope: TelemetryScope | undefined
   readonly attributes: Readonly<Record<string, unknown>> | undefined
-  #redacted: InheritedValues | undefined
+  #redacted: RedactedValues | undefined
   #draw: number | undefined
 
   constructor(session: SessionRecord, inherited: InheritedValues) {
@@ -84,12 +84,8 @@ export class SessionContext implements InheritedValues {
   }
 
   /** Returns the redacted values. A session belongs to one manager, so the redactor is always the same. */
-  redacted(redactor: Redactor): InheritedValues {
-    this.#redacted ??= {
-      actor: this.actor && redactor.actor(this.actor),
-      scope: this.scope && redactor.scope(this.scope),
-      attributes: this.attributes && redactor.map('attributes', this.attributes),
-    }
+  redacted(redactor: Redactor): RedactedValues {
+    this.#redacted ??= redactor.inherited(this)
     return this.#redacted
   }
 

@@ -1,5 +1,6 @@
 import { AsyncContext } from '../../runtime.ts'
 import type { PendingWork } from '../delivery/pending-work.ts'
+import { DEFAULT_MAX_PENDING_BYTES } from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { compileGlob, type GlobMatcher, type ResolvedSamplingPolicy } from './sampling.ts'
@@ -19,8 +20,8 @@ export type TailDecision = 'hold' | KeepCondition
 const SAMPLED_BY = 'kit.sampled_by'
 
 /**
- * The maximum number of held events of a manager. Beyond it, the session that has held events for the longest time is
- * decided. Otherwise, sessions that never end would fill the memory.
+ * The maximum number of held events of a manager. Beyond it, or beyond 64 MiB, the session that has held events for the longest
+ * time is decided. Otherwise, sessions that never end would fill the memory.
  */
 export const MAX_HELD = 10_000
 
@@ -30,6 +31,8 @@ const WARNING_MS = 10_000
 /** An event that was emitted earlier, and the async context in which it was emitted, which contains the active span. */
 export interface HeldEvent {
   readonly envelope: TelemetryEnvelope
+  /** Its size in memory. */
+  readonly bytes: number
   readonly context: AsyncContext
   readonly emittedAtMs: number
 }
@@ -53,6 +56,7 @@ export class TailSampling {
   /** The sessions with held events. The session that has held events for the longest time is the first. */
   readonly #holding = new Set<SessionTail>()
   #held = 0
+  #heldBytes = 0
   #isClosed = false
   #lastWarning = Number.NEGATIVE_INFINITY
 
@@ -102,19 +106,26 @@ export class TailSampling {
     return 'hold'
   }
 
-  /** Holds an event until its session ends. */
-  hold(session: SessionTail, envelope: TelemetryEnvelope): void {
+  /** Holds an event until its session ends. @param bytes its size in memory. */
+  hold(session: SessionTail, envelope: TelemetryEnvelope, bytes: number): void {
     const context = new AsyncContext('KitTelemetryEvent')
-    const event = { envelope, context, emittedAtMs: Date.now() }
-    if (session.push(event, this.#keep.maxBuffered)) {
+    const event = { envelope, bytes, context, emittedAtMs: Date.now() }
+    const replaced = session.push(event, this.#keep.maxBuffered)
+    this.#heldBytes += bytes
+    if (replaced === undefined) {
+      this.#held++
+      this.#holding.add(session)
+    } else {
+      this.#heldBytes -= replaced.bytes
       this.#outcomes.drop()
-      return
     }
-    this.#held++
-    this.#holding.add(session)
     // Code that reads the input of the event may have ended the session or shut down the manager.
     if (session.ended || this.#isClosed) this.decide(session)
-    else if (this.#held > MAX_HELD) this.#decideLongest()
+    else if (this.#isFull) this.#decideLongest()
+  }
+
+  get #isFull(): boolean {
+    return this.#held > MAX_HELD || this.#heldBytes > DEFAULT_MAX_PENDING_BYTES
   }
 
   /** Delivers the held events of a session if it has met a condition, and drops them otherwise. */
@@ -123,6 +134,7 @@ export class TailSampling {
     const condition = session.condition()
     for (const event of session.take()) {
       this.#held--
+      this.#heldBytes -= event.bytes
       if (condition === undefined) this.#outcomes.drop()
       else
         this.#outcomes.deliver({ ...event, envelope: sampledBy(event.envelope, condition) }, session.pending)
@@ -143,7 +155,7 @@ export class TailSampling {
     }
     for (const longest of this.#holding) {
       this.decide(longest)
-      return
+      if (!this.#isFull) return
     }
   }
 }
@@ -182,15 +194,16 @@ export class SessionTail {
     return this.#all.condition(this.#hasLevel, this.#hasName, durationMs)
   }
 
-  /** Adds an event. @returns `true` if it has replaced the oldest event, because there are `max` events already. */
-  push(event: HeldEvent, max: number): boolean {
+  /** Adds an event. @returns the oldest event, if the new one has replaced it because there are `max` events already. */
+  push(event: HeldEvent, max: number): HeldEvent | undefined {
     if (this.#events.length < max) {
       this.#events.push(event)
-      return false
+      return undefined
     }
+    const replaced = this.#events[this.#oldest]
     this.#events[this.#oldest] = event
     this.#oldest = (this.#oldest + 1) % max
-    return true
+    return replaced
   }
 
   /** Removes and returns the events in the order in which they were emitted. */

@@ -127,9 +127,12 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
     return this.#queue.add(request === undefined ? envelope : ({ ...envelope, request } as TelemetryEnvelope))
   }
 
-  /** Sends all events. Resolves when they are delivered or have failed. */
-  flush(): Promise<void> {
-    return this.#queue.flush()
+  /**
+   * Sends all events. Resolves when they are delivered or have failed.
+   * @param deadline when it aborts, the promise resolves.
+   */
+  flush(deadline?: AbortSignal): Promise<void> {
+    return this.#queue.flush(deadline)
   }
 
   /**

@@ -1,3 +1,4 @@
+import { setLongTimeout } from '../../timers.ts'
 import { auditObstacle, type TelemetryTransport } from '../delivery/transport.ts'
 import type { TelemetryEnvelope, TelemetryErrorInfo } from '../envelope/envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
@@ -137,9 +138,12 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
     if (result instanceof Promise) return result.then(() => {})
   }
 
-  /** Flushes the SDK. @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_FAILED` if the SDK could not send everything. */
+  /**
+   * Flushes the SDK, which may take `flushTimeout`.
+   * @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_FAILED` if the SDK could not send everything.
+   */
   async flush(): Promise<void> {
-    if ((await this.#sdk.flush?.(this.#flushTimeout)) !== false) return
+    if ((await this.#flushSdk()) !== false) return
     throw new KitTelemetryError(
       'TELEMETRY_TRANSPORT_FAILED',
       `transport "error-tracker": the SDK could not send everything within ${this.#flushTimeout} ms, or is not initialized`,
@@ -152,6 +156,16 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
     if (deadline?.aborted !== true) await this.flush()
+  }
+
+  /** @returns `false` if the SDK could not send everything in time. */
+  #flushSdk(): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const timer = setLongTimeout(() => resolve(false), this.#flushTimeout)
+      Promise.resolve(this.#sdk.flush?.(this.#flushTimeout))
+        .then(resolve, reject)
+        .finally(() => timer.clear())
+    })
   }
 
   #capture(envelope: TelemetryEnvelope): unknown {

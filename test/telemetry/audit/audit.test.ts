@@ -223,15 +223,33 @@ describe('withAudit', () => {
     expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(1))
   })
 
-  it('an event of more than 1 MiB is written without its attributes, with its size', async () => {
+  it('an event of more than 1 MiB is written without its largest attribute', async () => {
     const lines = await auditedLines((manager) =>
       manager.emit('a.1', {
-        actor: { type: 'user', id: 'u'.repeat(2_000), tags: { plan: 'x' } },
-        scope: { type: 'org', id: 'o1', tags: { plan: 'x' } },
-        attributes: { parts: Array.from({ length: 1000 }, () => 'x'.repeat(2_000)) },
-        error: new Error('failed'),
+        attributes: { parts: Array.from({ length: 1000 }, () => 'x'.repeat(2_000)), user: 'u1' },
       }),
     )
+    expect(read(lines[1]).attributes).to.include({ user: 'u1' }).and.not.to.have.property('parts')
+    expect(read(lines[1]).attributes?.['kit.truncated']).to.deep.equal(['parts'])
+    expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(1))
+  })
+
+  it('an event that would be longer than 1 MiB in the chain is written without its attributes, with its size', async () => {
+    const own = {
+      actor: { type: 'user', id: 'u'.repeat(2_000), tags: { plan: 'x' } },
+      scope: { type: 'org', id: 'o1', tags: { plan: 'x' } },
+      error: { name: 'Error', message: 'failed' },
+    }
+    const parts = Array.from({ length: 209 }, () => 'x'.repeat(5_000))
+    const memory = InMemoryTransportAdapter.create()
+    KitTelemetry.create()
+      .withSampling({ infoRate: 1 })
+      .addTransport(memory)
+      .build()
+      .emit('a.1', { ...own, attributes: { parts, pad: '' } })
+    // The event itself is 10 bytes shorter than 1 MiB.
+    const pad = 'y'.repeat(2 ** 20 - 10 - JSON.stringify(memory.getEvents()[0]).length)
+    const lines = await auditedLines((manager) => manager.emit('a.1', { ...own, attributes: { parts, pad } }))
     const event = read(lines[1])
     expect(Object.keys(event)).to.have.members([
       'name',
@@ -246,7 +264,7 @@ describe('withAudit', () => {
     ])
     expect(event.actor).to.deep.equal({ type: 'user', id: `${'u'.repeat(1023)}…` })
     expect(event.scope).to.deep.equal({ type: 'org', id: 'o1' })
-    expect(event.attributes?.['kit.audit.omitted']).to.be.within(2_000_000, 2_100_000)
+    expect(event.attributes?.['kit.audit.omitted']).to.be.within(2 ** 20, 2 ** 20 + 200)
     expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(1))
   })
 
@@ -355,7 +373,7 @@ describe('withAudit', () => {
     expect(manager.stats().audit).to.include({ accepted: 4, pending: 2, dropped: 2 })
     expect(logger.warnings.map(({ message }) => message)).to.have.length(1)
     expect(logger.warnings[0]?.message).to.match(
-      /has lost 1 event .*\(maxPending 2\)\. verifyAudit\(\) reports them$/,
+      /has lost 1 event .*\(maxPending 2, maxPendingBytes 67108864\)\. verifyAudit\(\) reports them$/,
     )
     sent.resolve()
     await manager.flush()

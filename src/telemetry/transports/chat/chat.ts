@@ -89,9 +89,12 @@ export abstract class ChatTransport implements TelemetryTransport {
     return this.#queue.add(envelope)
   }
 
-  /** Sends buffered events as soon as the service allows. Resolves when they are delivered or have failed. */
-  flush(): Promise<void> {
-    return this.#queue.flush()
+  /**
+   * Sends buffered events as soon as the service allows. Resolves when they are delivered or have failed.
+   * @param deadline when it aborts, the promise resolves.
+   */
+  flush(deadline?: AbortSignal): Promise<void> {
+    return this.#queue.flush(deadline)
   }
 
   /**

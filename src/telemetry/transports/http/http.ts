@@ -147,10 +147,13 @@ export class HttpTransportAdapter implements TelemetryTransport {
     return this.#queue.add(envelope, isPage() ? weightOf(envelope) : 1)
   }
 
-  /** Sends all events, even if a batch is not full. Resolves when they are delivered or have failed. */
-  flush(): Promise<void> {
+  /**
+   * Sends all events, even if a batch is not full. Resolves when they are delivered or have failed.
+   * @param deadline when it aborts, the promise resolves.
+   */
+  flush(deadline?: AbortSignal): Promise<void> {
     if (isPageHidden()) this.#queue.hurry()
-    return this.#queue.flush()
+    return this.#queue.flush(deadline)
   }
 
   /**

@@ -64,9 +64,9 @@ export class OtlpDelivery {
     this.#queue.addFor(outcome, event, weight)
   }
 
-  /** Sends all events. Resolves when they are delivered or have failed. */
-  flush(): Promise<void> {
-    return this.#queue.flush()
+  /** Sends all events. Resolves when they are delivered or have failed, or at the deadline. */
+  flush(deadline?: AbortSignal): Promise<void> {
+    return this.#queue.flush(deadline)
   }
 
   /**
@@ -81,7 +81,7 @@ export class OtlpDelivery {
     if (deadline?.aborted === true) release()
     else deadline?.addEventListener('abort', release, { once: true })
     await this.#queue.close(deadline)
-    void this.#queue.flush().then(() => {
+    this.#queue.whenSettled(() => {
       for (const lane of this.#lanes) lane.close()
       this.#connection.close()
     })

@@ -24,8 +24,11 @@ export interface OtlpExportSlotOptions {
   readonly timeoutMs: number
 }
 
-/** The statuses that are retried. Collectors use other statuses from 500 on for records that they will never accept. */
-const RETRYABLE = [408, 429, 502, 503, 504]
+/** The statuses of a collector that accepts nothing at the moment. All batches wait. */
+const OVERLOADED = [429, 503]
+
+/** The statuses after which only the batch is sent again. Collectors use others from 500 on for records that they never accept. */
+const RETRYABLE = [408, 502, 504]
 
 /** The maximum number of attempts for a batch with another status from 500 on. */
 const MAX_ERROR_ATTEMPTS = 2
@@ -175,9 +178,9 @@ function refused(status: number, waitMs: number | undefined): Outcome {
     reason: `the collector responded with ${status}${adviceFor(status)}`,
     details: { status },
   }
-  if (RETRYABLE.includes(status)) return { result: 'retry', failure, waitMs, targetDown: true }
-  if (status >= 500)
-    return { result: 'retry', failure, waitMs, targetDown: 'perhaps', maxAttempts: MAX_ERROR_ATTEMPTS }
+  if (OVERLOADED.includes(status)) return { result: 'retry', failure, waitMs, targetDown: true }
+  if (RETRYABLE.includes(status)) return { result: 'retry', failure }
+  if (status >= 500) return { result: 'retry', failure, maxAttempts: MAX_ERROR_ATTEMPTS }
   return { result: status === 413 ? 'too-large' : 'failed', failure }
 }
 

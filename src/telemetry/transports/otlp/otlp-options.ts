@@ -1,6 +1,7 @@
 import type { Agent } from 'node:http'
 import { isOptionsObject } from '../../../options/option-kit.ts'
 import { builtinModule, isNode } from '../../../runtime.ts'
+import { DEFAULT_MAX_PENDING_BYTES } from '../../delivery/transport.ts'
 import { telemetryOptions } from '../../options.ts'
 import { type HttpProxy, readEnvProxy } from '../http/env-proxy.ts'
 import {
@@ -39,6 +40,8 @@ interface OtlpDeliveryOptions {
   readonly compression?: 'none' | 'gzip' | undefined
   /** The maximum number of pending events, at least 1. Further events are dropped. Defaults to 131 072. */
   readonly maxPending?: number | undefined
+  /** The maximum size of the pending events in memory, in bytes, at least 1. Further events are dropped. Defaults to 64 MiB. */
+  readonly maxPendingBytes?: number | undefined
   /**
    * How long a batch is retried, in milliseconds since its first attempt, at least 0. A pending attempt is not aborted.
    * Defaults to 120 000 ms.
@@ -87,6 +90,7 @@ export interface OtlpSettings {
   readonly encoding: 'json' | 'protobuf'
   readonly compression: 'none' | 'gzip'
   readonly maxPending: number
+  readonly maxPendingBytes: number
   readonly retryBudgetMs: number
   readonly agent: OtlpAgent | undefined
   /** The proxy of the environment, unless the application sets an agent. */
@@ -112,6 +116,7 @@ export function readOtlpOptions(options: OtlpTransportOptions): OtlpSettings {
     encoding = 'json',
     compression = 'none',
     maxPending = 131_072,
+    maxPendingBytes = DEFAULT_MAX_PENDING_BYTES,
     retryBudgetMs = 120_000,
     agent,
     loggerProvider,
@@ -126,6 +131,7 @@ export function readOtlpOptions(options: OtlpTransportOptions): OtlpSettings {
       encoding: (option, value) => checkOneOf(option, value, ['json', 'protobuf']),
       compression: (option, value) => checkOneOf(option, value, ['none', 'gzip']),
       maxPending: (option, value) => checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER),
+      maxPendingBytes: (option, value) => checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER),
       retryBudgetMs: checkBudget,
       agent: (option, value) => {
         checkRuntime(option, builtinModule('node:http') !== undefined)
@@ -152,6 +158,7 @@ export function readOtlpOptions(options: OtlpTransportOptions): OtlpSettings {
     encoding,
     compression,
     maxPending,
+    maxPendingBytes,
     retryBudgetMs,
     agent,
     proxy: url === NO_URL || agent !== undefined || !isNode() ? undefined : readEnvProxy(new URL(url)),

@@ -60,6 +60,7 @@ interface OtlpSender {
 export class OtlpTransportAdapter implements TelemetryTransport {
   readonly type = 'otlp'
   readonly maxPending: number
+  readonly maxPendingBytes: number
   readonly #settings: OtlpSettings
   /** The logger of the application. */
   readonly #logger: RecordLogger | undefined
@@ -69,6 +70,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
   private constructor(settings: OtlpSettings) {
     this.#settings = settings
     this.maxPending = settings.maxPending
+    this.maxPendingBytes = settings.maxPendingBytes
     this.#logger = settings.loggerProvider?.getLogger(SCOPE_NAME, VERSION)
   }
 
@@ -136,9 +138,12 @@ export class OtlpTransportAdapter implements TelemetryTransport {
     return (envelope, emittedAtMs, outcome) => this.#take(envelope, emittedAtMs, outcome, true)
   }
 
-  /** Sends buffered events. Resolves when they are delivered or have failed. */
-  async flush(): Promise<void> {
-    await this.#sender?.delivery.flush()
+  /**
+   * Sends buffered events. Resolves when they are delivered or have failed.
+   * @param deadline when it aborts, the promise resolves.
+   */
+  async flush(deadline?: AbortSignal): Promise<void> {
+    await this.#sender?.delivery.flush(deadline)
   }
 
   /**

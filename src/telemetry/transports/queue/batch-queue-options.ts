@@ -25,11 +25,8 @@ export type Outcome =
       readonly result: 'retry'
       readonly failure: Failure
       readonly waitMs?: number | undefined
-      /**
-       * Any other batch would have failed too. Until an attempt succeeds, the queue tries single batches, a back-off apart.
-       * `'perhaps'` has the same effect after as many such attempts in a row as there are lanes.
-       */
-      readonly targetDown?: boolean | 'perhaps' | undefined
+      /** Any other batch would have failed too. Until an attempt succeeds, the queue tries single batches, a back-off apart. */
+      readonly targetDown?: boolean | undefined
       /** The batch fails after this many attempts whose outcome had such a limit. */
       readonly maxAttempts?: number | undefined
     }

@@ -29,8 +29,8 @@ const context = /* @__PURE__ */ new AsyncContext('KitTelemetryBatchQueue')
  * - `add(item, weight)` returns a promise that settles with the item.
  * - `send(items, attempt)` sends a batch once, and returns an `Outcome` that says what the response means. The queue decides
  *   whether there is another attempt, and when.
- * - `flush()` resolves when all earlier items have settled. Until then, partial batches are sent at once, a back-off lasts
- *   at most a second, and a pause that the target asks for lasts at most `maxFlushingWaitMs`.
+ * - `flush(deadline)` resolves when all earlier items have settled, or at the deadline. Until then, partial batches are sent at
+ *   once, a back-off lasts at most a second, and a pause that the target asks for lasts at most `maxFlushingWaitMs`.
  * - `close(deadline)` flushes, and rejects later items. When `deadline` aborts, it resolves at once. Items that have not
  *   settled by then stay pending, and `attempt.signal` aborts, so that `send` does not keep the process alive.
  *
@@ -88,7 +88,7 @@ export class BatchQueue<Item> {
     this.#delayMs = options.delayMs ?? 0
     this.#fresh = new FreshItems(options)
     this.#retries = new RetrySchedule(ordered)
-    this.#pause = new TargetPause(options, this.#lanes, () => clock.random())
+    this.#pause = new TargetPause(options, () => clock.random())
   }
 
   /**
@@ -121,19 +121,34 @@ export class BatchQueue<Item> {
     else if (wasEmpty) this.#wakeAt(addedMs + this.#delayMs)
   }
 
-  /** Sends all items, at once if a lane is free. Resolves when all of them are delivered or have failed. */
-  flush(): Promise<void> {
+  /**
+   * Sends all items, at once if a lane is free. Resolves when all of them are delivered or have failed.
+   * @param deadline when it aborts, the promise resolves, and the caller shortens pauses no longer.
+   */
+  flush(deadline?: AbortSignal): Promise<void> {
     if (this.#work.count === 0 || !this.#mayBegin) return Promise.resolve()
     this.#fresh.hurry()
     this.#retries.hurry()
     return new Promise((resolve) => {
       this.#flushes++
-      this.#work.whenSettled(() => {
+      let isWaiting = true
+      const end = () => {
+        if (!isWaiting) return
+        isWaiting = false
         this.#flushes--
+        cancel()
         resolve()
-      })
+      }
+      const cancel = this.#work.whenSettled(end)
+      deadline?.addEventListener('abort', end, { once: true })
       this.#inContext(() => this.#step())
+      if (deadline?.aborted === true) end()
     })
+  }
+
+  /** Calls `done` when all items are delivered or have failed, without sending them sooner. */
+  whenSettled(done: () => void): void {
+    this.#work.whenSettled(done)
   }
 
   /**
@@ -161,7 +176,7 @@ export class BatchQueue<Item> {
       closing === undefined
         ? () => {}
         : this.#inContext(() => this.#clock.after(() => this.#failAll(closing), closing.timeoutMs))
-    await Promise.race([this.flush(), aborted(deadline)])
+    await this.flush(deadline)
     if (this.#work.count === 0) cancel()
     this.#release()
   }
@@ -453,12 +468,4 @@ export class BatchQueue<Item> {
     this.#fresh.takeAll()
     this.#retries.clear()
   }
-}
-
-/** Resolves when `signal` aborts. */
-function aborted(signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted === true) resolve()
-    else signal?.addEventListener('abort', () => resolve(), { once: true })
-  })
 }

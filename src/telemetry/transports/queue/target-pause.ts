@@ -14,7 +14,6 @@ export class TargetPause {
   readonly #paceMs: number
   readonly #maxFlushingWaitMs: number
   readonly #backOff: BackOff
-  readonly #lanes: number
   readonly #random: () => number
 
   /** The end of the pause, and its end while a caller flushes. */
@@ -27,13 +26,11 @@ export class TargetPause {
   #probeMs = Number.NEGATIVE_INFINITY
   #flushingProbeMs = Number.NEGATIVE_INFINITY
   #downsInARow = 0
-  #perhapsDownInARow = 0
 
-  constructor(options: TargetPauseOptions, lanes: number, random: () => number) {
+  constructor(options: TargetPauseOptions, random: () => number) {
     this.#paceMs = options.paceMs ?? 0
     this.#maxFlushingWaitMs = options.maxFlushingWaitMs ?? Number.POSITIVE_INFINITY
     this.#backOff = options.backOff
-    this.#lanes = lanes
     this.#random = random
   }
 
@@ -75,12 +72,7 @@ export class TargetPause {
       this.#askedUntilMs = Math.max(this.#askedUntilMs, nowMs + waitMs)
       this.#extend(nowMs + waitMs, nowMs + Math.min(waitMs, this.#maxFlushingWaitMs))
     }
-    const targetDown = outcome.result === 'retry' ? outcome.targetDown : false
-    if (targetDown === 'perhaps') this.#perhapsDownInARow++
-    else if (targetDown !== true) this.#perhapsDownInARow = 0
-    const isDown = targetDown === 'perhaps' ? this.#perhapsDownInARow >= this.#lanes : targetDown === true
-    if (!isDown) {
-      if (targetDown === 'perhaps') return
+    if (outcome.result !== 'retry' || outcome.targetDown !== true) {
       this.#isDown = false
       this.#downsInARow = 0
     } else if (!this.#isDown || wasDown) {

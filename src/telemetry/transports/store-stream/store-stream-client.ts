@@ -1,3 +1,5 @@
+import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
+
 /**
  * A Redis client: of ioredis (or a cluster), of node-redis (or a cluster or a pool), or any object with the method `xadd` of
  * ioredis or `xAdd` of node-redis.
@@ -12,13 +14,10 @@ export type StreamStore =
       xAdd(...args: any[]): unknown
     }
 
-/** One entry of the stream. Every value is a string. */
-export interface StreamFields {
-  readonly name: string
-  readonly time: string
-  readonly level: string
-  /** The envelope as JSON. */
-  readonly event: string
+/** Returns the fields of an entry of the stream. Every value is a string. */
+function fieldsOf(envelope: TelemetryEnvelope): Readonly<Record<string, string>> {
+  const { name, time, level } = envelope
+  return { name, time, level, event: JSON.stringify(envelope) }
 }
 
 /** An entry that was read from the stream. */
@@ -35,11 +34,13 @@ export type StoreState = 'ready' | 'away' | 'closed'
 export interface StreamClient {
   state(): StoreState
   /** Adds one entry. */
-  add(fields: StreamFields): Promise<unknown>
+  add(envelope: TelemetryEnvelope): Promise<unknown>
   /** Adds all entries or none in one transaction. Returns an id or an error for each. `undefined` without transactions. */
-  readonly addAll: ((batch: readonly StreamFields[]) => Promise<readonly unknown[]>) | undefined
-  /** Returns the newest entries, the latest first. `undefined` if the client cannot read. */
-  readonly newest: ((count: number) => Promise<readonly StoredEntry[]>) | undefined
+  readonly addAll: ((batch: readonly TelemetryEnvelope[]) => Promise<readonly unknown[]>) | undefined
+  /** Returns the newest entries from `end` to `start`, the latest first. `undefined` if the client cannot read. */
+  readonly newest:
+    | ((end: string, start: string, count: number) => Promise<readonly StoredEntry[]>)
+    | undefined
   /** Removes entries. `undefined` if the client cannot. */
   readonly remove: ((ids: readonly string[]) => Promise<unknown>) | undefined
   /** Starts to watch for a lost connection. The returned function stops it, and returns `true` if there was one. */
@@ -57,24 +58,24 @@ export function streamClient(store: unknown, stream: string, maxLen: number): St
 }
 
 function likeIoredis(store: AnyStore, stream: string, maxLen: number): StreamClient {
-  const argumentsOf = ({ name, time, level, event }: StreamFields): unknown[] => [
+  const argumentsOf = (envelope: TelemetryEnvelope): unknown[] => [
     ...[stream, 'MAXLEN', '~', maxLen, '*'],
-    ...['name', name, 'time', time, 'level', level, 'event', event],
+    ...Object.entries(fieldsOf(envelope)).flat(),
   ]
   return {
     state: stateOf(store),
-    add: async (fields) => await store.xadd?.(...argumentsOf(fields)),
+    add: async (envelope) => await store.xadd?.(...argumentsOf(envelope)),
     addAll: hasMethod(store, 'multi')
       ? async (batch) => {
           const transaction = store.multi?.()
-          for (const fields of batch) transaction.xadd(...argumentsOf(fields))
+          for (const envelope of batch) transaction.xadd(...argumentsOf(envelope))
           const replies: [unknown, unknown][] = await transaction.exec()
           return replies.map(([error, id]) => error ?? id)
         }
       : undefined,
     newest: hasMethod(store, 'xrevrange')
-      ? async (count) => {
-          const entries: [unknown, unknown[]][] = await store.xrevrange?.(stream, '+', '-', 'COUNT', count)
+      ? async (end, start, count) => {
+          const entries: [unknown, unknown[]][] = await store.xrevrange?.(stream, end, start, 'COUNT', count)
           return entries.map(([id, fields]) => ({
             id: String(id),
             event: fields.map(String).find((_, index, all) => index % 2 === 1 && all[index - 1] === 'event'),
@@ -100,11 +101,12 @@ function likeNodeRedis(store: AnyStore, stream: string, maxLen: number): StreamC
   const options = { TRIM: { strategy: 'MAXLEN', strategyModifier: '~', threshold: maxLen } }
   return {
     state: stateOf(store),
-    add: async (fields) => await store.xAdd?.(stream, '*', { ...fields }, options),
+    add: async (envelope) => await store.xAdd?.(stream, '*', fieldsOf(envelope), options),
     addAll: hasMethod(store, 'multi')
       ? async (batch) => {
           let transaction = store.multi?.()
-          for (const fields of batch) transaction = transaction.xAdd(stream, '*', { ...fields }, options)
+          for (const envelope of batch)
+            transaction = transaction.xAdd(stream, '*', fieldsOf(envelope), options)
           try {
             return await transaction.exec()
           } catch (error) {
@@ -116,11 +118,11 @@ function likeNodeRedis(store: AnyStore, stream: string, maxLen: number): StreamC
         }
       : undefined,
     newest: hasMethod(store, 'xRevRange')
-      ? async (count) => {
+      ? async (end, start, count) => {
           const entries: { id: unknown; message: { event?: unknown } }[] = await store.xRevRange?.(
             stream,
-            '+',
-            '-',
+            end,
+            start,
             { COUNT: count },
           )
           return entries.map(({ id, message: { event } }) => ({
@@ -179,7 +181,7 @@ const REPLY_CODE = /^-?([A-Z][A-Z0-9_]{2,}) /
 
 /** The words by which both clients report connection problems and timeouts. */
 const CONNECTION_PROBLEM =
-  /connect|socket|stream isn't writeable|timeout|timed out|client is (?:closed|offline)|disconnects client|max retries|retries per request|aborted|root nodes/i
+  /connect|socket|stream isn't writeable|timeout|timed out|client is (?:closed|offline)|queue is full|disconnects client|max retries|retries per request|aborted|root nodes/i
 
 /** Returns the meaning of an error of ioredis, node-redis, or a socket for the entries of the command. */
 export function readStreamFailure(error: unknown): StreamFailure {

@@ -1,10 +1,7 @@
+import { setLongTimeout } from '../../../timers.ts'
+import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import type { Attempt, Failure, Outcome } from '../queue/batch-queue-options.ts'
-import {
-  readStreamFailure,
-  type StreamClient,
-  type StreamFailure,
-  type StreamFields,
-} from './store-stream-client.ts'
+import { readStreamFailure, type StreamClient, type StreamFailure } from './store-stream-client.ts'
 
 /** The maximum number of entries in a transaction. */
 const MAX_BATCH = 200
@@ -15,18 +12,26 @@ const MAX_UNKNOWN_FAILURES = 4
 /** The number of later entries of other writers among which a batch is still found. */
 const LOOK_BACK = 1_000
 
+/** The number of entries that are read at a time, because each of them may be large. */
+const PAGE = 20
+
+/** How long a client that is connected may take for a reply, and how often that is checked, in milliseconds. */
+const MAX_REPLY_MS = 10_000
+const CHECK_MS = 500
+
 /**
  * Writes batches of entries to the stream, for an ordered queue that sends one batch at a time.
  *
- * A batch is a transaction, so the stream contains all of its entries or none. If the connection is lost during a batch, the
- * next attempt reads the end of the stream first, to find out whether the batch is in it.
+ * A batch is a transaction, so the stream contains all of its entries or none. If the connection is lost during a batch, or if
+ * the client never settles its command, the next attempt reads the end of the stream first, to find out whether the batch is
+ * in it.
  */
 export class StreamWriter {
   readonly #client: StreamClient
   /** The latest entry that is known to be in the stream. */
   #lastId: string | undefined
   /** The first entry of the batch that may be in the stream. */
-  #unsure: StreamFields | undefined
+  #unsure: TelemetryEnvelope | undefined
   /** The state of transactions for this client. The first entry is sent on its own to find out. */
   #transactions: 'untried' | 'yes' | 'no'
 
@@ -41,7 +46,7 @@ export class StreamWriter {
   }
 
   /** Never rejects, unless the state of the client cannot be read. */
-  async write(batch: readonly StreamFields[], { flushing }: Attempt): Promise<Outcome> {
+  async write(batch: readonly TelemetryEnvelope[], { flushing }: Attempt): Promise<Outcome> {
     const state = this.#stateOfClient()
     if (state === 'closed' && flushing) {
       const reason = 'the application has closed the client'
@@ -66,7 +71,7 @@ export class StreamWriter {
     }
   }
 
-  async #send(batch: readonly StreamFields[]): Promise<Outcome> {
+  async #send(batch: readonly TelemetryEnvelope[]): Promise<Outcome> {
     const wasLost = this.#client.watch()
     let replies: readonly unknown[]
     try {
@@ -85,13 +90,33 @@ export class StreamWriter {
     return { result: 'delivered', rejected }
   }
 
-  async #add(batch: readonly StreamFields[]): Promise<readonly unknown[]> {
+  async #add(batch: readonly TelemetryEnvelope[]): Promise<readonly unknown[]> {
     const { addAll } = this.#client
-    if (addAll !== undefined && this.#transactions !== 'no') return await addAll(batch)
-    return await Promise.all(batch.map(async (fields) => await this.#client.add(fields)))
+    const added =
+      addAll !== undefined && this.#transactions !== 'no'
+        ? addAll(batch)
+        : Promise.all(batch.map(async (envelope) => await this.#client.add(envelope)))
+    return await this.#reply(added)
   }
 
-  #outcomeOf(failure: StreamFailure, batch: readonly StreamFields[]): Outcome {
+  /**
+   * Waits for the reply to a command. Some clients never settle a command if the connection was lost.
+   * @throws {Error} if there is none after 10 s in which the client was connected.
+   */
+  #reply<Reply>(reply: Promise<Reply>): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      let waitedMs = 0
+      const check = () => {
+        waitedMs = this.#stateOfClient() === 'away' ? 0 : waitedMs + CHECK_MS
+        if (waitedMs < MAX_REPLY_MS) timer = setLongTimeout(check, CHECK_MS)
+        else reject(new Error('The command has timed out'))
+      }
+      let timer = setLongTimeout(check, CHECK_MS)
+      reply.then(resolve, reject).finally(() => timer.clear())
+    })
+  }
+
+  #outcomeOf(failure: StreamFailure, batch: readonly TelemetryEnvelope[]): Outcome {
     const { kind } = failure
     if (kind === 'refused') return { result: 'failed', failure: describe(failure) }
     if (kind === 'no-transactions') this.#transactions = 'no'
@@ -109,7 +134,7 @@ export class StreamWriter {
   }
 
   /** Looks for the batch in the stream. @returns `undefined` if it must be sent again. */
-  async #findOut(batch: readonly StreamFields[]): Promise<Outcome | undefined> {
+  async #findOut(batch: readonly TelemetryEnvelope[]): Promise<Outcome | undefined> {
     try {
       const id = await this.#find(batch)
       if (id === undefined) return undefined
@@ -127,10 +152,10 @@ export class StreamWriter {
    * Removes a second copy. ioredis sends pending commands again after a connection loss (`autoResendUnfulfilledCommands`),
    * even if the first command succeeded.
    */
-  async #removeCopy(batch: readonly StreamFields[], ids: readonly string[]): Promise<void> {
+  async #removeCopy(batch: readonly TelemetryEnvelope[], ids: readonly string[]): Promise<void> {
     try {
       const original = await this.#find(batch, ids[0])
-      if (original !== undefined) await this.#client.remove?.(ids)
+      if (original !== undefined) await this.#reply(Promise.resolve(this.#client.remove?.(ids)))
     } catch {
       // The copy stays.
     }
@@ -140,28 +165,26 @@ export class StreamWriter {
    * Returns the id of the last entry of `batch` if it is in the stream, after the latest known entry and before `before`.
    * Its other entries are then in the stream too, unless Redis has trimmed them.
    */
-  async #find(batch: readonly StreamFields[], before?: string): Promise<string | undefined> {
-    const last = batch.at(-1)?.event
-    const stored = await this.#client.newest?.(batch.length + LOOK_BACK)
-    return stored?.find(
-      ({ id, event }) =>
-        event === last &&
-        (this.#lastId === undefined || compareIds(id, this.#lastId) > 0) &&
-        (before === undefined || compareIds(id, before) < 0),
-    )?.id
+  async #find(batch: readonly TelemetryEnvelope[], before = '+'): Promise<string | undefined> {
+    const { newest } = this.#client
+    if (newest === undefined) return undefined
+    const last = JSON.stringify(batch.at(-1))
+    const after = this.#lastId
+    let end = before
+    for (let left = batch.length + LOOK_BACK; left > 0; left -= PAGE) {
+      // Both ends are part of the page.
+      const page = await this.#reply(newest(end, after ?? '-', PAGE + 1))
+      const found = page.find(({ id, event }) => event === last && id !== end && id !== after)
+      if (found !== undefined || page.length <= PAGE) return found?.id
+      end = page.at(-1)?.id ?? end
+    }
+    return undefined
   }
 }
 
 /** Returns the outcome if nothing can be written at the moment. */
 function unavailable(reason: string): Outcome {
   return { result: 'retry', targetDown: true, failure: { reason } }
-}
-
-/** Compares two ids, which have the form `<milliseconds>-<sequence>`. */
-function compareIds(a: string, b: string): number {
-  const [aTime = '', aSequence = ''] = a.split('-')
-  const [bTime = '', bSequence = ''] = b.split('-')
-  return aTime === bTime ? Number(aSequence) - Number(bSequence) : Number(aTime) - Number(bTime)
 }
 
 /** Returns the failure without the error of the client, because that of ioredis contains the command with the event. */

@@ -1,8 +1,8 @@
-import type { TelemetryTransport } from '../../delivery/transport.ts'
+import { eventTaker, type TakeEvent, type TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { telemetryOptions } from '../../options.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
-import { type StreamFields, type StreamStore, streamClient } from './store-stream-client.ts'
+import { type StreamStore, streamClient } from './store-stream-client.ts'
 import { StreamWriter } from './store-stream-writer.ts'
 
 export type { StreamStore } from './store-stream-client.ts'
@@ -24,8 +24,8 @@ const { checkText, checkWholeNumber, copyOptions, invalidKind } = telemetryOptio
 
 const METHOD = 'StoreStreamTransportAdapter.create'
 
-/** The length of a transaction, in UTF-16 units of JSON. */
-const MAX_BATCH_LENGTH = 1_000_000
+/** The maximum size of a transaction with more than one event, in bytes. */
+const MAX_BATCH_BYTES = 1_000_000
 
 const BACK_OFF = { firstMs: 50, maxMs: 1_000, minShare: 0.5 }
 
@@ -36,7 +36,7 @@ const CLOSING = { timeoutMs: 30_000, reason: 'Redis stayed unavailable after the
  * Adds every event to a Redis stream: `XADD stream MAXLEN ~ maxLen * name … time … level … event <JSON envelope>`.
  *
  * Events are written in order, many in one transaction. While Redis is unavailable (restarting, loading, full, read-only),
- * they wait in the queue of the transport, whose limit is the `maxPending` of `addTransport`. Errors that a retry cannot fix
+ * they wait in the queue of the transport, whose limits are those of `addTransport`. Errors that a retry cannot fix
  * (`WRONGTYPE`, `NOPERM`, …) fail with `TELEMETRY_TRANSPORT_FAILED`.
  *
  * If the client can read the stream, no event is written twice: after a connection loss, the transport reads the end of the
@@ -57,9 +57,9 @@ const CLOSING = { timeoutMs: 30_000, reason: 'Redis stayed unavailable after the
  */
 export class StoreStreamTransportAdapter implements TelemetryTransport {
   readonly type: string = 'store-stream'
-  readonly #queue: BatchQueue<StreamFields>
+  readonly #queue: BatchQueue<TelemetryEnvelope>
 
-  private constructor(queue: BatchQueue<StreamFields>) {
+  private constructor(queue: BatchQueue<TelemetryEnvelope>) {
     this.#queue = queue
   }
 
@@ -86,11 +86,11 @@ export class StoreStreamTransportAdapter implements TelemetryTransport {
         store,
       )
     const writer = new StreamWriter(client)
-    const queue = new BatchQueue<StreamFields>({
+    const queue = new BatchQueue<TelemetryEnvelope>({
       type: 'store-stream',
       ordered: true,
       maxItems: () => writer.maxItems,
-      maxWeight: MAX_BATCH_LENGTH,
+      maxWeight: MAX_BATCH_BYTES,
       backOff: BACK_OFF,
       closing: CLOSING,
       sendsAfterDeadline: true,
@@ -106,17 +106,23 @@ export class StoreStreamTransportAdapter implements TelemetryTransport {
    * event has failed.
    */
   handle(envelope: TelemetryEnvelope): Promise<void> {
-    const { name, time, level } = envelope
-    const event = JSON.stringify(envelope)
-    return this.#queue.add({ name, time, level, event }, event.length)
+    return this.#queue.add(envelope, JSON.stringify(envelope).length)
+  }
+
+  /** Returns a function that writes an event as `handle` does, unless `handle` was replaced. @internal */
+  [eventTaker](handle: TelemetryTransport['handle']): TakeEvent | undefined {
+    // A Proxy of the transport does not have its private members.
+    if (handle !== StoreStreamTransportAdapter.prototype.handle || !(#queue in this)) return undefined
+    return (envelope, _emittedAtMs, outcome, bytes) => this.#queue.addFor(outcome, envelope, bytes)
   }
 
   /**
    * Sends waiting events. Resolves when all of them are in the stream or have failed, even if Redis is unavailable for a long
    * time. If the application has closed the client, waiting events fail.
+   * @param deadline when it aborts, the promise resolves.
    */
-  flush(): Promise<void> {
-    return this.#queue.flush()
+  flush(deadline?: AbortSignal): Promise<void> {
+    return this.#queue.flush(deadline)
   }
 
   /**

@@ -22,6 +22,7 @@ export type NumberedEvent = readonly [
 export type ToWorker =
   | { readonly type: 'events'; readonly events: readonly NumberedEvent[] }
   | { readonly type: 'flush'; readonly call: number }
+  | { readonly type: 'abandon'; readonly call: number }
   | { readonly type: 'shutdown' }
 
 /** An error as plain data. */
@@ -161,13 +162,25 @@ export async function runWorkerProgram(
     port.close()
     return
   }
+  /** The deadlines of the calls of `flush`. */
+  const flushes = new Map<number, AbortController>()
+  async function flush(call: number): Promise<void> {
+    const deadline = new AbortController()
+    flushes.set(call, deadline)
+    const outcome = await outcomeOf(() => transport.flush?.(deadline.signal))
+    if (flushes.delete(call)) send({ type: 'flushed', call, ...outcome })
+  }
   port.on('message', async (message: ToWorker) => {
     switch (message.type) {
       case 'events':
         for (const event of message.events) handle(transport, event)
         return
       case 'flush':
-        send({ type: 'flushed', call: message.call, ...(await outcomeOf(() => transport.flush?.())) })
+        await flush(message.call)
+        return
+      case 'abandon':
+        flushes.get(message.call)?.abort()
+        flushes.delete(message.call)
         return
       default:
         send({ type: 'closed', ...(await outcomeOf(() => transport.shutdown?.())) })

@@ -1,7 +1,11 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { isRecord } from '../../../options/value-kinds.ts'
 import { type LongTimer, setLongTimeout } from '../../../timers.ts'
-import type { TelemetryTransport, TelemetryTransportMeta } from '../../delivery/transport.ts'
+import {
+  DEFAULT_MAX_PENDING_BYTES,
+  type TelemetryTransport,
+  type TelemetryTransportMeta,
+} from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { KitTelemetryError } from '../../errors.ts'
 import { telemetryOptions } from '../../options.ts'
@@ -22,6 +26,8 @@ export interface WorkerTransportOptions {
   readonly data?: unknown
   /** The maximum number of pending events, at least 1. Further events are dropped. Defaults to 10 000. */
   readonly maxPending?: number | undefined
+  /** The maximum size of the pending events in memory, in bytes, at least 1. Further events are dropped. Defaults to 64 MiB. */
+  readonly maxPendingBytes?: number | undefined
   /**
    * How often an event is sent to a further worker if the worker has stopped before the outcome of the event was known. With a
    * number above 0, events are delivered at least once. Defaults to 0.
@@ -36,6 +42,7 @@ interface WorkerSettings {
   readonly type: string
   readonly data: unknown
   readonly maxPending: number
+  readonly maxPendingBytes: number
   readonly retries: number
   readonly startTimeout: number
 }
@@ -114,12 +121,14 @@ export function workerTransport(
     type = 'worker',
     data,
     maxPending = 10_000,
+    maxPendingBytes = DEFAULT_MAX_PENDING_BYTES,
     retries = 0,
     startTimeout = 10_000,
   } = copyOptions<WorkerTransportOptions>('workerTransport', options, {
     type: checkText,
     data: checkCloneable,
     maxPending: (option, value) => checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER),
+    maxPendingBytes: (option, value) => checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER),
     retries: (option, value) => checkWholeNumber(option, value, 0, Number.MAX_SAFE_INTEGER),
     startTimeout: (option, value) => checkMs(option, value, 'more than 0'),
   })
@@ -128,6 +137,7 @@ export function workerTransport(
     type,
     data: structuredClone(data),
     maxPending,
+    maxPendingBytes,
     retries,
     startTimeout,
   })
@@ -136,6 +146,7 @@ export function workerTransport(
 class WorkerTransport implements TelemetryTransport {
   readonly type: string
   readonly maxPending: number
+  readonly maxPendingBytes: number
   readonly #settings: WorkerSettings
   readonly #pending = new Map<number, PendingEvent>()
   /** The pending events that the current worker has not received, in order. */
@@ -163,6 +174,7 @@ class WorkerTransport implements TelemetryTransport {
   constructor(settings: WorkerSettings) {
     this.type = settings.type
     this.maxPending = settings.maxPending
+    this.maxPendingBytes = settings.maxPendingBytes
     this.#settings = settings
   }
 
@@ -192,13 +204,15 @@ class WorkerTransport implements TelemetryTransport {
     })
   }
 
-  flush(): Promise<void> {
+  flush(deadline?: AbortSignal): Promise<void> {
     if (this.#isClosed || (this.#run === undefined && this.#pending.size === 0)) return Promise.resolve()
     return new Promise((resolve, reject) => {
       const call = ++this.#lastFlush
       this.#flushes.set(call, { resolve, reject })
+      deadline?.addEventListener('abort', () => this.#abandonFlush(call), { once: true })
       if (this.#run?.isReady === true) this.#postFlush(call)
       else this.#startWhenDue()
+      if (deadline?.aborted === true) this.#abandonFlush(call)
     })
   }
 
@@ -249,6 +263,11 @@ class WorkerTransport implements TelemetryTransport {
   #postFlush(call: number): void {
     this.#postEvents()
     this.#post({ type: 'flush', call })
+  }
+
+  #abandonFlush(call: number): void {
+    this.#flushes.get(call)?.resolve()
+    if (this.#flushes.delete(call)) this.#post({ type: 'abandon', call })
   }
 
   #postShutdown(): void {
