@@ -147,10 +147,10 @@ describe('collectors with errors or limits', function () {
       attack: 'one of 100 events that is larger than the limit of the proxy',
       outcome: 'only that event fails',
       run: async () => {
-        const receiver = await receive(tooLargeFrom(MIB))
+        const receiver = await receive(tooLargeFrom(MIB / 2))
         const manager = managerOf({ url: receiver.url })
         for (let index = 0; index < 100; index++)
-          manager.emit('mixed', { attributes: { text: 'x'.repeat(index === 50 ? 2 * MIB : 10) } })
+          manager.emit('mixed', { attributes: { text: 'x'.repeat(index === 50 ? MIB - 20_000 : 10) } })
         await manager.flush()
         const { lastError, ...counts } = stats(manager)
         expect(counts).to.deep.equal({ delivered: 99, failed: 1, dropped: 0, pending: 0 })
@@ -175,9 +175,9 @@ describe('collectors with errors or limits', function () {
       run: flushesAt(() => ({ status: 503 }), 12),
     },
     {
-      attack: 'a flush after each event while the collector responds with 500',
-      outcome: 'few requests are sent',
-      run: flushesAt(() => ({ status: 500 }), 20),
+      attack: 'a flush after each of about 1,000 events while the collector responds with 500',
+      outcome: 'at most 160 requests are sent',
+      run: flushesAt(() => ({ status: 500 }), 160),
     },
     {
       attack: 'a flush after each event while the collector responds with 429 with Retry-After: 0',
@@ -193,6 +193,67 @@ describe('collectors with errors or limits', function () {
       attack: 'four rejectedBatches batches with the status 504',
       outcome: 'events after them arrive within seconds',
       run: rejectedBatches(504),
+    },
+    ...[408, 500, 502, 504, 505].map((status) => ({
+      attack: `ten batches that get ${status} with a Retry-After of an hour, and ten good events`,
+      outcome: 'the good events arrive within seconds',
+      run: async () => {
+        const headers = { 'retry-after': '3600' }
+        const receiver = await receive({
+          answer: (_, __, bytes) => (bytes < 50_000 ? undefined : { status, headers }),
+        })
+        const manager = managerOf({ url: receiver.url })
+        await manager.flush()
+        for (let batch = 1; batch <= 10; batch++) {
+          manager.emit('poison', { attributes: { text: 'x'.repeat(100_000) } })
+          await manager.flush({ timeoutMs: 1 })
+          await until(() => receiver.requests.length >= batch, 1)
+        }
+        for (let event = 0; event < 10; event++) {
+          manager.emit('good')
+          await manager.flush({ timeoutMs: 1 })
+        }
+        const startedMs = performance.now()
+        await until(() => receiver.records.length === 10 || performance.now() - startedMs > 5_000)
+        expect(receiver.records).to.have.length(10)
+      },
+    })),
+    ...[429, 503].map((status) => ({
+      attack: `one batch that gets ${status}, and ten others`,
+      outcome: 'all batches wait',
+      run: async () => {
+        const receiver = await receive({ answer: (count) => (count === 1 ? { status } : undefined) })
+        const manager = managerOf({ url: receiver.url })
+        manager.emit('first')
+        void manager.flush({ timeoutMs: 1 })
+        await until(() => receiver.requests.length === 1)
+        await sleep(50)
+        for (let batch = 0; batch < 10; batch++) {
+          manager.emit('good')
+          await manager.flush({ timeoutMs: 1 })
+        }
+        expect(receiver.requests).to.have.length(1)
+        await manager.flush()
+        expect(stats(manager)).to.include({ delivered: 11, failed: 0 })
+      },
+    })),
+    {
+      attack: 'a dead collector, and one flush whose timeout is over after 10 ms',
+      outcome: 'the pauses between requests grow',
+      run: async () => {
+        const server = createServer((socket) => socket.resetAndDestroy())
+        let connections = 0
+        server.on('connection', () => connections++)
+        await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+        cleanups.push(async () => server.close())
+        const { port } = server.address() as { port: number }
+        const manager = managerOf({ url: `http://127.0.0.1:${port}` })
+        manager.emit('x')
+        await manager.flush({ timeoutMs: 10 })
+        await sleep(8_000)
+        // With the shortened pauses, there would be at least nine.
+        expect(connections).to.be.within(2, 7)
+      },
     },
     ...[500, 501, 505, 599].map((status) => ({
       attack: `a collector that always responds with ${status}`,

@@ -148,11 +148,17 @@ export class TransportChannel {
     session: PendingWork | undefined,
     emittedAtMs?: number,
   ): void {
-    const isFull = this.#isFull(envelope, bytes)
+    const pending = this.pending
+    const pendingBytes = this.#pendingBytes
     this.#accepted++
     if (this.#state === 'disabled') {
       this.#failed++
-    } else if (isFull) {
+    } else if (
+      (pending >= this.#shedFrom || pendingBytes + bytes > this.#shedFromBytes) &&
+      (pending >= this.#maxPending ||
+        pendingBytes + bytes > this.#maxPendingBytes ||
+        LEVEL_PRIORITY[envelope.level] < LEVEL_PRIORITY.warn)
+    ) {
       this.#drop()
     } else if (this.#state === 'ready') {
       this.#deliver(envelope, bytes, session, emittedAtMs)
@@ -161,14 +167,6 @@ export class TransportChannel {
       const counted = this.#count(session, bytes)
       this.#waiting.push({ envelope, counted, context, emittedAtMs: emittedAtMs ?? Date.now() })
     }
-  }
-
-  #isFull({ level }: TelemetryEnvelope, bytes: number): boolean {
-    const { pending } = this
-    const pendingBytes = this.#pendingBytes
-    if (pending >= this.#maxPending || pendingBytes + bytes > this.#maxPendingBytes) return true
-    const isShedding = pending >= this.#shedFrom || pendingBytes >= this.#shedFromBytes
-    return isShedding && LEVEL_PRIORITY[level] < LEVEL_PRIORITY.warn
   }
 
   /** Counts an event as failed that could not be passed to the transport. */

@@ -1,7 +1,7 @@
 import { types } from '../../built-in-kinds.ts'
 import { describeError, isError } from '../../describe-error.ts'
 import { KEEP_EVERYTHING, type KeyNode, type KeyRules } from './redaction.ts'
-import { CONTAINER_BYTES, ITEM_BYTES, memberBytes, textBytes } from './weight.ts'
+import { CONTAINER_BYTES, ITEM_BYTES, MEMBER_BYTES, textBytes } from './weight.ts'
 
 /** The maximum depth of a copied object or array. The copied object itself has the depth 0. */
 const MAX_DEPTH = 8
@@ -21,9 +21,9 @@ interface Ancestors {
 /** The number of values that the current copy may still contain. Copying is synchronous, so one counter is enough. */
 let remaining = 0
 
-/** The weight of the current copy so far, and that of the latest copy. */
-let weight = 0
-let latestWeight = 0
+/** The bytes of the current copy in memory, as if it had no values except for its texts; and the bytes of the latest copy. */
+let bytes = 0
+let latestBytes = 0
 
 /** `true` if plain objects inherit keys, because the application has added some to `Object.prototype`. */
 let inheritsKeys = false
@@ -42,9 +42,9 @@ export function toRedactedJson(
   base?: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, unknown>> | undefined {
   const outer = remaining
-  const outerWeight = weight
+  const outerBytes = bytes
   remaining = MAX_VALUES
-  weight = CONTAINER_BYTES
+  bytes = CONTAINER_BYTES
   inheritsKeys = hasKeys(Object.prototype)
   try {
     const form = jsonForm(source, '')
@@ -53,15 +53,15 @@ export function toRedactedJson(
     fill(into, form as Record<string, unknown>, rules, rules.root, 0, { value: source, parent: undefined })
     return Object.freeze(into)
   } finally {
-    latestWeight = weight
+    latestBytes = bytes + MEMBER_BYTES * (MAX_VALUES - remaining)
     remaining = outer
-    weight = outerWeight
+    bytes = outerBytes
   }
 }
 
 /** Returns the bytes of the latest result of `toRedactedJson` in memory, without those of `base`. */
 export function latestCopyBytes(): number {
-  return latestWeight
+  return latestBytes
 }
 
 function fill(
@@ -82,7 +82,7 @@ function fill(
         previous = rules.child(node, previous, key)
         if (previous.action === 'deny') continue
         if (--remaining < 0) {
-          addMember(into, key, rules.cut('[Truncated]'))
+          setOwn(into, key, rules.cut('[Truncated]'))
           return
         }
         copyInto(into, key, source[key], rules, previous, depth, ancestors)
@@ -98,7 +98,7 @@ function fill(
       previous = rules.child(node, previous, key)
       if (previous.action === 'deny') continue
       if (--remaining < 0) {
-        addMember(into, key, rules.cut('[Truncated]'))
+        setOwn(into, key, rules.cut('[Truncated]'))
         return
       }
       copyInto(into, key, source[key], rules, previous, depth, ancestors)
@@ -133,9 +133,10 @@ function copyInto(
     node.action === 'hash'
       ? hashed(value, key, rules, depth + 1, ancestors)
       : typeof value === 'string'
-        ? rules.string(value)
+        ? copyText(value, rules)
         : copyValue(value, key, rules, node, depth + 1, ancestors)
-  if (copied !== NOTHING) addMember(into, key, copied)
+  bytes += textBytes(key)
+  if (copied !== NOTHING) setOwn(into, key, copied)
 }
 
 function copyArray(
@@ -146,7 +147,6 @@ function copyArray(
   ancestors: Ancestors,
 ): readonly unknown[] {
   const into: unknown[] = []
-  weight += CONTAINER_BYTES
   for (let index = 0; index < source.length; index++) {
     if (--remaining < 0) {
       into.push(rules.cut('[Truncated]'))
@@ -158,10 +158,16 @@ function copyArray(
     } catch {
       copied = null
     }
-    weight += typeof copied === 'string' ? ITEM_BYTES + textBytes(copied) : ITEM_BYTES
     into.push(copied === NOTHING ? null : copied)
   }
+  bytes += CONTAINER_BYTES - (MEMBER_BYTES - ITEM_BYTES) * into.length
   return Object.freeze(into)
+}
+
+function copyText(value: string, rules: KeyRules): string {
+  const text = rules.string(value)
+  bytes += textBytes(text)
+  return text
 }
 
 function copyValue(
@@ -174,14 +180,17 @@ function copyValue(
 ): unknown {
   switch (typeof value) {
     case 'string':
-      return rules.string(value)
+      return copyText(value, rules)
     case 'number':
       // Adding zero changes -0, which JSON cannot represent, to 0.
       return Number.isFinite(value) ? value + 0 : rules.cut(String(value))
     case 'boolean':
       return value
-    case 'bigint':
-      return rules.cut(String(value))
+    case 'bigint': {
+      const text = rules.cut(String(value))
+      bytes += textBytes(text)
+      return text
+    }
     case 'object':
       return value === null ? null : copyReference(value, key, rules, node, depth, ancestors)
     default:
@@ -212,7 +221,7 @@ function copyReference(
   if (depth > MAX_DEPTH) return rules.cut('[Truncated]')
   if (Array.isArray(form)) return copyArray(form, rules, node, depth, ancestors)
   const into: Record<string, unknown> = {}
-  weight += CONTAINER_BYTES
+  bytes += CONTAINER_BYTES
   fill(into, form as Record<string, unknown>, rules, node, depth, ancestors)
   return Object.freeze(into)
 }
@@ -290,12 +299,6 @@ function unboxed(value: object): unknown {
   if (types.isNumberObject(value)) return Number.prototype.valueOf.call(value)
   if (types.isBooleanObject(value)) return Boolean.prototype.valueOf.call(value)
   return types.isBigIntObject(value) ? BigInt.prototype.valueOf.call(value) : undefined
-}
-
-/** Adds a member to a copy, and its bytes to the weight. */
-function addMember(into: Record<string, unknown>, key: string, copied: unknown): void {
-  weight += typeof copied === 'string' ? memberBytes(key) + textBytes(copied) : memberBytes(key)
-  setOwn(into, key, copied)
 }
 
 /** Sets an own property, `__proto__` included. */

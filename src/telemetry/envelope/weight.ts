@@ -4,14 +4,11 @@ export const EVENT_BYTES = 512
 /** The bytes of an empty object or array. */
 export const CONTAINER_BYTES = 64
 
-/** The bytes of an item of an array. */
-export const ITEM_BYTES = 24
+/** The bytes of a member of an object, without its key and its text. Objects with new keys take more memory than others. */
+export const MEMBER_BYTES = 96
 
-/** The bytes of a member of an object without its key. Objects with new keys take more memory than others. */
-const MEMBER_BYTES = 80
-
-/** The bytes of an empty string. */
-const STRING_BYTES = 16
+/** The bytes of an item of an array, without its text. */
+export const ITEM_BYTES = 32
 
 /** The length up to which the characters of a string are not examined. */
 const MAX_UNEXAMINED = 256
@@ -20,15 +17,14 @@ const MAX_UNEXAMINED = 256
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches all characters beyond Latin-1 on purpose
 const TWO_BYTES = /[^\u0000-\u00ff]/
 
-/** Returns the bytes of a string in memory, or a few more. */
+/** Returns the bytes of the characters of a string in memory, or a few more. */
 export function textBytes(text: string): number {
   const { length } = text
-  return STRING_BYTES + (length > MAX_UNEXAMINED && !TWO_BYTES.test(text) ? length : 2 * length)
+  return length <= MAX_UNEXAMINED ? 2 * length : longTextBytes(text)
 }
 
-/** Returns the bytes of a member of an object in memory, without those of its value. */
-export function memberBytes(key: string): number {
-  return MEMBER_BYTES + 2 * key.length
+function longTextBytes(text: string): number {
+  return TWO_BYTES.test(text) ? 2 * text.length : text.length
 }
 
 /** Returns the bytes of a JSON value in memory, in addition to those of its place in an object or array. */
@@ -39,7 +35,8 @@ export function valueBytes(value: unknown): number {
   if (Array.isArray(value)) {
     for (const item of value) bytes += ITEM_BYTES + valueBytes(item)
   } else {
-    for (const [key, member] of Object.entries(value)) bytes += memberBytes(key) + valueBytes(member)
+    for (const [key, member] of Object.entries(value))
+      bytes += MEMBER_BYTES + textBytes(key) + valueBytes(member)
   }
   return bytes
 }

@@ -478,6 +478,36 @@ describe('tail sampling', () => {
     expectSum(manager)
   })
 
+  it('sessions that never end hold at most 64 MiB, and the longest holding session is decided first', () => {
+    const { manager, logger, summary } = keeping({ level: 'warn' })
+    const list = Array.from({ length: 20 }, () => 'x'.repeat(5_000))
+    const first = manager.session()
+    first.emit('first')
+    first.emit('first.failed', { level: 'warn' })
+    for (let session = 0; session < 600; session++) manager.session().emit('a', { attributes: { list } })
+    expect(manager.stats()).to.include({ held: 601, sampledOut: 0 })
+    for (let session = 0; session < 600; session++) manager.session().emit('a', { attributes: { list } })
+    expect(manager.stats().held).to.be.within(620, 671)
+    expect(summary()).to.deep.equal(['first.failed', 'first by level'])
+    expect(logger.warnings).to.have.length(1)
+    expectSum(manager)
+    void manager.shutdown()
+    expect(manager.stats()).to.include({ held: 0 })
+  })
+
+  it('a session that holds 64 MiB is decided, and the bytes of events that it has replaced do not count', () => {
+    const { manager } = keeping({ level: 'warn', maxBuffered: 100 })
+    const list = Array.from({ length: 20 }, () => 'x'.repeat(5_000))
+    const session = manager.session()
+    for (let event = 0; event < 2_000; event++) session.emit('a', { attributes: { list } })
+    expect(manager.stats()).to.include({ held: 100, sampledOut: 1_900 })
+    const other = keeping({ level: 'warn', maxBuffered: 10_000 }).manager
+    const only = other.session()
+    for (let event = 0; event < 700; event++) only.emit('a', { attributes: { list } })
+    expect(other.stats().held).to.be.below(100)
+    expectSum(other)
+  })
+
   for (const [title, policies] of [
     ['keep without unit', [{ keep: { level: 'error' } }]],
     ['keep with the unit event', [{ unit: 'event', keep: { level: 'error' } }]],

@@ -265,6 +265,21 @@ describe('ErrorTrackerTransportAdapter', () => {
     })
   })
 
+  it('flush of ErrorTrackerTransportAdapter ends after flushTimeout if that of the SDK does not settle', async () => {
+    const sdk = { captureException: () => {}, flush: () => new Promise(() => {}) }
+    const manager = KitTelemetry.create()
+      .withLogger(false)
+      .addTransport(CREATE({ sdk, flushTimeout: 50 }))
+      .build()
+    const begunMs = performance.now()
+    await manager.flush()
+    await manager.shutdown()
+    expect(performance.now() - begunMs).to.be.within(90, 10_000)
+    expect(manager.stats().transports[0]?.lastError?.message).to.equal(
+      'transport "error-tracker": the SDK could not send everything within 50 ms, or is not initialized',
+    )
+  })
+
   it('ErrorTrackerTransportAdapter does not flush the SDK after the deadline of a shutdown', async () => {
     const sdk = fakeTracker()
     await CREATE({ sdk }).shutdown(AbortSignal.abort())

@@ -271,6 +271,46 @@ describe('BatchQueue', () => {
       expect(sent).to.have.length(15)
     })
 
+    for (const ordered of [false, true]) {
+      it(`flush of ${ordered ? 'an ordered' : 'a'} BatchQueue ends at its deadline, and shortens no pause afterwards`, async () => {
+        const { queue, add, clock, sent } = start(() => down, { ordered })
+        add(0)
+        await clock.advance(500 + 1_000 + 2_000 + 4_000)
+        const deadline = new AbortController()
+        let settled = false
+        void queue.flush(deadline.signal).then(() => {
+          settled = true
+        })
+        await clock.advance(10)
+        expect(settled).to.equal(false)
+        deadline.abort()
+        await clock.settle()
+        expect(settled).to.equal(true)
+        const before = sent.length
+        await clock.advance(60_000)
+        // The back-off has grown to at least 8 s.
+        expect(sent.length - before).to.be.at.most(5)
+      })
+    }
+
+    it('flush of BatchQueue whose deadline has passed sends a partial batch at once, and does not wait', async () => {
+      const { queue, add, clock, sent } = start(() => new Promise<never>(() => {}), { delayMs: 1_000 })
+      add(0)
+      await queue.flush(AbortSignal.abort())
+      await clock.settle()
+      expect(sent).to.have.length(1)
+    })
+
+    it('close of BatchQueue shortens no pause after its deadline', async () => {
+      const { queue, add, clock, sent } = start(() => down, { sendsAfterDeadline: true })
+      add(0)
+      await clock.advance(500 + 1_000 + 2_000 + 4_000)
+      await queue.close(AbortSignal.abort())
+      const before = sent.length
+      await clock.advance(60_000)
+      expect(sent.length - before).to.be.at.most(5)
+    })
+
     it('BatchQueue sends another batch before the one that failed, so that one batch cannot block the others', async () => {
       const { addAll, clock, ends } = start(([first]) => ((first as number) < 4 ? down : delivered), {
         lanes: 4,
