@@ -129,6 +129,7 @@ const SLOW = [
   'telemetry/transports/otlp/otlp-faults',
   'telemetry/transports/otlp/otlp-process',
   'telemetry/transports/shutdown',
+  'telemetry/transports/store-stream/client-options',
   'telemetry/transports/store-stream/store-stream',
   'telemetry/transports/worker/worker',
 ]

@@ -87,11 +87,13 @@ export interface CuttingProxy {
    * returning the reply. Resolves when the connection is closed.
    */
   cutAnswerTo(text: string): Promise<void>
+  /** Closes the connection instead of passing the next request that contains `text`. Resolves when it is closed. */
+  cutRequest(text: string): Promise<void>
   close(): Promise<void>
 }
 
 export async function startCuttingProxy(target: number): Promise<CuttingProxy> {
-  let cut: { readonly text: string; readonly done: () => void } | undefined
+  let cut: { readonly text: string; readonly isPassed: boolean; readonly done: () => void } | undefined
   const sockets = new Set<Socket>()
   const server = createServer((client) => {
     const upstream = connect(target, '127.0.0.1')
@@ -107,25 +109,30 @@ export async function startCuttingProxy(target: number): Promise<CuttingProxy> {
     }
     client.on('data', (data) => {
       if (cut !== undefined && data.toString('latin1').toUpperCase().includes(cut.text)) cutting = true
-      upstream.write(data)
+      if (cutting && cut?.isPassed === false) close()
+      else upstream.write(data)
     })
     upstream.on('data', (data) => {
-      if (!cutting) {
-        client.write(data)
-        return
-      }
       // Redis replies to a transaction as a whole.
+      if (cutting) close()
+      else client.write(data)
+    })
+    const close = () => {
       cut?.done()
       cut = undefined
       client.destroy()
-    })
+    }
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   return {
     port: (server.address() as AddressInfo).port,
     cutAnswerTo: (text) =>
       new Promise((done) => {
-        cut = { text, done }
+        cut = { text, isPassed: true, done }
+      }),
+    cutRequest: (text) =>
+      new Promise((done) => {
+        cut = { text, isPassed: false, done }
       }),
     async close() {
       const closed = once(server, 'close')

@@ -1,0 +1,93 @@
+import { randomBytes } from 'node:crypto'
+import { createInterface } from 'node:readline'
+import { Redis } from 'ioredis'
+import {
+  HttpTransportAdapter,
+  KitTelemetry,
+  OtlpTransportAdapter,
+  StoreStreamTransportAdapter,
+  TeamChatTransportAdapter,
+  type TelemetryAttributes,
+  type TelemetryTransport,
+} from '../../src/telemetry/index.ts'
+import { workerTransport } from '../../src/telemetry/worker.ts'
+
+const text = (length: number) => randomBytes(length / 2).toString('hex')
+
+/** The attributes of a large event, by their shape. */
+const SHAPES: Readonly<Record<string, (event: number) => TelemetryAttributes>> = {
+  strings: () => ({ list: Array.from({ length: 200 }, () => text(5_000)) }),
+  'two-byte strings': (event) => ({
+    list: Array.from({ length: 60 }, (_, item) => `ж${event}-${item}-${text(4_900)}`),
+  }),
+  'control characters': () => ({
+    list: Array.from({ length: 30 }, () => `${text(8)}${'\u0001'.repeat(4_900)}`),
+  }),
+  objects: () => ({ list: Array.from({ length: 30_000 }, (_, item) => ({ item })) }),
+  arrays: () => ({ list: Array.from({ length: 45_000 }, (_, item) => [item]) }),
+  'new keys': (event) =>
+    Object.fromEntries(Array.from({ length: 300 }, (_, key) => [`k${event}_${key}`, `${event}${key}`])),
+}
+
+const TARGETS: Readonly<Record<string, (port: number) => TelemetryTransport>> = {
+  http: (port) => HttpTransportAdapter.create({ url: `http://127.0.0.1:${port}`, retries: 1_000 }),
+  'http in batches': (port) =>
+    HttpTransportAdapter.create({
+      url: `http://127.0.0.1:${port}`,
+      retries: 1_000,
+      batch: { maxSize: 100, maxDelayMs: 10 },
+    }),
+  otlp: (port) => OtlpTransportAdapter.create({ url: `http://127.0.0.1:${port}` }),
+  'otlp in protobuf': (port) =>
+    OtlpTransportAdapter.create({
+      url: `http://127.0.0.1:${port}`,
+      encoding: 'protobuf',
+      compression: 'gzip',
+    }),
+  chat: (port) => TeamChatTransportAdapter.create({ webhookUrl: `http://127.0.0.1:${port}` }),
+  redis: (port) => {
+    const store = new Redis({ port, retryStrategy: () => 20 })
+    store.on('error', () => {})
+    return StoreStreamTransportAdapter.create({ store })
+  },
+  worker: (port) =>
+    workerTransport(
+      `data:text/javascript,${encodeURIComponent(
+        `export default (port) => ({ handle: async (envelope) => {
+          await fetch('http://127.0.0.1:' + port, { method: 'POST', body: JSON.stringify(envelope) })
+        } })`,
+      )}`,
+      { data: port },
+    ),
+}
+
+/**
+ * Emits large events for a target, until 100 of them were dropped or 60,000 were emitted. Emits a last event when it reads a
+ * line, and prints the statistics after each of both.
+ */
+const [, , target = '', shape = '', port = ''] = process.argv
+const transport = (TARGETS[target] as (port: number) => TelemetryTransport)(Number(port))
+const manager = KitTelemetry.create()
+  .withSampling({ infoRate: 1 })
+  .withLogger(false)
+  .addTransport(transport)
+  .build()
+const print = () => {
+  const { lastError: _, ...stats } = manager.stats().transports[0] ?? {}
+  console.log(JSON.stringify(stats))
+}
+for (let event = 0; event < 60_000 && (manager.stats().transports[0]?.dropped ?? 0) < 100; event++) {
+  manager.emit('large', {
+    level: 'error',
+    attributes: (SHAPES[shape] as (event: number) => TelemetryAttributes)(event),
+  })
+  if (event % 20 === 0) await new Promise((resolve) => setTimeout(resolve, 1))
+}
+print()
+for await (const _line of createInterface({ input: process.stdin })) {
+  await manager.flush({ timeoutMs: 60_000 })
+  manager.emit('last', { level: 'error' })
+  await manager.flush({ timeoutMs: 60_000 })
+  print()
+  process.exit(0)
+}
