@@ -1,3 +1,5 @@
+import { startsWord } from './word-start.ts'
+
 /** The numbers of digits of payment cards. */
 const MIN_CARD = 13
 const MAX_CARD = 19
@@ -14,45 +16,66 @@ const NETWORKS: readonly (readonly [prefix: RegExp, lengths: readonly number[]])
   [/^(?:5[06-8]|6)/, [13, 14, 15, 16, 17, 18, 19]],
 ]
 
+/** A UUID, or a trace context of the W3C. */
+const IDENTIFIER =
+  /(?<![\dA-Z])(?:[\dA-F]{8}(?:-[\dA-F]{4}){3}-[\dA-F]{12}|[\dA-F]{2}-[\dA-F]{32}-[\dA-F]{16}-[\dA-F]{2})(?![\dA-Z])/gi
+const MAX_IDENTIFIER = 55
+
+/** Returns `true` if a part of a string is a part of an identifier. */
+function isInIdentifier(text: string, start: number, end: number): boolean {
+  const from = Math.max(0, start - MAX_IDENTIFIER)
+  for (const { index, 0: found } of text.slice(from, end + MAX_IDENTIFIER).matchAll(IDENTIFIER)) {
+    if (from + index <= start && end <= from + index + found.length) return true
+  }
+  return false
+}
+
 /**
  * Returns the end of the longest payment card number that starts at `start`: a known prefix, a length that fits it, and a
- * valid check digit (Luhn). It ends before a character that is not a digit.
+ * valid check digit (Luhn). No letter or digit is next to it, and it is not a part of an identifier or of a decimal number.
  * @param end the end of a sequence of digits with single spaces or hyphens between them.
  */
-export function isPaymentCard(text: string, start: number, end: number): number | undefined {
+export function endOfCard(text: string, start: number, end: number): number | undefined {
   // No network starts with another digit.
   if ((text[start] as string) < '2' || (text[start] as string) > '6') return undefined
-  // Decimals of a number are not a card number.
-  if (/\d[.,]$/.test(text.slice(Math.max(0, start - 2), start))) return undefined
   let digits = ''
+  // The sums of Luhn for a last digit with an even index, and for one with an odd index.
+  let even = 0
+  let odd = 0
   let found: number | undefined
-  for (let index = start; index < end; index++) {
+  for (let index = start; index < end && digits.length < MAX_CARD; index++) {
     const character = text[index] as string
     if (!isDigit(character)) continue
+    const digit = character.charCodeAt(0) - 0x30
+    const doubled = digit > 4 ? 2 * digit - 9 : 2 * digit
+    const isEven = digits.length % 2 === 0
+    even += isEven ? digit : doubled
+    odd += isEven ? doubled : digit
     digits += character
-    if (digits.length < MIN_CARD || isDigit(text[index + 1])) continue
-    if (digits.length > MAX_CARD) break
-    if (isLuhn(digits) && isNetworkNumber(digits)) found = index + 1
+    if (digits.length < MIN_CARD || (isEven ? even : odd) % 10 !== 0 || isLetterOrDigit(text[index + 1]))
+      continue
+    const isGrouped = index - start >= digits.length
+    if (isNetworkNumber(digits) && (isGrouped || !isDecimal(text, start))) found = index + 1
   }
+  if (found === undefined || !startsWord(text, start) || isInIdentifier(text, start, found)) return undefined
   return found
 }
 
-function isDigit(character: string | undefined): boolean {
-  return character !== undefined && character >= '0' && character <= '9'
+/** Returns `true` if the digits from an index on are the decimals of a number. */
+function isDecimal(text: string, index: number): boolean {
+  return /\d\.$/.test(text.slice(Math.max(0, index - 2), index))
+}
+
+function isDigit(character: string): boolean {
+  return character >= '0' && character <= '9'
+}
+
+function isLetterOrDigit(character: string | undefined): boolean {
+  return character !== undefined && /[A-Za-z0-9]/.test(character)
 }
 
 function isNetworkNumber(digits: string): boolean {
   return NETWORKS.some(([prefix, lengths]) => prefix.test(digits) && lengths.includes(digits.length))
-}
-
-function isLuhn(digits: string): boolean {
-  let sum = 0
-  for (let index = 0; index < digits.length; index++) {
-    const digit = digits.charCodeAt(digits.length - 1 - index) - 0x30
-    const doubled = index % 2 === 0 ? digit : 2 * digit
-    sum += doubled > 9 ? doubled - 9 : doubled
-  }
-  return sum % 10 === 0
 }
 
 /** The countries of the IBAN registry by the length of their IBANs. */
@@ -89,26 +112,21 @@ function ibanLengths(): ReadonlyMap<string, number> {
 
 /**
  * Returns the end of the IBAN that starts at `start`: a known country, its length, and a valid check number (ISO 7064,
- * MOD 97-10).
+ * MOD 97-10). No letter or digit is next to it, and it is not a part of an identifier.
  * @param end the end of a sequence of letters and digits with single spaces or hyphens between them.
  */
-export function isIban(text: string, start: number, end: number): number | undefined {
-  if (
-    start > 0 &&
-    /[A-Za-z0-9]/.test(text[start - 1] as string) &&
-    !/[\\%][A-Za-z0-9]{1,2}$/.test(text.slice(Math.max(0, start - 3), start))
-  )
-    return undefined
+export function endOfIban(text: string, start: number, end: number): number | undefined {
   const length = IBAN_LENGTHS.get(text.slice(start, start + 2).toUpperCase())
-  if (length === undefined) return undefined
+  if (length === undefined || !startsWord(text, start)) return undefined
   let characters = ''
   let index = start
   for (; index < end && characters.length < length; index++) {
     const character = text[index] as string
     if (character !== ' ' && character !== '-') characters += character
   }
-  if (characters.length < length || /[A-Za-z0-9]/.test(text[index] ?? '')) return undefined
-  return isMod97(characters.toUpperCase()) ? index : undefined
+  if (characters.length < length || isLetterOrDigit(text[index]) || !isMod97(characters.toUpperCase()))
+    return undefined
+  return isInIdentifier(text, start, index) ? undefined : index
 }
 
 function isMod97(characters: string): boolean {

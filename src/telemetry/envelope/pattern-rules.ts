@@ -1,3 +1,6 @@
+/** The character that ends a string that was cut. */
+export const CUT = '…'
+
 /** The part of a built-in pattern that a regular expression cannot express. */
 export interface PatternRules {
   /** Returns one bit for each kind of secret that a string may contain. All built-in patterns share this function. */

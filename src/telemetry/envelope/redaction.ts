@@ -2,6 +2,7 @@ import type * as Crypto from 'node:crypto'
 import { cutText } from '../../cut-text.ts'
 import { builtinModule, requiredModule } from '../../runtime.ts'
 import { telemetryOptions, withDefaults } from '../options.ts'
+import { CUT } from './pattern-rules.ts'
 import type { TelemetryRedactionPattern } from './secret-patterns.ts'
 import { checkPatterns, StringRedactor } from './string-redactor.ts'
 
@@ -53,6 +54,9 @@ const DEFAULTS: ResolvedRedactionPolicy = Object.freeze({
   patterns: Object.freeze([]),
   maxStringLength: 5000,
 })
+
+/** The number of characters that are searched for secrets for each character that may be sent. */
+const SEARCHED = 10
 
 /** The maximum number of keys (or paths) whose action is kept, because clients may send any number of keys. */
 const MAX_NODES = 4096
@@ -154,12 +158,15 @@ export class KeyRules {
 
   /** Replaces the secrets in a string, and cuts it if it is too long. */
   string(text: string): string {
-    return this.cut(this.#strings === undefined ? text : this.#strings.redact(text))
+    const strings = this.#strings
+    if (strings === undefined) return this.cut(text)
+    const searched = SEARCHED * this.#maxLength
+    return this.cut(text.length > searched ? strings.redactStart(text, searched) + CUT : strings.redact(text))
   }
 
   /** Cuts a string that is too long, so that it ends with `…`. Never splits a surrogate pair. */
   cut(text: string): string {
-    return cutText(text, this.#maxLength, '…')
+    return cutText(text, this.#maxLength, CUT)
   }
 
   /** Returns the lowercase hex SHA-256 of a string in UTF-8, or its HMAC if there is a `hashSecret`. */

@@ -10,10 +10,10 @@ const MIN_IBAN = 15
 const MIN_KEY = 15
 
 /** The strings that most strings do not contain: parts of tokens, private keys, and IBANs, and `%40` for `@`. */
-const RARE = /eyJ|----|%40|(?:[Rr][Ee][Rr]|[Pp][Oo][Pp])[ \t+%]|[A-Za-z]\d\d/
-const TOKEN_HINT = /eyJ|(?:[Ee][Aa][Rr][Ee][Rr]|[Dd][Pp][Oo][Pp])[ \t+%]/
+const RARE = /eyJ|----|%40|(?:[Rr][Ee][Rr]|[Pp][Oo][Pp]|[Ss][Ii][Cc])[ \t+%]|[A-Za-z]\d\d/
+const TOKEN_HINT = /eyJ|(?:[Ee][Aa][Rr][Ee][Rr]|[Dd][Pp][Oo][Pp]|[Bb][Aa][Ss][Ii][Cc])[ \t+%]/
 const IBAN_HINT =
-  /(?:^|[^A-Za-z0-9]|[\\%][A-Za-z0-9]{1,2})[A-Za-z]{2}\d\d[ -]?[A-Za-z0-9]{4}[ -]?[A-Za-z0-9]{4}/
+  /(?:^|[^A-Za-z0-9]|[\\%][A-Za-z0-9]{1,5})[A-Za-z]{2}\d\d[ -]?[A-Za-z0-9]{4}[ -]?[A-Za-z0-9]{4}/
 const KEY_HINT = /whsec_|sntrys_/
 
 /** A test that does not match is faster than one that matches, and most strings of this length are UUIDs. */

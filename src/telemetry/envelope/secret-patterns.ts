@@ -1,6 +1,8 @@
-import { isIban, isPaymentCard } from './checksums.ts'
-import { type PatternRules, setRules } from './pattern-rules.ts'
+import { endOfCard, endOfIban } from './checksums.ts'
+import { endOfCredentials } from './credentials.ts'
+import { CUT, type PatternRules, setRules } from './pattern-rules.ts'
 import { HINTS, hintsOf } from './secret-hints.ts'
+import { startsWord } from './word-start.ts'
 
 /** A secret that `withRedaction({ patterns })` finds inside strings. */
 export interface TelemetryRedactionPattern {
@@ -19,18 +21,28 @@ export interface TelemetryRedactionPattern {
   readonly replace?: 'mask' | 'hash' | 'remove' | undefined
 }
 
-/** The letters of names and hosts: ASCII, and those of Latin, Greek, Cyrillic, and further alphabets. */
+/**
+ * The letters of names and hosts: ASCII, and those of Latin, Greek, Cyrillic, and further alphabets. The name of an image for
+ * screens of a high resolution, such as `logo@2x.png`, is not an address.
+ */
 const E_MAIL =
-  /(?<![\w.+\u00c0-\u1fff-]|%2[BDEbde]|%(?=2[BDEbde]))(?:[\w.+\u00c0-\u1fff-]|%2[BDEbde])+(?:@|%40)(?:[\w\u00c0-\u1fff-]+\.)+[A-Za-z\u00c0-\u1fff]{2,}/
+  /(?<![\w.+\u00c0-\u1fff-]|%2[BDEbde]|%(?=2[BDEbde]))(?:[\w.+\u00c0-\u1fff-]|%2[BDEbde])+(?:@|%40)(?!\dx\.(?:avif|gif|jpe?g|png|svg|webp)(?![\w-]|\.\w))(?:[\w\u00c0-\u1fff-]+\.)+[A-Za-z\u00c0-\u1fff]{2,}/
 
-const CARD = /(?<!\d)\d(?:[ -]?\d){12,18}/
+/** The password of a URL, and of one that is percent-encoded as a whole. It ends at the last `@` before the path. */
+const URL_CREDENTIALS =
+  /(?<=\w:\\?\/\\?\/[^\s/?#:"]*:)[^\s/?#"]+(?=@)|(?<=\w%3A%2F%2F(?:[^\s/?#:"&%]|%(?!3A|2F|3F|23))*%3A)(?:[^\s/?#"&%]|%(?!2F|3F|23))+(?=%40)/i
+
+/** A digit may follow another one if that is the end of an escape, such as `%20`. */
+const CARD = /(?:(?<!\d)|(?<=%[\dA-F]{2})|(?<=\\u[\dA-F]{4}))\d(?:[ -]?\d){12,18}/i
 
 const IBAN = /[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]){11,30}/i
 
 /** Matches all that begins like a JSON Web Token, so that no character is read twice. */
 const JWT = /eyJ[\w-]*(?:\.[\w-]*){0,4}/
 
-const BEARER = /(?:bearer|dpop)(?:[ \t+]|%20){1,8}[\w.~+/=-]+/i
+/** The characters `+`, `/`, `=`, and `~` of a token may be escaped as in URLs and JSON. */
+const CREDENTIALS =
+  /(?:bearer|dpop|basic)(?:[ \t+]|%20){1,8}(?:[\w.~+/=-]|\\{1,4}\/|(?:%|\\{1,4}u00)(?:2B|2F|3D|7E))+/i
 
 /** A key without its end is a secret too, so everything up to the end of the string is matched. */
 const PRIVATE_KEY =
@@ -40,7 +52,10 @@ const PRIVATE_KEY =
 const API_KEY =
   /A(?:[KSB]IA|CCA|Iza|TATT3|GE-SECRET-KEY-1|A)|GOCSPX-|NRAK-|PMAK-|S(?:G\.|K[0-9a-f])|dapi|do[opr]_v1_|figd_|g(?:h[opsur]_|ithub_pat_|l(?:pat|ptt|dt|rt|cbt|ft|soat|agent|imt|oas)-|lsa_|sk_)|h(?:f_|v[bsr]\.)|key-|lin_api_|npm_|p(?:plx-|ypi-)|r(?:8_|k_(?:live|test)_)|s(?:bp_|hp(?:at|ca|pa|ss)_|k-|k_(?:live|test)_|ntrys_|q0(?:atp|csp)-)|whsec_|x(?:ai-|app-|ox[abeoprs]-)|ya29\./
 
-/** The keys of common providers by their first letter. Each expression matches only at its `lastIndex`. */
+/**
+ * The keys of common providers by their first letter. Each expression matches only at its `lastIndex`. A sequence of short words
+ * in lowercase after `sk-` is not a key.
+ */
 const KEYS: ReadonlyMap<string, readonly RegExp[]> = new Map([
   [
     'A',
@@ -77,7 +92,7 @@ const KEYS: ReadonlyMap<string, readonly RegExp[]> = new Map([
   [
     's',
     [
-      /sk-[\w-]{20}[\w-]*/y,
+      /sk-(?=[\w-]{0,63}(?:[A-Z\d_]|[a-z]{20}))[\w-]{20}[\w-]*/y,
       /sk_(?:live|test)_[A-Za-z0-9]{10}\w*/y,
       /sbp_[0-9a-f]{40}/y,
       /shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}/y,
@@ -92,9 +107,10 @@ const KEYS: ReadonlyMap<string, readonly RegExp[]> = new Map([
 
 /**
  * Patterns of common secrets, for `patterns` of `withRedaction`, in the order in which they apply: `private-key` (PEM),
- * `bearer`, `jwt`, `api-key` (prefixes of common providers), `email`, `iban`, and `card`. The last two check the check digits.
+ * `url-credentials` (the password of a URL), `bearer` (`Bearer`, `DPoP`, and `Basic` with their credentials), `jwt`, `api-key`
+ * (prefixes of common providers), `email`, `iban`, and `card`. The last two check the check digits.
  * The expressions of `jwt`, `bearer`, `api-key`, `iban`, and `card` find candidates, which further code checks. That code runs
- * only for the `RegExp` objects of this list. A string that is a UUID is kept.
+ * only for the `RegExp` objects of this list. UUIDs, trace contexts, and hashes are kept.
  *
  * @example
  * ```ts
@@ -112,12 +128,13 @@ export const COMMON_SECRET_PATTERNS: readonly TelemetryRedactionPattern[] = /* @
 function commonPatterns(): readonly TelemetryRedactionPattern[] {
   return Object.freeze([
     builtIn('private-key', PRIVATE_KEY, { hint: HINTS.privateKey }),
-    builtIn('bearer', BEARER, { hint: HINTS.token, endOf: endOfBearer }),
+    builtIn('url-credentials', URL_CREDENTIALS, { hint: HINTS.at }),
+    builtIn('bearer', CREDENTIALS, { hint: HINTS.token, endOf: endOfCredentials }),
     builtIn('jwt', JWT, { hint: HINTS.token, endOf: endOfJwt, skipsMatch: true }),
     builtIn('api-key', API_KEY, { hint: HINTS.key, endOf: endOfKey }),
     builtIn('email', E_MAIL, { hint: HINTS.at }),
-    builtIn('iban', IBAN, { hint: HINTS.iban, endOf: isIban }),
-    builtIn('card', CARD, { hint: HINTS.card, endOf: isPaymentCard }),
+    builtIn('iban', IBAN, { hint: HINTS.iban, endOf: endOfIban }),
+    builtIn('card', CARD, { hint: HINTS.card, endOf: endOfCard }),
   ])
 }
 
@@ -130,31 +147,15 @@ function builtIn(
   return Object.freeze({ name, pattern })
 }
 
-/** The length from which on everything after `bearer` is a token. Matches that are not secrets are read again, so it is short. */
-const MAX_WORD = 128
-
-/** A single word after `bearer` is not a token, and neither is the first parameter of a challenge. */
-function endOfBearer(text: string, start: number, end: number): number | undefined {
-  if (end - start > MAX_WORD) return end
-  const value = text.slice(start, end).replace(/^[a-z]+(?:[ \t+]|%20)+/i, '')
-  if (text[end] === '"' && value.endsWith('=')) return undefined
-  if (!/^[a-z]{1,24}\.?$/i.test(value)) return end
-  const isHeader = /authorization["']?[:=] ?["']?$/i.test(text.slice(Math.max(0, start - 20), start))
-  return isHeader ? end : undefined
-}
-
-/** A token has a header, a payload, and a signature, which may be empty. */
+/** A token has a header, a payload, and a signature, which may be empty. One that was cut may lack them. */
 function endOfJwt(text: string, start: number, end: number): number | undefined {
-  const header = text.indexOf('.', start)
-  if (header < 0 || header >= end || header - start < 8) return undefined
-  const payload = text.indexOf('.', header + 1)
-  return payload < 0 || payload >= end ? undefined : end
+  if (text[end] === CUT) return end
+  const parts = text.slice(start, end).split('.')
+  return parts.length > 2 && (parts[0] as string).length >= 8 ? end : undefined
 }
 
-/** A key begins after a character that is not a letter or digit, after `%3D`, or after `\n` as two characters. */
 function endOfKey(text: string, start: number): number | undefined {
-  const before = text.slice(Math.max(0, start - 3), start)
-  if (!/^$|[^A-Za-z0-9]$|%[0-9A-Fa-f]{2}$|\\[nrt]$/.test(before)) return undefined
+  if (!startsWord(text, start)) return undefined
   for (const key of KEYS.get(text[start] as string) ?? []) {
     key.lastIndex = start
     if (key.test(text)) return key.lastIndex

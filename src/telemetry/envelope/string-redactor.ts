@@ -1,7 +1,7 @@
 import { isRecord } from '../../options/value-kinds.ts'
 import { copyText } from '../../runtime.ts'
 import { telemetryOptions } from '../options.ts'
-import { type PatternRules, rulesOf } from './pattern-rules.ts'
+import { CUT, type PatternRules, rulesOf } from './pattern-rules.ts'
 import { problemOfPattern } from './pattern-source.ts'
 import type { TelemetryRedactionPattern } from './secret-patterns.ts'
 
@@ -105,17 +105,30 @@ export class StringRedactor {
     this.#misses[place] = 0
   }
 
-  #search(text: string): string {
+  /**
+   * Replaces the secrets that begin in the first half of the first `max` characters of a longer string. The other half is only
+   * searched for their ends, and is left out, because it may contain the beginning of a secret whose end is not searched.
+   */
+  redactStart(text: string, max: number): string {
+    const half = max >> 1
+    const splitsPair = (text.codePointAt(half - 1) ?? 0) > 0xffff
+    return this.#search(text.slice(0, max) + CUT, splitsPair ? half - 1 : half)
+  }
+
+  #search(text: string, kept = text.length): string {
     if (text === '') return text
     const hints = this.#hintsOf === undefined ? 0 : this.#hintsOf(text)
-    if (hints === 0 && this.#hasOnlyRules) return text
-    const redacted = this.#redactFrom(0, text, hints)
+    if (hints === 0 && this.#hasOnlyRules) return text.slice(0, kept)
+    const redacted = this.#redactFrom(0, text, hints, kept)
     // The parts refer to the original string, which may be long.
     return redacted === text ? text : copyText(redacted)
   }
 
-  /** @param hints those of the whole string, which are also true of its parts. */
-  #redactFrom(first: number, text: string, hints: number): string {
+  /**
+   * @param hints those of the whole string, which are also true of its parts.
+   * @param kept the number of characters after which the rest is left out.
+   */
+  #redactFrom(first: number, text: string, hints: number, kept: number): string {
     for (let at = first; at < this.#searches.length; at++) {
       const search = this.#searches[at] as Search
       const { expression, rules } = search
@@ -125,6 +138,7 @@ export class StringRedactor {
       let done = 0
       for (let match = expression.exec(text); match !== null; match = expression.exec(text)) {
         const start = match.index
+        if (start >= kept) break
         const matchEnd = start + match[0].length
         const end = rules?.endOf === undefined ? matchEnd : rules.endOf(text, start, matchEnd)
         if (end === undefined || end === start) {
@@ -133,14 +147,15 @@ export class StringRedactor {
           continue
         }
         redacted +=
-          this.#redactFrom(at + 1, text.slice(done, start), hints) +
+          this.#redactFrom(at + 1, text.slice(done, start), hints, start - done) +
           search.replacementOf(text.slice(start, end))
         done = end
         expression.lastIndex = end
       }
-      if (done > 0) return redacted + this.#redactFrom(at + 1, text.slice(done), hints)
+      if (done > 0)
+        return redacted + this.#redactFrom(at + 1, text.slice(done), hints, Math.max(0, kept - done))
     }
-    return text
+    return text.slice(0, kept)
   }
 }
 

@@ -11,7 +11,8 @@ import {
 } from '../../../src/telemetry/index.ts'
 import { compileGlob } from '../../../src/telemetry/session/sampling.ts'
 import { expectNoLeak } from '../../../src/testing/expect-no-leak.ts'
-import { expectLinearGrowth } from '../../support/attacks/growth.ts'
+import { expectLinearGrowth, NOTICEABLE_MS, shortestCpuMsOf } from '../../support/attacks/growth.ts'
+import { piecesOf } from '../../support/attacks/pieces-of-pattern.ts'
 
 const rules = (policy: TelemetryRedactionPolicy) => new KeyRules(resolveRedactionPolicy(policy))
 
@@ -88,7 +89,15 @@ describe('telemetry', () => {
       '4 ',
       '4242-',
       'eyJ',
+      'eyJ ',
       'eyJ.',
+      'eyJa… ',
+      'a://b:',
+      'a%3A%2F%2Fb%3A',
+      'a://b:c@',
+      ' 4242424242424242.',
+      'sk-abc-',
+      'Basic dTpw ',
       'a.',
       'a@',
       'a@a.',
@@ -124,6 +133,20 @@ describe('telemetry', () => {
     const patterns = rules({ patterns: COMMON_SECRET_PATTERNS, maxStringLength: 10_000_000 })
     it(`a string of ${JSON.stringify(part)} is searched for the common patterns in linear time`, () =>
       expectLinearGrowth((size) => toRedactedJson(made(size), patterns), 2_000))
+  }
+
+  for (const { name, pattern } of COMMON_SECRET_PATTERNS) {
+    it(`strings of beginnings of a match are searched for the pattern ${name} in linear time`, () => {
+      const searched = rules({ patterns: [{ name, pattern }], maxStringLength: 10_000_000 })
+      for (const piece of piecesOf(pattern)) {
+        for (const part of [piece, `${piece} `, `${piece}.`]) {
+          const search = (size: number) => searched.string(text(Math.ceil(size / part.length), part))
+          // Growth is measured only if the time is noticeable, because measuring takes longer.
+          if (shortestCpuMsOf(() => search(300_000), NOTICEABLE_MS) < NOTICEABLE_MS) continue
+          expectLinearGrowth(search, 150_000)
+        }
+      }
+    })
   }
 
   const WRITTEN = [

@@ -9,7 +9,7 @@ interface Coverage {
 }
 
 /** Below this CPU time, only the steps count. Above it, the CPU time counts too, including that of native functions. */
-const NOTICEABLE_MS = 50
+export const NOTICEABLE_MS = 50
 
 /** The largest allowed factor for an input of four times the size. Linear work has a factor of 4, quadratic work of 16. */
 const MAX_RATIO = 9
@@ -65,7 +65,7 @@ function cpuMsOf(work: () => unknown): number {
 }
 
 /** Returns the shortest CPU time of three runs, in milliseconds. Stops as soon as a run is below `unnoticedMs`. */
-function shortestCpuMsOf(work: () => unknown, unnoticedMs = 0): number {
+export function shortestCpuMsOf(work: () => unknown, unnoticedMs = 0): number {
   let leastMs = Number.POSITIVE_INFINITY
   for (let run = 0; run < 3 && leastMs >= unnoticedMs; run++) leastMs = Math.min(leastMs, cpuMsOf(work))
   return leastMs

@@ -26,6 +26,7 @@ describe('COMMON_SECRET_PATTERNS', () => {
     expect(root.COMMON_SECRET_PATTERNS).to.equal(COMMON_SECRET_PATTERNS)
     expect(COMMON_SECRET_PATTERNS.map(({ name }) => name)).to.deep.equal([
       'private-key',
+      'url-credentials',
       'bearer',
       'jwt',
       'api-key',
@@ -56,6 +57,45 @@ describe('COMMON_SECRET_PATTERNS', () => {
     ['"Authorization": "Bearer secret"', '"Authorization": "[bearer]"'],
     [`DPoP ${key(20)} end`, '[bearer] end'],
     ['DPoP 42', '[bearer]'],
+    ['{"authorization":"Bearer dG9rZW4tdG9rZW4=="}', '{"authorization":"[bearer]"}'],
+    [String.raw`{"body":"{\"auth\":\"Bearer abc==\"}"}`, String.raw`{"body":"{\"auth\":\"[bearer]\"}"}`],
+    ['curl -H "Authorization: bearer YWJj=" x', 'curl -H "Authorization: [bearer]" x'],
+    ['(Bearer abcdefghijklmnop)', '([bearer])'],
+    ["'dpop a.b'", "'[bearer]'"],
+    ['use BEARER x_y', 'use [bearer]'],
+    ['Bearer%20abc%2Bdef%2Fghi%3D%3D&x', '[bearer]&x'],
+    [String.raw`Bearer abc\/def\u002Bghi\u003d"`, '[bearer]"'],
+    [String.raw`\"authorization\": \"Bearer secret\"`, String.raw`\"authorization\": \"[bearer]\"`],
+    ['authorization%3A+Bearer%20secret', 'authorization%3A+[bearer]'],
+    [`x Basic ${btoa('ada:pa')} y`, 'x [bearer] y'],
+    [`"basic ${btoa('ada:correct horse')}"`, '"[bearer]"'],
+    ['Proxy-Authorization: Basic whatever', 'Proxy-Authorization: [bearer]'],
+    ['postgres://ada:s3cret@db.example.com/x', 'postgres://ada:[url-credentials]@db.example.com/x'],
+    [
+      'redis://:pw@cache:6379, amqp://a:b@q',
+      'redis://:[url-credentials]@cache:6379, amqp://a:[url-credentials]@q',
+    ],
+    [
+      '{"url":"mongodb+srv://u:p%40ss@h","to":"a@b"}',
+      '{"url":"mongodb+srv://u:[url-credentials]@h","to":"a@b"}',
+    ],
+    ['https://u@corp:p@ss:w@host', 'https://u@corp:[url-credentials]@host'],
+    [String.raw`redis:\/\/:pw@host`, String.raw`redis:\/\/:[url-credentials]@host`],
+    [
+      '?db=postgres%3A%2F%2Fu%3Ap%2540w%40host%2Fdb&x=1',
+      '?db=postgres%3A%2F%2Fu%3A[url-credentials]%40host%2Fdb&x=1',
+    ],
+    ['42,4242424242424242,12/27', '42,[card],12/27'],
+    ['7.4242 4242 4242 4242', '7.[card]'],
+    ['card%204242424242424242%2C', 'card%20[card]%2C'],
+    [
+      String.raw`\n4242424242424242 \u0022DE89370400440532013000\u0022`,
+      String.raw`\n[card] \u0022[iban]\u0022`,
+    ],
+    ['eyJhbGciOiJIUzI1NiJ9.eyJz…', '[jwt]…'],
+    [`sk-${'a'.repeat(20)}`, '[api-key]'],
+    [`sk-ant-${'word-'.repeat(4)}X`, '[api-key]'],
+    ['ada@2x.png.example.com', '[email]'],
     ['a -----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- b', 'a [private-key] b'],
     ['{"key":"-----BEGIN PRIVATE KEY-----\\nMIIEvQ', '{"key":"[private-key]'],
     ['-----BEGIN PGP PRIVATE KEY BLOCK-----\nx', '[private-key]'],
@@ -143,7 +183,40 @@ describe('COMMON_SECRET_PATTERNS', () => {
       `1234567:AA${key(33)}`,
       `SG.${key(65)}.${key(16)}`,
     ],
-    '550e8400-e29b-41d4-4242-424242424242',
+    ...[
+      'Bearer tokens.',
+      'a bearer token-based flow',
+      '"bearer authentication"',
+      String.raw`Bearer realm=\"mcp\"`,
+      'Bearer resource_metadata="https://mcp.example.com"',
+      'DPoP algs="ES256"',
+      'Basic authentication',
+      'Basic realm="x"',
+      'basic auth or BASIC information.',
+      'Basic dGhlIG5leHQgd29yZA==',
+    ],
+    ...[
+      'ssh://git@host:22/x',
+      'http://host:8080/@x',
+      'http://host:80?a@b',
+      'https://u@host',
+      'a:b@c',
+      '//:x@y',
+      'x://a:@b',
+    ],
+    ...['x4242424242424242', '4242424242424242y', '7.4242424242424242', 'DE89370400440532013000x'],
+    ...[
+      '550e8400-e29b-41d4-4242-424242424242',
+      '/v1/550e8400-e29b-4242-4242-424242424242/items',
+      'order DE894370-4004-4053-2013-000000000000 failed',
+      '00-4bf92f3577b34da6a3ce929d0e0e4736-4242424242424242-01',
+    ],
+    ...[
+      'sk-learn-pipeline-transformer',
+      'data-sk-component-button-primary',
+      'logo@2x.png',
+      'see a.b@3x.webp.',
+    ],
     ...[
       '-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----',
       '550e8400-e29b-41d4-a716-446655440000',
@@ -217,6 +290,42 @@ describe('patterns', () => {
     )
     expect(attributes).to.deep.equal({ text: 'abcdef [cus…', h: sha256('cus_1') })
   })
+
+  const KEY = `-----BEGIN PRIVATE KEY-----${'k'.repeat(420)}-----END PRIVATE KEY-----`
+  const LONG: readonly (readonly [what: string, text: string, expected: string])[] = [
+    ['a secret after the searched part', `${'x '.repeat(260)}ada@example.com`, `${'x '.repeat(24)}x…`],
+    ['a key at the end of the searched part, after a long secret', `${KEY} ghp_${key(60)}`, '[private-key]…'],
+    [
+      'a card number at the end of the searched part',
+      `${KEY} 4242 4242 4242 4242 ${'x'.repeat(99)}`,
+      '[private-key]…',
+    ],
+    [
+      'a private key that is longer than the searched part',
+      KEY.replace('k', 'k'.repeat(999)),
+      '[private-key]…',
+    ],
+    ['a bearer token that is longer than the searched part', `x Bearer ${'a'.repeat(999)}`, 'x [bearer]…'],
+    [
+      'a JWT that is longer than the searched part',
+      `x eyJhbGciOiJSUzI1NiJ9.${'a'.repeat(999)}.b`,
+      'x [jwt]…',
+    ],
+    ['no secret', 'x'.repeat(999), `${'x'.repeat(49)}…`],
+    ['pairs of surrogates', 'x🎉'.repeat(999), `${'x🎉'.repeat(16)}x…`],
+    ['many secrets', 'a@b.co '.repeat(999), `${'[email] '.repeat(6)}[…`],
+    [
+      'a secret in its first half, and nothing else',
+      `${KEY.slice(0, 200)}-----END PRIVATE KEY-----${'🎉'.repeat(400)}`,
+      `[private-key]${'🎉'.repeat(12)}…`,
+    ],
+  ]
+  for (const [what, text, expected] of LONG) {
+    it(`of a string of more than 10 × maxStringLength characters with ${what}, no part of a secret is sent`, () => {
+      const sent = redacted(text, { patterns: COMMON_SECRET_PATTERNS, maxStringLength: 50 })
+      expect(sent).to.equal(expected)
+    })
+  }
 
   const REPLACED: readonly (readonly [policy: TelemetryRedactionPolicy, text: string, expected: string])[] = [
     [{ patterns: [{ ...CUSTOMER, replace: 'mask' }] }, 'a cus_1 b cus_2', 'a [customer] b [customer]'],
