@@ -25,17 +25,19 @@ const FORBIDDEN_SCHEMES: ReadonlySet<string> = new Set([
   'wss:',
 ])
 
-/** The private schemes of MCP clients that run on the user's machine (RFC 8252 §7.1). */
-const CLIENT_SCHEMES: ReadonlySet<string> = new Set([
-  'com.raycast:',
-  'cursor:',
-  'goose:',
-  'raycast:',
-  'vscode-insiders:',
-  'vscode:',
-  'warp:',
-  'windsurf:',
-])
+/**
+ * The beginnings of the redirect URIs with private schemes (RFC 8252 §7.1) that known MCP clients use: Cursor, Raycast, Warp, and
+ * Cline in its editors. Other addresses of these schemes make the programs do something else, such as installing an extension.
+ */
+const CLIENT_URIS: readonly string[] = [
+  'com.raycast:/oauth',
+  'cursor://anysphere.cursor-mcp',
+  'raycast://oauth',
+  'warp://mcp',
+  ...['cursor', 'vscode', 'vscode-insiders', 'windsurf'].map(
+    (scheme) => `${scheme}://saoudrizwan.claude-dev/mcp-auth`,
+  ),
+]
 
 const LOOPBACK_HOSTS: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])
 
@@ -60,8 +62,9 @@ export function redirectProblem(uri: string): string | undefined {
 
 /** The default of `clients.redirectUris`, for URIs without a problem. */
 export function isDefaultRedirectUri(uri: string): boolean {
-  const { protocol } = new URL(uri)
-  return protocol === 'https:' || protocol === 'http:' || CLIENT_SCHEMES.has(protocol)
+  const { protocol, href } = new URL(uri)
+  if (protocol === 'https:' || protocol === 'http:') return true
+  return CLIENT_URIS.some((known) => href.startsWith(known) && /^(?:[/?]|$)/.test(href.slice(known.length)))
 }
 
 /** Returns `true` if any program on the user's machine may receive what is sent to a redirect URI. */
