@@ -134,13 +134,18 @@ ${footer.length === 0 ? '' : `<footer>${footer.join(' ')}</footer>`}
 `
 }
 
-/** Removes invisible and direction-changing characters, and shortens the rest. */
+/** Characters that show nothing, with the Braille pattern without dots and the musical note without a head. */
+const INVISIBLE = /[\p{C}\p{Default_Ignorable_Code_Point}\u{2800}\u{1d159}]/gu
+
+/** Removes invisible and direction-changing characters, and shortens the rest. Returns an empty string if nothing is left to see. */
 function plainName(value: string, max = MAX_NAME): string {
   const visible = value
     .slice(0, 4 * max)
-    .replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '')
     .replace(/\s+/g, ' ')
+    .replace(INVISIBLE, '')
+    .replace(/ +/g, ' ')
     .trim()
+  if (!/[\p{L}\p{N}\p{P}\p{S}]/u.test(visible)) return ''
   return visible.length > max ? `${visible.slice(0, max - 1)}…` : visible
 }
 
