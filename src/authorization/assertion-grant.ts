@@ -6,7 +6,7 @@ import { AssertionRefusal, IdentityAssertions, type VerifiedAssertion } from './
 import { errorText, scopesOf } from './interactions.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
 import type { Records } from './records.ts'
-import { TemporarilyUnavailableError } from './unavailable.ts'
+import { userAccess } from './user-access.ts'
 
 /** The grant of RFC 7523 section 2.1, with which clients send identity assertions. */
 export const JWT_BEARER: string = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
@@ -77,21 +77,14 @@ export function registerAssertionGrant(
   ): Promise<readonly string[]> {
     const limits = [scope, requested].filter((one) => one !== undefined).map(scopesOf)
     const known = Object.keys(scopes).filter((one) => limits.every((limit) => limit.includes(one)))
-    let allowed: Awaited<ReturnType<typeof options.allow>>
-    let may: readonly string[]
-    try {
-      allowed = await options.allow({ claims, provider: name })
-      may = allowed === true ? await options.grantScopes({ claims, requested: known }) : []
-    } catch {
-      throw new TemporarilyUnavailableError('The account could not be checked')
-    }
-    if (allowed !== true) {
-      const reason = typeof allowed === 'object' && allowed !== null ? allowed.deny : undefined
-      throw new AssertionRefusal('not_allowed', typeof reason === 'string' ? errorText(reason) : undefined)
-    }
-    const granted = known.filter((one) => may.includes(one))
-    if (granted.length === 0) throw new AssertionRefusal('scope')
-    return granted
+    const access = await userAccess(options, { claims, provider: name, requested: known })
+    if (!access.isAllowed)
+      throw new AssertionRefusal(
+        'not_allowed',
+        access.reason === undefined ? undefined : errorText(access.reason),
+      )
+    if (access.scopes.length === 0) throw new AssertionRefusal('scope')
+    return access.scopes
   }
 
   async function issue(ctx: Context): Promise<void> {
@@ -114,10 +107,6 @@ export function registerAssertionGrant(
       !(await records.add('TokenProof', proof.replayKey, true, Math.max(1, proof.expiresAtSeconds - now)))
     )
       throw new errors.InvalidDpopProof('the DPoP proof was used already')
-    // The last check, so that a request that fails for another reason does not use up the assertion.
-    const seconds = Math.max(1, Math.ceil(assertion.expiresAtSeconds - now) + 1)
-    if (!(await records.add('IdentityAssertion', assertion.replayKey, true, seconds)))
-      throw new AssertionRefusal('replayed')
     const token = new provider.AccessToken({
       accountId,
       client,
@@ -129,8 +118,13 @@ export function registerAssertionGrant(
     })
     if (proof !== undefined) token.setThumbprint('jkt', proof.keyThumbprint)
     ctx.oidc.entity('AccessToken', token)
+    const accessToken = await token.save()
+    // The last step, so that a request that fails for another reason does not use up the assertion.
+    const seconds = Math.max(1, Math.ceil(assertion.expiresAtSeconds - now) + 1)
+    if (!(await records.add('IdentityAssertion', assertion.replayKey, true, seconds)))
+      throw new AssertionRefusal('replayed')
     ctx.body = {
-      access_token: await token.save(),
+      access_token: accessToken,
       token_type: token.tokenType,
       expires_in: token.expiration,
       scope: token.scope,

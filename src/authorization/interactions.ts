@@ -1,5 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import type { Provider } from 'oidc-provider'
+import type { InteractionResults, Provider } from 'oidc-provider'
 import type { NodeRequest } from '../http/node-middleware.ts'
 import type { Emit } from './events.ts'
 import { grantName, keepClient, LIFETIMES } from './oidc-adapter.ts'
@@ -7,8 +7,9 @@ import type { ResolvedFacadeOptions, SignInClaims } from './options.ts'
 import { consentPage, errorPage, pageHeaders } from './pages.ts'
 import type { Records } from './records.ts'
 import { isLocalRedirect, redirectHost } from './redirect-uris.ts'
-import type { ProviderClient, ProviderTokens, SignedIn, StartedSignIn } from './sign-in.ts'
+import type { FreshnessRequest, ProviderClient, ProviderTokens, SignedIn, StartedSignIn } from './sign-in.ts'
 import { TemporarilyUnavailableError } from './unavailable.ts'
+import { userAccess } from './user-access.ts'
 
 /** The path of the sign-in below the path of the issuer. */
 export const SIGN_IN_PATH = '/signin'
@@ -18,15 +19,17 @@ export const CALLBACK_PATH = '/signin/callback'
 /** The description of an error. */
 export const NO_SCOPE = 'None of the requested scopes can be granted'
 
+/** The maximum number of remembered consents of a user to a client. */
+const MAX_CONSENTS = 20
+
 /** The maximum size of a submitted form. */
 const MAX_FORM_BYTES = 16_384
 
 type Context = Parameters<Parameters<Provider['use']>[0]>[0]
 type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>
-type InteractionResult = Parameters<Provider['interactionResult']>[2]
 
 /** One authorization request on its way through the sign-in, in the store. */
-interface SignInRecord {
+interface SignInRecord extends FreshnessRequest {
   /** The hash of the cookie of the browser that started it. */
   readonly browser: string
   /** The result of the sign-in at the provider. */
@@ -51,9 +54,12 @@ type Outcome =
 type Accepted = Exclude<Outcome, { readonly error: string }>
 
 /** A visit to the provider, in the store under its `state`. */
-interface VisitRecord extends Pick<StartedSignIn, 'state' | 'nonce' | 'verifier'> {
+interface VisitRecord extends Omit<StartedSignIn, 'url'> {
   readonly uid: string
 }
+
+/** The time at which a request fails. It decides who sees the error. */
+export type FailureStage = 'before_sign_in' | 'after_sign_in' | 'denied'
 
 /** The tokens of the provider and the claims of a grant, in the store under the name of the grant. */
 export interface UpstreamRecord {
@@ -105,7 +111,12 @@ export class Interactions {
         overwrite: true,
       })
     }
-    await this.#keep(uid, { browser: hashOf(browser) })
+    const { max_age: maxAge, prompt } = ctx.query
+    await this.#keep(uid, {
+      browser: hashOf(browser),
+      ...(maxAge !== undefined && { maxAgeSeconds: Number(maxAge) }),
+      ...(scopesOf(prompt).includes('login') && { prompt: 'login' }),
+    })
     return `${this.#path}${SIGN_IN_PATH}/${uid}`
   }
 
@@ -143,19 +154,18 @@ export class Interactions {
       return this.#redirect(ctx, `${this.#path}${SIGN_IN_PATH}/${uid}/consent`)
     let started: StartedSignIn
     try {
-      started = await this.#context.upstream.start()
+      started = await this.#context.upstream.start(found.record)
     } catch {
       const { emit, options } = this.#context
       emit('signin.refused', { provider: options.provider, reason: 'provider_failed' })
-      await this.#end(ctx, {
-        error: 'temporarily_unavailable',
-        description: 'The identity provider is unavailable',
-      })
+      const description = 'The identity provider is unavailable'
+      const error = { error: 'temporarily_unavailable', description } as const
+      await this.#fails(ctx, found.interaction, error, 'before_sign_in')
       return
     }
-    const { url, state, nonce, verifier } = started
-    const visit: VisitRecord = { uid, state, nonce, verifier }
-    await this.#context.records.set('Visit', state, visit, LIFETIMES.signIn)
+    const { url, ...rest } = started
+    const visit: VisitRecord = { uid, ...rest }
+    await this.#context.records.set('Visit', visit.state, visit, LIFETIMES.signIn)
     this.#redirect(ctx, url)
   }
 
@@ -166,7 +176,9 @@ export class Interactions {
     const isState = typeof state === 'string' && /^[\w-]{20,100}$/.test(state)
     const visit = isState ? ((await records.get('Visit', state)) as VisitRecord | undefined) : undefined
     const record = visit && ((await records.get('SignIn', visit.uid)) as SignInRecord | undefined)
-    if (visit === undefined || record === undefined || record.outcome !== undefined) {
+    // Without the visit, nothing can use the code of the provider in the address of a refused callback.
+    const isFirst = visit !== undefined && (await records.take('Visit', visit.state)) !== undefined
+    if (!isFirst || record === undefined || record.outcome !== undefined) {
       emit('signin.refused', { provider, reason: 'unknown_state' })
       this.#fail(ctx, 400, 'This sign-in has expired', 'Start again from your application.')
       return
@@ -180,11 +192,6 @@ export class Interactions {
         'This sign-in was started in another browser',
         'Start again from your application. If you did not start a sign-in, close this page: another person sent you here.',
       )
-      return
-    }
-    if ((await records.take('Visit', visit.state)) === undefined) {
-      emit('signin.refused', { provider, reason: 'unknown_state' })
-      this.#fail(ctx, 400, 'This sign-in has expired', 'Start again from your application.')
       return
     }
     const outcome = await this.#outcome(ctx, visit, () => upstream.finish(ctx.search, visit))
@@ -210,16 +217,12 @@ export class Interactions {
     }
     const { claims, tokens } = signedIn
     try {
-      const allowed = await options.allow({ claims, provider })
-      if (allowed !== true) {
-        const reason = typeof allowed === 'object' && allowed !== null ? allowed.deny : undefined
-        return refused('not_allowed', typeof reason === 'string' ? reason : 'This account may not sign in')
-      }
       const interaction = await this.#provider.Interaction.find(uid)
       const { params } = (interaction ?? { params: {} }) as { params: Record<string, unknown> }
       const requested = scopesOf(params.scope).filter((scope) => Object.hasOwn(options.scopes, scope))
-      const may = await options.grantScopes({ claims, requested })
-      const scopes = requested.filter((scope) => may.includes(scope))
+      const access = await userAccess(options, { claims, provider, requested })
+      if (!access.isAllowed) return refused('not_allowed', access.reason ?? 'This account may not sign in')
+      const { scopes } = access
       const resource = resourceOf(params.resource)
       if (scopes.length === 0 || resource === undefined) {
         emit('signin.refused', { provider, reason: 'no_scope' })
@@ -239,20 +242,20 @@ export class Interactions {
     const { outcome } = record
     if (outcome === undefined) return this.#redirect(ctx, `${this.#path}${SIGN_IN_PATH}/${uid}`)
     if (outcome.error !== undefined) {
-      await this.#context.records.take('SignIn', uid)
-      return await this.#end(ctx, outcome)
+      await this.#fails(ctx, interaction, outcome, 'after_sign_in')
+      return
     }
-    const { options, records } = this.#context
+    const { options } = this.#context
     const client = await this.#client(interaction)
     if (client === undefined)
       return this.#fail(ctx, 400, 'The application is unknown', 'Start again from it.')
     if (
       mayRemember(client) &&
       !scopesOf(interaction.params.prompt).includes('consent') &&
-      (await records.get('Consent', consentOf(client, outcome, this.#sub(outcome))))
+      (await this.#consents(client, outcome)).includes(consentOf(client, outcome))
     ) {
-      if ((await records.take('SignIn', uid)) !== undefined)
-        return await this.#grant(ctx, interaction, client, outcome)
+      await this.#grant(ctx, interaction, client, outcome)
+      return
     }
     const { claims } = outcome
     const user = [claims.email, claims.preferred_username, claims.login, claims.name, claims.sub].find(
@@ -294,9 +297,6 @@ export class Interactions {
     const client = await this.#client(interaction)
     if (client === undefined)
       return this.#fail(ctx, 400, 'The application is unknown', 'Start again from it.')
-    // Of two submissions, one counts.
-    if ((await this.#context.records.take('SignIn', uid)) === undefined)
-      return this.#fail(ctx, 400, 'This form was sent already', 'Start again from your application.')
     const { emit, records } = this.#context
     const event = {
       client: client.id,
@@ -305,20 +305,41 @@ export class Interactions {
       subject: this.#sub(outcome),
       scopes: outcome.scopes.join(' '),
     }
+    const consentId = this.#consentId(client, outcome)
     if (form.get('decision') !== 'allow') {
-      emit('consent.denied', event)
-      return await this.#end(ctx, {
-        error: 'access_denied',
-        description: 'The user denied access',
-      })
+      await records.delete('Consent', consentId)
+      const error = { error: 'access_denied', description: 'The user denied access' } as const
+      if (await this.#fails(ctx, interaction, error, 'denied')) emit('consent.denied', event)
+      return
     }
+    if (!(await this.#grant(ctx, interaction, client, outcome))) return
     emit('consent.given', event)
-    if (mayRemember(client))
-      await records.set('Consent', consentOf(client, outcome, event.subject), true, LIFETIMES.consent)
-    await this.#grant(ctx, interaction, client, outcome)
+    if (!mayRemember(client)) return
+    const consent = consentOf(client, outcome)
+    const others = (await this.#consents(client, outcome)).filter((other) => other !== consent)
+    const consents = [...others, consent].slice(-MAX_CONSENTS)
+    // The user has decided. If this fails, the next sign-in asks again.
+    await records.set('Consent', consentId, consents, LIFETIMES.consent).catch(() => undefined)
   }
 
-  async #grant(ctx: Context, { params }: Interaction, client: KnownClient, outcome: Accepted): Promise<void> {
+  /** Returns the remembered consents of a user to a client. */
+  async #consents(client: KnownClient, outcome: Accepted): Promise<readonly string[]> {
+    const stored = await this.#context.records.get('Consent', this.#consentId(client, outcome))
+    return Array.isArray(stored) ? stored : []
+  }
+
+  #consentId({ id }: KnownClient, outcome: Accepted): string {
+    return JSON.stringify([this.#sub(outcome), id])
+  }
+
+  /** Stores the grant of a user, and continues with it. Resolves with `false` if the request was answered already. */
+  async #grant(
+    ctx: Context,
+    interaction: Interaction,
+    client: KnownClient,
+    outcome: Accepted,
+  ): Promise<boolean> {
+    const { params } = interaction
     const accountId = this.#sub(outcome)
     const grant = new this.#provider.Grant({ accountId, clientId: client.id })
     const requested = scopesOf(params.scope)
@@ -336,21 +357,36 @@ export class Interactions {
     const { claims, tokens } = outcome
     const until = Math.floor(Date.now() / 1000) + LIFETIMES.grant
     const upstream: UpstreamRecord = { sub: accountId, claims, tokens, until }
-    await this.#context.records.set('Upstream', grantName(grantId), upstream, LIFETIMES.grant)
+    // The code keeps the record for the time of the grant.
+    const seconds = LIFETIMES.signIn + LIFETIMES.code
+    await this.#context.records.set('Upstream', grantName(grantId), upstream, seconds)
     await keepClient(this.#context.records, client.id)
-    await this.#resume(ctx, { login: { accountId, remember: false }, consent: { grantId } })
+    const { auth_time: ts } = claims
+    const login = { accountId, remember: false, ...(typeof ts === 'number' && { ts }) }
+    return await this.#conclude(ctx, interaction, { login, consent: { grantId } })
   }
 
-  async #end(
+  /** Ends a request with an error. Resolves with `false` if the request was answered already. */
+  async #fails(
     ctx: Context,
+    interaction: Interaction,
     { error, description }: { readonly error: string; readonly description: string },
-  ): Promise<void> {
-    await this.#resume(ctx, { error, error_description: errorText(description) })
+    stage: FailureStage,
+  ): Promise<boolean> {
+    const result = { error, error_description: errorText(description), stage }
+    return await this.#conclude(ctx, interaction, result)
   }
 
-  async #resume(ctx: Context, result: InteractionResult): Promise<void> {
-    const options = { mergeWithLastSubmission: false }
-    this.#redirect(ctx, await this.#provider.interactionResult(ctx.req, ctx.res, result, options))
+  /** Stores the answer to a request, and continues with it. Of several answers, one counts. */
+  async #conclude(
+    ctx: Context,
+    { uid, returnTo }: Interaction,
+    result: InteractionResults,
+  ): Promise<boolean> {
+    const isFirst = await this.#context.records.add('Decision', uid, result, LIFETIMES.signIn)
+    if (isFirst) this.#redirect(ctx, returnTo)
+    else this.#fail(ctx, 400, 'This form was sent already', 'Start again from your application.')
+    return isFirst
   }
 
   /** Returns the sign-in of this browser. Otherwise, it responds with an error page. */
@@ -360,8 +396,8 @@ export class Interactions {
   ): Promise<{ readonly record: SignInRecord; readonly interaction: Interaction } | undefined> {
     const interaction = await this.#provider.interactionDetails(ctx.req, ctx.res).catch(() => undefined)
     const record = (await this.#context.records.get('SignIn', uid)) as SignInRecord | undefined
-    if (interaction?.uid === uid && record !== undefined && this.#isBrowserOf(ctx, record))
-      return { record, interaction }
+    const isOpen = interaction?.uid === uid && interaction.result === undefined
+    if (isOpen && record !== undefined && this.#isBrowserOf(ctx, record)) return { record, interaction }
     this.#fail(
       ctx,
       400,
@@ -439,9 +475,9 @@ function mayRemember({ kind, redirectUri }: KnownClient): boolean {
   return kind === 'static' && !isLocalRedirect(redirectUri)
 }
 
-/** Identifies a consent: for one user, client, redirect URI, resource, and set of scopes. */
-function consentOf(client: KnownClient, { scopes, resource }: Accepted, sub: string): string {
-  return JSON.stringify([sub, client.id, client.redirectUri, resource, [...scopes].sort()])
+/** Identifies a consent of a user to a client: for one redirect URI, resource, and set of scopes. */
+function consentOf({ redirectUri }: KnownClient, { scopes, resource }: Accepted): string {
+  return JSON.stringify([redirectUri, resource, [...scopes].sort()])
 }
 
 /** Returns the scopes in a parameter. */
@@ -473,8 +509,10 @@ export function errorText(description: string): string {
 async function readForm(req: NodeRequest): Promise<URLSearchParams | undefined> {
   // A body parser may have read the body.
   if (typeof req.body === 'object' && req.body !== null && !req.readable) {
-    const { csrf, decision } = req.body as Record<string, unknown>
-    return new URLSearchParams({ csrf: String(csrf), decision: String(decision) })
+    const fields = Object.entries(req.body)
+    return new URLSearchParams(
+      fields.filter((field): field is [string, string] => typeof field[1] === 'string'),
+    )
   }
   if (Number(req.headers['content-length']) > MAX_FORM_BYTES) return undefined
   let size = 0

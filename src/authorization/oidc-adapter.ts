@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
-import type { Adapter, AdapterPayload } from 'oidc-provider'
+import type { Adapter, AdapterPayload, InteractionResults } from 'oidc-provider'
 import type { Records } from './records.ts'
+import { publish, useUp } from './settlement.ts'
 
 /** Lifetimes in seconds. */
 export const LIFETIMES: {
@@ -27,6 +28,7 @@ export const LIFETIMES: {
 export interface AdapterErrors {
   readonly usedTwice: () => Error
   readonly replayed: () => Error
+  readonly expired: () => Error
 }
 
 /** The kinds of tokens that are used once. */
@@ -46,6 +48,7 @@ export function grantName(grantId: string): string {
 /**
  * The storage of `oidc-provider`. Codes and refresh tokens are used up in one step, so that of several concurrent requests at
  * most one succeeds. The others revoke the grant. A token whose grant is deleted is worthless, so that revocation only deletes the grant.
+ * Inside `settle`, refresh tokens are stored and everything is used up only when the answer is complete.
  */
 export class RecordsAdapter implements Adapter {
   readonly #kind: string
@@ -64,7 +67,9 @@ export class RecordsAdapter implements Adapter {
     if (this.#kind === 'Client')
       return await this.#records.set(NEW_CLIENT, id, payload, this.#unusedClientSeconds)
     const seconds = Math.max(1, expiresIn ?? LIFETIMES.grant)
-    if (this.#kind !== 'ReplayDetection') return await this.#records.set(this.#kind, id, payload, seconds)
+    const store = () => this.#records.set(this.#kind, id, payload, seconds)
+    if (this.#kind === 'RefreshToken') return await publish(store)
+    if (this.#kind !== 'ReplayDetection') return await store()
     if (!(await this.#records.add(this.#kind, id, payload, seconds))) throw this.#errors.replayed()
   }
 
@@ -72,12 +77,20 @@ export class RecordsAdapter implements Adapter {
     const found = (await this.#records.get(this.#kind, id)) as AdapterPayload | undefined
     if (this.#kind === 'Client')
       return found ?? ((await this.#records.get(NEW_CLIENT, id)) as AdapterPayload | undefined)
+    if (found !== undefined && this.#kind === 'Interaction') {
+      const result = await this.#records.get('Decision', id)
+      return result === undefined ? found : { ...found, result: result as InteractionResults }
+    }
     if (found === undefined || !USED_ONCE.has(this.#kind)) return found
     const used = await this.#records.get(`Used${this.#kind}`, id)
     return typeof used === 'number' ? { ...found, consumed: used } : found
   }
 
   async consume(id: string): Promise<void> {
+    await useUp(() => this.#use(id))
+  }
+
+  async #use(id: string): Promise<void> {
     const seconds = USED_ONCE.get(this.#kind) ?? LIFETIMES.grant
     const now = Math.floor(Date.now() / 1000)
     if (await this.#records.add(`Used${this.#kind}`, id, now, seconds)) return
@@ -89,7 +102,13 @@ export class RecordsAdapter implements Adapter {
 
   async destroy(id: string): Promise<void> {
     if (this.#kind === 'Grant') await this.#destroyGrant(id)
+    else if (this.#kind === 'Interaction') await useUp(() => this.#end(id))
     else await this.#records.delete(this.#kind, id)
+  }
+
+  /** Ends an authorization request. Of several concurrent responses to it, one is sent. */
+  async #end(id: string): Promise<void> {
+    if ((await this.#records.take(this.#kind, id)) === undefined) throw this.#errors.expired()
   }
 
   async #destroyGrant(grantId: string): Promise<void> {

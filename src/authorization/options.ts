@@ -2,6 +2,7 @@ import { Deadlines } from '../oauth/deadlines.ts'
 import { isLoopbackHostname, isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { isPromiseLike } from '../options/value-kinds.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
+import { type AuthorizationClientsOptions, type ResolvedClients, resolveClients } from './client-options.ts'
 import {
   type IdentityAssertionIssuer,
   type IdentityAssertionsOptions,
@@ -9,21 +10,17 @@ import {
 } from './identity-assertion-options.ts'
 import { type AuthorizationKeys, createKeys, type ResolvedKeys, resolveKeys } from './keys.ts'
 import { type ProviderSettings, type SignInProvider, settingsOf } from './providers.ts'
-import { type RedirectClient, redirectProblem } from './redirect-uris.ts'
 import { type AuthorizationStore, memoryStore } from './store.ts'
 
 const {
-  checkBoolean,
   checkFunction,
   checkIssuer,
   checkKnownMembers,
   checkKnownOptions,
   checkScopes,
-  checkSecret,
   checkText,
   checkTexts,
   checkUrl,
-  checkWholeNumber,
   invalidKind,
   invalidOption,
   missingOption,
@@ -54,37 +51,10 @@ export type AllowResult = boolean | { readonly deny: string }
 export interface GrantScopesInput {
   /** The claims of the user. */
   readonly claims: SignInClaims
+  /** The name of the provider, as for `allow`. */
+  readonly provider: string
   /** The scopes that the client requests and this server knows. */
   readonly requested: readonly string[]
-}
-
-/** A client that is registered in advance. */
-export interface StaticClient {
-  /** The client id. */
-  readonly clientId: string
-  /** The client secret. Without one, the client is public. */
-  readonly clientSecret?: string | undefined
-  /** The redirect URIs. A loopback address may have any port in requests. */
-  readonly redirectUris: readonly string[]
-  /** The name that the consent page shows. Defaults to the client id. */
-  readonly name?: string | undefined
-}
-
-/** The clients that an authorization server accepts. */
-export interface AuthorizationClientsOptions {
-  /** Accepts clients whose id is the URL of a metadata document. Defaults to `true`. */
-  readonly metadataDocuments?: boolean | undefined
-  /** Accepts dynamic registration (RFC 7591). Defaults to `true`. */
-  readonly registration?: boolean | undefined
-  /**
-   * Decides which redirect URIs clients may register, instead of the default: loopback addresses with any port, https, and
-   * known private schemes of MCP clients. It is also called for clients that are registered already.
-   */
-  readonly redirectUris?: ((uri: string, client: RedirectClient) => boolean) | undefined
-  /** Clients that are registered in advance. Defaults to none. */
-  readonly static?: readonly StaticClient[] | undefined
-  /** The number of days after which a registered client is removed that never finished a sign-in. Defaults to 30. */
-  readonly unusedTtlDays?: number | undefined
 }
 
 /** The appearance of the consent page. */
@@ -112,7 +82,10 @@ export interface AuthorizationFacadeOptions {
    * with the claims of the sign-in. It must decide within 10 s.
    */
   readonly allow: 'everyone' | ((input: AllowInput) => AllowResult | Promise<AllowResult>)
-  /** Returns those of the requested scopes that a user may have, within 10 s. Defaults to all of them. */
+  /**
+   * Returns those of the requested scopes that a user may have, within 10 s. It is called again when a token is refreshed, and
+   * removes the scopes that it no longer returns. Defaults to all of them.
+   */
   readonly grantScopes?:
     | ((input: GrantScopesInput) => readonly string[] | Promise<readonly string[]>)
     | undefined
@@ -148,12 +121,8 @@ const OPTIONS = [
   'page',
 ] as const
 
-const CLIENTS_OPTIONS = ['metadataDocuments', 'registration', 'redirectUris', 'static', 'unusedTtlDays']
-const STATIC_OPTIONS = ['clientId', 'clientSecret', 'redirectUris', 'name']
 const PAGE_OPTIONS = ['title', 'logo', 'links']
 const LINK_OPTIONS = ['text', 'url']
-
-const MAX_TTL_DAYS = 3_650
 
 /** The maximum time for one call of `allow` or `grantScopes`. */
 const DECISION_TIMEOUT_MS = 10_000
@@ -174,14 +143,6 @@ export interface ResolvedFacadeOptions {
   readonly keys: ResolvedKeys
   readonly telemetry: KitTelemetryManager<any, any, any> | undefined
   readonly page: ResolvedPage
-}
-
-export interface ResolvedClients {
-  readonly metadataDocuments: boolean
-  readonly registration: boolean
-  readonly redirectUris: ((uri: string, client: RedirectClient) => boolean) | undefined
-  readonly static: readonly StaticClient[]
-  readonly unusedTtlDays: number
 }
 
 export interface ResolvedPage {
@@ -344,50 +305,7 @@ function checkStore(value: AuthorizationStore): AuthorizationStore {
   return value
 }
 
-function resolveClients(value: AuthorizationClientsOptions = {}): ResolvedClients {
-  if (!isOptionsObject(value))
-    throw invalidKind('clients', 'must be an object such as { registration: false }', value)
-  checkKnownMembers('clients', value, CLIENTS_OPTIONS)
-  const { metadataDocuments = true, registration = true, redirectUris, unusedTtlDays = 30 } = value
-  if (redirectUris !== undefined)
-    checkFunction('clients.redirectUris', redirectUris, 'it decides which redirect URIs clients may register')
-  const { static: clients = [] as unknown } = value
-  if (!Array.isArray(clients))
-    throw invalidKind('clients.static', 'must be an array of { clientId, redirectUris }', clients)
-  const ids = new Set(clients.map((client) => client?.clientId))
-  if (ids.size < clients.length)
-    throw invalidKind('clients.static', 'must have a different clientId for each client', clients)
-  return {
-    metadataDocuments: checkBoolean('clients.metadataDocuments', metadataDocuments),
-    registration: checkBoolean('clients.registration', registration),
-    redirectUris,
-    static: clients.map(checkStaticClient),
-    unusedTtlDays: checkWholeNumber('clients.unusedTtlDays', unusedTtlDays, 1, MAX_TTL_DAYS),
-  }
-}
-
-function checkStaticClient(value: StaticClient): StaticClient {
-  if (!isOptionsObject(value))
-    throw invalidKind('clients.static', 'must contain objects such as { clientId, redirectUris }', value)
-  checkKnownMembers('clients.static', value, STATIC_OPTIONS)
-  const { clientId, clientSecret, redirectUris, name } = value
-  checkText('clients.static.clientId', clientId)
-  if (!/^[\x21-\x7e]+$/.test(clientId))
-    throw invalidOption('clients.static.clientId', 'must be printable ASCII without spaces', clientId)
-  if (clientSecret !== undefined) checkSecret('clients.static.clientSecret', clientSecret)
-  if (name !== undefined) checkText('clients.static.name', name)
-  const uris = checkTexts('clients.static.redirectUris', redirectUris)
-  if (uris.length === 0)
-    throw invalidKind('clients.static.redirectUris', 'must be a non-empty array of URIs', redirectUris)
-  for (const uri of uris) {
-    const problem = redirectProblem(uri)
-    if (problem !== undefined)
-      throw invalidOption('clients.static.redirectUris', `must not contain a URI that ${problem}`, uri)
-  }
-  return { clientId, clientSecret, redirectUris: uris, name }
-}
-
-function resolvePage(value: AuthorizationPageOptions = {}, url: string): ResolvedPage {
+function resolvePage(value: AuthorizationPageOptions | undefined = {}, url: string): ResolvedPage {
   if (!isOptionsObject(value))
     throw invalidKind('page', "must be an object such as { title: 'Notes' }", value)
   checkKnownMembers('page', value, PAGE_OPTIONS)

@@ -38,11 +38,33 @@ export class Records {
     await withinTime(() => this.#store.set(name, sealed, ttlSeconds * 1000))
   }
 
-  /** Stores a record if there is none. Resolves with `true` if it was stored. */
+  /**
+   * Stores a record if there is none. Resolves with `true` if it was stored, also if the reply of the store was lost.
+   * @throws {TemporarilyUnavailableError} if it is not known to be stored. If it is stored later, it is removed again.
+   */
   async add(kind: string, id: string, value: unknown, ttlSeconds: number): Promise<boolean> {
     const name = nameOf(kind, id)
     const sealed = await this.#seal(name, value)
-    return await withinTime(() => this.#store.add(name, sealed, ttlSeconds * 1000))
+    // No other call seals the same value.
+    const isStored = async () => (await this.#store.get(name)) === sealed
+    let isLate = false
+    const adding = async (): Promise<boolean> => {
+      try {
+        // A client of Redis sends a command again if the connection was closed before the reply.
+        return (await this.#store.add(name, sealed, ttlSeconds * 1000)) === true || (await isStored())
+      } catch (error) {
+        if (await isStored()) return true
+        throw error
+      } finally {
+        if (isLate && (await isStored())) await this.#store.delete(name)
+      }
+    }
+    try {
+      return await withinTime(adding)
+    } catch (error) {
+      isLate = true
+      throw error
+    }
   }
 
   /** Removes a record and resolves with it. Of several calls, one gets the record. */

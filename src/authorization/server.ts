@@ -5,15 +5,19 @@ import { tryOrUndefined } from '../try-or-undefined.ts'
 import { ID_JAG_PROFILE, JWT_BEARER, registerAssertionGrant } from './assertion-grant.ts'
 import { DocumentFetches } from './document-fetches.ts'
 import type { Emit } from './events.ts'
-import { Interactions, kindOf, NO_SCOPE, scopesOf, type UpstreamRecord } from './interactions.ts'
-import { type AdapterErrors, grantName, keepClient, LIFETIMES, RecordsAdapter } from './oidc-adapter.ts'
+import { type Failure, mayRedirect } from './failure.ts'
+import { Interactions, NO_SCOPE, scopesOf, type UpstreamRecord } from './interactions.ts'
+import { type AdapterErrors, grantName, LIFETIMES, RecordsAdapter } from './oidc-adapter.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
 import { errorPage, pageHeaders } from './pages.ts'
 import { keyFrom, type Records } from './records.ts'
-import { isDefaultRedirectUri, redirectHost, redirectProblem } from './redirect-uris.ts'
+import { redirectProblem } from './redirect-uris.ts'
 import type { SafeFetchSettings } from './safe-fetch.ts'
+import { emitEvents, USED_TWICE } from './server-events.ts'
+import { publish, settle, settlingProvider } from './settlement.ts'
 import type { ProviderClient } from './sign-in.ts'
 import { TemporarilyUnavailableError, unavailableIn } from './unavailable.ts'
+import { userAccess } from './user-access.ts'
 
 type Library = typeof Oidc
 type Context = Parameters<Parameters<Provider['use']>[0]>[0]
@@ -58,9 +62,6 @@ const MAX_NAME_LENGTH = 200
 const MAX_KEYS_LENGTH = 16_384
 const MAX_CLIENT_ID_LENGTH = 500
 
-/** The detail of the error if a concurrent request has used a code or a refresh token. */
-const USED_TWICE = 'already used'
-
 const CANNOT_CONNECT = 'The application cannot be connected'
 
 export const PATHS: Readonly<
@@ -92,9 +93,17 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
   const adapterErrors: AdapterErrors = {
     usedTwice: () => new errors.InvalidGrant(USED_TWICE),
     replayed: () => new errors.InvalidDpopProof('DPoP proof JWT Replay detected'),
+    expired: () => new errors.SessionNotFound('authorization request has expired'),
   }
   const documents = new DocumentFetches(parts.safeFetch)
   const acceptsAssertions = options.identityAssertions.length > 0
+  /** The scopes that the application grants to the user of a refresh. */
+  const grantedAgain = new WeakMap<object, readonly string[]>()
+  const failures = new WeakMap<object, Failure>()
+
+  function knownScopes(value: unknown): readonly string[] {
+    return scopesOf(value).filter((scope) => Object.hasOwn(scopes, scope))
+  }
 
   function resourceOf(identifier: unknown): string | undefined {
     if (typeof identifier !== 'string' || !URL.canParse(identifier)) return undefined
@@ -102,9 +111,12 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
     return resources.find((resource) => new URL(resource).href === href)
   }
 
-  function resourceServerOf(audience: string): ResourceServer {
+  function resourceServerOf(
+    audience: string,
+    granted: readonly string[] = Object.keys(scopes),
+  ): ResourceServer {
     return {
-      scope: Object.keys(scopes).join(' '),
+      scope: granted.join(' '),
       audience,
       accessTokenFormat: 'jwt',
       accessTokenTTL: LIFETIMES.accessToken,
@@ -133,11 +145,8 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
       const problem = typeof uri === 'string' ? redirectProblem(uri) : 'is not a string'
       if (problem !== undefined) throw wrong(`redirect_uris must not contain a URI that ${problem}`)
       if (isStatic) continue
-      const isAccepted =
-        clients.redirectUris === undefined
-          ? isDefaultRedirectUri(uri)
-          : clients.redirectUris(uri, redirectClient) === true
-      if (!isAccepted) throw wrong('redirect_uris contains a URI that this server does not accept')
+      if (!clients.redirectUris(uri, redirectClient))
+        throw wrong('redirect_uris contains a URI that this server does not accept')
     }
     // A client may register more than this server supports (RFC 7591 §2), and must be able to request other scopes later.
     const grantTypes = grantTypesOf(metadata.token_endpoint_auth_method !== 'none')
@@ -148,6 +157,16 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
     metadata.id_token_signed_response_alg = alg
     // A loopback redirect URI of a native client may have any port (RFC 8252 §7.3).
     metadata.application_type = 'native'
+  }
+
+  function showError(ctx: Context, status: number, error: string, description?: string): void {
+    ctx.status = status
+    ctx.remove('Location')
+    // The browser keeps the cookies of a request that can be repeated.
+    ctx.remove('Set-Cookie')
+    ctx.set(pageHeaders(page))
+    const detail = [error, description].filter((text) => text !== undefined).join(': ')
+    ctx.body = errorPage(page, CANNOT_CONNECT, detail)
   }
 
   const configuration: Configuration = {
@@ -195,10 +214,12 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
         },
       },
       dPoP: { enabled: true },
+      pushedAuthorizationRequests: { enabled: false },
       clientIdMetadataDocument: {
         enabled: clients.metadataDocuments,
         ack: 'draft-02',
-        allowFetch: async (_ctx, clientId) => clientId.length <= MAX_CLIENT_ID_LENGTH,
+        allowFetch: async (_ctx, clientId) =>
+          clientId.length <= MAX_CLIENT_ID_LENGTH && new URL(clientId).pathname !== '/',
         allowClient: async () => true,
       },
       resourceIndicators: {
@@ -214,7 +235,11 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
           const audience = resourceOf(identifier)
           if (audience === undefined || Array.isArray(ctx.oidc.params?.resource))
             throw new errors.InvalidTarget('resource must be one of the resources of this server')
-          return resourceServerOf(audience)
+          // The library has stored nothing yet. It has checked the client and its redirect URI.
+          const { route, params } = ctx.oidc
+          if (route === 'authorization' && knownScopes(params?.scope).length === 0)
+            throw new errors.InvalidScope(NO_SCOPE, String(params?.scope))
+          return resourceServerOf(audience, grantedAgain.get(ctx))
         },
       },
     },
@@ -238,39 +263,40 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
       const { grantId } = token as { grantId?: string }
       return grantId === undefined || grantId === '' ? undefined : { gid: grantName(grantId) }
     },
-    async findAccount(_ctx, id, token) {
+    async findAccount(ctx, id, token) {
       const account = { accountId: id, claims: () => ({ sub: id }) }
-      if (token?.kind !== 'RefreshToken') return account
-      // An account that is not allowed any more loses its access with the next refresh.
-      const { grantId = '' } = token as { grantId?: string }
-      const record = (await records.get('Upstream', grantName(grantId))) as UpstreamRecord | undefined
+      if (token?.kind !== 'RefreshToken' && token?.kind !== 'AuthorizationCode') return account
+      const { grantId = '', scope } = token as { grantId?: string; scope?: string }
+      const name = grantName(grantId)
+      const record = (await records.get('Upstream', name)) as UpstreamRecord | undefined
       if (record?.sub !== id) return undefined
-      try {
-        const allowed = await options.allow({ claims: record.claims, provider: options.provider })
-        return allowed === true ? account : undefined
-      } catch {
-        throw new TemporarilyUnavailableError('The account could not be checked')
+      if (token.kind === 'AuthorizationCode') {
+        // The record of a code that is never used lives only as long as the code.
+        await publish(() => records.set('Upstream', name, record, LIFETIMES.grant))
+        return account
       }
+      // An account that is not allowed any more loses its access with the next refresh, and so does one without scopes.
+      const requested = knownScopes(ctx.oidc.params?.scope ?? scope)
+      const { claims } = record
+      const access = await userAccess(options, { claims, provider: options.provider, requested })
+      const isDenied = !access.isAllowed || (requested.length > 0 && access.scopes.length === 0)
+      if (isDenied) return undefined
+      grantedAgain.set(ctx, access.scopes)
+      return account
     },
     // Sessions are not used: each request needs a sign-in and a grant of its own.
     async loadExistingGrant({ oidc }) {
-      const id = oidc.result?.consent?.grantId
+      const { login, consent } = oidc.result ?? {}
+      // The library states the present time if the provider states none.
+      if (oidc.session !== undefined) oidc.session.loginTs = login?.ts
+      const id = consent?.grantId
       return id === undefined ? undefined : await oidc.provider.Grant.find(id)
     },
     interactions: {
-      url: async (ctx, { uid, params }) => {
-        // After the sign-in, the error would be a redirect to any site (RFC 9700 section 4.11.2).
-        if (!scopesOf(params.scope).some((scope) => Object.hasOwn(scopes, scope)))
-          throw new errors.InvalidScope(NO_SCOPE, String(params.scope))
-        return await interactions.begin(ctx as Context, uid)
-      },
+      url: async (ctx, { uid }) => await interactions.begin(ctx as Context, uid),
     },
-    renderError(ctx, { error, error_description: description }) {
-      ctx.set(pageHeaders(page))
-      if (ctx.status < 500) ctx.status = 400
-      const detail = [error, description].filter((text) => text !== undefined).join(': ')
-      ctx.body = errorPage(page, CANNOT_CONNECT, detail)
-    },
+    renderError: (ctx, { error, error_description: description }) =>
+      showError(ctx as Context, ctx.status < 500 ? 400 : ctx.status, error, description),
     ttl: {
       AccessToken: LIFETIMES.accessToken,
       AuthorizationCode: LIFETIMES.code,
@@ -281,7 +307,7 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
       Session: LIFETIMES.signIn,
     },
   }
-  const provider = new Provider(url, configuration)
+  const provider = new (settlingProvider(Provider))(url, configuration)
   // The issuer decides the addresses, not the headers of a request.
   provider.proxy = true
   if (acceptsAssertions)
@@ -297,26 +323,29 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
       setQuery(ctx, { client_id: '' })
     const { response_mode: mode } = ctx.query
     if (ctx.path === PATHS.authorization && mode !== undefined && mode !== 'query') {
-      ctx.status = 400
-      ctx.set(pageHeaders(page))
-      ctx.body = errorPage(page, CANNOT_CONNECT, 'invalid_request: response_mode must be query')
+      showError(ctx, 400, 'invalid_request', 'response_mode must be query')
       return
     }
     if (await interactions.serve(ctx)) return
-    await next()
+    let failure: Failure | undefined
+    if (ctx.path.startsWith(`${PATHS.authorization}/`)) {
+      const isComplete = (): boolean => !(failures.get(ctx) instanceof TemporarilyUnavailableError)
+      await settle(next, isComplete).catch((error: Failure) => {
+        failure = error
+      })
+    } else await next()
     const cookies = [ctx.response.get('set-cookie') ?? []].flat()
     if (cookies.some((cookie) => cookie.startsWith(SESSION_COOKIE)))
       ctx.set(
         'Set-Cookie',
         cookies.filter((cookie) => !cookie.startsWith(SESSION_COOKIE)),
       )
-    // An attacker could send users to any site with a request that fails at once (RFC 9700 §4.11.2).
-    const shown = ctx.path === PATHS.authorization ? errorForPage(ctx, options) : undefined
-    if (shown !== undefined) {
-      ctx.status = 400
-      ctx.remove('Location')
-      ctx.set(pageHeaders(page))
-      ctx.body = errorPage(page, CANNOT_CONNECT, shown)
+    if (!mayRedirect(ctx, options)) failure ??= failures.get(ctx)
+    if (failure !== undefined) {
+      const { expose, message, error_description: description, statusCode = 500 } = failure
+      const status = message === 'temporarily_unavailable' ? 503 : Math.max(400, statusCode)
+      if (expose === true) showError(ctx, status, message, description)
+      else showError(ctx, 500, 'server_error')
     }
     // A metadata document that is not valid is an unknown client, too.
     const { error } = Object(ctx.body) as { error?: unknown }
@@ -327,6 +356,8 @@ export function buildServer({ Provider, errors }: Library, parts: ServerParts): 
     if (ctx.path.startsWith(`${PATHS.authorization}/`)) ctx.set('Referrer-Policy', 'no-referrer')
   })
   reportOutages(provider)
+  for (const event of ['authorization.error', 'server_error'] as const)
+    provider.on(event as 'server_error', (ctx, error) => failures.set(ctx, error))
   emitEvents(provider, options, records, emit)
   return provider
 }
@@ -367,17 +398,6 @@ function setQuery(ctx: Context, changes: Readonly<Record<string, string>>): void
   req.originalUrl = prefix + ctx.url
 }
 
-/** Returns the error of a response that redirects to a site, if its client was not registered in advance. */
-function errorForPage(ctx: Context, options: ResolvedFacadeOptions): string | undefined {
-  const location = ctx.response.get('location')
-  const { client } = (ctx as { oidc?: { client?: { clientId: string } } }).oidc ?? {}
-  if (client === undefined || typeof location !== 'string' || !location.startsWith('https:')) return undefined
-  if (kindOf(client, options) === 'static') return undefined
-  const { searchParams, hash } = new URL(location)
-  const parameters = searchParams.has('error') ? searchParams : new URLSearchParams(hash.slice(1))
-  return [parameters.get('error'), parameters.get('error_description')].filter(Boolean).join(': ')
-}
-
 /** Allows scripts of all origins to register. Registration uses no cookies. */
 function allowOrigins(ctx: Context): void {
   ctx.set('Access-Control-Allow-Origin', '*')
@@ -386,56 +406,4 @@ function allowOrigins(ctx: Context): void {
   ctx.set('Access-Control-Allow-Headers', 'content-type, mcp-protocol-version')
   ctx.set('Access-Control-Max-Age', '3600')
   ctx.status = 204
-}
-
-function emitEvents(provider: Provider, options: ResolvedFacadeOptions, records: Records, emit: Emit): void {
-  // Without a listener, Koa would write errors to the console.
-  Object.assign(provider, { silent: true })
-  provider.on('registration_create.success', (_ctx, client) => {
-    const [uri] = client.redirectUris ?? []
-    emit('client.registered', {
-      client: client.clientId,
-      ...(uri !== undefined && { redirect_host: redirectHost(uri) }),
-    })
-  })
-  provider.on('grant.success', (ctx) => {
-    const { client, params, entities } = ctx.oidc
-    if (client === undefined) return
-    const clientKind = kindOf(client, options)
-    emit('token.issued', {
-      client: client.clientId,
-      client_kind: clientKind,
-      grant_type: String(params?.grant_type),
-      subject: entities.Account?.accountId,
-      scopes: scopesOf(entities.AccessToken?.scope).join(' '),
-    })
-    // A client that refreshes is in use.
-    if (clientKind === 'registered') keepClient(records, client.clientId).catch(() => undefined)
-  })
-  provider.on('grant.error', (ctx, error) => {
-    const { client, entities, params } = ctx.oidc
-    const event = {
-      client: client?.clientId,
-      grant_type: typeof params?.grant_type === 'string' ? params.grant_type : '',
-    }
-    const { RefreshToken: token } = entities
-    const { consumed } = (token ?? {}) as { consumed?: unknown }
-    const isReused = consumed !== undefined || error.error_detail === USED_TWICE
-    if (token !== undefined && isReused && error.message === 'invalid_grant')
-      emit('refresh.reused', { ...event, subject: token.accountId })
-    const { assertionCause: cause } = error as { assertionCause?: string }
-    emit('token.refused', { ...event, reason: (unavailableIn(error) ?? error).message, cause })
-  })
-  provider.on('server_error', (ctx) => {
-    const { client, params, route } = ctx.oidc ?? {}
-    if (route === 'token')
-      emit('token.refused', {
-        client: client?.clientId,
-        grant_type: typeof params?.grant_type === 'string' ? params.grant_type : '',
-        reason: 'server_error',
-      })
-  })
-  provider.on('grant.revoked', (ctx) => {
-    emit('revoked', { client: ctx.oidc.client?.clientId })
-  })
 }

@@ -14,6 +14,12 @@ const MAX_CLAIMS_LENGTH = 32_768
 /** How long the metadata of the provider is used. */
 const METADATA_MS = 3_600_000
 
+/** The requirements of a client for the time at which the user signed in. */
+export interface FreshnessRequest {
+  readonly maxAgeSeconds?: number
+  readonly prompt?: 'login'
+}
+
 /** A sign-in that was started in a browser. */
 export interface StartedSignIn {
   /** The address at which the user signs in. */
@@ -21,6 +27,8 @@ export interface StartedSignIn {
   readonly state: string
   readonly nonce: string
   readonly verifier: string
+  /** The earliest time at which the user may have signed in, in seconds since 1970, if the client requires one. */
+  readonly notBefore?: number
 }
 
 /** The tokens of the provider. */
@@ -51,13 +59,19 @@ export class ProviderClient {
     this.#load = load
   }
 
-  async start(): Promise<StartedSignIn> {
+  /** Starts a sign-in. Providers without OpenID cannot be asked for a new one. */
+  async start({ maxAgeSeconds, prompt }: FreshnessRequest): Promise<StartedSignIn> {
     const openid = await this.#load()
     const config = await this.#configuration(openid)
     const verifier = openid.randomPKCECodeVerifier()
     const state = openid.randomState()
     const nonce = openid.randomNonce()
     const { scopes, parameters, endpoints } = this.#settings
+    const openIdParameters = {
+      nonce,
+      ...(prompt !== undefined && { prompt }),
+      ...(maxAgeSeconds !== undefined && { max_age: String(maxAgeSeconds) }),
+    }
     const url = openid.buildAuthorizationUrl(config, {
       ...parameters,
       redirect_uri: this.#redirectUri,
@@ -65,9 +79,11 @@ export class ProviderClient {
       code_challenge: await openid.calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
       state,
-      ...(endpoints === undefined && { nonce }),
+      ...(endpoints === undefined && openIdParameters),
     })
-    return { url: url.href, state, nonce, verifier }
+    const notBefore =
+      maxAgeSeconds === undefined ? {} : { notBefore: Math.floor(Date.now() / 1000) - maxAgeSeconds }
+    return { url: url.href, state, nonce, verifier, ...notBefore }
   }
 
   /**
@@ -77,7 +93,7 @@ export class ProviderClient {
    */
   async finish(
     query: string,
-    { state, nonce, verifier }: Pick<StartedSignIn, 'state' | 'nonce' | 'verifier'>,
+    { state, nonce, verifier, notBefore }: Omit<StartedSignIn, 'url'>,
   ): Promise<SignedIn> {
     const openid = await this.#load()
     const config = await this.#configuration(openid)
@@ -88,6 +104,7 @@ export class ProviderClient {
       expectedState: state,
       pkceCodeVerifier: verifier,
       ...(isOpenId && { expectedNonce: nonce, idTokenExpected: true }),
+      ...(isOpenId && notBefore !== undefined && { maxAge: Math.ceil(Date.now() / 1000) - notBefore }),
     })
     const tokens = tokensIn(response)
     const claims = isOpenId

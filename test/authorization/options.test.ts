@@ -19,7 +19,7 @@ describe('options of authorizationFacade', () => {
     const claims = { sub: 'ada' }
     for (const [name, decision] of [
       ['allow', allow({ claims, provider: 'google' })],
-      ['grantScopes', grantScopes({ claims, requested: [] })],
+      ['grantScopes', grantScopes({ claims, provider: 'google', requested: [] })],
     ] as const) {
       const error = await Promise.resolve(decision).then(
         () => undefined,

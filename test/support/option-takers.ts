@@ -614,10 +614,12 @@ export const TAKERS: readonly OptionsTaker[] = [
       grantScopes: NO_FUNCTION,
       clients: [
         ...NO_OBJECT,
+        null,
         { registration: 5 },
         { metadataDocuments: 5 },
         { redirectUris: ['x'] },
         { static: {} },
+        { static: null },
         { static: [{}] },
         { static: [{ clientId: 'a', redirectUris: ['http://example.com'] }] },
         { unusedTtlDays: 0 },
@@ -643,7 +645,7 @@ export const TAKERS: readonly OptionsTaker[] = [
         { signing: [{}], encryption: ['x'.repeat(32)] },
       ],
       telemetry: [5, {}],
-      page: [...NO_OBJECT, { title: 5 }, { logo: 'http://example.com/logo.svg' }, { links: [{}] }],
+      page: [...NO_OBJECT, null, { title: 5 }, { logo: 'http://example.com/logo.svg' }, { links: [{}] }],
     },
   },
   ...(['oidc', 'entra', 'google', 'github', 'cognito'] as const).map((name) => ({
@@ -679,7 +681,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'authorizationfacade',
     call: (options) => authorization.memoryStore(options),
     good: {},
-    wrong: { maxEntriesPerKind: [0, 1.5, 'many'] },
+    wrong: { maxEntriesPerKind: [0, 1.5, 'many', null] },
   },
   {
     name: 'include',

@@ -11,6 +11,8 @@ export interface TestProvider {
   issue(subject: string, audience: string): Promise<string>
   /** Ends the life of all access tokens that were issued to browsers. */
   expireTokens(): void
+  /** Sets the time of further sign-ins, in seconds since 1970. */
+  signInAt(seconds: number): void
   close(): Promise<void>
 }
 
@@ -22,6 +24,7 @@ export async function startOpenIdProvider(user: string, redirectUris: string[]):
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const client = { client_id: 'mcp-server', client_secret: randomBytes(24).toString('base64url') }
   let seconds = 3_600
+  let signedInAt: number | undefined
   const provider = new Provider(issuer, {
     clients: [
       {
@@ -57,7 +60,10 @@ export async function startOpenIdProvider(user: string, redirectUris: string[]):
   provider.use(async (ctx, next) => {
     if (!ctx.path.startsWith('/interaction/')) return next()
     ctx.redirect(
-      await provider.interactionResult(ctx.req, ctx.res, { login: { accountId: user }, consent: {} }),
+      await provider.interactionResult(ctx.req, ctx.res, {
+        login: { accountId: user, ...(signedInAt !== undefined && { ts: signedInAt }) },
+        consent: {},
+      }),
     )
   })
   http.on('request', provider.callback())
@@ -76,6 +82,9 @@ export async function startOpenIdProvider(user: string, redirectUris: string[]):
         .sign(privateKey),
     expireTokens() {
       seconds = 1
+    },
+    signInAt(time) {
+      signedInAt = time
     },
     close: () => stop(http),
   }

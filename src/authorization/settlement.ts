@@ -1,0 +1,42 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+
+type Write = () => Promise<unknown>
+
+/** The writes to the store that belong to an answer. */
+interface Answer {
+  readonly published: Write[]
+  readonly used: Write[]
+}
+
+const answers = new AsyncLocalStorage<Answer>()
+
+/**
+ * Makes an answer and settles it: stores what it publishes, such as a refresh token, and then what it uses up, such as a code.
+ * A request that fails uses up nothing, so that it can be repeated. It must not be answered if this function throws.
+ * @param isComplete returns `false` if the answer is an error after which the request can be repeated.
+ */
+export async function settle(
+  make: () => Promise<unknown>,
+  isComplete: () => boolean = () => true,
+): Promise<void> {
+  const answer: Answer = { published: [], used: [] }
+  await answers.run(answer, make)
+  if (!isComplete()) return
+  for (const write of [...answer.published, ...answer.used]) await write()
+}
+
+/** Stores what an answer publishes when the answer is settled, or at once outside of an answer. */
+export async function publish(write: Write): Promise<void> {
+  await put('published', write)
+}
+
+/** Uses up what an answer replaces when the answer is settled, or at once outside of an answer. */
+export async function useUp(write: Write): Promise<void> {
+  await put('used', write)
+}
+
+async function put(list: keyof Answer, write: Write): Promise<void> {
+  const answer = answers.getStore()
+  if (answer === undefined) await write()
+  else answer[list].push(write)
+}

@@ -1,0 +1,253 @@
+import { expect } from 'chai'
+import { decodeJwt } from 'jose'
+import { type AuthorizationFacadeOptions, memoryStore } from '../../src/authorization/index.ts'
+import { attackTable } from '../support/attacks/attack-table.ts'
+import { Browser, type Page } from '../support/authorization/browser.ts'
+import {
+  codeGrant,
+  startFacade,
+  type TestFacade,
+  type TestFacadeSettings,
+  toClient,
+} from '../support/authorization/facade.ts'
+
+const KNOWN = 'https://desk.example.com/cb'
+
+describe('attacks on the sign-in of the authorization facade', () => {
+  const open: TestFacade[] = []
+  afterEach(async () => {
+    await Promise.all(open.splice(0).map((facade) => facade.close()))
+  })
+  async function start(
+    options: Partial<AuthorizationFacadeOptions> = {},
+    settings: TestFacadeSettings = {},
+  ): Promise<TestFacade> {
+    const facade = await startFacade(options, settings)
+    open.push(facade)
+    return facade
+  }
+
+  /** The parameters that reach the provider, and the ID token. */
+  async function signInAs(
+    facade: TestFacade,
+    changes: Record<string, string | undefined>,
+  ): Promise<{ readonly query: URLSearchParams; readonly end: URLSearchParams; readonly idToken: any }> {
+    const client = await facade.register()
+    const browser = new Browser()
+    const url = facade.authorizeUrl(client, { scope: 'openid mcp:read', ...changes })
+    const end = await facade.signIn(url, browser).catch((error: Error) => error)
+    const visited = browser.history.find((one) => one.startsWith(`${facade.provider?.issuer}/auth?`))
+    const query = new URL(String(visited)).searchParams
+    const parameters = end instanceof Error ? new URLSearchParams() : end
+    if (!parameters.has('code')) return { query, end: parameters, idToken: undefined }
+    const { body } = await facade.token(codeGrant(client, parameters.get('code')))
+    return { query, end: parameters, idToken: decodeJwt(body.id_token) }
+  }
+
+  const now = (): number => Math.floor(Date.now() / 1000)
+
+  attackTable('sign-in: the time at which the user signed in', [
+    ...(
+      [
+        [{ prompt: 'login' }, { prompt: 'login' }],
+        [{ prompt: 'login consent' }, { prompt: 'login' }],
+        [{ max_age: '0' }, { max_age: '0' }],
+        [{ max_age: '3600' }, { max_age: '3600' }],
+        [{}, {}],
+        [{ prompt: 'consent' }, {}],
+      ] as const
+    ).map(([changes, expected]) => ({
+      attack: `a client requests ${new URLSearchParams(changes).toString() || 'nothing about it'}`,
+      outcome: `the provider gets ${new URLSearchParams(expected).toString() || 'nothing about it'}`,
+      run: async () => {
+        const facade = await start()
+        const { query, idToken } = await signInAs(facade, changes)
+        const passed = [...query].filter(([name]) => name === 'prompt' || name === 'max_age')
+        expect(Object.fromEntries(passed)).to.deep.equal(expected)
+        expect(idToken.sub).to.equal('oidc|ada')
+      },
+    })),
+    {
+      attack: 'a user who signed in at the provider a minute ago is signed in at once',
+      outcome: 'auth_time is the time of the provider, also after a refresh',
+      run: async () => {
+        const facade = await start()
+        const time = now() - 60
+        facade.provider?.signInAt(time)
+        const client = await facade.register()
+        const url = facade.authorizeUrl(client, { scope: 'openid mcp:read', max_age: '3600' })
+        const { body } = await facade.token(codeGrant(client, (await facade.signIn(url)).get('code')))
+        expect(decodeJwt(body.id_token).auth_time).to.equal(time)
+        const refresh = { grant_type: 'refresh_token', client_id: client.client_id }
+        const again = await facade.token({ ...refresh, refresh_token: body.refresh_token })
+        expect(decodeJwt(again.body.id_token).auth_time).to.equal(time)
+      },
+    },
+    {
+      attack: 'the provider ignores max_age',
+      outcome: 'temporarily_unavailable, and no token',
+      run: async () => {
+        const facade = await start()
+        facade.provider?.signInAt(now() - 7_200)
+        const { end } = await signInAs(facade, { max_age: '3600' })
+        expect(end.get('error')).to.equal('temporarily_unavailable')
+      },
+    },
+  ])
+
+  const isCallback = (url: string): boolean => url.includes('/signin/callback')
+
+  attackTable('sign-in: visits, consents, and names', [
+    {
+      attack: 'a refused callback of a victim is opened in the browser that started the sign-in',
+      outcome: '400 in both browsers',
+      run: async () => {
+        const facade = await start()
+        const client = await facade.register()
+        const [attacker, victim] = [new Browser(), new Browser()]
+        const { url } = await attacker.open(facade.authorizeUrl(client).href, isCallback)
+        expect((await victim.open(url, toClient)).status).to.equal(400)
+        const page = await attacker.open(url, toClient)
+        expect([page.status, page.body.includes('csrf')]).to.deep.equal([400, false])
+      },
+    },
+    {
+      attack: 'three concurrent requests for the response to one consent',
+      outcome: 'one code, and an HTML page with 400 for the others',
+      run: async () => {
+        const facade = await start()
+        const client = await facade.register()
+        const browser = new Browser()
+        const page = await browser.open(facade.authorizeUrl(client).href, toClient)
+        const isResponse = (url: string): boolean => url.startsWith(`${facade.issuer}/authorize/`)
+        const { url } = await browser.submit(page, 'allow', isResponse)
+        const ends = await Promise.all([1, 2, 3].map(() => browser.open(url, toClient)))
+        expect(ends.filter((end) => toClient(end.url))).to.have.length(1)
+        for (const end of ends.filter((one) => !toClient(one.url))) {
+          expect([end.status, end.headers.get('location')]).to.deep.equal([400, null])
+          expect(end.headers.get('content-type')).to.contain('text/html')
+        }
+      },
+    },
+    {
+      attack: 'four concurrent submissions of one consent form, two of which deny',
+      outcome: 'one redirect, and its decision counts',
+      run: async () => {
+        const facade = await start()
+        const client = await facade.register()
+        const browser = new Browser()
+        const page = await browser.open(facade.authorizeUrl(client).href, toClient)
+        const isResponse = (url: string): boolean => url.startsWith(`${facade.issuer}/authorize/`)
+        const decisions = ['allow', 'deny', 'allow', 'deny']
+        const ends = await Promise.all(decisions.map((one) => browser.submit(page, one, isResponse)))
+        expect(ends.filter(({ status }) => status === 303)).to.have.length(1)
+        expect(ends.filter(({ status }) => status === 400)).to.have.length(3)
+        const winner = ends.findIndex(({ status }) => status === 303)
+        const end = new URL((await browser.open(String(ends[winner]?.url), toClient)).url).searchParams
+        expect(end.has(decisions[winner] === 'allow' ? 'code' : 'error'), String(end)).to.equal(true)
+      },
+    },
+    {
+      attack: 'a user denies a client of clients.static after consents to it were remembered',
+      outcome: 'the next requests show the consent page, for all sets of scopes',
+      run: async () => {
+        const facade = await start({ clients: { static: [{ clientId: 'desk', redirectUris: [KNOWN] }] } })
+        const browser = new Browser()
+        const isDone = (url: string): boolean => url.startsWith(KNOWN)
+        const ask = (scope: string, prompt?: string): Promise<Page> =>
+          browser.open(
+            facade.authorizeUrl({ client_id: 'desk' }, { redirect_uri: KNOWN, scope, prompt }).href,
+            isDone,
+          )
+        for (const scope of ['mcp:read', 'mcp:write']) {
+          await browser.submit(await ask(scope), 'allow', isDone)
+          expect((await ask(scope)).url).to.contain(`${KNOWN}?code=`)
+        }
+        await browser.submit(await ask('mcp:read', 'consent'), 'deny', isDone)
+        for (const scope of ['mcp:read', 'mcp:write']) expect((await ask(scope)).status).to.equal(200)
+      },
+    },
+    ...(
+      [
+        ['a Hangul filler', '\u3164'],
+        ['halfwidth and jamo fillers', '\uffa0\u115f\u1160'],
+        ['an empty Braille pattern', '\u2800\u2800'],
+        ['a note without a head', '\u{1d159}'],
+        ['variation selectors and joiners', '\ufe0f\u200d\u034f'],
+        ['combining marks only', '\u0301\u0302'],
+        ['spaces and line breaks', ' \n\u2003\u2028'],
+      ] as const
+    ).map(([what, name]) => ({
+      attack: `a client whose name is ${what}`,
+      outcome: 'the page calls it a client without a name',
+      run: async () => {
+        const facade = await start()
+        const client = await facade.register({ client_name: name })
+        const { body } = await new Browser().open(facade.authorizeUrl(client).href, toClient)
+        expect(body).to.contain('<bdi>A client without a name</bdi>')
+      },
+    })),
+    {
+      attack: 'a client name with line breaks that hide a second line',
+      outcome: 'the breaks become a space',
+      run: async () => {
+        const facade = await start()
+        const client = await facade.register({ client_name: 'x\n\n\u2800Verified' })
+        const { body } = await new Browser().open(facade.authorizeUrl(client).href, toClient)
+        expect(body).to.contain('<bdi>x Verified</bdi>')
+      },
+    },
+    {
+      attack: 'the consent form is sent as JSON whose members are not strings, behind a body parser',
+      outcome: '400, and the form can still be sent',
+      run: async () => {
+        const facade = await start({}, { parsesBodies: true })
+        const client = await facade.register()
+        const browser = new Browser()
+        const page = await browser.open(facade.authorizeUrl(client).href, toClient)
+        for (const body of [
+          '{"csrf":{"toString":1}}',
+          '{"csrf":["a"]}',
+          '{"csrf":null,"decision":5}',
+          '[]',
+        ]) {
+          const { status } = await fetch(page.url, {
+            method: 'POST',
+            body,
+            headers: { 'content-type': 'application/json', cookie: browser.cookiesFor(page.url) },
+          })
+          expect(status, body).to.equal(400)
+        }
+        expect(toClient((await browser.submit(page, 'allow', toClient)).url)).to.equal(true)
+      },
+    },
+    {
+      attack: 'a sign-in whose code is never used, and the revocation of one whose code was used',
+      outcome: 'the token of the provider is kept for minutes, or removed',
+      run: async () => {
+        const store = memoryStore()
+        const kept = new Map<string, number>()
+        const { set, delete: remove } = store
+        store.set = async (key, value, ttlMs) => {
+          if (key.startsWith('Upstream:')) kept.set(key, ttlMs / 60_000)
+          await set(key, value, ttlMs)
+        }
+        store.delete = async (key) => {
+          kept.delete(key)
+          await remove(key)
+        }
+        const facade = await start({ store })
+        const client = await facade.register()
+        const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
+        expect([...kept.values()]).to.deep.equal([11])
+        const { body } = await facade.token(codeGrant(client, code))
+        expect([...kept.values()]).to.deep.equal([365 * 24 * 60])
+        await fetch(`${facade.issuer}/revoke`, {
+          method: 'POST',
+          body: new URLSearchParams({ token: body.refresh_token, client_id: client.client_id }),
+        })
+        expect(kept.size).to.equal(0)
+      },
+    },
+  ])
+})
