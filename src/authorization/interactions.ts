@@ -1,12 +1,15 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { InteractionResults, Provider } from 'oidc-provider'
 import type { NodeRequest } from '../http/node-middleware.ts'
+import { readForm } from './consent-form.ts'
 import type { Emit } from './events.ts'
+import { type KnownClient, kindOf } from './known-client.ts'
 import { grantName, keepClient, LIFETIMES } from './oidc-adapter.ts'
 import type { ResolvedFacadeOptions, SignInClaims } from './options.ts'
 import { consentPage, errorPage, pageHeaders } from './pages.ts'
 import type { Records } from './records.ts'
-import { isLocalRedirect, redirectHost } from './redirect-uris.ts'
+import { redirectHost } from './redirect-uris.ts'
+import { RememberedConsents } from './remembered-consents.ts'
 import type { FreshnessRequest, ProviderClient, ProviderTokens, SignedIn, StartedSignIn } from './sign-in.ts'
 import { TemporarilyUnavailableError } from './unavailable.ts'
 import { userAccess } from './user-access.ts'
@@ -18,12 +21,6 @@ export const CALLBACK_PATH = '/signin/callback'
 
 /** The description of an error. */
 export const NO_SCOPE = 'None of the requested scopes can be granted'
-
-/** The maximum number of remembered consents of a user to a client. */
-const MAX_CONSENTS = 20
-
-/** The maximum size of a submitted form. */
-const MAX_FORM_BYTES = 16_384
 
 type Context = Parameters<Parameters<Provider['use']>[0]>[0]
 type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>
@@ -70,9 +67,6 @@ export interface UpstreamRecord {
   readonly until: number
 }
 
-/** How the client of a request is known. */
-export type ClientKind = 'static' | 'registered' | 'metadata-document'
-
 /** The parts of the server that the pages need. */
 export interface InteractionsContext {
   readonly options: ResolvedFacadeOptions
@@ -86,12 +80,14 @@ export interface InteractionsContext {
 export class Interactions {
   readonly #context: InteractionsContext
   readonly #provider: Provider
+  readonly #consents: RememberedConsents
   readonly #cookie: string
   readonly #path: string
 
   constructor(provider: Provider, context: InteractionsContext) {
     this.#provider = provider
     this.#context = context
+    this.#consents = new RememberedConsents(context.records)
     const { protocol, pathname } = new URL(context.options.url)
     // Browsers accept a cookie with this prefix only from the host itself, and only over https.
     this.#cookie = protocol === 'https:' ? '__Host-mcp-gatekit' : 'mcp-gatekit'
@@ -249,11 +245,8 @@ export class Interactions {
     const client = await this.#client(interaction)
     if (client === undefined)
       return this.#fail(ctx, 400, 'The application is unknown', 'Start again from it.')
-    if (
-      mayRemember(client) &&
-      !scopesOf(interaction.params.prompt).includes('consent') &&
-      (await this.#consents(client, outcome)).includes(consentOf(client, outcome))
-    ) {
+    const isAskedAgain = scopesOf(interaction.params.prompt).includes('consent')
+    if (!isAskedAgain && (await this.#consents.has(this.#consentTo(client, outcome)))) {
       await this.#grant(ctx, interaction, client, outcome)
       return
     }
@@ -285,51 +278,38 @@ export class Interactions {
       ctx.set('Connection', 'close')
       return this.#fail(ctx, 413, 'This form is too large', 'Start again from your application.')
     }
-    const origin = ctx.get('origin')
-    const isOwn = (origin === '' || origin === new URL(this.#context.options.url).origin) && isSameSite(ctx)
-    if (
-      outcome === undefined ||
-      outcome.error !== undefined ||
-      !isOwn ||
-      !isEqual(form.get('csrf'), outcome.csrf)
-    )
+    const isOwn =
+      ['', new URL(this.#context.options.url).origin].includes(ctx.get('origin')) &&
+      ['', 'same-origin'].includes(ctx.get('sec-fetch-site'))
+    const isAccepted = outcome !== undefined && outcome.error === undefined
+    if (!isAccepted || !isOwn || !isEqual(form.get('csrf'), outcome.csrf))
       return this.#fail(ctx, 400, 'This form is not valid', 'Start again from your application.')
     const client = await this.#client(interaction)
     if (client === undefined)
       return this.#fail(ctx, 400, 'The application is unknown', 'Start again from it.')
-    const { emit, records } = this.#context
+    const { emit } = this.#context
+    const consent = this.#consentTo(client, outcome)
     const event = {
       client: client.id,
       client_kind: client.kind,
       redirect_host: redirectHost(client.redirectUri),
-      subject: this.#sub(outcome),
+      subject: consent.sub,
       scopes: outcome.scopes.join(' '),
     }
-    const consentId = this.#consentId(client, outcome)
     if (form.get('decision') !== 'allow') {
-      await records.delete('Consent', consentId)
+      await this.#consents.withdraw(consent)
       const error = { error: 'access_denied', description: 'The user denied access' } as const
       if (await this.#fails(ctx, interaction, error, 'denied')) emit('consent.denied', event)
       return
     }
     if (!(await this.#grant(ctx, interaction, client, outcome))) return
     emit('consent.given', event)
-    if (!mayRemember(client)) return
-    const consent = consentOf(client, outcome)
-    const others = (await this.#consents(client, outcome)).filter((other) => other !== consent)
-    const consents = [...others, consent].slice(-MAX_CONSENTS)
     // The user has decided. If this fails, the next sign-in asks again.
-    await records.set('Consent', consentId, consents, LIFETIMES.consent).catch(() => undefined)
+    await this.#consents.add(consent).catch(() => undefined)
   }
 
-  /** Returns the remembered consents of a user to a client. */
-  async #consents(client: KnownClient, outcome: Accepted): Promise<readonly string[]> {
-    const stored = await this.#context.records.get('Consent', this.#consentId(client, outcome))
-    return Array.isArray(stored) ? stored : []
-  }
-
-  #consentId({ id }: KnownClient, outcome: Accepted): string {
-    return JSON.stringify([this.#sub(outcome), id])
+  #consentTo(client: KnownClient, outcome: Accepted) {
+    return { client, sub: this.#sub(outcome), resource: outcome.resource, scopes: outcome.scopes }
   }
 
   /** Stores the grant of a user, and continues with it. Resolves with `false` if the request was answered already. */
@@ -394,7 +374,10 @@ export class Interactions {
     ctx: Context,
     uid: string,
   ): Promise<{ readonly record: SignInRecord; readonly interaction: Interaction } | undefined> {
-    const interaction = await this.#provider.interactionDetails(ctx.req, ctx.res).catch(() => undefined)
+    const interaction = await this.#provider.interactionDetails(ctx.req, ctx.res).catch((error: unknown) => {
+      if (error instanceof TemporarilyUnavailableError) throw error
+      return undefined
+    })
     const record = (await this.#context.records.get('SignIn', uid)) as SignInRecord | undefined
     const isOpen = interaction?.uid === uid && interaction.result === undefined
     if (isOpen && record !== undefined && this.#isBrowserOf(ctx, record)) return { record, interaction }
@@ -449,37 +432,6 @@ export class Interactions {
   }
 }
 
-/** A client and the redirect URI of a request. */
-interface KnownClient {
-  readonly id: string
-  readonly name: string
-  readonly kind: ClientKind
-  readonly redirectUri: string
-}
-
-/** Returns how a client is known. */
-export function kindOf(
-  client: { readonly clientId: string },
-  { clients }: Pick<ResolvedFacadeOptions, 'clients'>,
-): ClientKind {
-  if (clients.static.some(({ clientId }) => clientId === client.clientId)) return 'static'
-  const { clientIdMetadataDocument } = client as { clientIdMetadataDocument?: unknown }
-  return clientIdMetadataDocument === true ? 'metadata-document' : 'registered'
-}
-
-/**
- * Returns `true` if the consent of a user may be remembered: only for clients that are registered in advance, and only if
- * no other program can receive the code.
- */
-function mayRemember({ kind, redirectUri }: KnownClient): boolean {
-  return kind === 'static' && !isLocalRedirect(redirectUri)
-}
-
-/** Identifies a consent of a user to a client: for one redirect URI, resource, and set of scopes. */
-function consentOf({ redirectUri }: KnownClient, { scopes, resource }: Accepted): string {
-  return JSON.stringify([redirectUri, resource, [...scopes].sort()])
-}
-
 /** Returns the scopes in a parameter. */
 export function scopesOf(value: unknown): string[] {
   return typeof value === 'string' ? [...new Set(value.split(' ').filter((scope) => scope !== ''))] : []
@@ -495,32 +447,7 @@ function isEqual(one: string | null, other: string): boolean {
   return timingSafeEqual(a as Buffer, b as Buffer)
 }
 
-function isSameSite(ctx: Context): boolean {
-  const site = ctx.get('sec-fetch-site')
-  return site === '' || site === 'same-origin'
-}
-
 /** Keeps the characters that an error description may have (RFC 6749 §4.1.2.1). */
 export function errorText(description: string): string {
   return description.slice(0, 300).replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, ' ')
-}
-
-/** Returns the form of a request, or `undefined` if it is too large. */
-async function readForm(req: NodeRequest): Promise<URLSearchParams | undefined> {
-  // A body parser may have read the body.
-  if (typeof req.body === 'object' && req.body !== null && !req.readable) {
-    const fields = Object.entries(req.body)
-    return new URLSearchParams(
-      fields.filter((field): field is [string, string] => typeof field[1] === 'string'),
-    )
-  }
-  if (Number(req.headers['content-length']) > MAX_FORM_BYTES) return undefined
-  let size = 0
-  const chunks: Buffer[] = []
-  for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size > MAX_FORM_BYTES) return undefined
-    chunks.push(chunk)
-  }
-  return new URLSearchParams(Buffer.concat(chunks).toString('utf8'))
 }

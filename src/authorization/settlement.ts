@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import type * as Oidc from 'oidc-provider'
 
 type Write = () => Promise<unknown>
 
@@ -39,4 +40,22 @@ async function put(list: keyof Answer, write: Write): Promise<void> {
   const answer = answers.getStore()
   if (answer === undefined) await write()
   else answer[list].push(write)
+}
+
+type Names = string | readonly string[] | ReadonlySet<string>
+
+/** Makes grants use up codes and refresh tokens only together with their answer. */
+export function settlingProvider(Provider: typeof Oidc.Provider): typeof Oidc.Provider {
+  return class extends Provider {
+    // The constructor calls this method for the built-in grants, too.
+    override registerGrantType<Params extends object>(
+      name: string,
+      handler: (ctx: Oidc.TokenEndpointGrantContext<Params>) => Oidc.CanBePromise<void>,
+      ...rest: [params?: Names, duplicates?: Names]
+    ): void {
+      const settled = (ctx: Oidc.TokenEndpointGrantContext<Params>): Promise<void> =>
+        settle(async () => await handler(ctx))
+      super.registerGrantType(name, settled, ...rest)
+    }
+  }
 }

@@ -1,0 +1,61 @@
+import type { KnownClient } from './known-client.ts'
+import { LIFETIMES } from './oidc-adapter.ts'
+import type { Records } from './records.ts'
+import { isLocalRedirect } from './redirect-uris.ts'
+
+/** The maximum number of consents of a user to a client. */
+const MAX_CONSENTS = 20
+
+/** The scopes and the resource to which a user consents. */
+interface Consent {
+  readonly sub: string
+  readonly client: KnownClient
+  readonly resource: string
+  readonly scopes: readonly string[]
+}
+
+/**
+ * The consents that are not asked for again: only those to clients that are registered in advance, and only if no other program
+ * can receive the code. Each is for one redirect URI, resource, and set of scopes.
+ */
+export class RememberedConsents {
+  readonly #records: Records
+
+  constructor(records: Records) {
+    this.#records = records
+  }
+
+  async has(consent: Consent): Promise<boolean> {
+    return mayRemember(consent) && (await this.#of(consent)).includes(textOf(consent))
+  }
+
+  async add(consent: Consent): Promise<void> {
+    if (!mayRemember(consent)) return
+    const text = textOf(consent)
+    const others = (await this.#of(consent)).filter((other) => other !== text)
+    const consents = [...others, text].slice(-MAX_CONSENTS)
+    await this.#records.set('Consent', idOf(consent), consents, LIFETIMES.consent)
+  }
+
+  /** Withdraws all consents of a user to a client. */
+  async withdraw(consent: Consent): Promise<void> {
+    await this.#records.delete('Consent', idOf(consent))
+  }
+
+  async #of(consent: Consent): Promise<readonly string[]> {
+    const stored = await this.#records.get('Consent', idOf(consent))
+    return Array.isArray(stored) ? stored : []
+  }
+}
+
+function mayRemember({ client: { kind, redirectUri } }: Consent): boolean {
+  return kind === 'static' && !isLocalRedirect(redirectUri)
+}
+
+function idOf({ sub, client }: Consent): string {
+  return JSON.stringify([sub, client.id])
+}
+
+function textOf({ client, resource, scopes }: Consent): string {
+  return JSON.stringify([client.redirectUri, resource, [...scopes].sort()])
+}

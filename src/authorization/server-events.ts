@@ -1,0 +1,69 @@
+import type { Provider } from 'oidc-provider'
+import type { Emit } from './events.ts'
+import { scopesOf } from './interactions.ts'
+import { kindOf } from './known-client.ts'
+import { keepClient } from './oidc-adapter.ts'
+import type { ResolvedFacadeOptions } from './options.ts'
+import type { Records } from './records.ts'
+import { redirectHost } from './redirect-uris.ts'
+
+/** The detail of the error if a concurrent request has used a code or a refresh token. */
+export const USED_TWICE: string = 'already used'
+
+/** Emits an event for each event of `oidc-provider`, and keeps the clients that get tokens. */
+export function emitEvents(
+  provider: Provider,
+  options: ResolvedFacadeOptions,
+  records: Records,
+  emit: Emit,
+): void {
+  // Without a listener, Koa would write errors to the console.
+  Object.assign(provider, { silent: true })
+  provider.on('registration_create.success', (_ctx, client) => {
+    const [uri] = client.redirectUris ?? []
+    emit('client.registered', {
+      client: client.clientId,
+      ...(uri !== undefined && { redirect_host: redirectHost(uri) }),
+    })
+  })
+  provider.on('grant.success', (ctx) => {
+    const { client, params, entities } = ctx.oidc
+    if (client === undefined) return
+    const clientKind = kindOf(client, options)
+    emit('token.issued', {
+      client: client.clientId,
+      client_kind: clientKind,
+      grant_type: String(params?.grant_type),
+      subject: entities.Account?.accountId,
+      scopes: scopesOf(entities.AccessToken?.scope).join(' '),
+    })
+    // A client that refreshes is in use.
+    if (clientKind === 'registered') keepClient(records, client.clientId).catch(() => undefined)
+  })
+  provider.on('grant.error', (ctx, error) => {
+    const { client, entities, params } = ctx.oidc
+    const event = {
+      client: client?.clientId,
+      grant_type: typeof params?.grant_type === 'string' ? params.grant_type : '',
+    }
+    const { RefreshToken: token } = entities
+    const { consumed } = (token ?? {}) as { consumed?: unknown }
+    const isReused = consumed !== undefined || error.error_detail === USED_TWICE
+    if (event.grant_type === 'refresh_token' && isReused && error.message === 'invalid_grant')
+      emit('refresh.reused', { ...event, subject: token?.accountId })
+    const { assertionCause: cause } = error as { assertionCause?: string }
+    emit('token.refused', { ...event, reason: error.message, cause })
+  })
+  provider.on('server_error', (ctx) => {
+    const { client, params, route } = ctx.oidc ?? {}
+    if (route === 'token')
+      emit('token.refused', {
+        client: client?.clientId,
+        grant_type: typeof params?.grant_type === 'string' ? params.grant_type : '',
+        reason: 'server_error',
+      })
+  })
+  provider.on('grant.revoked', (ctx) => {
+    emit('revoked', { client: ctx.oidc.client?.clientId })
+  })
+}
