@@ -115,12 +115,27 @@ describe('attacks on the sign-in of the authorization facade', () => {
       attack: 'three concurrent requests for the response to one consent',
       outcome: 'one code, and an HTML page with 400 for the others',
       run: async () => {
-        const facade = await start()
+        const store = memoryStore()
+        const { get } = store
+        const facade = await start({ store })
         const client = await facade.register()
         const browser = new Browser()
         const page = await browser.open(facade.authorizeUrl(client).href, toClient)
         const isResponse = (url: string): boolean => url.startsWith(`${facade.issuer}/authorize/`)
         const { url } = await browser.submit(page, 'allow', isResponse)
+        // All of them look before one of them has an answer.
+        let reading = 0
+        let release: (() => void) | undefined
+        const allRead = new Promise<void>((resolve) => {
+          release = resolve
+        })
+        store.get = async (key) => {
+          const value = await get(key)
+          if (!key.startsWith('Interaction:')) return value
+          if (++reading === 3) release?.()
+          await allRead
+          return value
+        }
         const ends = await Promise.all([1, 2, 3].map(() => browser.open(url, toClient)))
         expect(ends.filter((end) => toClient(end.url))).to.have.length(1)
         for (const end of ends.filter((one) => !toClient(one.url))) {
