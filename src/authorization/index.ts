@@ -1,15 +1,14 @@
+export type { AuthorizationClientsOptions, StaticClient } from './client-options.ts'
 export { type AuthorizationFacade, authorizationFacade } from './facade.ts'
 export type { IdentityAssertionIssuer, IdentityAssertionsOptions } from './identity-assertion-options.ts'
 export type { AuthorizationKeys } from './keys.ts'
 export type {
   AllowInput,
   AllowResult,
-  AuthorizationClientsOptions,
   AuthorizationFacadeOptions,
   AuthorizationPageOptions,
   GrantScopesInput,
   SignInClaims,
-  StaticClient,
 } from './options.ts'
 export type {
   CognitoOptions,

@@ -199,6 +199,22 @@ describe('attacks on the redirects of the authorization facade', () => {
       },
     })),
     {
+      attack: 'a client registers while clients.redirectUris returns a promise',
+      outcome: 'invalid_redirect_uri, and a rejection does not end the process',
+      run: async () => {
+        const rejections: unknown[] = []
+        const listener = (reason: unknown): void => void rejections.push(reason)
+        process.on('unhandledRejection', listener)
+        for (const decided of [Promise.resolve(true), () => Promise.reject(new Error('down'))]) {
+          const redirectUris = (): boolean => (typeof decided === 'function' ? decided() : decided) as never
+          const facade = await start({ clients: { redirectUris } })
+          expect((await facade.register()).error).to.equal('invalid_redirect_uri')
+        }
+        process.off('unhandledRejection', listener)
+        expect(rejections).to.deep.equal([])
+      },
+    },
+    {
       attack: 'a request to every endpoint that the metadata announces',
       outcome: 'the facade responds, and no endpoint for pushed requests is announced',
       run: async () => {

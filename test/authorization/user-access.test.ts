@@ -52,6 +52,21 @@ describe('grantScopes of authorizationFacade', () => {
     expect((await refresh(second.body.refresh_token)).status).to.equal(200)
   })
 
+  it('does not end a refresh for the scope openid only', async () => {
+    const facade = await startFacade({ grantScopes: ({ requested }) => requested })
+    open.push(facade)
+    const client = await facade.register()
+    const url = facade.authorizeUrl(client, { scope: `openid ${ALL}` })
+    const { body } = await facade.token(codeGrant(client, (await facade.signIn(url)).get('code')))
+    const { status } = await facade.token({
+      grant_type: 'refresh_token',
+      client_id: client.client_id,
+      refresh_token: body.refresh_token,
+      scope: 'openid',
+    })
+    expect(status).to.equal(200)
+  })
+
   it('gets the provider, the claims, and the requested scopes, at the sign-in and at each refresh', async () => {
     const seen: GrantScopesInput[] = []
     const { first, refresh } = await signedIn({
