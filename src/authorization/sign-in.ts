@@ -14,7 +14,7 @@ const MAX_CLAIMS_LENGTH = 32_768
 /** How long the metadata of the provider is used. */
 const METADATA_MS = 3_600_000
 
-/** The requirements of a client for the time at which the user signed in. */
+/** The wishes of a client for the time at which the user signs in. The ID token states the time, so that the client can check it. */
 export interface FreshnessRequest {
   readonly maxAgeSeconds?: number
   readonly prompt?: 'login'
@@ -27,8 +27,6 @@ export interface StartedSignIn {
   readonly state: string
   readonly nonce: string
   readonly verifier: string
-  /** The earliest time at which the user may have signed in, in seconds since 1970, if the client requires one. */
-  readonly notBefore?: number
 }
 
 /** The tokens of the provider. */
@@ -81,9 +79,7 @@ export class ProviderClient {
       state,
       ...(endpoints === undefined && openIdParameters),
     })
-    const notBefore =
-      maxAgeSeconds === undefined ? {} : { notBefore: Math.floor(Date.now() / 1000) - maxAgeSeconds }
-    return { url: url.href, state, nonce, verifier, ...notBefore }
+    return { url: url.href, state, nonce, verifier }
   }
 
   /**
@@ -91,10 +87,7 @@ export class ProviderClient {
    * @param query the query of the callback
    * @throws if the provider or the callback is not as expected.
    */
-  async finish(
-    query: string,
-    { state, nonce, verifier, notBefore }: Omit<StartedSignIn, 'url'>,
-  ): Promise<SignedIn> {
+  async finish(query: string, { state, nonce, verifier }: Omit<StartedSignIn, 'url'>): Promise<SignedIn> {
     const openid = await this.#load()
     const config = await this.#configuration(openid)
     const url = new URL(this.#redirectUri)
@@ -104,7 +97,6 @@ export class ProviderClient {
       expectedState: state,
       pkceCodeVerifier: verifier,
       ...(isOpenId && { expectedNonce: nonce, idTokenExpected: true }),
-      ...(isOpenId && notBefore !== undefined && { maxAge: Math.ceil(Date.now() / 1000) - notBefore }),
     })
     const tokens = tokensIn(response)
     const claims = isOpenId

@@ -1,6 +1,11 @@
 import { expect } from 'chai'
 import { decodeJwt } from 'jose'
-import { type AuthorizationFacadeOptions, memoryStore } from '../../src/authorization/index.ts'
+import {
+  type AuthorizationFacadeOptions,
+  github,
+  memoryStore,
+  type SignInProvider,
+} from '../../src/authorization/index.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
 import { Browser, type Page } from '../support/authorization/browser.ts'
 import {
@@ -10,6 +15,7 @@ import {
   type TestFacadeSettings,
   toClient,
 } from '../support/authorization/facade.ts'
+import { type Github, startGithub } from '../support/authorization/github.ts'
 
 const KNOWN = 'https://desk.example.com/cb'
 
@@ -37,7 +43,7 @@ describe('attacks on the sign-in of the authorization facade', () => {
     const url = facade.authorizeUrl(client, { scope: 'openid mcp:read', ...changes })
     const end = await facade.signIn(url, browser).catch((error: Error) => error)
     const visited = browser.history.find((one) => one.startsWith(`${facade.provider?.issuer}/auth?`))
-    const query = new URL(String(visited)).searchParams
+    const query = new URLSearchParams(visited?.slice(visited.indexOf('?')))
     const parameters = end instanceof Error ? new URLSearchParams() : end
     if (!parameters.has('code')) return { query, end: parameters, idToken: undefined }
     const { body } = await facade.token(codeGrant(client, parameters.get('code')))
@@ -85,12 +91,31 @@ describe('attacks on the sign-in of the authorization facade', () => {
     },
     {
       attack: 'the provider ignores max_age',
-      outcome: 'temporarily_unavailable, and no token',
+      outcome: 'auth_time shows it to the client',
       run: async () => {
         const facade = await start()
-        facade.provider?.signInAt(now() - 7_200)
-        const { end } = await signInAs(facade, { max_age: '3600' })
-        expect(end.get('error')).to.equal('temporarily_unavailable')
+        const time = now() - 7_200
+        facade.provider?.signInAt(time)
+        expect((await signInAs(facade, { max_age: '3600' })).idToken.auth_time).to.equal(time)
+      },
+    },
+    {
+      attack: 'the provider does not state when the user signed in',
+      outcome: 'the ID token does not state it either',
+      run: async () => {
+        let hub: Github | undefined
+        const upstream = async (callback: string): Promise<SignInProvider> => {
+          hub = await startGithub(callback)
+          const { baseUrl, clientId, clientSecret } = hub
+          return github({ baseUrl, clientId, clientSecret })
+        }
+        const facade = await start({}, { upstream })
+        for (const changes of [{ max_age: '0' }, { max_age: '60' }, { prompt: 'login' }]) {
+          const { idToken } = await signInAs(facade, changes)
+          expect(idToken.sub).to.equal('github|583231')
+          expect(idToken).not.to.have.property('auth_time')
+        }
+        await hub?.close()
       },
     },
   ])
