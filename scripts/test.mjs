@@ -103,6 +103,7 @@ const SLOW = [
   'attacks/resources/bodies',
   'attacks/resources/doctor',
   'attacks/resources/telemetry',
+  'attacks/silent-stores',
   'attacks/slow-readers',
   'attacks/target-secrets',
   'authorization/records',

@@ -1,5 +1,6 @@
 import { createHash, hkdfSync } from 'node:crypto'
 import { CompactEncrypt, compactDecrypt } from 'jose'
+import { StoreGuard } from '../oauth/store-guard.ts'
 import type { AuthorizationStore } from './store.ts'
 import { TemporarilyUnavailableError } from './unavailable.ts'
 
@@ -17,6 +18,7 @@ interface EncryptionKey {
  */
 export class Records {
   readonly #store: AuthorizationStore
+  readonly #guard = new StoreGuard(STORE_TIMEOUT_MS)
   readonly #keys: readonly EncryptionKey[]
 
   constructor(store: AuthorizationStore, secrets: readonly string[]) {
@@ -29,13 +31,13 @@ export class Records {
 
   async get(kind: string, id: string): Promise<unknown> {
     const name = nameOf(kind, id)
-    return await this.#open(name, await withinTime(() => this.#store.get(name)))
+    return await this.#open(name, await this.#ask(() => this.#store.get(name)))
   }
 
   async set(kind: string, id: string, value: unknown, ttlSeconds: number): Promise<void> {
     const name = nameOf(kind, id)
     const sealed = await this.#seal(name, value)
-    await withinTime(() => this.#store.set(name, sealed, ttlSeconds * 1000))
+    await this.#ask(() => this.#store.set(name, sealed, ttlSeconds * 1000), sealed.length)
   }
 
   /**
@@ -60,7 +62,7 @@ export class Records {
       }
     }
     try {
-      return await withinTime(adding)
+      return await this.#ask(adding, sealed.length)
     } catch (error) {
       isLate = true
       throw error
@@ -70,11 +72,20 @@ export class Records {
   /** Removes a record and resolves with it. Of several calls, one gets the record. */
   async take(kind: string, id: string): Promise<unknown> {
     const name = nameOf(kind, id)
-    return await this.#open(name, await withinTime(() => this.#store.take(name)))
+    return await this.#open(name, await this.#ask(() => this.#store.take(name)))
   }
 
   async delete(kind: string, id: string): Promise<void> {
-    await withinTime(() => this.#store.delete(nameOf(kind, id)))
+    await this.#ask(() => this.#store.delete(nameOf(kind, id)))
+  }
+
+  /** @throws {TemporarilyUnavailableError} if a command of the store fails, or the store does not answer. */
+  async #ask<T>(command: () => Promise<T>, bytes?: number): Promise<T> {
+    try {
+      return await this.#guard.ask(command, bytes)
+    } catch {
+      throw new TemporarilyUnavailableError('The authorization server is temporarily unavailable')
+    }
   }
 
   async #seal(name: string, value: unknown): Promise<string> {
@@ -114,19 +125,4 @@ export function keyFrom(secret: string, purpose: string): Uint8Array {
 /** Ids are tokens, so that only their hash is stored. */
 function nameOf(kind: string, id: string): string {
   return `${kind}:${createHash('sha256').update(id).digest('base64url')}`
-}
-
-/** @throws {TemporarilyUnavailableError} if a command of the store fails, or takes too long. */
-async function withinTime<T>(command: () => Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const over = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error('the store did not respond in time')), STORE_TIMEOUT_MS)
-  })
-  try {
-    return await Promise.race([command(), over])
-  } catch {
-    throw new TemporarilyUnavailableError('The authorization server is temporarily unavailable')
-  } finally {
-    clearTimeout(timer)
-  }
 }

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { valueIn, wasAdded } from '../redis-replies.ts'
 
 const { checkKnownOptions, checkString, checkWholeNumber, invalidKind } =
   optionChecksOf('authorizationFacade')
@@ -138,10 +139,9 @@ export function redisStore(
   if (typeof getAndDelete !== 'function')
     throw invalidKind('client', 'must be an ioredis or node-redis client with the command GETDEL', client)
   const likeNodeRedis = redis.getDel !== undefined
-  const stringOf = (reply: unknown): string | undefined => (typeof reply === 'string' ? reply : undefined)
   return {
     async get(key) {
-      return stringOf(await redis.get(prefix + key))
+      return valueIn(await redis.get(prefix + key))
     },
     async set(key, value, ttlMs) {
       const ms = Math.max(1, Math.ceil(ttlMs))
@@ -153,11 +153,11 @@ export function redisStore(
       const reply = likeNodeRedis
         ? await redis.set(prefix + key, value, { PX: ms, NX: true })
         : await redis.set(prefix + key, value, 'PX', ms, 'NX')
-      // An unexpected reply must not let a code be used twice.
-      return String(reply) === 'OK'
+      // An unexpected reply must neither let a code be used twice, nor count as a second use.
+      return wasAdded(reply)
     },
     async take(key) {
-      return stringOf(await getAndDelete.call(redis, prefix + key))
+      return valueIn(await getAndDelete.call(redis, prefix + key))
     },
     async delete(key) {
       await redis.del(prefix + key)

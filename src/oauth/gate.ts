@@ -25,6 +25,7 @@ import {
   unavailableResponse,
 } from './refusal-responses.ts'
 import { ScopeHierarchy, unionOfScopes } from './scope.ts'
+import { StoreGuard } from './store-guard.ts'
 import { readVerification } from './verification.ts'
 
 /** The parts of a request that the gate reads. Members other than `authorization` are read only if needed. */
@@ -79,6 +80,7 @@ export class Gate {
   readonly #makeContext: ContextFactory
   readonly #announced: MetadataAnnouncement
   readonly #deadlines: Deadlines
+  readonly #replayGuard: StoreGuard
   /** Identifies the issuer of a token whose verifier does not name it. */
   readonly #ownIssuer: string
 
@@ -95,6 +97,7 @@ export class Gate {
     this.#makeContext = makeContext
     this.#announced = announced
     this.#deadlines = new Deadlines(options.verifyTimeoutMs)
+    this.#replayGuard = new StoreGuard(options.verifyTimeoutMs)
     this.#ownIssuer = `gate:${options.authorizationServers.join(' ')}`
   }
 
@@ -373,8 +376,9 @@ export class Gate {
     keyThumbprint,
   }: CheckedProof): Promise<Decision | undefined> {
     try {
-      const taken = this.options.dpop?.replayStore.use(replayKey, expiresAtSeconds, keyThumbprint)
-      const isNew = isPromiseLike(taken) ? await this.#deadlines.within(taken, 'The replay store') : taken
+      const isNew: unknown = await this.#replayGuard.ask(() =>
+        this.options.dpop?.replayStore.use(replayKey, expiresAtSeconds, keyThumbprint),
+      )
       return isNew === true
         ? undefined
         : { outcome: 'refused', reason: 'invalid', fault: 'invalid_dpop_proof', invalidCause: 'key_bound' }

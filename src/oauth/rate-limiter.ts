@@ -1,7 +1,44 @@
+import type { StoreGuard } from './store-guard.ts'
+
 /** The part of a `rate-limiter-flexible` limiter that is used. */
 export interface RateLimiterLike {
   /** Consumes a point. Rejects with `{ msBeforeNext }` if none is left, and with an `Error` if the store fails. */
   consume(key: string, points?: number): Promise<unknown>
+}
+
+/**
+ * Consumes a point of a limiter whose store may be away. The `insuranceLimiter` of `rate-limiter-flexible`, if there is one,
+ * counts what the store is not asked for.
+ * @returns the rejection that says that no point is left; undefined if there was one
+ * @throws if nothing was counted
+ */
+export async function consumePoint(
+  limiter: RateLimiterLike,
+  guard: StoreGuard,
+  key: string,
+): Promise<unknown> {
+  let isAsked = false
+  try {
+    return await guard.ask(() => {
+      isAsked = true
+      return consumed(limiter, key)
+    })
+  } catch (error) {
+    const { insuranceLimiter } = limiter as { readonly insuranceLimiter?: RateLimiterLike | null }
+    // A command that takes too long may still be counted.
+    if (isAsked || typeof insuranceLimiter?.consume !== 'function') throw error
+    return await consumed(insuranceLimiter, key)
+  }
+}
+
+async function consumed(limiter: RateLimiterLike, key: string): Promise<unknown> {
+  try {
+    await limiter.consume(key, 1)
+    return undefined
+  } catch (rejection) {
+    if (waitingMs(rejection) === undefined) throw rejection
+    return rejection
+  }
 }
 
 /** Reads the waiting time in milliseconds from a rejection of a limiter. A union of limiters rejects with an object of such values. */

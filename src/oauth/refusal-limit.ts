@@ -1,6 +1,7 @@
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
-import { type RateLimiterLike, waitingMs, wholeSeconds } from './rate-limiter.ts'
+import { consumePoint, type RateLimiterLike, waitingMs, wholeSeconds } from './rate-limiter.ts'
 import { RefusalCounter } from './refusal-counter.ts'
+import { StoreGuard } from './store-guard.ts'
 
 const { checkKnownMembers, checkWholeNumber, invalidKind } = optionChecksOf('oauth')
 
@@ -21,6 +22,7 @@ const DEADLINE_MS = 500
  */
 export class RefusalLimiter {
   readonly #limiter: RateLimiterLike
+  readonly #guard = new StoreGuard(DEADLINE_MS)
 
   private constructor(limiter: RateLimiterLike) {
     this.#limiter = limiter
@@ -53,24 +55,11 @@ export class RefusalLimiter {
    */
   async count(key: string | undefined): Promise<number | undefined> {
     if (key === undefined) return undefined
-    let timer: NodeJS.Timeout | undefined
-    const deadline = new Promise<undefined>((resolve) => {
-      timer = setTimeout(() => resolve(undefined), DEADLINE_MS)
-    })
     try {
-      return await Promise.race([this.#consume(key), deadline])
-    } finally {
-      clearTimeout(timer)
-    }
-  }
-
-  async #consume(key: string): Promise<number | undefined> {
-    try {
-      await this.#limiter.consume(key, 1)
-      return undefined
-    } catch (reason) {
-      const ms = waitingMs(reason)
+      const ms = waitingMs(await consumePoint(this.#limiter, this.#guard, key))
       return ms === undefined ? undefined : wholeSeconds(ms)
+    } catch {
+      return undefined
     }
   }
 }

@@ -1,5 +1,6 @@
 import type { DpopReplayStore } from '../oauth/dpop/replay-store.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
+import { wasAdded } from '../redis-replies.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('redisReplayStore')
 
@@ -10,7 +11,7 @@ const CLOCK_DIFFERENCE_SECONDS = 60
  * Creates a store that keeps used DPoP proofs in Redis, so that a proof is accepted once across all nodes. The clocks of the
  * nodes may differ by 60 s. The store neither opens nor closes connections.
  * @param client an ioredis or node-redis client, or a cluster client of either. If a `SET` takes longer than
- * `verifyTimeoutMs`, the response is 503.
+ * `verifyTimeoutMs`, or is answered with anything but `OK` or `null`, the response is 503.
  * @param prefix the beginning of its keys. Defaults to `mcp-gatekit:dpop:`.
  * @returns a store for the option `dpop.replayStore`.
  * @throws {KitMcpConfigError} if `client` is not a client, or `prefix` is not a string.
@@ -43,7 +44,7 @@ export function redisReplayStore(
       const reply = likeNodeRedis
         ? await client.set(prefix + key, '1', { NX: true, EX: seconds })
         : await client.set(prefix + key, '1', 'EX', seconds, 'NX')
-      return reply !== null
+      return wasAdded(reply)
     },
   }
 }

@@ -1,5 +1,6 @@
 import type { TaskKey, TaskStore } from '../mcp/tasks/task-store.ts'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { isOne, valueIn } from '../redis-replies.ts'
 import { RedisBroadcast, type RedisClient } from './broadcast.ts'
 
 const { checkFunction, checkKnownOptions, checkText, invalidKind } = optionChecksOf('redisTaskStore')
@@ -122,18 +123,18 @@ class TasksInRedis implements RedisTaskStore {
     const index = `${this.#prefix}:{${key.owner}}:count:${countedFor}`
     const ttlMs = Math.max(1, expiresAtMs - Date.now())
     const args = [String(ttlMs), String(max), key.id, value]
-    return (await this.#eval(ADD, [this.#keyOf(key), index], args)) === 1 ? 'added' : 'owner-full'
+    return isOne(await this.#eval(ADD, [this.#keyOf(key), index], args)) ? 'added' : 'owner-full'
   }
 
   async get(key: TaskKey): Promise<{ value: string; version: number } | undefined> {
     const reply = await this.#eval(GET, [this.#keyOf(key)], [])
-    const [value, version] = Array.isArray(reply) ? reply : []
-    return typeof value === 'string' ? { value, version: Number(version) } : undefined
+    const [value, version] = (reply as readonly unknown[]).map(valueIn)
+    return value === undefined ? undefined : { value, version: Number(version) }
   }
 
   async replace(key: TaskKey, version: number, value: string): Promise<'replaced' | 'changed'> {
     const reply = await this.#eval(REPLACE, [this.#keyOf(key)], [String(version), value])
-    return reply === 1 ? 'replaced' : 'changed'
+    return isOne(reply) ? 'replaced' : 'changed'
   }
 
   async beat(node: string, ttlMs: number): Promise<void> {
@@ -143,7 +144,7 @@ class TasksInRedis implements RedisTaskStore {
   }
 
   async isAlive(node: string): Promise<boolean> {
-    return Number(await this.#client.exists(this.#nodeKey(node))) === 1
+    return isOne(await this.#client.exists(this.#nodeKey(node)))
   }
 
   announce({ owner, id }: TaskKey): void {

@@ -1,5 +1,5 @@
 import { createHmac, hkdfSync } from 'node:crypto'
-import { untilAborted } from '../http/until-aborted.ts'
+import { StoreGuard } from '../oauth/store-guard.ts'
 import type { UpstreamTokenStore } from './options.ts'
 import type { UpstreamAccessToken } from './token-endpoint.ts'
 
@@ -13,19 +13,19 @@ export class SealedStore {
   readonly #store: UpstreamTokenStore
   readonly #encryptionKey: Uint8Array
   readonly #nameKey: Uint8Array
-  readonly #timeoutMs: number
+  readonly #guard: StoreGuard
 
   constructor(store: UpstreamTokenStore, secret: string, timeoutMs: number) {
     this.#store = store
     this.#encryptionKey = keyFrom(secret, 'mcp-gatekit upstream encryption')
     this.#nameKey = keyFrom(secret, 'mcp-gatekit upstream names')
-    this.#timeoutMs = timeoutMs
+    this.#guard = new StoreGuard(timeoutMs)
   }
 
   /** Returns the token that was stored for an identity. */
   async get(identity: string): Promise<UpstreamAccessToken | undefined> {
     const name = this.#nameOf(identity)
-    const sealed = await this.#withinTime(async () => await this.#store.get(name))
+    const sealed = await this.#ask(() => this.#store.get(name))
     if (typeof sealed !== 'string') return undefined
     const { jwtDecrypt } = await import('jose')
     try {
@@ -39,7 +39,7 @@ export class SealedStore {
       return typeof token === 'string' && typeof expiresAt === 'number' ? { token, expiresAt } : undefined
     } catch {
       // The value has expired, or another secret encrypted it.
-      await this.#withinTime(async () => await this.#store.delete(name))
+      await this.#ask(() => this.#store.delete(name))
       return undefined
     }
   }
@@ -54,20 +54,16 @@ export class SealedStore {
       .setExpirationTime(Math.floor(untilSeconds))
       .encrypt(this.#encryptionKey)
     const ttlMs = Math.floor(untilSeconds * 1000 - Date.now())
-    if (ttlMs > 0) await this.#withinTime(async () => await this.#store.set(name, sealed, { ttlMs }))
+    if (ttlMs > 0) await this.#ask(() => this.#store.set(name, sealed, { ttlMs }), sealed.length)
   }
 
   #nameOf(identity: string): string {
     return PREFIX + createHmac('sha256', this.#nameKey).update(identity).digest('base64url')
   }
 
-  /** Returns undefined if the store fails or takes too long. */
-  async #withinTime<T>(action: () => Promise<T>): Promise<T | undefined> {
-    try {
-      return await untilAborted(action(), AbortSignal.timeout(this.#timeoutMs))
-    } catch {
-      return undefined
-    }
+  /** Returns undefined if the store fails or does not answer. */
+  async #ask<T>(command: () => Promise<T>, bytes?: number): Promise<T | undefined> {
+    return await this.#guard.ask(command, bytes).catch(() => undefined)
   }
 }
 

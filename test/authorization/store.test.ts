@@ -16,20 +16,39 @@ describe('memoryStore', () => {
 })
 
 describe('redisStore', () => {
+  const clientWith = (reply: unknown) =>
+    Object.fromEntries(['get', 'set', 'del', 'getdel'].map((name) => [name, async () => reply])) as never
+
   for (const [reply, isAdded] of [
     ['OK', true],
     [Buffer.from('OK'), true],
     [null, false],
-    [undefined, false],
-    ['QUEUED', false],
   ] as const)
     it(`add resolves with ${isAdded} if the client replies with ${String(reply)}`, async () => {
-      const client = {
-        get: async () => null,
-        set: async () => reply,
-        del: async () => 0,
-        getdel: async () => null,
-      }
-      expect(await redisStore(client).add('Used:a', '1', MINUTE_MS)).to.equal(isAdded)
+      expect(await redisStore(clientWith(reply)).add('Used:a', '1', MINUTE_MS)).to.equal(isAdded)
+    })
+
+  for (const reply of [undefined, 'QUEUED', '', 0, 1, true, false, ['OK'], {}])
+    it(`add rejects if the client replies with ${JSON.stringify(reply)}`, async () => {
+      const store = redisStore(clientWith(reply))
+      const outcome = await store.add('Used:a', '1', MINUTE_MS).catch((error: unknown) => error)
+      expect(outcome).to.be.an.instanceof(Error)
+    })
+
+  for (const method of ['get', 'take'] as const)
+    it(`${method} resolves with the value or with undefined, and rejects for any other reply`, async () => {
+      const replyTo = (reply: unknown) =>
+        redisStore(clientWith(reply))
+          [method]('Grant:a')
+          .catch(() => 'rejected')
+      for (const [reply, value] of [
+        ['value', 'value'],
+        [Buffer.from('value'), 'value'],
+        [null, undefined],
+        [0, 'rejected'],
+        [true, 'rejected'],
+        [['value'], 'rejected'],
+      ] as const)
+        expect(await replyTo(reply), JSON.stringify(reply)).to.equal(value)
     })
 })

@@ -271,6 +271,40 @@ describe('redis: redisTaskStore', () => {
     publish() {},
     duplicate: () => ({ on() {}, subscribe() {} }),
   }
+  it('redisTaskStore rejects for a reply that Redis does not give, and reads numbers and texts in both forms', async () => {
+    const storeWith = (reply: unknown) =>
+      redisTaskStore({ ...client, eval: async () => reply, exists: async () => reply })
+    const limits = { expiresAtMs: Date.now() + 60_000, countedFor: 'owner', max: 1 }
+    for (const reply of [undefined, null, 'OK', 2, -1, '', true, {}, ['1']]) {
+      const store = storeWith(reply)
+      const outcomes = await Promise.allSettled([
+        ...[store.add(KEY, '{}', limits), store.replace(KEY, 1, '{}')],
+        ...[store.get(KEY), store.isAlive('node')],
+      ])
+      const statuses = outcomes.map(({ status }) => status)
+      // An array is the reply to the script that reads a task.
+      if (Array.isArray(reply)) statuses[2] = 'rejected'
+      expect(statuses, JSON.stringify(reply)).to.deep.equal(Array(4).fill('rejected'))
+    }
+    for (const reply of [1, '1', Buffer.from('1')]) {
+      const store = storeWith(reply)
+      expect(await store.add(KEY, '{}', limits)).to.equal('added')
+      expect(await store.replace(KEY, 1, '{}')).to.equal('replaced')
+      expect(await store.isAlive('node')).to.equal(true)
+    }
+    for (const reply of [
+      ['{}', '3'],
+      [Buffer.from('{}'), Buffer.from('3')],
+    ])
+      expect(await storeWith(reply).get(KEY)).to.deep.equal({ value: '{}', version: 3 })
+    expect(await storeWith([null, null]).get(KEY)).to.equal(undefined)
+    expect(
+      await storeWith([1, '3'])
+        .get(KEY)
+        .catch(() => 'rejected'),
+    ).to.equal('rejected')
+  })
+
   const INVALID = 'MCP_CONFIG_INVALID_OPTION' as const
   const WRONG: readonly (readonly [string, () => unknown, Parameters<typeof expectConfigError>[1]])[] = [
     [

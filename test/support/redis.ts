@@ -22,6 +22,10 @@ export interface RedisServer {
   kill(): Promise<void>
   /** Starts it again on the same port, with the data from disk. */
   start(): Promise<void>
+  /** Stops the process without closing its connections, so that it accepts commands and does not answer. */
+  pause(): void
+  /** Ends a pause. */
+  resume(): void
   /** Ends it and removes its files. */
   stop(): Promise<void>
 }
@@ -57,6 +61,8 @@ export async function startRedis(): Promise<RedisServer> {
     port,
     start,
     kill,
+    pause: () => void child?.kill('SIGSTOP'),
+    resume: () => void child?.kill('SIGCONT'),
     async stop() {
       await kill()
       await rm(dir, { recursive: true, force: true })

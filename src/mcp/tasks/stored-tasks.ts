@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { Deadlines } from '../../oauth/deadlines.ts'
+import { StoreGuard } from '../../oauth/store-guard.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { NO_TELEMETRY, type RequestTelemetry } from '../wire/request-telemetry.ts'
 import { endOf, nameOf } from './task-key.ts'
@@ -41,7 +41,7 @@ export class StoredTasks {
   readonly node: string = randomUUID()
   readonly #store: TaskStore
   readonly #listener: TaskChanges
-  readonly #deadlines = new Deadlines(STORE_TIMEOUT_MS, (message) => new Error(message))
+  readonly #guard = new StoreGuard(STORE_TIMEOUT_MS)
   #beatAt = Number.NEGATIVE_INFINITY
   #unsubscribe: (() => void) | undefined
   #isDisconnected = false
@@ -59,8 +59,10 @@ export class StoredTasks {
   async add(key: TaskKey, record: TaskRecord, countedFor: string, max: number): ReturnType<TaskStore['add']> {
     await this.prepare()
     const expiresAtMs = record.createdAt + record.ttlMs
-    return await this.#timed(() =>
-      this.#store.add(key, JSON.stringify(record), { expiresAtMs, countedFor, max }),
+    const value = JSON.stringify(record)
+    return await this.#guard.ask(
+      () => this.#store.add(key, value, { expiresAtMs, countedFor, max }),
+      value.length,
     )
   }
 
@@ -72,7 +74,7 @@ export class StoredTasks {
 
   /** Reports that this node is alive. @throws if the store is unavailable */
   async beat(): Promise<void> {
-    await this.#timed(() => this.#store.beat(this.node, ALIVE_MS))
+    await this.#guard.ask(() => this.#store.beat(this.node, ALIVE_MS))
     this.#beatAt = performance.now()
   }
 
@@ -95,11 +97,11 @@ export class StoredTasks {
 
   /** Reads a task. If its node does not report, the task fails after a while. @throws if the store is unavailable */
   async load(key: TaskKey, telemetry: RequestTelemetry = NO_TELEMETRY): Promise<TaskRecord | undefined> {
-    const stored = await this.#timed(() => this.#store.get(key))
+    const stored = await this.#guard.ask(() => this.#store.get(key))
     const record = stored && (JSON.parse(stored.value) as TaskRecord)
     const { node } = record ?? {}
     if (record?.status !== 'working' || node === undefined || node === this.node) return record
-    if (await this.#timed(() => this.#store.isAlive(node))) return record
+    if (await this.#guard.ask(() => this.#store.isAlive(node))) return record
     const name = nameOf(key)
     if (this.#isDisconnected || this.#suspected.has(name)) return record
     const check = () =>
@@ -111,11 +113,13 @@ export class StoredTasks {
   /** Marks a task as failed if its node still does not report. Never rejects. */
   async #failIfLost(key: TaskKey, node: string, telemetry: RequestTelemetry): Promise<void> {
     try {
-      if (await this.#timed(() => this.#store.isAlive(node))) return
-      const failed = await this.change(key, (current) =>
-        current.status === 'working' && current.node === node ? failedTask(current, LOST) : undefined,
+      if (await this.#guard.ask(() => this.#store.isAlive(node))) return
+      await this.change(
+        key,
+        (current) =>
+          current.status === 'working' && current.node === node ? failedTask(current, LOST) : undefined,
+        (failed) => telemetry.taskEnded('failed', endOf(key, failed, 'node_lost')),
       )
-      if (failed !== undefined) telemetry.taskEnded('failed', endOf(key, failed, 'node_lost'))
     } catch {
       // The store is unavailable. The node may not be able to report: the next request starts again.
     }
@@ -124,29 +128,32 @@ export class StoredTasks {
   /**
    * Changes a task in one step.
    * @param change returns the changed task, or undefined to leave it as it is. It may be called more than once.
-   * @returns the changed task, or undefined if it was not changed or does not exist
+   * @param applied called with the changed task when the store has made the change, also after the promise was rejected because
+   * the store took too long. It must not throw.
    * @throws if the store is unavailable or full
    */
   async change(
     key: TaskKey,
     change: (record: TaskRecord) => TaskRecord | undefined,
-  ): Promise<TaskRecord | undefined> {
+    applied: (record: TaskRecord) => void = () => undefined,
+  ): Promise<void> {
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-      const stored = await this.#timed(() => this.#store.get(key))
+      const stored = await this.#guard.ask(() => this.#store.get(key))
       const next = stored && change(JSON.parse(stored.value))
-      if (stored === undefined || next === undefined) return undefined
-      const outcome = await this.#timed(() => this.#store.replace(key, stored.version, JSON.stringify(next)))
+      if (stored === undefined || next === undefined) return
+      const value = JSON.stringify(next)
+      const outcome = await this.#guard.ask(async () => {
+        const replaced = await this.#store.replace(key, stored.version, value)
+        if (replaced === 'replaced') {
+          applied(next)
+          this.#listener.changed(key, next)
+          tryOrUndefined(() => this.#store.announce?.(key))
+        }
+        return replaced
+      }, value.length)
+      if (outcome === 'replaced') return
       if (outcome === 'store-full') throw new StoreFullError('The store of tasks is full')
-      if (outcome === 'changed') continue
-      this.#listener.changed(key, next)
-      tryOrUndefined(() => this.#store.announce?.(key))
-      return next
     }
     throw new Error('A task was changed too often at the same time')
-  }
-
-  /** Calls the store, which may also throw. @throws if it does not respond in time */
-  async #timed<T>(command: () => Promise<T>): Promise<T> {
-    return (await this.#deadlines.within(command(), 'The store of tasks')) as T
   }
 }

@@ -201,15 +201,18 @@ export class TaskRunner {
       // The task has expired, or was marked as failed.
       if (running.isGivenUp) return '_OTHER'
       try {
-        const kept = await this.stored.change(running.key, (record) =>
-          isRun(record, running, this.stored.node) ? withOutcome(record, outcome) : undefined,
-        )
         const errorType = errorTypeOf(outcome)
-        if (kept !== undefined && isTerminal(kept))
-          running.telemetry.taskEnded(
-            kept.status === 'failed' ? 'failed' : 'completed',
-            endOf(running.key, kept, errorType),
-          )
+        await this.stored.change(
+          running.key,
+          (record) => (isRun(record, running, this.stored.node) ? withOutcome(record, outcome) : undefined),
+          (kept) => {
+            if (isTerminal(kept) && !running.isGivenUp)
+              running.telemetry.taskEnded(
+                kept.status === 'failed' ? 'failed' : 'completed',
+                endOf(running.key, kept, errorType),
+              )
+          },
+        )
         return errorType
       } catch (error) {
         if (error instanceof StoreFullError && !('error' in outcome))
@@ -273,13 +276,14 @@ export class TaskRunner {
       await Promise.race([Promise.all(all.map(({ done }) => done)), pause(timeoutMs)])
     await Promise.all(
       [...this.#running.values()].map(async (running) => {
-        const failed = await this.stored
-          .change(running.key, (record) =>
-            isRun(record, running, this.stored.node) ? failedTask(record, SHUT_DOWN) : undefined,
+        await this.stored
+          .change(
+            running.key,
+            (record) =>
+              isRun(record, running, this.stored.node) ? failedTask(record, SHUT_DOWN) : undefined,
+            (failed) => running.telemetry.taskEnded('failed', endOf(running.key, failed, 'shutdown')),
           )
           .catch(() => undefined)
-        if (failed !== undefined)
-          running.telemetry.taskEnded('failed', endOf(running.key, failed, 'shutdown'))
         running.isGivenUp = true
         running.controller.abort(new DOMException(SHUT_DOWN.message, 'AbortError'))
       }),

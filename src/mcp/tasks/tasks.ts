@@ -272,14 +272,16 @@ export class Tasks implements McpTasks {
   /** Serves `tasks/cancel`. It has no effect on a task that has ended. */
   async cancel(serving: Serving, sdk: ServerContext): Promise<Record<string, unknown>> {
     const { key } = this.#accessed(serving, sdk)
-    const canceled = await available(
-      this.#runner.stored.change(key, (record) =>
-        isTerminal(record) ? undefined : changed(record, { status: 'cancelled' }),
+    await available(
+      this.#runner.stored.change(
+        key,
+        (record) => (isTerminal(record) ? undefined : changed(record, { status: 'cancelled' })),
+        (canceled) => {
+          this.#runner.abort(key)
+          serving.exchange.telemetry.taskEnded('cancelled', endOf(key, canceled))
+        },
       ),
     )
-    if (canceled === undefined) return {}
-    this.#runner.abort(key)
-    serving.exchange.telemetry.taskEnded('cancelled', endOf(key, canceled))
     return {}
   }
 
@@ -297,20 +299,19 @@ export class Tasks implements McpTasks {
         'The server is shutting down. Try again later.',
       )
     let responses: Readonly<Record<string, unknown>> = {}
-    const updated = await available(
-      this.#runner.stored.prepare().then(() =>
-        this.#runner.stored.change(key, (record) => {
-          const answered = withAnswers(record, given)
-          if (answered === undefined || Object.keys(answered.requests).length > 0)
-            return answered && changed(record, { status: 'input_required', input: answered })
-          responses = namedResponses(answered.responses)
-          const { input: _input, ...rest } = record
-          return changed(rest, { status: 'working', node: this.#runner.stored.node, round: record.round + 1 })
-        }),
-      ),
-    )
-    if (updated?.status !== 'working') return {}
-    this.#runner.run({ serving, sdk, server, key, record: updated, responses, state: updated.state })
+    const answer = (record: TaskRecord): TaskRecord | undefined => {
+      const answered = withAnswers(record, given)
+      if (answered === undefined || Object.keys(answered.requests).length > 0)
+        return answered && changed(record, { status: 'input_required', input: answered })
+      responses = namedResponses(answered.responses)
+      const { input: _input, ...rest } = record
+      return changed(rest, { status: 'working', node: this.#runner.stored.node, round: record.round + 1 })
+    }
+    const goOn = (record: TaskRecord): void => {
+      if (record.status === 'working')
+        this.#runner.run({ serving, sdk, server, key, record, responses, state: record.state })
+    }
+    await available(this.#runner.stored.prepare().then(() => this.#runner.stored.change(key, answer, goOn)))
     return {}
   }
 

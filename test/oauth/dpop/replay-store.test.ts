@@ -112,6 +112,20 @@ describe('replay stores', () => {
     })
   })
 
+  it('a Redis store accepts a key only if Redis replies with OK, and rejects for a reply other than OK and null', async () => {
+    const replyTo = (reply: unknown) =>
+      Promise.resolve(redisReplayStore({ set: async () => reply }).use('a', later())).catch(() => 'rejected')
+    for (const [reply, outcome] of [
+      ['OK', true],
+      [Buffer.from('OK'), true],
+      [null, false],
+      ...[undefined, 0, 1, '', 'ok', 'QUEUED', true, false, [], ['OK'], {}, Buffer.from('QUEUED')].map(
+        (odd) => [odd, 'rejected'] as const,
+      ),
+    ] as const)
+      expect(await replyTo(reply), JSON.stringify(reply)).to.equal(outcome)
+  })
+
   it('a Redis store throws for anything but a client', () => {
     const code = 'MCP_CONFIG_INVALID_OPTION'
     for (const wrong of [undefined, null, {}, 'redis://localhost']) {

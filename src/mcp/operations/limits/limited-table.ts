@@ -5,7 +5,7 @@ import type { ToolEntry } from '../../router/tool.ts'
 import { type CallCounter, CallCounts, MemoryCallCounter } from './call-counts.ts'
 import { LimitedTool } from './limited-tool.ts'
 import { RunningCalls } from './running-calls.ts'
-import { StoredCallCounter, StoreHealth } from './stored-call-counter.ts'
+import { LimitStoreState, StoredCallCounter } from './stored-call-counter.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('createMcpAdapter')
 
@@ -49,7 +49,7 @@ function isEmpty(limits: McpLimits | undefined): boolean {
 /** Creates the counters of an adapter. */
 class CounterFactory {
   #counts: CallCounts | undefined
-  readonly #health = new Map<LimitStore, StoreHealth>()
+  readonly #stores = new Map<LimitStore, LimitStoreState>()
 
   /** @param tool the tool that the limit belongs to. Undefined for the limit of the adapter. */
   of(limit: CallLimit, store: LimitStore | undefined, tool?: string): CallCounter {
@@ -74,9 +74,9 @@ class CounterFactory {
         limiter,
         'return the limiter itself, such as new RateLimiterRedis({ storeClient, points, duration, keyPrefix })',
       )
-    const health = this.#health.get(store) ?? new StoreHealth()
-    this.#health.set(store, health)
-    return new StoredCallCounter(limit, tool, limiter as ReturnType<LimitStore>, health)
+    const state = this.#stores.get(store) ?? new LimitStoreState()
+    this.#stores.set(store, state)
+    return new StoredCallCounter(limit, tool, limiter as ReturnType<LimitStore>, state)
   }
 }
 

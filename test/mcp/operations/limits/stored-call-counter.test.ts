@@ -4,7 +4,7 @@ import { RateLimiterMemory, RateLimiterRedis, RateLimiterUnion } from 'rate-limi
 import { createClient } from 'redis'
 import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../../../src/mcp/adapter.ts'
-import { StoreHealth } from '../../../../src/mcp/operations/limits/stored-call-counter.ts'
+import { LimitStoreState } from '../../../../src/mcp/operations/limits/stored-call-counter.ts'
 import type { CallLimit, LimitStore } from '../../../../src/mcp/router/limits.ts'
 import { KitMcpRouter } from '../../../../src/mcp/router/router.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../../src/telemetry/index.ts'
@@ -135,25 +135,15 @@ describe('mcp: counts of calls in a store', () => {
     expect(events('unavailable')[0]?.attributes).to.include({ 'error.type': 'TimeoutError' })
   })
 
-  it('a store that hangs is asked once per second, until it responds', () => {
-    const { now } = performance
-    let nowMs = 0
-    performance.now = () => nowMs
-    try {
-      const health = new StoreHealth()
-      const asked = (count: number) => Array.from({ length: count }, () => health.mayAsk())
-      expect(asked(3)).to.deep.equal([true, true, true])
-      health.responded(false)
-      expect(asked(2)).to.deep.equal([false, false])
-      nowMs = 1_000
-      expect(asked(3)).to.deep.equal([true, false, false])
-      nowMs = 1_999
-      expect(asked(1)).to.deep.equal([false])
-      health.responded(true)
-      expect(asked(3)).to.deep.equal([true, true, true])
-    } finally {
-      performance.now = now
-    }
+  it('calls beyond the points of an insurance limiter are refused while the limiter hangs', async () => {
+    const served = await node((options) =>
+      Object.assign(
+        { consume: () => new Promise<never>(() => undefined) },
+        { insuranceLimiter: new RateLimiterMemory(options) },
+      ),
+    )
+    // The first call waits for the limiter, and passes.
+    expect(await refusals(served, 4)).to.deep.equal([false, false, false, true])
   })
 
   it('failures of a store are reported again after 10 s', () => {
@@ -161,12 +151,12 @@ describe('mcp: counts of calls in a store', () => {
     let nowMs = 0
     performance.now = () => nowMs
     try {
-      const health = new StoreHealth()
+      const store = new LimitStoreState()
       let reports = 0
       const exchange = { telemetry: { limitUnavailable: () => reports++ } }
       const reportsAt = (ms: number) => {
         nowMs = ms
-        health.report({ exchange } as never, new Error('x'))
+        store.report({ exchange } as never, new Error('x'))
         return reports
       }
       expect([0, 1, 9_999, 10_000, 19_999, 20_000].map(reportsAt)).to.deep.equal([1, 1, 1, 2, 2, 3])

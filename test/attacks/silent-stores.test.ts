@@ -1,0 +1,301 @@
+import { expect } from 'chai'
+import { Redis } from 'ioredis'
+import { RateLimiterRedis } from 'rate-limiter-flexible'
+import { redisStore } from '../../src/authorization/index.ts'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { memoryTaskStore } from '../../src/mcp/tasks/memory-task-store.ts'
+import type { TaskStore } from '../../src/mcp/tasks/task-store.ts'
+import { AuthInfo } from '../../src/oauth/auth-info.ts'
+import { redisReplayStore } from '../../src/redis/replay-store.ts'
+import { redisTaskStore } from '../../src/redis/task-store.ts'
+import { upstreamToken } from '../../src/upstream/index.ts'
+import { startFacade } from '../support/authorization/facade.ts'
+import { createProofKey, proofFor } from '../support/dpop.ts'
+import { gatedApp, oauthOptions } from '../support/gate-app.ts'
+import { oauth } from '../support/mcp/notes.ts'
+import { TaskClient } from '../support/mcp/tasks.ts'
+import { bearer, call, legacy, listen } from '../support/mcp/wire.ts'
+import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
+import { REDIS_CLIENTS, type RedisClientKind } from '../support/redis-clients.ts'
+import { runs } from '../support/runs.ts'
+import { until } from '../support/until.ts'
+
+/** The requests that are in progress when Redis stops, and those that follow when it has missed their timeouts. */
+const FIRST = 20
+const FOLLOWING = runs(6_000)
+const AT_A_TIME = 50
+
+const impatient: RedisClientKind = {
+  name: 'ioredis with commandTimeout',
+  async connect(port) {
+    const client = new Redis(port, '127.0.0.1', { retryStrategy: () => 50, commandTimeout: 300 })
+    client.on('error', () => undefined)
+    return Object.assign(client, { end: () => client.disconnect() })
+  },
+}
+
+/** A use of a store in Redis. */
+interface Use {
+  /** Sends a request that uses the store, and describes its response. */
+  ask(): Promise<unknown>
+  close(): Promise<void>
+}
+
+interface Scenario {
+  readonly use: string
+  /** The outcome of a request while Redis does not answer, and after it. */
+  readonly away: unknown
+  readonly back: unknown
+  start(client: any, kind: RedisClientKind): Promise<Use>
+}
+
+const limiterOn = (storeClient: unknown, { name }: RedisClientKind, options: { readonly points: number }) =>
+  new RateLimiterRedis({ storeClient, useRedisPackage: name === 'node-redis', duration: 60, ...options })
+
+const SCENARIOS: readonly Scenario[] = [
+  {
+    use: 'rateLimit',
+    away: 401,
+    back: 429,
+    async start(client, kind) {
+      const rateLimit = limiterOn(client, kind, { points: 3 })
+      const server = await listen(gatedApp(oauthOptions({ rateLimit })))
+      return { ask: async () => (await server.send(legacy({}))).status, close: () => server.close() }
+    },
+  },
+  {
+    use: 'limits.store',
+    away: 'pong',
+    back: 'refused',
+    async start(client, kind) {
+      const adapter = createMcpAdapter({
+        router: KitMcpRouter.create().tool('ping', { description: 'x' }, () => 'pong'),
+        oauth: oauth(),
+        limits: {
+          calls: { max: 3, perSeconds: 60, by: 'user' },
+          store: (options) => limiterOn(client, kind, options),
+        },
+      })
+      const server = await listen(mcpHandler(adapter))
+      return {
+        async ask() {
+          const { result } = (await server.send(legacy(call('ping'), bearer('reader')))).message
+          return result.isError === true ? 'refused' : result.content[0].text
+        },
+        close: () => server.close(),
+      }
+    },
+  },
+  {
+    use: 'redisReplayStore',
+    away: 503,
+    back: 200,
+    async start(client) {
+      const key = await createProofKey()
+      const options = oauthOptions(
+        { dpop: { mode: 'required', replayStore: redisReplayStore(client) }, verifyTimeoutMs: 1_000 },
+        { cnf: { jkt: key.thumbprint } },
+      )
+      const server = await listen(gatedApp(options))
+      return {
+        async ask() {
+          const dpop = await proofFor(key, 'POST', `${server.origin}/mcp`, { token: 'good' })
+          return (await server.send(legacy({}, { authorization: 'DPoP good', dpop }))).status
+        },
+        close: () => server.close(),
+      }
+    },
+  },
+  {
+    use: 'redisTaskStore',
+    away: -32_603,
+    back: 'completed',
+    async start(client) {
+      const store = redisTaskStore(client)
+      const router = KitMcpRouter.create().tool('quick', { description: 'x', task: 'required' }, () => 'done')
+      const adapter = createMcpAdapter({ router, tasks: { store } })
+      const server = await listen(mcpHandler(adapter))
+      const user = new TaskClient(server)
+      const { taskId } = await user.run('quick')
+      return {
+        async ask() {
+          const { result, error } = (await user.send('tasks/get', { taskId })).message
+          return error?.code ?? result.status
+        },
+        async close() {
+          await adapter.tasks.close()
+          await store.close()
+          await server.close()
+        },
+      }
+    },
+  },
+  {
+    use: 'redisStore of authorizationFacade',
+    away: 503,
+    back: 401,
+    async start(client) {
+      const facade = await startFacade({ store: redisStore(client) }, {}, { keepOpen: true })
+      const request = { grant_type: 'refresh_token', client_id: 'unknown', refresh_token: 'x' }
+      return { ask: async () => (await facade.token(request)).status, close: () => facade.end() }
+    },
+  },
+  {
+    use: 'cache.store of upstreamToken',
+    away: 'upstream',
+    back: 'upstream',
+    async start(client) {
+      let issued = 0
+      const endpoint = await listen((_req, res) => {
+        res.setHeader('content-type', 'application/json')
+        res.end(
+          JSON.stringify({
+            access_token: `upstream${issued++}`,
+            issued_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+            token_type: 'Bearer',
+            expires_in: 3_600,
+          }),
+        )
+      })
+      const tokens = upstreamToken({
+        tokenEndpoint: `${endpoint.origin}/token`,
+        clientId: 'mcp',
+        clientSecret: 'a-secret-of-32-characters-at-least',
+        style: 'token-exchange',
+        cache: {
+          store: {
+            get: (key) => client.get(key),
+            set: (key, value) => client.set(key, value),
+            delete: (key) => client.del(key),
+          },
+        },
+      })
+      let users = 0
+      return {
+        async ask() {
+          const user = { id: `user${users++}` }
+          const claims = { clientId: 'c', scopes: [], expiresAt: undefined, resource: undefined, extra: {} }
+          const { token } = await tokens.for(AuthInfo.of('t', { ...claims, user }, 'iss:https://example.com'))
+          return token.replace(/\d+$/, '')
+        },
+        close: () => endpoint.close(),
+      }
+    },
+  },
+]
+
+/** Returns the number of commands that Redis has received on all connections. */
+async function commandsOf({ port }: RedisServer): Promise<number> {
+  const client = new Redis(port, '127.0.0.1')
+  const stats = await client.info('stats')
+  client.disconnect()
+  return Number(/total_commands_processed:(\d+)/.exec(stats)?.[1])
+}
+
+/** What was observed while Redis did not answer, and until it was used again. */
+interface Observed {
+  readonly first: readonly unknown[]
+  readonly following: ReadonlySet<unknown>
+  readonly commands: number
+}
+
+async function observe({ start, back }: Scenario, kind: RedisClientKind): Promise<Observed> {
+  const redis = await startRedis()
+  const client = await kind.connect(redis.port)
+  const { ask, close } = await start(client, kind)
+  try {
+    await ask()
+    const before = await commandsOf(redis)
+    redis.pause()
+    const first = await Promise.all(Array.from({ length: FIRST }, ask))
+    const following = new Set<unknown>()
+    let left = FOLLOWING
+    // A request whose command is the one of its second waits for its timeout.
+    const askOnAndOn = async (): Promise<void> => {
+      while (left-- > 0) following.add(await ask())
+    }
+    await Promise.all(Array.from({ length: AT_A_TIME }, askOnAndOn))
+    redis.resume()
+    await until(async () => (await ask()) === back, 10)
+    return { first, following, commands: (await commandsOf(redis)) - before }
+  } finally {
+    redis.resume()
+    await close()
+    client.end()
+    await redis.stop()
+  }
+}
+
+describe('stores in Redis that does not answer', () => {
+  before(function () {
+    if (redisMissing() !== undefined) this.skip()
+  })
+
+  for (const kind of [...REDIS_CLIENTS, impatient])
+    describe(`on ${kind.name}`, () => {
+      let observed: ReadonlyMap<string, Observed>
+      before(async function () {
+        this.timeout(60_000)
+        observed = new Map(
+          await Promise.all(
+            SCENARIOS.map(async (scenario) => [scenario.use, await observe(scenario, kind)] as const),
+          ),
+        )
+      })
+
+      for (const { use, away } of SCENARIOS)
+        it(`${use} on ${kind.name}: requests while Redis does not answer add no command each, and the store is used again afterwards`, () => {
+          const { first, following, commands } = observed.get(use) as Observed
+          expect(first).to.deep.equal(Array(FIRST).fill(away))
+          expect(following).to.deep.equal(new Set([away]))
+          // One request takes up to eight commands.
+          expect(commands).to.be.below(Math.min(FOLLOWING / 2, 600))
+        })
+    })
+})
+
+describe('mcp/tasks: a store that answers late', () => {
+  it('an answer that the store takes late still continues its task, although its client got an error', async function () {
+    this.timeout(30_000)
+    const memory = memoryTaskStore()
+    let release: (() => void) | undefined
+    const store: TaskStore = {
+      add: (...args) => memory.add(...args),
+      get: (key) => memory.get(key),
+      async replace(...args) {
+        const replaced = await memory.replace(...args)
+        if (JSON.parse(args[2]).round === 2 && release === undefined)
+          await new Promise<void>((resolve) => {
+            release = resolve
+          })
+        return replaced
+      },
+      beat: async () => undefined,
+      isAlive: async () => true,
+    }
+    const router = KitMcpRouter.create().tool(
+      'asks',
+      { description: 'x', task: 'required' },
+      (_args, context) =>
+        context.inputResponses.name === undefined
+          ? context.inputRequired({ name: { method: 'elicitation/create', params: {} } as never })
+          : 'done',
+    )
+    const adapter = createMcpAdapter({ router, tasks: { store } })
+    const server = await listen(mcpHandler(adapter))
+    const user = new TaskClient(server)
+    const id = await user.start('asks')
+    await user.settled(id, 'input_required')
+    const inputResponses = { 'name#1': { action: 'accept', content: {} } }
+    expect(await user.error('tasks/update', { taskId: id, inputResponses })).to.include({ code: -32_603 })
+    release?.()
+    await until(async () => {
+      const { message } = await user.send('tasks/get', { taskId: id })
+      return message.result?.status === 'completed'
+    }, 10)
+    await adapter.tasks.close()
+    await server.close()
+  })
+})
