@@ -123,6 +123,7 @@ const SLOW = [
   'mcp/hosts',
   'mcp/operations/limits/stored-call-counter',
   'mcp/stdio/serve-stdio',
+  'mcp/tasks/late-store',
   'oauth/verifiers/outage-pace',
   'openapi/optional-peers',
   'openapi/real-documents',

@@ -88,7 +88,12 @@ export class LimitedTool implements ToolLimiter {
     const startedAt = performance.now()
     const controller = new AbortController()
     const { signal, log, progress } = context
-    const abort = (): void => controller.abort(signal.reason)
+    let timer: NodeJS.Timeout | undefined
+    const abort = (): void => {
+      // The client does not wait for the result, so the process may end.
+      timer?.unref()
+      controller.abort(signal.reason)
+    }
     if (signal.aborted) abort()
     else signal.addEventListener('abort', abort, { once: true })
     let isOver = false
@@ -97,7 +102,7 @@ export class LimitedTool implements ToolLimiter {
     context.log = (level, data) => (isOver ? Promise.resolve() : log(level, data))
     context.progress = (done, total, message) => (isOver ? Promise.resolve() : progress(done, total, message))
     return new Promise<Result>((resolve, reject) => {
-      const timer = setTimeout(() => {
+      timer = setTimeout(() => {
         isOver = true
         end()
         signal.removeEventListener('abort', abort)
