@@ -112,18 +112,23 @@ export function messageAttributes(message: ObservedMessage): Record<string, stri
   }
 }
 
+/** The method and the target of a message, if they are names of which there are few. */
+export interface LowCardinality {
+  readonly method: string | undefined
+  readonly target: string | undefined
+}
+
 /**
- * Returns the method and the target of a message, if they are names of which there are few. Spans and metrics are grouped by
- * them.
- * @param isServed `true` if the server has served the message, so that its method and target exist
- * @param isKnown `true` if the target is known to exist, whether the message was served or not
+ * Returns the names by which spans and metrics of a message are grouped. A client cannot choose others than those that exist.
+ * @param isAnswered `true` if the server has responded without an error, so that the method and its target exist
+ * @param isKnown `true` if the target is known to exist, whether the server has responded or not
  */
 export function lowCardinality(
   { method, tool, prompt }: ObservedMessage,
-  isServed: boolean,
+  isAnswered: boolean,
   isKnown: boolean,
-): { readonly method: string | undefined; readonly target: string | undefined } {
-  if (method === undefined || !(isServed || METHODS.has(method)))
+): LowCardinality {
+  if (method === undefined || !(isAnswered || METHODS.has(method)))
     return { method: undefined, target: undefined }
-  return { method, target: isServed || isKnown ? (tool ?? prompt) : undefined }
+  return { method, target: isAnswered || isKnown ? (tool ?? prompt) : undefined }
 }

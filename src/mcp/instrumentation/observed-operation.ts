@@ -1,7 +1,12 @@
 import { performance } from 'node:perf_hooks'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import { lowCardinality, messageAttributes, type ObservedMessage } from './observed-message.ts'
+import {
+  type LowCardinality,
+  lowCardinality,
+  messageAttributes,
+  type ObservedMessage,
+} from './observed-message.ts'
 import { runWithin } from './run-within.ts'
 import type { TokenRedactor } from './token-redactor.ts'
 import type { ServerSpan, SpanEnd, Tracing } from './tracing.ts'
@@ -63,7 +68,7 @@ export class Operation {
     this.#isKnown = isKnown
     this.#span = tryOrUndefined(() =>
       tracing.start(() => ({
-        name: spanName(request, message.method, message.tool ?? message.prompt),
+        name: spanName(request, lowCardinality(message, false, isKnown)),
         attributes: { ...this.attributes, ...network(request.request), ...clientAddress(request) },
         meta: message.meta,
         admits: (text) => request.redactor.isFree(text),
@@ -91,19 +96,21 @@ export class Operation {
     const { message, error } = this
     const { redactor, startedAt } = this.#request
     const isServed = error === undefined && status < 400
-    const { method, target } = lowCardinality(message, isServed, this.#isKnown)
+    // A notification has no response, whether the server knows its method or not.
+    const isAnswered = isServed && this.respondedAfter !== undefined
+    const names = lowCardinality(message, isAnswered, this.#isKnown)
     const outcome = outcomeOf(status, error, this.hasToolError)
     const failed = 'error.type' in outcome
     const isMeasured = message.method !== undefined && message.isUnread !== true
     return {
-      name: spanName(this.#request, method, target),
+      name: spanName(this.#request, names),
       attributes: {
         ...attributes,
         ...outcome,
         ...httpStatus(this.#request.request, status),
         ...(isRecorded && more()),
       },
-      measured: isMeasured ? this.#measured(method, target, isServed, outcome) : undefined,
+      measured: isMeasured ? this.#measured(names, isServed, outcome) : undefined,
       durationMs: this.respondedAfter ?? performance.now() - startedAt,
       failed,
       description:
@@ -114,8 +121,7 @@ export class Operation {
   }
 
   #measured(
-    method: string | undefined,
-    target: string | undefined,
+    { method, target }: LowCardinality,
     isServed: boolean,
     outcome: Record<string, string>,
   ): Record<string, string> {
@@ -152,11 +158,7 @@ function outcomeOf(
 }
 
 /** Returns the name of a span: the method and its target or, without a method, `MCP` and the HTTP method. */
-function spanName(
-  { request }: OperationRequest,
-  method: string | undefined,
-  target: string | undefined,
-): string {
+function spanName({ request }: OperationRequest, { method, target }: LowCardinality): string {
   if (method !== undefined) return target === undefined ? method : `${method} ${target}`
   return ['POST', 'GET', 'DELETE'].includes(request.method) ? `MCP ${request.method}` : 'MCP'
 }

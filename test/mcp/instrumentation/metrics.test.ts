@@ -1,4 +1,6 @@
+import { randomUUID } from 'node:crypto'
 import type { DataPoint, Histogram } from '@opentelemetry/sdk-metrics'
+import { SamplingDecision } from '@opentelemetry/sdk-trace-base'
 import { expect } from 'chai'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { ENTRY_POINTS, type Served } from '../../support/mcp/entry-points.ts'
@@ -25,9 +27,16 @@ const initialize = (protocolVersion: string) =>
 for (const entryPoint of ENTRY_POINTS) {
   describe(`metrics of ${entryPoint.name}`, () => {
     let otel: Otel
+    /** The names with which spans began. */
+    let started: string[]
     let server: Served
     beforeEach(async () => {
-      otel = new Otel().register()
+      started = []
+      const shouldSample = (_context: unknown, _traceId: string, name: string) => {
+        started.push(name)
+        return { decision: SamplingDecision.RECORD_AND_SAMPLED }
+      }
+      otel = new Otel({ shouldSample, toString: () => 'all' }).register()
       server = await entryPoint.serve({ router, oauth: oauth(), sessions: true })
     })
     afterEach(async () => {
@@ -68,6 +77,26 @@ for (const entryPoint of ENTRY_POINTS) {
         [{ limit: 'result_size', 'gen_ai.tool.name': 'limited' }, 1],
         [{ limit: 'calls', 'gen_ai.tool.name': 'limited' }, 2],
       ])
+    })
+
+    it('the names of unknown notifications are neither in metrics nor in the names of spans, when they begin and end', async () => {
+      const names = (): string[] => Array.from({ length: 5 }, () => `x/${randomUUID()}`)
+      for (const method of names()) {
+        await server.send(legacy({ jsonrpc: '2.0', method }, bearer('reader')))
+        await server.send(legacy({ jsonrpc: '2.0', id: null, method }, bearer('reader')))
+        await server.send(legacy({ jsonrpc: '2.0', method, params: { name: method } }, bearer('reader')))
+        const { body, headers } = modern(method, {}, bearer('reader'))
+        const { id: _id, ...notification } = JSON.parse(body as string)
+        await server.send(legacy(notification, headers))
+      }
+      await server.send(legacy({ jsonrpc: '2.0', method: 'notifications/initialized' }, bearer('reader')))
+      const durations = await metric('mcp.server.operation.duration')
+      const methods = durations?.dataPoints.map(({ attributes }) => attributes['mcp.method.name'])
+      expect(new Set(methods)).to.deep.equal(new Set(['_OTHER', 'notifications/initialized']))
+      expect(durations?.dataPoints).to.have.length.below(10)
+      const spans = ['MCP POST', 'notifications/initialized']
+      for (const found of [started, otel.spans.map(({ name }) => name)])
+        expect(new Set(found)).to.deep.equal(new Set(spans))
     })
 
     for (const { revision, recorded } of [
