@@ -10,10 +10,35 @@ export interface AuthInfoMembers<User> {
   readonly extra: Record<string, unknown>
 }
 
-/** Set by the class below: only its static block can read the private fields. */
-let attach: (auth: AuthInfo, attached: object) => void
-let attachedOf: (value: unknown) => object | undefined
-let issuerOf: (auth: AuthInfo) => string | undefined
+/** The data of an `AuthInfo` that is neither printed nor copied. */
+interface HiddenData {
+  readonly token: string
+  readonly issuer: string | undefined
+  /** Data of the middleware that authenticated the request. */
+  attached: object | undefined
+}
+
+/** Returns its argument, to which a class that extends this function adds its private fields. */
+function Given(target: object): object {
+  return target
+}
+
+/**
+ * Keeps the hidden data in a private field of the object `extra`. A `Proxy`, an object made with `Object.create`, and a copy
+ * that keeps the prototype do not have the private fields of an `AuthInfo`, but they have its `extra`.
+ */
+class Holder extends (Given as unknown as new (target: object) => object) {
+  readonly #hidden: HiddenData
+
+  constructor(extra: object, hidden: HiddenData) {
+    super(extra)
+    this.#hidden = hidden
+  }
+
+  static read(extra: unknown): HiddenData | undefined {
+    return typeof extra === 'object' && extra !== null && #hidden in extra ? extra.#hidden : undefined
+  }
+}
 
 /**
  * The verified token of a request and its user. `mcpAuth` sets it as `req.auth`; handlers get it as `context.auth`. It has
@@ -34,10 +59,6 @@ let issuerOf: (auth: AuthInfo) => string | undefined
  * @see https://www.rfc-editor.org/rfc/rfc6750#section-2.1
  */
 export class AuthInfo<User = unknown> {
-  readonly #token: string
-  readonly #issuer: string | undefined
-  /** Data of the middleware that authenticated the request. */
-  #attached: object | undefined
   /** The OAuth client; `''` if the verifier did not name it. */
   readonly clientId: string
   /** The scopes as granted; broader ones are not expanded. */
@@ -52,11 +73,10 @@ export class AuthInfo<User = unknown> {
   readonly extra: Record<string, unknown>
 
   private constructor(token: string, members: AuthInfoMembers<User>, issuer: string | undefined) {
-    this.#token = token
-    this.#issuer = issuer
     this.clientId = members.clientId
     this.scopes = members.scopes
-    this.extra = members.extra
+    this.extra = { ...members.extra }
+    new Holder(this.extra, { token, issuer, attached: undefined })
     if (members.expiresAt !== undefined) this.expiresAt = members.expiresAt
     if (members.resource !== undefined) this.resource = members.resource
     if (members.user !== undefined) this.user = members.user
@@ -67,18 +87,12 @@ export class AuthInfo<User = unknown> {
     return new AuthInfo(token, members, issuer)
   }
 
-  /** The access token as it was sent. */
+  /** The access token as it was sent. Undefined in a copy with another `extra`. */
   get token(): string {
-    return this.#token
+    return Holder.read(this.extra)?.token as string
   }
 
   static {
-    attach = (auth, attached) => {
-      auth.#attached = attached
-    }
-    attachedOf = (value) =>
-      typeof value === 'object' && value !== null && #attached in value ? value.#attached : undefined
-    issuerOf = (auth) => (#issuer in auth ? auth.#issuer : undefined)
     // The token is left out with every option of `util.inspect`.
     Object.defineProperty(AuthInfo.prototype, inspect.custom, {
       value(this: AuthInfo): object {
@@ -90,15 +104,21 @@ export class AuthInfo<User = unknown> {
 
 /** Attaches an object to `auth`, which only `attachedTo` can read. */
 export function attachTo(auth: AuthInfo, attached: object): void {
-  attach(auth, attached)
+  const hidden = hiddenIn(auth)
+  if (hidden !== undefined) hidden.attached = attached
 }
 
 /** Returns the object that was attached to `value`; `undefined` if `value` is not an `AuthInfo` or has none. */
 export function attachedTo(value: unknown): object | undefined {
-  return attachedOf(value)
+  return hiddenIn(value)?.attached
 }
 
 /** Returns the identity of the token's issuer. Issuer and subject together identify the user. */
 export function tokenIssuer(auth: AuthInfo): string | undefined {
-  return issuerOf(auth)
+  return hiddenIn(auth)?.issuer
+}
+
+/** A copy made with spread has the same `extra`, but is not an `AuthInfo`. */
+function hiddenIn(value: unknown): HiddenData | undefined {
+  return value instanceof AuthInfo ? Holder.read(value.extra) : undefined
 }

@@ -43,7 +43,7 @@ export function readVerification(
   const clientId = verified.clientId ?? undefined
   const user = verified.user ?? undefined
   const given = verified.extra ?? undefined
-  const extra = typeof given === 'object' ? { ...given } : {}
+  const extra: Record<string, unknown> = typeof given === 'object' ? given : {}
   return AuthInfo.of(
     presentedToken(input) as string,
     {

@@ -605,6 +605,41 @@ describe('mcpAuth()', () => {
       expect({ verified, contexts }).to.deep.equal({ verified: 1, contexts: 1 })
     })
 
+    for (const [what, wrap] of [
+      ['a Proxy of it', (auth: object) => new Proxy(auth, {})],
+      ['an object that inherits from it', (auth: object) => Object.create(auth)],
+      [
+        'a copy with its prototype',
+        (auth: object) => Object.assign(Object.create(Object.getPrototypeOf(auth)), auth),
+      ],
+    ] as const)
+      it(`mcpHandler behind mcpAuth and middleware that replaces req.auth by ${what} does not verify again`, async () => {
+        let verified = 0
+        const verifyToken = async () => {
+          verified++
+          return { valid: true, scopes: ['mcp:write'] }
+        }
+        const adapter = createMcpAdapter({ router: tools, oauth: oauthOptions({ verifyToken }) })
+        const tokens: unknown[] = []
+        const app = express().use(
+          '/mcp',
+          mcpAuth(adapter),
+          (req, _res, next) => {
+            const wrapped = wrap((req as NodeRequest).auth as object)
+            Object.assign(req, { auth: wrapped })
+            tokens.push((wrapped as AuthInfo).token)
+            next()
+          },
+          mcpHandler(adapter),
+        )
+        const response = await request(app)
+          .post('/mcp')
+          .set({ Authorization: 'Bearer good', Accept: 'application/json, text/event-stream' })
+          .send(call)
+        expect(response.status).to.equal(200)
+        expect({ verified, tokens }).to.deep.equal({ verified: 1, tokens: ['good'] })
+      })
+
     it('a token that mcpAuth of one adapter accepted is verified again by another adapter', async () => {
       const [mine, other] = ['good', 'other'].map((token) =>
         createMcpAdapter({

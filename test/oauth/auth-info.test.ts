@@ -1,7 +1,7 @@
 import { format, inspect } from 'node:util'
 import { serialize } from 'node:v8'
 import { expect } from 'chai'
-import { AuthInfo } from '../../src/oauth/auth-info.ts'
+import { AuthInfo, attachedTo, attachTo, tokenIssuer } from '../../src/oauth/auth-info.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
 import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 
@@ -45,6 +45,56 @@ describe('an AuthInfo', () => {
   for (const [way, act] of Object.entries(ways)) {
     it(`the token of an AuthInfo is not in the output of ${way}`, () => expectNoLeak([act()], TOKEN))
   }
+
+  const wrappers: Readonly<Record<string, (original: AuthInfo) => AuthInfo>> = {
+    'a Proxy of': (original) => new Proxy(original, {}),
+    'a Proxy of a Proxy of': (original) => new Proxy(new Proxy(original, {}), {}),
+    'an object that inherits from': (original) => Object.create(original),
+    'a copy with the prototype of': (original) =>
+      Object.assign(Object.create(Object.getPrototypeOf(original)), original),
+    'a copy with the prototype and the descriptors of': (original) =>
+      Object.create(Object.getPrototypeOf(original), Object.getOwnPropertyDescriptors(original)),
+    'a copy with other scopes and the prototype of': (original) =>
+      Object.assign(Object.create(Object.getPrototypeOf(original)), original, { scopes: [] }),
+  }
+  for (const [what, wrap] of Object.entries(wrappers)) {
+    it(`${what} an AuthInfo has its token, its issuer, and what was attached to it`, () => {
+      const original = AuthInfo.of(TOKEN, { clientId: 'cli', scopes: ['mcp:read'], extra: {} }, 'iss:a')
+      const attached = {}
+      attachTo(original, attached)
+      const wrapped = wrap(original)
+      expect(wrapped.token).to.equal(TOKEN)
+      expect(wrapped.clientId).to.equal('cli')
+      expect(tokenIssuer(wrapped)).to.equal('iss:a')
+      expect(attachedTo(wrapped)).to.equal(attached)
+      expect(attachedTo({ ...wrapped })).to.equal(undefined)
+    })
+
+    it(`${what} an AuthInfo does not show the token`, () => {
+      const wrapped = wrap(auth)
+      const options = { showHidden: true, depth: null, showProxy: true }
+      for (const shown of [
+        inspect(wrapped, options),
+        inspect(wrapped, { ...options, customInspect: false }),
+        inspect(wrapped, { getters: true }),
+        inspect(wrapped.extra, options),
+        format('%s %j %o %O', wrapped, wrapped, wrapped, wrapped),
+        JSON.stringify([wrapped, wrapped.extra]),
+        { ...wrapped },
+        Object.getOwnPropertyDescriptors(wrapped),
+        Object.getOwnPropertyDescriptors(wrapped.extra),
+      ])
+        expectNoLeak([shown], TOKEN)
+    })
+  }
+
+  it('a copy of an AuthInfo with another extra has no token', () => {
+    const copy = Object.assign(Object.create(AuthInfo.prototype), auth, { extra: { tenant: 'other' } })
+    expect(copy.token).to.equal(undefined)
+    expect(tokenIssuer(copy)).to.equal(undefined)
+    for (const extra of [undefined, null, 'text'])
+      expect(Object.assign(Object.create(AuthInfo.prototype), { extra }).token).to.equal(undefined)
+  })
 
   it('an event with an AuthInfo as attribute, tag, and cause of an error does not contain the token', async () => {
     const transport = InMemoryTransportAdapter.create()
